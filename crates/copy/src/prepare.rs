@@ -1,47 +1,43 @@
 //! Preparation of a copy: from connect options to open snapshots and a plan.
 //!
 //! In: how to reach the source, options, a stop flag. Out: a [`SourceCopy`]. Invariant: if preparation fails, the
-//! source is left as it was. Never here: rows, except those of tables without snapshots.
+//! source is left as it was. Never here: rows, except those of tables without snapshots (`locked_rows`).
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use catalog::{SourceNames, TableDef};
+use catalog::SourceNames;
 use client::session::{quoted, reading_session};
 use client::{ConnectOptions, Connection};
 use source::copy_check::{COPY_PRIVILEGES, TABLE_COPY_PRIVILEGES, UNLOCKED_COPY_PRIVILEGES, missing_privileges};
-use source::replication::version_number;
 
 use crate::batch::RowBatch;
-use crate::definitions::{
-    self, Listing, Name, build_catalog, definition_here, read_definitions, same_definition, show_create,
-};
+use crate::definitions::{self, Name, definition_here};
 use crate::error::CopyError;
-use crate::lock::{Moment, Patience, ReadLock, Sessions, micros};
+use crate::lock::{Patience, Sessions};
 use crate::options::{CopyLock, CopyOptions, Unsettled};
 use crate::plan::{CopyPlan, PlannedTable, SourceFacts};
 use crate::progress::Progress;
 use crate::rate::Rate;
-use crate::run::{Job, Run, RunState, TakenRows};
+use crate::run::{Job, Run, RunState};
 use crate::table_reader::TableReader;
 use crate::{CopyReport, CopySink, UnsettledTable};
 
-/// Engines whose rows a consistent snapshot sees.
-const SNAPSHOT_ENGINES: [&str; 2] = ["INNODB", "ROCKSDB"];
-/// Engines that show other tables' rows.
-const BORROWED_ROWS: [&str; 2] = ["MRG_MYISAM", "FEDERATED"];
+mod attempt;
+mod define;
+mod locked_rows;
+
+use attempt::{Attempt, Found, try_once};
+
 /// Number of attempts at a snapshot when DDL comes between the snapshot and reading the definitions.
 const DDL_TRIES: u32 = 5;
-/// CREATE_TIME has a resolution of one second; this long after a table's last DDL, the next one has a different value.
-const FRESH: Duration = Duration::from_millis(1100);
 /// A commit becomes visible slightly before its GTID is in gtid_executed, one stage of the same group commit earlier.
 /// No server takes this long between the two.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Factor by which reading may exceed `locked_bytes_max`, because the check before it uses rough estimates.
-const LOCKED_BYTES_FACTOR: u64 = 4;
-
+/// CREATE_TIME has a resolution of one second; this long after a table's last DDL, the next one has a different value.
+const FRESH: Duration = Duration::from_millis(1100);
 /// A copy with open snapshots. Dropping it leaves nothing on the source.
 pub struct SourceCopy {
     plan: CopyPlan,
@@ -221,322 +217,6 @@ fn check_privileges(sessions: &mut Sessions, lock: CopyLock) -> Result<(), CopyE
     let answer = missing_privileges(&mut sessions.control, needed);
     let (account, missing) = sessions.at(answer)?;
     if missing.is_empty() { Ok(()) } else { Err(CopyError::Privileges { account, missing }) }
-}
-
-/// Outcome of one attempt at the snapshots.
-enum Attempt {
-    Ready(Box<Found>),
-    /// DDL changed these tables in between.
-    Changed(Vec<Name>),
-}
-
-struct Found {
-    moment: Moment<Vec<(TakenRows, TableDef)>>,
-    listing: Listing,
-    names: Vec<Name>,
-    catalog: catalog::Catalog,
-    /// Tables without a definition; not in the catalog.
-    unsettled: Vec<Name>,
-    backup_lock_us: Option<u64>,
-}
-
-impl Found {
-    /// Excludes tables that DDL changed.
-    fn leave_out(&mut self, changed: Vec<Name>) {
-        self.names.retain(|name| !changed.contains(name));
-        self.unsettled.extend(changed);
-    }
-}
-
-/// Makes one attempt. With `Unsettled::LeaveOut`, tables that DDL changed are excluded instead of failing the attempt.
-fn try_once(
-    sessions: &mut Sessions,
-    facts: &SourceFacts,
-    options: &CopyOptions,
-    unsettled: Unsettled,
-    patience: &mut Patience<'_>,
-) -> Result<Attempt, CopyError> {
-    patience.check_stop()?;
-    let lower = facts.lower_case_table_names;
-    let before = Listing::read(&mut sessions.control, "");
-    let before = sessions.at(before)?;
-    let wanted = before.wanted(&options.tables, lower)?;
-    if wanted.iter().any(|name| before.tables.get(name).is_some_and(|table| table.fresh)) {
-        // A lock taken now would probably be useless.
-        patience.sleep(FRESH)?;
-    }
-    if options.lock == CopyLock::None {
-        return try_unlocked(sessions, facts, unsettled, patience, &before);
-    }
-    let without_snapshots = without_snapshots(sessions, &before, &wanted, options)?;
-    let lock = match (options.lock, wanted.as_slice()) {
-        (CopyLock::Table, [(db, table)]) => ReadLock::Table(db.clone(), table.clone()),
-        _ => ReadLock::All,
-    };
-    let moment = sessions.freeze(patience, &lock, |control| {
-        let limit = options.locked_bytes_max.saturating_mul(LOCKED_BYTES_FACTOR);
-        take_rows(control, &without_snapshots, facts, options, limit)
-    })?;
-    let outcome = read_catalog(sessions, facts, unsettled, patience, &moment);
-    let backup_lock_us = moment.backup_since.map(micros);
-    sessions.unlock_instance()?;
-    let Defined { listing, names, catalog, unsettled: left_out } = match outcome? {
-        Ok(defined) => defined,
-        Err(changed) => return Ok(Attempt::Changed(changed)),
-    };
-    // Tables read under the lock must be the ones that were listed before it.
-    let taken: HashSet<&Name> = moment.taken.iter().map(|((name, _), _)| name).collect();
-    let not_taken = |name: &&Name| {
-        let engine = listing.tables.get(*name).map_or("", |table| &table.engine);
-        !has_snapshot(engine) && !taken.contains(name)
-    };
-    let mut changed: Vec<Name> = names.iter().filter(not_taken).cloned().collect();
-    for ((name, _), def) in &moment.taken {
-        let same =
-            definition_here(&catalog, &names_of(facts, options), name).is_some_and(|now| same_definition(def, now));
-        if !same && !left_out.contains(name) {
-            changed.push(name.clone());
-        }
-    }
-    let mut found = Found { moment, listing, names, catalog, unsettled: left_out, backup_lock_us };
-    if !changed.is_empty() {
-        if unsettled == Unsettled::End {
-            return Ok(Attempt::Changed(changed));
-        }
-        found.leave_out(changed);
-    }
-    Ok(Attempt::Ready(Box::new(found)))
-}
-
-/// Like `try_once`, but without a lock: takes a mark in the log, then definitions that are the same before and after
-/// it.
-fn try_unlocked(
-    sessions: &mut Sessions,
-    facts: &SourceFacts,
-    unsettled: Unsettled,
-    patience: &mut Patience<'_>,
-    before: &Listing,
-) -> Result<Attempt, CopyError> {
-    check_full_images(sessions)?;
-    let moment = sessions.mark(patience, Vec::new())?;
-    let listing = Listing::read(&mut sessions.control, &moment.now);
-    let listing = sessions.at(listing)?;
-    let names = listing.wanted(&patience.options.tables, facts.lower_case_table_names)?;
-    let fresh = |name: &Name| listing.tables.get(name).is_some_and(|table| table.fresh);
-    let mut changed = before.changed(&listing, &names);
-    // Dropped meanwhile: the log will drop a table that replay does not know.
-    let gone = |name: &&Name| !listing.tables.contains_key(*name);
-    changed.extend(before.wanted(&patience.options.tables, facts.lower_case_table_names)?.iter().filter(gone).cloned());
-    changed.extend(names.iter().filter(|name| fresh(name)).cloned());
-    let other = |(db, _): &&(String, String)| !before.databases.iter().any(|(known, _)| known == db);
-    let databases: Vec<Name> =
-        listing.databases.iter().filter(other).map(|(db, _)| (db.clone(), "*".to_owned())).collect();
-    if !databases.is_empty() || !changed.is_empty() && unsettled == Unsettled::End {
-        changed.extend(databases);
-        return Ok(Attempt::Changed(changed));
-    }
-    let version = version_number(&facts.version);
-    let source_names = names_of(facts, patience.options);
-    let defining = Defining { listing, names, source_names, version };
-    let Defined { listing, names, catalog, unsettled } = match define_all(sessions, defining, changed, unsettled)? {
-        Ok(defined) => defined,
-        Err(changed) => return Ok(Attempt::Changed(changed)),
-    };
-    let full_name = |name: &Name| format!("{}.{}", quoted(&name.0), quoted(&name.1));
-    let engine = |name: &Name| listing.tables.get(name).map_or("", |table| table.engine.as_str());
-    if let Some(name) = names.iter().find(|name| borrows_rows(engine(name))) {
-        return Err(CopyError::NoRowsOfItsOwn { table: full_name(name), engine: engine(name).to_owned() });
-    }
-    let source_names = names_of(facts, patience.options);
-    let keyless = |name: &&Name| {
-        let table = definition_here(&catalog, &source_names, name);
-        table.is_some_and(|table| table.identity == catalog::Identity::WholeImage)
-    };
-    let tables: Vec<String> = names.iter().filter(keyless).map(full_name).collect();
-    if !tables.is_empty() {
-        return Err(CopyError::NeedsKeys { tables });
-    }
-    Ok(Attempt::Ready(Box::new(Found { moment, listing, names, catalog, unsettled, backup_lock_us: None })))
-}
-
-fn check_full_images(sessions: &mut Sessions) -> Result<(), CopyError> {
-    let answer = sessions.control.query("SELECT @@GLOBAL.binlog_row_image, @@GLOBAL.binlog_row_value_options");
-    let result = sessions.at(answer)?;
-    let text = |column| result.text(0, column).unwrap_or_default();
-    if text(0) != "FULL" {
-        let what = format!("binlog_row_image is {}", text(0));
-        return Err(CopyError::NeedsFullImages { what, fix: "SET PERSIST binlog_row_image = FULL;".into() });
-    }
-    if !text(1).is_empty() {
-        let what = format!("binlog_row_value_options is {}", text(1));
-        return Err(CopyError::NeedsFullImages { what, fix: "SET PERSIST binlog_row_value_options = '';".into() });
-    }
-    Ok(())
-}
-
-/// Definitions to read.
-struct Defining {
-    listing: Listing,
-    names: Vec<Name>,
-    source_names: SourceNames,
-    version: Option<u32>,
-}
-
-/// Definitions read.
-struct Defined {
-    listing: Listing,
-    names: Vec<Name>,
-    catalog: catalog::Catalog,
-    /// Tables that DDL changed; in neither `names` nor `catalog`.
-    unsettled: Vec<Name>,
-}
-
-/// The catalog at the snapshot, or the tables that DDL has changed since.
-fn read_catalog<T>(
-    sessions: &mut Sessions,
-    facts: &SourceFacts,
-    unsettled: Unsettled,
-    patience: &Patience<'_>,
-    moment: &Moment<T>,
-) -> Result<Result<Defined, Vec<Name>>, CopyError> {
-    let lower = facts.lower_case_table_names;
-    let Some(reader) = sessions.readers.first_mut() else { return Ok(Err(Vec::new())) };
-    let listing = Listing::read(reader, &moment.now);
-    let listing = sessions.at(listing)?;
-    let names = listing.wanted(&patience.options.tables, lower)?;
-    let fresh = |name: &&Name| listing.tables.get(*name).is_some_and(|table| table.fresh);
-    let mut fresh: Vec<Name> = names.iter().filter(fresh).cloned().collect();
-    if !fresh.is_empty() {
-        if moment.backup_since.is_some() {
-            // DDL is blocked, so wait for the end of the second; the next DDL on these tables will then have a
-            // different time.
-            patience.sleep(FRESH)?;
-            fresh.clear();
-        } else if unsettled == Unsettled::End {
-            return Ok(Err(fresh));
-        }
-    }
-    let version = version_number(&facts.version);
-    let source_names = names_of(facts, patience.options);
-    let defining = Defining { listing, names, source_names, version };
-    define_all(sessions, defining, fresh, unsettled)
-}
-
-/// The definitions of all tables in the listing, or those tables that have changed since. With `Unsettled::LeaveOut`,
-/// changed tables, including `changed` from the start, are excluded instead.
-fn define_all(
-    sessions: &mut Sessions,
-    defining: Defining,
-    mut changed: Vec<Name>,
-    unsettled: Unsettled,
-) -> Result<Result<Defined, Vec<Name>>, CopyError> {
-    let Defining { listing, mut names, source_names, version } = defining;
-    let mut left_out = Vec::new();
-    loop {
-        // Terminates, because each iteration removes at least one name.
-        names.retain(|name| !changed.contains(name));
-        left_out.append(&mut changed);
-        match define(sessions, &listing, &names, &source_names, version)? {
-            Ok(catalog) => return Ok(Ok(Defined { listing, names, catalog, unsettled: left_out })),
-            Err(more) if unsettled == Unsettled::LeaveOut => changed = more,
-            Err(more) => return Ok(Err(more)),
-        }
-    }
-}
-
-fn define(
-    sessions: &mut Sessions,
-    listing: &Listing,
-    names: &[Name],
-    source_names: &SourceNames,
-    version: Option<u32>,
-) -> Result<Result<catalog::Catalog, Vec<Name>>, CopyError> {
-    let definitions = read_definitions(&mut sessions.readers, names)?;
-    let later = Listing::read(&mut sessions.control, "");
-    let later = sessions.at(later)?;
-    let mut changed = listing.changed(&later, names);
-    let mut complete = Vec::with_capacity(definitions.len());
-    for (name, sql) in definitions {
-        match sql {
-            Some(sql) => complete.push((name, sql)),
-            None => changed.push(name),
-        }
-    }
-    if !changed.is_empty() {
-        return Ok(Err(changed));
-    }
-    let catalog = build_catalog(listing, &complete, source_names, version)?;
-    let Some(reader) = sessions.readers.first_mut() else { return Ok(Ok(catalog)) };
-    let others = definitions::with_other_columns(reader, &catalog, source_names, names);
-    let others = sessions.at(others)?;
-    Ok(if others.is_empty() { Ok(catalog) } else { Err(others) })
-}
-
-fn borrows_rows(engine: &str) -> bool {
-    BORROWED_ROWS.iter().any(|known| known.eq_ignore_ascii_case(engine))
-}
-
-fn has_snapshot(engine: &str) -> bool {
-    SNAPSHOT_ENGINES.iter().any(|known| known.eq_ignore_ascii_case(engine))
-}
-
-/// Tables that must be read under the lock.
-fn without_snapshots(
-    sessions: &mut Sessions,
-    listing: &Listing,
-    wanted: &[Name],
-    options: &CopyOptions,
-) -> Result<Vec<Name>, CopyError> {
-    let engine = |name: &Name| listing.tables.get(name).map_or("", |table| table.engine.as_str());
-    let full_name = |name: &Name| format!("{}.{}", quoted(&name.0), quoted(&name.1));
-    let names: Vec<Name> = wanted.iter().filter(|name| !has_snapshot(engine(name))).cloned().collect();
-    if let Some(name) = names.iter().find(|name| borrows_rows(engine(name))) {
-        return Err(CopyError::NoRowsOfItsOwn { table: full_name(name), engine: engine(name).to_owned() });
-    }
-    if names.is_empty() {
-        return Ok(names);
-    }
-    let estimates = definitions::estimates(&mut sessions.control);
-    let estimates = sessions.at(estimates)?;
-    let bytes = names.iter().filter_map(|name| estimates.get(name)).map(|(_, bytes)| *bytes).sum();
-    if bytes > options.locked_bytes_max {
-        let tables = names.iter().map(|name| format!("{} ({})", full_name(name), engine(name))).collect();
-        return Err(CopyError::NoSnapshot { tables, bytes, limit: options.locked_bytes_max });
-    }
-    Ok(names)
-}
-
-/// Reads tables without snapshots into memory while writers wait; fails beyond `limit` bytes.
-fn take_rows(
-    control: &mut Connection,
-    names: &[Name],
-    facts: &SourceFacts,
-    options: &CopyOptions,
-    limit: u64,
-) -> Result<Vec<(TakenRows, TableDef)>, CopyError> {
-    let mut taken = Vec::new();
-    let mut bytes = 0;
-    for name in names {
-        let vanished = || CopyError::TableVanished { db: name.0.clone(), table: name.1.clone() };
-        let sql = show_create(control, name)?.ok_or_else(vanished)?;
-        let alone = catalog::Catalog::new(facts.lower_case_table_names);
-        let source_names = names_of(facts, options);
-        let catalog = definitions::define(&alone, &source_names, name, &sql, version_number(&facts.version))?;
-        let Some(def) = definition_here(&catalog, &source_names, name) else { return Err(vanished()) };
-        let reader = TableReader::new(def, name, options.batch_bytes);
-        let mut batches = Vec::new();
-        reader.read(control, "", &mut RowBatch::default(), &mut |batch| {
-            bytes += batch.image_bytes() as u64;
-            if bytes > limit {
-                let tables = vec![format!("{}.{}", quoted(&name.0), quoted(&name.1))];
-                return Err(CopyError::NoSnapshot { tables, bytes, limit });
-            }
-            batches.push(batch.clone());
-            Ok(())
-        })?;
-        taken.push(((name.clone(), batches), TableDef::clone(def)));
-    }
-    Ok(taken)
 }
 
 fn finish(

@@ -1,0 +1,175 @@
+//! One attempt at snapshots of one moment, with the definitions at that moment.
+//!
+//! In: sessions on the source. Out: what a plan is made of, or the tables that DDL changed meanwhile. Never here: how
+//! often it is tried.
+
+use std::collections::HashSet;
+
+use catalog::TableDef;
+use client::session::quoted;
+use source::replication::version_number;
+
+use crate::definitions::{Listing, Name, definition_here, same_definition};
+use crate::error::CopyError;
+use crate::lock::{Moment, Patience, ReadLock, Sessions, micros};
+use crate::options::{CopyLock, CopyOptions, Unsettled};
+use crate::plan::SourceFacts;
+use crate::run::TakenRows;
+
+use super::define::{Defined, Defining, define_all, read_catalog};
+use super::locked_rows::{borrows_rows, has_snapshot, take_rows, without_snapshots};
+use super::{FRESH, names_of};
+
+/// Factor by which reading may exceed `locked_bytes_max`, because the check before it uses rough estimates.
+const LOCKED_BYTES_FACTOR: u64 = 4;
+
+/// Outcome of one attempt at the snapshots.
+pub(super) enum Attempt {
+    Ready(Box<Found>),
+    /// DDL changed these tables in between.
+    Changed(Vec<Name>),
+}
+
+pub(super) struct Found {
+    pub(super) moment: Moment<Vec<(TakenRows, TableDef)>>,
+    pub(super) listing: Listing,
+    pub(super) names: Vec<Name>,
+    pub(super) catalog: catalog::Catalog,
+    /// Tables without a definition; not in the catalog.
+    pub(super) unsettled: Vec<Name>,
+    pub(super) backup_lock_us: Option<u64>,
+}
+
+impl Found {
+    /// Excludes tables that DDL changed.
+    fn leave_out(&mut self, changed: Vec<Name>) {
+        self.names.retain(|name| !changed.contains(name));
+        self.unsettled.extend(changed);
+    }
+}
+
+/// Makes one attempt. With `Unsettled::LeaveOut`, tables that DDL changed are excluded instead of failing the attempt.
+pub(super) fn try_once(
+    sessions: &mut Sessions,
+    facts: &SourceFacts,
+    options: &CopyOptions,
+    unsettled: Unsettled,
+    patience: &mut Patience<'_>,
+) -> Result<Attempt, CopyError> {
+    patience.check_stop()?;
+    let lower = facts.lower_case_table_names;
+    let before = Listing::read(&mut sessions.control, "");
+    let before = sessions.at(before)?;
+    let wanted = before.wanted(&options.tables, lower)?;
+    if wanted.iter().any(|name| before.tables.get(name).is_some_and(|table| table.fresh)) {
+        // A lock taken now would probably be useless.
+        patience.sleep(FRESH)?;
+    }
+    if options.lock == CopyLock::None {
+        return try_unlocked(sessions, facts, unsettled, patience, &before);
+    }
+    let without_snapshots = without_snapshots(sessions, &before, &wanted, options)?;
+    let lock = match (options.lock, wanted.as_slice()) {
+        (CopyLock::Table, [(db, table)]) => ReadLock::Table(db.clone(), table.clone()),
+        _ => ReadLock::All,
+    };
+    let moment = sessions.freeze(patience, &lock, |control| {
+        let limit = options.locked_bytes_max.saturating_mul(LOCKED_BYTES_FACTOR);
+        take_rows(control, &without_snapshots, facts, options, limit)
+    })?;
+    let outcome = read_catalog(sessions, facts, unsettled, patience, &moment);
+    let backup_lock_us = moment.backup_since.map(micros);
+    sessions.unlock_instance()?;
+    let Defined { listing, names, catalog, unsettled: left_out } = match outcome? {
+        Ok(defined) => defined,
+        Err(changed) => return Ok(Attempt::Changed(changed)),
+    };
+    // Tables read under the lock must be the ones that were listed before it.
+    let taken: HashSet<&Name> = moment.taken.iter().map(|((name, _), _)| name).collect();
+    let not_taken = |name: &&Name| {
+        let engine = listing.tables.get(*name).map_or("", |table| &table.engine);
+        !has_snapshot(engine) && !taken.contains(name)
+    };
+    let mut changed: Vec<Name> = names.iter().filter(not_taken).cloned().collect();
+    for ((name, _), def) in &moment.taken {
+        let same =
+            definition_here(&catalog, &names_of(facts, options), name).is_some_and(|now| same_definition(def, now));
+        if !same && !left_out.contains(name) {
+            changed.push(name.clone());
+        }
+    }
+    let mut found = Found { moment, listing, names, catalog, unsettled: left_out, backup_lock_us };
+    if !changed.is_empty() {
+        if unsettled == Unsettled::End {
+            return Ok(Attempt::Changed(changed));
+        }
+        found.leave_out(changed);
+    }
+    Ok(Attempt::Ready(Box::new(found)))
+}
+
+/// Like `try_once`, but without a lock: takes a mark in the log, then definitions that are the same before and after
+/// it.
+fn try_unlocked(
+    sessions: &mut Sessions,
+    facts: &SourceFacts,
+    unsettled: Unsettled,
+    patience: &mut Patience<'_>,
+    before: &Listing,
+) -> Result<Attempt, CopyError> {
+    check_full_images(sessions)?;
+    let moment = sessions.mark(patience, Vec::new())?;
+    let listing = Listing::read(&mut sessions.control, &moment.now);
+    let listing = sessions.at(listing)?;
+    let names = listing.wanted(&patience.options.tables, facts.lower_case_table_names)?;
+    let fresh = |name: &Name| listing.tables.get(name).is_some_and(|table| table.fresh);
+    let mut changed = before.changed(&listing, &names);
+    // Dropped meanwhile: the log will drop a table that replay does not know.
+    let gone = |name: &&Name| !listing.tables.contains_key(*name);
+    changed.extend(before.wanted(&patience.options.tables, facts.lower_case_table_names)?.iter().filter(gone).cloned());
+    changed.extend(names.iter().filter(|name| fresh(name)).cloned());
+    let other = |(db, _): &&(String, String)| !before.databases.iter().any(|(known, _)| known == db);
+    let databases: Vec<Name> =
+        listing.databases.iter().filter(other).map(|(db, _)| (db.clone(), "*".to_owned())).collect();
+    if !databases.is_empty() || !changed.is_empty() && unsettled == Unsettled::End {
+        changed.extend(databases);
+        return Ok(Attempt::Changed(changed));
+    }
+    let version = version_number(&facts.version);
+    let source_names = names_of(facts, patience.options);
+    let defining = Defining { listing, names, source_names, version };
+    let Defined { listing, names, catalog, unsettled } = match define_all(sessions, defining, changed, unsettled)? {
+        Ok(defined) => defined,
+        Err(changed) => return Ok(Attempt::Changed(changed)),
+    };
+    let full_name = |name: &Name| format!("{}.{}", quoted(&name.0), quoted(&name.1));
+    let engine = |name: &Name| listing.tables.get(name).map_or("", |table| table.engine.as_str());
+    if let Some(name) = names.iter().find(|name| borrows_rows(engine(name))) {
+        return Err(CopyError::NoRowsOfItsOwn { table: full_name(name), engine: engine(name).to_owned() });
+    }
+    let source_names = names_of(facts, patience.options);
+    let keyless = |name: &&Name| {
+        let table = definition_here(&catalog, &source_names, name);
+        table.is_some_and(|table| table.identity == catalog::Identity::WholeImage)
+    };
+    let tables: Vec<String> = names.iter().filter(keyless).map(full_name).collect();
+    if !tables.is_empty() {
+        return Err(CopyError::NeedsKeys { tables });
+    }
+    Ok(Attempt::Ready(Box::new(Found { moment, listing, names, catalog, unsettled, backup_lock_us: None })))
+}
+
+fn check_full_images(sessions: &mut Sessions) -> Result<(), CopyError> {
+    let answer = sessions.control.query("SELECT @@GLOBAL.binlog_row_image, @@GLOBAL.binlog_row_value_options");
+    let result = sessions.at(answer)?;
+    let text = |column| result.text(0, column).unwrap_or_default();
+    if text(0) != "FULL" {
+        let what = format!("binlog_row_image is {}", text(0));
+        return Err(CopyError::NeedsFullImages { what, fix: "SET PERSIST binlog_row_image = FULL;".into() });
+    }
+    if !text(1).is_empty() {
+        let what = format!("binlog_row_value_options is {}", text(1));
+        return Err(CopyError::NeedsFullImages { what, fix: "SET PERSIST binlog_row_value_options = '';".into() });
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! Tables whose rows no snapshot shows: they are read while the source is locked.
+//!
+//! In: the tables' engines and estimated sizes. Out: their rows, in memory and within a limit. Never here: a lock.
+
+use catalog::TableDef;
+use client::Connection;
+use client::session::quoted;
+use source::replication::version_number;
+
+use crate::batch::RowBatch;
+use crate::definitions::{self, Listing, Name, definition_here, show_create};
+use crate::error::CopyError;
+use crate::lock::Sessions;
+use crate::options::CopyOptions;
+use crate::plan::SourceFacts;
+use crate::run::TakenRows;
+use crate::table_reader::TableReader;
+
+use super::names_of;
+
+/// Engines whose rows a consistent snapshot sees.
+const SNAPSHOT_ENGINES: [&str; 2] = ["INNODB", "ROCKSDB"];
+/// Engines that show other tables' rows.
+const BORROWED_ROWS: [&str; 2] = ["MRG_MYISAM", "FEDERATED"];
+pub(super) fn borrows_rows(engine: &str) -> bool {
+    BORROWED_ROWS.iter().any(|known| known.eq_ignore_ascii_case(engine))
+}
+
+pub(super) fn has_snapshot(engine: &str) -> bool {
+    SNAPSHOT_ENGINES.iter().any(|known| known.eq_ignore_ascii_case(engine))
+}
+
+/// Tables that must be read under the lock.
+pub(super) fn without_snapshots(
+    sessions: &mut Sessions,
+    listing: &Listing,
+    wanted: &[Name],
+    options: &CopyOptions,
+) -> Result<Vec<Name>, CopyError> {
+    let engine = |name: &Name| listing.tables.get(name).map_or("", |table| table.engine.as_str());
+    let full_name = |name: &Name| format!("{}.{}", quoted(&name.0), quoted(&name.1));
+    let names: Vec<Name> = wanted.iter().filter(|name| !has_snapshot(engine(name))).cloned().collect();
+    if let Some(name) = names.iter().find(|name| borrows_rows(engine(name))) {
+        return Err(CopyError::NoRowsOfItsOwn { table: full_name(name), engine: engine(name).to_owned() });
+    }
+    if names.is_empty() {
+        return Ok(names);
+    }
+    let estimates = definitions::estimates(&mut sessions.control);
+    let estimates = sessions.at(estimates)?;
+    let bytes = names.iter().filter_map(|name| estimates.get(name)).map(|(_, bytes)| *bytes).sum();
+    if bytes > options.locked_bytes_max {
+        let tables = names.iter().map(|name| format!("{} ({})", full_name(name), engine(name))).collect();
+        return Err(CopyError::NoSnapshot { tables, bytes, limit: options.locked_bytes_max });
+    }
+    Ok(names)
+}
+
+/// Reads tables without snapshots into memory while writers wait; fails beyond `limit` bytes.
+pub(super) fn take_rows(
+    control: &mut Connection,
+    names: &[Name],
+    facts: &SourceFacts,
+    options: &CopyOptions,
+    limit: u64,
+) -> Result<Vec<(TakenRows, TableDef)>, CopyError> {
+    let mut taken = Vec::new();
+    let mut bytes = 0;
+    for name in names {
+        let vanished = || CopyError::TableVanished { db: name.0.clone(), table: name.1.clone() };
+        let sql = show_create(control, name)?.ok_or_else(vanished)?;
+        let alone = catalog::Catalog::new(facts.lower_case_table_names);
+        let source_names = names_of(facts, options);
+        let catalog = definitions::define(&alone, &source_names, name, &sql, version_number(&facts.version))?;
+        let Some(def) = definition_here(&catalog, &source_names, name) else { return Err(vanished()) };
+        let reader = TableReader::new(def, name, options.batch_bytes);
+        let mut batches = Vec::new();
+        reader.read(control, "", &mut RowBatch::default(), &mut |batch| {
+            bytes += batch.image_bytes() as u64;
+            if bytes > limit {
+                let tables = vec![format!("{}.{}", quoted(&name.0), quoted(&name.1))];
+                return Err(CopyError::NoSnapshot { tables, bytes, limit });
+            }
+            batches.push(batch.clone());
+            Ok(())
+        })?;
+        taken.push(((name.clone(), batches), TableDef::clone(def)));
+    }
+    Ok(taken)
+}
