@@ -4,7 +4,6 @@
 //! column unpacked; the order between pieces; a row read under a definition that disagrees with its table map; an
 //! event that is not counted exactly once as seen and once by its outcome.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -12,27 +11,26 @@ use base::limits::PREPARED_BYTES_MAX;
 use base::{Gtid, LogPosition, Prepared, to_usize};
 use binlog::{
     BeginLoadQuery, ChecksumAlgorithm, EventHeader, ExecuteLoadQuery, FormatDescription, GtidEvent,
-    PayloadDecompressor, QueryEvent, QueryKind, TableMapEvent, TransactionPayload, XaPrepare, check_event_type,
-    event_body, event_type, verify_checksum,
+    PayloadDecompressor, QueryEvent, QueryKind, TransactionPayload, XaPrepare, check_event_type, event_body,
+    event_type, verify_checksum,
 };
-use catalog::{Catalog, Identity, NamedTable, ReplicationFilters, TableDef, TableId};
+use catalog::{Catalog, NamedTable, ReplicationFilters, TableId};
 use observe::Category;
 
 use crate::piece::{
     Begun, DecodedPiece, Piece, PieceKind, RowOp, SPACE_BYTES, SkipReason, Span, SpareBuffers, TransactionKind, part,
-    rest, short,
+    rest,
 };
 use crate::plan::TablePlan;
 use crate::skip::SkipList;
 use crate::stop::StopClass;
-use crate::work::{LeftOut, TableMapEntry, Work};
+use crate::work::{TableMapEntry, Work};
 use crate::writes::StatementWrites;
 
-/// Schemas of the server itself, which are not replicated.
-const SYSTEM_SCHEMAS: [&[u8]; 4] = [b"mysql", b"sys", b"performance_schema", b"information_schema"];
+mod table_maps;
+mod xa;
 
-/// Limit of table maps remembered under one catalog. Sources give a table a new id each time they reopen it.
-const MAPS_MAX: usize = 4096;
+use table_maps::CachedMap;
 
 const _: () = assert!(PREPARED_BYTES_MAX <= SPACE_BYTES, "what is kept for XA COMMIT fits into the side buffer");
 
@@ -103,15 +101,6 @@ pub(crate) trait StatementSink {
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)>;
 }
 
-/// The plan of a mapped table; None if its rows are left out.
-type MappedPlan = Result<Option<Arc<TablePlan>>, Fault>;
-
-struct CachedMap {
-    body: Vec<u8>,
-    plan: MappedPlan,
-    left_out: LeftOut,
-}
-
 /// Decodes pieces. One per thread; keeps its buffers, and the tables seen under the current catalog.
 pub struct Decoder {
     options: DecodeOptions,
@@ -156,14 +145,6 @@ pub(crate) fn binlog_fault(e: binlog::BinlogError) -> Fault {
         binlog::ErrorClass::Corrupt => StopClass::Corrupt,
     };
     (class, e.to_string())
-}
-
-/// Returns a column of the identifying key that the source allows to be NULL, which means that the source's key is a
-/// different one.
-fn nullable_key_column<'d>(def: &'d TableDef, map: &TableMapEvent<'_>) -> Option<&'d str> {
-    let Identity::Columns(columns) = &def.identity else { return None };
-    let column = columns.iter().find(|column| map.is_nullable(**column))?;
-    def.columns.get(*column).map(|column| column.name.as_str())
 }
 
 impl Decoder {
@@ -516,83 +497,6 @@ impl Decoder {
         Ok(ends)
     }
 
-    /// Keeps an event of an XA transaction, since only its end tells whether it is committed. None if no XA
-    /// transaction is open; otherwise whether it ends here.
-    fn put_aside(&mut self, work: &mut Work<'_>, header: &EventHeader, body: &[u8]) -> Result<Option<bool>, Fault> {
-        let Some(sink) = &mut work.sink else { return Ok(None) };
-        let Some(events) = sink.aside() else { return Ok(None) };
-        match header.event_type {
-            event_type::XA_PREPARE => {
-                let prepare = XaPrepare::parse(body).map_err(binlog_fault)?;
-                work.count(header.event_type, Category::Control);
-                if prepare.one_phase {
-                    let events = work.sink.as_mut().and_then(|sink| sink.aside().take());
-                    self.release(work, &events.unwrap_or_default())?;
-                } else {
-                    let gtid = work.open.as_ref().and_then(|open| open.begun.gtid);
-                    let transaction = work.out.transactions.len();
-                    let Some(sink) = &mut work.sink else { return Ok(None) };
-                    sink.prepare(prepare.xid.to_string(), gtid, transaction).map_err(unsupported)?;
-                }
-                Ok(Some(true))
-            }
-            event_type::TABLE_MAP
-            | event_type::WRITE_ROWS
-            | event_type::UPDATE_ROWS
-            | event_type::DELETE_ROWS
-            | event_type::PARTIAL_UPDATE_ROWS
-            | event_type::EXECUTE_LOAD_QUERY
-            | event_type::QUERY => {
-                let len = EventHeader::LEN + body.len();
-                if events.len() + len > PREPARED_BYTES_MAX {
-                    return Err(unsupported("an XA transaction of more than 1 GiB"));
-                }
-                let header = EventHeader { event_len: short(len), ..*header };
-                events.extend_from_slice(&header.encode());
-                events.extend_from_slice(body);
-                if header.event_type == event_type::TABLE_MAP {
-                    // A table map that cannot be read is reported here, not at the commit.
-                    self.table_map(work, body)?;
-                }
-                work.count(header.event_type, Category::Control);
-                Ok(Some(false))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Handles XA COMMIT and XA ROLLBACK of a prepared transaction.
-    fn resolve_xa(&mut self, work: &mut Work<'_>, header: &EventHeader, sql: &[u8]) -> Result<bool, Fault> {
-        let (kind, xid) = QueryKind::with_xid(sql);
-        let Some(xid) = xid else { return Err(corrupt("an XA statement without an xid")) };
-        let Some(sink) = &mut work.sink else {
-            work.out.needs_serial = true;
-            return Ok(true);
-        };
-        let Some(prepared) = sink.resolve(&xid.to_string()) else {
-            let verb = if kind == QueryKind::XaCommit { "XA COMMIT" } else { "XA ROLLBACK" };
-            let reason = format!("{verb} {xid}: the replica has no such prepared transaction, so it lacks its changes");
-            return Err((StopClass::DataDiffers, reason));
-        };
-        open_without_gtid(work, header);
-        work.count(header.event_type, Category::Control);
-        if kind == QueryKind::XaCommit {
-            self.release(work, &prepared.events)?;
-        }
-        Ok(true)
-    }
-
-    /// Applies kept events as part of the current transaction. This is safe at any later place in the log: from XA
-    /// PREPARE to XA COMMIT the source locks their rows, and their tables against DDL, across restarts too.
-    fn release(&mut self, work: &mut Work<'_>, events: &[u8]) -> Result<(), Fault> {
-        let from = work.out.side.len();
-        if from + events.len() > SPACE_BYTES {
-            return Err(unsupported("a piece of the log of more than 1 GiB"));
-        }
-        work.out.side.extend_from_slice(events);
-        self.inner_events(work, events, from, Space::Side)
-    }
-
     fn statement(&mut self, work: &mut Work<'_>, header: &EventHeader, query: QueryEvent<'_>) -> Result<bool, Fault> {
         let transaction = work.out.transactions.len();
         let server_version = work.open.as_ref().and_then(|open| open.begun.server_version);
@@ -634,106 +538,6 @@ impl Decoder {
         work.out.catalog_version = version;
         self.learn(version);
     }
-
-    fn table_map(&mut self, work: &mut Work<'_>, body: &[u8]) -> Result<(), Fault> {
-        let table_id = TableMapEvent::table_id_of(body).map_err(binlog_fault)?;
-        let (plan, left_out) = match self.maps.get(&table_id) {
-            Some(cached) if cached.body == body => (cached.plan.clone(), cached.left_out),
-            _ => {
-                let map = TableMapEvent::parse(body).map_err(binlog_fault)?;
-                let plan = self.resolve(&work.catalog, &map);
-                let left_out = match plan {
-                    Ok(None) => self.left_out_as(&work.catalog, &map),
-                    _ => LeftOut { category: Category::Filtered, cascades: false },
-                };
-                if self.maps.len() >= MAPS_MAX {
-                    self.maps.clear();
-                }
-                self.maps.insert(table_id, CachedMap { body: body.to_vec(), plan: plan.clone(), left_out });
-                (plan, left_out)
-            }
-        };
-        match work.tables.iter_mut().find(|entry| entry.table_id == table_id) {
-            Some(entry) => (entry.plan, entry.left_out) = (plan, left_out),
-            None => work.tables.push(TableMapEntry { table_id, plan, left_out }),
-        }
-        Ok(())
-    }
-
-    fn resolve(&mut self, catalog: &Catalog, map: &TableMapEvent<'_>) -> MappedPlan {
-        if is_system(map.db, catalog) {
-            return Ok(None);
-        }
-        let (db, name) = self.name_here(catalog, map);
-        if !self.options.filters.is_empty()
-            && !self.options.filters.replicates(&db, &name, catalog.lower_case_table_names())
-        {
-            return Ok(None);
-        }
-        let Some(def) = catalog.table(&db, &name) else {
-            if self.options.known_only || catalog.is_quarantined(&db, &name) {
-                return Ok(None);
-            }
-            return Err((
-                StopClass::DataDiffers,
-                format!("rows of table `{db}`.`{name}`, which does not exist at this place in the log"),
-            ));
-        };
-        let mut types = Vec::new();
-        for (index, (code, metadata)) in map.columns().enumerate() {
-            let ty = values::ColumnType::from_table_map(code, metadata).map_err(|e| {
-                let column = def.columns.get(index).map_or("?", |column| column.name.as_str());
-                unsupported(format!("column `{db}`.`{name}`.`{column}`: {e}"))
-            })?;
-            types.push(ty);
-        }
-        def.matches(map.column_types, &types).map_err(|difference| {
-            (
-                StopClass::DataDiffers,
-                format!("the table map of `{db}`.`{name}` disagrees with its definition here: {difference}"),
-            )
-        })?;
-        if let Some(column) = nullable_key_column(def, map) {
-            return Err((
-                StopClass::DataDiffers,
-                format!(
-                    "the table map of `{db}`.`{name}` disagrees with its definition here: column `{column}` may be NULL in the \
-                     log and is a part of the identifying key in the catalog"
-                ),
-            ));
-        }
-        let plan = self.plans.entry(def.id).or_insert_with(|| Arc::new(TablePlan::new(def, catalog)));
-        Ok(Some(Arc::clone(plan)))
-    }
-
-    /// Returns database and table under their local names.
-    fn name_here<'m>(&self, catalog: &Catalog, map: &TableMapEvent<'m>) -> (Cow<'m, str>, Cow<'m, str>) {
-        let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
-        if !self.options.filters.renames() {
-            return (db, name);
-        }
-        let renamed = self.options.filters.rewritten(&db, catalog.lower_case_table_names()).to_owned();
-        (Cow::Owned(renamed), name)
-    }
-
-    /// Returns how rows of a left-out table are counted, and whether foreign keys lead from it to other tables.
-    fn left_out_as(&self, catalog: &Catalog, map: &TableMapEvent<'_>) -> LeftOut {
-        let (db, name) = self.name_here(catalog, map);
-        let superseded = catalog.is_quarantined(&db, &name);
-        LeftOut {
-            category: if superseded { Category::SupersededByCopy } else { Category::Filtered },
-            cascades: catalog
-                .children(&db, &name)
-                .any(|(_, key)| key.on_delete.changes_children() || key.on_update.changes_children()),
-        }
-    }
-}
-
-/// True for the server's own schemas, compared as the source compares names.
-fn is_system(db: &[u8], catalog: &Catalog) -> bool {
-    SYSTEM_SCHEMAS.iter().any(|schema| {
-        if catalog.lower_case_table_names() == 0 { db == *schema } else { db.eq_ignore_ascii_case(schema) }
-    })
 }
 
 fn category_of(reason: SkipReason) -> Category {

@@ -1,0 +1,140 @@
+//! Table maps: what a table id of the open transaction means under the catalog of this place in the log (invariant 16).
+//!
+//! In: table map events. Out: the plan of each table's rows, or why they are left out. Never here: rows.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use binlog::TableMapEvent;
+use catalog::{Catalog, Identity, TableDef};
+use observe::Category;
+
+use super::{Decoder, Fault, binlog_fault, unsupported};
+use crate::plan::TablePlan;
+use crate::stop::StopClass;
+use crate::work::{LeftOut, TableMapEntry, Work};
+
+/// Schemas of the server itself, which are not replicated.
+const SYSTEM_SCHEMAS: [&[u8]; 4] = [b"mysql", b"sys", b"performance_schema", b"information_schema"];
+
+/// Limit of table maps remembered under one catalog. Sources give a table a new id each time they reopen it.
+const MAPS_MAX: usize = 4096;
+
+/// The plan of a mapped table; None if its rows are left out.
+type MappedPlan = Result<Option<Arc<TablePlan>>, Fault>;
+
+pub(super) struct CachedMap {
+    body: Vec<u8>,
+    plan: MappedPlan,
+    left_out: LeftOut,
+}
+
+/// Returns a column of the identifying key that the source allows to be NULL, which means that the source's key is a
+/// different one.
+fn nullable_key_column<'d>(def: &'d TableDef, map: &TableMapEvent<'_>) -> Option<&'d str> {
+    let Identity::Columns(columns) = &def.identity else { return None };
+    let column = columns.iter().find(|column| map.is_nullable(**column))?;
+    def.columns.get(*column).map(|column| column.name.as_str())
+}
+
+impl Decoder {
+    pub(super) fn table_map(&mut self, work: &mut Work<'_>, body: &[u8]) -> Result<(), Fault> {
+        let table_id = TableMapEvent::table_id_of(body).map_err(binlog_fault)?;
+        let (plan, left_out) = match self.maps.get(&table_id) {
+            Some(cached) if cached.body == body => (cached.plan.clone(), cached.left_out),
+            _ => {
+                let map = TableMapEvent::parse(body).map_err(binlog_fault)?;
+                let plan = self.resolve(&work.catalog, &map);
+                let left_out = match plan {
+                    Ok(None) => self.left_out_as(&work.catalog, &map),
+                    _ => LeftOut { category: Category::Filtered, cascades: false },
+                };
+                if self.maps.len() >= MAPS_MAX {
+                    self.maps.clear();
+                }
+                self.maps.insert(table_id, CachedMap { body: body.to_vec(), plan: plan.clone(), left_out });
+                (plan, left_out)
+            }
+        };
+        match work.tables.iter_mut().find(|entry| entry.table_id == table_id) {
+            Some(entry) => (entry.plan, entry.left_out) = (plan, left_out),
+            None => work.tables.push(TableMapEntry { table_id, plan, left_out }),
+        }
+        Ok(())
+    }
+
+    fn resolve(&mut self, catalog: &Catalog, map: &TableMapEvent<'_>) -> MappedPlan {
+        if is_system(map.db, catalog) {
+            return Ok(None);
+        }
+        let (db, name) = self.name_here(catalog, map);
+        if !self.options.filters.is_empty()
+            && !self.options.filters.replicates(&db, &name, catalog.lower_case_table_names())
+        {
+            return Ok(None);
+        }
+        let Some(def) = catalog.table(&db, &name) else {
+            if self.options.known_only || catalog.is_quarantined(&db, &name) {
+                return Ok(None);
+            }
+            return Err((
+                StopClass::DataDiffers,
+                format!("rows of table `{db}`.`{name}`, which does not exist at this place in the log"),
+            ));
+        };
+        let mut types = Vec::new();
+        for (index, (code, metadata)) in map.columns().enumerate() {
+            let ty = values::ColumnType::from_table_map(code, metadata).map_err(|e| {
+                let column = def.columns.get(index).map_or("?", |column| column.name.as_str());
+                unsupported(format!("column `{db}`.`{name}`.`{column}`: {e}"))
+            })?;
+            types.push(ty);
+        }
+        def.matches(map.column_types, &types).map_err(|difference| {
+            (
+                StopClass::DataDiffers,
+                format!("the table map of `{db}`.`{name}` disagrees with its definition here: {difference}"),
+            )
+        })?;
+        if let Some(column) = nullable_key_column(def, map) {
+            return Err((
+                StopClass::DataDiffers,
+                format!(
+                    "the table map of `{db}`.`{name}` disagrees with its definition here: column `{column}` may be NULL in the \
+                     log and is a part of the identifying key in the catalog"
+                ),
+            ));
+        }
+        let plan = self.plans.entry(def.id).or_insert_with(|| Arc::new(TablePlan::new(def, catalog)));
+        Ok(Some(Arc::clone(plan)))
+    }
+
+    /// Returns database and table under their local names.
+    fn name_here<'m>(&self, catalog: &Catalog, map: &TableMapEvent<'m>) -> (Cow<'m, str>, Cow<'m, str>) {
+        let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
+        if !self.options.filters.renames() {
+            return (db, name);
+        }
+        let renamed = self.options.filters.rewritten(&db, catalog.lower_case_table_names()).to_owned();
+        (Cow::Owned(renamed), name)
+    }
+
+    /// Returns how rows of a left-out table are counted, and whether foreign keys lead from it to other tables.
+    fn left_out_as(&self, catalog: &Catalog, map: &TableMapEvent<'_>) -> LeftOut {
+        let (db, name) = self.name_here(catalog, map);
+        let superseded = catalog.is_quarantined(&db, &name);
+        LeftOut {
+            category: if superseded { Category::SupersededByCopy } else { Category::Filtered },
+            cascades: catalog
+                .children(&db, &name)
+                .any(|(_, key)| key.on_delete.changes_children() || key.on_update.changes_children()),
+        }
+    }
+}
+
+/// True for the server's own schemas, compared as the source compares names.
+fn is_system(db: &[u8], catalog: &Catalog) -> bool {
+    SYSTEM_SCHEMAS.iter().any(|schema| {
+        if catalog.lower_case_table_names() == 0 { db == *schema } else { db.eq_ignore_ascii_case(schema) }
+    })
+}
