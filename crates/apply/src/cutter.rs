@@ -168,7 +168,7 @@ pub enum CutterStep {
 
 /// Creates both sides, and the channels that wake the compaction threads.
 #[must_use]
-pub fn pair(
+pub fn sealer_and_cutter(
     store: &Arc<Store>,
     publisher: &Arc<Publisher>,
     ledger: &Arc<Ledger>,
@@ -373,7 +373,7 @@ impl Cutter {
                     }
                     // Apart from snapshots this was the last reference, so most of its memory is free now.
                     drop(sealed);
-                    base::allocator::give_back();
+                    base::allocator::trim();
                     self.state.one_less();
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -410,7 +410,7 @@ impl Cutter {
     fn put_away(&self, sealed: &Sealed) -> Result<bool, Box<Stop>> {
         if let Some(last) = sealed.last_piece {
             while !self.publisher.wait_passed(last, LOOK) {
-                if self.shutdown.gives_up() || self.publisher.failure().is_some() && self.is_ended() {
+                if self.shutdown.stops_applying() || self.publisher.failure().is_some() && self.is_ended() {
                     return Ok(false);
                 }
             }
@@ -442,7 +442,7 @@ impl Cutter {
 
     /// True if no more pieces come: a piece that is not visible by now never will be.
     fn is_ended(&self) -> bool {
-        self.shutdown.takes_no_more()
+        self.shutdown.stops_reading()
     }
 
     fn kick(&self) {
@@ -461,7 +461,7 @@ impl Cutter {
             self.state.waits_for_compaction.store(true, Ordering::Relaxed);
             self.kick();
             std::thread::sleep(LOOK);
-            if self.shutdown.gives_up() {
+            if self.shutdown.stops_applying() {
                 return Ok(false);
             }
         }
@@ -481,7 +481,7 @@ impl Cutter {
         let store = &self.store;
         let visible = store.visibility().current();
         let bytes = store.visibility().layers().active.bytes();
-        if self.shutdown.gives_up()
+        if self.shutdown.stops_applying()
             || !self.publisher.is_drained()
             || visible.sequence.0 <= store.last_cut()
             || bytes > LAST_CUT_BYTES_MAX
@@ -587,7 +587,7 @@ pub(crate) fn compact(
             if !did {
                 break;
             }
-            base::allocator::give_back();
+            base::allocator::trim();
         }
     }
     Ok(())

@@ -196,7 +196,7 @@ fn split(
         item => item,
     };
     let result = loop {
-        if threads.shutdown().takes_no_more() || !wanted {
+        if threads.shutdown().stops_reading() || !wanted {
             return;
         }
         let item = match next() {

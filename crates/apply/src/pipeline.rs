@@ -448,7 +448,8 @@ fn start_cuts(
     all_done: Receiver<()>,
 ) -> (Sealer, Vec<JoinHandle<()>>) {
     let Shared { threads, store, publisher, ledger, .. } = shared;
-    let (sealer, cutter, kicked) = cutter::pair(store, publisher, ledger, threads.shutdown(), state, options);
+    let (sealer, cutter, kicked) =
+        cutter::sealer_and_cutter(store, publisher, ledger, threads.shutdown(), state, options);
     threads.spawn("cut", {
         let threads = Arc::clone(threads);
         move || {

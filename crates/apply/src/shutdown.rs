@@ -38,7 +38,7 @@ impl Shutdown {
 
     /// True if no more of the log is read.
     #[must_use]
-    pub fn takes_no_more(&self) -> bool {
+    pub fn stops_reading(&self) -> bool {
         self.is_asked() || self.closed.load(Ordering::Acquire)
     }
 
@@ -56,7 +56,7 @@ impl Shutdown {
 
     /// True if workers abandon what they hold.
     #[must_use]
-    pub fn gives_up(&self) -> bool {
+    pub fn stops_applying(&self) -> bool {
         self.is_broken() || self.asked_for(APPLY)
     }
 

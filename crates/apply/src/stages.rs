@@ -15,7 +15,7 @@ use relay_log::{RelayError, TailItem};
 
 use crate::beside::Boundary;
 use crate::copy_track::CopyTrack;
-pub use crate::cutter::{CutState, Cutter, CutterStep, Sealer, pair};
+pub use crate::cutter::{CutState, Cutter, CutterStep, Sealer, sealer_and_cutter};
 pub use crate::in_flight::InFlight;
 pub use crate::publish::Publisher;
 use crate::rewrite::{RewriteBoundary, RewriteState};

@@ -118,7 +118,7 @@ impl Worker {
     /// applies the ops that need several lanes. False when replay ended: not all workers finish the piece, so it
     /// never becomes visible.
     pub fn begin(&mut self, flight: &InFlight) -> bool {
-        if self.shutdown.gives_up() {
+        if self.shutdown.stops_applying() {
             return false;
         }
         self.follows = flight.copied.is_none();
@@ -165,7 +165,7 @@ impl Worker {
         let Some((state, passed)) = &flight.barrier else { return true };
         let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
         while !guard.1 {
-            if self.shutdown.gives_up() {
+            if self.shutdown.stops_applying() {
                 return false;
             }
             guard = passed.wait_timeout(guard, BARRIER_LOOK).unwrap_or_else(PoisonError::into_inner).0;
@@ -299,7 +299,7 @@ impl Worker {
         self.follows = flight.copied.is_none();
         self.check = if flight.not_yet_consistent { CheckImages::NotYetConsistent } else { self.options.check_images };
         self.carried_out = 0;
-        !self.shutdown.gives_up()
+        !self.shutdown.stops_applying()
     }
 
     /// Applies ops of a piece in order, in whatever lanes they are, locking one lane at a time. No other thread may

@@ -82,7 +82,7 @@ impl Replica {
             skip = crate::skip::add(folder, &config.skip)?;
         }
         let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
-        base::allocator::suit(memory.limit_bytes);
+        base::allocator::configure(memory.limit_bytes);
         table_copy::note_abandoned(folder)?;
         let opening = Opening { config, folder, watch_copy, memory };
         let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiver } =

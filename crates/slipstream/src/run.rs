@@ -218,7 +218,7 @@ fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
 fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<(), Failure> {
     let mut mended_at = None;
     loop {
-        let (failure, damaged) = match live(&config, folder, lock, signals)? {
+        let (failure, damaged) = match run_engine(&config, folder, lock, signals)? {
             Life::Ended => return Ok(()),
             Life::Damaged(failure, damaged) => (failure, damaged),
         };
@@ -263,7 +263,7 @@ impl Damaged {
 }
 
 /// Starts the engine, opens the socket, and runs both until the end.
-fn live(config: &ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<Life, Failure> {
+fn run_engine(config: &ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<Life, Failure> {
     let started = Arc::new(AtomicBool::new(false));
     end_while_starting(signals.stop_flag(), Arc::clone(&started));
     // The socket also answers during an initial copy; it is closed when the returned value is dropped.
@@ -282,7 +282,7 @@ fn live(config: &ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Si
             return Err(failure);
         }
     };
-    let outcome = look_after(&replica, folder, signals);
+    let outcome = supervise(&replica, folder, signals);
     let _ = folder.keep_last_status(&replica.status());
     control.stop();
     let Err(failure) = outcome else { return Ok(Life::Ended) };
@@ -292,7 +292,7 @@ fn live(config: &ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Si
 }
 
 /// Runs until the replica has ended, or until a stop takes too long.
-fn look_after(replica: &Arc<Replica>, folder: &Folder, signals: &Signals) -> Result<(), Failure> {
+fn supervise(replica: &Arc<Replica>, folder: &Folder, signals: &Signals) -> Result<(), Failure> {
     let mut stopping: Option<Instant> = None;
     let mut kept = Instant::now();
     loop {

@@ -89,7 +89,7 @@ pub(crate) fn run(
     let cores = replica::cores();
     let plan = memory.map(|memory| MemoryPlan::of(memory, pipeline.queue_memory));
     if let Some(plan) = plan {
-        base::allocator::suit(plan.limit_bytes);
+        base::allocator::configure(plan.limit_bytes);
     }
     let report = replay(&ReplayOptions {
         logs: flags.logs.clone(),

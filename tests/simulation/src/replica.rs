@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use apply::stages::{
     CutState, Cutter, CutterStep, InFlight, Publisher, SequenceStage, Shutdown, SplitStage, Target, Watermark, Worker,
-    class_of, pair,
+    class_of, sealer_and_cutter,
 };
 use apply::{ApplyOptions, CutOptions, lanes_for};
 use base::{GtidSet, LogPosition, Random};
@@ -580,7 +580,7 @@ impl Stages {
         let shared = Arc::new(SharedCatalog::new(start.catalog));
         let options = DecodeOptions { lanes: store.lane_count(), ..DecodeOptions::default() };
         let (shutdown, cut_state) = (Arc::new(Shutdown::default()), Arc::new(CutState::default()));
-        let (sealer, cutter, _) = pair(store, &publisher, &ledger, &shutdown, &cut_state, cuts);
+        let (sealer, cutter, _) = sealer_and_cutter(store, &publisher, &ledger, &shutdown, &cut_state, cuts);
         let sealer = (planted != Planted::CutInTwo).then_some(sealer);
         let barriers = Arc::new(AtomicUsize::new(0));
         let workers = (0..sizes.workers).map(|i| {

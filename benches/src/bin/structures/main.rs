@@ -143,7 +143,7 @@ fn round<'c, S: Structure<'c>>(changes: &'c Changes, rows: usize) -> Round {
     let mut random = Random::new(1);
     let picked: Vec<usize> = (0..LOOK_UPS).map(|_| random.below(count)).collect();
     // Memory freed earlier would be reused first and not show.
-    base::allocator::give_back();
+    base::allocator::trim();
     let before = resident_bytes();
     let begun = cpu_ns();
     let mut structure = S::new(changes);

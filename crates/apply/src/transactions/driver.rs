@@ -259,7 +259,7 @@ impl Hands {
         loop {
             let busy = self.queues.0.iter().map(|queue| queue.busy());
             let chosen = self.scheduler.choose(placed, busy, only_idle);
-            if chosen.is_some() || self.shutdown.gives_up() {
+            if chosen.is_some() || self.shutdown.stops_applying() {
                 return chosen;
             }
             if !looked {

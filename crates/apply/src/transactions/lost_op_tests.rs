@@ -24,7 +24,7 @@ use super::queue::{Job, PendingJobs, Task, WorkerQueue};
 use super::scheduler::Placed;
 use super::worker::TransactionWorker;
 use super::{TransactionCounters, TransactionOptions};
-use crate::cutter::{CutOptions, CutState, Cutter, CutterStep, pair};
+use crate::cutter::{CutOptions, CutState, Cutter, CutterStep, sealer_and_cutter};
 use crate::in_flight::InFlight;
 use crate::publish::Publisher;
 use crate::shutdown::Shutdown;
@@ -87,7 +87,7 @@ impl Replay {
         let state = Arc::new(CutState::default());
         let (sealer, cutter) = match cuts {
             Some(cuts) => {
-                let (sealer, cutter, _) = pair(&store, &publisher, &ledger, &shutdown, &state, cuts);
+                let (sealer, cutter, _) = sealer_and_cutter(&store, &publisher, &ledger, &shutdown, &state, cuts);
                 (Some(sealer), Some(cutter))
             }
             None => (None, None),

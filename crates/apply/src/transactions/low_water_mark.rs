@@ -99,7 +99,7 @@ impl LowWaterMark {
         let mut state = self.lock();
         let mut waited = Waited::No;
         while state.low < number {
-            if shutdown.gives_up() {
+            if shutdown.stops_applying() {
                 return Waited::GivenUp;
             }
             waited = Waited::Yes;

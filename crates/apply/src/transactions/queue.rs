@@ -72,7 +72,7 @@ impl WorkerQueue {
     pub(super) fn push(&self, job: Job, shutdown: &Shutdown) -> bool {
         let mut state = self.lock();
         let mut waited = false;
-        while state.events > 0 && state.events + job.events > self.capacity && !shutdown.gives_up() {
+        while state.events > 0 && state.events + job.events > self.capacity && !shutdown.stops_applying() {
             waited = true;
             state = self.drained.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         }

@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// On the TPC-C log with `--memory 128M`, memory freed but kept was 55 of 198 MB of peak resident memory. Returning it
 /// immediately costs 5 to 10 % of CPU time, which larger limits need not pay.
-const GIVES_BACK_AT_ONCE_BELOW: u64 = 256 << 20;
+const TRIMS_AT_ONCE_BELOW: u64 = 256 << 20;
 
-/// Memory limit that [`give_back`] works towards, bytes. 0 until [`suit`] is called: always trim.
+/// Memory limit that [`trim`] works towards, bytes. 0 until [`configure`] is called: always trim.
 static LIMIT: AtomicU64 = AtomicU64::new(0);
 
 /// Configures the allocator for a memory limit in bytes.
-pub fn suit(limit_bytes: u64) {
+pub fn configure(limit_bytes: u64) {
     LIMIT.store(limit_bytes, Ordering::Relaxed);
-    if limit_bytes >= GIVES_BACK_AT_ONCE_BELOW {
+    if limit_bytes >= TRIMS_AT_ONCE_BELOW {
         return;
     }
     #[cfg(target_env = "gnu")]
@@ -38,7 +38,7 @@ pub fn suit(limit_bytes: u64) {
 ///
 /// Without it, a store of 3 GB under `--memory 256M` had 461 MB of peak resident memory after an hour's worth of cuts,
 /// most of it free pages between small long-lived blocks.
-pub fn give_back() {
+pub fn trim() {
     let limit = LIMIT.load(Ordering::Relaxed);
     // Margin for what a generation may grow by between two calls: a quarter of the limit.
     if limit > 0 && resident_bytes().is_some_and(|bytes| bytes < limit / 4 * 3) {

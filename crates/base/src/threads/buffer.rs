@@ -50,7 +50,7 @@ impl BufferPool {
         Arc::new(Buffer { bytes, pool: Some(Arc::clone(self)) })
     }
 
-    fn give_back(&self, bytes: Vec<u8>) {
+    fn put_back(&self, bytes: Vec<u8>) {
         if bytes.capacity() == 0 || bytes.capacity() > self.bytes_max {
             return;
         }
@@ -73,7 +73,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.take() {
-            pool.give_back(std::mem::take(&mut self.bytes));
+            pool.put_back(std::mem::take(&mut self.bytes));
         }
     }
 }
