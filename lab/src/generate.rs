@@ -275,7 +275,7 @@ impl Generator {
         };
         let outcome = self.catalog.apply(&context, query.sql)?;
         if part == Part::Run && matches!(outcome.effect, DdlEffect::Changed { .. }) {
-            bail!("a statement that changes tables behind the load: {}", String::from_utf8_lossy(query.sql));
+            bail!("a statement that changes tables after the load: {}", String::from_utf8_lossy(query.sql));
         }
         self.catalog = outcome.catalog;
         Ok(())

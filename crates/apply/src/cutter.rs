@@ -536,9 +536,7 @@ fn ledger_text(snapshot: &LedgerSnapshot) -> String {
 /// Text for a row that does not balance although nothing is in flight.
 pub(crate) fn unbalanced_text(row: &LedgerRow) -> String {
     let (name, seen, accounted) = (&row.name, row.counts.seen, row.counts.accounted());
-    format!(
-        "the ledger does not add up: {seen} {name} events were seen, of {accounted} it is known what became of them"
-    )
+    format!("the ledger does not add up: {seen} {name} events were seen, and the fate of {accounted} is known")
 }
 
 /// Which runs a compaction thread merges.

@@ -88,7 +88,7 @@ impl InFlight {
     #[cold]
     fn lose(&self, publisher: &Publisher, carried_out: u64) {
         let decoded = &self.piece.decoded;
-        let what = format!("of {} row changes of a piece {carried_out} were carried out", decoded.ops);
+        let what = format!("{carried_out} of {} row changes of a piece were carried out", decoded.ops);
         publisher.fail(self.piece.first, decoded.defect(0, &what));
     }
 

@@ -87,7 +87,7 @@ pub(crate) fn carry_out(
 ) -> bool {
     let rewrites = std::mem::take(&mut piece.rewrites);
     if !piece.can_rewrite() {
-        let reason = "a statement that writes a table anew, not alone in its transaction".to_owned();
+        let reason = "a statement that rewrites a table but is not alone in its transaction".to_owned();
         emit(&stage.hand_on(piece.refused(StopClass::NotSupported, reason)));
         return false;
     }

@@ -198,7 +198,7 @@ impl GtidSet {
                 set.add_range(uuid, tag, first, end - 1);
             }
         }
-        if rest.is_empty() { Ok(set) } else { Err(GtidError::Binary("bytes behind the end")) }
+        if rest.is_empty() { Ok(set) } else { Err(GtidError::Binary("bytes after the end")) }
     }
 }
 

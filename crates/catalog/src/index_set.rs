@@ -19,7 +19,7 @@ const PARTS_MAX: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotKept {
     /// It is the identifying key, in whose order the rows themselves are stored.
-    #[error("it identifies the rows, which stand in its order themselves")]
+    #[error("it identifies the rows, which are stored in its order")]
     Identifies,
     /// FULLTEXT.
     #[error("a FULLTEXT index is not kept")]

@@ -111,7 +111,7 @@ pub fn verify_store(
     drop(held);
     if *snapshot.executed() != set {
         return Err(CompareError::SetsDiffer {
-            reason: "a replica that stands still is compared with its source only while that is at the same set".into(),
+            reason: "a stopped replica is compared with its source only while the source is at the same set".into(),
             source_set: set,
             here_set: snapshot.executed().clone(),
         });
@@ -152,7 +152,7 @@ fn advance(
     }
     Err(differ(match watermark.stopped() {
         Some(stop) => format!("replay has stopped: {stop}"),
-        None => format!("the replica did not get there within {} s", options.advance_timeout.as_secs()),
+        None => format!("the replica did not reach that GTID set within {} s", options.advance_timeout.as_secs()),
     }))
 }
 
@@ -207,7 +207,7 @@ fn follow(left: &ServerSnapshot, right: &mut ServerSnapshot, options: &VerifyOpt
         let ask = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', {seconds})");
         if at_server(&name, right.control.query_value(&ask))?.as_deref() != Some("0") {
             let here = at_server(&name, gtid_executed(&mut right.control))?.unwrap_or_default();
-            return Err(differ(format!("the replica did not get there within {seconds} s"), here));
+            return Err(differ(format!("the replica did not reach that GTID set within {seconds} s"), here));
         }
     }
     right.start_snapshots()?;

@@ -107,7 +107,7 @@ pub enum CopyError {
         tables: Vec<String>,
     },
     /// DDL changed a table before it was read completely (MySQL's error 1412 and similar): retry the copy.
-    #[error("`{db}`.`{table}` was changed by DDL while it was being copied ({reason}); the copy must be made anew")]
+    #[error("`{db}`.`{table}` was changed by DDL while it was being copied ({reason}); the copy must be repeated")]
     TableChanged {
         /// Database of the table.
         db: String,
@@ -117,7 +117,7 @@ pub enum CopyError {
         reason: String,
     },
     /// DDL dropped or renamed a table before it was read completely: retry the copy.
-    #[error("`{db}`.`{table}` was dropped or renamed while it was being copied; the copy must be made anew")]
+    #[error("`{db}`.`{table}` was dropped or renamed while it was being copied; the copy must be repeated")]
     TableVanished {
         /// Database of the table.
         db: String,

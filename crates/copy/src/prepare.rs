@@ -70,7 +70,7 @@ impl SourceCopy {
             Ok(mut copy) => {
                 copy.plan
                     .notes
-                    .push(format!("copying without a lock, as none was to be had within {seconds} s: {reason}"));
+                    .push(format!("copying without a lock, because none was granted within {seconds} s: {reason}"));
                 Ok(copy)
             }
             Err(error) => Err(error),
@@ -239,7 +239,7 @@ fn finish(
     let taken_names: Vec<String> =
         moment.taken.iter().map(|((name, _), _)| format!("{}.{}", quoted(&name.0), quoted(&name.1))).collect();
     if !taken_names.is_empty() {
-        notes.push(format!("read while writers waited, for want of snapshots: {}", taken_names.join(", ")));
+        notes.push(format!("read while writers waited, because no snapshot shows them: {}", taken_names.join(", ")));
     }
     let mut taken: std::collections::HashMap<Name, Vec<RowBatch>> =
         moment.taken.into_iter().map(|(rows, _)| rows).collect();

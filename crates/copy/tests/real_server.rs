@@ -661,7 +661,7 @@ fn pre_checks_name_what_is_missing() {
     assert!(fixes.contains(&"GRANT BACKUP_ADMIN, PROCESS ON *.* TO 'repl'@'%';"), "{fixes:?}");
     assert!(
         fixes.iter().any(|fix| fix.starts_with("use a folder"))
-            && fixes.iter().any(|fix| fix.starts_with("let nobody purge"))
+            && fixes.iter().any(|fix| fix.starts_with("do not purge"))
     );
     let unlocked = CopyCheckInput { snapshot_max: None, lock: LockWanted::No, ..input(None) };
     let check = check_copy(&mut repl, &unlocked, None).unwrap();

@@ -157,7 +157,7 @@ impl Splitter {
         emit: &mut dyn FnMut(Piece) -> bool,
     ) -> Result<(), Box<Stop>> {
         if self.in_file && (**file != *self.file || offset != self.base + self.carry.len() as u64) {
-            return Err(self.corrupt(self.carry.len(), format!("the log goes on at {file}:{offset} instead")));
+            return Err(self.corrupt(self.carry.len(), format!("the log continues at {file}:{offset} instead")));
         }
         if !self.in_file {
             self.file = Arc::clone(file);

@@ -228,7 +228,7 @@ impl Work<'_> {
             None => None,
         };
         if place.is_none() && (open.sliced || to.is_some()) {
-            return Err(unsupported("a rollback in the log of changes that are applied already (more than 16 MiB)"));
+            return Err(unsupported("a rollback in the log of changes that are already applied (more than 16 MiB)"));
         }
         let shapes = &self.out.shapes;
         let mut undone = Vec::new();

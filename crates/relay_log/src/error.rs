@@ -30,7 +30,7 @@ pub enum RelayError {
     },
     /// Bytes that were durable have changed or are missing.
     #[error(
-        "relay log file {file} is damaged at offset {offset}: {reason}. To go on: stop the replica, delete every \
+        "relay log file {file} is damaged at offset {offset}: {reason}. To continue: stop the replica, delete every \
          relay-bin.* file and relay-log.state from its relay log folder, start again; the source sends the log again"
     )]
     Corrupt {
@@ -78,11 +78,11 @@ pub enum RelayError {
         offset: u64,
     },
     /// The reader's position is no longer in the log: its bytes were damaged, or the log was truncated before it.
-    #[error("the relay log was truncated to a place in front of what was read last")]
+    #[error("the relay log was truncated before the end of what was read")]
     Truncated,
     /// The log begins after transactions that the store lacks.
     #[error(
-        "relay log file {file} follows transactions that the store lacks: {missing}. To go on: stop the replica, delete \
+        "relay log file {file} follows transactions that the store lacks: {missing}. To continue: stop the replica, delete \
          every relay-bin.* file and relay-log.state from its relay log folder, start again; the source sends the log \
          again"
     )]
@@ -94,7 +94,7 @@ pub enum RelayError {
     },
     /// The store's position is no longer in the log, and nothing else tells which transactions the store has.
     #[error(
-        "the store's position {hint} cannot be found in the relay log: {reason}. To go on: start with an empty data \
+        "the store's position {hint} cannot be found in the relay log: {reason}. To continue: start with an empty data \
          folder"
     )]
     StartLost {

@@ -139,7 +139,7 @@ impl Finder<'_> {
         if let Some(Some(gtid)) = next
             && self.executed.contains(&gtid)
         {
-            return Ok(Err(format!("the transaction behind it, {gtid}, is executed already")));
+            return Ok(Err(format!("the transaction after it, {gtid}, is already executed")));
         }
         // Our own file header tells the reader all it needs.
         let offset = if found.transactions { at.offset } else { MAGIC.len() as u64 };
@@ -241,7 +241,7 @@ impl Finder<'_> {
             };
             if found.gtid.is_none()
                 && !purged
-                && let Some(error) = lost("the transactions behind it have no GTIDs to search for")
+                && let Some(error) = lost("the transactions after it have no GTIDs to search for")
             {
                 return Err(error);
             }

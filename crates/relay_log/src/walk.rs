@@ -304,7 +304,7 @@ fn check_head(seen: &Seen<'_>, walk: &mut FileWalk) -> Result<(), String> {
         _ => return Ok(()),
     };
     if seen.header.event_type != expected || seen.header.flags & flags::RELAY_LOG == 0 {
-        return Err(format!("{} event where our own {} event stands", seen.header.name(), event_type::name(expected)));
+        return Err(format!("{} event in place of our own {} event", seen.header.name(), event_type::name(expected)));
     }
     if seen.index == 1 {
         let body = event_body(seen.event, seen.checksum).map_err(|e| e.to_string())?;

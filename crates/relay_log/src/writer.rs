@@ -184,7 +184,7 @@ impl RelayWriter {
     ) -> Result<RelayPosition, RelayError> {
         self.check()?;
         if !meta.ends_transaction && !meta.gtids.is_empty() {
-            return Err(RelayError::Misuse("an append with a completed transaction must end behind it"));
+            return Err(RelayError::Misuse("an append with a completed transaction must end after it"));
         }
         let Some(headers) = &self.headers else {
             return Err(RelayError::Misuse("append before note_source_headers"));

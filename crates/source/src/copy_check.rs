@@ -250,7 +250,7 @@ fn check_room_and_time(check: &mut CopyCheck, input: &CopyCheckInput<'_>) {
 /// Reports a source that may purge its log before the copy has ended.
 fn log_problem(kept: &LogKept, copy: Duration) -> (String, String) {
     let lost = format!(
-        "the copy will take about {}; should receiving be interrupted meanwhile, and the log be purged, what we need is gone",
+        "the copy will take about {}; if receiving is interrupted meanwhile and the log is purged, the copy is lost",
         span(copy)
     );
     let seconds = copy.as_secs().saturating_mul(2).max(86_400);
@@ -265,8 +265,7 @@ fn log_problem(kept: &LogKept, copy: Duration) -> (String, String) {
                  hand (PURGE BINARY LOGS), or a script does so; {lost}",
                 span(oldest)
             ),
-            "let nobody purge binary logs on the source until 'slipstream status' shows that the replica follows"
-                .into(),
+            "do not purge binary logs on the source until 'slipstream status' shows that the replica follows".into(),
         ),
         None => (
             format!("the source keeps its log {setting} only; {lost}"),
@@ -344,7 +343,7 @@ mod tests {
         ] {
             assert!(what.contains(text), "{text}: {what}");
         }
-        assert!(fix.contains("let nobody purge"), "{fix}");
+        assert!(fix.contains("do not purge"), "{fix}");
         let never = LogKept { expire: None, oldest: Some(minutes) };
         assert!(log_problem(&never, minutes).0.contains("keep its log for ever"));
         let short = LogKept { expire: Some(minutes), oldest: Some(month) };

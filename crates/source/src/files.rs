@@ -113,7 +113,7 @@ impl FileSource {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if let Some(announced) = self.announced.take().filter(|announced| *announced != name) {
             let message = format!(
-                "{} goes on in {announced}, but the index names {name} next: a file is missing or out of order",
+                "{} continues in {announced}, but the index names {name} next: a file is missing or out of order",
                 self.file.name()
             );
             return Err(FileError::Order { message });
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(types(&mut FileSource::open(&folder.join("b.2")).unwrap()).unwrap().len(), 2);
         std::fs::write(folder.join("gap.index"), "b.1\nb.1\n").unwrap();
         let error = types(&mut FileSource::open(&folder.join("gap.index")).unwrap()).unwrap_err();
-        assert!(error.to_string().contains("goes on in b.2, but the index names b.1"), "{error}");
+        assert!(error.to_string().contains("continues in b.2, but the index names b.1"), "{error}");
         std::fs::remove_dir_all(folder).unwrap();
     }
 

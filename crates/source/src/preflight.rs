@@ -393,7 +393,7 @@ fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
         let fix = if input.store_empty && ours.is_empty() {
             "an empty data folder is filled by an initial copy: slipstream replica makes it"
         } else {
-            "follow a server that still has these transactions, or start anew in an empty folder"
+            "follow a server that still has these transactions, or start over in an empty folder"
         };
         report.add(Severity::Refused, EXIT_PURGED, what, fix.into());
     }
@@ -403,7 +403,7 @@ fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
              ours:              {ours}\n    source:            {}",
             or_empty(&report.facts.gtid_executed)
         );
-        let fix = "follow the server these transactions came from, or start anew in an empty folder";
+        let fix = "follow the server these transactions came from, or start over in an empty folder";
         report.refuse(what, fix);
     }
 }

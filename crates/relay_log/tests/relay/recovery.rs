@@ -179,7 +179,10 @@ fn a_flipped_bit_in_synced_bytes_is_never_cut_off() {
         overwrite(dir.path(), 1, 0, b"junk");
         RelayLog::open(options(dir.path())).unwrap_err().to_string()
     };
-    assert!(message.contains("relay-bin.000001 is damaged at offset 0") && message.contains("To go on"), "{message}");
+    assert!(
+        message.contains("relay-bin.000001 is damaged at offset 0") && message.contains("To continue"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn a_hint_that_does_not_hold_is_refused_and_the_right_place_found() {
         (last(8, 1), "no transaction ends at"),
         (last(8, -1), "no transaction ends at"),
         (last(8, 75), "no transaction ends at"), // after the next Gtid event
-        (last(7, 0), "is executed already"),
+        (last(7, 0), "is already executed"),
         (last(9, 0), "the store lacks transaction"),
         (ends[19].clone(), "follows transactions that the store lacks"),
         (last(20, 1), "has only"),
@@ -158,7 +158,7 @@ fn a_new_log_behind_a_copy_begins_with_its_set() {
     // A store that is empty, or a different one, cannot use it.
     let error = RelayLog::open(RelayOptions { executed: gtids(400), ..options() }).unwrap_err();
     assert!(matches!(&error, RelayError::Gap { file, .. } if file == "relay-bin.000001"), "{error}");
-    assert!(error.to_string().contains(":401-500. To go on:"), "{error}");
+    assert!(error.to_string().contains(":401-500. To continue:"), "{error}");
 }
 
 #[test]
