@@ -16,7 +16,7 @@ const OPTIONS: [&str; 2] = ["--memory=128M", "--max-relay-log-size=4M"];
 const FAR: usize = 8;
 
 /// A replica that has received far more than it has replayed or holds in memory.
-fn behind(server: &Server, name: &str) -> (Replica, GtidSet) {
+fn lagging(server: &Server, name: &str) -> (Replica, GtidSet) {
     server.sql("DROP DATABASE IF EXISTS damage; CREATE DATABASE damage; CREATE TABLE damage.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(4000))");
     let mut replica = Replica::follow(server, &folder(name), &OPTIONS);
     replica.catch_up(server);
@@ -69,7 +69,7 @@ fn is_mended(server: &Server, mut replica: Replica, said: &[&str]) {
 #[test]
 fn a_byte_flipped_under_a_running_replica_is_mended() {
     let server = Server::start("flipped", &[]);
-    let (replica, _) = behind(&server, "flipped");
+    let (replica, _) = lagging(&server, "flipped");
     let files = files(&replica.data);
     let file = File::options().read(true).write(true).open(&files[FAR]).unwrap();
     let mut byte = [0];
@@ -85,11 +85,11 @@ fn a_byte_flipped_under_a_running_replica_is_mended() {
 #[test]
 fn a_file_deleted_or_cut_off_under_a_running_replica_is_mended() {
     let server = Server::start("deleted", &[]);
-    let (replica, _) = behind(&server, "deleted");
+    let (replica, _) = lagging(&server, "deleted");
     let all = files(&replica.data);
     std::fs::remove_file(&all[FAR]).unwrap();
     is_mended(&server, replica, &["it is missing", "fetching the rest again"]);
-    let (replica, _) = behind(&server, "deleted");
+    let (replica, _) = lagging(&server, "deleted");
     let all = files(&replica.data);
     File::options().write(true).open(&all[FAR]).unwrap().set_len(1_000_000).unwrap();
     is_mended(&server, replica, &["fetching the rest again"]);
@@ -99,7 +99,7 @@ fn a_file_deleted_or_cut_off_under_a_running_replica_is_mended() {
 #[test]
 fn what_the_source_purged_meanwhile_is_missing() {
     let server = Server::start("gone", &[]);
-    let (mut replica, goal) = behind(&server, "gone");
+    let (mut replica, goal) = lagging(&server, "gone");
     server.sql("FLUSH BINARY LOGS");
     let newest = server.sql("SHOW BINARY LOG STATUS");
     server.sql(&format!("PURGE BINARY LOGS TO '{}'", newest.split('\t').next().unwrap()));

@@ -589,7 +589,7 @@ fn what_was_replayed_from_files_is_durable() {
 /// The mark of an unfinished copy remained when the next start needed no copy. Each start until the first cut then
 /// removed a relay log with acknowledged transactions.
 #[test]
-fn the_mark_of_a_copy_that_is_not_needed_any_more_goes() {
+fn the_mark_of_a_copy_that_is_not_needed_is_removed() {
     let server = Server::start("power-mark", &[]);
     server.sql(&shop::schema(DB));
     let data = folder("marked");
@@ -606,7 +606,7 @@ fn the_mark_of_a_copy_that_is_not_needed_any_more_goes() {
 
 /// The power fails during the copy of the source, or just after: the copy is complete, or there is nothing of it.
 #[test]
-fn a_copy_is_whole_or_begun_anew() {
+fn a_copy_is_whole_or_started_over() {
     let source = Source::start();
     let server = &source.server;
     server.sql(&shop::load(DB, 3, 1 << 20, 60));

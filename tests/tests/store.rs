@@ -66,7 +66,7 @@ fn an_old_source_is_copied_and_followed() {
 }
 
 #[test]
-fn a_copy_that_was_killed_begins_anew() {
+fn a_killed_copy_starts_over() {
     let server = old_server("half");
     let data = folder("half");
     let mut random = Random::new(7);

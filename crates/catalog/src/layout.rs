@@ -280,7 +280,7 @@ mod tests {
     use values::type_code as t;
 
     #[test]
-    fn an_image_goes_through_all_layouts_behind_its_own() {
+    fn an_image_is_converted_through_all_later_layouts() {
         let (int, small) = (ColumnType::new(t::LONG, 0), ColumnType::new(t::TINY, 0));
         let options = ConvertOptions { strict: true, ..ConvertOptions::default() };
         let widened = ColumnSource::Converted { column: 1, options, null: None };

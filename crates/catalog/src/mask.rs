@@ -28,7 +28,7 @@ pub fn masked(sql: &str) -> String {
     });
     let behind = |at: usize| bytes.get(at..).unwrap_or_default();
     let hidden_from = if is_about_table(bytes) {
-        words.find_map(|at| literal_right_behind(behind(at)).map(|gap| at + gap))
+        words.find_map(|at| literal_right_after(behind(at)).map(|gap| at + gap))
     } else {
         words.next().and_then(|at| first_literal(behind(at)).map(|gap| at + gap))
     };
@@ -55,7 +55,7 @@ fn first_literal(text: &[u8]) -> Option<usize> {
 }
 
 /// Finds a literal separated from the word only by blanks, `=` and `(`.
-fn literal_right_behind(text: &[u8]) -> Option<usize> {
+fn literal_right_after(text: &[u8]) -> Option<usize> {
     let gap = text.iter().take_while(|byte| byte.is_ascii_whitespace() || b"=(".contains(byte)).count();
     text.get(gap..).is_some_and(is_literal).then_some(gap)
 }

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_of_statements_nobody_understands() {
+    fn the_tables_of_statements_that_cannot_be_read() {
         let of = |sql: &str| {
             let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
             Named::of(&context, sql.as_bytes())

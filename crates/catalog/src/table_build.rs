@@ -362,7 +362,7 @@ pub(crate) fn settle_keys(table: &mut TableDef) {
 /// Reproduces the change of a column's default when the server derives a definition from another one (ALTER TABLE,
 /// CREATE TABLE … LIKE). It re-reads the default from its text, which shows six digits of a FLOAT without decimals:
 /// 16777216 becomes 16777200.
-pub(crate) fn read_default_anew(column: &mut Column) {
+pub(crate) fn reread_default(column: &mut Column) {
     if column.ty.code != code::FLOAT || column.display.decimals.is_some() {
         return;
     }

@@ -222,7 +222,7 @@ fn inline_references_count_from_9_0_on() {
 }
 
 #[test]
-fn index_changes_keep_the_rows_or_write_them_anew() {
+fn index_changes_keep_the_rows_or_rewrite_them() {
     let mut catalog = with(&[
         "create table t (a int not null, b int, c varchar(10) not null, d int not null)",
         "create table p (a int primary key, b int not null)",
@@ -472,7 +472,7 @@ fn a_table_map_that_disagrees_shows_both_sides() {
 }
 
 #[test]
-fn columns_change_and_rows_are_read_anew_or_written_anew() {
+fn columns_change_and_rows_are_converted_or_rewritten() {
     let mut catalog = with(&["create table t (id int primary key, a int, b varchar(10))"]);
     let first = id(&catalog, "t");
     assert_eq!(changed(&effect(&mut catalog, "alter table t add c int default 7 after id, drop b")).2, [1]);
@@ -500,7 +500,7 @@ fn columns_change_and_rows_are_read_anew_or_written_anew() {
 }
 
 #[test]
-fn too_many_layouts_are_written_anew() {
+fn too_many_layouts_cause_a_rewrite() {
     let mut catalog = with(&["create table t (id int primary key)"]);
     let first = id(&catalog, "t");
     for n in 0..32 {
@@ -557,7 +557,7 @@ fn a_primary_key_takes_default_null_away() {
 
 /// OPTIMIZE is logged even for other engines, views and missing tables.
 #[test]
-fn optimize_makes_definitions_anew() {
+fn optimize_rebuilds_definitions() {
     let table = |name: &str, engine: &str| format!("CREATE TABLE {name} (f FLOAT DEFAULT 16777217) ENGINE={engine}");
     let mut catalog = with(&["CREATE DATABASE d", &table("t", "InnoDB"), &table("m", "MyISAM"), &table("u", "InnoDB")]);
     let default = |catalog: &Catalog, table: &str| match catalog.table("d", table).unwrap().columns[0].omitted_value() {
@@ -574,7 +574,7 @@ fn optimize_makes_definitions_anew() {
 
 /// Results of 9.7.4 for each of these statements.
 #[test]
-fn a_definition_made_anew_has_float_defaults_of_six_digits() {
+fn a_rebuilt_definition_has_float_defaults_of_six_digits() {
     let default = |catalog: &Catalog, table: &str, column: usize| {
         let bytes = match catalog.table("d", table).unwrap().columns[column].omitted_value() {
             OmittedValue::Image(bytes) => bytes,

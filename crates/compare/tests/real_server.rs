@@ -369,7 +369,7 @@ fn differences_on_the_source_are_found(server: &Server, replica: &Replica) {
 }
 
 #[test]
-fn verify_works_while_writes_go_on() {
+fn verify_works_while_writes_continue() {
     let Some(server) = Server::or_skip("cmp-live", &[]) else { return };
     let replica = Replica::follow(&server);
     server.sql(

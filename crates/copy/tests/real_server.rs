@@ -169,7 +169,7 @@ fn what_is_no_table_does_not_disturb() {
 }
 
 #[test]
-fn rows_are_those_of_the_snapshot_while_writers_go_on() {
+fn rows_are_those_of_the_snapshot_while_writers_continue() {
     // The writers' conditions are indexed, because writers that wait for each other's rows block the lock for minutes.
     let Some(server) = Server::or_skip("copy-live", &[]) else { return };
     server.sql(&format!(

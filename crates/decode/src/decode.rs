@@ -263,7 +263,7 @@ impl Decoder {
         let data = Arc::clone(&work.out.piece.data);
         let (start, end) = (work.out.piece.start, work.out.piece.end);
         if work.out.piece.continues
-            && let Err(fault) = self.go_on(work, start)
+            && let Err(fault) = self.resume(work, start)
         {
             work.fail(fault, None);
             return;
@@ -286,7 +286,7 @@ impl Decoder {
     }
 
     /// Reopens the transaction that an earlier piece began, with its table maps.
-    fn go_on(&mut self, work: &mut Work<'_>, start: usize) -> Result<(), Fault> {
+    fn resume(&mut self, work: &mut Work<'_>, start: usize) -> Result<(), Fault> {
         let begun = work.out.piece.begun;
         work.open_transaction(begun, start);
         let skipped = match &work.sink {
@@ -511,7 +511,7 @@ impl Decoder {
         };
         let outcome = sink.apply(Statement { query, transaction, server_version, timestamp_us, gtid, position })?;
         let changed = sink.catalog();
-        self.go_on_under(work, changed);
+        self.switch_catalog(work, changed);
         let category = match outcome {
             StatementOutcome::Applied if error_code != 0 => {
                 return Err(unsupported(format!(
@@ -533,7 +533,7 @@ impl Decoder {
     }
 
     /// Decodes the rest of the piece under another catalog.
-    pub(crate) fn go_on_under(&mut self, work: &mut Work<'_>, (catalog, version): (Catalog, u64)) {
+    pub(crate) fn switch_catalog(&mut self, work: &mut Work<'_>, (catalog, version): (Catalog, u64)) {
         work.catalog = catalog;
         work.out.catalog_version = version;
         self.learn(version);

@@ -157,7 +157,7 @@ impl Decoder {
             return Err(unsupported(why));
         }
         let changed = sink.catalog();
-        self.go_on_under(work, changed);
+        self.switch_catalog(work, changed);
         let left_out = LeftOut {
             category: Category::SupersededByCopy,
             cascades: plan.cascades_on_delete || !plan.cascades_on_update_of.is_empty(),

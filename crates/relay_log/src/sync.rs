@@ -222,7 +222,7 @@ impl Syncer {
         let read = state.readers.floor();
         self.shared.synced_waiters.wake_all(state);
         if let Some(read) = read {
-            self.drop_behind(&files, target.synced.min(read));
+            self.drop_read_pages(&files, target.synced.min(read));
         }
         self.state_is_behind = !state_first;
         if self.last_state_write.elapsed() >= self.state_interval { self.write_state() } else { Ok(()) }
@@ -230,7 +230,7 @@ impl Syncer {
 
     /// Tells the page cache to drop bytes that are durable and were given to the reader: nobody reads them again during
     /// replay. The freed pages take the next bytes, and other programs keep theirs.
-    fn drop_behind(&mut self, files: &[(u64, Arc<File>)], end: RelayPosition) {
+    fn drop_read_pages(&mut self, files: &[(u64, Arc<File>)], end: RelayPosition) {
         for (number, file) in files.iter().filter(|(number, _)| *number <= end.file_number) {
             let begin = if *number == self.dropped.file_number { self.dropped.offset } else { 0 };
             let len = (*number == end.file_number).then(|| end.offset.saturating_sub(begin));

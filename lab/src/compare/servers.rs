@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_read_behind_the_name() {
+    fn ticks_after_the_name_are_read() {
         let path = std::env::temp_dir().join(format!("slipstream-ticks-{}", std::process::id()));
         fs::write(&path, "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 40 2 5 6 0 0").unwrap();
         let path_text = path.display().to_string();

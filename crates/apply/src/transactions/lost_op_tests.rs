@@ -224,7 +224,7 @@ fn a_lost_op_stops_replay_in_front_of_its_piece() {
 }
 
 #[test]
-fn where_no_op_is_lost_replay_goes_on() {
+fn where_no_op_is_lost_replay_continues() {
     for grain in [Grain::Lanes, Grain::Transactions] {
         let mut replay = in_memory(grain);
         replay.run(|_| {});

@@ -54,7 +54,7 @@ struct Edit<'a> {
     columns: Vec<Draft>,
     /// Target of CONVERT TO.
     convert: Option<Collation>,
-    /// True if any action satisfies [`makes_anew`].
+    /// True if any action satisfies [`rereads_defaults`].
     anew: bool,
     /// Keys declared with columns.
     keys: Vec<&'a KeySpec>,
@@ -69,7 +69,7 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
         table: old.clone(),
         columns: Vec::new(),
         convert: None,
-        anew: actions.iter().any(makes_anew),
+        anew: actions.iter().any(rereads_defaults),
         keys: Vec::new(),
         renamed: Vec::new(),
     };
@@ -97,7 +97,7 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
 /// True if the server rewrites the whole definition for this action, and so re-reads from their text the defaults of
 /// columns that the statement does not name (seen on 9.7; it executes the other actions without
 /// `mysql_prepare_alter_table`).
-fn makes_anew(action: &AlterAction) -> bool {
+fn rereads_defaults(action: &AlterAction) -> bool {
     !matches!(
         action,
         AlterAction::RenameTo(_)
@@ -224,7 +224,7 @@ impl<'a> Edit<'a> {
             }
         }
         if self.anew {
-            table_build::read_default_anew(&mut column);
+            table_build::reread_default(&mut column);
         }
         let silent = column.default == ColumnDefault::None && table_build::is_silent_timestamp(&column);
         Ok(Draft { column, origin: Some(origin), silent })

@@ -21,7 +21,7 @@ pub(crate) enum RowsEffect {
     Unchanged,
     /// Rows stay as they are and are converted when read. This layout, that of the old definition, describes their
     /// images.
-    ReadAnew(OlderLayout),
+    ConvertedOnRead(OlderLayout),
     /// Rows are rewritten under a new table id, with each column's values from these sources.
     Rewritten(Vec<ColumnSource>),
 }
@@ -96,7 +96,7 @@ pub(super) fn rows_effect(
     let can_wait = !losses.contains(&Loss::Values);
     if keyed && same_identity && can_wait && old.older_layouts.len() < OLDER_LAYOUTS_MAX {
         let layout = OlderLayout { since: old.layout_since, types: old.column_types(), to_next: sources };
-        return (RowsEffect::ReadAnew(layout), revalued);
+        return (RowsEffect::ConvertedOnRead(layout), revalued);
     }
     (RowsEffect::Rewritten(sources), revalued)
 }

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_understands_goes_by_its_names() {
+    fn what_cannot_be_read_is_filtered_by_its_names() {
         let mut replica = Replica::new("ignore-table=d.x");
         assert_eq!(replica.run("d", "ALTER TABLE x FROBNICATE"), "left out");
         assert_eq!(replica.run("d", "CREATE TABLE x (i WONDER)"), "left out");

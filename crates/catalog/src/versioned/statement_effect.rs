@@ -379,7 +379,7 @@ impl<'a> Change<'a> {
         }
         match altered.rows {
             RowsEffect::Unchanged => self.replace(&old, new),
-            RowsEffect::ReadAnew(layout) => {
+            RowsEffect::ConvertedOnRead(layout) => {
                 new.older_layouts.push(layout);
                 new.layout_since = new.version;
                 self.replace(&old, new);
@@ -412,7 +412,7 @@ impl<'a> Change<'a> {
                 continue;
             };
             let mut new = TableDef::clone(&old);
-            new.columns.iter_mut().for_each(table_build::read_default_anew);
+            new.columns.iter_mut().for_each(table_build::reread_default);
             if new != *old {
                 new.version = old.version.saturating_add(1);
                 self.replace(&old, new);
@@ -505,7 +505,7 @@ fn fresh(table: &TableDef, id: TableId) -> TableDef {
 fn like(source: &TableDef, id: TableId, db: String, name: String) -> TableDef {
     let mut table = TableDef { db, name, foreign_keys: Vec::new(), ..fresh(source, id) };
     table.keys.iter_mut().for_each(|key| key.generated = false);
-    table.columns.iter_mut().for_each(table_build::read_default_anew);
+    table.columns.iter_mut().for_each(table_build::reread_default);
     table
 }
 

@@ -137,7 +137,7 @@ mod tests {
 
     /// D3: gaps, as left by transactions that are executed already.
     #[test]
-    fn d03_a_parent_in_a_gap_is_what_stands_before_it() {
+    fn d03_a_parent_in_a_gap_is_the_one_before_it() {
         let mut clock = SourceClock::new(10);
         // Begun in the middle of a file (D4).
         assert_eq!(clock.translate(11, stamp(4, 7), false).parent, 10);

@@ -70,7 +70,7 @@ fn c01_a_key_is_table_index_and_value_and_an_update_has_two() {
 }
 
 #[test]
-fn c02_rows_before_and_behind_a_change_of_keys_never_overlap() {
+fn c02_rows_before_and_after_a_change_of_keys_never_overlap() {
     let mut script = new_script();
     script.table("t", &[INT; 3], USERS);
     let before = script.rows(&[insert("t", &user(1, 2))]);

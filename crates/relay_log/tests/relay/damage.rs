@@ -65,7 +65,7 @@ fn flip(path: &Path, at: u64) {
 }
 
 #[test]
-fn any_flipped_bit_behind_the_cut_is_fetched_again() {
+fn any_flipped_bit_after_the_cut_is_fetched_again() {
     let (from, ends) = twenty(CRC);
     let mut counts = [0; 3];
     for cut in [0u64, 6, 15, 20] {
@@ -159,7 +159,7 @@ fn a_missing_file_is_fetched_again_or_not_missed() {
 }
 
 #[test]
-fn a_store_older_than_the_log_starts_it_anew() {
+fn a_store_older_than_the_log_starts_a_new_one() {
     let (from, _) = twenty(CRC);
     // Purged up to its last file; the store is set back to 3.
     let (writer, _) = RelayLog::open(fetching(from.path(), 20, None)).unwrap();
@@ -475,7 +475,7 @@ fn damage_under_the_receiver_is_cut_off_through_the_intake() {
 
 /// A source without checksums clears `created` for a replica that has transactions, but not the checksum over it.
 #[test]
-fn a_format_description_whose_checksum_was_left_behind_is_taken() {
+fn a_format_description_whose_checksum_is_stale_is_accepted() {
     let dir = folder();
     let source = Source::new(binlog::ChecksumAlgorithm::None);
     let (rotate, mut fde) = source.headers();

@@ -52,7 +52,7 @@ fn a_full_disk_leaves_whole_transactions() {
     let result = read_only(dir.path());
     // With space again it continues; first only a little, for the state file.
     let remounted = Command::new("mount").args(["-o", "remount,size=8m"]).arg(dir.path()).output().unwrap();
-    let again = RelayLog::open(options(dir.path())).and_then(|(writer, found)| go_on(writer, found.start));
+    let again = RelayLog::open(options(dir.path())).and_then(|(writer, found)| restart(writer, found.start));
     let unmounted = Command::new("umount").arg(dir.path()).output().unwrap();
     assert!(remounted.status.success() && unmounted.status.success());
     let (_, found) = result.unwrap();
@@ -62,7 +62,7 @@ fn a_full_disk_leaves_whole_transactions() {
 }
 
 /// The source sends the missing transactions and five more; returns all that a reader sees.
-fn go_on(mut writer: RelayWriter, start: relay_log::StartPoint) -> Result<Vec<Option<base::Gtid>>, RelayError> {
+fn restart(mut writer: RelayWriter, start: relay_log::StartPoint) -> Result<Vec<Option<base::Gtid>>, RelayError> {
     let mut source = Source::new(CRC);
     source.author.last = writer.retrieved().count();
     let last = source.author.last + 5;
@@ -80,7 +80,7 @@ fn go_on(mut writer: RelayWriter, start: relay_log::StartPoint) -> Result<Vec<Op
 }
 
 #[test]
-fn a_disk_full_at_any_operation_is_told_as_such_and_it_goes_on_with_space() {
+fn a_disk_full_at_any_operation_is_reported_and_the_log_continues_with_space() {
     let mut n = 0;
     loop {
         let dir = folder();
@@ -122,7 +122,7 @@ fn a_disk_full_at_any_operation_is_told_as_such_and_it_goes_on_with_space() {
         let (writer, found) = RelayLog::open(options(dir.path())).unwrap();
         assert_eq!(found.retrieved, executed(found.retrieved.count()));
         let last = found.retrieved.count() + 5;
-        assert_eq!(go_on(writer, found.start).unwrap(), expected(1, last), "operation {n}");
+        assert_eq!(restart(writer, found.start).unwrap(), expected(1, last), "operation {n}");
         assert_eq!(RelayFiles::open_read_only(dir.path()).unwrap().1.retrieved, gtids(last));
         if !failed {
             break;

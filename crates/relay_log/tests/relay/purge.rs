@@ -25,7 +25,7 @@ fn numbers(dir: &Path) -> Vec<u64> {
 }
 
 #[test]
-fn what_the_cut_passed_goes_and_the_set_stays() {
+fn files_before_the_cut_are_purged_and_the_set_stays() {
     let dir = folder();
     let mut source = Source::new(CRC);
     let (mut writer, _) = connected(RelayOptions { max_file_bytes: 900, ..options(dir.path()) }, &source);
@@ -180,7 +180,7 @@ fn a_run(options: RelayOptions) -> (u64, u64) {
 }
 
 #[test]
-fn a_crash_before_any_operation_leaves_a_log_that_goes_on() {
+fn a_crash_before_any_operation_leaves_a_log_that_continues() {
     let mut n = 0;
     loop {
         let dir = folder();

@@ -174,7 +174,7 @@ fn mysqlbinlog_reads_every_file() {
 }
 
 #[test]
-fn mysqlbinlog_reads_a_log_behind_a_copy_that_was_purged_and_cut_back() {
+fn mysqlbinlog_reads_a_purged_and_truncated_log_after_a_copy() {
     if !testkit::servers() {
         return;
     }

@@ -135,7 +135,7 @@ fn a_store_ahead_of_the_log_begins_at_its_end_and_the_history_stays_exact() {
 }
 
 #[test]
-fn a_new_log_behind_a_copy_begins_with_its_set() {
+fn a_new_log_after_a_copy_begins_with_its_set() {
     let dir = folder();
     let options = || RelayOptions { executed: gtids(500), ..options(dir.path()) };
     let mut source = Source::new(CRC);
@@ -171,7 +171,7 @@ fn the_beginning_is_where_a_store_without_a_cut_begins() {
 }
 
 #[test]
-fn a_reader_inside_a_file_goes_on_with_what_arrives() {
+fn a_reader_inside_a_file_continues_with_new_bytes() {
     let dir = folder();
     let mut source = Source::new(CRC);
     let (mut writer, _) = connected(options(dir.path()), &source);
