@@ -65,8 +65,31 @@ fn entries(data: &Path) -> usize {
     store.range(&snapshot, &reader, ReadOrder::Index(index), &KeyRange::all()).unwrap().map(Result::unwrap).count()
 }
 
+/// The folder that has replication filters goes on with them, and with no others.
+fn check_filtered(all: &Path, source: &str) {
+    const FILTERS: [&str; 2] = ["--replicate-rewrite-db=shop->store", "--replicate-wild-ignore-table=store.ord%"];
+    let data = all.join("filtered");
+    let text = data.to_str().unwrap();
+    let start = |options: &[&str]| Replica::spawn(source, &data, options, |_| ());
+    let both = "Only in the folder: --replicate-rewrite-db='shop->store' --replicate-wild-ignore-table='store.ord%'";
+    start(&[]).expect_exit(2, &["was filled with other replication filters", both]);
+    start(&FILTERS[..1]).expect_exit(2, &["Only in the folder: --replicate-wild-ignore-table='store.ord%'"]);
+    let facts = std::fs::read_to_string(all.join("replayed/skipped")).unwrap();
+    let (uuid, _) = facts.trim().split_once(':').unwrap();
+    slipstream(&["skip", "--data", text, &format!("{uuid}:127:130")]).expect(0, &[]);
+    start(&FILTERS).expect_exit(0, &[]);
+    let rows = |data: &str, table: &str| slipstream(&["dump", "--format=tab", "--data", data, table]).out;
+    let replayed = all.join("replayed");
+    for table in ["customers", "layouts", "held", "bag"] {
+        let here = rows(text, &format!("store.{table}"));
+        assert!(here.lines().count() > 2, "{table}: {here}");
+        assert_eq!(here, rows(replayed.to_str().unwrap(), &format!("shop.{table}")), "{table}");
+    }
+    assert_eq!(rows(text, "store.orders"), "");
+}
+
 #[test]
-fn replay_goes_on_from_folders_of_an_earlier_program() {
+fn replay_continues_from_folders_of_an_earlier_program() {
     let all = unpacked("kept");
     let source = format!("file:{}", all.join("log/binlog.index").display());
     let mut ends = Vec::new();
@@ -89,6 +112,7 @@ fn replay_goes_on_from_folders_of_an_earlier_program() {
         std::fs::write(&listed, &ends[1]).unwrap();
     }
     let expected = std::fs::read_to_string(&listed).unwrap();
+    check_filtered(&all, &source);
     for end in &ends {
         for (number, (found, expected)) in end.lines().zip(expected.lines()).enumerate() {
             assert_eq!(found, expected, "line {} of {}", number + 1, listed.display());

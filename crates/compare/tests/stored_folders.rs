@@ -65,13 +65,55 @@ fn hash(bytes: &[u8]) -> String {
     format!("xxh3 {:016x}", xxhash_rust::xxh3::xxh3_64(bytes))
 }
 
-#[test]
-fn folders_of_an_earlier_program_open_equal() {
+fn unpacked() -> tempfile::TempDir {
     let scratch = tempfile::tempdir().unwrap();
     let archive = fixtures().join("folders.tar.gz");
     let unpacked = Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(scratch.path()).status().unwrap();
     assert!(unpacked.success(), "{}", archive.display());
-    for name in ["unsettled", "replayed"] {
+    scratch
+}
+
+/// Table, index and key up to which it is filled, as the index records in a tree's files have them. The tree does not
+/// compress, so the records are there as text.
+fn fillings(folder: &Path) -> Vec<(u32, u16, Vec<u8>)> {
+    const BEGIN: &str = "\"filling\":{\"table\":";
+    let mut found = Vec::new();
+    for file in std::fs::read_dir(folder.join("store/tables")).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        for at in (0..bytes.len()).filter(|at| bytes[*at..].starts_with(BEGIN.as_bytes())) {
+            let rest = String::from_utf8_lossy(&bytes[at + BEGIN.len()..bytes.len().min(at + 1000)]).into_owned();
+            let (table, rest) = rest.split_once(",\"index\":").unwrap();
+            let (index, rest) = rest.split_once(",\"done\":[").unwrap();
+            let (done, _) = rest.split_once(']').unwrap();
+            let done = done.split(',').map(|byte| byte.parse().unwrap()).collect();
+            found.push((table.parse().unwrap(), index.parse().unwrap(), done));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_index_of_a_killed_fill_is_there_in_part() {
+    let scratch = unpacked();
+    let folder = scratch.path().join("replayed");
+    let (_, recovered) =
+        Disk::open_existing(&folder.join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap().unwrap();
+    let table = recovered.catalog.table("shop", "wide").unwrap();
+    let found = fillings(&folder);
+    assert!(!found.is_empty(), "no fill has begun");
+    for (id, index, done) in found {
+        assert_eq!((id, index), (table.id.0, table.key("wide_text").unwrap().id));
+        // The key of a row ends with its stored key bytes, here an INT.
+        let row = u32::from_le_bytes(*done.last_chunk().unwrap());
+        assert!((2..9000).contains(&row), "the fill has come to row {row} of 9000");
+    }
+    assert_eq!(fillings(&scratch.path().join("unsettled")), []);
+}
+
+#[test]
+fn folders_of_an_earlier_program_open_equal() {
+    let scratch = unpacked();
+    for name in ["unsettled", "filtered", "replayed"] {
         let found = described(&scratch.path().join(name));
         let listed = fixtures().join(format!("{name}.txt"));
         if std::env::var_os("SLIPSTREAM_WRITE_EXPECTED").is_some() {
