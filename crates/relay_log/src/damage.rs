@@ -32,11 +32,11 @@ pub struct Damage {
     /// GTIDs retrieved up to `whole_up_to`.
     pub retrieved_before: GtidSet,
     /// What remains of the file of `whole_up_to`.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<LastFile>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct LastFile {
     file: KeptFile,
     pub closed: bool,
     pub checksum: ChecksumAlgorithm,
@@ -61,7 +61,7 @@ impl RelayShared {
         // The previous file says what remains if the first file searched is lost as a whole.
         let is_wanted = |file: &&FileEntry| file.number.saturating_add(1) >= from.file_number;
         let files: Vec<FileEntry> = self.lock().files.iter().filter(is_wanted).cloned().collect();
-        let mut before: Option<(RelayPosition, Kept, GtidSet)> = None;
+        let mut before: Option<(RelayPosition, LastFile, GtidSet)> = None;
         for file in &files {
             let walk = walk_known(&self.dir, file, from)?;
             let kept = (walk.boundary > 0).then(|| kept_of(file, &walk));
@@ -145,8 +145,8 @@ impl Damage {
     }
 }
 
-fn kept_of(file: &FileEntry, walk: &FileWalk) -> Kept {
-    Kept {
+fn kept_of(file: &FileEntry, walk: &FileWalk) -> LastFile {
+    LastFile {
         file: KeptFile {
             number: file.number,
             len: walk.boundary,

@@ -52,13 +52,13 @@ impl std::fmt::Debug for DiskWatch {
 
 /// The disk as used by one log.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk {
+pub(crate) struct RelayFs {
     watch: Option<DiskWatch>,
 }
 
-impl Disk {
-    pub(crate) fn new(watch: Option<DiskWatch>) -> Disk {
-        Disk { watch }
+impl RelayFs {
+    pub(crate) fn new(watch: Option<DiskWatch>) -> RelayFs {
+        RelayFs { watch }
     }
 
     fn ask(&self, operation: DiskOperation, path: &Path) -> io::Result<()> {

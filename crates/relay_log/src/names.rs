@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::RelayError;
-use crate::disk::Disk;
+use crate::disk::RelayFs;
 
 const PREFIX: &str = "relay-bin.";
 const INDEX: &str = "relay-bin.index";
@@ -33,7 +33,7 @@ pub(crate) fn index_path(dir: &Path) -> PathBuf {
     dir.join(INDEX)
 }
 
-pub(crate) fn write_index(disk: &Disk, dir: &Path, numbers: impl Iterator<Item = u64>) -> Result<(), RelayError> {
+pub(crate) fn write_index(disk: &RelayFs, dir: &Path, numbers: impl Iterator<Item = u64>) -> Result<(), RelayError> {
     let mut text = String::new();
     for number in numbers {
         text.push_str("./");

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use base::limits::READ_CHUNK_BYTES;
 use base::{GtidSet, LogPosition, to_usize};
 
-use crate::disk::Disk;
+use crate::disk::RelayFs;
 use crate::hot::HotAt;
 use crate::names::file_name;
 use crate::readers::ReaderId;
-use crate::recover::{Held, Scan, scan};
+use crate::recover::{Scan, StoreState, scan};
 use crate::shared::{FileEntry, RelayShared, Shared};
 use crate::start::{StartPoint, format_chunk};
 use crate::{Chunk, MAGIC, OnDamage, Recovery, RelayError, RelayOptions, RelayPosition, SyncPolicy, TailItem};
@@ -383,7 +383,7 @@ impl RelayFiles {
     /// # Errors
     /// As [`RelayLog::open`](crate::RelayLog::open).
     pub fn open_read_only(dir: impl Into<PathBuf>) -> Result<(RelayFiles, Recovery), RelayError> {
-        let (files, scan) = RelayFiles::scan(dir.into(), Held::UNKNOWN)?;
+        let (files, scan) = RelayFiles::scan(dir.into(), StoreState::UNKNOWN)?;
         let mut start = StartPoint::default();
         if let Some((file_number, _)) = files.files().first() {
             start.position = RelayPosition { file_number: *file_number, offset: MAGIC.len() as u64 };
@@ -400,7 +400,7 @@ impl RelayFiles {
         executed: &GtidSet,
         resume_at: Option<&LogPosition>,
     ) -> Result<(RelayFiles, Recovery), RelayError> {
-        let held = Held {
+        let held = StoreState {
             executed: Some(executed),
             resume_at: resume_at.and_then(RelayPosition::of),
             on_damage: OnDamage::Refuse,
@@ -410,10 +410,10 @@ impl RelayFiles {
         Ok((files, scan.recovery(start)))
     }
 
-    fn scan(dir: PathBuf, held: Held<'_>) -> Result<(RelayFiles, Scan), RelayError> {
+    fn scan(dir: PathBuf, held: StoreState<'_>) -> Result<(RelayFiles, Scan), RelayError> {
         let scan = scan(&dir, held)?;
         let options = RelayOptions { sync: SyncPolicy::Never, hot_bytes_max: 0, ..RelayOptions::new(dir) };
-        let shared = RelayShared::new(&options, Disk::default(), &scan.files, None);
+        let shared = RelayShared::new(&options, RelayFs::default(), &scan.files, None);
         Ok((RelayFiles { shared: Arc::new(shared) }, scan))
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base::{GtidSet, LogPosition};
 use binlog::ChecksumAlgorithm;
 
-use crate::disk::Disk;
+use crate::disk::RelayFs;
 use crate::names::{file_name, list_files, read_index, write_index};
 use crate::start::StartPoint;
 use crate::state::{State, StateFile};
@@ -109,7 +109,7 @@ impl Scan {
 
 /// What the store holds; the files are judged against it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct StoreState<'a> {
     /// `gtid_executed` at the store's last cut; None if no store is known: then files are only checked against each
     /// other.
     pub executed: Option<&'a GtidSet>,
@@ -118,9 +118,10 @@ pub(crate) struct Held<'a> {
     pub on_damage: OnDamage,
 }
 
-impl Held<'_> {
+impl StoreState<'_> {
     /// No store is known.
-    pub(crate) const UNKNOWN: Held<'static> = Held { executed: None, resume_at: None, on_damage: OnDamage::Refuse };
+    pub(crate) const UNKNOWN: StoreState<'static> =
+        StoreState { executed: None, resume_at: None, on_damage: OnDamage::Refuse };
 
     fn lacks(&self, set: &GtidSet) -> GtidSet {
         self.executed.map_or_else(GtidSet::new, |executed| set.subtract(executed))
@@ -153,7 +154,7 @@ struct Fault {
 }
 
 /// Scans every file.
-pub(crate) fn scan(dir: &Path, held: Held<'_>) -> Result<Scan, RelayError> {
+pub(crate) fn scan(dir: &Path, held: StoreState<'_>) -> Result<Scan, RelayError> {
     let state = State::read(dir)?;
     let present = list_files(dir)?;
     let mut scan = Scan { state, ..Scan::default() };
@@ -198,7 +199,7 @@ pub(crate) fn scan(dir: &Path, held: Held<'_>) -> Result<Scan, RelayError> {
     Ok(scan)
 }
 
-fn rebuilt(present: &[u64], scan: &mut Scan, held: Held<'_>) -> Result<Vec<u64>, RelayError> {
+fn rebuilt(present: &[u64], scan: &mut Scan, held: StoreState<'_>) -> Result<Vec<u64>, RelayError> {
     scan.index_rebuilt = !present.is_empty();
     let (Some(first), Some(last)) = (present.first(), present.last()) else { return Ok(Vec::new()) };
     for pair in present.windows(2) {
@@ -218,7 +219,7 @@ fn rebuilt(present: &[u64], scan: &mut Scan, held: Held<'_>) -> Result<Vec<u64>,
     Ok((*first..=*last).collect())
 }
 
-fn walk_all(dir: &Path, listed: &[u64], known: State, held: Held<'_>, scan: &mut Scan) -> Result<(), RelayError> {
+fn walk_all(dir: &Path, listed: &[u64], known: State, held: StoreState<'_>, scan: &mut Scan) -> Result<(), RelayError> {
     let mut from = 0;
     loop {
         let Some((at, fault)) = walk_from(dir, listed, from, known, held, scan)? else { return Ok(()) };
@@ -255,7 +256,7 @@ fn truncate_at(scan: &mut Scan, listed: &[u64], at: usize, fault: &Fault) {
 }
 
 /// Index of the first file after `at` such that the store has everything retrieved before that file.
-fn passed(dir: &Path, listed: &[u64], at: usize, held: Held<'_>) -> Result<Option<usize>, RelayError> {
+fn passed(dir: &Path, listed: &[u64], at: usize, held: StoreState<'_>) -> Result<Option<usize>, RelayError> {
     let Some(executed) = held.executed else { return Ok(None) };
     for (index, number) in listed.iter().enumerate().skip(at + 1) {
         // Without GTIDs only the position tells what the store has passed.
@@ -283,7 +284,7 @@ fn walk_from(
     listed: &[u64],
     from: usize,
     known: State,
-    held: Held<'_>,
+    held: StoreState<'_>,
     scan: &mut Scan,
 ) -> Result<Option<(usize, Fault)>, RelayError> {
     for (i, &number) in listed.iter().enumerate().skip(from) {
@@ -343,7 +344,7 @@ fn walk_from(
 
 /// Checks that each file names the GTIDs of all files before it, plus those by which the store was ahead of them. The
 /// first file may follow purged files, whose transactions the store must have.
-fn misfit(name: &str, walk: &FileWalk, follows: bool, held: Held<'_>, scan: &Scan) -> Option<RelayError> {
+fn misfit(name: &str, walk: &FileWalk, follows: bool, held: StoreState<'_>, scan: &Scan) -> Option<RelayError> {
     if walk.boundary == 0 {
         return None; // its header is damaged: the walk's problem says so
     }
@@ -377,7 +378,7 @@ fn keep(scan: &mut Scan, number: u64, walk: &FileWalk) {
 }
 
 /// Makes the folder match the scan, durably; returns the state file, written as not clean.
-pub(crate) fn mend(disk: &Disk, dir: &Path, scan: &Scan) -> Result<StateFile, RelayError> {
+pub(crate) fn mend(disk: &RelayFs, dir: &Path, scan: &Scan) -> Result<StateFile, RelayError> {
     let mut state = StateFile::new(disk, dir, scan.state);
     let end = scan.end();
     // Order matters: the state must never claim truncated bytes, the index must never name deleted files.

@@ -15,7 +15,7 @@ use std::time::Instant;
 use base::limits::READ_CHUNK_BYTES;
 use base::{BufferPool, CountedCondvar, GtidSet};
 
-use crate::disk::Disk;
+use crate::disk::RelayFs;
 use crate::hot::Hot;
 use crate::names::{file_name, write_index};
 use crate::readers::Readers;
@@ -232,7 +232,7 @@ pub struct RelayShared {
     /// Space limit in bytes; 0: none.
     pub(crate) space_limit_bytes: u64,
     pub(crate) on_damage: OnDamage,
-    pub(crate) disk: Disk,
+    pub(crate) disk: RelayFs,
     /// Buffers for appended and read bytes.
     pub(crate) buffers: Arc<BufferPool>,
     state: Mutex<Shared>,
@@ -260,7 +260,7 @@ fn unpoisoned<'a, T>(result: LockResult<MutexGuard<'a, T>>) -> MutexGuard<'a, T>
 impl RelayShared {
     pub(crate) fn new(
         options: &RelayOptions,
-        disk: Disk,
+        disk: RelayFs,
         files: &[KeptFile],
         state_file: Option<StateFile>,
     ) -> RelayShared {

@@ -15,7 +15,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::disk::Disk;
+use crate::disk::RelayFs;
 use crate::names::{file_name, file_number};
 use crate::{RelayError, RelayPosition};
 
@@ -83,7 +83,7 @@ impl State {
 /// The state file, which the writer and the sync thread write in turn.
 #[derive(Debug)]
 pub(crate) struct StateFile {
-    disk: Disk,
+    disk: RelayFs,
     dir: PathBuf,
     path: PathBuf,
     last: Option<State>,
@@ -92,7 +92,7 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
-    pub(crate) fn new(disk: &Disk, dir: &Path, last: Option<State>) -> StateFile {
+    pub(crate) fn new(disk: &RelayFs, dir: &Path, last: Option<State>) -> StateFile {
         StateFile { disk: disk.clone(), dir: dir.to_path_buf(), path: dir.join(NAME), last, durable: last.is_some() }
     }
 

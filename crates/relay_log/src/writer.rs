@@ -11,10 +11,10 @@ use std::thread::JoinHandle;
 use base::{GtidSet, LogPosition};
 use binlog::ChecksumAlgorithm;
 
-use crate::disk::Disk;
+use crate::disk::RelayFs;
 use crate::file_header::{SourceHeaders, closing_rotate, own_head};
 use crate::names::file_name;
-use crate::recover::{Held, Scan, mend, scan};
+use crate::recover::{Scan, StoreState, mend, scan};
 use crate::shared::{ChunkEnd, Next, RelayShared};
 use crate::state::State;
 use crate::sync::{RelaySync, SyncStep, Syncer};
@@ -63,7 +63,7 @@ impl RelayLog {
             .map_err(|e| RelayError::io("make folder", dir, &e))?;
         if let Some(above) = dir.parent().filter(|above| !above.as_os_str().is_empty()) {
             // The folder's own name must be durable before anything in it counts.
-            Disk::default().sync_folder(above)?;
+            RelayFs::default().sync_folder(above)?;
         }
         let (scan, shared, start) = recover(options)?;
         let recovery = scan.recovery(start);
@@ -94,8 +94,8 @@ impl RelayLog {
 
 /// Repairs the folder and finds the start.
 fn recover(options: &RelayOptions) -> Result<(Scan, Arc<RelayShared>, StartPoint), RelayError> {
-    let disk = Disk::new(options.disk_watch.clone());
-    let mut held = Held {
+    let disk = RelayFs::new(options.disk_watch.clone());
+    let mut held = StoreState {
         executed: Some(&options.executed),
         resume_at: options.resume_at.as_ref().and_then(RelayPosition::of),
         on_damage: options.on_damage,
