@@ -11,7 +11,9 @@ use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, KeyOrder, TableDef, TableId};
 
 use crate::Store;
-use crate::disk::{CutFacts, Disk, L0_RUNS_MAX};
+use crate::compaction::policy::L0_RUNS_MAX;
+use crate::cut_record::CutFacts;
+use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
 use crate::key_codec;

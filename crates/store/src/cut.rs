@@ -14,8 +14,9 @@ use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, ConversionBuffers, IndexSet, KeyOrder, TableDef, TableId};
 
 use crate::ascending::Ascending;
+use crate::cut_record::CutFacts;
 use crate::delta::Deltas;
-use crate::disk::{CutFacts, Disk, Run};
+use crate::disk::{Disk, Run};
 use crate::error::StoreError;
 use crate::index_before::{Base, BaseKind};
 use crate::index_entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};

@@ -21,6 +21,7 @@ mod ascending;
 mod bulk_load;
 mod compaction;
 mod cut;
+mod cut_record;
 mod delta;
 mod disk;
 mod error;
@@ -45,15 +46,16 @@ mod snapshot;
 mod sorted_slices;
 mod sync;
 mod table_shape;
-mod tiers;
 mod tree_range;
 mod tree_view;
 mod version_chain;
 mod waits;
 
 pub use bulk_load::CopyWriter;
+pub use compaction::policy::{L0_RUNS_MAX, MERGE_RUNS};
 pub use cut::CutReport;
-pub use disk::{Disk, DiskOptions, DiskStats, L0_RUNS_MAX, LevelStats, Recovered};
+pub use cut_record::Recovered;
+pub use disk::{Disk, DiskOptions, DiskStats, LevelStats};
 pub use error::StoreError;
 pub use executed::NewGtids;
 pub use hold::WatermarkHold;
@@ -66,7 +68,6 @@ pub use row_change::{BeforeImage, CheckImages, RowChange, RowError, RowErrorKind
 pub use scan::{RowBatch, Scan};
 pub use snapshot::{PinnedLayers, Snapshot, SnapshotLimits, Visibility, WatermarkState};
 pub use table_shape::{OwnedShape, TableShape};
-pub use tiers::MERGE_RUNS;
 pub use waits::WaitStats;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -21,7 +21,11 @@
 //! | 5 | if the last level is large: one run of the data since it was written |
 //! | 6 | one run of all older data |
 
-use crate::disk::L0_RUNS_MAX;
+/// Number of runs in level 0 at which cuts wait: the count is one byte on disk (invariant 6), and readers look into
+/// every run.
+pub const L0_RUNS_MAX: usize = 24;
+
+const _: () = assert!(L0_RUNS_MAX <= u8::MAX as usize);
 
 /// Number of runs of one level that are merged together.
 pub const MERGE_RUNS: usize = 4;

@@ -1,0 +1,5 @@
+//! Compaction: which runs are merged when, how, and what is left out of them.
+
+pub(crate) mod filter;
+pub(crate) mod policy;
+mod step;

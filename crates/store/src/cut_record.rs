@@ -1,0 +1,328 @@
+//! The record of a cut: what the tree says about itself.
+//!
+//! In: the state at a transaction boundary. Out: the records that a cut writes after its rows, and what a start reads
+//! from them. Never here: rows.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use base::{GtidSet, Prepared, PreparedSet};
+use catalog::{Catalog, TableId};
+use serde::{Deserialize, Serialize};
+
+use crate::disk::{Disk, Run};
+use crate::error::StoreError;
+use crate::index_state::IndexStates;
+use crate::key_codec;
+
+/// Format version of everything in the store's folder.
+const FORMAT: u32 = 2;
+/// Oldest readable format: it has no secondary indexes, which are then filled.
+const FORMAT_OLDEST: u32 = 1;
+/// As the newest format, with a copy that has not settled: a program that does not know about settling must refuse it.
+const FORMAT_NOT_YET_CONSISTENT: u32 = 3;
+
+const _: () = assert!(FORMAT_OLDEST <= FORMAT && FORMAT < FORMAT_NOT_YET_CONSISTENT);
+
+const CUT_RECORD: &str = "cut";
+const CATALOG_RECORD: &str = "catalog";
+const INDEXES_RECORD: &str = "indexes";
+
+/// Size of the values that hold the events of a prepared XA transaction.
+const PREPARED_PART_BYTES: usize = 4 << 20;
+
+/// State at the newest cut, from which replay continues.
+#[derive(Clone)]
+pub struct Recovered {
+    /// Sequence number of the cut.
+    pub sequence: u64,
+    /// GTIDs of all transactions in the store.
+    pub executed: GtidSet,
+    /// Table definitions at the cut.
+    pub catalog: Catalog,
+    /// End of the last transaction in the relay log: file and offset; only a hint (invariant 11). None after a copy.
+    pub position: Option<(String, u64)>,
+    /// Row count by table id.
+    pub rows: BTreeMap<u32, i64>,
+    /// The ledger, as [`CutPoint::ledger`](crate::CutPoint::ledger) had it.
+    pub ledger: String,
+    /// After a copy without a lock: GTIDs that replay must reach before the rows are exact.
+    pub consistent_at: Option<GtidSet>,
+    /// XA transactions prepared at the cut.
+    pub prepared: PreparedSet,
+}
+
+/// The cut's record in the tree, as JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CutRecord {
+    #[serde(rename = "format")]
+    format: u32,
+    #[serde(rename = "sequence")]
+    sequence: u64,
+    #[serde(rename = "gtid_executed")]
+    gtid_executed: String,
+    #[serde(rename = "relay_file", deserialize_with = "Option::deserialize")]
+    relay_file: Option<String>,
+    #[serde(rename = "relay_offset")]
+    relay_offset: u64,
+    #[serde(rename = "rows")]
+    rows: BTreeMap<u32, i64>,
+    #[serde(rename = "ledger")]
+    ledger: String,
+    // Absent in formats 1 and 2, where rows are always exact.
+    #[serde(rename = "settles_at", default, skip_serializing_if = "Option::is_none")]
+    consistent_at: Option<String>,
+    #[serde(rename = "prepared")]
+    prepared: Vec<PreparedRecord>,
+}
+
+impl CutRecord {
+    fn from_json(mut record: serde_json::Value, format: u32) -> Result<CutRecord, serde_json::Error> {
+        if let (FORMAT_OLDEST, Some(fields)) = (format, record.as_object_mut()) {
+            fields.entry("prepared").or_insert_with(|| serde_json::Value::Array(Vec::new()));
+        }
+        let record: CutRecord = serde_json::from_value(record)?;
+        if record.format == FORMAT_NOT_YET_CONSISTENT && record.consistent_at.is_none() {
+            return Err(serde::de::Error::missing_field("settles_at"));
+        }
+        Ok(record)
+    }
+}
+
+/// A prepared XA transaction in the cut's record; its events are in records of their own.
+#[derive(Serialize, Deserialize)]
+struct PreparedRecord {
+    #[serde(rename = "xid")]
+    xid: String,
+    #[serde(rename = "gtid", deserialize_with = "Option::deserialize")]
+    gtid: Option<String>,
+    #[serde(rename = "number")]
+    number: u64,
+    #[serde(rename = "bytes")]
+    bytes: usize,
+}
+
+/// Content of a cut's record.
+pub(crate) struct CutFacts<'a> {
+    pub sequence: u64,
+    pub executed: &'a GtidSet,
+    pub position: Option<(&'a str, u64)>,
+    pub rows: BTreeMap<u32, i64>,
+    pub ledger: &'a str,
+    pub consistent_at: Option<&'a GtidSet>,
+    /// Written only if it differs from the last cut's.
+    pub catalog: Option<&'a Catalog>,
+    pub prepared: &'a PreparedSet,
+    /// XA transactions prepared at the last cut.
+    pub prepared_before: &'a PreparedSet,
+}
+
+impl Disk {
+    /// Reads the newest cut's records; None if there is no cut.
+    ///
+    /// # Errors
+    /// When the records are damaged, or have another format version.
+    pub fn recover(&self) -> Result<Option<Recovered>, StoreError> {
+        let view = self.newest();
+        let Some(text) = self.get_in(&view, &key_codec::record_key(CUT_RECORD))? else { return Ok(None) };
+        let damaged = |what: &str, error: &dyn std::fmt::Display| {
+            StoreError::damaged(self.folder(), format!("the {what} record of the newest cut: {error}"))
+        };
+        let record = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
+        let found = record.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let found = u32::try_from(found).unwrap_or(u32::MAX);
+        if !(FORMAT_OLDEST..=FORMAT_NOT_YET_CONSISTENT).contains(&found) {
+            return Err(StoreError::Version { folder: self.folder().to_path_buf(), found, expected: FORMAT });
+        }
+        let record = CutRecord::from_json(record, found).map_err(|error| damaged("cut", &error))?;
+        let catalog = self.get_in(&view, &key_codec::record_key(CATALOG_RECORD))?;
+        let catalog = catalog.ok_or_else(|| damaged("catalog", &"missing"))?;
+        let catalog = Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?;
+        let indexes = self.index_states(&catalog)?;
+        *self.recovered_indexes.lock().unwrap_or_else(PoisonError::into_inner) = Some(indexes);
+        Ok(Some(Recovered {
+            sequence: record.sequence,
+            executed: record.gtid_executed.parse().map_err(|error| damaged("cut", &error))?,
+            catalog: self.past_copies(catalog)?,
+            position: record.relay_file.map(|file| (file, record.relay_offset)),
+            rows: record.rows,
+            ledger: record.ledger,
+            consistent_at: match record.consistent_at {
+                Some(set) => Some(set.parse().map_err(|error| damaged("cut", &error))?),
+                None => None,
+            },
+            prepared: self.prepared(record.prepared)?,
+        }))
+    }
+
+    /// Index states that `recover` found; it must have run before.
+    pub(crate) fn recovered_indexes(&self) -> IndexStates {
+        let found = self.recovered_indexes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match found {
+            Some(indexes) => indexes,
+            None => panic!("a store is made over a tree that was not recovered, or a second one"),
+        }
+    }
+
+    fn prepared(&self, records: Vec<PreparedRecord>) -> Result<PreparedSet, StoreError> {
+        let damaged = |what: &str| self.damaged(format!("the prepared XA transaction in the newest cut: {what}"));
+        let mut all = BTreeMap::new();
+        for record in records {
+            let mut events = Vec::new();
+            for part in 0..prepared_parts(record.bytes) {
+                let found = self.get_in(&self.newest(), &prepared_key(record.number, part))?;
+                events.extend_from_slice(&found.ok_or_else(|| damaged("a part is missing"))?);
+            }
+            if events.len() != record.bytes {
+                return Err(damaged("its length"));
+            }
+            let gtid = record.gtid.map(|gtid| gtid.parse()).transpose().map_err(|_| damaged("its GTID"))?;
+            all.insert(record.xid, Arc::new(Prepared { number: record.number, gtid, events }));
+        }
+        Ok(Arc::new(all))
+    }
+
+    /// What the tree holds of each secondary index of this catalog.
+    pub(crate) fn index_states(&self, catalog: &Catalog) -> Result<IndexStates, StoreError> {
+        let text = self.get_in(&self.newest(), &key_codec::record_key(INDEXES_RECORD))?;
+        IndexStates::from_json(text.as_deref(), catalog)
+            .map_err(|error| self.damaged(format!("the record of indexes: {error}")))
+    }
+
+    /// An interrupted table copy leaves rows under an id that no catalog has. Skips such ids, so that no later table
+    /// gets one.
+    fn past_copies(&self, catalog: Catalog) -> Result<Catalog, StoreError> {
+        let records = key_codec::RECORDS.to_be_bytes();
+        let highest = self.range_in(&self.newest(), &[], &records).next_back().transpose()?;
+        let id = highest.as_ref().and_then(|(key, _)| key_codec::table_of(key));
+        Ok(id.map_or(catalog.clone(), |id| catalog.with_ids_from(TableId(id.saturating_add(1)))))
+    }
+}
+
+impl Run<'_> {
+    /// Appends the cut's records, whose keys sort after all rows.
+    pub(crate) fn records(&mut self, facts: CutFacts<'_>) -> Result<(), StoreError> {
+        if let Some(catalog) = facts.catalog {
+            let text = catalog.to_json().map_err(|error| self.disk.damaged(error.to_string()))?;
+            self.put(&key_codec::record_key(CATALOG_RECORD), &text)?;
+        }
+        let record = CutRecord {
+            format: if facts.consistent_at.is_some() { FORMAT_NOT_YET_CONSISTENT } else { FORMAT },
+            sequence: facts.sequence,
+            gtid_executed: facts.executed.to_string(),
+            relay_file: facts.position.map(|(file, _)| file.to_owned()),
+            relay_offset: facts.position.map_or(0, |(_, offset)| offset),
+            rows: facts.rows,
+            ledger: facts.ledger.to_owned(),
+            consistent_at: facts.consistent_at.map(ToString::to_string),
+            prepared: prepared_records(facts.prepared),
+        };
+        let text = serde_json::to_vec(&record).map_err(|error| self.disk.damaged(error.to_string()))?;
+        self.put(&key_codec::record_key(CUT_RECORD), &text)?;
+        // In order of number, which is the order of their keys.
+        let mut changed = BTreeMap::new();
+        changed.extend(facts.prepared_before.values().map(|old| (old.number, (old, false))));
+        for new in facts.prepared.values() {
+            if changed.remove(&new.number).is_none() {
+                changed.insert(new.number, (new, true));
+            }
+        }
+        for (number, (transaction, is_new)) in changed {
+            for (part, bytes) in transaction.events.chunks(PREPARED_PART_BYTES).enumerate() {
+                let key = prepared_key(number, part);
+                if is_new { self.put(&key, bytes)? } else { self.remove(&key)? }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the record of indexes, whose key sorts after all other records.
+    pub(crate) fn index_states(&mut self, states: &IndexStates) -> Result<(), StoreError> {
+        let text = states.to_json().map_err(|error| self.disk.damaged(error.to_string()))?;
+        self.put(&key_codec::record_key(INDEXES_RECORD), &text)
+    }
+}
+
+fn prepared_records(prepared: &PreparedSet) -> Vec<PreparedRecord> {
+    let record = |(xid, transaction): (&String, &Arc<Prepared>)| PreparedRecord {
+        xid: xid.clone(),
+        gtid: transaction.gtid.map(|gtid| gtid.to_string()),
+        number: transaction.number,
+        bytes: transaction.events.len(),
+    };
+    prepared.iter().map(record).collect()
+}
+
+fn prepared_parts(bytes: usize) -> usize {
+    bytes.div_ceil(PREPARED_PART_BYTES)
+}
+
+/// These keys sort between the cut's record and that of indexes.
+fn prepared_key(number: u64, part: usize) -> Vec<u8> {
+    key_codec::record_key(&format!("held-xa/{number:020}/{part:06}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn not_yet_consistent() -> Value {
+        json!({"format": 3, "sequence": 7, "gtid_executed": "", "relay_file": null, "relay_offset": 0, "rows": {"1": 2},
+            "ledger": "{}", "settles_at": "", "prepared": [{"xid": "x", "gtid": null, "number": 5, "bytes": 9}]})
+    }
+
+    /// The record without `key` in the object at `place`.
+    fn without(mut whole: Value, place: &str, key: &str) -> Value {
+        whole.pointer_mut(place).unwrap().as_object_mut().unwrap().remove(key).unwrap();
+        whole
+    }
+
+    fn keys(value: &Value) -> Vec<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    }
+
+    #[test]
+    fn a_cut_record_that_lost_a_key_is_refused_by_its_name() {
+        let whole = not_yet_consistent();
+        let record = CutRecord::from_json(whole.clone(), FORMAT_NOT_YET_CONSISTENT).unwrap();
+        assert_eq!(serde_json::to_value(&record).unwrap(), whole, "stored names changed");
+        for place in ["", "/prepared/0"] {
+            for key in keys(whole.pointer(place).unwrap()) {
+                let lossy = without(whole.clone(), place, &key);
+                let error = CutRecord::from_json(lossy, FORMAT_NOT_YET_CONSISTENT).err().expect(&key).to_string();
+                assert!(error.contains(&format!("`{key}`")), "{key}: {error}");
+            }
+        }
+        let mut renamed = whole;
+        renamed["settled_at"] = Value::Null;
+        assert!(CutRecord::from_json(renamed, FORMAT_NOT_YET_CONSISTENT).is_err(), "a name that is not known");
+    }
+
+    #[test]
+    fn a_cut_record_of_format_1_has_no_prepared_transactions() {
+        let mut old = without(without(not_yet_consistent(), "", "prepared"), "", "settles_at");
+        old["format"] = json!(FORMAT_OLDEST);
+        assert!(CutRecord::from_json(old.clone(), FORMAT_OLDEST).unwrap().prepared.is_empty());
+        old["format"] = json!(FORMAT);
+        assert!(CutRecord::from_json(old, FORMAT).is_err());
+    }
+
+    #[test]
+    fn an_index_record_that_lost_a_key_is_refused_by_its_name() {
+        let whole = json!({"complete": [[3, 1]], "filling": {"table": 3, "index": 2, "done": [1, 2]}});
+        let catalog = Catalog::new(0);
+        let read = |value: &Value| IndexStates::from_json(Some(&serde_json::to_vec(value).unwrap()), &catalog);
+        let states = read(&whole).unwrap();
+        let written: Value = serde_json::from_slice(&states.to_json().unwrap()).unwrap();
+        assert_eq!(written, whole, "stored names changed");
+        for place in ["", "/filling"] {
+            for key in keys(whole.pointer(place).unwrap()) {
+                let error = read(&without(whole.clone(), place, &key)).expect_err(&key).to_string();
+                assert!(error.contains(&format!("`{key}`")), "{key}: {error}");
+            }
+        }
+    }
+}
