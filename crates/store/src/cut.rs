@@ -149,7 +149,7 @@ const TREE_KEY_LEN_MAX: u16 = u16::MAX - 6;
 
 const _: () = assert!(TREE_KEY_LEN_MAX as usize + key_codec::PREFIX_LEN == u16::MAX as usize);
 const _: () = assert!(KEY_BLOCK_BYTES.is_multiple_of(1 << KEY_AT_SHIFT) && KEY_BLOCK_BYTES > u16::MAX as usize);
-const _: () = assert!(crate::LANES_MAX <= u16::MAX as usize, "a place holds its lane in 16 bits");
+const _: () = assert!(crate::store::LANES_MAX <= u16::MAX as usize, "a place holds its lane in 16 bits");
 
 fn key_of<'a>(keys: &'a [Vec<u8>], place: &'a Place) -> &'a [u8] {
     if let Some(key) = place.head.get(..usize::from(place.key_len)) {
