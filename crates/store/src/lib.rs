@@ -68,7 +68,7 @@ pub use reader::{KeyRange, ReadOrder, TableReader};
 pub use row_change::{BeforeImage, CheckImages, RowChange, RowError, RowErrorKind, merge_json};
 pub use scan::{RowBatch, Scan};
 pub use snapshot::{PinnedLayers, Snapshot, SnapshotLimits, Visibility, WatermarkState};
-pub use store::{Row, SharedStore, Store, StoreStats};
+pub use store::{Row, Store, StoreStats};
 pub use table_shape::{OwnedShape, TableShape};
 pub use waits::WaitStats;
 

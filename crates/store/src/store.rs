@@ -545,6 +545,3 @@ fn balance(layer: &Layer, table: TableId) -> i64 {
         Layer::Spill(spill) => spill.balances.get(&table.0).copied().unwrap_or(0),
     }
 }
-
-/// A store shared by the threads of the process.
-pub type SharedStore = Arc<Store>;
