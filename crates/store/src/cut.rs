@@ -6,7 +6,6 @@
 use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, RwLockReadGuard};
 
@@ -23,7 +22,7 @@ use crate::index_entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
 use crate::index_state::{Extent, IndexStates};
 use crate::key_codec::{self, long_head_of};
 use crate::lane::Lane;
-use crate::layers::{CutPoint, Existence, Generation, Layer, Layers, Spill, TreeAt, append_found, tables_of};
+use crate::layers::{CutPoint, Existence, Generation, Layer, Layers, Spill, append_found, tables_of};
 use crate::row_state::{RowState, copies_in, multiplicity};
 use crate::table_shape::{OwnedShape, TableShape};
 use crate::version_chain::WARM_AT_ONCE;
@@ -476,17 +475,9 @@ fn streams<'a>(
 }
 
 fn spill_stream(spill: &Spill, table: TableId, keyless: bool) -> Stream<'_> {
-    let (from, to) = table_bounds(table);
+    let (from, to) = key_codec::table_bounds(table);
     let entries: Box<dyn Iterator<Item = SpillEntry>> = Box::new(spill.tree.range(&from, &to));
     Stream::Spill { entries: entries.peekable(), keyless }
-}
-
-/// First key of a table's rows, and the first key after them.
-pub(crate) fn table_bounds(table: TableId) -> ([u8; key_codec::PREFIX_LEN], [u8; key_codec::PREFIX_LEN]) {
-    let from = key_codec::table_prefix(table);
-    let mut to = from;
-    to[5] = 1;
-    (from, to)
 }
 
 /// Target of a cut, and what the cut must know about it.
@@ -568,7 +559,7 @@ fn write_table(
         TableEntries::new(table, set, extents, to.indexes.is_new(table), scratch)
     });
     let indexes = order.indexes().filter(|_| entries.is_some()).map(|set| &**set);
-    let mut tree = Ascending::new(to.disk, &table_bounds(table.id).1);
+    let mut tree = Ascending::new(to.disk, &key_codec::table_bounds(table.id).1);
     let mut under = |shape: &TableShape<'_>, tree_key: &[u8], key: &[u8], image: &mut Vec<u8>| {
         let Some(value) = tree.get(tree_key)? else { return Ok(false) };
         append_found(to.disk, shape, key, tree_key, &value, image).map(|found| found == Existence::Present)
@@ -641,27 +632,6 @@ pub(crate) fn spill(
         disk.take_over(&version_lock);
     }
     Ok(())
-}
-
-/// Calls `each` for every row of a table in a tree.
-pub(crate) fn each_row<B>(
-    tree: &TreeAt,
-    table: TableId,
-    mut each: impl FnMut(key_codec::StoredRow<'_>) -> Result<ControlFlow<B>, StoreError>,
-) -> Result<ControlFlow<B>, StoreError> {
-    let (from, to) = table_bounds(table);
-    for item in tree.range(&from, &to) {
-        let (key, value) = item?;
-        if key_codec::is_deleted(&value) {
-            continue;
-        }
-        let row =
-            key_codec::parse_row(&key, &value).ok_or_else(|| tree.disk.damaged("a row that is not one of ours"))?;
-        if let ControlFlow::Break(end) = each(row)? {
-            return Ok(ControlFlow::Break(end));
-        }
-    }
-    Ok(ControlFlow::Continue(()))
 }
 
 #[cfg(test)]

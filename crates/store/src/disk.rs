@@ -6,14 +6,12 @@
 //! Tree numbers count changes to the tree and are not source sequence numbers (invariant 5); the cut's record maps one
 //! to the other. Reads are exclusive: a read at n sees entries below n.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use catalog::{Catalog, TableId};
 use lsm_tree::config::{BlockSizePolicy, PinningPolicy};
 use lsm_tree::{AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTable, SequenceNumberCounter, Slice};
 
@@ -377,11 +375,6 @@ pub(crate) fn remove_folder(folder: &Path) -> Result<(), StoreError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(StoreError::io(folder, &error)),
     }
-}
-
-/// Ids of all tables of a catalog.
-pub(crate) fn ids_of(catalog: &Catalog) -> BTreeSet<TableId> {
-    catalog.tables().map(|table| table.id).collect()
 }
 
 /// Three overlapping runs of keys below `keys`; `has` decides which run contains which key. The last run also removes

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableDef, TableId};
 
+use crate::Store;
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::index_entries::Sorter;
 use crate::index_state::Filling;
 use crate::key_codec;
 use crate::layers::TreeAt;
-use crate::{Store, cut};
 
 /// Entries written in one step, in bytes: a cut waits while a step runs.
 const STEP_BYTES: usize = 16 << 20;
@@ -66,7 +66,7 @@ fn step(
     let mut entries = Sorter::new(None);
     let index = indexes.index(filling.index);
     let index = index.ok_or(StoreError::defect("an index is being filled that its table does not keep"))?;
-    let (mut from, to) = (cut::table_bounds(table.id).0.to_vec(), cut::table_bounds(table.id).1);
+    let (mut from, to) = (key_codec::table_bounds(table.id).0.to_vec(), key_codec::table_bounds(table.id).1);
     if !filling.done.is_empty() {
         from.clone_from(&filling.done);
         // The smallest key after the last row done.

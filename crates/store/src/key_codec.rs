@@ -48,6 +48,14 @@ pub(crate) fn table_prefix(table: TableId) -> [u8; PREFIX_LEN] {
     [a, b, c, d, 0, 0]
 }
 
+/// First key of a table's rows, and the first key after them.
+pub(crate) fn table_bounds(table: TableId) -> ([u8; PREFIX_LEN], [u8; PREFIX_LEN]) {
+    let from = table_prefix(table);
+    let mut to = from;
+    to[5] = 1;
+    (from, to)
+}
+
 /// Prefix of all entries of an index; index id 0 is the rows.
 pub(crate) fn index_prefix(table: TableId, index: u16) -> [u8; PREFIX_LEN] {
     let ([a, b, c, d], [e, f]) = (table.0.to_be_bytes(), index.to_be_bytes());

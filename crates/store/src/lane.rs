@@ -15,7 +15,7 @@ use crate::index_before::{Base, Bases};
 use crate::layers::{Depth, Existence, Layer, Layers};
 use crate::row_change::{BeforeImage, CheckImages, Old, RowChange, RowError, RowErrorKind, merge_json};
 use crate::row_state::{RowState, multiplicity};
-use crate::scan::ScanBuffer;
+use crate::scan_buffer::ScanBuffer;
 use crate::table_shape::{TableShape, append_read};
 use crate::version_chain::{LaneTable, RowVersion, Version, WARM_AT_ONCE, Written};
 

@@ -5,6 +5,7 @@
 //! holds nothing above the newest cut.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -236,6 +237,27 @@ impl TreeAt {
         to: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<TreeEntry, StoreError>> + use<> {
         self.disk.range_in(&self.view, from, to)
+    }
+
+    /// Calls `each` for every row of a table.
+    pub(crate) fn each_row<B>(
+        &self,
+        table: TableId,
+        mut each: impl FnMut(key_codec::StoredRow<'_>) -> Result<ControlFlow<B>, StoreError>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        let (from, to) = key_codec::table_bounds(table);
+        for item in self.range(&from, &to) {
+            let (key, value) = item?;
+            if key_codec::is_deleted(&value) {
+                continue;
+            }
+            let row =
+                key_codec::parse_row(&key, &value).ok_or_else(|| self.disk.damaged("a row that is not one of ours"))?;
+            if let ControlFlow::Break(end) = each(row)? {
+                return Ok(ControlFlow::Break(end));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// As `range`, for ranges that are abandoned early or read from the back.

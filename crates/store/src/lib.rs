@@ -42,6 +42,7 @@ mod reader;
 mod row_change;
 mod row_state;
 mod scan;
+mod scan_buffer;
 mod snapshot;
 mod sorted_slices;
 mod store;

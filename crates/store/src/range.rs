@@ -253,7 +253,7 @@ impl Store {
             return Err(StoreError::IndexNotReady { table: table.id().0, index });
         }
         let mut expected = crate::index_entries::Sorter::new(self.scratch_for_check());
-        let (from, to) = crate::cut::table_bounds(table.id());
+        let (from, to) = key_codec::table_bounds(table.id());
         let (mut key, mut buffers) = (Vec::new(), ConversionBuffers::default());
         for item in tree.range(&from, &to) {
             let (row_key, value) = item?;

@@ -8,12 +8,12 @@ use std::ops::ControlFlow;
 use catalog::{ConversionBuffers, TableDef, TableId};
 use values::{OFFSET_NULL, RowLayout, ValueError};
 
-use crate::cut;
 use crate::delta::Deltas;
 use crate::error::StoreError;
 use crate::key_codec;
 use crate::layers::{Generation, Layer, Layers, TreeAt, is_shadowed};
 use crate::reader::TableReader;
+use crate::scan_buffer::{Read, ScanBuffer};
 use crate::table_shape::{OwnedShape, TableShape};
 use crate::tree_range::TreeEntry;
 use crate::{PinnedLayers, Row, Snapshot, Store};
@@ -216,7 +216,7 @@ impl Reader<'_> {
         each: &mut impl FnMut(Row<'_>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, StoreError> {
         let mut scratch = Scratch::default();
-        cut::each_row(tree, self.table(), |row| self.stored(tree, layer, row, &mut scratch, each))
+        tree.each_row(self.table(), |row| self.stored(tree, layer, row, &mut scratch, each))
     }
 
     /// Passes on one row of a tree, unless a layer above has it.
@@ -434,68 +434,6 @@ fn open(layers: &Layers, reader: &Reader<'_>, layer: usize) -> At {
             _ => return At::End,
         },
     };
-    let (from, to) = cut::table_bounds(reader.table());
+    let (from, to) = key_codec::table_bounds(reader.table());
     At::Tree { layer, tree: tree.clone(), entries: Box::new(tree.range(&from, &to)) }
-}
-
-/// One row of a [`ScanBuffer`].
-struct Copied {
-    hash: u64,
-    key_len: u32,
-    image_len: u32,
-    count: u64,
-    definition: u32,
-    is_difference: bool,
-}
-
-/// One row as it is stored.
-struct Read<'a> {
-    hash: u64,
-    row: Row<'a>,
-    /// Version of the definition that the image was written under.
-    definition: u32,
-    /// The count is how many copies this generation adds, and no layer below has the row.
-    is_difference: bool,
-}
-
-/// Rows copied from a lane.
-#[derive(Default)]
-pub(crate) struct ScanBuffer {
-    bytes: Vec<u8>,
-    rows: Vec<Copied>,
-}
-
-impl ScanBuffer {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.rows.clear();
-    }
-
-    pub(crate) fn push(&mut self, hash: u64, key: &[u8], image: &[u8], count: u64, definition: u32) {
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(image);
-        let (key_len, image_len) = (crate::short(key.len()), crate::short(image.len()));
-        self.rows.push(Copied { hash, key_len, image_len, count, definition, is_difference: false });
-    }
-
-    /// Adds a keyless row whose count is a difference from the layers below. If they have none of it, the difference is
-    /// not negative, so a negative one can be skipped.
-    pub(crate) fn push_difference(&mut self, hash: u64, key: &[u8], difference: i64, definition: u32) {
-        let Ok(count) = u64::try_from(difference) else { return };
-        self.bytes.extend_from_slice(key);
-        let key_len = crate::short(key.len());
-        self.rows.push(Copied { hash, key_len, image_len: 0, count, definition, is_difference: true });
-    }
-
-    fn rows(&self) -> impl Iterator<Item = Read<'_>> {
-        let mut rest = self.bytes.as_slice();
-        self.rows.iter().map(move |&Copied { hash, key_len, image_len, count, definition, is_difference }| {
-            let (key, tail) = rest.split_at(key_len as usize);
-            let (image, tail) = tail.split_at(image_len as usize);
-            rest = tail;
-            // A table without a key stores its image once, as the key.
-            let row = Row { key, image: if image.is_empty() { key } else { image }, count };
-            Read { hash, row, definition, is_difference }
-        })
-    }
 }

@@ -312,7 +312,7 @@ impl Store {
         let cutting = cutting.ok_or(StoreError::defect("a generation is cut that is not among the layers"))?;
         let mut state = self.cut_state();
         let copied: Vec<Arc<TableDef>> = self.copied().values().cloned().collect();
-        let mut ids = disk::ids_of(&point.catalog);
+        let mut ids = ids_of(&point.catalog);
         ids.extend(copied.iter().map(|table| table.id));
         let rows = self.rows_at(&state, cutting, ids);
         // Row counts of tables being copied are kept in `LastCut` only: the record lists the tables of its catalog.
@@ -520,7 +520,7 @@ impl Store {
             Some(_) => layers.indexes.incomplete(&catalog),
             None => 0,
         };
-        let rows = self.rows_at(&self.cut_state(), &all, disk::ids_of(&catalog));
+        let rows = self.rows_at(&self.cut_state(), &all, ids_of(&catalog));
         stats.memory.rows = rows.values().map(|rows| u64::try_from(*rows).unwrap_or(0)).sum();
         for layer in &all {
             let Layer::Memory(generation) = layer else { continue };
@@ -544,4 +544,9 @@ fn balance(layer: &Layer, table: TableId) -> i64 {
         Layer::Memory(generation) => balance_of(generation, table),
         Layer::Spill(spill) => spill.balances.get(&table.0).copied().unwrap_or(0),
     }
+}
+
+/// Ids of all tables of a catalog.
+fn ids_of(catalog: &Catalog) -> BTreeSet<TableId> {
+    catalog.tables().map(|table| table.id).collect()
 }
