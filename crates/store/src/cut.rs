@@ -17,7 +17,7 @@ use crate::cut_record::CutFacts;
 use crate::delta::Deltas;
 use crate::disk::{Disk, Run};
 use crate::error::StoreError;
-use crate::index_before::{Base, BaseKind};
+use crate::index_before::{KeysBelow, KeysBelowKind};
 use crate::index_entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
 use crate::index_state::{Extent, IndexStates};
 use crate::key_codec::{self, long_head_of};
@@ -259,33 +259,33 @@ impl Stream<'_> {
     }
 
     /// State of the row below the next entry, its sort keys in `keys`, and the length of the row's own key.
-    fn base(&mut self, table: TableId, indexes: &IndexSet, keys: &mut Vec<u8>) -> Option<(BaseKind, usize)> {
+    fn keys_below(&mut self, table: TableId, indexes: &IndexSet, keys: &mut Vec<u8>) -> Option<(KeysBelowKind, usize)> {
         keys.clear();
         match self {
             Stream::Memory { lanes, sorted, next, .. } => {
                 let place = sorted.places.get(*next)?;
                 let guard = lanes.get(usize::from(place.lane))?;
                 let version = guard.version_at(table, place.place)?;
-                let base = guard.base_at(table, place.place);
+                let below = guard.keys_below_at(table, place.place);
                 let keyless = guard.is_keyless(table);
                 let own_len = key_codec::own_len(keyless, version.key);
-                if keyless && matches!(version.state, RowState::Deleted) && base == Base::Same {
+                if keyless && matches!(version.state, RowState::Deleted) && below == KeysBelow::Same {
                     // The deleted row is the row below: the image is the identity.
                     indexes.append_all(version.key, keys).ok()?;
-                    return Some((BaseKind::Keys, own_len));
+                    return Some((KeysBelowKind::Keys, own_len));
                 }
-                Some((BaseKind::of(base, keys), own_len))
+                Some((KeysBelowKind::of(below, keys), own_len))
             }
             Stream::Spill { entries, keyless } => match entries.peek() {
                 Some(Ok((key, value))) => {
-                    let Some(base) = key_codec::base_of(value) else {
+                    let Some(head) = key_codec::spill_head_of(value) else {
                         // The table had no index then. Indexes added since have the row's own key in their entries all
                         // the same.
                         let row = key_codec::parse_row(key, value);
-                        return Some((BaseKind::Same, row.map_or(0, |row| key_codec::own_len(*keyless, row.key))));
+                        return Some((KeysBelowKind::Same, row.map_or(0, |row| key_codec::own_len(*keyless, row.key))));
                     };
-                    keys.extend_from_slice(base.keys);
-                    Some((base.base, base.own_len))
+                    keys.extend_from_slice(head.keys);
+                    Some((head.below, head.own_len))
                 }
                 _ => None,
             },
@@ -397,7 +397,7 @@ fn merge(
 ) -> Result<u64, StoreError> {
     let damaged = whole.damaged;
     let (mut key, mut value) = (key_codec::table_prefix(table).to_vec(), Vec::new());
-    let (mut base_keys, mut older_keys) = (Vec::new(), Vec::new());
+    let (mut below_keys, mut older_keys) = (Vec::new(), Vec::new());
     let mut count = 0;
     loop {
         // A linear scan for the smallest key is enough: there is one stream per layer. The first stream that has it is
@@ -415,7 +415,7 @@ fn merge(
         }
         let Some(first) = first else { return Ok(count) };
         let mut found = None;
-        let (mut base, mut own_len) = (BaseKind::Same, 0);
+        let (mut below, mut own_len) = (KeysBelowKind::Same, 0);
         for stream in streams.iter_mut().skip(first) {
             if stream.key()? != key.get(key_codec::PREFIX_LEN..) {
                 continue;
@@ -425,12 +425,12 @@ fn merge(
                 found = Some(stream.value(&mut whole, &mut value)?);
             }
             if let Some(indexes) = indexes {
-                let (older, len) = stream.base(table, indexes, &mut older_keys).ok_or_else(damaged)?;
+                let (older, len) = stream.keys_below(table, indexes, &mut older_keys).ok_or_else(damaged)?;
                 // The oldest layer in which the row changed knows its state below all of them, so later streams
                 // overwrite.
-                if older != BaseKind::Same {
-                    base = older;
-                    std::mem::swap(&mut base_keys, &mut older_keys);
+                if older != KeysBelowKind::Same {
+                    below = older;
+                    std::mem::swap(&mut below_keys, &mut older_keys);
                 }
                 // A deletion in a spill from before the table had indexes has no length, and gives 0.
                 own_len = own_len.max(len);
@@ -442,7 +442,7 @@ fn merge(
             found = Some(whole.complete(&key, found, &mut value)?);
         }
         let value = (found == Some(RowState::Row(()))).then_some(value.as_slice());
-        each(&CutRow { key: &key, own_len, value, base, base_keys: &base_keys })?;
+        each(&CutRow { key: &key, own_len, value, below, below_keys: &below_keys })?;
         count += 1;
     }
 }
@@ -609,12 +609,12 @@ pub(crate) fn spill(
         let rows = merge(table.id, indexes, &mut streams, Whole::new(table, &mut under, &damaged), |row| {
             value.clear();
             if let Some(entries) = &mut entries {
-                let base = key_codec::SpillBase {
-                    base: row.base,
-                    keys: if row.base == BaseKind::Keys { row.base_keys } else { &[] },
+                let head = key_codec::SpillHead {
+                    below: row.below,
+                    keys: if row.below == KeysBelowKind::Keys { row.below_keys } else { &[] },
                     own_len: row.own_len,
                 };
-                key_codec::append_base(&base, &mut value);
+                key_codec::append_spill_head(&head, &mut value);
                 entries.row(row, &damaged)?;
             }
             value.extend_from_slice(row.value.unwrap_or(&key_codec::DELETED_VALUE));

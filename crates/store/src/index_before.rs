@@ -7,9 +7,9 @@ use catalog::{IndexSet, remembered_sort_key};
 
 use crate::error::StoreError;
 
-/// State of a row in the layers below a generation.
+/// Sort keys of a row in the layers below a generation: the entries that a change of the row removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Base<'a> {
+pub(crate) enum KeysBelow<'a> {
     /// A row with the same sort keys in all indexes, or a row that was never looked up.
     Same,
     /// No such row.
@@ -18,23 +18,23 @@ pub(crate) enum Base<'a> {
     Keys(&'a [u8]),
 }
 
-/// As `Base`, with the keys in a separate buffer.
+/// As `KeysBelow`, with the keys in a separate buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BaseKind {
+pub(crate) enum KeysBelowKind {
     Same,
     Absent,
     Keys,
 }
 
-impl BaseKind {
-    pub(crate) fn of(base: Base<'_>, keys: &mut Vec<u8>) -> BaseKind {
+impl KeysBelowKind {
+    pub(crate) fn of(below: KeysBelow<'_>, keys: &mut Vec<u8>) -> KeysBelowKind {
         keys.clear();
-        match base {
-            Base::Same => BaseKind::Same,
-            Base::Absent => BaseKind::Absent,
-            Base::Keys(bytes) => {
+        match below {
+            KeysBelow::Same => KeysBelowKind::Same,
+            KeysBelow::Absent => KeysBelowKind::Absent,
+            KeysBelow::Keys(bytes) => {
                 keys.extend_from_slice(bytes);
-                BaseKind::Keys
+                KeysBelowKind::Keys
             }
         }
     }
@@ -49,9 +49,9 @@ const KEYS_BYTES_MAX: usize = u32::MAX as usize;
 
 const _: () = assert!(BLOCK_BYTES_MIN <= BLOCK_BYTES_MAX && BLOCK_BYTES_MAX <= KEYS_BYTES_MAX);
 
-/// Bases of one table's slots in one lane.
+/// [`KeysBelow`] of one table's slots in one lane.
 #[derive(Default)]
-pub(crate) struct Bases {
+pub(crate) struct SlotKeysBelow {
     /// By slot: `SAME`, `ABSENT`, or block + 1 in the high half and offset in the low half.
     places: Vec<u64>,
     /// Each entry: length (4 bytes), bytes.
@@ -59,15 +59,15 @@ pub(crate) struct Bases {
     capacity: usize,
 }
 
-impl Bases {
-    pub(crate) fn get(&self, slot: u32) -> Base<'_> {
+impl SlotKeysBelow {
+    pub(crate) fn get(&self, slot: u32) -> KeysBelow<'_> {
         match self.places.get(slot as usize).copied().unwrap_or(SAME) {
-            SAME => Base::Same,
-            ABSENT => Base::Absent,
+            SAME => KeysBelow::Same,
+            ABSENT => KeysBelow::Absent,
             place => {
                 let (block, at) = ((place >> 32) as usize - 1, (place & 0xffff_ffff) as usize);
                 match self.keys_at(block, at) {
-                    Some(keys) => Base::Keys(keys),
+                    Some(keys) => KeysBelow::Keys(keys),
                     None => panic!("slot {slot}: no sort keys at {at} of block {block}, where `keep` put them"),
                 }
             }
@@ -79,11 +79,11 @@ impl Bases {
         rest.get(..u32::from_le_bytes(*len) as usize)
     }
 
-    pub(crate) fn set(&mut self, slot: u32, base: Base<'_>) {
-        let place = match base {
-            Base::Same => SAME,
-            Base::Absent => ABSENT,
-            Base::Keys(keys) => self.keep(keys),
+    pub(crate) fn set(&mut self, slot: u32, below: KeysBelow<'_>) {
+        let place = match below {
+            KeysBelow::Same => SAME,
+            KeysBelow::Absent => ABSENT,
+            KeysBelow::Keys(keys) => self.keep(keys),
         };
         let slot = slot as usize;
         if self.places.len() <= slot {
@@ -122,19 +122,19 @@ pub(crate) struct EntryChange<'a> {
     pub comes: Option<&'a [u8]>,
 }
 
-/// Change to a row's entry in one index: `base` is the row below, `image` the row now.
+/// Change to a row's entry in one index: `below` is the row below, `image` the row now.
 pub(crate) fn entry_change<'a>(
     indexes: &IndexSet,
     index: &catalog::Index,
-    (base, keys): (BaseKind, &'a [u8]),
+    (below, keys): (KeysBelowKind, &'a [u8]),
     image: Option<&[u8]>,
     new: &'a mut Vec<u8>,
     damaged: &dyn Fn() -> StoreError,
 ) -> Result<EntryChange<'a>, StoreError> {
-    let old = match base {
-        BaseKind::Same => return Ok(EntryChange::default()),
-        BaseKind::Absent => None,
-        BaseKind::Keys => Some(remembered_sort_key(keys, index.id()).ok_or_else(damaged)?),
+    let old = match below {
+        KeysBelowKind::Same => return Ok(EntryChange::default()),
+        KeysBelowKind::Absent => None,
+        KeysBelowKind::Keys => Some(remembered_sort_key(keys, index.id()).ok_or_else(damaged)?),
     };
     let Some(image) = image else { return Ok(EntryChange { goes: old, comes: None }) };
     new.clear();
@@ -150,28 +150,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bases_are_kept_by_slot() {
-        let mut bases = Bases::default();
-        assert_eq!(bases.get(7), Base::Same);
+    fn keys_below_are_kept_by_slot() {
+        let mut kept = SlotKeysBelow::default();
+        assert_eq!(kept.get(7), KeysBelow::Same);
         let long = vec![9; BLOCK_BYTES_MIN + 1];
         for slot in 0..3000u32 {
             match slot % 4 {
-                0 => bases.set(slot, Base::Absent),
-                1 => bases.set(slot, Base::Keys(&slot.to_le_bytes())),
-                2 if slot % 1000 == 2 => bases.set(slot, Base::Keys(&long)),
+                0 => kept.set(slot, KeysBelow::Absent),
+                1 => kept.set(slot, KeysBelow::Keys(&slot.to_le_bytes())),
+                2 if slot % 1000 == 2 => kept.set(slot, KeysBelow::Keys(&long)),
                 _ => {}
             }
         }
         for slot in 0..3000u32 {
             let expected = slot.to_le_bytes();
             let expected = match slot % 4 {
-                0 => Base::Absent,
-                1 => Base::Keys(&expected),
-                2 if slot % 1000 == 2 => Base::Keys(&long),
-                _ => Base::Same,
+                0 => KeysBelow::Absent,
+                1 => KeysBelow::Keys(&expected),
+                2 if slot % 1000 == 2 => KeysBelow::Keys(&long),
+                _ => KeysBelow::Same,
             };
-            assert_eq!(bases.get(slot), expected);
+            assert_eq!(kept.get(slot), expected);
         }
-        assert!(bases.bytes() > 3000 * 8);
+        assert!(kept.bytes() > 3000 * 8);
     }
 }

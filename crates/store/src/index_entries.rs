@@ -12,7 +12,7 @@ use catalog::{ConversionBuffers, IndexSet, RowVersions, TableDef, TableId};
 
 use crate::disk::{Disk, Kept, Run, remove_folder};
 use crate::error::StoreError;
-use crate::index_before::{BaseKind, entry_change};
+use crate::index_before::{KeysBelowKind, entry_change};
 use crate::index_state::Extent;
 use crate::key_codec;
 
@@ -46,8 +46,9 @@ pub(crate) struct CutRow<'a> {
     pub own_len: usize,
     /// Its value in the tree; None: deleted.
     pub value: Option<&'a [u8]>,
-    pub base: BaseKind,
-    pub base_keys: &'a [u8],
+    /// Sort keys of the row below, in `below_keys` where the kind says so.
+    pub below: KeysBelowKind,
+    pub below_keys: &'a [u8],
 }
 
 /// Gathers the index entries of one table.
@@ -98,8 +99,8 @@ impl TableEntries {
 
     /// Adds the entries of a row.
     pub(crate) fn row(&mut self, row: &CutRow<'_>, damaged: &dyn Fn() -> StoreError) -> Result<(), StoreError> {
-        let base = if self.is_new { BaseKind::Absent } else { row.base };
-        if base == BaseKind::Same {
+        let below = if self.is_new { KeysBelowKind::Absent } else { row.below };
+        if below == KeysBelowKind::Same {
             return Ok(());
         }
         let image = match row.value {
@@ -116,8 +117,8 @@ impl TableEntries {
             if !extent.covers(row.key) {
                 continue;
             }
-            let base = (base, row.base_keys);
-            let change = entry_change(&self.indexes, index, base, image, &mut self.sort_key, damaged)?;
+            let below = (below, row.below_keys);
+            let change = entry_change(&self.indexes, index, below, image, &mut self.sort_key, damaged)?;
             for (sort_key, comes) in [(change.goes, false), (change.comes, true)] {
                 let Some(sort_key) = sort_key else { continue };
                 self.key.clear();

@@ -17,7 +17,7 @@
 
 use catalog::{KeyOrder, TableId};
 
-use crate::index_before::BaseKind;
+use crate::index_before::KeysBelowKind;
 
 /// Table id of the records, which are not rows; sorts after all tables.
 pub(crate) const RECORDS: u32 = u32::MAX;
@@ -27,8 +27,8 @@ const KEYLESS: u8 = 2;
 /// In a spill only: marks a deleted row.
 const DELETED: u8 = 3;
 /// In a spill only: the state of the row below comes first.
-const WITH_BASE: u8 = 4;
-const BASE_HEAD: usize = 8;
+const WITH_KEYS_BELOW: u8 = 4;
+const SPILL_HEAD_LEN: usize = 8;
 /// Length of the hash that identifies a row without a key, in bytes.
 const HASH_LEN: usize = 16;
 const KEYED_HEAD: usize = 7;
@@ -196,47 +196,47 @@ pub(crate) fn is_deleted(value: &[u8]) -> bool {
     plain(value).first() == Some(&DELETED)
 }
 
-/// State of the row below a row of a spill.
-pub(crate) struct SpillBase<'a> {
-    pub base: BaseKind,
+/// Head of a spill's value: sort keys of the row below, and the length of the row's own key.
+pub(crate) struct SpillHead<'a> {
+    pub below: KeysBelowKind,
     pub keys: &'a [u8],
     pub own_len: usize,
 }
 
 /// Appends the head of a spill's value; one of the other values follows.
-pub(crate) fn append_base(base: &SpillBase<'_>, out: &mut Vec<u8>) {
-    let kind = match base.base {
-        BaseKind::Same => 0,
-        BaseKind::Absent => 1,
-        BaseKind::Keys => 2,
+pub(crate) fn append_spill_head(head: &SpillHead<'_>, out: &mut Vec<u8>) {
+    let kind = match head.below {
+        KeysBelowKind::Same => 0,
+        KeysBelowKind::Absent => 1,
+        KeysBelowKind::Keys => 2,
     };
-    out.extend_from_slice(&[WITH_BASE, kind]);
-    out.extend_from_slice(&key_len(base.own_len).to_le_bytes());
-    out.extend_from_slice(&crate::short(base.keys.len()).to_le_bytes());
-    out.extend_from_slice(base.keys);
+    out.extend_from_slice(&[WITH_KEYS_BELOW, kind]);
+    out.extend_from_slice(&key_len(head.own_len).to_le_bytes());
+    out.extend_from_slice(&crate::short(head.keys.len()).to_le_bytes());
+    out.extend_from_slice(head.keys);
 }
 
-fn split_base(value: &[u8]) -> Option<(SpillBase<'_>, &[u8])> {
-    let (head, rest) = value.split_first_chunk::<BASE_HEAD>()?;
-    let base = match (head[0], head[1]) {
-        (WITH_BASE, 0) => BaseKind::Same,
-        (WITH_BASE, 1) => BaseKind::Absent,
-        (WITH_BASE, 2) => BaseKind::Keys,
+fn split_spill_head(value: &[u8]) -> Option<(SpillHead<'_>, &[u8])> {
+    let (head, rest) = value.split_first_chunk::<SPILL_HEAD_LEN>()?;
+    let below = match (head[0], head[1]) {
+        (WITH_KEYS_BELOW, 0) => KeysBelowKind::Same,
+        (WITH_KEYS_BELOW, 1) => KeysBelowKind::Absent,
+        (WITH_KEYS_BELOW, 2) => KeysBelowKind::Keys,
         _ => return None,
     };
     let len = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
     let (keys, rest) = rest.split_at_checked(len)?;
-    Some((SpillBase { base, keys, own_len: usize::from(u16::from_le_bytes([head[2], head[3]])) }, rest))
+    Some((SpillHead { below, keys, own_len: usize::from(u16::from_le_bytes([head[2], head[3]])) }, rest))
 }
 
 /// State of the row below a row of a spill, if the value contains it.
-pub(crate) fn base_of(value: &[u8]) -> Option<SpillBase<'_>> {
-    split_base(value).map(|(base, _)| base)
+pub(crate) fn spill_head_of(value: &[u8]) -> Option<SpillHead<'_>> {
+    split_spill_head(value).map(|(head, _)| head)
 }
 
 /// A value without a spill's head.
 pub(crate) fn plain(value: &[u8]) -> &[u8] {
-    split_base(value).map_or(value, |(_, rest)| rest)
+    split_spill_head(value).map_or(value, |(_, rest)| rest)
 }
 
 /// A row as stored in the tree.

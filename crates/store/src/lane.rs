@@ -11,7 +11,7 @@ use crate::arena::{Cursor, RecordRef, SegmentPool};
 use crate::delta::{self, Deltas};
 use crate::error::StoreError;
 use crate::image_check::check_old;
-use crate::index_before::{Base, Bases};
+use crate::index_before::{KeysBelow, SlotKeysBelow};
 use crate::layers::{Depth, Existence, Layer, Layers};
 use crate::row_change::{BeforeImage, CheckImages, Old, RowChange, RowError, RowErrorKind, merge_json};
 use crate::row_state::{RowState, multiplicity};
@@ -38,7 +38,7 @@ pub const WARM_ROWS: usize = WARM_AT_ONCE;
 struct Table {
     rows: LaneTable,
     /// For tables with secondary indexes over other layers: state of the rows below, see `index_before`.
-    bases: Bases,
+    keys_below: SlotKeysBelow,
     keyless: bool,
     /// Set once a delta was written, so that other tables need no search for deltas.
     has_deltas: bool,
@@ -64,7 +64,7 @@ pub struct Lane {
     /// Buffers for converting images of earlier definitions.
     buffers: ConversionBuffers,
     /// Buffer for sort keys of rows below.
-    base_keys: Vec<u8>,
+    below_keys: Vec<u8>,
     /// Buffer for the deltas above a row that is being looked up.
     deltas: Deltas,
     segments: Arc<SegmentPool>,
@@ -90,7 +90,7 @@ impl Lane {
             scratch: Vec::new(),
             below: Vec::new(),
             buffers: ConversionBuffers::default(),
-            base_keys: Vec::new(),
+            below_keys: Vec::new(),
             deltas: Deltas::default(),
             segments: Arc::clone(segments),
         }
@@ -257,13 +257,13 @@ impl Lane {
                 (now > 0).then_some(self.scratch.as_slice())
             }
         };
-        let base = match shape.order.indexes() {
+        let keys_below = match shape.order.indexes() {
             // Deltas never change an indexed column.
             Some(indexes) if !self.bottom && !is_delta => {
-                let held = found.as_ref().map(|found| entry.bases.get(found.slot));
-                base_of(indexes, shape.order.is_keyless(), held, old, &change, image, &mut self.base_keys)?
+                let held = found.as_ref().map(|found| entry.keys_below.get(found.slot));
+                keys_below_of(indexes, shape.order.is_keyless(), held, old, &change, image, &mut self.below_keys)?
             }
-            _ => Base::Same,
+            _ => KeysBelow::Same,
         };
         // An INSERT over an existing row, or an UPDATE of a missing one, passes only without a check or under
         // `NotYetConsistent`. It counts by its effect, not by its name.
@@ -284,8 +284,8 @@ impl Lane {
         // Last use of the borrowed old image; `append` needs the rows mutably.
         let reclaims_deleted = self.bottom;
         let slot = entry.rows.append(found, hash, key, version, oldest_needed, reclaims_deleted);
-        if base != Base::Same {
-            entry.bases.set(slot, base);
+        if keys_below != KeysBelow::Same {
+            entry.keys_below.set(slot, keys_below);
         }
         Ok(())
     }
@@ -466,9 +466,9 @@ impl Lane {
     }
 
     /// State of the row below one at a place that `each_key` returned, for secondary indexes.
-    pub(crate) fn base_at(&self, table: TableId, place: u64) -> Base<'_> {
+    pub(crate) fn keys_below_at(&self, table: TableId, place: u64) -> KeysBelow<'_> {
         let entry = self.tables.get(table.0 as usize).and_then(Option::as_ref);
-        entry.map_or(Base::Same, |entry| entry.bases.get(entry.rows.slot_at(place)))
+        entry.map_or(KeysBelow::Same, |entry| entry.keys_below.get(entry.rows.slot_at(place)))
     }
 
     /// As `LaneTable::written_since`, but for a table without a key it passes images instead of copy counts and their
@@ -512,7 +512,7 @@ impl Lane {
         for table in tables {
             if let Some(Some(entry)) = self.tables.get_mut(table.0 as usize) {
                 entry.rows.tidy(oldest_needed);
-                let now = entry.rows.bytes().0 + entry.bases.bytes();
+                let now = entry.rows.bytes().0 + entry.keys_below.bytes();
                 self.bytes = self.bytes + now - entry.counted;
                 entry.counted = now;
             }
@@ -556,8 +556,8 @@ impl Lane {
 
     /// Bytes taken from the allocator, and how many of them are dead.
     pub(crate) fn memory(&self) -> (u64, u64) {
-        let tables = self.tables.iter().flatten().map(|entry| (entry.bases.bytes(), entry.rows.bytes()));
-        tables.fold((0, 0), |sum, (bases, (bytes, dead))| (sum.0 + (bases + bytes) as u64, sum.1 + dead as u64))
+        let tables = self.tables.iter().flatten().map(|entry| (entry.keys_below.bytes(), entry.rows.bytes()));
+        tables.fold((0, 0), |sum, (keys, (bytes, dead))| (sum.0 + (keys + bytes) as u64, sum.1 + dead as u64))
     }
 }
 
@@ -624,42 +624,46 @@ fn depth_of(shape: &TableShape<'_>, change: &RowChange<'_>, reads: bool, check: 
 
 /// What to remember about the row in the layers below. `held` is what is already remembered if this generation has the
 /// row. `Same` leaves that unchanged.
-fn base_of<'a>(
+fn keys_below_of<'a>(
     indexes: &IndexSet,
     keyless: bool,
-    held: Option<Base<'_>>,
+    held: Option<KeysBelow<'_>>,
     old: Old<'_>,
     change: &RowChange<'_>,
     image: Option<&[u8]>,
     keys: &'a mut Vec<u8>,
-) -> Result<Base<'a>, RowError> {
-    if held.is_some_and(|base| base != Base::Same) {
-        return Ok(Base::Same);
+) -> Result<KeysBelow<'a>, RowError> {
+    if held.is_some_and(|known| known != KeysBelow::Same) {
+        return Ok(KeysBelow::Same);
     }
     if keyless {
         // The image is the identity, so the row below is equal or absent.
-        return Ok(if held.is_none() && matches!(old, Some(RowState::Deleted)) { Base::Absent } else { Base::Same });
+        return Ok(if held.is_none() && matches!(old, Some(RowState::Deleted)) {
+            KeysBelow::Absent
+        } else {
+            KeysBelow::Same
+        });
     }
     let was = match (old, change) {
         (Some(RowState::Row(stored)), _) => stored,
         // Deleted here while the table had no index: no cut asks for it.
-        (Some(RowState::Deleted), _) if held.is_some() => return Ok(Base::Same),
+        (Some(RowState::Deleted), _) if held.is_some() => return Ok(KeysBelow::Same),
         (None | Some(RowState::Delta(_)), RowChange::Update { before, .. } | RowChange::Delete { before }) => {
             match before {
                 BeforeImage::Full(before) => before,
                 // Such a row is always looked up, see `needs_row`.
-                BeforeImage::None | BeforeImage::Partial { .. } => return Ok(Base::Absent),
+                BeforeImage::None | BeforeImage::Partial { .. } => return Ok(KeysBelow::Absent),
             }
         }
-        _ => return Ok(Base::Absent),
+        _ => return Ok(KeysBelow::Absent),
     };
     let damaged = |_| RowError { kind: RowErrorKind::Damaged };
     if let Some(image) = image
         && indexes.is_same(was, image).map_err(damaged)?
     {
-        return Ok(Base::Same);
+        return Ok(KeysBelow::Same);
     }
     keys.clear();
     indexes.append_all(was, keys).map_err(damaged)?;
-    Ok(Base::Keys(keys))
+    Ok(KeysBelow::Keys(keys))
 }

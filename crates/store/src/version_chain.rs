@@ -416,8 +416,8 @@ impl LaneTable {
         self.version_of(at, &self.arena.header(at))
     }
 
-    /// Calls `each` with hash and version of the rows visible at `sequence` in up to `count` slots from `from` on, without
-    /// deletions; returns the slot to continue at.
+    /// Calls `each` with hash and version of the rows visible at `sequence` in up to `count` slots from `from` on,
+    /// without deletions; returns the slot to continue at.
     pub(crate) fn slots(
         &self,
         sequence: u64,
