@@ -79,7 +79,7 @@ impl Table {
 
 /// A child row that references the parent row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct ChildRow {
     key: Vec<u8>,
     image: Vec<u8>,
     copies: u64,
@@ -269,7 +269,7 @@ impl Cascade<'_> {
 
     /// Finds the child rows that reference these values under the columns' collation. Uses the index that MySQL
     /// requires for a foreign key, or scans the table where that index cannot be read (yet).
-    fn children(&self, wanted: &Wanted<'_>) -> Result<Vec<Found>, RowError> {
+    fn children(&self, wanted: &Wanted<'_>) -> Result<Vec<ChildRow>, RowError> {
         match self.by_index(wanted)? {
             Some(found) => Ok(found),
             None => self.by_scan(wanted),
@@ -277,7 +277,7 @@ impl Cascade<'_> {
     }
 
     /// None if there is no usable index, or it is still being built.
-    fn by_index(&self, wanted: &Wanted<'_>) -> Result<Option<Vec<Found>>, RowError> {
+    fn by_index(&self, wanted: &Wanted<'_>) -> Result<Option<Vec<ChildRow>>, RowError> {
         let Some((order, bound)) = wanted.in_index()? else { return Ok(None) };
         let rows = match self.store.range_newest(self.layers, &wanted.child.reader, order, &KeyRange::prefix(&bound)) {
             Ok(rows) => rows,
@@ -289,17 +289,19 @@ impl Cascade<'_> {
             let row = row.map_err(|error| RowError { kind: RowErrorKind::Store(error) })?;
             // Where one value is a prefix of another, both share the bound, so each row is compared.
             if wanted.is(&row.image, &mut offsets, &mut sort_key)? {
-                found.push(Found { key: row.key, image: row.image, copies: row.count });
+                found.push(ChildRow { key: row.key, image: row.image, copies: row.count });
             }
         }
         Ok(Some(found))
     }
 
-    fn by_scan(&self, wanted: &Wanted<'_>) -> Result<Vec<Found>, RowError> {
+    fn by_scan(&self, wanted: &Wanted<'_>) -> Result<Vec<ChildRow>, RowError> {
         let (mut found, mut offsets, mut sort_key) = (Vec::new(), Vec::new(), Vec::new());
         let scanned = self.store.scan_newest(self.layers, &wanted.child.def, |row| {
             match wanted.is(row.image, &mut offsets, &mut sort_key) {
-                Ok(true) => found.push(Found { key: row.key.to_vec(), image: row.image.to_vec(), copies: row.count }),
+                Ok(true) => {
+                    found.push(ChildRow { key: row.key.to_vec(), image: row.image.to_vec(), copies: row.count })
+                }
                 Ok(false) => {}
                 Err(error) => return ControlFlow::Break(error),
             }
@@ -313,7 +315,7 @@ impl Cascade<'_> {
     }
 
     /// Deletes a child row, or replaces its image.
-    fn change(&self, table: &Table, row: &Found, image: Option<&[u8]>) -> Result<(), RowError> {
+    fn change(&self, table: &Table, row: &ChildRow, image: Option<&[u8]>) -> Result<(), RowError> {
         let before = BeforeImage::Full(&row.image);
         let Some(image) = image else {
             for _ in 0..row.copies {

@@ -68,16 +68,16 @@ impl Default for VerifyOptions {
 }
 
 /// Resumes publishing when dropped, however that happens.
-struct Held<'a>(&'a dyn WatermarkHold);
+struct HeldWatermark<'a>(&'a dyn WatermarkHold);
 
-impl<'a> Held<'a> {
-    fn hold(watermark: &'a dyn WatermarkHold) -> Held<'a> {
+impl<'a> HeldWatermark<'a> {
+    fn hold(watermark: &'a dyn WatermarkHold) -> HeldWatermark<'a> {
         watermark.hold();
-        Held(watermark)
+        HeldWatermark(watermark)
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldWatermark<'_> {
     fn drop(&mut self) {
         self.0.release();
     }
@@ -99,7 +99,7 @@ pub fn verify_store(
     let mut hold = |on: bool| {
         held = None;
         if on {
-            held = engine.watermark.map(Held::hold);
+            held = engine.watermark.map(HeldWatermark::hold);
         }
     };
     server.open(options, &mut hold, |_| Ok(()))?;

@@ -29,7 +29,7 @@ mod attempt;
 mod define;
 mod locked_rows;
 
-use attempt::{Attempt, Found, try_once};
+use attempt::{Attempt, FrozenTables, try_once};
 
 /// Number of attempts at a snapshot when DDL comes between the snapshot and reading the definitions.
 const DDL_TRIES: u32 = 5;
@@ -224,9 +224,9 @@ fn finish(
     source: SourceFacts,
     options: &CopyOptions,
     patience: &Patience<'_>,
-    found: Found,
+    found: FrozenTables,
 ) -> Result<SourceCopy, CopyError> {
-    let Found { moment, listing, names, mut catalog, unsettled, backup_lock_us } = found;
+    let FrozenTables { moment, listing, names, mut catalog, unsettled, backup_lock_us } = found;
     let estimates = definitions::estimates(&mut sessions.control);
     let estimates = sessions.at(estimates)?;
     let mut notes = Vec::new();

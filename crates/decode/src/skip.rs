@@ -27,13 +27,13 @@ pub struct SkipList {
 #[derive(Default)]
 struct Notes {
     /// Per transaction, a summary per piece of the log: a piece may be decoded twice.
-    held: BTreeMap<Gtid, BTreeMap<u64, Held>>,
+    held: BTreeMap<Gtid, BTreeMap<u64, LeftOutEvents>>,
     more: u64,
 }
 
 /// Summary of a transaction's events in one piece.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct LeftOutEvents {
     events: u64,
     bytes: u64,
     /// Number of rows events per table.
@@ -74,7 +74,7 @@ impl SkipList {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn note(&self, piece: u64, left_out: Vec<(Gtid, Held)>) {
+    pub(crate) fn note(&self, piece: u64, left_out: Vec<(Gtid, LeftOutEvents)>) {
         let mut notes = self.notes();
         for (gtid, held) in left_out {
             if notes.held.len() >= KEPT_MAX && !notes.held.contains_key(&gtid) {
@@ -95,17 +95,17 @@ impl SkipList {
         }
         let (done, open) = std::mem::take(&mut notes.held).into_iter().partition(|(gtid, _)| executed.contains(gtid));
         notes.held = open;
-        let words = |(gtid, pieces): (Gtid, BTreeMap<u64, Held>)| {
-            let mut all = Held::default();
+        let words = |(gtid, pieces): (Gtid, BTreeMap<u64, LeftOutEvents>)| {
+            let mut all = LeftOutEvents::default();
             pieces.into_values().for_each(|held| all.join(held));
             Skipped { gtid, held: all.to_string() }
         };
-        let done: BTreeMap<Gtid, BTreeMap<u64, Held>> = done;
+        let done: BTreeMap<Gtid, BTreeMap<u64, LeftOutEvents>> = done;
         (done.into_iter().map(words).collect(), std::mem::take(&mut notes.more))
     }
 }
 
-impl Held {
+impl LeftOutEvents {
     /// Adds one event.
     pub(crate) fn event(&mut self, header: &EventHeader, body: &[u8]) {
         self.events += 1;
@@ -146,7 +146,7 @@ impl Held {
         }
     }
 
-    fn join(&mut self, other: Held) {
+    fn join(&mut self, other: LeftOutEvents) {
         self.events += other.events;
         self.bytes += other.bytes;
         for (table, events) in other.tables {
@@ -156,7 +156,7 @@ impl Held {
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for LeftOutEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} events, {} bytes", self.events, self.bytes)?;
         for (table, events) in self.tables.iter().take(NAMED_MAX) {

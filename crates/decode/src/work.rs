@@ -15,7 +15,7 @@ use crate::piece::{
     SkipReason, Span, Transaction, TransactionKind, part, rest, short,
 };
 use crate::plan::TablePlan;
-use crate::skip::Held;
+use crate::skip::LeftOutEvents;
 use crate::stop::Stop;
 
 /// How many recent shapes are searched for an equal one: single-row statements often alternate between a few tables.
@@ -66,7 +66,7 @@ pub(crate) struct Work<'s> {
     pub tables: Vec<TableMapEntry>,
     pub skip: Arc<GtidSet>,
     /// Summaries of transactions that the operator wants left out; the last one is of the open transaction.
-    pub held: Vec<(Gtid, Held)>,
+    pub held: Vec<(Gtid, LeftOutEvents)>,
     /// Events since the last transaction ended, each with its category (`Seen`: a worker counts its outcome).
     pub counts: Vec<(u8, Category)>,
     pub checksum: ChecksumAlgorithm,
@@ -172,7 +172,7 @@ impl Work<'_> {
         let Some(open) = self.open.as_ref().filter(|open| open.skipped == Some(SkipReason::Operator)) else { return };
         let Some(gtid) = open.begun.gtid else { return };
         if self.held.last().is_none_or(|(last, _)| *last != gtid) {
-            self.held.push((gtid, Held::default()));
+            self.held.push((gtid, LeftOutEvents::default()));
         }
         if let Some((_, held)) = self.held.last_mut() {
             held.event(header, body);

@@ -100,7 +100,7 @@ impl World {
     fn change(&mut self, child: usize, at: usize, image: Option<&[u8]>) {
         let table = self.table(&format!("c{child}"));
         let old = self.rows[child][at].clone();
-        let found = Found { key: key_of(&table, &old), image: old, copies: 1 };
+        let found = ChildRow { key: key_of(&table, &old), image: old, copies: 1 };
         self.with(|cascade| cascade.change(&table, &found, image).unwrap());
         match image {
             Some(image) => self.rows[child][at] = image.to_vec(),

@@ -15,7 +15,7 @@ use decode::{DecodedPiece, FactsDecoder, LAST_OF_EVENT, SpareBuffers};
 
 use super::low_water_mark::{LowWaterMark, Waited};
 use super::queue::{Job, PendingJobs, Task, WorkerQueue};
-use super::scheduler::{Found, Scheduler};
+use super::scheduler::{EarlyFacts, Scheduler};
 use super::worker::{TransactionWorker, each_list};
 use super::{HandOff, TransactionCounters, TransactionOptions, WaitAt, add};
 use crate::front::{Front, IDLE_WAIT, Split, decode_one, spare_buffers};
@@ -129,7 +129,7 @@ impl Scheduling {
                 break;
             }
             let catalog_version = (!piece.needs_serial).then_some(piece.catalog_version);
-            self.hands.found.insert(piece.piece.number, Found { facts, catalog_version });
+            self.hands.found.insert(piece.piece.number, EarlyFacts { facts, catalog_version });
             self.stage.take(piece);
             if !self.hand_out() {
                 break;
@@ -209,7 +209,7 @@ struct Hands {
     shutdown: Arc<Shutdown>,
     publisher: Arc<Publisher>,
     /// Facts by piece number, kept until the piece is sequenced.
-    found: BTreeMap<u64, Found>,
+    found: BTreeMap<u64, EarlyFacts>,
 }
 
 impl Hands {

@@ -32,7 +32,7 @@ pub struct Placed {
 }
 
 /// The tracker's facts about a piece, found by a decoder before the piece was sequenced.
-pub(crate) struct Found {
+pub(crate) struct EarlyFacts {
     pub facts: Facts,
     /// Version of the catalog used; None if the piece was not decoded.
     pub catalog_version: Option<u64>,
@@ -77,7 +77,7 @@ impl Scheduler {
 
     /// Places the next piece of the log, which holds one transaction or a slice of one; None if it holds neither.
     /// `found` has the decoder's facts; facts that are missing, or from another catalog version, are computed here.
-    pub(crate) fn place(&mut self, piece: &SequencedPiece, found: Option<Found>) -> Option<Placed> {
+    pub(crate) fn place(&mut self, piece: &SequencedPiece, found: Option<EarlyFacts>) -> Option<Placed> {
         let decoded = &piece.decoded;
         let facts = match found {
             Some(found) if found.catalog_version == Some(decoded.catalog_version) => found.facts,

@@ -25,12 +25,12 @@ const LOCKED_BYTES_FACTOR: u64 = 4;
 
 /// Outcome of one attempt at the snapshots.
 pub(super) enum Attempt {
-    Ready(Box<Found>),
+    Ready(Box<FrozenTables>),
     /// DDL changed these tables in between.
     Changed(Vec<Name>),
 }
 
-pub(super) struct Found {
+pub(super) struct FrozenTables {
     pub(super) moment: Moment<Vec<(TakenRows, TableDef)>>,
     pub(super) listing: Listing,
     pub(super) names: Vec<Name>,
@@ -40,7 +40,7 @@ pub(super) struct Found {
     pub(super) backup_lock_us: Option<u64>,
 }
 
-impl Found {
+impl FrozenTables {
     /// Excludes tables that DDL changed.
     fn leave_out(&mut self, changed: Vec<Name>) {
         self.names.retain(|name| !changed.contains(name));
@@ -98,7 +98,7 @@ pub(super) fn try_once(
             changed.push(name.clone());
         }
     }
-    let mut found = Found { moment, listing, names, catalog, unsettled: left_out, backup_lock_us };
+    let mut found = FrozenTables { moment, listing, names, catalog, unsettled: left_out, backup_lock_us };
     if !changed.is_empty() {
         if unsettled == Unsettled::End {
             return Ok(Attempt::Changed(changed));
@@ -156,7 +156,7 @@ fn try_unlocked(
     if !tables.is_empty() {
         return Err(CopyError::NeedsKeys { tables });
     }
-    Ok(Attempt::Ready(Box::new(Found { moment, listing, names, catalog, unsettled, backup_lock_us: None })))
+    Ok(Attempt::Ready(Box::new(FrozenTables { moment, listing, names, catalog, unsettled, backup_lock_us: None })))
 }
 
 fn check_full_images(sessions: &mut Sessions) -> Result<(), CopyError> {
