@@ -9,7 +9,7 @@ use lsm_tree::Slice;
 
 use crate::disk::Disk;
 use crate::error::StoreError;
-use crate::tree_view::TreeView;
+use crate::tree_view::{TreeValue, TreeView};
 
 /// Entries skipped on the way to a key before it is looked up instead.
 const STEPS_MAX: usize = 12;
@@ -47,7 +47,7 @@ impl<'a> Ascending<'a> {
     ///
     /// # Errors
     /// The tree cannot be read.
-    pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<Slice>, StoreError> {
+    pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<TreeValue>, StoreError> {
         if self.entries.is_none() {
             if self.look_ups > 0 {
                 self.look_ups -= 1;
@@ -62,7 +62,7 @@ impl<'a> Ascending<'a> {
                 Some((next, _)) if **next < *key => {}
                 Some((next, value)) if **next == *key => {
                     self.found += 1;
-                    return Ok(Some(value.clone()));
+                    return Ok(Some(value.clone().into()));
                 }
                 _ => return Ok(None),
             }

@@ -56,6 +56,7 @@ const HEAD_LEN: usize = 16;
 
 impl Place {
     /// Compares by key.
+    #[inline]
     fn order(&self, other: &Place, keys: &[Vec<u8>]) -> Ordering {
         let heads = u128::from_be_bytes(self.head).cmp(&u128::from_be_bytes(other.head));
         heads.then_with(|| {
@@ -178,6 +179,7 @@ type SpillEntry = Result<(lsm_tree::Slice, lsm_tree::Slice), StoreError>;
 
 impl Stream<'_> {
     /// The next tree key, after the table's prefix.
+    #[inline]
     fn key(&mut self) -> Result<Option<&[u8]>, StoreError> {
         match self {
             Stream::Memory { sorted, next, .. } => Ok(sorted.key(*next)),

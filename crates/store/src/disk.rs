@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lsm_tree::config::{BlockSizePolicy, PinningPolicy};
+use lsm_tree::config::{BlockSizePolicy, PinningPolicy, RestartIntervalPolicy};
 use lsm_tree::{AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTable, SequenceNumberCounter, Slice};
 
 use crate::compaction::filter::DeadRows;
@@ -21,7 +21,7 @@ use crate::cut_record::Recovered;
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
 use crate::tree_range::TreeRange;
-use crate::tree_view::TreeView;
+use crate::tree_view::{TreeValue, TreeView};
 
 /// Memory limits of the tree.
 #[derive(Clone, Copy, Debug)]
@@ -160,6 +160,8 @@ impl Disk {
             .use_cache(Arc::clone(&kept.blocks))
             .use_descriptor_table(Some(Arc::clone(&kept.files)))
             .data_block_size_policy(BlockSizePolicy::all(8 * 1024))
+            // A point read searches the heads and then on average half an interval entry by entry.
+            .data_block_restart_interval_policy(RestartIntervalPolicy::all(8))
             .filter_block_pinning_policy(PinningPolicy::all(false))
             .index_block_pinning_policy(PinningPolicy::all(false))
             .with_compaction_filter_factory(Some(Arc::clone(&dead) as _));
@@ -175,7 +177,7 @@ impl Disk {
         Ok(Disk {
             folder: folder.into(),
             kept: kept.clone(),
-            views: Mutex::new(vec![Arc::new(TreeView::of(&tree, counter.get()))]),
+            views: Mutex::new(vec![Arc::new(TreeView::of(&tree, &kept.files, counter.get()))]),
             tree,
             counter,
             version_lock: Mutex::new(()),
@@ -196,6 +198,16 @@ impl Disk {
         &self.folder
     }
 
+    #[cfg(test)]
+    pub(crate) fn tree(&self) -> &AnyTree {
+        &self.tree
+    }
+
+    #[cfg(test)]
+    pub(crate) fn files(&self) -> &Arc<DescriptorTable> {
+        &self.kept.files
+    }
+
     fn views(&self) -> MutexGuard<'_, Vec<Arc<TreeView>>> {
         self.views.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -206,8 +218,8 @@ impl Disk {
     }
 
     /// The value of a key in a view.
-    pub(crate) fn get_in(&self, view: &TreeView, key: &[u8]) -> Result<Option<Slice>, StoreError> {
-        view.get(key).map_err(|error| self.fault(&error))
+    pub(crate) fn get_in(&self, view: &TreeView, key: &[u8]) -> Result<Option<TreeValue>, StoreError> {
+        view.get(key).map_err(|fault| StoreError::tree_fault(&self.folder, &fault))
     }
 
     /// Entries of a view from `from` (inclusive) to `to` (exclusive), in order.
@@ -230,7 +242,7 @@ impl Disk {
         StoreError::damaged(&self.folder, text)
     }
 
-    /// As `range_in`, for ranges that are abandoned early or read from the back.
+    /// As `range_in`, without copies; meant for reading forward.
     pub(crate) fn tree_range(&self, view: &Arc<TreeView>, from: &[u8], to: &[u8]) -> TreeRange {
         self.ranges_read.fetch_add(1, Ordering::Relaxed);
         TreeRange::new(Arc::clone(view), Arc::clone(&self.folder), from, to)
@@ -254,7 +266,7 @@ impl Disk {
         if newest.number() >= at {
             return newest;
         }
-        let view = Arc::new(TreeView::of(&self.tree, at));
+        let view = Arc::new(TreeView::of(&self.tree, &self.kept.files, at));
         self.views().push(Arc::clone(&view));
         view
     }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::tree_view::TreeFault;
+
 /// Why the store cannot be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -106,6 +108,15 @@ impl StoreError {
             lsm_tree::Error::Io(error) if is_of_content(error) => StoreError::damaged(folder, error.to_string()),
             lsm_tree::Error::Io(error) => StoreError::io(folder, error),
             other => StoreError::damaged(folder, other.to_string()),
+        }
+    }
+
+    pub(crate) fn tree_fault(folder: &Path, fault: &TreeFault) -> StoreError {
+        match fault {
+            TreeFault::Tree(error) => StoreError::tree(folder, error),
+            TreeFault::Malformed { file } => {
+                StoreError::damaged(folder, format!("a block of tables/{file} is not one of the tree's"))
+            }
         }
     }
 

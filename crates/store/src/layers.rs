@@ -25,7 +25,7 @@ use crate::row_state::{RowState, multiplicity};
 use crate::sorted_slices::{Orders, Slice};
 use crate::table_shape::{TableShape, append_read};
 use crate::tree_range::{TreeEntry, TreeRange};
-use crate::tree_view::TreeView;
+use crate::tree_view::{TreeValue, TreeView};
 use crate::version_chain::RowVersion;
 use crate::waits::LaneWaits;
 
@@ -221,7 +221,7 @@ impl TreeAt {
     }
 
     /// The value of a key.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<lsm_tree::Slice>, StoreError> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<TreeValue>, StoreError> {
         self.disk.get_in(&self.view, key)
     }
 
@@ -260,8 +260,8 @@ impl TreeAt {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// As `range`, for ranges that are abandoned early or read from the back.
-    pub(crate) fn early_left(&self, from: &[u8], to: &[u8]) -> TreeRange {
+    /// As `range`, without copies; meant for reading forward.
+    pub(crate) fn forward(&self, from: &[u8], to: &[u8]) -> TreeRange {
         self.disk.tree_range(&self.view, from, to)
     }
 }

@@ -48,6 +48,8 @@ mod sorted_slices;
 mod store;
 mod sync;
 mod table_shape;
+mod tree_blocks;
+mod tree_cursor;
 mod tree_range;
 mod tree_view;
 mod version_chain;

@@ -8,6 +8,7 @@
 //! are merged by key. An entry counts if that layer has a visible version of the row under exactly this key, and no
 //! newer layer has any visible version of the row.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use catalog::ConversionBuffers;
@@ -20,7 +21,7 @@ use crate::point::RowBuf;
 use crate::reader::{KeyRange, ReadOrder, TableReader};
 use crate::row_state::{RowState, copies_in};
 use crate::sorted_slices::{Slice, append_key};
-use crate::tree_range::{TreeEntry, TreeRange};
+use crate::tree_range::{End, TreeRange};
 use crate::{Snapshot, Store};
 
 /// An owned copy of a row.
@@ -109,6 +110,11 @@ pub struct Range<'a> {
     index: u16,
     lanes: usize,
     sources: Vec<Source>,
+    /// The sources that have entries left, in the order of their keys at the end being read; of equal keys the newer
+    /// layer first.
+    order: Vec<usize>,
+    /// The end that `order` is for; None: it must be made again.
+    ordered: Option<End>,
     /// The current key at the end being read, without table and index ids.
     key: Vec<u8>,
     /// Buffer of the iterators.
@@ -123,19 +129,13 @@ struct Source {
 
 enum Places {
     Slice { slice: Arc<Slice>, front: usize, back: usize },
-    Tree { entries: Box<TreeRange>, front: Option<TreeEntry>, back: Option<TreeEntry> },
+    Tree(Box<TreeRange>),
 }
 
-enum Candidate {
-    Slot { layer: usize, lane: usize, slot: u32 },
-    Entry { layer: usize, entry: TreeEntry },
-}
-
-/// End of the range to read from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    Front,
-    Back,
+/// What may be the next row.
+enum Candidate<'a> {
+    Slot { lane: usize, slot: u32 },
+    Entry { key: &'a [u8], value: &'a [u8] },
 }
 
 impl Snapshot {
@@ -207,8 +207,7 @@ impl Store {
         };
         let mut tree = |tree: &TreeAt, layer: usize| {
             if first < last && !range.is_empty {
-                let entries = Box::new(tree.early_left(&first, &last));
-                sources.push(Source { layer, places: Places::Tree { entries, front: None, back: None } });
+                sources.push(Source { layer, places: Places::Tree(Box::new(tree.forward(&first, &last))) });
             }
         };
         for (below, layer) in layers.below.iter().enumerate() {
@@ -228,7 +227,8 @@ impl Store {
             }
         }
         let (lanes, table) = (self.lane_count(), table.clone());
-        Ok(Range { view, table, index, lanes, sources, key: Vec::new(), row: RowBuf::default() })
+        let (order, key, row) = (Vec::with_capacity(sources.len()), Vec::new(), RowBuf::default());
+        Ok(Range { view, table, index, lanes, sources, order, ordered: None, key, row })
     }
 
     /// Whether rows can be read in this order at this snapshot. False for an index that a later DDL statement added
@@ -274,7 +274,7 @@ impl Store {
             loop {
                 let order = match (entries.peek(), upto) {
                     (None, _) => return Ok(false),
-                    (Some(Err(_)), _) | (Some(Ok(_)), None) => std::cmp::Ordering::Less,
+                    (Some(Err(_)), _) | (Some(Ok(_)), None) => Ordering::Less,
                     (Some(Ok((key, _))), Some(upto)) => (**key).cmp(upto),
                 };
                 if order.is_gt() {
@@ -327,44 +327,55 @@ fn memory_sources(
 }
 
 impl Source {
-    /// The key at one end.
-    fn peek(&mut self, end: End) -> Result<Option<&[u8]>, StoreError> {
+    /// Reads the entry at one end; false if there is none left.
+    fn read(&mut self, end: End) -> Result<bool, StoreError> {
         match &mut self.places {
-            Places::Slice { slice, front, back } if *front < *back => {
-                Ok(slice.key(if end == End::Front { *front } else { *back - 1 }))
-            }
-            Places::Slice { .. } => Ok(None),
-            Places::Tree { entries, front, back } => {
-                let (slot, other) = if end == End::Front { (front, back) } else { (back, front) };
-                if slot.is_none() {
-                    let next = if end == End::Front { entries.next() } else { entries.next_back() };
-                    *slot = next.transpose()?;
-                }
-                Ok(slot.as_ref().or(other.as_ref()).and_then(|(key, _)| key.get(key_codec::PREFIX_LEN..)))
-            }
+            Places::Slice { front, back, .. } => Ok(*front < *back),
+            Places::Tree(entries) => entries.read(end),
         }
     }
 
-    /// Takes the entry that `peek` returned.
-    fn take(&mut self, end: End) -> Option<Candidate> {
-        let layer = self.layer;
-        match &mut self.places {
+    /// The key of the entry that was read.
+    fn key(&self, end: End) -> Option<&[u8]> {
+        match &self.places {
             Places::Slice { slice, front, back } => {
-                let at = if end == End::Front { *front } else { back.checked_sub(1)? };
-                let (lane, slot) = slice.place(at);
-                if end == End::Front {
-                    *front += 1;
-                } else {
-                    *back = at;
-                }
-                Some(Candidate::Slot { layer, lane, slot })
+                slice.key(if end == End::Front { *front } else { back.checked_sub(1)? })
             }
-            Places::Tree { front, back, .. } => {
-                let (slot, other) = if end == End::Front { (front, back) } else { (back, front) };
-                slot.take().or_else(|| other.take()).map(|entry| Candidate::Entry { layer, entry })
-            }
+            Places::Tree(entries) => entries.entry(end).and_then(|(key, _)| key.get(key_codec::PREFIX_LEN..)),
         }
     }
+
+    /// The entry that was read.
+    fn candidate(&self, end: End) -> Option<Candidate<'_>> {
+        match &self.places {
+            Places::Slice { slice, front, back } => {
+                let (lane, slot) = slice.place(if end == End::Front { *front } else { back.checked_sub(1)? });
+                Some(Candidate::Slot { lane, slot })
+            }
+            Places::Tree(entries) => entries.entry(end).map(|(key, value)| Candidate::Entry { key, value }),
+        }
+    }
+
+    /// Takes the entry that was read.
+    fn advance(&mut self, end: End) {
+        match &mut self.places {
+            Places::Slice { front, .. } if end == End::Front => *front += 1,
+            Places::Slice { back, .. } => *back = back.saturating_sub(1),
+            Places::Tree(entries) => entries.take(end),
+        }
+    }
+}
+
+/// Key of the entry that a source has at an end; empty if it has none.
+fn key_of(sources: &[Source], end: End, place: usize) -> &[u8] {
+    sources.get(place).and_then(|source| source.key(end)).unwrap_or_default()
+}
+
+/// Order of two sources in which their entries are taken from an end.
+fn compare(sources: &[Source], end: End, one: usize, other: usize) -> Ordering {
+    let keys = key_of(sources, end, one).cmp(key_of(sources, end, other));
+    let keys = if end == End::Front { keys } else { keys.reverse() };
+    keys.then(one.cmp(&other))
 }
 
 impl Range<'_> {
@@ -396,9 +407,11 @@ impl Range<'_> {
     // The sources are taken out of `self`, because `next_of` borrows both.
     fn step(&mut self, end: End, row: &mut RowBuf) -> Result<bool, StoreError> {
         let layers = self.view.layers()?;
-        let mut sources = std::mem::take(&mut self.sources);
-        let found = self.next_of(&layers, &mut sources, end, row);
-        self.sources = sources;
+        let (mut sources, mut order) = (std::mem::take(&mut self.sources), std::mem::take(&mut self.order));
+        let found = self.next_of(&layers, &mut sources, &mut order, end, row);
+        (self.sources, self.order) = (sources, order);
+        // After an error the order may be wrong.
+        self.ordered = found.is_ok().then_some(end);
         let found = found?;
         self.view.check().map(|()| found)
     }
@@ -408,54 +421,62 @@ impl Range<'_> {
         &mut self,
         layers: &Layers,
         sources: &mut [Source],
+        order: &mut Vec<usize>,
         end: End,
         row: &mut RowBuf,
     ) -> Result<bool, StoreError> {
-        loop {
-            let mut any = false;
-            for source in sources.iter_mut() {
-                let Some(key) = source.peek(end)? else { continue };
-                let is_next = match end {
-                    End::Front => key < self.key.as_slice(),
-                    End::Back => key > self.key.as_slice(),
-                };
-                if !any || is_next {
-                    any = true;
-                    self.key.clear();
-                    self.key.extend_from_slice(key);
+        if self.ordered != Some(end) {
+            order.clear();
+            for (place, source) in sources.iter_mut().enumerate() {
+                if source.read(end)? {
+                    order.push(place);
                 }
             }
-            if !any {
-                return Ok(false);
-            }
+            order.sort_unstable_by(|one, other| compare(sources, end, *one, *other));
+        }
+        while let Some(first) = order.first().copied() {
+            self.key.clear();
+            self.key.extend_from_slice(key_of(sources, end, first));
             // All entries with this key are consumed: several layers and slices may have one, but the row is returned
             // once.
-            let mut found = false;
-            for source in sources.iter_mut() {
-                while source.peek(end)? == Some(self.key.as_slice()) {
-                    let candidate = source.take(end);
-                    if !found && let Some(candidate) = candidate {
-                        found = self.row_of(layers, candidate, row)?;
+            let (mut found, mut next) = (false, Some(first));
+            while let Some(first) = next {
+                let Some(source) = sources.get_mut(first) else { break };
+                if !found && let Some(candidate) = source.candidate(end) {
+                    found = self.row_of(layers, source.layer, candidate, row)?;
+                }
+                source.advance(end);
+                let has_more = source.read(end)?;
+                let stays = has_more && order.get(1).is_none_or(|second| compare(sources, end, first, *second).is_lt());
+                if !stays {
+                    order.remove(0);
+                    if has_more {
+                        let place = order.partition_point(|other| compare(sources, end, *other, first).is_lt());
+                        order.insert(place, first);
                     }
                 }
+                next = order.first().copied().filter(|next| key_of(sources, end, *next) == self.key);
             }
             if found {
                 return Ok(true);
             }
         }
+        Ok(false)
     }
 
     /// Copies the row of an entry, if the entry counts.
-    fn row_of(&self, layers: &Layers, candidate: Candidate, row: &mut RowBuf) -> Result<bool, StoreError> {
+    fn row_of(
+        &self,
+        layers: &Layers,
+        layer: usize,
+        candidate: Candidate<'_>,
+        row: &mut RowBuf,
+    ) -> Result<bool, StoreError> {
         row.clear();
-        let (layer, found, is_sure) = match &candidate {
-            Candidate::Slot { layer, lane, slot } => {
-                (*layer, self.row_in_memory(layers, *layer, *lane, *slot, row)?, false)
-            }
+        let (found, is_sure) = match candidate {
+            Candidate::Slot { lane, slot } => (self.row_in_memory(layers, layer, lane, slot, row)?, false),
             // Entries of the rows themselves are always under their row's key.
-            Candidate::Entry { layer, entry } => {
-                (*layer, self.row_on_disk(layers, *layer, entry, row)?, self.index == 0)
-            }
+            Candidate::Entry { key, value } => (self.row_on_disk(layers, layer, key, value, row)?, self.index == 0),
         };
         let is_difference = match found {
             None | Some(RowState::Deleted) => return Ok(false),
@@ -542,7 +563,8 @@ impl Range<'_> {
         &self,
         layers: &Layers,
         layer: usize,
-        (key, value): &TreeEntry,
+        key: &[u8],
+        value: &[u8],
         row: &mut RowBuf,
     ) -> Result<Option<RowState<()>>, StoreError> {
         let damaged = || self.view.damaged("an entry that is not one of ours");

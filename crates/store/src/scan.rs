@@ -15,7 +15,7 @@ use crate::layers::{Generation, Layer, Layers, TreeAt, is_shadowed};
 use crate::reader::TableReader;
 use crate::scan_buffer::{Read, ScanBuffer};
 use crate::table_shape::{OwnedShape, TableShape};
-use crate::tree_range::TreeEntry;
+use crate::tree_range::{End, TreeRange};
 use crate::{PinnedLayers, Row, Snapshot, Store};
 
 /// Rows that a reader copies from a lane under one hold of its lock: bounds how long replay of that lane can wait for a
@@ -341,7 +341,7 @@ pub struct Scan<'a> {
 enum At {
     Layer(usize),
     Slots { layer: usize, lane: usize, slot: u32 },
-    Tree { layer: usize, tree: TreeAt, entries: Box<dyn Iterator<Item = Result<TreeEntry, StoreError>> + Send> },
+    Tree { layer: usize, tree: TreeAt, entries: Box<TreeRange> },
     End,
 }
 
@@ -400,14 +400,18 @@ impl Scan<'_> {
                 }
             }
             At::Tree { layer, tree, mut entries } => loop {
-                let Some(item) = entries.next() else { break At::Layer(layer + 1) };
-                let (key, value) = item?;
-                if key_codec::is_deleted(&value) {
+                if !entries.read(End::Front)? {
+                    break At::Layer(layer + 1);
+                }
+                let Some((key, value)) = entries.entry(End::Front) else { break At::Layer(layer + 1) };
+                if key_codec::is_deleted(value) {
+                    entries.take(End::Front);
                     continue;
                 }
-                let row = key_codec::parse_row(&key, &value);
+                let row = key_codec::parse_row(key, value);
                 let row = row.ok_or_else(|| tree.disk.damaged("a row that is not one of ours"))?;
                 let flow = reader.stored(&tree, layer, row, scratch, &mut |row: Row<'_>| take(batch, row))?;
+                entries.take(End::Front);
                 if flow.is_break() {
                     break At::End;
                 }
@@ -435,5 +439,5 @@ fn open(layers: &Layers, reader: &Reader<'_>, layer: usize) -> At {
         },
     };
     let (from, to) = key_codec::table_bounds(reader.table());
-    At::Tree { layer, tree: tree.clone(), entries: Box::new(tree.range(&from, &to)) }
+    At::Tree { layer, tree: tree.clone(), entries: Box::new(tree.forward(&from, &to)) }
 }
