@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use base::{GtidSet, SequenceNumber};
 use catalog::Catalog;
-use store::{NewGtids, Store};
+use store::{ExecutedWait, NewGtids, Store};
 
 /// Handle to a store's watermark; clones share it.
 #[derive(Clone)]
@@ -38,10 +38,21 @@ impl Watermark {
         self.0.visibility().executed()
     }
 
+    /// Runs `action` once all of `set` is visible: now if it is, else in the publisher's thread, which waits for it.
+    /// Returns the wait that [`cancel`](Self::cancel) ends.
+    pub fn when(&self, set: &GtidSet, action: impl FnOnce() + Send + 'static) -> Option<ExecutedWait> {
+        self.0.visibility().when_executed(set, action)
+    }
+
+    /// Ends a wait; false if its action has run or is about to.
+    #[must_use]
+    pub fn cancel(&self, wait: ExecutedWait) -> bool {
+        self.0.visibility().cancel(wait)
+    }
+
     /// Waits until all of `set` is visible; false if `deadline` passes first.
     #[must_use]
     pub fn wait_for(&self, set: &GtidSet, deadline: Instant) -> bool {
-        let timeout = deadline.saturating_duration_since(Instant::now());
-        self.0.visibility().wait_executed(timeout, |executed| set.is_subset_of(executed))
+        self.0.visibility().wait_executed(set, deadline)
     }
 }

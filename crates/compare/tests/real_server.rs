@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use apply::{ApplyOptions, Pipeline, PipelineOptions};
 use base::{GtidSet, LogPosition, Random};
@@ -100,7 +100,7 @@ impl Replica {
 
     fn wait_for(&self, server: &Server) -> GtidSet {
         let set = server.gtid_executed();
-        let there = self.store().visibility().wait_executed(Duration::from_secs(60), |here| set.is_subset_of(here));
+        let there = self.store().visibility().wait_executed(&set, Instant::now() + Duration::from_secs(60));
         assert!(there, "replay: {:?}", self.pipeline().failure());
         set
     }

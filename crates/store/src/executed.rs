@@ -81,6 +81,11 @@ impl Executed {
         self.now.subtract(&later)
     }
 
+    /// The runs of GTIDs that the newest move added.
+    pub(crate) fn newest(&self) -> impl Iterator<Item = (&Gtid, u64)> {
+        self.recent.iter().rev().take_while(|run| run.of == self.moves).map(|run| (&run.first, run.last))
+    }
+
     /// If too many runs are remembered, the number of the move up to which to forget; holders of older views must get
     /// their sets first.
     pub(crate) fn is_full(&self) -> Option<u64> {

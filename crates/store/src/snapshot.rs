@@ -11,10 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use base::{CountedCondvar, GtidSet, SequenceNumber};
+use base::{GtidSet, SequenceNumber};
 use catalog::{Catalog, TableDef};
 
 use crate::executed::{Executed, NewGtids};
+use crate::gtid_waiters::{Action, GtidWaiters};
 use crate::index_state::IndexStates;
 use crate::layers::{Generation, Layer, Layers, Spill, TreeAt};
 use crate::published::{Published, Replaced, View};
@@ -59,6 +60,7 @@ struct State {
     /// Views no longer in use. Their layers may be the last reference to gigabytes, so a thread with time to spare
     /// frees them.
     gone: Vec<Arc<View<Content>>>,
+    waiters: GtidWaiters,
 }
 
 /// Limits on what snapshots may keep alive.
@@ -83,9 +85,12 @@ impl Default for SnapshotLimits {
 pub struct Visibility {
     published: Published<Content>,
     state: Mutex<State>,
-    moved: CountedCondvar,
     held_bytes: AtomicU64,
 }
+
+/// A wait for GTIDs to become visible.
+#[derive(Debug)]
+pub struct ExecutedWait(u64);
 
 /// A reader's view. Nothing it can see is dropped while it lives, unless it is given up to stay within
 /// [`SnapshotLimits`]; reading it then fails.
@@ -140,13 +145,9 @@ impl Visibility {
             coming: VecDeque::new(),
             limits: SnapshotLimits::default(),
             gone: Vec::new(),
+            waiters: GtidWaiters::default(),
         };
-        Visibility {
-            published: Published::new(state.view()),
-            state: Mutex::new(state),
-            moved: CountedCondvar::new(),
-            held_bytes: AtomicU64::new(0),
-        }
+        Visibility { published: Published::new(state.view()), state: Mutex::new(state), held_bytes: AtomicU64::new(0) }
     }
 
     /// Bytes of generations that are already in the tree and stay in memory only for snapshots, as of the last cut or
@@ -284,6 +285,7 @@ impl Visibility {
         assert!(to.0 >= state.sequence, "the watermark may not go back");
         state.sequence = to.0;
         state.executed.advance(add_gtids);
+        let ready = ready(&mut state);
         while state.coming.front().is_some_and(|(at, _)| *at <= to) {
             if let Some((_, catalog)) = state.coming.pop_front() {
                 state.catalog = catalog;
@@ -297,7 +299,8 @@ impl Visibility {
         if let Some(upto) = state.executed.is_full() {
             forget(&mut state, upto);
         }
-        self.moved.wake_all(state);
+        drop(state);
+        ready.into_iter().for_each(|action| action());
     }
 
     /// A copy of the visible state.
@@ -317,21 +320,34 @@ impl Visibility {
         self.lock().executed.now().clone()
     }
 
-    /// Waits until `done` holds for the visible GTIDs; false if `timeout` passes first.
-    #[must_use]
-    pub fn wait_executed(&self, timeout: Duration, done: impl Fn(&GtidSet) -> bool) -> bool {
-        let deadline = Instant::now() + timeout;
+    /// Runs `action` once all of `set` is visible: now if it is, else in the publisher's thread, which waits for it.
+    /// Returns the wait that [`cancel`](Self::cancel) ends.
+    pub fn when_executed(&self, set: &GtidSet, action: impl FnOnce() + Send + 'static) -> Option<ExecutedWait> {
         let mut state = self.lock();
-        loop {
-            if done(state.executed.now()) {
-                return true;
+        let State { waiters, executed, .. } = &mut *state;
+        match waiters.add(set.clone(), executed.now(), Box::new(action)) {
+            Ok(wait) => Some(ExecutedWait(wait)),
+            Err(action) => {
+                drop(state);
+                action();
+                None
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            state = self.moved.wait_timeout(state, left);
         }
+    }
+
+    /// Ends a wait; false if its action has run or is about to.
+    #[must_use]
+    pub fn cancel(&self, wait: ExecutedWait) -> bool {
+        self.lock().waiters.cancel(wait.0)
+    }
+
+    /// Waits until all of `set` is visible; false if `deadline` passes first.
+    #[must_use]
+    pub fn wait_executed(&self, set: &GtidSet, deadline: Instant) -> bool {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let wait = self.when_executed(set, move || tell.send(()).unwrap_or_default());
+        let left = deadline.saturating_duration_since(Instant::now());
+        told.recv_timeout(left).is_ok() || !wait.is_some_and(|wait| self.cancel(wait))
     }
 
     /// Gives up the oldest views while the limits are exceeded, and returns their layers, to be freed without the lock.
@@ -356,6 +372,18 @@ impl Visibility {
         self.published.raise(state.sequence, &state.replaced);
         freed
     }
+}
+
+/// What waited for the newest move.
+fn ready(state: &mut State) -> Vec<Action> {
+    let mut ready = Vec::new();
+    if !state.waiters.is_empty() {
+        let State { waiters, executed, .. } = state;
+        for (first, last) in executed.newest() {
+            waiters.take_ready(first, last, executed.now(), &mut ready);
+        }
+    }
+    ready
 }
 
 /// Forgets the GTIDs of moves up to `upto`; older views in use get their sets first.

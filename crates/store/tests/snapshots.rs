@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use base::{SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, RowVersions, StatementContext, TableDef, TableId};
@@ -89,6 +90,46 @@ impl World {
         let _ = flow.unwrap();
         rows
     }
+}
+
+/// Threads that wait for GTIDs, in any order, are told when theirs are visible and never before; one that waits for a
+/// GTID that does not come is told at its deadline.
+#[test]
+fn waiters_see_their_gtids() {
+    let world = World::new(2);
+    let gtid = |number: u64| base::Gtid { uuid: base::Uuid([7; 16]), tag: base::Tag::default(), gno: number };
+    let set = |first: u64, last: u64| {
+        let mut set = base::GtidSet::new();
+        set.add_range(gtid(1).uuid, gtid(1).tag, first, last);
+        set
+    };
+    let late = Instant::now() + Duration::from_secs(60);
+    std::thread::scope(|scope| {
+        let waiters: Vec<_> = (1..=40)
+            .map(|number| {
+                let (store, wanted) = (&world.store, set(number.max(5) - 4, number * 7 % 41));
+                scope.spawn(move || {
+                    assert!(store.visibility().wait_executed(&wanted, late), "{wanted}");
+                    assert!(wanted.is_subset_of(&Snapshot::pin(store).executed()), "{wanted} is not visible");
+                })
+            })
+            .collect();
+        // Out of order, as commits of a source without order come.
+        for number in 1..=40u64 {
+            let number = (number * 3 - 1) % 41 + 1;
+            world.store.visibility().advance(
+                SequenceNumber(number.max(world.store.visibility().watermark().0)),
+                |new| {
+                    new.add(gtid(number.min(40)));
+                },
+            );
+        }
+        world.store.visibility().advance(SequenceNumber(50), |new| (1..=40).for_each(|number| new.add(gtid(number))));
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
+    let soon = Instant::now() + Duration::from_millis(20);
+    assert!(!world.store.visibility().wait_executed(&set(40, 41), soon) && Instant::now() >= soon);
+    assert!(world.store.visibility().wait_executed(&set(40, 40), soon), "it is visible, whatever the time");
 }
 
 proptest! {

@@ -63,7 +63,7 @@ fn pause_holds_the_workers_and_resume_goes_on() {
     assert!(pipeline.store.visibility().watermark() >= at);
     pipeline.resume();
     let all = &history.states.last().unwrap().executed;
-    assert!(pipeline.store.visibility().wait_executed(Duration::from_secs(30), |seen| seen == all));
+    assert!(pipeline.store.visibility().wait_executed(all, Instant::now() + Duration::from_secs(30)));
     pipeline.stop();
     assert!(pipeline.join().stop.is_none());
 }
