@@ -37,6 +37,7 @@ const PIECES_MAX: usize = 4096;
 const POINT_READS: usize = 10_000;
 const RANGE_READS: usize = 1_000;
 const ROWS_PER_RANGE: usize = 10;
+const ROWS_OF_A_RANGE: u64 = 10_000;
 
 /// Figures of one stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +72,7 @@ pub fn pass(logs: &Path) -> anyhow::Result<Vec<Figure>> {
     let sample = line.sample()?;
     let points = line.point_reads(&sample, &mut more)?;
     let (range_rows, ranges) = line.range_reads(&mut more)?;
+    let (scanned_rows, scanned) = line.rows_of_a_range(&mut more)?;
     let hex = |hash: u64| format!("{hash:016x}");
     Ok(vec![
         counts.figure(&stages::CHECKSUM, rows, hex(checksum)),
@@ -83,6 +85,7 @@ pub fn pass(logs: &Path) -> anyhow::Result<Vec<Figure>> {
         more.figure(&stages::COMPACT, counts.entries, replayed),
         more.figure(&stages::POINT_READ, POINT_READS as u64, hex(points)),
         more.figure(&stages::RANGE_READ, range_rows, hex(ranges)),
+        more.figure(&stages::RANGE_ROW, scanned_rows, hex(scanned)),
     ])
 }
 
@@ -407,6 +410,27 @@ impl Line {
                     }
                     rows += 1;
                 }
+            }
+        });
+        failed.map_or(Ok((rows, hash)), |error| Err(error.into()))
+    }
+
+    /// As `range_reads`, for the rows of one long range after its first: what a row costs once the range is open.
+    fn rows_of_a_range(&self, counts: &mut Counts) -> anyhow::Result<(u64, u64)> {
+        let snapshot = Snapshot::pin(&self.store);
+        let table = snapshot.catalog().table("tpcc", "order_line").context("no order lines")?;
+        let reader = snapshot.reader(table);
+        let mut found = snapshot.range(&reader, ReadOrder::Identity, &KeyRange::all())?;
+        let (mut row, mut rows, mut hash, mut failed) = (RowBuf::default(), 0, 0, None);
+        found.next_into(&mut row)?;
+        counts.measure(&stages::RANGE_ROW, true, &mut || {
+            while rows < ROWS_OF_A_RANGE {
+                match found.next_into(&mut row) {
+                    Ok(true) => hash ^= xxh3_64(row.image()).rotate_left(rows as u32),
+                    Ok(false) => break,
+                    Err(error) => return failed = Some(error),
+                }
+                rows += 1;
             }
         });
         failed.map_or(Ok((rows, hash)), |error| Err(error.into()))

@@ -45,6 +45,7 @@ stages! {
     COMPACT measured_compact 8 "compact" "entry read"
     POINT_READ measured_point_read 9 "point-read" "row read"
     RANGE_READ measured_range_read 10 "range-read" "row read"
+    RANGE_ROW measured_range_row 11 "range-row" "row read"
 }
 
 impl Stage {

@@ -64,11 +64,13 @@ pub fn allocations(logs: &Path, so_far: fn() -> u64) -> anyhow::Result<BTreeMap<
     line.point_reads(&sample, &mut more)?;
     line.range_reads(&mut Counts::default())?;
     let (range_rows, _) = line.range_reads(&mut more)?;
+    let (scanned_rows, _) = line.rows_of_a_range(&mut more)?;
     let rows = |name: &str| match name {
         "checksum" => (all, &more),
         "compact" => (counts.entries, &more),
         "point-read" => (POINT_READS as u64, &more),
         "range-read" => (range_rows, &more),
+        "range-row" => (scanned_rows, &more),
         "cut" => (counts.entries, &counts),
         _ => (counts.rows, &counts),
     };
