@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::ledger::{Category, LedgerSnapshot};
-use crate::status::{Backlog, ConnectionState, StatusReport};
+use crate::status::{Backlog, ConnectionState, StatusReport, WaitReport};
 
 /// Width of the label column; the longest label is Retrieved_Gtid_Set.
 const LABEL: usize = 20;
@@ -194,6 +194,14 @@ impl StatusReport {
                 store.compaction_debt_runs
             );
             line(text, "Store", &tree);
+        }
+        if store.reader_waits.count + store.replay_waits.count > 0 {
+            let waits = |waits: &WaitReport| {
+                let WaitReport { count, p99_us, max_us, .. } = *waits;
+                format!("{} (p99 {}, max {})", count_text(count), duration_text(p99_us), duration_text(max_us))
+            };
+            let both = format!("readers {}, replay {}", waits(&store.reader_waits), waits(&store.replay_waits));
+            line(text, "Lane waits", &both);
         }
         line(
             text,

@@ -303,6 +303,30 @@ pub struct StoreReport {
     /// Number of compaction steps since the start.
     #[serde(rename = "compactions")]
     pub compactions: u64,
+    /// Waits of readers for rows that replay was changing, since the start.
+    #[serde(rename = "reader_waits")]
+    pub reader_waits: WaitReport,
+    /// Waits of replay for rows that readers were reading, since the start.
+    #[serde(rename = "replay_waits")]
+    pub replay_waits: WaitReport,
+}
+
+/// Waits of one side for the other; a lock taken at once is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitReport {
+    /// Number of waits.
+    #[serde(rename = "count")]
+    pub count: u64,
+    /// Median, in microseconds.
+    #[serde(rename = "p50_us")]
+    pub p50_us: u64,
+    /// 99th percentile, in microseconds.
+    #[serde(rename = "p99_us")]
+    pub p99_us: u64,
+    /// The longest, in microseconds.
+    #[serde(rename = "max_us")]
+    pub max_us: u64,
 }
 
 /// Memory in bytes.

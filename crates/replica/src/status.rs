@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use apply::CutWait;
 use observe::{
     Backlog, ConnectionState, DiskReport, GtidReport, LagReport, MemoryReport, PositionReport, ProcessFacts,
-    RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, now_us, utc_text,
+    RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, WaitReport, now_us, utc_text,
 };
 
 use crate::failure::error_report;
@@ -42,6 +42,8 @@ impl Replica {
             compaction_debt_runs: tree.debt_runs,
             l0_runs: tree.l0_runs,
             compactions: tree.compactions,
+            reader_waits: wait_report(self.pipeline.store.lane_waits().0),
+            replay_waits: wait_report(self.pipeline.store.lane_waits().1),
         }
     }
 
@@ -178,4 +180,9 @@ impl Replica {
 pub(crate) fn disk(data: &Path, relay_log_bytes: u64) -> DiskReport {
     let free = rustix::fs::statvfs(data).ok().map(|fs| fs.f_bavail * fs.f_frsize);
     DiskReport { folder_bytes: observe::folder_bytes(data), relay_log_bytes, free_bytes: free }
+}
+
+fn wait_report(waits: store::WaitStats) -> WaitReport {
+    let us = |ns: u64| ns / 1000;
+    WaitReport { count: waits.count, p50_us: us(waits.p50_ns), p99_us: us(waits.p99_ns), max_us: us(waits.max_ns) }
 }

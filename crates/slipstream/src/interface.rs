@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction};
 use observe::{
     Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, LagSummary, LedgerCounts, LedgerRow,
     LedgerSnapshot, MemoryReport, PositionReport, RateSample, RatesReport, ReplayReport, ReplayState, SourceReport,
-    StatusReport, StoreReport, ThreadCpu, Work,
+    StatusReport, StoreReport, ThreadCpu, WaitReport, Work,
 };
 use replica::{Exit, log::Code};
 use serde_json::Value;
@@ -178,6 +178,8 @@ fn full_store() -> StoreReport {
         compaction_debt_runs: 1,
         l0_runs: 1,
         compactions: 1,
+        reader_waits: WaitReport { count: 1, p50_us: 1, p99_us: 1, max_us: 1 },
+        replay_waits: WaitReport { count: 1, p50_us: 1, p99_us: 1, max_us: 1 },
     }
 }
 
