@@ -148,6 +148,7 @@ pub fn ablation(args: &AblationArgs, told: &mut dyn FnMut(&str)) -> anyhow::Resu
         pace: None,
         samples: false,
         reads: 0,
+        readers: 0,
         hash: true,
     };
     let mechanisms: Vec<Mechanism> = mechanisms(args.from, decoders, base.workers)

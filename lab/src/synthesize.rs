@@ -655,6 +655,7 @@ mod tests {
             pace: None,
             samples: false,
             reads: 0,
+            readers: 0,
             hash: true,
         })
         .unwrap();

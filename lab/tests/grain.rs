@@ -110,6 +110,7 @@ fn options(folder: &Path) -> ReplayOptions {
         pace: None,
         samples: false,
         reads: 0,
+        readers: 0,
         hash: true,
     }
 }

@@ -51,6 +51,7 @@ fn run(folder: &Path, change: impl FnOnce(&mut ReplayOptions)) -> ReplayReport {
         pace: None,
         samples: false,
         reads: 2000,
+        readers: 0,
         hash: true,
     };
     change(&mut options);
@@ -78,6 +79,20 @@ fn load_and_measured_logs_are_counted_apart_and_end_the_same_everywhere() {
     assert!(disk.reads.iter().all(|reads| reads.hash == memory.reads[0].hash));
     assert!(memory.measured.to_durable_cut_s.is_none());
     assert!(disk.measured.to_durable_cut_s.is_some(), "{disk}");
+}
+
+#[test]
+fn readers_beside_a_replay_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = run(folder.path(), |_| {});
+    let read = run(folder.path(), |options| {
+        (options.readers, options.pace) = (2, Some(Pace::Factor(2.0)));
+        options.on_disk = Some(OnDisk { memory_bytes: 4 << 20, generation_bytes: 1 << 20, cache_bytes: 1 << 19 });
+    });
+    assert_eq!(read.hash, alone.hash);
+    let readers = read.readers.as_ref().unwrap();
+    assert!(readers.threads == 2 && readers.key_reads_per_s > 0.0 && readers.batches_per_s > 0.0, "{read}");
+    assert!(read.to_string().contains("waited for lanes"), "{read}");
 }
 
 #[test]

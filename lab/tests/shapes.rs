@@ -66,6 +66,7 @@ fn replayed(logs: &Path, folder: &Path, grain: Grain, on_disk: Option<OnDisk>) -
         samples: false,
         affinity: base::ThreadAffinity::default(),
         reads: 0,
+        readers: 0,
         hash: true,
     })
     .unwrap()

@@ -37,6 +37,9 @@ pub struct ReplayFlags {
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_value_t = 0,
           default_missing_value = "1000000")]
     pub reads: u64,
+    /// Let N threads read rows of --load beside the measured phase, and print how long they and replay waited for lanes
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "load")]
+    pub readers: usize,
     /// Keep the store on disk and cut it so that about this much memory is used [default: all rows stay in memory]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
@@ -97,6 +100,7 @@ pub(crate) fn run(
         pace: flags.pace.map(Pace::Factor).or(flags.rate.map(Pace::Transactions)),
         samples: flags.samples,
         reads: flags.reads,
+        readers: flags.readers,
         folder: flags.folder.clone().unwrap_or(scratch),
         workers: if pipeline.workers == 0 { cores } else { pipeline.workers },
         decoders: match pipeline.decoders {

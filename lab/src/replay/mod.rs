@@ -7,6 +7,7 @@
 pub mod command;
 pub mod feed;
 pub mod grain;
+mod readers;
 mod reads;
 mod report;
 mod samples;
@@ -32,6 +33,7 @@ pub use report::{PacedLag, Phase, ReadRates, ReplayReport, StageCost, Transactio
 pub use samples::Sample;
 
 use feed::{Fed, Feeder};
+use readers::Readers;
 use samples::Sampler;
 
 /// What to replay, and how.
@@ -68,6 +70,8 @@ pub struct ReplayOptions {
     /// Number of reads by key to measure, together with a full read, before and after a full compaction (outside the
     /// timed part); 0 for none and no compaction.
     pub reads: u64,
+    /// Number of threads that read beside the measured phase.
+    pub readers: usize,
     /// True to hash the result (outside the timed part).
     pub hash: bool,
 }
@@ -161,7 +165,12 @@ fn run(load: &[PathBuf], logs: &[PathBuf], options: &ReplayOptions) -> anyhow::R
     }
     let rows_before = run.rows_by_worker();
     let sampler = if options.samples { Some(Sampler::start(&run.pipeline)?) } else { None };
+    let readers = match options.readers {
+        0 => None,
+        threads => Some(Readers::start(&run.pipeline.store, reads::sample(&run.pipeline.store)?, threads)?),
+    };
     let (measured, stages) = run.phase(logs, options.pace)?;
+    report.readers = readers.map(Readers::finish).transpose()?;
     report.samples = sampler.map(Sampler::finish).unwrap_or_default();
     report.rows_by_worker = run.rows_by_worker().iter().zip(rows_before).map(|(now, before)| now - before).collect();
     report.compaction_debt_bytes = run.pipeline.store.stats().disk.map_or(0, |disk| disk.debt_bytes);

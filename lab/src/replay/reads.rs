@@ -29,6 +29,22 @@ pub(crate) struct Sample {
     keys: Vec<(Arc<TableDef>, Vec<u8>)>,
 }
 
+impl Sample {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// A table and a key; `place` is below the number of keys.
+    pub(crate) fn at(&self, place: usize) -> (&Arc<TableDef>, &[u8]) {
+        let (table, key) = &self.keys[place];
+        (table, key)
+    }
+}
+
 /// Picks about [`KEYS_KEPT`] keys from all rows of all tables by hash: the same ones wherever and in whatever order
 /// rows are stored.
 ///
@@ -102,13 +118,13 @@ pub(crate) fn measure(store: &Arc<Store>, sample: &Sample, key_reads: u64, when:
     Ok(ReadRates { when: when.into(), scanned_rows_per_s, key_reads_per_s, ranges_per_s, hash })
 }
 
-type Bound = (Arc<TableReader>, ReadOrder, KeyRange);
+pub(crate) type Bound = (Arc<TableReader>, ReadOrder, KeyRange);
 /// A table, and its read orders with the columns of their keys.
 type Orders = (Arc<TableReader>, RowLayout, Vec<(ReadOrder, Vec<usize>)>);
 
 /// Range starts at sampled rows, each in the order of one of its table's keys: the one that identifies rows, or a
 /// maintained and complete secondary index.
-fn bounds(store: &Arc<Store>, snapshot: &Snapshot, sample: &Sample) -> anyhow::Result<Vec<Bound>> {
+pub(crate) fn bounds(store: &Arc<Store>, snapshot: &Snapshot, sample: &Sample) -> anyhow::Result<Vec<Bound>> {
     let mut readers: BTreeMap<u32, Orders> = BTreeMap::new();
     for table in snapshot.catalog().tables() {
         let reader = snapshot.reader(table);

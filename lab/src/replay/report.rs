@@ -74,6 +74,45 @@ pub struct ReadRates {
     pub hash: String,
 }
 
+/// What readers beside replay read, and how long both sides waited for lanes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ReadersReport {
+    /// Number of readers.
+    pub threads: usize,
+    /// Reads a second of rows by key, of all readers together.
+    pub key_reads_per_s: f64,
+    /// Reads a second of ten rows in the order of a key or secondary index.
+    pub ranges_per_s: f64,
+    /// Batches a second of full reads: a thousand rows each where the table has as many.
+    pub batches_per_s: f64,
+    /// Snapshots that were given up to stay within the memory limit.
+    pub snapshots_given_up: u64,
+    /// Waits of readers for a lane that replay held.
+    pub reader_waits: WaitReport,
+    /// Waits of replay for a lane that a reader held.
+    pub writer_waits: WaitReport,
+}
+
+/// Waits of one side, since the store was opened; a lock taken at once is none.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct WaitReport {
+    /// Number of waits.
+    pub count: u64,
+    /// Median, in microseconds.
+    pub p50_us: f64,
+    /// 99th percentile, in microseconds.
+    pub p99_us: f64,
+    /// The longest, in microseconds.
+    pub max_us: f64,
+}
+
+impl fmt::Display for WaitReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WaitReport { count, p50_us, p99_us, max_us } = self;
+        write!(f, "{count} times, p50 {p50_us:.1} us, p99 {p99_us:.1} us, max {max_us:.1} us")
+    }
+}
+
 /// Counters of the grain of transactions over all phases; see `apply::transactions::TransactionCounts`.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct TransactionReport {
@@ -252,6 +291,8 @@ pub struct ReplayReport {
     pub compaction_debt_bytes: u64,
     /// Read rates, before and after compaction; empty unless asked for.
     pub reads: Vec<ReadRates>,
+    /// Readers beside the measured phase; None unless asked for.
+    pub readers: Option<ReadersReport>,
     /// Hash over the tables' hashes, as `lab hash` computes it on any server; None unless asked for.
     pub hash: Option<String>,
     /// Rows and hash of each table; empty unless asked for.
@@ -340,6 +381,18 @@ impl fmt::Display for ReplayReport {
                 self.measured.written_bytes as f64 / 1e6,
                 self.compaction_debt_bytes as f64 / 1e6,
             )?;
+        }
+        if let Some(readers) = &self.readers {
+            writeln!(
+                f,
+                "  {} readers beside replay: {:.0} by key/s, {:.0} ranges of ten/s, {:.0} batches/s, {} snapshots given up",
+                readers.threads,
+                readers.key_reads_per_s,
+                readers.ranges_per_s,
+                readers.batches_per_s,
+                readers.snapshots_given_up
+            )?;
+            writeln!(f, "  waited for lanes: readers {}; replay {}", readers.reader_waits, readers.writer_waits)?;
         }
         for reads in &self.reads {
             writeln!(
