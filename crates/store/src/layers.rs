@@ -24,7 +24,7 @@ use crate::reader::TableReader;
 use crate::row_state::{RowState, multiplicity};
 use crate::sorted_slices::{Orders, Slice};
 use crate::table_shape::{TableShape, append_read};
-use crate::tree_range::{TreeEntry, TreeRange};
+use crate::tree_range::{End, TreeEntry, TreeRange};
 use crate::tree_view::{TreeValue, TreeView};
 use crate::version_chain::RowVersion;
 use crate::waits::LaneWaits;
@@ -246,16 +246,18 @@ impl TreeAt {
         mut each: impl FnMut(key_codec::StoredRow<'_>) -> Result<ControlFlow<B>, StoreError>,
     ) -> Result<ControlFlow<B>, StoreError> {
         let (from, to) = key_codec::table_bounds(table);
-        for item in self.range(&from, &to) {
-            let (key, value) = item?;
-            if key_codec::is_deleted(&value) {
-                continue;
+        let mut entries = self.forward(&from, &to);
+        while entries.read(End::Front)?
+            && let Some((key, value)) = entries.entry(End::Front)
+        {
+            if !key_codec::is_deleted(value) {
+                let row = key_codec::parse_row(key, value);
+                let row = row.ok_or_else(|| self.disk.damaged("a row that is not one of ours"))?;
+                if let ControlFlow::Break(end) = each(row)? {
+                    return Ok(ControlFlow::Break(end));
+                }
             }
-            let row =
-                key_codec::parse_row(&key, &value).ok_or_else(|| self.disk.damaged("a row that is not one of ours"))?;
-            if let ControlFlow::Break(end) = each(row)? {
-                return Ok(ControlFlow::Break(end));
-            }
+            entries.take(End::Front);
         }
         Ok(ControlFlow::Continue(()))
     }
