@@ -30,11 +30,13 @@ impl<T> RowState<T> {
 }
 
 /// Number of copies of a row, from what a lane stores of it.
+#[inline]
 pub(crate) fn copies_in(keyless: bool, image: &[u8]) -> u64 {
     if keyless { multiplicity(image) } else { 1 }
 }
 
 /// Number of copies of a keyless row, as a lane stores it.
+#[inline]
 pub(crate) fn multiplicity(image: &[u8]) -> u64 {
     match image.first_chunk() {
         Some(bytes) => u64::from_le_bytes(*bytes),
