@@ -183,7 +183,7 @@ impl SortKeyPlan {
     ///
     /// # Errors
     /// As [`SortKeyPlan::append`].
-    #[inline]
+    #[inline(always)]
     pub fn append_column(&self, position: usize, value: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), ValueError> {
         let part = self.columns.get(position).ok_or(ValueError::BeyondLimits { what: "a column of a key" })?;
         let start = out.len();
@@ -240,14 +240,18 @@ impl Kind {
     }
 
     /// Returns `None` if the stored bytes have the wrong length.
-    #[inline]
+    #[inline(always)]
     fn append(self, stored: &[u8], out: &mut Vec<u8>) -> Option<()> {
         match self {
             // The most common keys, without a loop over bytes.
-            Kind::Signed(4) => out.extend((u32::from_le_bytes(stored.try_into().ok()?) ^ 1 << 31).to_be_bytes()),
-            Kind::Signed(8) => out.extend((u64::from_le_bytes(stored.try_into().ok()?) ^ 1 << 63).to_be_bytes()),
-            Kind::Unsigned(4) => out.extend(u32::from_le_bytes(stored.try_into().ok()?).to_be_bytes()),
-            Kind::Unsigned(8) => out.extend(u64::from_le_bytes(stored.try_into().ok()?).to_be_bytes()),
+            Kind::Signed(4) => {
+                out.extend_from_slice(&(u32::from_le_bytes(stored.try_into().ok()?) ^ 1 << 31).to_be_bytes());
+            }
+            Kind::Signed(8) => {
+                out.extend_from_slice(&(u64::from_le_bytes(stored.try_into().ok()?) ^ 1 << 63).to_be_bytes());
+            }
+            Kind::Unsigned(4) => out.extend_from_slice(&u32::from_le_bytes(stored.try_into().ok()?).to_be_bytes()),
+            Kind::Unsigned(8) => out.extend_from_slice(&u64::from_le_bytes(stored.try_into().ok()?).to_be_bytes()),
             Kind::Signed(len) => append_integer(stored, len, 0x80, out)?,
             Kind::Unsigned(len) => append_integer(stored, len, 0, out)?,
             Kind::AsIs(len) if stored.len() == len => out.extend_from_slice(stored),
