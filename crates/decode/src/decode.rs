@@ -580,9 +580,9 @@ fn left_out(work: &mut Work<'_>, header: &EventHeader, body: &[u8], reason: Skip
         event_type::TRANSACTION_PAYLOAD => {
             // Counted for the ledger. A payload that cannot be expanded cannot be counted.
             if let Ok(mut events) = TransactionPayload::parse(body).and_then(|payload| payload.events(u64::MAX)) {
-                while let Ok(Some((inner, body))) = events.next() {
+                while let Ok(Some((inner, event))) = events.next() {
                     work.count(inner.event_type, category);
-                    work.note_held(&inner, body);
+                    work.note_held(&inner, event.get(EventHeader::LEN..).unwrap_or_default());
                 }
             }
             true

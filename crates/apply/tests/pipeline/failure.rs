@@ -1,12 +1,13 @@
 //! Faults stop replay: everything before is visible, nothing after, and the ledger balances. If the operator skips
 //! the transaction, replay continues.
 
+use apply::Pipeline;
 use base::{Gtid, GtidSet, Random};
 use binlog::{ChecksumAlgorithm, EventHeader, RowsKind, event_type, row_flags};
 use decode::StopClass;
 use relay_log::boundary::BoundaryTracker;
 use testkit::history::{Event, Flavour, History, Shape, shapes};
-use testkit::log::{NULL, Row, big, bits, full_image, image, int, varchar};
+use testkit::log::{self, NULL, Row, big, bits, full_image, image, int, varchar};
 use testkit::seeds;
 
 use crate::run::{Setup, check, check_ledger, chunks, closing, count_events, follow, quiet};
@@ -230,6 +231,36 @@ fn rollbacks_in_the_log_leave_nothing() {
             setup.sizes.slice_bytes = 16 << 20;
             check(&history, &setup, &mut random).unwrap_or_else(|e| panic!("{number}, seed {seed}: {e}"));
         }
+    }
+}
+
+/// What the log line says of a transaction that the operator skipped is the same whether its events were compressed.
+#[test]
+fn a_skipped_transaction_is_summed_up_in_words() {
+    for compressed in [false, true] {
+        let mut author = log::Author::new(base::Uuid([7; 16]));
+        author.table("t", &[log::INT], "id INT PRIMARY KEY");
+        author.compressed = compressed;
+        let number = author.transaction(|events| {
+            events.sql("BEGIN");
+            events.change(&log::insert("t", &[int(1)]));
+            events.change(&log::insert("t", &[int(2)]));
+            events.writer.xid(1);
+        });
+        let gtid = author.gtid_of(number);
+        let mut setup = Setup::random(&mut Random::new(1));
+        setup.sizes = decode::SplitOptions { piece_bytes: 256 << 10, slice_bytes: 16 << 20 };
+        setup.skip.add(gtid);
+        let options = setup.options();
+        let skip = options.skip.clone();
+        let items = chunks(vec![("binlog.000001".into(), author.events())], &mut Random::new(2));
+        let pipeline = Pipeline::start_with(closing(items), options, setup.sizes);
+        let finished = pipeline.join();
+        assert!(finished.stop.is_none(), "{:?}", finished.stop);
+        let (skipped, more) = skip.take_skipped(&setup.skip);
+        let [told] = &skipped[..] else { panic!("{skipped:?}") };
+        assert!(told.gtid == gtid && more == 0, "{told:?}");
+        assert!(told.held.contains("; 2 rows events of `d`.`t`") && !told.held.contains("statement"), "{}", told.held);
     }
 }
 
