@@ -92,6 +92,7 @@ impl CutRecord {
 
 /// A prepared XA transaction in the cut's record; its events are in records of their own.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct PreparedRecord {
     #[serde(rename = "xid")]
     xid: String,
@@ -323,6 +324,10 @@ mod tests {
                 let error = read(&without(whole.clone(), place, &key)).expect_err(&key).to_string();
                 assert!(error.contains(&format!("`{key}`")), "{key}: {error}");
             }
+            let mut newer = whole.clone();
+            newer.pointer_mut(place).unwrap()["from_a_newer_release"] = json!(1);
+            let error = read(&newer).expect_err(place).to_string();
+            assert!(error.contains("`from_a_newer_release`"), "{place}: {error}");
         }
     }
 }

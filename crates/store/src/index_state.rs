@@ -27,6 +27,7 @@ pub(crate) struct IndexStates {
 
 /// An index that is being filled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Filling {
     #[serde(rename = "table")]
     pub table: u32,
@@ -58,6 +59,7 @@ impl Extent {
 
 /// The record in the tree, as JSON.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Record {
     #[serde(rename = "complete")]
     complete: Vec<IndexName>,
