@@ -110,7 +110,7 @@ fn waiters_see_their_gtids() {
                 let (store, wanted) = (&world.store, set(number.max(5) - 4, number * 7 % 41));
                 scope.spawn(move || {
                     assert!(store.visibility().wait_executed(&wanted, late), "{wanted}");
-                    assert!(wanted.is_subset_of(&Snapshot::pin(store).executed()), "{wanted} is not visible");
+                    assert!(wanted.is_subset_of(Snapshot::pin(store).executed()), "{wanted} is not visible");
                 })
             })
             .collect();
