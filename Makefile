@@ -22,6 +22,7 @@ check: lint
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 
 build:
 	cargo build --release --locked -p slipstream
