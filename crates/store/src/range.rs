@@ -20,6 +20,7 @@ use crate::layers::{Generation, Layer, Layers, TreeAt, is_shadowed};
 use crate::point::RowBuf;
 use crate::reader::{KeyRange, ReadOrder, TableReader};
 use crate::row_state::{RowState, copies_in};
+use crate::snapshot::LentLayers;
 use crate::sorted_slices::{Slice, append_key};
 use crate::tree_range::{End, TreeRange};
 use crate::{Snapshot, Store};
@@ -57,7 +58,7 @@ enum View<'a> {
 
 /// The layers being read, for one step.
 enum Lent<'a> {
-    Shared(Arc<Layers>),
+    Shared(LentLayers),
     Lent(&'a Layers),
 }
 
@@ -74,7 +75,7 @@ impl std::ops::Deref for Lent<'_> {
 impl<'a> View<'a> {
     fn layers(&self) -> Result<Lent<'a>, StoreError> {
         match self {
-            View::Snapshot(snapshot) => snapshot.layers().map(Lent::Shared),
+            View::Snapshot(snapshot) => snapshot.lent_layers().map(Lent::Shared),
             View::Newest(layers) => Ok(Lent::Lent(layers)),
         }
     }
@@ -134,8 +135,16 @@ enum Places {
 
 /// What may be the next row.
 enum Candidate<'a> {
-    Slot { lane: usize, slot: u32 },
-    Entry { key: &'a [u8], value: &'a [u8] },
+    /// With the length of the row's own key at the end of the entry's key, if that alone makes the key; else 0.
+    Slot {
+        lane: usize,
+        slot: u32,
+        own_len: usize,
+    },
+    Entry {
+        key: &'a [u8],
+        value: &'a [u8],
+    },
 }
 
 impl Snapshot {
@@ -349,8 +358,8 @@ impl Source {
     fn candidate(&self, end: End) -> Option<Candidate<'_>> {
         match &self.places {
             Places::Slice { slice, front, back } => {
-                let (lane, slot) = slice.place(if end == End::Front { *front } else { back.checked_sub(1)? });
-                Some(Candidate::Slot { lane, slot })
+                let (lane, slot, own_len) = slice.place(if end == End::Front { *front } else { back.checked_sub(1)? });
+                Some(Candidate::Slot { lane, slot, own_len })
             }
             Places::Tree(entries) => entries.entry(end).map(|(key, value)| Candidate::Entry { key, value }),
         }
@@ -474,7 +483,14 @@ impl Range<'_> {
     ) -> Result<bool, StoreError> {
         row.clear();
         let (found, is_sure) = match candidate {
-            Candidate::Slot { lane, slot } => (self.row_in_memory(layers, layer, lane, slot, row)?, false),
+            Candidate::Slot { lane, slot, own_len } => {
+                let found = self.row_in_memory(layers, layer, lane, slot, row)?;
+                // The slot may belong to another row by now. Keys of one length with the same end are the same key.
+                if own_len > 0 && found.is_some() && !(row.key.len() == own_len && self.key.ends_with(&row.key)) {
+                    return Ok(false);
+                }
+                (found, own_len > 0)
+            }
             // Entries of the rows themselves are always under their row's key.
             Candidate::Entry { key, value } => (self.row_on_disk(layers, layer, key, value, row)?, self.index == 0),
         };

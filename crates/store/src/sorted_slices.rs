@@ -64,8 +64,12 @@ struct Entry {
     key_at: u32,
     key_len: u32,
     slot: u32,
-    lane: u32,
+    lane: u16,
+    /// Length of the row's own key at the end of the key, if that key alone makes the key; 0: it does not.
+    own_len: u16,
 }
+
+const _: () = assert!(crate::store::LANES_MAX <= u16::MAX as usize);
 
 /// Entries in key order.
 #[derive(Debug, Default)]
@@ -79,10 +83,10 @@ impl Slice {
         &self.keys[entry.key_at as usize..][..entry.key_len as usize]
     }
 
-    fn push(&mut self, key: &[u8], lane: u32, slot: u32) {
+    fn push(&mut self, key: &[u8], own_len: u16, lane: u16, slot: u32) {
         let (key_at, key_len) = (crate::short(self.keys.len()), crate::short(key.len()));
         self.keys.extend_from_slice(key);
-        self.entries.push(Entry { head: key_codec::head_of(key), key_at, key_len, slot, lane });
+        self.entries.push(Entry { head: key_codec::head_of(key), key_at, key_len, slot, lane, own_len });
     }
 
     fn sort(&mut self) {
@@ -101,10 +105,11 @@ impl Slice {
         self.entries.get(index).map(|entry| self.key_of(entry))
     }
 
-    /// Lane and slot of an entry.
-    pub(crate) fn place(&self, index: usize) -> (usize, u32) {
+    /// Lane and slot of an entry, and the length of the row's own key at the end of its key if that key alone makes the
+    /// key, else 0.
+    pub(crate) fn place(&self, index: usize) -> (usize, u32, usize) {
         let entry = &self.entries[index];
-        (entry.lane as usize, entry.slot)
+        (usize::from(entry.lane), entry.slot, usize::from(entry.own_len))
     }
 
     /// Number of entries below a key.
@@ -144,7 +149,7 @@ impl Slice {
                     (last.lane, last.slot) == (entry.lane, entry.slot) && merged.key_of(last) == key
                 });
                 if !again {
-                    merged.push(key, entry.lane, entry.slot);
+                    merged.push(key, entry.own_len, entry.lane, entry.slot);
                 }
             }
             *at += 1;
@@ -184,9 +189,15 @@ impl Order {
             *self = Order::default();
             self.cursors.resize(generation.lane_count(), Cursor::default());
         }
+        // The identifying key of a row makes its sort key; too long for 16 bits, it is compared as those of indexes are.
+        let own_len = |key: &[u8]| match index == 0 && !order.is_keyless() {
+            true => u16::try_from(key.len()).unwrap_or(0),
+            false => 0,
+        };
         let mut fresh = Slice::default();
         let (mut key, mut failure, mut buffers) = (Vec::new(), None, ConversionBuffers::default());
         for (lane, cursor) in self.cursors.iter_mut().enumerate() {
+            let Ok(lane_number) = u16::try_from(lane) else { return Err(StoreError::defect("a lane above the limit")) };
             loop {
                 let guard = generation.lane(lane);
                 let more = guard.written_since(id, cursor, (HOLD_RECORDS, HOLD_BYTES), |written| {
@@ -201,7 +212,7 @@ impl Order {
                     key.clear();
                     let image = table.versions().read(written.definition, written.image, &mut buffers);
                     match image.and_then(|image| append_key(order, index, written.key, image, &mut key)) {
-                        Ok(true) => fresh.push(&key, crate::short(lane), written.slot),
+                        Ok(true) => fresh.push(&key, own_len(written.key), lane_number, written.slot),
                         // Deleted or changed before the statement that made the index what it is.
                         Ok(false) => {}
                         Err(error) => failure = Some(error),
@@ -331,7 +342,7 @@ mod tests {
 
     fn slice(keys: &[(&str, u32)]) -> Slice {
         let mut slice = Slice::default();
-        keys.iter().for_each(|(key, slot)| slice.push(key.as_bytes(), 0, *slot));
+        keys.iter().for_each(|(key, slot)| slice.push(key.as_bytes(), 0, 0, *slot));
         slice.sort();
         slice
     }

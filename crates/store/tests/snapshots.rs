@@ -92,6 +92,27 @@ impl World {
     }
 }
 
+/// A reader's slices keep entries of rows that are gone, and their places are given to other rows.
+#[test]
+fn a_place_taken_by_another_row_is_not_read_under_the_old_key() {
+    let mut world = World::new(1);
+    let table = store::TableReader::new(&world.def);
+    for key in 0..100 {
+        let row = image(key, key, 20);
+        world.apply(key, RowChange::Insert { image: &row }).unwrap();
+        world.commit();
+        let snapshot = Snapshot::pin(&world.store);
+        let range = snapshot.range(&table, store::ReadOrder::Identity, &store::KeyRange::all()).unwrap();
+        let rows: Vec<Vec<u8>> = range.map(|row| row.unwrap().image).collect();
+        assert_eq!(rows, std::slice::from_ref(&row), "key {key}");
+        drop(snapshot);
+        world.apply(key, RowChange::Delete { before: BeforeImage::Full(&row) }).unwrap();
+        world.commit();
+        // Frees the place: nobody sees the row any more.
+        world.commit();
+    }
+}
+
 /// Threads that wait for GTIDs, in any order, are told when theirs are visible and never before; one that waits for a
 /// GTID that does not come is told at its deadline.
 #[test]
