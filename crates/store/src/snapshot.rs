@@ -459,20 +459,23 @@ impl Snapshot {
     /// The layers it reads. Do not hold on to them: the snapshot may be given up to free them. Rows read through them
     /// are valid only if a later [`check`](Self::check) succeeds.
     pub(crate) fn layers(&self) -> Result<Arc<Layers>, crate::StoreError> {
-        if let Some((until, missing)) = &self.not_yet_consistent {
-            return Err(crate::StoreError::NotYetConsistent { until: until.clone(), missing: *missing });
-        }
-        self.check()?;
+        self.check_readable()?;
         self.view.content.layers.load_full().ok_or(crate::StoreError::SnapshotTooOld)
     }
 
     /// As `layers`, for one step: cheaper, because it counts no reference.
     pub(crate) fn lent_layers(&self) -> Result<LentLayers, crate::StoreError> {
+        self.check_readable()?;
+        LentLayers::of(self.view.content.layers.load())
+    }
+
+    /// Fails if its rows are not exact, or it was given up.
+    #[inline]
+    fn check_readable(&self) -> Result<(), crate::StoreError> {
         if let Some((until, missing)) = &self.not_yet_consistent {
             return Err(crate::StoreError::NotYetConsistent { until: until.clone(), missing: *missing });
         }
-        self.check()?;
-        LentLayers::of(self.view.content.layers.load())
+        self.check()
     }
 
     /// Fails once the snapshot was given up. Call it after each batch, before the batch is used.
