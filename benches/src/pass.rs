@@ -22,7 +22,7 @@ use decode::{DecodeOptions, DecodedPiece, Decoder, MemoryGate, Piece, SharedCata
 use observe::{LagMeter, Ledger, RateMeter};
 use relay_log::{Intake, ReaderOptions, RelayLog, RelayOptions, RelayReader, SyncPolicy, TailItem};
 use serde::{Deserialize, Serialize};
-use store::{CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowBuf, Snapshot, Store};
+use store::{CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowBuf, Snapshot, Store, StoreError};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::stages::{self, Stage};
@@ -37,7 +37,7 @@ const PIECES_MAX: usize = 4096;
 const POINT_READS: usize = 10_000;
 const RANGE_READS: usize = 1_000;
 const ROWS_PER_RANGE: usize = 10;
-const ROWS_OF_A_RANGE: u64 = 10_000;
+const ROWS_OF_A_RANGE: usize = 10_000;
 
 /// Figures of one stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -402,13 +402,8 @@ impl Line {
                     Ok(found) => found,
                     Err(error) => return failed = Some(error),
                 };
-                for _ in 0..ROWS_PER_RANGE {
-                    match found.next_into(&mut row) {
-                        Ok(true) => hash ^= xxh3_64(row.image()).rotate_left(rows as u32),
-                        Ok(false) => break,
-                        Err(error) => return failed = Some(error),
-                    }
-                    rows += 1;
+                if let Err(error) = read_rows(&mut found, ROWS_PER_RANGE, &mut row, &mut rows, &mut hash) {
+                    return failed = Some(error);
                 }
             }
         });
@@ -424,15 +419,27 @@ impl Line {
         let (mut row, mut rows, mut hash, mut failed) = (RowBuf::default(), 0, 0, None);
         found.next_into(&mut row)?;
         counts.measure(&stages::RANGE_ROW, true, &mut || {
-            while rows < ROWS_OF_A_RANGE {
-                match found.next_into(&mut row) {
-                    Ok(true) => hash ^= xxh3_64(row.image()).rotate_left(rows as u32),
-                    Ok(false) => break,
-                    Err(error) => return failed = Some(error),
-                }
-                rows += 1;
-            }
+            failed = read_rows(&mut found, ROWS_OF_A_RANGE, &mut row, &mut rows, &mut hash).err();
         });
         failed.map_or(Ok((rows, hash)), |error| Err(error.into()))
     }
+}
+
+/// Reads up to `limit` rows of an open range; counts them and adds them to the hash.
+#[inline]
+fn read_rows(
+    range: &mut store::Range<'_>,
+    limit: usize,
+    row: &mut RowBuf,
+    rows: &mut u64,
+    hash: &mut u64,
+) -> Result<(), StoreError> {
+    for _ in 0..limit {
+        if !range.next_into(row)? {
+            break;
+        }
+        *hash ^= xxh3_64(row.image()).rotate_left(*rows as u32);
+        *rows += 1;
+    }
+    Ok(())
 }
