@@ -132,6 +132,7 @@ impl GtidEvent {
 
     fn encode_tagged(&self, gtid: &Gtid, out: &mut Vec<u8>) {
         use serialization::{write_signed, write_unsigned};
+        let immediate_version = self.immediate_server_version.unwrap_or(UNDEFINED_VERSION);
         let mut fields = Vec::with_capacity(120);
         for id in 0..12u64 {
             let start = fields.len();
@@ -152,12 +153,9 @@ impl GtidEvent {
                 }
                 7 => fields.truncate(start),
                 8 => write_unsigned(&mut fields, self.transaction_length.unwrap_or(0)),
-                9 => {
-                    let version = self.immediate_server_version.unwrap_or(UNDEFINED_VERSION);
-                    write_unsigned(&mut fields, u64::from(version));
-                }
+                9 => write_unsigned(&mut fields, u64::from(immediate_version)),
                 10 => match self.original_server_version {
-                    Some(version) if self.original_server_version != self.immediate_server_version => {
+                    Some(version) if version != immediate_version => {
                         write_unsigned(&mut fields, u64::from(version));
                     }
                     _ => fields.truncate(start),
@@ -363,6 +361,22 @@ mod tests {
         assert!(GtidEvent::parse(event_type::GTID_TAGGED, &wrong_size).is_err());
         wrong_size[1] = 0;
         assert!(GtidEvent::parse(event_type::GTID_TAGGED, &wrong_size).is_err());
+    }
+
+    /// A missing version is written as "unknown"; an original version that says the same is left out, as it would be read.
+    #[test]
+    fn a_missing_version_reads_back_as_written() {
+        for original in [None, Some(UNDEFINED_VERSION), Some(90200)] {
+            let mut event = GtidEvent::parse(event_type::GTID_TAGGED, REFERENCE).unwrap();
+            (event.immediate_server_version, event.original_server_version) = (None, original);
+            let (mut first, mut second) = (Vec::new(), Vec::new());
+            event.encode_into(&mut first);
+            let again = GtidEvent::parse(event_type::GTID_TAGGED, &first).unwrap();
+            again.encode_into(&mut second);
+            assert_eq!(first, second, "original version {original:?}");
+            assert_eq!(again.immediate_server_version, Some(UNDEFINED_VERSION));
+            assert_eq!(again.original_server_version, original.or(Some(UNDEFINED_VERSION)));
+        }
     }
 
     fn any_event() -> impl Strategy<Value = GtidEvent> {
