@@ -2,12 +2,15 @@
 //!
 //! In: units of a run, or a file. Out: the other one. A line `-- session N` names the session of the statements after
 //! it. A statement is one line with its semicolon. Other lines that begin with `--` are comments; `-- unit` begins
-//! another unit.
+//! another unit. Bytes that are no UTF-8, or not visible, are written in hexadecimal: `DROP TABLE ⟨815c⟩⟨00⟩`.
 //! Never here: a choice at random.
 
 use std::fmt::Write as _;
 
 use client::{ConnectOptions, Connection};
+
+/// COM_QUERY: runs the statement that follows.
+const COM_QUERY: u8 = 0x03;
 
 /// Statements of one session that belong together, mostly a transaction.
 #[derive(Debug, Clone)]
@@ -89,7 +92,7 @@ impl Sessions {
     /// Number and text of the server's error.
     pub fn run(&mut self, session: usize, sql: &str) -> Result<(), (u16, String)> {
         let connection = self.open.entry(session).or_insert_with(|| connect(&self.url, &self.database));
-        let result = connection.exec(sql);
+        let result = execute(connection, sql);
         if connection.is_broken() {
             self.open.remove(&session);
         }
@@ -101,6 +104,42 @@ impl Sessions {
         let lines = units.iter().flat_map(|unit| unit.statements.iter().map(move |line| (unit.session, line)));
         lines.filter(|(session, line)| self.run(*session, &line.sql).is_err() && line.accepted).count()
     }
+}
+
+/// The bytes of a statement as the server gets them.
+#[must_use]
+pub fn bytes(sql: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(sql.len());
+    let mut rest = sql;
+    while let Some((before, hex)) = rest.split_once('⟨') {
+        let (hex, after) = hex.split_once('⟩').unwrap_or_else(|| panic!("no end of the bytes: {sql}"));
+        bytes.extend_from_slice(before.as_bytes());
+        for pair in hex.as_bytes().chunks(2) {
+            let pair = std::str::from_utf8(pair).expect("ASCII");
+            bytes.push(u8::from_str_radix(pair, 16).unwrap_or_else(|_| panic!("no byte: {sql}")));
+        }
+        rest = after;
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    bytes
+}
+
+/// These bytes as they stand in a statement's text.
+#[must_use]
+pub fn as_hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::from("⟨"), |text, byte| text + &format!("{byte:02x}")) + "⟩"
+}
+
+/// Runs one statement.
+///
+/// # Errors
+/// Those of the server and of the connection.
+pub fn execute(connection: &mut Connection, sql: &str) -> Result<(), client::ClientError> {
+    let command = |out: &mut Vec<u8>| {
+        out.push(COM_QUERY);
+        out.extend(bytes(sql));
+    };
+    connection.command_ok(command).map(drop)
 }
 
 /// Opens a session as a script expects it: one that never waits long.
@@ -117,4 +156,15 @@ pub fn connect(url: &str, database: &str) -> Connection {
     connection.exec(fixed).expect("settings");
     connection.exec("SET NAMES utf8mb4").expect("names");
     connection
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_in_hexadecimal() {
+        assert_eq!(bytes("a⟨815c⟩é⟨⟩⟨00⟩"), b"a\x81\x5c\xc3\xa9\x00");
+        assert_eq!(bytes(&as_hex(&[0, 0xff])), [0, 0xff]);
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use client::Connection;
 
 use super::schema::{DATABASES, Schema};
-use super::script::{Line, Unit, connect};
+use super::script::{Line, Unit, connect, execute};
 use super::{Chance as _, Statement, ddl, dml, types};
 use crate::Random;
 
@@ -186,7 +186,7 @@ impl<'a> Session<'a> {
     }
 
     fn run(&mut self, statement: &Statement) -> bool {
-        let result = self.connection.exec(&statement.sql);
+        let result = execute(&mut self.connection, &statement.sql);
         let accepted = result.is_ok();
         {
             let mut tally = self.shared.tally.lock().unwrap();
