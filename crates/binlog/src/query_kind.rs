@@ -50,7 +50,8 @@ impl QueryKind {
 
     /// Kind of a statement; for the XA kinds also the identifier in it.
     pub fn with_xid(sql: &[u8]) -> (QueryKind, Option<XaXid>) {
-        let sql = skip_space(sql);
+        // MySQL takes a NUL byte at the end for the end of the text.
+        let sql = skip_space(sql.strip_suffix(&[0]).unwrap_or(sql));
         // Quick exit for nearly all statements.
         if !matches!(sql.first(), Some(b'B' | b'b' | b'C' | b'c' | b'R' | b'r' | b'S' | b's' | b'X' | b'x')) {
             return (QueryKind::Other, None);
@@ -208,6 +209,14 @@ mod tests {
             ("COMMIT WORK", Commit),
             ("COMMIT -- done", Commit),
             ("COMMIT /* XID 4 */", Commit),
+            ("BEGIN\0", Begin),
+            ("BEGIN;\0", Begin),
+            ("begin /* a\0b */ -- c\0", Begin),
+            ("COMMIT\0", Commit),
+            ("ROLLBACK TO `x`\0", RollbackTo),
+            ("SAVEPOINT x\0", Savepoint),
+            ("XA PREPARE 'a'\0", XaPrepare),
+            ("XA COMMIT X'61',X'',1 ONE PHASE\0", XaCommit),
             ("ROLLBACK", Rollback),
             ("SAVEPOINT `x`", Savepoint),
             ("SAVEPOINT `a``b c`", Savepoint),
@@ -239,7 +248,10 @@ mod tests {
             "BEGIN NOT ATOMIC",
             "BEGINX",
             "BEGIN; DROP TABLE t",
-            "BEGIN\0",
+            "BEGIN\0\0",
+            "BEGIN\0; DROP TABLE t",
+            "BEGIN \0 WORK",
+            "SAVEPOINT `x\0",
             "COMMIT AND CHAIN",
             "COMMIT RELEASE",
             "COMMITTED",

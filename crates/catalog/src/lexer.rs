@@ -68,10 +68,17 @@ fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
 
+/// The statement without a NUL byte at its end, which MySQL's lexer takes for the end of the text (`MY_LEX_EOL`,
+/// sql/sql_lex.cc). mysqlslap sends one, and the log keeps it. Anywhere else outside strings and comments a NUL byte is
+/// a syntax error, so no such statement is in a log.
+pub(crate) fn without_final_nul(sql: &[u8]) -> &[u8] {
+    sql.strip_suffix(&[0]).unwrap_or(sql)
+}
+
 impl<'a> Lexer<'a> {
     pub(crate) fn new(sql: &'a [u8], sql_mode: u64, server_version: u32) -> Lexer<'a> {
         Lexer {
-            sql,
+            sql: without_final_nul(sql),
             at: 0,
             ansi_quotes: sql_mode & sql_mode::ANSI_QUOTES != 0,
             backslash_escapes: sql_mode & sql_mode::NO_BACKSLASH_ESCAPES == 0,
@@ -471,6 +478,19 @@ mod tests {
         let mut open = Lexer::new(b"/*! a", 0, 1);
         assert_eq!(open.next_token().unwrap().tok, word("a"));
         assert!(open.next_token().is_err());
+    }
+
+    #[test]
+    fn a_nul_byte_ends_the_statement_at_its_end_only() {
+        for sql in ["a\0", "a \0", "a/* x\0y */\0", "a -- x\0", "a # x\0", "a /*! */\0"] {
+            assert_eq!(tokens(sql, 0), [word("a")], "{sql:?}");
+        }
+        assert_eq!(tokens("\0", 0), []);
+        assert_eq!(tokens("'x\0y'\0", 0), [text("x\0y")]);
+        // Two are a syntax error at the server, as is one in the middle.
+        assert_eq!(tokens("a\0\0", 0), [word("a"), Tok::Punct(0)]);
+        assert_eq!(tokens("a\0b", 0), [word("a"), Tok::Punct(0), word("b")]);
+        assert!(Lexer::new(b"'a\0", 0, 1).next_token().is_err());
     }
 
     #[test]

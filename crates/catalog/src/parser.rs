@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use crate::charset;
 use crate::context::{SourceNames, StatementContext};
 use crate::error::Problem;
-use crate::lexer::{Lexer, SERVER_VERSION_DEFAULT, Tok, Token};
+use crate::lexer::{Lexer, SERVER_VERSION_DEFAULT, Tok, Token, without_final_nul};
 use crate::syntax::{TableName, Text};
 
 /// The cursor, with lookahead.
@@ -74,7 +74,7 @@ impl<'a> Parser<'a> {
         let version = context.server_version.unwrap_or(SERVER_VERSION_DEFAULT);
         let client = context.collation_client.and_then(charset::by_id).map_or("utf8mb4", |collation| collation.charset);
         Parser {
-            sql,
+            sql: without_final_nul(sql),
             lexer: Lexer::new(sql, context.sql_mode, version),
             ahead: VecDeque::new(),
             taken_to: 0,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::charset;
 use crate::context::StatementContext;
 use crate::error::Problem;
-use crate::lexer::Tok;
+use crate::lexer::{Tok, without_final_nul};
 use crate::parser::Parser;
 use crate::syntax::TableName;
 
@@ -350,6 +350,7 @@ impl Recorded {
     pub(crate) fn of(context: &StatementContext, sql: &[u8], database_collation: Option<u16>) -> Recorded {
         let collation = |id: Option<u16>| id.and_then(charset::by_id);
         let client = collation(context.collation_client).map_or("utf8mb4", |collation| collation.charset);
+        let sql = without_final_nul(sql);
         let text = charset::to_unicode(sql, client).unwrap_or_else(|_| String::from_utf8_lossy(sql).into_owned());
         let name = |id| collation(id).map_or("", |collation| collation.name).to_owned();
         Recorded {
@@ -592,6 +593,13 @@ mod tests {
         ] {
             assert_eq!(after(statements), wanted, "{statements:?}");
         }
+    }
+
+    #[test]
+    fn a_nul_byte_at_the_end_is_not_kept() {
+        let recorded = |sql: &str| Recorded::of(&context(), sql.as_bytes(), None).text;
+        assert_eq!(recorded("create role r\0"), "create role r");
+        assert_eq!(after(&["CREATE ROLE r\0", "CREATE VIEW v AS select 1\0", "DROP VIEW v\0"]), "USER .r@% 0");
     }
 
     #[test]
