@@ -72,7 +72,7 @@ impl ServerSchema {
             connection,
             &format!(
                 "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_OCTET_LENGTH, \
-             NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, COLLATION_NAME, IS_NULLABLE, EXTRA \
+             DATETIME_PRECISION, COLLATION_NAME, IS_NULLABLE, EXTRA \
              FROM information_schema.COLUMNS WHERE {NOT_SYSTEM} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
             ),
         )?;
@@ -82,8 +82,8 @@ impl ServerSchema {
                 table.columns.push(ServerColumn {
                     name: text(&columns, row, 2),
                     ty: column_type(&columns, row, exact.remove(&row)),
-                    nullable: text(&columns, row, 10) == "YES",
-                    is_virtual: text(&columns, row, 11).contains("VIRTUAL GENERATED"),
+                    nullable: text(&columns, row, 8) == "YES",
+                    is_virtual: text(&columns, row, 9).contains("VIRTUAL GENERATED"),
                 });
             }
         }
@@ -169,7 +169,8 @@ fn column_type(result: &ResultSet, row: usize, exact: Option<Vec<String>>) -> Re
     let number = |column: usize| text(result, row, column).parse::<u64>().unwrap_or(0);
     let (data_type, declared) = (text(result, row, 3).to_ascii_lowercase(), text(result, row, 4));
     let octets = u16::try_from(number(5)).unwrap_or(0);
-    let fraction = number(8) as u16;
+    let fraction = number(6) as u16;
+    let (first, second) = parameters(&declared);
     let (code, meta) = match data_type.as_str() {
         "tinyint" => (t::TINY, 0),
         "smallint" => (t::SHORT, 0),
@@ -178,8 +179,8 @@ fn column_type(result: &ResultSet, row: usize, exact: Option<Vec<String>>) -> Re
         "bigint" => (t::LONGLONG, 0),
         "float" => (t::FLOAT, 4),
         "double" => (t::DOUBLE, 8),
-        "decimal" => (t::DECIMAL, (number(6) as u16) << 8 | number(7) as u16),
-        "bit" => (t::BIT, number(6) as u16),
+        "decimal" => (t::DECIMAL, first << 8 | second),
+        "bit" => (t::BIT, first),
         "date" => (t::DATE, 0),
         "time" => (t::TIME2, fraction),
         "datetime" => (t::DATETIME2, fraction),
@@ -204,7 +205,7 @@ fn column_type(result: &ResultSet, row: usize, exact: Option<Vec<String>>) -> Re
     };
     let mut ty = ColumnType::new(code, meta);
     ty.unsigned = declared.contains("unsigned");
-    ty.collation = match result.text(row, 9) {
+    ty.collation = match result.text(row, 7) {
         Some(name) => collation::by_name(&name).map_or(0, |collation| collation.id),
         None if matches!(code, t::CHAR | t::VARCHAR | t::BLOB) => collation::BINARY,
         None => 0,
@@ -219,6 +220,14 @@ fn column_type(result: &ResultSet, row: usize, exact: Option<Vec<String>>) -> Re
     }
     ty.check().map_err(|_| declared)?;
     Ok(ty)
+}
+
+/// The numbers in `decimal(10,2) unsigned`; 0 where there is none. `NUMERIC_PRECISION` is not used: 9.7 puts 66 there for
+/// the decimal(65,0) of a CREATE TABLE … SELECT of 66 digits.
+fn parameters(declared: &str) -> (u16, u16) {
+    let inside = declared.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map_or("", |(inside, _)| inside);
+    let mut numbers = inside.split(',').map(|number| number.trim().parse::<u8>().map_or(0, u16::from));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 /// Names in `enum('a','b''c')`. Backslashes are escapes, whatever the sql_mode (seen on 9.7; `append_unescaped`).
@@ -329,7 +338,7 @@ mod tests {
 
     fn column(name: &str, data_type: &str, declared: &str, octets: &str, collation: &str) -> ServerColumn {
         let cell = |text: &str| (!text.is_empty()).then(|| text.as_bytes().to_vec());
-        let row = ["d", "t", name, data_type, declared, octets, "10", "2", "3", collation, "NO", ""];
+        let row = ["d", "t", name, data_type, declared, octets, "3", collation, "NO", ""];
         let result = ResultSet { rows: vec![row.iter().map(|text| cell(text)).collect()], ..ResultSet::default() };
         ServerColumn { name: name.into(), ty: column_type(&result, 0, None), nullable: false, is_virtual: false }
     }
@@ -342,6 +351,8 @@ mod tests {
         };
         assert_eq!(ty("int", "int unsigned", "", ""), (t::LONG, 0, true, 0));
         assert_eq!(ty("decimal", "decimal(10,2)", "", ""), (t::DECIMAL, 10 << 8 | 2, false, 0));
+        assert_eq!(ty("decimal", "decimal(65,30) unsigned zerofill", "", ""), (t::DECIMAL, 65 << 8 | 30, true, 0));
+        assert_eq!(ty("bit", "bit(64)", "", ""), (t::BIT, 64, false, 0));
         assert_eq!(ty("char", "char(3)", "12", "utf8mb4_0900_ai_ci"), (t::CHAR, 12, false, 255));
         assert_eq!(ty("varbinary", "varbinary(300)", "300", ""), (t::VARCHAR, 300, false, 63));
         assert_eq!(ty("datetime", "datetime(3)", "", ""), (t::DATETIME2, 3, false, 0));
