@@ -96,6 +96,29 @@ fn statements_of_every_kind_cost_a_copy_of_their_tables() {
     replica.expect_exit(6, &["view `d`.`v`", "INSERT INTO v", "slipstream skip"]);
 }
 
+/// A table that waits for its copy does not keep `verify` from the others.
+#[test]
+fn verify_beside_a_quarantined_table() {
+    let server = server("unknown");
+    let mut replica = Replica::follow(&server, &folder("unknown"), &["--cut-interval=200ms"]);
+    server.sql("SET SESSION binlog_format = STATEMENT; UPDATE d.u SET b = UUID()");
+    let status = replica.catch_up(&server);
+    assert!(quarantined(&status).contains("`u`"), "{status}");
+    let data = replica.data().to_owned();
+    // It is copied 10 s after the last such statement; a stopped replica does not copy.
+    replica.stop();
+    let url = server.url("repl");
+    let verify = |options: &[&str]| slipstream(&[&["verify", "--data", &data, "--source", &url], options].concat());
+    verify(&[]).expect(1, &["OK        d.t", "UNKNOWN   d.u", "UNKNOWN: 1 of 2 tables; 1 are equal"]);
+    let json: serde_json::Value = serde_json::from_str(&verify(&["--json"]).expect(1, &[]).out).unwrap();
+    assert_eq!(json["equal"], false, "{json}");
+    assert!(json["tables"][0]["quarantined"].is_null() && json["tables"][1]["quarantined"].is_string(), "{json}");
+    verify(&["d.t"]).expect(0, &["EQUAL: 1 tables"]);
+    verify(&["d.u"]).expect(1, &["UNKNOWN: 1 of 1 tables"]);
+    server.sql("SET sql_log_bin = 0; DELETE FROM d.t WHERE id = 1");
+    verify(&[]).expect(16, &["DIFFERENT d.t", "UNKNOWN   d.u", "DIFFERENT: 1 of 2 tables", "1 unknown"]);
+}
+
 /// LOAD DATA in statement format: the log holds the file in blocks, then the statement.
 #[test]
 fn load_data_in_statement_format() {

@@ -56,6 +56,8 @@ pub struct TableReport {
     pub differing_chunks: u64,
     /// Why the table could not be compared, or that it exists on one side only. Counts as different.
     pub problem: Option<String>,
+    /// Why the rows here are not known until the table is copied again. Such a table is neither equal nor different.
+    pub quarantined: Option<String>,
     /// Notes for the operator.
     pub notes: Vec<String>,
     /// Number of rows that only the source has, among those examined.
@@ -76,10 +78,15 @@ impl TableReport {
         TableReport { db: db.into(), table: table.into(), problem: Some(problem.into()), ..TableReport::default() }
     }
 
+    /// Report of a table that waits for its copy.
+    pub(crate) fn quarantined(db: &str, table: &str, why: &str) -> TableReport {
+        TableReport { db: db.into(), table: table.into(), quarantined: Some(why.into()), ..TableReport::default() }
+    }
+
     /// True if both sides have the same rows.
     #[must_use]
     pub fn equal(&self) -> bool {
-        self.problem.is_none() && self.differing_chunks == 0
+        self.quarantined.is_none() && self.problem.is_none() && self.differing_chunks == 0
     }
 
     /// Number of rows known to differ.
@@ -91,9 +98,15 @@ impl TableReport {
 
 impl fmt::Display for TableReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.equal() { "OK" } else { "DIFFERENT" };
+        let verdict = match (self.equal(), &self.quarantined) {
+            (true, _) => "OK",
+            (false, Some(_)) => "UNKNOWN",
+            (false, None) => "DIFFERENT",
+        };
         write!(f, "{verdict:<9} {}.{}", self.db, self.table)?;
-        if let Some(problem) = &self.problem {
+        if let Some(why) = &self.quarantined {
+            write!(f, "  is being copied again: {why}")?;
+        } else if let Some(problem) = &self.problem {
             write!(f, "  {problem}")?;
         } else {
             let (source, here) = (&self.source, &self.here);
@@ -178,7 +191,13 @@ impl VerifyReport {
     /// Number of tables that differ.
     #[must_use]
     pub fn different(&self) -> usize {
-        self.tables.iter().filter(|table| !table.equal()).count()
+        self.tables.iter().filter(|table| !table.equal() && table.quarantined.is_none()).count()
+    }
+
+    /// Number of tables that were not compared, because they wait for their copy.
+    #[must_use]
+    pub fn unknown(&self) -> usize {
+        self.tables.iter().filter(|table| table.quarantined.is_some()).count()
     }
 }
 
@@ -191,10 +210,16 @@ impl fmt::Display for VerifyReport {
             bytes += table.source.bytes;
         }
         let tables = self.tables.len();
-        if self.equal() {
-            write!(f, "EQUAL: {tables} tables, {rows} rows, {bytes} bytes")
-        } else {
-            write!(f, "DIFFERENT: {} of {tables} tables; {rows} rows, {bytes} bytes in source", self.different())
+        match (self.different(), self.unknown()) {
+            (0, 0) => write!(f, "EQUAL: {tables} tables, {rows} rows, {bytes} bytes"),
+            (0, unknown) => {
+                let compared = tables - unknown;
+                write!(f, "UNKNOWN: {unknown} of {tables} tables; {compared} are equal, {rows} rows, {bytes} bytes")
+            }
+            (different, unknown) => {
+                write!(f, "DIFFERENT: {different} of {tables} tables; {rows} rows, {bytes} bytes in source")?;
+                if unknown > 0 { write!(f, "; {unknown} unknown") } else { Ok(()) }
+            }
         }
     }
 }

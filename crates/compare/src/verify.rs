@@ -122,7 +122,12 @@ pub fn verify_store(
     let name = server.server.clone();
     let readers = std::mem::take(&mut server.readers);
     report.tables = run(jobs, readers, out, |job, connection| {
-        let (Some(def), Some(table)) = (&job.here, &job.source) else { return Ok(one_side_only(job)) };
+        let def = match &job.here {
+            Some(Here::Quarantined(why)) => return Ok(TableReport::quarantined(&job.db, &job.table, why)),
+            Some(Here::Known(def)) => Some(def),
+            None => None,
+        };
+        let (Some(def), Some(table)) = (def, &job.source) else { return Ok(one_side_only(job)) };
         let shape = Shape::of(def);
         if let Some(difference) = table.disagrees(&shape) {
             return Ok(problem(job, difference));
@@ -228,15 +233,21 @@ struct Job<H> {
     table: String,
 }
 
-fn store_jobs(
-    snapshot: &Snapshot,
-    schema: ServerSchema,
-    filter: &TableFilter,
-) -> Result<Vec<Job<Arc<TableDef>>>, CompareError> {
+/// A table of our store.
+enum Here {
+    Known(Arc<TableDef>),
+    /// Waits for its copy, for this reason; neither its definition nor its rows are known.
+    Quarantined(String),
+}
+
+fn store_jobs(snapshot: &Snapshot, schema: ServerSchema, filter: &TableFilter) -> Result<Vec<Job<Here>>, CompareError> {
     let lower = schema.lower_case_table_names;
-    let ours = (snapshot.catalog().tables())
-        .filter(|table| !SYSTEM_SCHEMAS.contains(&table.db.as_str()) && filter.matches(&table.db, &table.name, lower))
-        .map(|table| (table.db.clone(), table.name.clone(), Arc::clone(table)));
+    let known = (snapshot.catalog().tables())
+        .filter(|table| !SYSTEM_SCHEMAS.contains(&table.db.as_str()))
+        .map(|table| (table.db.clone(), table.name.clone(), Here::Known(Arc::clone(table))));
+    let quarantined = (snapshot.catalog().quarantined())
+        .map(|(db, name, why)| (db.to_owned(), name.to_owned(), Here::Quarantined(why.to_owned())));
+    let ours = known.chain(quarantined).filter(|(db, name, _)| filter.matches(db, name, lower));
     pair(schema.tables, ours, lower, filter)
 }
 
