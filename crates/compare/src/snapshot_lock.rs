@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use base::GtidSet;
-use client::session::{gtid_executed, reading_session};
+use client::session::{gtid_executed, open_memory_tables, reading_session};
 use client::{ConnectOptions, Connection};
 use source::polite_lock::{LockTries, LockTry, ROW_WAITS_PAUSE};
 
@@ -62,6 +62,7 @@ impl ServerSnapshot {
         hold: &mut dyn FnMut(bool),
         meanwhile: impl FnOnce(&ServerSnapshot) -> Result<T, CompareError>,
     ) -> Result<T, CompareError> {
+        at_server(&self.server, open_memory_tables(&mut self.control))?;
         match self.lock(options)? {
             Ok(since) => {
                 hold(true);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use catalog::SourceNames;
-use client::session::{quoted, reading_session};
+use client::session::{open_memory_tables, quoted, reading_session};
 use client::{ConnectOptions, Connection};
 use source::copy_check::{COPY_PRIVILEGES, TABLE_COPY_PRIVILEGES, UNLOCKED_COPY_PRIVILEGES, missing_privileges};
 
@@ -101,6 +101,8 @@ impl SourceCopy {
         let mut sessions = Sessions { server: server.clone(), readers: Vec::new(), control };
         let facts = read_facts(&mut sessions)?;
         check_privileges(&mut sessions, options.lock)?;
+        let opened = open_memory_tables(&mut sessions.control);
+        sessions.at(opened)?;
         for _ in 0..options.connections.max(1) {
             sessions.readers.push(connect()?);
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use base::GtidSet;
 use binlog::{EventHeader, event_type};
 
+use client::session::open_memory_tables;
 use client::{ClientError, Connection, Result};
 
 use crate::preflight::{EXIT_REFUSED, Problem, Severity, grants_of, missing_of, quote_account};
@@ -181,6 +182,7 @@ pub fn check_copy(
 fn read_sizes(connection: &mut Connection, filter: &TableFilter, check: &mut CopyCheck) -> Result<()> {
     let lower = connection.query_value("SELECT @@GLOBAL.lower_case_table_names")?;
     let lower = lower.and_then(|text| text.parse().ok()).unwrap_or(0);
+    open_memory_tables(connection)?;
     // Otherwise the statistics may be a day old.
     connection.exec("SET SESSION information_schema_stats_expiry = 0")?;
     let tables = connection.query(
