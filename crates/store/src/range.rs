@@ -23,7 +23,7 @@ use crate::row_state::{RowState, copies_in};
 use crate::snapshot::LentLayers;
 use crate::sorted_slices::{Slice, append_key};
 use crate::tree_range::{End, TreeRange};
-use crate::{Snapshot, Store};
+use crate::{PinnedLayers, Snapshot, Store};
 
 /// An owned copy of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,8 @@ enum View<'a> {
     Snapshot(&'a Snapshot),
     /// The newest versions, for the single writer at a barrier.
     Newest(&'a Layers),
+    /// The versions up to a sequence number, for the sequencing thread.
+    Applied(&'a Layers, u64),
 }
 
 /// The layers being read, for one step.
@@ -76,7 +78,7 @@ impl<'a> View<'a> {
     fn layers(&self) -> Result<Lent<'a>, StoreError> {
         match self {
             View::Snapshot(snapshot) => snapshot.lent_layers().map(Lent::Shared),
-            View::Newest(layers) => Ok(Lent::Lent(layers)),
+            View::Newest(layers) | View::Applied(layers, _) => Ok(Lent::Lent(layers)),
         }
     }
 
@@ -84,7 +86,7 @@ impl<'a> View<'a> {
     fn check(&self) -> Result<(), StoreError> {
         match self {
             View::Snapshot(snapshot) => snapshot.check(),
-            View::Newest(_) => Ok(()),
+            View::Newest(_) | View::Applied(..) => Ok(()),
         }
     }
 
@@ -92,13 +94,14 @@ impl<'a> View<'a> {
         match self {
             View::Snapshot(snapshot) => snapshot.sequence(),
             View::Newest(_) => u64::MAX,
+            View::Applied(_, sequence) => *sequence,
         }
     }
 
     fn damaged(&self, text: &str) -> StoreError {
         match self {
             View::Snapshot(snapshot) => snapshot.damaged(text),
-            View::Newest(layers) => layers.damaged(text),
+            View::Newest(layers) | View::Applied(layers, _) => layers.damaged(text),
         }
     }
 }
@@ -192,6 +195,22 @@ impl Store {
         range: &KeyRange,
     ) -> Result<Range<'a>, StoreError> {
         self.range_at(View::Newest(layers), table, order, range)
+    }
+
+    /// As [`Store::range`], over everything applied up to a sequence number, visible or not: for the sequencing thread,
+    /// once everything up to that number is applied and before anything above it is.
+    ///
+    /// # Errors
+    /// As [`Store::range`].
+    pub fn range_applied<'a>(
+        &self,
+        layers: &'a PinnedLayers,
+        sequence: u64,
+        table: &TableReader,
+        order: ReadOrder,
+        range: &KeyRange,
+    ) -> Result<Range<'a>, StoreError> {
+        self.range_at(View::Applied(layers, sequence), table, order, range)
     }
 
     fn range_at<'a>(
