@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base::{GtidSet, PreparedSet, SequenceNumber};
-use catalog::Catalog;
+use catalog::{Catalog, TableDef};
 use decode::{Rewriter, SequencedPiece, StopClass};
+use store::{KeyRange, PinnedLayers, ReadOrder, Row, RowBuf, Store, StoreError, TableReader};
 
 use crate::in_flight::InFlight;
 use crate::stages::SequenceStage;
@@ -20,6 +21,8 @@ use crate::stop::class_of;
 
 /// Size in bytes at which a slice is handed on.
 const SLICE_BYTES: usize = 1 << 20;
+/// Rows after which a survey checks whether replay ends.
+const LOOK_ROWS: u64 = 1 << 16;
 /// Interval at which the wait for the lanes checks whether replay ends.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -109,7 +112,13 @@ pub(crate) fn carry_out(
     for rewrite in &rewrites {
         state.begin(rewrite.to.full_name());
         rewriter.begin(rewrite, &catalog);
-        let scanned = store.scan_applied(&layers, boundary.sequence.0, &rewrite.from, |row| {
+        let source = Source { store: &store, layers: &layers, sequence: boundary.sequence.0, table: &rewrite.from };
+        let ordered = match survey(&source, &mut rewriter, &ended) {
+            Ok(ControlFlow::Continue(ordered)) => Ok(ordered),
+            Ok(ControlFlow::Break(end)) => Err(Ok(ControlFlow::Break(end))),
+            Err(error) => Err(Err(error)),
+        };
+        let mut convert = |row: Row<'_>| {
             for _ in 0..row.count {
                 if let Err(what) = rewriter.row(row.image) {
                     return ControlFlow::Break(Break::Unknown(what));
@@ -126,7 +135,11 @@ pub(crate) fn carry_out(
                 }
             }
             ControlFlow::Continue(())
-        });
+        };
+        let scanned = match ordered {
+            Ok(ordered) => source.rows(ordered, &mut convert),
+            Err(end) => end,
+        };
         state.end();
         let (class, reason) = match scanned {
             Ok(ControlFlow::Continue(())) => {
@@ -157,6 +170,71 @@ pub(crate) fn carry_out(
     piece.decoded.piece.continues = continues;
     emit(&stage.hand_on(piece));
     true
+}
+
+/// The stored rows of a table before the statement.
+struct Source<'a> {
+    store: &'a Store,
+    layers: &'a PinnedLayers,
+    sequence: u64,
+    table: &'a TableDef,
+}
+
+impl Source<'_> {
+    /// Passes on all rows, if `ordered` in the order of their key.
+    fn rows<B>(
+        &self,
+        ordered: bool,
+        each: &mut dyn FnMut(Row<'_>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, StoreError> {
+        if !ordered {
+            return self.store.scan_applied(self.layers, self.sequence, self.table, each);
+        }
+        let reader = TableReader::new(self.table);
+        let (all, order) = (KeyRange::all(), ReadOrder::Identity);
+        let mut range = self.store.range_applied(self.layers, self.sequence, &reader, order, &all)?;
+        let mut row = RowBuf::default();
+        while range.next_into(&mut row)? {
+            if let ControlFlow::Break(end) = each(row.row()) {
+                return Ok(ControlFlow::Break(end));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Surveys the rows, if they are to be numbered. Returns whether they must be converted in the order of their key.
+fn survey(
+    source: &Source<'_>,
+    rewriter: &mut Rewriter,
+    ended: &dyn Fn() -> bool,
+) -> Result<ControlFlow<Break, bool>, StoreError> {
+    let Some(numbers) = rewriter.numbers() else { return Ok(ControlFlow::Continue(false)) };
+    let ordered = numbers.surveys_in_order();
+    let mut rows = 0u64;
+    // Breaks with None when no other row needs to be looked at.
+    let mut look = |row: Row<'_>| {
+        rows += 1;
+        if rows.is_multiple_of(LOOK_ROWS) && ended() {
+            return ControlFlow::Break(Some(Break::Shutdown));
+        }
+        for _ in 0..row.count {
+            match rewriter.survey(row.image) {
+                Ok(true) => {}
+                Ok(false) => return ControlFlow::Break(None),
+                Err(what) => return ControlFlow::Break(Some(Break::Unknown(what))),
+            }
+        }
+        ControlFlow::Continue(())
+    };
+    if let ControlFlow::Break(Some(end)) = source.rows(ordered, &mut look)? {
+        return Ok(ControlFlow::Break(end));
+    }
+    let Some(numbers) = rewriter.numbers() else { return Ok(ControlFlow::Continue(false)) };
+    Ok(match numbers.surveyed() {
+        Ok(()) => ControlFlow::Continue(numbers.numbers_in_order()),
+        Err(what) => ControlFlow::Break(Break::Unknown(what)),
+    })
 }
 
 /// Seals before the first slice and spills before later ones, as for any large transaction.

@@ -385,7 +385,8 @@ fn convert_to(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     Ok(AlterAction::ConvertTo(charset))
 }
 
-/// Called after ORDER BY. The physical order of rows at the source has no meaning here. A comma belongs to the list as
+/// Called after ORDER BY. The physical order of rows at the source has no meaning here, except that they may be numbered
+/// in it. A comma belongs to the list as
 /// long as a column follows it.
 fn order_by(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     loop {
@@ -397,7 +398,7 @@ fn order_by(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
             _ => false,
         };
         if !(parser.is_punct(b',')? && column_follows) {
-            return Ok(AlterAction::Copies);
+            return Ok(AlterAction::OrderBy);
         }
         parser.take()?;
     }
@@ -465,7 +466,7 @@ mod tests {
         assert_eq!(
             actions("alter table t order by a, `b` desc, c, drop column x, rename column y to z"),
             [
-                AlterAction::Copies,
+                AlterAction::OrderBy,
                 AlterAction::DropColumn("x".into()),
                 AlterAction::RenameColumn { from: "y".into(), to: "z".into() }
             ]

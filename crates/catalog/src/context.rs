@@ -54,6 +54,8 @@ pub struct StatementContext {
     pub server_version: Option<u32>,
     /// Start of the statement at the source, µs since 1970: its CURRENT_TIMESTAMP.
     pub timestamp_us: Option<u64>,
+    /// `auto_increment_increment` and `auto_increment_offset`; None means 1 and 1.
+    pub auto_increment: Option<(u16, u16)>,
     /// True if `foreign_key_checks` is off.
     pub no_foreign_key_checks: bool,
     /// GTID of the transaction as text; empty if it has none.

@@ -532,8 +532,12 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
             option_value(parser, &word)?;
             options.row_format = true;
         }
-        "AUTO_INCREMENT"
-        | "AUTOEXTEND_SIZE"
+        "AUTO_INCREMENT" => {
+            parser.take()?;
+            parser.eat_punct(b'=')?;
+            options.auto_increment = Some(parser.unsigned()?);
+        }
+        "AUTOEXTEND_SIZE"
         | "AVG_ROW_LENGTH"
         | "CHECKSUM"
         | "TABLE_CHECKSUM"

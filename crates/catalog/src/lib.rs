@@ -22,6 +22,7 @@ mod layout;
 mod lexer;
 mod mask;
 mod named;
+mod numbering;
 mod parser;
 mod partition;
 mod row_key;
@@ -43,6 +44,7 @@ pub use key_order::KeyOrder;
 pub use layout::{ColumnSource, ConversionBuffers, OlderLayout, RowConversion, RowVersions};
 pub use mask::masked;
 pub use named::{Named, NamedTable};
+pub use numbering::{Numbering, RowNumbers, Series};
 pub use partition::{
     BoundValue, Partition, PartitionChoice, PartitionExpression, PartitionFinder, PartitionRule, Partitioning,
 };

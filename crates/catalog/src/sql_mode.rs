@@ -4,6 +4,8 @@
 pub const REAL_AS_FLOAT: u64 = 1;
 /// Double quotes enclose identifiers.
 pub const ANSI_QUOTES: u64 = 4;
+/// 0 in an AUTO_INCREMENT column is a value like any other.
+pub const NO_AUTO_VALUE_ON_ZERO: u64 = 1 << 19;
 /// A backslash in a string is an ordinary character.
 pub const NO_BACKSLASH_ESCAPES: u64 = 1 << 20;
 /// A value that does not fit a column is an error, in transactional tables.

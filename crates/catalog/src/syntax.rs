@@ -82,6 +82,8 @@ pub(crate) struct TableOptions {
     pub(crate) partition_by: Option<String>,
     /// True if ROW_FORMAT or KEY_BLOCK_SIZE is given.
     pub(crate) row_format: bool,
+    /// AUTO_INCREMENT=N.
+    pub(crate) auto_increment: Option<u64>,
 }
 
 /// `CHARACTER SET` and `COLLATE` clauses; None if not given.
@@ -267,6 +269,8 @@ pub(crate) enum AlterAction {
     Partitions(PartitionAction),
     /// ALGORITHM=COPY, and clauses that the server can only execute by copying. See `alter::algorithm`.
     Copies,
+    /// ORDER BY, which copies too.
+    OrderBy,
     /// ALGORITHM=INPLACE or INSTANT and LOCK=NONE: the server refuses the statement rather than copy the table.
     InPlace,
     /// FORCE: the engine rewrites the rows without changing their bytes, if it can.

@@ -14,6 +14,7 @@ use crate::context::StatementContext;
 use crate::error::{DdlError, Problem};
 use crate::index_set;
 use crate::layout::ColumnSource;
+use crate::numbering::Numbering;
 use crate::partition::PartitionChoice;
 use crate::statement;
 use crate::stored_objects::{Definition, Definitions};
@@ -164,6 +165,8 @@ pub struct Rewrite {
     pub to: Arc<TableDef>,
     /// Origin of the values of each column of `to`.
     pub sources: Vec<ColumnSource>,
+    /// The column whose rows get numbers after that, if any.
+    pub numbering: Option<Numbering>,
     /// Restricts the rewrite to rows of these partitions of `from`; None for all rows.
     pub only: Option<PartitionChoice>,
     /// True if the rows are deleted from `to`, which is the same table, instead of inserted into it.

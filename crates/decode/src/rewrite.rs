@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use base::{key_hash, lane_of};
-use catalog::{Catalog, KeyPlace, PartitionFinder, Rewrite, RowConversion, RowKey};
+use catalog::{Catalog, KeyPlace, PartitionFinder, Rewrite, RowConversion, RowKey, RowNumbers};
 use observe::LedgerBatch;
 
 use crate::piece::{DecodedPiece, OpKind, Piece, RowOp, SPACE_BYTES, Shape, Span, part, rest, short};
@@ -31,6 +31,7 @@ pub struct Rewriter {
 struct Task {
     plan: Arc<TablePlan>,
     conversion: RowConversion,
+    numbers: Option<RowNumbers>,
     key: RowKey,
     /// Restricts the rewrite to rows of these partitions; the error says why a row's partition cannot be determined.
     only: Option<(Result<PartitionFinder, String>, Vec<usize>)>,
@@ -72,7 +73,26 @@ impl Rewriter {
             .map(|choice| (PartitionFinder::new(&rewrite.from, &choice.partitioning), choice.chosen.clone()));
         let (from, to) = (rewrite.from.column_types(), rewrite.to.column_types());
         let conversion = RowConversion::new(&from, &to, &rewrite.sources);
-        self.task = Some(Task { plan, conversion, key, only, kind });
+        let numbers = rewrite.numbering.as_ref().map(|rule| RowNumbers::new(rule, &rewrite.from, &rewrite.to));
+        self.task = Some(Task { plan, conversion, numbers, key, only, kind });
+    }
+
+    /// The numbering of the rows, if they are numbered: they are surveyed first, and its order matters.
+    #[must_use]
+    pub fn numbers(&mut self) -> Option<&mut RowNumbers> {
+        self.task.as_mut()?.numbers.as_mut()
+    }
+
+    /// Surveys a row of the old table before its number is given. False if no other row needs it.
+    ///
+    /// # Errors
+    /// As [`row`](Self::row).
+    pub fn survey(&mut self, image: &[u8]) -> Result<bool, String> {
+        let Some(Task { conversion, numbers: Some(numbers), .. }) = &mut self.task else { return Ok(false) };
+        self.built.clear();
+        let converted = conversion.append(image, &mut self.offsets, &mut self.built);
+        converted.map_err(|error| error.to_string())?;
+        numbers.survey(image, &self.built)
     }
 
     /// Takes one copy of a row of the old table.
@@ -80,7 +100,7 @@ impl Rewriter {
     /// # Errors
     /// The reason, if its partition, or a value of it under the new definition, cannot be determined.
     pub fn row(&mut self, image: &[u8]) -> Result<(), String> {
-        let Some(task) = &self.task else { return Ok(()) };
+        let Some(task) = &mut self.task else { return Ok(()) };
         if let Some((finder, chosen)) = &task.only {
             let finder = finder.as_ref().map_err(Clone::clone)?;
             if !chosen.contains(&finder.find(image, &mut self.offsets)?) {
@@ -90,6 +110,9 @@ impl Rewriter {
         let from = self.side.len();
         let converted = task.conversion.append(image, &mut self.offsets, &mut self.side);
         converted.map_err(|error| error.to_string())?;
+        if let Some(numbers) = &mut task.numbers {
+            numbers.number(image, self.side.get_mut(from..).unwrap_or_default())?;
+        }
         let len = self.side.len() - from;
         self.built.clear();
         let new = rest(&self.side, from);

@@ -618,6 +618,7 @@ pub(crate) fn context_of(
         time_zone: status.time_zone.map(|zone| String::from_utf8_lossy(zone).into_owned()),
         server_version: statement.server_version,
         timestamp_us: Some(statement.timestamp_us),
+        auto_increment: status.auto_increment.map(|of| (of.increment, of.offset)),
         no_foreign_key_checks: status
             .flags2
             .is_some_and(|flags| flags & binlog::QueryStatus::NO_FOREIGN_KEY_CHECKS != 0),

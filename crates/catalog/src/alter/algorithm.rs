@@ -34,7 +34,7 @@ pub(crate) fn copies(
     if actions.iter().any(|action| matches!(action, AlterAction::InPlace)) {
         return false;
     }
-    if actions.iter().any(|action| matches!(action, AlterAction::Copies)) {
+    if actions.iter().any(|action| matches!(action, AlterAction::Copies | AlterAction::OrderBy)) {
         return true;
     }
     if !old.engine.eq_ignore_ascii_case(&new.engine) {

@@ -12,6 +12,7 @@ use values::convert::{Conversion, ConvertOptions, DateRules};
 use crate::charset::{self, Collation};
 use crate::column_type::{self, blob_length_bytes};
 use crate::error::Problem;
+use crate::numbering::Numbering;
 use crate::syntax::{
     AlterAction, BaseType, CharsetSpec, ColumnSpec, DefaultSpec, KeyKind, KeySpec, PartSpec, PartitionAction, Position,
     TableName, TableOptions,
@@ -90,7 +91,8 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     let copies = algorithm::copies(old, &table, &origins, actions, scope);
     // Only a copy stores every value again, and so applies the session's rules for dates.
     let dates = if copies { date_rules(scope) } else { DateRules::default() };
-    let (rows, revalued) = rows_effect(old, &table, &origins, (copies, dates), scope);
+    let numbering = Numbering::of(old, &table, &origins, actions, scope.context);
+    let (rows, revalued) = rows_effect(old, &table, &origins, numbering, (copies, dates), scope);
     Ok(Altered { table, rename_to, renamed_columns: renamed, rows, revalued, partitions })
 }
 

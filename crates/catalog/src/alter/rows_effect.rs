@@ -8,6 +8,7 @@ use values::convert::{Conversion, ConvertOptions, DateRules};
 
 use crate::default_value;
 use crate::layout::{ColumnSource, OlderLayout};
+use crate::numbering::Numbering;
 use crate::sql_mode;
 use crate::table::{Column, ColumnDefault, GeneratedKind, Identity, OmittedValue, TableDef, code};
 use crate::table_build::Scope;
@@ -22,8 +23,8 @@ pub(crate) enum RowsEffect {
     /// Rows stay as they are and are converted when read. This layout, that of the old definition, describes their
     /// images.
     ConvertedOnRead(OlderLayout),
-    /// Rows are rewritten under a new table id, with each column's values from these sources.
-    Rewritten(Vec<ColumnSource>),
+    /// Rows are rewritten under a new table id, with each column's values from these sources, and numbered.
+    Rewritten(Vec<ColumnSource>, Option<Numbering>),
 }
 
 /// Effect on the rows, and [`Altered::revalued`]. `copies` is true if the source copies the table.
@@ -31,6 +32,7 @@ pub(super) fn rows_effect(
     old: &TableDef,
     new: &TableDef,
     origins: &[Option<usize>],
+    numbering: Option<Numbering>,
     (copies, dates): (bool, DateRules),
     scope: &Scope<'_>,
 ) -> (RowsEffect, Vec<usize>) {
@@ -81,7 +83,7 @@ pub(super) fn rows_effect(
     // Any difference of types rules out unchanged rows, because entries of secondary indexes are made from images read
     // under the definition.
     let unchanged = same_layout && !types_differ && (same_identity || old.identity == new.identity);
-    if unchanged && same_order(old, new) {
+    if unchanged && same_order(old, new) && numbering.is_none() {
         return (RowsEffect::Unchanged, Vec::new());
     }
     let loss = |(source, column): (&ColumnSource, &Column)| loss_of(source, column, old);
@@ -94,11 +96,11 @@ pub(super) fn rows_effect(
     let keyed = old.identity != Identity::WholeImage && same_keys;
     // Rows are converted lazily if their stored keys stay valid and no conversion can fail or merge rows.
     let can_wait = !losses.contains(&Loss::Values);
-    if keyed && same_identity && can_wait && old.older_layouts.len() < OLDER_LAYOUTS_MAX {
+    if keyed && same_identity && can_wait && numbering.is_none() && old.older_layouts.len() < OLDER_LAYOUTS_MAX {
         let layout = OlderLayout { since: old.layout_since, types: old.column_types(), to_next: sources };
         return (RowsEffect::ConvertedOnRead(layout), revalued);
     }
-    (RowsEffect::Rewritten(sources), revalued)
+    (RowsEffect::Rewritten(sources, numbering), revalued)
 }
 
 /// True if a generated column's expression may read the column of this name, which is the case if its text contains the
@@ -199,6 +201,8 @@ fn from_old(
         // Becomes the error value, not the first member as in a row that omits the column (`Field::reset`; seen on
         // 9.7).
         true if !options.strict && column.ty.code == code::ENUM => Some(vec![0; usize::from(column.ty.meta)]),
+        // Replaced by a number, in every mode.
+        true if column.auto_increment => default_value::implicit(&column.ty),
         // The server does not check the rows of a virtual column, whatever the mode: NULL reads as the type's zero
         // (seen on 9.7.4 with CHANGE … VIRTUAL NOT NULL).
         true if !options.strict || column.generated == Some(GeneratedKind::Virtual) => {

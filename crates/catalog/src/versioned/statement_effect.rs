@@ -384,7 +384,7 @@ impl<'a> Change<'a> {
                 new.layout_since = new.version;
                 self.replace(&old, new);
             }
-            RowsEffect::Rewritten(sources) => {
+            RowsEffect::Rewritten(sources, numbering) => {
                 // A fresh id (invariants 2 and 4), so that no row written under the old definition is read under this
                 // one.
                 new.id = self.fresh_id()?;
@@ -395,7 +395,7 @@ impl<'a> Change<'a> {
                 self.remove(&old);
                 self.dropped.push(old.id);
                 self.created.push(Arc::clone(&new));
-                self.rewritten.push(rewrite(&old, &new, sources));
+                self.rewritten.push(Rewrite { numbering, ..rewrite(&old, &new, sources) });
                 self.put(new);
             }
         }
@@ -493,7 +493,7 @@ impl<'a> Change<'a> {
 /// A rewrite of all rows of one table into another.
 fn rewrite(from: &Arc<TableDef>, to: &Arc<TableDef>, sources: Vec<ColumnSource>) -> Rewrite {
     let (from, to) = (Arc::clone(from), Arc::clone(to));
-    Rewrite { from, to, sources, only: None, removes: false, statement: String::new() }
+    Rewrite { from, to, sources, numbering: None, only: None, removes: false, statement: String::new() }
 }
 
 /// The same table under a new id and without rows.
