@@ -16,9 +16,9 @@ pub struct XaXid {
 }
 
 impl XaXid {
-    /// Makes an identifier; `None` if a part is longer than 64 bytes or the first is empty.
+    /// Makes an identifier; `None` if a part is longer than 64 bytes. Both may be empty: `XA START ''`.
     pub fn new(format_id: u32, gtrid: &[u8], bqual: &[u8]) -> Option<XaXid> {
-        if gtrid.is_empty() || gtrid.len() > PART_MAX || bqual.len() > PART_MAX {
+        if gtrid.len() > PART_MAX || bqual.len() > PART_MAX {
             return None;
         }
         let mut data = [0; 2 * PART_MAX];
@@ -29,12 +29,12 @@ impl XaXid {
         Some(XaXid { format_id, gtrid_len, bqual_len, data })
     }
 
-    /// Format id, chosen by the transaction manager.
+    /// Format id, chosen by the transaction manager: its low 32 bits.
     pub fn format_id(&self) -> u32 {
         self.format_id
     }
 
-    /// The global transaction part, 1 to 64 bytes.
+    /// The global transaction part, up to 64 bytes.
     pub fn gtrid(&self) -> &[u8] {
         self.data.get(..usize::from(self.gtrid_len)).unwrap_or_default()
     }
@@ -57,7 +57,10 @@ impl XaXid {
             if let Some(after) = comma(rest) {
                 let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
                 let (number, after) = after.split_at_checked(digits)?;
-                format_id = std::str::from_utf8(number).ok()?.parse().ok()?;
+                // Statements take 63 bits of it, but the XA_prepare event has 32 (seen on 9.7). No two transactions that
+                // are prepared at the same time differ in it alone: the source refuses the second one (1440).
+                let whole: u64 = std::str::from_utf8(number).ok()?.parse().ok()?;
+                format_id = u32::try_from(whole & u64::from(u32::MAX)).ok()?;
                 rest = after;
             }
         }
@@ -168,8 +171,12 @@ mod tests {
     #[test]
     fn prepare_round_trip() {
         let xid = XaXid::new(1, b"global", b"b").unwrap();
-        let event = XaPrepare { one_phase: true, xid };
+        let empty = XaPrepare { one_phase: false, xid: XaXid::new(0, b"", b"").unwrap() };
         let mut body = Vec::new();
+        empty.encode_into(&mut body);
+        assert_eq!(XaPrepare::parse(&body).unwrap(), empty);
+        let event = XaPrepare { one_phase: true, xid };
+        body.clear();
         event.encode_into(&mut body);
         assert_eq!(XaPrepare::parse(&body).unwrap(), event);
         body.push(0);
@@ -184,8 +191,22 @@ mod tests {
         assert_eq!((xid.gtrid(), xid.bqual(), xid.format_id(), rest), (&b"ab"[..], &b""[..], 7, &b" ONE PHASE"[..]));
         assert_eq!(xid.to_string(), "X'6162',X'',7");
         assert_eq!(XaXid::parse_text(b"'ab'").unwrap().0.format_id(), 1);
-        for bad in [&b"X'616'"[..], b"X'zz'", b"X'+1'", b"''", b"X'61',X'',", b"X'61',", b"'a''b'", b"X\"61\"", b"X'61"]
-        {
+        let (empty, rest) = XaXid::parse_text(b"X'',X'',1").unwrap();
+        assert_eq!((empty, rest), (XaXid::new(1, b"", b"").unwrap(), &b""[..]));
+        assert_eq!(empty.to_string(), "X'',X'',1");
+        assert_eq!(XaXid::parse_text(b"X'61',X'',4294967301").unwrap().0, XaXid::new(5, b"a", b"").unwrap());
+        assert_eq!(XaXid::parse_text(b"X'61',X'',9223372036854775807").unwrap().0.format_id(), u32::MAX);
+        for bad in [
+            &b"X'616'"[..],
+            b"X'zz'",
+            b"X'+1'",
+            b"X'61',X'',18446744073709551616",
+            b"X'61',X'',",
+            b"X'61',",
+            b"'a''b'",
+            b"X\"61\"",
+            b"X'61",
+        ] {
             assert!(XaXid::parse_text(bad).is_none(), "{}", String::from_utf8_lossy(bad));
         }
     }
