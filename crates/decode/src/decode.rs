@@ -572,6 +572,9 @@ fn open_without_gtid(work: &mut Work<'_>, header: &EventHeader) {
 /// Counts an event of a transaction that is left out; true if the transaction ends with it. Parses no more than that
 /// needs, because the event may be left out for being unreadable.
 fn left_out(work: &mut Work<'_>, header: &EventHeader, body: &[u8], reason: SkipReason) -> Result<bool, Fault> {
+    if reason == SkipReason::Operator && !xa::forget_skipped(work, header, body) {
+        return Ok(true);
+    }
     let category = category_of(reason);
     work.count(header.event_type, category);
     work.note_held(header, body);

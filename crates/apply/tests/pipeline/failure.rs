@@ -3,7 +3,7 @@
 
 use apply::Pipeline;
 use base::{Gtid, GtidSet, Random};
-use binlog::{ChecksumAlgorithm, EventHeader, RowsKind, event_type, row_flags};
+use binlog::{ChecksumAlgorithm, EventHeader, RowsKind, XaXid, event_type, row_flags};
 use decode::StopClass;
 use relay_log::boundary::BoundaryTracker;
 use testkit::history::{Event, Flavour, History, Shape, shapes};
@@ -139,8 +139,43 @@ fn faults() -> Vec<(&'static str, Vec<Event>, StopClass)> {
             vec![query("BEGIN"), map_of(TABLE, nullable_key), insert(full(&[row(1, "a")])), Event::Xid],
             DataDiffers,
         ),
+        ("XA COMMIT of nothing", vec![query("XA COMMIT X'61',X'',1")], DataDiffers),
+        ("XA ROLLBACK of nothing", vec![query("XA ROLLBACK X'',X'',4294967296")], DataDiffers),
+        ("XA COMMIT of what cannot be read", vec![query("XA COMMIT ???")], NotSupported),
+        (
+            "XA ONE PHASE, delete of no row",
+            vec![
+                query("XA START X'',X'',1"),
+                map_of(TABLE, shape()),
+                rows(RowsKind::Delete, &all, &[], full(&[row(1, "a")])),
+                query("XA END X'',X'',1"),
+                xa_prepare(true, &XaXid::new(1, b"", b"").unwrap()),
+            ],
+            DataDiffers,
+        ),
+        (
+            "XA ONE PHASE of what cannot be read, a statement",
+            vec![
+                query("XA START ???"),
+                query("UPDATE planted SET v = 'b'"),
+                query("XA END ???"),
+                xa_prepare(true, &XaXid::new(1, b"a", b"").unwrap()),
+            ],
+            NotSupported,
+        ),
         ("NULL in a key that has none", bracket(vec![insert(full(&[null_key]))]), Corrupt),
     ]
+}
+
+/// The event that ends an XA transaction.
+fn xa_prepare(one_phase: bool, xid: &XaXid) -> Event {
+    let (gtrid, bqual) = (xid.gtrid(), xid.bqual());
+    let mut body = vec![u8::from(one_phase)];
+    for number in [xid.format_id(), gtrid.len() as u32, bqual.len() as u32] {
+        body.extend(number.to_le_bytes());
+    }
+    body.extend([gtrid, bqual].concat());
+    Event::Raw(event_type::XA_PREPARE, 0, body)
 }
 
 /// Returns the history with a fault at a random place, its GTID, and the number of transactions before it.

@@ -4,10 +4,10 @@
 //! that commits them. Never here: the prepared set (`sequence`).
 
 use base::limits::PREPARED_BYTES_MAX;
-use binlog::{EventHeader, QueryKind, XaPrepare, event_type};
+use binlog::{EventHeader, QueryEvent, QueryKind, TransactionPayload, XaPrepare, XaXid, event_type};
 use observe::Category;
 
-use super::{Decoder, Fault, Space, binlog_fault, corrupt, open_without_gtid, unsupported};
+use super::{Decoder, Fault, Space, binlog_fault, open_without_gtid, unsupported};
 use crate::piece::{SPACE_BYTES, short};
 use crate::stop::StopClass;
 use crate::work::Work;
@@ -66,7 +66,12 @@ impl Decoder {
     /// Handles XA COMMIT and XA ROLLBACK of a prepared transaction.
     pub(super) fn resolve_xa(&mut self, work: &mut Work<'_>, header: &EventHeader, sql: &[u8]) -> Result<bool, Fault> {
         let (kind, xid) = QueryKind::with_xid(sql);
-        let Some(xid) = xid else { return Err(corrupt("an XA statement without an xid")) };
+        let Some(xid) = xid else {
+            return Err(unsupported(format!(
+                "an XA statement whose identifier is unreadable: {}",
+                String::from_utf8_lossy(sql)
+            )));
+        };
         let Some(sink) = &mut work.sink else {
             work.out.needs_serial = true;
             return Ok(true);
@@ -93,5 +98,42 @@ impl Decoder {
         }
         work.out.side.extend_from_slice(events);
         self.inner_events(work, events, from, Space::Side)
+    }
+}
+
+/// The XA transaction that is prepared, committed or rolled back by an event, if it can be read.
+fn ended_xid(header: &EventHeader, body: &[u8]) -> Option<XaXid> {
+    match header.event_type {
+        event_type::XA_PREPARE => XaPrepare::parse(body).ok().filter(|prepare| !prepare.one_phase).map(|of| of.xid),
+        event_type::QUERY => match QueryKind::with_xid(QueryEvent::parse(body).ok()?.sql) {
+            (QueryKind::XaCommit | QueryKind::XaRollback, xid) => xid,
+            _ => None,
+        },
+        event_type::TRANSACTION_PAYLOAD => {
+            let mut events = TransactionPayload::parse(body).and_then(|payload| payload.events(u64::MAX)).ok()?;
+            while let Ok(Some((inner, event))) = events.next() {
+                if inner.event_type == event_type::XA_PREPARE {
+                    return ended_xid(&inner, event.get(EventHeader::LEN..)?);
+                }
+            }
+            None
+        }
+        _ => None,
+    }
+}
+
+/// Forgets the prepared transaction that a skipped event ends. It would wait forever, and under the same identifier a
+/// later XA COMMIT would apply it in place of its own. False if only the ordered stage can do this.
+pub(super) fn forget_skipped(work: &mut Work<'_>, header: &EventHeader, body: &[u8]) -> bool {
+    let Some(xid) = ended_xid(header, body) else { return true };
+    match &mut work.sink {
+        Some(sink) => {
+            sink.resolve(&xid.to_string());
+            true
+        }
+        None => {
+            work.out.needs_serial = true;
+            false
+        }
     }
 }
