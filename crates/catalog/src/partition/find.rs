@@ -288,16 +288,21 @@ impl ByNumber {
             }
             ByNumber::LinearHash(count) => {
                 let count = u64::try_from(*count).ok().filter(|count| *count > 0)?;
-                usize::try_from(hash::linear(value.unwrap_or(0) as u64, count)).ok()
+                usize::try_from(hash::linear(as_signed(value).cast_unsigned(), count)).ok()
             }
             ByNumber::Hash(count) => {
                 // MySQL interprets the value as signed, whatever the column's type (`get_part_id_hash`,
                 // sql/sql_partition.cc; seen on 9.7).
-                let value = (value.unwrap_or(0) as i64).unsigned_abs();
+                let value = as_signed(value).unsigned_abs();
                 usize::try_from(value % u64::try_from(*count).ok().filter(|count| *count > 0)?).ok()
             }
         }
     }
+}
+
+/// The number as MySQL hashes it: as signed, and NULL as the smallest one (seen on 9.7).
+fn as_signed(value: Option<i128>) -> i64 {
+    value.map_or(i64::MIN, |value| value as i64)
 }
 
 #[cfg(test)]
@@ -338,7 +343,7 @@ mod tests {
         assert_eq!((place(&list, &int(3)), place(&list, &[1])), (Ok(0), Ok(1)));
         assert!(place(&list, &int(4)).is_err());
         let hash = table("a int", "hash (a) partitions 3");
-        assert_eq!((place(&hash, &int(-7)), place(&hash, &[1])), (Ok(1), Ok(0)));
+        assert_eq!((place(&hash, &int(-7)), place(&hash, &[1])), (Ok(1), Ok(2)));
         let (key, linear) = (table("a int", "key (a) partitions 7"), table("a int", "linear key (a) partitions 7"));
         for (value, partition, linearly) in [(0, 1, 1), (1, 4, 4), (32, 0, 1), (97, 5, 4), (-1, 5, 3), (123_456, 3, 2)]
         {

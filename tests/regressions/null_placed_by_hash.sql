@@ -1,0 +1,13 @@
+-- NULL lies in the partition of the smallest BIGINT, not in that of 0, unless the number of partitions is a power of 2.
+-- session 1
+SET SESSION sql_mode = '';
+CREATE TABLE h3 (id INT, a INT) PARTITION BY HASH (a) PARTITIONS 3;
+INSERT INTO h3 VALUES (0, NULL), (1, 0), (2, 1), (3, 2), (4, -3);
+ALTER TABLE h3 TRUNCATE PARTITION p0;
+CREATE TABLE h7 (id INT, a INT) PARTITION BY HASH (a) PARTITIONS 7;
+INSERT INTO h7 VALUES (0, NULL), (1, 0), (2, 1), (3, 8);
+ALTER TABLE h7 TRUNCATE PARTITION p1;
+CREATE TABLE l3 (id INT, a INT) PARTITION BY LINEAR HASH (a) PARTITIONS 3;
+INSERT INTO l3 VALUES (0, NULL), (1, 0), (2, 1), (3, 2);
+ALTER TABLE l3 TRUNCATE PARTITION p0;
+UPDATE h3 SET id = 10 WHERE a IS NULL;
