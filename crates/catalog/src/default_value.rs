@@ -225,12 +225,13 @@ fn year(literal: &Literal) -> Option<u8> {
     }
 }
 
-type Date = (u64, u64, u64);
+/// Year, month, day.
+pub(crate) type Date = (u64, u64, u64);
 /// Hours, minutes, seconds, microseconds.
-type Time = (u64, u64, u64, u64);
+pub(crate) type Time = (u64, u64, u64, u64);
 
 /// Parses `YYYY-MM-DD[ HH:MM:SS[.ffffff]]`, or the same as digits only. Other forms are not interpreted.
-fn date_time(text: &str) -> Option<(Date, Time)> {
+pub(crate) fn date_time(text: &str) -> Option<(Date, Time)> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
         return match text.len() {

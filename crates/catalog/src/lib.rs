@@ -47,6 +47,7 @@ pub use named::{Named, NamedTable};
 pub use numbering::{Numbering, RowNumbers, Series};
 pub use partition::{
     BoundValue, Partition, PartitionChoice, PartitionExpression, PartitionFinder, PartitionRule, Partitioning,
+    Subpartitions,
 };
 pub use row_key::{KeyPlace, RowKey};
 pub use stored_objects::{Definition, DefinitionKind, Recorded};

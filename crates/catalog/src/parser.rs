@@ -8,12 +8,13 @@ use std::collections::VecDeque;
 
 use crate::charset;
 use crate::context::{SourceNames, StatementContext};
+use crate::default_value;
 use crate::error::Problem;
 use crate::lexer::{Lexer, SERVER_VERSION_DEFAULT, Tok, Token, without_final_nul};
 use crate::syntax::{TableName, Text};
 
 /// The cursor, with lookahead.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Parser<'a> {
     sql: &'a [u8],
     lexer: Lexer<'a>,
@@ -25,6 +26,8 @@ pub(crate) struct Parser<'a> {
     /// Character set of `collation_connection`, if the event has one.
     connection_charset: Option<&'static str>,
     sql_mode: u64,
+    /// The session's time zone in seconds east of UTC, if it is a fixed offset.
+    offset_seconds: Option<i32>,
     names: Option<SourceNames>,
 }
 
@@ -81,8 +84,14 @@ impl<'a> Parser<'a> {
             client_charset: client,
             connection_charset: context.collation_connection.and_then(charset::by_id).map(|found| found.charset),
             sql_mode: context.sql_mode,
+            offset_seconds: context.time_zone.as_deref().and_then(default_value::offset_seconds),
             names: context.names.filters.renames().then(|| context.names.clone()),
         }
+    }
+
+    /// The session's time zone in seconds east of UTC, if it is a fixed offset.
+    pub(crate) fn offset_seconds(&self) -> Option<i32> {
+        self.offset_seconds
     }
 
     fn fill(&mut self, count: usize) -> Result<(), Problem> {

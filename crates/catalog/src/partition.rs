@@ -8,10 +8,14 @@
 //! numbers change with every ADD, DROP and REORGANIZE PARTITION.
 
 mod definition;
+mod evaluate;
+mod expression;
 mod find;
 mod hash;
 mod parse;
 
-pub use definition::{BoundValue, Partition, PartitionChoice, PartitionExpression, PartitionRule, Partitioning};
+pub use definition::{
+    BoundValue, Partition, PartitionChoice, PartitionExpression, PartitionRule, Partitioning, Subpartitions,
+};
 pub use find::PartitionFinder;
 pub(crate) use parse::{definitions, parse};

@@ -4,7 +4,7 @@
 //! here: the partition of a row (`partition`).
 
 use crate::error::Problem;
-use crate::partition::{self, PartitionChoice, Partitioning};
+use crate::partition::{self, PartitionChoice};
 use crate::syntax::{AlterAction, PartitionAction, TableName};
 use crate::table::TableDef;
 use crate::table_build::Scope;
@@ -51,9 +51,6 @@ pub(super) fn partition_effect(
         let what = format!("a change of the partitions of {}, whose PARTITION BY is not understood", old.full_name());
         return Problem::unsupported(what);
     };
-    let choice = |now: &Partitioning, names: &[String]| -> Result<PartitionChoice, Problem> {
-        Ok(PartitionChoice { partitioning: now.clone(), chosen: now.positions(names)? })
-    };
     Ok(match action {
         PartitionAction::Add(partitions) => {
             now.partitions.extend(partitions.iter().cloned());
@@ -87,7 +84,7 @@ pub(super) fn partition_effect(
             None
         }
         PartitionAction::Drop(names) => {
-            let choice = choice(now, names)?;
+            let choice = now.choice(names)?;
             let mut position = 0;
             now.partitions.retain(|_| {
                 position += 1;
@@ -96,10 +93,10 @@ pub(super) fn partition_effect(
             Some(PartitionsEffect::Emptied(choice))
         }
         PartitionAction::Truncate(names) => {
-            Some(PartitionsEffect::Emptied(choice(now, names.as_deref().unwrap_or_default())?))
+            Some(PartitionsEffect::Emptied(now.choice(names.as_deref().unwrap_or_default())?))
         }
         PartitionAction::Exchange { partition, with } => {
-            Some(PartitionsEffect::Exchanged(choice(now, std::slice::from_ref(partition))?, with.clone()))
+            Some(PartitionsEffect::Exchanged(now.choice(std::slice::from_ref(partition))?, with.clone()))
         }
         PartitionAction::By(_) | PartitionAction::Remove => None,
     })

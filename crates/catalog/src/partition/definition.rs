@@ -16,6 +16,21 @@ pub struct Partitioning {
     /// The partitions, in order.
     #[serde(rename = "partitions")]
     pub partitions: Vec<Partition>,
+    /// SUBPARTITION BY; None without it, and in a catalog stored before it was kept.
+    #[serde(rename = "subpartitions", default, skip_serializing_if = "Option::is_none")]
+    pub subpartitions: Option<Subpartitions>,
+}
+
+/// How the rows of each partition are assigned to its subpartitions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subpartitions {
+    /// HASH or KEY.
+    #[serde(rename = "rule")]
+    pub rule: PartitionRule,
+    /// Number of subpartitions of each partition.
+    #[serde(rename = "count")]
+    pub count: usize,
 }
 
 /// How the partition of a row is determined.
@@ -55,7 +70,7 @@ pub enum PartitionRule {
     Other(String),
 }
 
-/// An expression over one column. Only the forms named here are evaluated.
+/// An expression over columns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartitionExpression {
     /// An integer column.
@@ -70,7 +85,7 @@ pub enum PartitionExpression {
     /// UNIX_TIMESTAMP(column), of a TIMESTAMP.
     #[serde(rename = "UnixTimestamp")]
     UnixTimestamp(String),
-    /// Any other expression, as text.
+    /// Any other expression, as text: with quoted names and all parentheses where it is one of those that MySQL allows.
     #[serde(rename = "Other")]
     Other(String),
 }
@@ -85,6 +100,9 @@ pub struct Partition {
     /// For LESS THAN, one tuple with a bound per column. For IN, a list of tuples.
     #[serde(rename = "values")]
     pub values: Vec<Vec<BoundValue>>,
+    /// Names of its subpartitions, if they were given.
+    #[serde(rename = "subpartitions", default, skip_serializing_if = "Vec::is_empty")]
+    pub subpartitions: Vec<String>,
 }
 
 /// A value in LESS THAN or IN.
@@ -112,7 +130,7 @@ pub enum BoundValue {
 pub struct PartitionChoice {
     /// The rule and its partitions before the statement.
     pub partitioning: Partitioning,
-    /// Positions of the chosen partitions.
+    /// Positions of the chosen partitions; if the rule has subpartitions, of those, counted through all partitions.
     pub chosen: Vec<usize>,
 }
 
@@ -120,7 +138,14 @@ pub struct PartitionChoice {
 pub(super) const PARTITIONS_MAX: u64 = 8192;
 
 pub(super) fn numbered(number: usize) -> Partition {
-    Partition { name: format!("p{number}"), values: Vec::new() }
+    Partition { name: format!("p{number}"), values: Vec::new(), subpartitions: Vec::new() }
+}
+
+impl Partition {
+    /// Name of its subpartition of this number; without one the server gives it.
+    fn subpartition_name(&self, number: usize) -> String {
+        self.subpartitions.get(number).cloned().unwrap_or_else(|| format!("{}sp{number}", self.name))
+    }
 }
 
 impl Partitioning {
@@ -131,6 +156,30 @@ impl Partitioning {
             found.ok_or_else(|| Problem::NotSupported(format!("the partition `{name}`, which is not known")))
         };
         names.iter().map(position).collect()
+    }
+
+    /// The rows in the partitions or subpartitions with these names. If only partitions are named, where a row lies in
+    /// them does not matter.
+    pub(crate) fn choice(&self, names: &[String]) -> Result<PartitionChoice, Problem> {
+        if let Ok(chosen) = self.positions(names) {
+            return Ok(PartitionChoice { partitioning: Partitioning { subpartitions: None, ..self.clone() }, chosen });
+        }
+        let count = self.subpartitions.as_ref().map_or(0, |subpartitions| subpartitions.count);
+        let mut chosen = Vec::new();
+        for name in names {
+            let before = chosen.len();
+            for (position, partition) in self.partitions.iter().enumerate() {
+                let whole = partition.name.eq_ignore_ascii_case(name);
+                let subpartitions = position * count..(position + 1) * count;
+                chosen.extend(subpartitions.zip(0..).filter_map(|(leaf, at)| {
+                    (whole || partition.subpartition_name(at).eq_ignore_ascii_case(name)).then_some(leaf)
+                }));
+            }
+            if chosen.len() == before {
+                return Problem::unsupported(format!("the partition `{name}`, which is not known"));
+            }
+        }
+        Ok(PartitionChoice { partitioning: self.clone(), chosen })
     }
 
     /// Appends partitions with generated names, for HASH and KEY.

@@ -7,42 +7,39 @@ use values::{ColumnType, OFFSET_NULL, RowLayout};
 
 use crate::default_value::{self, LiteralScope};
 use crate::syntax::Literal;
-use crate::table::{Identity, TableDef, code};
+use crate::table::{Identity, TableDef};
 
-use super::definition::{BoundValue, Partition, PartitionExpression, PartitionRule, Partitioning};
+use super::definition::{
+    BoundValue, Partition, PartitionExpression, PartitionRule, Partitioning, Subpartitions, numbered,
+};
+use super::evaluate::Evaluator;
+use super::expression::{Expression, Function};
 use super::hash::{self, ColumnHash, KeyHash};
-use super::parse::to_days;
 
 /// Determines the partition of rows of one table.
 #[derive(Debug, Clone)]
 pub struct PartitionFinder {
     layout: RowLayout,
     kind: FinderKind,
+    /// Number of subpartitions of each partition, and how they are found.
+    below: Option<(usize, FinderKind)>,
 }
 
 #[derive(Debug, Clone)]
 enum FinderKind {
-    /// By a number computed from one column.
-    Number { column: usize, ty: ColumnType, compute: Compute, by: ByNumber },
+    /// By a number computed from columns.
+    Number { of: Evaluator, by: ByNumber },
     /// By a hash over columns, in table order.
     Key { columns: Vec<(usize, ColumnHash)>, linear: bool, count: u64 },
     /// By comparing the sort key of each column.
     Columns { columns: Vec<(usize, SortKeyPlan)>, range: bool, bounds: Vec<Vec<Vec<Bound>>> },
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Compute {
-    Integer,
-    Year,
-    ToDays,
-    UnixTimestamp,
-}
-
 #[derive(Debug, Clone)]
 enum ByNumber {
     /// Upper bounds; None for MAXVALUE.
-    Range(Vec<Option<i64>>),
-    List(Vec<Vec<Option<i64>>>),
+    Range(Vec<Option<i128>>),
+    List(Vec<Vec<Option<i128>>>),
     Hash(usize),
     LinearHash(usize),
 }
@@ -60,21 +57,19 @@ impl PartitionFinder {
     /// # Errors
     /// Names what is not understood about the rule.
     pub fn new(table: &TableDef, partitioning: &Partitioning) -> Result<PartitionFinder, String> {
-        let kind = match &partitioning.rule {
-            PartitionRule::Range(expression)
-            | PartitionRule::List(expression)
-            | PartitionRule::Hash(expression)
-            | PartitionRule::LinearHash(expression) => by_number(table, partitioning, expression)?,
-            PartitionRule::Key { columns, linear } => by_key(table, partitioning, columns, *linear)?,
-            PartitionRule::RangeColumns(names) | PartitionRule::ListColumns(names) => {
-                by_columns(table, partitioning, names)?
+        let kind = FinderKind::new(table, partitioning)?;
+        let below = match &partitioning.subpartitions {
+            Some(Subpartitions { rule, count }) => {
+                let partitions = (0..*count).map(numbered).collect();
+                let leaves = Partitioning { rule: rule.clone(), partitions, subpartitions: None };
+                Some((*count, FinderKind::new(table, &leaves)?))
             }
-            PartitionRule::Other(words) => return Err(format!("the partitions of rows placed by {words}")),
+            None => None,
         };
-        Ok(PartitionFinder { layout: RowLayout::new(&table.column_types()), kind })
+        Ok(PartitionFinder { layout: RowLayout::new(&table.column_types()), kind, below })
     }
 
-    /// Returns the position of the row's partition.
+    /// Returns the position of the row's partition, or that of its subpartition, counted through all partitions.
     ///
     /// # Errors
     /// If the image does not fit the definition, or no partition accepts the row.
@@ -84,14 +79,32 @@ impl PartitionFinder {
             Some(&(OFFSET_NULL, _)) | None => None,
             Some(&(at, len)) => image.get(at as usize..at as usize + len as usize),
         };
-        let found = match &self.kind {
-            FinderKind::Number { column, ty, compute, by } => {
-                let value = match stored(*column) {
-                    Some(bytes) => compute.of(ty, bytes)?,
-                    None => None,
-                };
-                by.find(value)
+        let position = self.kind.find(&stored)?;
+        match &self.below {
+            Some((count, below)) => Ok(position * count + below.find(&stored)?),
+            None => Ok(position),
+        }
+    }
+}
+
+impl FinderKind {
+    fn new(table: &TableDef, partitioning: &Partitioning) -> Result<FinderKind, String> {
+        match &partitioning.rule {
+            PartitionRule::Range(expression)
+            | PartitionRule::List(expression)
+            | PartitionRule::Hash(expression)
+            | PartitionRule::LinearHash(expression) => by_number(table, partitioning, expression),
+            PartitionRule::Key { columns, linear } => by_key(table, partitioning, columns, *linear),
+            PartitionRule::RangeColumns(names) | PartitionRule::ListColumns(names) => {
+                by_columns(table, partitioning, names)
             }
+            PartitionRule::Other(words) => Err(format!("the partitions of rows placed by {words}")),
+        }
+    }
+
+    fn find<'a>(&self, stored: &dyn Fn(usize) -> Option<&'a [u8]>) -> Result<usize, String> {
+        let found = match self {
+            FinderKind::Number { of, by } => by.find(of.of(stored)?),
             FinderKind::Key { columns, linear, count } => {
                 let mut hash = KeyHash::new();
                 for (column, of) in columns {
@@ -168,18 +181,21 @@ fn by_key(table: &TableDef, of: &Partitioning, names: &[String], linear: bool) -
 }
 
 fn by_number(table: &TableDef, of: &Partitioning, expression: &PartitionExpression) -> Result<FinderKind, String> {
-    let (name, compute) = match expression {
-        PartitionExpression::Column(name) => (name, Compute::Integer),
-        PartitionExpression::Year(name) => (name, Compute::Year),
-        PartitionExpression::ToDays(name) => (name, Compute::ToDays),
-        PartitionExpression::UnixTimestamp(name) => (name, Compute::UnixTimestamp),
-        PartitionExpression::Other(text) => return Err(format!("the partitions of rows placed by {text}")),
+    let call = |function: Function, name: &String| Expression::Call(function, vec![Expression::Column(name.clone())]);
+    let unknown = |text: &String| format!("the partitions of rows placed by {text}");
+    let parsed = match expression {
+        PartitionExpression::Column(name) => Expression::Column(name.clone()),
+        PartitionExpression::Year(name) => call(Function::Year, name),
+        PartitionExpression::ToDays(name) => call(Function::ToDays, name),
+        PartitionExpression::UnixTimestamp(name) => call(Function::UnixTimestamp, name),
+        PartitionExpression::Other(text) => Expression::of_text(text).ok_or_else(|| unknown(text))?,
     };
-    let (column, ty) = position(table, name)?;
     let number = |value: &BoundValue| match value {
-        BoundValue::Number(number) => Ok(Some(*number)),
+        BoundValue::Number(number) => Ok(Some(i128::from(*number))),
         BoundValue::Null | BoundValue::Max => Ok(None),
-        BoundValue::Text(text) | BoundValue::Other(text) => Err(format!("the partition bound {text}")),
+        BoundValue::Text(text) | BoundValue::Other(text) => {
+            text.parse().map(Some).map_err(|_| format!("the partition bound {text}"))
+        }
     };
     let by = match &of.rule {
         PartitionRule::Hash(_) => ByNumber::Hash(of.partitions.len()),
@@ -197,7 +213,7 @@ fn by_number(table: &TableDef, of: &Partitioning, expression: &PartitionExpressi
             ByNumber::List(of.partitions.iter().map(members).collect::<Result<_, _>>()?)
         }
     };
-    Ok(FinderKind::Number { column, ty, compute, by })
+    Ok(FinderKind::Number { of: Evaluator::new(table, parsed)?, by })
 }
 
 fn by_columns(table: &TableDef, of: &Partitioning, names: &[String]) -> Result<FinderKind, String> {
@@ -219,6 +235,7 @@ fn by_columns(table: &TableDef, of: &Partitioning, names: &[String]) -> Result<F
             BoundValue::Text(text) => {
                 Literal::Text(crate::syntax::Text { bytes: text.clone().into_bytes(), charset: "utf8mb4".to_owned() })
             }
+            BoundValue::Other(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => Literal::Number(text.clone()),
             BoundValue::Other(text) => return Err(format!("the partition bound {text}")),
         };
         let scope = LiteralScope { scale: None, time_zone: None, truncate_fraction: false };
@@ -238,54 +255,16 @@ fn by_columns(table: &TableDef, of: &Partitioning, names: &[String]) -> Result<F
     Ok(FinderKind::Columns { columns, range, bounds })
 }
 
-impl Compute {
-    /// Computes the number of a stored value; None means NULL.
-    fn of(self, ty: &ColumnType, stored: &[u8]) -> Result<Option<i128>, String> {
-        let not_known = || Err(format!("the partitions of rows placed by a column of type {}", ty.name()));
-        let little = stored.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
-        match (self, ty.code) {
-            (Compute::Integer, code::TINY | code::SHORT | code::INT24 | code::LONG | code::LONGLONG) => {
-                let unused = 64 - 8 * stored.len().clamp(1, 8);
-                if ty.unsigned {
-                    return Ok(Some(i128::from(little)));
-                }
-                Ok(Some(i128::from((little << unused) as i64 >> unused)))
-            }
-            (Compute::Integer, code::YEAR) => Ok(Some(if little == 0 { 0 } else { 1900 + i128::from(little) })),
-            (Compute::Year | Compute::ToDays, code::DATE | code::DATETIME2) => {
-                let (year, month, day) = if ty.code == code::DATE {
-                    ((little >> 9) as i64, (little >> 5 & 15) as i64, (little & 31) as i64)
-                } else {
-                    let whole = stored.get(..5).unwrap_or_default();
-                    let bits = whole.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte)) & ((1 << 39) - 1);
-                    let months = (bits >> 22) as i64;
-                    (months / 13, months % 13, (bits >> 17 & 31) as i64)
-                };
-                match self {
-                    Compute::Year => Ok(Some(i128::from(year))),
-                    _ => Ok(to_days(year, month, day).map(i128::from)),
-                }
-            }
-            (Compute::UnixTimestamp, code::TIMESTAMP2) if ty.meta == 0 => {
-                Ok(Some(stored.iter().fold(0i128, |value, byte| value << 8 | i128::from(*byte))))
-            }
-            _ => not_known(),
-        }
-    }
-}
-
 impl ByNumber {
     /// Values are i128, because an unsigned BIGINT exceeds i64 and must be compared by its true value.
     fn find(&self, value: Option<i128>) -> Option<usize> {
         match self {
             // NULL is less than every number.
             ByNumber::Range(bounds) => bounds.iter().position(|bound| match (value, bound) {
-                (Some(value), Some(bound)) => value < i128::from(*bound),
+                (Some(value), Some(bound)) => value < *bound,
                 (None, _) | (_, None) => true,
             }),
-            ByNumber::List(lists) => {
-                lists.iter().position(|list| list.iter().any(|listed| listed.map(i128::from) == value))
-            }
+            ByNumber::List(lists) => lists.iter().position(|list| list.contains(&value)),
             ByNumber::LinearHash(count) => {
                 let count = u64::try_from(*count).ok().filter(|count| *count > 0)?;
                 usize::try_from(hash::linear(as_signed(value).cast_unsigned(), count)).ok()
@@ -307,7 +286,6 @@ fn as_signed(value: Option<i128>) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::days;
     use super::*;
     use crate::Catalog;
     use crate::context::StatementContext;
@@ -356,17 +334,12 @@ mod tests {
         assert_eq!(place(&key, &[1]), Ok(2), "NULL");
         assert!(place(&table("a int", "key algorithm = 1 (a) partitions 3"), &int(1)).is_err());
         assert!(place(&table("a bit(3)", "key (a) partitions 3"), &[0, 1]).is_err());
-        assert!(place(&table("a int", "range (a * 2) (partition p values less than (9))"), &int(1)).is_err());
+        assert_eq!(place(&table("a int", "range (a * 2) (partition p values less than (9))"), &int(1)), Ok(0));
+        assert!(place(&table("a int", "range (a << 2) (partition p values less than (9))"), &int(1)).is_err());
     }
 
     #[test]
     fn days_as_the_server_counts_them() {
-        // From SELECT TO_DAYS(…) on 9.7.
-        for (date, number) in
-            [("0001-01-01", 366), ("1970-01-01", 719_528), ("2024-02-29", 739_310), ("9999-12-31", 3_652_424)]
-        {
-            assert_eq!(days(date), Some(number), "{date}");
-        }
         let by_days = table(
             "d date",
             "range (to_days(d)) (partition a values less than (to_days('2024-03-01')), partition b values less than (739400))",
@@ -374,6 +347,42 @@ mod tests {
         let date =
             |year: u32, month: u32, day: u32| [&[0u8][..], &(day | month << 5 | year << 9).to_le_bytes()[..3]].concat();
         assert_eq!((place(&by_days, &date(2024, 2, 29)), place(&by_days, &date(2024, 3, 1))), (Ok(0), Ok(1)));
+    }
+
+    /// Each bound as the text that SHOW CREATE TABLE of 9.7.4 prints for it; its session's time zone was +02:00.
+    #[test]
+    fn bounds_are_computed() {
+        let context = StatementContext { time_zone: Some("+02:00".into()), ..context() };
+        for (bound, number) in [
+            ("year('2020-05-05')+1", 2021),
+            ("to_days('2020-5-5')", 737_915),
+            ("to_days('20200505')", 737_915),
+            ("to_days(20200505)", 737_915),
+            ("to_days(date'2020-05-05')", 737_915),
+            ("unix_timestamp('2020-05-05 00:00:00')", 1_588_629_600),
+            ("floor(unix_timestamp('2020-05-05 00:00:00'))", 1_588_629_600),
+            ("to_seconds('2020-05-05 10:00:00')", 63_755_892_000),
+            ("10 div 3", 3),
+            ("mod(1000,300)", 100),
+            ("datediff('2020-05-05','2020-01-01')", 125),
+            ("yearweek('2020-05-05')", 202_018),
+            ("hour('10:00:00')", 10),
+            ("time_to_sec('10:00:00')", 36_000),
+            ("-(-5)*3", 15),
+            ("((10))", 10),
+        ] {
+            let sql = format!("CREATE TABLE t (a int) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN ({bound}))");
+            let catalog = Catalog::new(0).apply(&context, sql.as_bytes()).unwrap().catalog;
+            let partitions = &catalog.table("d", "t").unwrap().partitioning.as_ref().unwrap().partitions;
+            assert_eq!(partitions[0].values, [[BoundValue::Number(number)]], "{bound}");
+        }
+        let large = table("a bigint unsigned", "range (a) (partition p values less than (18446744073709551615))");
+        assert_eq!(place(&large, &[&[0u8][..], &(u64::MAX - 1).to_le_bytes()].concat()), Ok(0));
+        assert!(place(&large, &[&[0u8][..], &u64::MAX.to_le_bytes()].concat()).is_err());
+        let list =
+            table("a int, b varchar(3)", "list columns (a, b) (partition p values in (((1 + 1), 'a'), (3, x'62')))");
+        assert_eq!(place(&list, &[&[0u8][..], &2i32.to_le_bytes(), &[1, b'a']].concat()), Ok(0));
+        assert_eq!(place(&list, &[&[0u8][..], &3i32.to_le_bytes(), &[1, b'B']].concat()), Ok(0));
     }
 
     #[test]

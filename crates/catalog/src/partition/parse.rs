@@ -11,8 +11,10 @@ use crate::parser::Parser;
 use crate::syntax::Literal;
 
 use super::definition::{
-    BoundValue, PARTITIONS_MAX, Partition, PartitionExpression, PartitionRule, Partitioning, numbered,
+    BoundValue, PARTITIONS_MAX, Partition, PartitionExpression, PartitionRule, Partitioning, Subpartitions, numbered,
 };
+use super::evaluate;
+use super::expression::{Expression, Function};
 
 /// Parses the text after PARTITION BY; None if it is not understood.
 pub(crate) fn parse(context: &StatementContext, text: &str) -> Option<Partitioning> {
@@ -28,17 +30,22 @@ fn partitioning(parser: &mut Parser<'_>) -> Result<Partitioning, Problem> {
     if parser.eat_word("PARTITIONS")? {
         count = Some(parser.unsigned()?);
     }
+    let mut below = None;
     if parser.eat(&["SUBPARTITION", "BY"])? {
-        self::rule(parser)?;
-        if parser.eat_word("SUBPARTITIONS")? {
-            parser.unsigned()?;
-        }
+        let rule = self::rule(parser)?;
+        let given = if parser.eat_word("SUBPARTITIONS")? { Some(parser.unsigned()?) } else { None };
+        below = Some((rule, given));
     }
     let mut partitions = if parser.is_punct(b'(')? { definitions(parser)? } else { Vec::new() };
     if partitions.is_empty() {
         partitions = (0..count.unwrap_or(1).min(PARTITIONS_MAX)).map(|number| numbered(number as usize)).collect();
     }
-    Ok(Partitioning { rule, partitions })
+    let named = partitions.first().map_or(0, |partition| partition.subpartitions.len());
+    let subpartitions = below.map(|(rule, given)| {
+        let given = given.map(|count| count.min(PARTITIONS_MAX) as usize);
+        Subpartitions { rule, count: given.unwrap_or(named).max(1) }
+    });
+    Ok(Partitioning { rule, partitions, subpartitions })
 }
 
 fn rule(parser: &mut Parser<'_>) -> Result<PartitionRule, Problem> {
@@ -87,35 +94,30 @@ fn rule(parser: &mut Parser<'_>) -> Result<PartitionRule, Problem> {
     }
 }
 
-/// Parses `(column)`, `(FUNCTION(column))`, or any other expression in parentheses.
+/// Parses an expression in parentheses. One that is not among those that MySQL allows is kept as it is written.
 fn expression(parser: &mut Parser<'_>) -> Result<PartitionExpression, Problem> {
-    let is_name = |tok: &Tok| matches!(tok, Tok::Word(_) | Tok::Quoted(_));
-    if is_name(parser.peek_at(1)?) && *parser.peek_at(2)? == Tok::Punct(b')') {
-        parser.take()?;
-        let column = parser.name()?;
-        parser.take()?;
-        return Ok(PartitionExpression::Column(column));
-    }
-    let of_column = *parser.peek_at(2)? == Tok::Punct(b'(')
-        && is_name(parser.peek_at(3)?)
-        && *parser.peek_at(4)? == Tok::Punct(b')')
-        && *parser.peek_at(5)? == Tok::Punct(b')');
-    if of_column {
-        parser.take()?;
-        let function = parser.word_upper()?;
-        parser.take()?;
-        parser.take()?;
-        let column = parser.name()?;
-        parser.take()?;
-        parser.take()?;
-        return Ok(match function.as_str() {
-            "YEAR" => PartitionExpression::Year(column),
-            "TO_DAYS" => PartitionExpression::ToDays(column),
-            "UNIX_TIMESTAMP" => PartitionExpression::UnixTimestamp(column),
-            _ => PartitionExpression::Other(format!("{function}({column})")),
-        });
-    }
-    Ok(PartitionExpression::Other(parser.parenthesised()?))
+    let text = parser.clone().parenthesised()?;
+    let mut ahead = parser.clone();
+    ahead.expect_punct(b'(')?;
+    let parsed = Expression::parse(&mut ahead).and_then(|parsed| {
+        ahead.expect_punct(b')')?;
+        Ok(parsed)
+    });
+    let Ok(parsed) = parsed else {
+        parser.parenthesised()?;
+        return Ok(PartitionExpression::Other(text));
+    };
+    *parser = ahead;
+    Ok(match &parsed {
+        Expression::Column(name) => PartitionExpression::Column(name.clone()),
+        Expression::Call(function, arguments) => match (function, arguments.as_slice()) {
+            (Function::Year, [Expression::Column(name)]) => PartitionExpression::Year(name.clone()),
+            (Function::ToDays, [Expression::Column(name)]) => PartitionExpression::ToDays(name.clone()),
+            (Function::UnixTimestamp, [Expression::Column(name)]) => PartitionExpression::UnixTimestamp(name.clone()),
+            _ => PartitionExpression::Other(parsed.to_string()),
+        },
+        _ => PartitionExpression::Other(parsed.to_string()),
+    })
 }
 
 /// Parses `(PARTITION name [VALUES …] [options] [(SUBPARTITION …)], …)`.
@@ -138,12 +140,32 @@ pub(crate) fn definitions(parser: &mut Parser<'_>) -> Result<Vec<Partition>, Pro
             }
             parser.expect_punct(b')')?;
         }
-        partitions.push(Partition { name, values });
+        let mut subpartitions = Vec::new();
         while !parser.is_punct(b',')? && !parser.is_punct(b')')? {
             if parser.is_punct(b'(')? {
-                // Subpartitions.
-                parser.parenthesised()?;
+                subpartitions = self::subpartitions(parser)?;
             } else if parser.take()? == Tok::End {
+                return parser.wrong("')' expected");
+            }
+        }
+        partitions.push(Partition { name, values, subpartitions });
+        if !parser.eat_punct(b',')? {
+            break;
+        }
+    }
+    parser.expect_punct(b')')?;
+    Ok(partitions)
+}
+
+/// Parses `(SUBPARTITION name [options], …)`.
+fn subpartitions(parser: &mut Parser<'_>) -> Result<Vec<String>, Problem> {
+    parser.expect_punct(b'(')?;
+    let mut names = Vec::new();
+    loop {
+        parser.expect_word("SUBPARTITION")?;
+        names.push(parser.name_or_string()?);
+        while !parser.is_punct(b',')? && !parser.is_punct(b')')? {
+            if parser.take()? == Tok::End {
                 return parser.wrong("')' expected");
             }
         }
@@ -152,7 +174,7 @@ pub(crate) fn definitions(parser: &mut Parser<'_>) -> Result<Vec<Partition>, Pro
         }
     }
     parser.expect_punct(b')')?;
-    Ok(partitions)
+    Ok(names)
 }
 
 fn tuple(parser: &mut Parser<'_>) -> Result<Vec<BoundValue>, Problem> {
@@ -169,18 +191,18 @@ fn bound(parser: &mut Parser<'_>) -> Result<BoundValue, Problem> {
     if parser.eat_word("MAXVALUE")? {
         return Ok(BoundValue::Max);
     }
-    for (function, of) in [("TO_DAYS", days as fn(&str) -> Option<i64>), ("YEAR", year)] {
-        if parser.is_word(function)? {
-            parser.take()?;
-            parser.expect_punct(b'(')?;
-            let text = parser.string_utf8()?;
-            parser.expect_punct(b')')?;
-            return Ok(of(&text).map_or(BoundValue::Other(format!("{function}('{text}')")), BoundValue::Number));
-        }
-    }
-    if parser.is_word("UNIX_TIMESTAMP")? {
-        parser.take()?;
-        return Ok(BoundValue::Other(format!("UNIX_TIMESTAMP({})", parser.parenthesised()?)));
+    let mut ahead = parser.clone();
+    if let Ok(parsed) = Expression::parse(&mut ahead)
+        && !matches!(parsed, Expression::Text(_) | Expression::Column(_))
+    {
+        *parser = ahead;
+        // A number beyond BIGINT is kept as text.
+        let constant = evaluate::constant(&parsed, parser.offset_seconds());
+        return Ok(match constant {
+            Ok(Some(number)) => i64::try_from(number).map_or(BoundValue::Other(number.to_string()), BoundValue::Number),
+            Ok(None) => BoundValue::Null,
+            Err(_) => BoundValue::Other(parsed.to_string()),
+        });
     }
     Ok(match create::literal(parser)? {
         Literal::Null => BoundValue::Null,
@@ -190,38 +212,8 @@ fn bound(parser: &mut Parser<'_>) -> Result<BoundValue, Problem> {
             Err(_) => BoundValue::Other("text beyond ASCII".to_owned()),
         },
         Literal::Bool(value) => BoundValue::Number(i64::from(value)),
+        // A string, since MySQL takes no hexadecimal number here.
+        Literal::Bytes(bytes) if bytes.is_ascii() => BoundValue::Text(String::from_utf8_lossy(&bytes).into_owned()),
         Literal::Bytes(_) => BoundValue::Other("a hexadecimal literal".to_owned()),
     })
-}
-
-/// Year, month and day of `YYYY-MM-DD…`.
-fn date(text: &str) -> Option<(i64, i64, i64)> {
-    let mut parts = text.split([' ', 'T']).next()?.split('-');
-    let mut part = || parts.next()?.parse::<i64>().ok();
-    let date = (part()?, part()?, part()?);
-    ((0..=9999).contains(&date.0) && (1..=12).contains(&date.1) && (1..=31).contains(&date.2)).then_some(date)
-}
-
-fn year(text: &str) -> Option<i64> {
-    date(text).map(|(year, ..)| year)
-}
-
-pub(super) fn days(text: &str) -> Option<i64> {
-    date(text).and_then(|(year, month, day)| to_days(year, month, day))
-}
-
-/// Days since year 0, as `calc_daynr` computes them (sql-common/my_time.cc).
-pub(super) fn to_days(year: i64, month: i64, day: i64) -> Option<i64> {
-    if year == 0 || month == 0 || day == 0 {
-        return None;
-    }
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    // The formula counts from 0000-03-01, which is day 60 of year 0.
-    Some(
-        365 * year + year.div_euclid(4) - year.div_euclid(100)
-            + year.div_euclid(400)
-            + (153 * month + 2) / 5
-            + day
-            + 59,
-    )
 }
