@@ -7,6 +7,8 @@ use crate::{Replica, Server, slipstream, slipstream_with};
 
 /// Lines of each table (sorted), by `db.table`.
 type Tables = BTreeMap<String, Vec<String>>;
+/// Column names of each table with rows, by `db.table`.
+type Headers = BTreeMap<String, Vec<String>>;
 
 /// Waits until the replica is current, then compares all tables of these databases in both ways.
 #[track_caller]
@@ -19,8 +21,8 @@ pub fn assert_equal(server: &Server, replica: &mut Replica, dbs: &[&str]) {
 /// Compares dumped text with the mysql client's output. Nothing may write to these databases meanwhile.
 #[track_caller]
 pub fn assert_equal_at_rest(server: &Server, data: &str, dbs: &[&str]) {
-    let there = source_tables(server, dbs);
-    let here = dumped_tables(data, dbs, &there);
+    let (here, headers) = dumped_tables(data, dbs, &table_names(server, dbs));
+    let there = source_tables(server, dbs, &headers);
     let names = |tables: &Tables| tables.keys().cloned().collect::<BTreeSet<_>>();
     assert_eq!(names(&there), names(&here), "tables");
     for (name, rows) in &there {
@@ -84,20 +86,51 @@ pub fn table_names(server: &Server, dbs: &[&str]) -> Vec<String> {
     server.sql(&sql).lines().map(str::to_owned).collect()
 }
 
-fn source_tables(server: &Server, dbs: &[&str]) -> Tables {
+/// Rows of every table. Virtual columns that the dump does not print are left out, and no others.
+fn source_tables(server: &Server, dbs: &[&str], headers: &Headers) -> Tables {
     let mut sql = "SET time_zone = '+00:00';\n".to_owned();
+    let virtual_columns = virtual_columns(server, dbs);
     for name in table_names(server, dbs) {
         let (db, table) = name.split_once('.').unwrap();
-        sql.push_str(&format!("SELECT '-- {name}'; SELECT * FROM `{db}`.`{table}`;\n"));
+        let printed = |column: &String| headers.get(&name).is_none_or(|header| header.contains(column));
+        let columns = match virtual_columns.get(&name) {
+            Some((_, computed)) if computed.iter().all(printed) => "*".to_owned(),
+            Some((visible, computed)) => {
+                let kept = visible.iter().filter(|column| !computed.contains(column) || printed(column));
+                kept.map(|column| format!("`{}`", column.replace('`', "``"))).collect::<Vec<_>>().join(",")
+            }
+            None => "*".to_owned(),
+        };
+        sql.push_str(&format!("SELECT '-- {name}'; SELECT {columns} FROM `{db}`.`{table}`;\n"));
     }
-    tables_of(&server.client(&["--binary-as-hex"], &sql).unwrap(), false)
+    tables_of(&server.client(&["--binary-as-hex"], &sql).unwrap(), None)
 }
 
-fn dumped_tables(data: &str, dbs: &[&str], there: &Tables) -> Tables {
-    let names: Vec<&str> = there.keys().map(String::as_str).collect();
+/// The visible columns of each table that has virtual ones, and the virtual ones among them.
+fn virtual_columns(server: &Server, dbs: &[&str]) -> BTreeMap<String, (Vec<String>, Vec<String>)> {
+    let list = dbs.iter().map(|db| format!("'{db}'")).collect::<Vec<_>>().join(",");
+    let sql = format!(
+        "SELECT CONCAT(table_schema, '.', table_name), column_name, extra FROM information_schema.columns \
+         WHERE table_schema IN ({list}) AND extra NOT LIKE '%INVISIBLE%' ORDER BY 1, ordinal_position"
+    );
+    let mut found: BTreeMap<String, (Vec<String>, Vec<String>)> = BTreeMap::new();
+    for line in server.sql(&sql).lines() {
+        let mut fields = line.split('\t').map(str::to_owned);
+        let (name, column) = (fields.next().unwrap(), fields.next().unwrap());
+        let (visible, computed) = found.entry(name).or_default();
+        visible.push(column.clone());
+        if fields.next().is_some_and(|extra| extra.contains("VIRTUAL GENERATED")) {
+            computed.push(column);
+        }
+    }
+    found.retain(|_, (_, computed)| !computed.is_empty());
+    found
+}
+
+fn dumped_tables(data: &str, dbs: &[&str], names: &[String]) -> (Tables, Headers) {
     let mut arguments = vec!["dump", "--data", data, "--format", "tab", "--binary-as-hex"];
     let mut text = String::new();
-    match names.as_slice() {
+    match names {
         [] => {}
         [one] => {
             // A dump of a single table does not name it.
@@ -107,22 +140,25 @@ fn dumped_tables(data: &str, dbs: &[&str], there: &Tables) -> Tables {
         // A dump of everything would show a table that should not be there.
         _ => text = slipstream(&arguments).expect(0, &[]).out.clone(),
     }
-    let mut tables = tables_of(&text, true);
+    let mut headers = Headers::new();
+    let mut tables = tables_of(&text, Some(&mut headers));
     tables.retain(|name, _| dbs.contains(&name.split_once('.').unwrap().0));
-    tables
+    (tables, headers)
 }
 
 /// Groups text by the lines `-- db.table` before each table's rows. A row with a line break is several lines, on both
 /// sides.
-fn tables_of(text: &str, with_header: bool) -> Tables {
+fn tables_of(text: &str, mut headers: Option<&mut Headers>) -> Tables {
     let mut tables = Tables::new();
     let (mut name, mut header) = (String::new(), false);
     for line in text.split_terminator('\n') {
         if let Some(next) = line.strip_prefix("-- ").filter(|next| next.contains('.')) {
             name = next.to_owned();
             tables.insert(name.clone(), Vec::new());
-            header = with_header;
-        } else if !std::mem::take(&mut header) {
+            header = headers.is_some();
+        } else if std::mem::take(&mut header) {
+            headers.as_mut().unwrap().insert(name.clone(), line.split('\t').map(str::to_owned).collect());
+        } else {
             tables.get_mut(&name).unwrap_or_else(|| panic!("rows before a table's name: {line}")).push(line.to_owned());
         }
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use values::convert::{Conversion, ConvertOptions};
 use values::{ColumnType, OFFSET_NULL, RowLayout, ValueError};
 
-use crate::table::TableDef;
+use crate::table::{Column, GeneratedKind, TableDef};
 
 /// Origin of a column's value in a row written under the previous layout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -217,6 +217,8 @@ pub struct RowVersions {
     since: u32,
     /// Older layouts, oldest first: first version, and conversion to the next layout.
     older: Vec<(u32, RowConversion)>,
+    /// Per column, whether it is virtual; empty if none is.
+    computed: Vec<bool>,
 }
 
 impl RowVersions {
@@ -229,7 +231,26 @@ impl RowVersions {
         let step = |(layout, next): (&OlderLayout, &[ColumnType])| {
             (layout.since, RowConversion::new(&layout.types, next, &layout.to_next))
         };
-        RowVersions { since: table.layout_since, older: table.older_layouts.iter().zip(nexts).map(step).collect() }
+        let older = table.older_layouts.iter().zip(nexts).map(step).collect();
+        let is_virtual = |column: &Column| column.generated == Some(GeneratedKind::Virtual);
+        let computed = match table.columns.iter().any(is_virtual) {
+            true => table.columns.iter().map(is_virtual).collect(),
+            false => Vec::new(),
+        };
+        RowVersions { since: table.layout_since, older, computed }
+    }
+
+    /// True if any column is virtual.
+    #[must_use]
+    pub fn has_virtual(&self) -> bool {
+        !self.computed.is_empty()
+    }
+
+    /// True if the column at this position is virtual, so that its value in the log is that of the session that wrote
+    /// the event.
+    #[must_use]
+    pub fn is_virtual(&self, column: usize) -> bool {
+        self.computed.get(column).is_some_and(|is_virtual| *is_virtual)
     }
 
     /// True if an image of this version needs no conversion.
@@ -304,6 +325,7 @@ mod tests {
                     ),
                 ),
             ],
+            computed: Vec::new(),
         };
         let mut buffers = ConversionBuffers::default();
         let old = [0u8, 7, 0, 0, 0, 1];

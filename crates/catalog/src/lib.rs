@@ -15,6 +15,7 @@ mod create;
 mod default_value;
 mod error;
 mod filters;
+mod generated;
 mod identity;
 mod index_set;
 mod key_order;
@@ -49,7 +50,7 @@ pub use partition::{
     BoundValue, Partition, PartitionChoice, PartitionExpression, PartitionFinder, PartitionRule, Partitioning,
     Subpartitions,
 };
-pub use row_key::{KeyPlace, RowKey};
+pub use row_key::{KeyPlace, RowKey, builds_whole_images};
 pub use stored_objects::{Definition, DefinitionKind, Recorded};
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,

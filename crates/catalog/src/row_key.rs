@@ -6,7 +6,8 @@
 //! The key consists of the stored bytes of the identifying columns in **table** order, concatenated. For a keyless
 //! table it is the whole image, with the unused null bits after the last column cleared. A JSON value is identified by
 //! its printed text (invariant 21), because a copy has no binary documents. In a keyless table with JSON columns the
-//! key is therefore the image with texts instead of documents, whichever form the image has.
+//! key is therefore the image with texts instead of documents, whichever form the image has. Virtual columns are NULL in
+//! it ([`TableDef::without_virtual`]), because their values are those of the session that wrote the event.
 
 use values::binary_protocol::comparable_image;
 use values::{ColumnType, OFFSET_NULL, RowLayout, ValueError, type_code};
@@ -37,8 +38,15 @@ enum Plan {
     Columns,
     /// A keyless table.
     WholeImage,
-    /// A keyless table with JSON columns.
-    WholeImageWithJson,
+    /// A keyless table with JSON columns, or with virtual ones that are left out.
+    Comparable,
+}
+
+/// True if the images that identify a keyless table's rows differ from those in the log.
+#[must_use]
+pub fn builds_whole_images(table: &TableDef) -> bool {
+    let has_json = || table.columns.iter().any(|column| column.ty.code == type_code::JSON);
+    table.identity == Identity::WholeImage && (table.without_virtual || has_json())
 }
 
 /// Extracts the identifying key from full images of one version of a table.
@@ -47,6 +55,8 @@ pub struct RowKey {
     plan: Plan,
     /// Identifying columns in table order.
     columns: Vec<usize>,
+    /// Columns that are NULL in whole images.
+    left_out: Vec<usize>,
     types: Vec<ColumnType>,
     layout: RowLayout,
     bitmap_len: usize,
@@ -60,9 +70,7 @@ impl RowKey {
     pub fn new(table: &TableDef) -> RowKey {
         let types = table.column_types();
         let (plan, columns) = match &table.identity {
-            Identity::WholeImage if types.iter().any(|ty| ty.code == type_code::JSON) => {
-                (Plan::WholeImageWithJson, Vec::new())
-            }
+            Identity::WholeImage if builds_whole_images(table) => (Plan::Comparable, Vec::new()),
             Identity::WholeImage => (Plan::WholeImage, Vec::new()),
             Identity::Columns(columns) => {
                 let mut columns = columns.clone();
@@ -77,7 +85,8 @@ impl RowKey {
             used => 0xff << used,
         };
         let layout = RowLayout::new(&types);
-        RowKey { plan, columns, bitmap_len: types.len().div_ceil(8), unused_null_bits, layout, types }
+        let left_out = table.left_out();
+        RowKey { plan, columns, left_out, bitmap_len: types.len().div_ceil(8), unused_null_bits, layout, types }
     }
 
     /// Layout of this table's images.
@@ -89,7 +98,7 @@ impl RowKey {
     /// True if whole images identify rows, so that equal rows are indistinguishable.
     #[must_use]
     pub fn is_whole_image(&self) -> bool {
-        matches!(self.plan, Plan::WholeImage | Plan::WholeImageWithJson)
+        matches!(self.plan, Plan::WholeImage | Plan::Comparable)
     }
 
     /// Finds the key of `image`, which must be exactly one row. A key that must be assembled is appended to `built`;
@@ -107,8 +116,8 @@ impl RowKey {
             Plan::Leading { len } => self.leading(image, len),
             Plan::Columns => self.elsewhere(image, offsets, built),
             Plan::WholeImage => Ok(self.whole(image, built)),
-            Plan::WholeImageWithJson => {
-                comparable_image(&self.types, &self.layout, image, offsets, built)?;
+            Plan::Comparable => {
+                comparable_image(&self.types, &self.layout, &self.left_out, image, offsets, built)?;
                 Ok(KeyPlace::Built)
             }
         }
@@ -247,6 +256,16 @@ mod tests {
         let (_, from_text) = key_of("j JSON", text).unwrap();
         assert_eq!(from_document, text);
         assert_eq!(from_text, text);
+    }
+
+    #[test]
+    fn virtual_columns_take_no_part() {
+        let columns = "a TINYINT, v TINYINT AS (a) VIRTUAL NOT NULL, s TINYINT AS (a) STORED, t TINYINT AS (1)";
+        let key = b"\x0a\x01\x03".to_vec();
+        assert_eq!(key_of(columns, b"\xf0\x01\x02\x03\x04").unwrap(), (KeyPlace::Built, key.clone()));
+        assert_eq!(key_of(columns, &key).unwrap(), (KeyPlace::Built, key));
+        let keyed = format!("{columns}, UNIQUE (v), PRIMARY KEY (a)");
+        assert_eq!(key_of(&keyed, b"\xf0\x01\x02\x03\x04").unwrap().1, [1]);
     }
 
     #[test]

@@ -49,6 +49,11 @@ pub struct TableDef {
     /// How rows are told apart.
     #[serde(rename = "identity")]
     pub identity: Identity,
+    /// True if virtual columns are NULL in the whole images that identify rows, and so are not kept. False for every
+    /// table with a key, and for tables of earlier versions of this program until their rows are rewritten.
+    // Absent if false.
+    #[serde(rename = "without_virtual", default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_virtual: bool,
     /// Collation of columns that do not name one.
     #[serde(rename = "default_collation")]
     pub default_collation: u16,
@@ -314,6 +319,28 @@ impl ReferenceAction {
 }
 
 impl TableDef {
+    /// Decides for a table without rows, or whose rows are rewritten, whether virtual columns take part in its identity.
+    pub(crate) fn settle_virtual(&mut self) {
+        let is_virtual = |column: &Column| column.generated == Some(GeneratedKind::Virtual);
+        self.without_virtual = self.identity == Identity::WholeImage && self.columns.iter().any(is_virtual);
+    }
+
+    /// Positions of the columns that the images of rows without a key lack: NULL stands for their values.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<usize> {
+        let is_virtual = |column: &Column| column.generated == Some(GeneratedKind::Virtual);
+        match self.without_virtual {
+            true => (0..self.columns.len()).filter(|at| self.columns.get(*at).is_some_and(is_virtual)).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Positions of the columns whose values here may differ from those at the source: see [`crate::generated`].
+    #[must_use]
+    pub fn not_known(&self) -> Vec<usize> {
+        if self.without_virtual { self.left_out() } else { crate::generated::not_known(self) }
+    }
+
     /// Position of a column by name; comparison ignores case.
     pub fn column_index(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| same_name(&column.name, name))

@@ -58,6 +58,7 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
         columns: Vec::with_capacity(spec.columns.len()),
         keys: Vec::new(),
         identity: Identity::WholeImage,
+        without_virtual: false,
         default_collation: default.id,
         comment: spec.options.comment.clone().unwrap_or_default(),
         engine: spec.options.engine.clone().unwrap_or_else(|| "InnoDB".to_owned()),
@@ -98,6 +99,7 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
     }
     settle_engine(&mut table);
     settle_keys(&mut table);
+    table.settle_virtual();
     Ok(table)
 }
 

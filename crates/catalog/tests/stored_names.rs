@@ -18,12 +18,13 @@ const STATEMENTS: &[&str] = &[
     "CREATE TABLE d.parts (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (5), PARTITION b VALUES LESS THAN MAXVALUE)",
     "CREATE TABLE d.keyed (id INT PRIMARY KEY) PARTITION BY LINEAR KEY (id) PARTITIONS 2",
     "CREATE TABLE d.keyless (a INT ZEROFILL)",
+    "CREATE TABLE d.computed (a INT, v INT AS (a))",
     "CREATE VIEW d.seen AS SELECT 1",
     "CREATE USER u@h",
 ];
 
 /// Fields that are absent if empty, so their loss cannot be detected.
-const OPTIONAL: &[&str] = &["quarantined", "definitions", "expression", "geometry", "dates"];
+const OPTIONAL: &[&str] = &["quarantined", "definitions", "expression", "geometry", "dates", "without_virtual"];
 
 fn stored() -> Value {
     let mut catalog = Catalog::new(0);

@@ -190,7 +190,8 @@ impl Dumper<'_> {
         rows: Rows<'_>,
         options: &DumpOptions,
     ) -> Result<(), CompareError> {
-        let columns = positions(table, |column| options.all_columns || !column.invisible);
+        let mut columns = positions(table, |column| options.all_columns || !column.invisible);
+        columns.retain(|column| !shape.not_known.contains(column));
         let names: Vec<&str> = columns.iter().filter_map(|c| shape.names.get(*c)).map(String::as_str).collect();
         let head = names.join("\t");
         // The mysql client prints nothing, not even a header, for an empty result.

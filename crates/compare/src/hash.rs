@@ -1,7 +1,7 @@
 //! One hash per table, which is equal for equal contents wherever they are stored.
 //!
 //! In: a snapshot of our store, or a server. Out: per table the number of rows and the sum of the 128-bit hashes of
-//! their comparable images. Never here: a lock on a server; two servers hashed while they are being written to are not
+//! their comparable images without virtual columns. Never here: a lock on a server; two servers hashed while they are being written to are not
 //! at a common GTID set.
 
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use serde::Serialize;
 use source::TableFilter;
 use store::{Snapshot, Store};
 
-use crate::buckets::{Cell, Checksums};
+use crate::buckets::Cell;
 use crate::error::{CompareError, at_server};
-use crate::row_source::{RowSource, ServerRows, table_checksum};
+use crate::row_source::{ServerRows, StoreRows, total};
 use crate::schema::ServerSchema;
+use crate::shape::Shape;
 
 /// Contents of a table as one number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,7 +43,12 @@ impl TableHash {
 /// If the store cannot be read, or a stored row does not fit its table.
 pub fn hash_store(store: &Arc<Store>, snapshot: &Snapshot) -> Result<Vec<TableHash>, CompareError> {
     let hash = |table: &Arc<catalog::TableDef>| {
-        Ok(TableHash::of(&table.db, &table.name, &table_checksum(store, snapshot, table)?))
+        let is_virtual = |column: &catalog::Column| column.generated == Some(catalog::GeneratedKind::Virtual);
+        let columns = table.columns.iter().enumerate();
+        // Nor has the server's hash any of them.
+        let not_known = columns.filter(|(_, column)| is_virtual(column)).map(|(at, _)| at).collect();
+        let shape = Shape { not_known, ..Shape::of(table) };
+        Ok(TableHash::of(&table.db, &table.name, &total(&mut StoreRows { store, snapshot, table, shape: &shape })?))
     };
     snapshot.catalog().tables().map(hash).collect()
 }
@@ -60,16 +66,12 @@ pub fn hash_server(server: &ConnectOptions, tables: &TableFilter) -> Result<Vec<
     let mut hashes = Vec::new();
     for (_, table) in &schema.tables {
         let problem = |reason| CompareError::NoShape { db: table.db.clone(), table: table.name.clone(), reason };
-        let shape = table.shape().map_err(problem)?;
-        let mut sums = Checksums::default();
+        let columns = table.columns.iter().enumerate();
+        let not_known = columns.filter(|(_, column)| column.is_virtual).map(|(at, _)| at).collect();
+        let shape = Shape { not_known, ..table.shape().map_err(problem)? };
         let at = (table.db.as_str(), table.name.as_str());
-        ServerRows { connection: &mut connection, server: &name, table: at, shape: &shape }.rows(
-            &mut |image, copies| {
-                sums.add(&[], image, copies);
-                Ok(())
-            },
-        )?;
-        hashes.push(TableHash::of(&table.db, &table.name, &sums.total()));
+        let mut rows = ServerRows { connection: &mut connection, server: &name, table: at, shape: &shape };
+        hashes.push(TableHash::of(&table.db, &table.name, &total(&mut rows)?));
     }
     Ok(hashes)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use catalog::TableDef;
 use client::{ClientError, Connection};
 use store::{Snapshot, Store};
-use values::binary_protocol::{ResultColumn, RowEncoder, comparable_image, select_expression};
+use values::binary_protocol::{ResultColumn, RowEncoder, SELECT_NULL, comparable_image, select_expression};
 
 use crate::buckets::{Cell, Checksums};
 use crate::error::{CompareError, at_server};
@@ -45,9 +45,10 @@ impl RowSource for StoreRows<'_> {
         let (mut offsets, mut image) = (Vec::new(), Vec::new());
         let flow = self.store.scan(self.snapshot, self.table, |row| {
             image.clear();
-            let result = comparable_image(&shape.types, &shape.layout, row.image, &mut offsets, &mut image)
-                .map_err(|error| damaged(shape, error))
-                .and_then(|_| each(&image, row.count));
+            let result =
+                comparable_image(&shape.types, &shape.layout, &shape.not_known, row.image, &mut offsets, &mut image)
+                    .map_err(|error| damaged(shape, error))
+                    .and_then(|_| each(&image, row.count));
             match result {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => ControlFlow::Break(error),
@@ -74,8 +75,11 @@ pub struct ServerRows<'a> {
 
 impl ServerRows<'_> {
     fn select(&self) -> String {
-        let columns: Vec<String> = (self.shape.names.iter().zip(&self.shape.types))
-            .map(|(name, ty)| select_expression(ty, &quoted(name)))
+        let columns: Vec<String> = (self.shape.names.iter().zip(&self.shape.types).enumerate())
+            .map(|(column, (name, ty))| match self.shape.not_known.contains(&column) {
+                true => SELECT_NULL.to_owned(),
+                false => select_expression(ty, &quoted(name)),
+            })
             .collect();
         format!("SELECT {} FROM {}.{}", columns.join(", "), quoted(self.table.0), quoted(self.table.1))
     }
@@ -125,8 +129,13 @@ pub fn table_checksum(
     table: &catalog::TableDef,
 ) -> Result<Cell, CompareError> {
     let shape = Shape::of(table);
+    total(&mut StoreRows { store, snapshot, table, shape: &shape })
+}
+
+/// Number of rows, bytes and sum of hashes of one side.
+pub(crate) fn total(rows: &mut dyn RowSource) -> Result<Cell, CompareError> {
     let mut sums = Checksums::default();
-    StoreRows { store, snapshot, table, shape: &shape }.rows(&mut |image, copies| {
+    rows.rows(&mut |image, copies| {
         // The total does not depend on the rows' cells.
         sums.add(&[], image, copies);
         Ok(())

@@ -45,6 +45,7 @@ fn shape(keyed: bool) -> Shape {
         layout: RowLayout::new(&types),
         types,
         key: if keyed { vec![0] } else { vec![] },
+        not_known: Vec::new(),
     }
 }
 

@@ -277,6 +277,7 @@ impl ServerTable {
             layout: RowLayout::new(&types),
             types,
             key: self.key.clone(),
+            not_known: Vec::new(),
         })
     }
 

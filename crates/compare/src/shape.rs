@@ -26,6 +26,9 @@ pub struct Shape {
     pub layout: RowLayout,
     /// Positions of the columns that identify a row, in key order; empty if only the whole row does.
     pub key: Vec<usize>,
+    /// Positions of virtual columns whose values here may differ from the source's ([`TableDef::not_known`]). They are
+    /// neither compared nor printed.
+    pub not_known: Vec<usize>,
 }
 
 impl Shape {
@@ -43,7 +46,15 @@ impl Shape {
                 Identity::Columns(columns) => columns.clone(),
                 Identity::WholeImage => Vec::new(),
             },
+            not_known: table.not_known(),
         }
+    }
+
+    /// Says which columns are not compared, if any.
+    pub(crate) fn not_compared(&self) -> Option<String> {
+        let names: Vec<&str> = self.not_known.iter().filter_map(|at| Some(self.names.get(*at)?.as_str())).collect();
+        let listed = names.join(", ");
+        (!names.is_empty()).then(|| format!("virtual columns that the log does not tell, not compared: {listed}"))
     }
 
     /// Error for a row that does not fit the table.

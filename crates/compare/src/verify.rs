@@ -135,7 +135,9 @@ pub fn verify_store(
         let at = (table.db.as_str(), table.name.as_str());
         let mut theirs = ServerRows { connection, server: &name, table: at, shape: &shape };
         let mut ours = StoreRows { store: engine.store, snapshot: &snapshot, table: def, shape: &shape };
-        Ok(annotated(compare_rows(&shape, &mut theirs, &mut ours, options.max_rows_shown)?, table))
+        let mut report = annotated(compare_rows(&shape, &mut theirs, &mut ours, options.max_rows_shown)?, table);
+        report.notes.extend(shape.not_compared());
+        Ok(report)
     })?;
     finish(report, out)
 }

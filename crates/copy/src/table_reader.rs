@@ -9,7 +9,7 @@ use catalog::{RowKey, TableDef};
 use client::session::quoted;
 use client::{ClientError, Connection};
 use values::ColumnType;
-use values::binary_protocol::{ResultColumn, RowEncoder, select_expression};
+use values::binary_protocol::{ResultColumn, RowEncoder, SELECT_NULL, select_expression};
 
 use crate::batch::RowBatch;
 use crate::definitions::Name;
@@ -37,8 +37,13 @@ pub(crate) type EachBatch<'a> = &'a mut dyn FnMut(&RowBatch) -> Result<(), CopyE
 impl TableReader {
     pub(crate) fn new(def: &Arc<TableDef>, name: &Name, batch_bytes: usize) -> TableReader {
         let types = def.column_types();
-        let columns: Vec<String> =
-            (def.columns.iter()).map(|column| select_expression(&column.ty, &quoted(&column.name))).collect();
+        let left_out = def.left_out();
+        let columns: Vec<String> = (def.columns.iter().enumerate())
+            .map(|(at, column)| match left_out.contains(&at) {
+                true => SELECT_NULL.to_owned(),
+                false => select_expression(&column.ty, &quoted(&column.name)),
+            })
+            .collect();
         let select = format!("SELECT {} FROM {}.{}", columns.join(", "), quoted(&name.0), quoted(&name.1));
         TableReader { key: RowKey::new(def), types, select, def: Arc::clone(def), name: name.clone(), batch_bytes }
     }

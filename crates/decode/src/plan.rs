@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Catalog, Identity, KeyOrder, OmittedValue, RowVersions, TableDef};
+use catalog::{Catalog, Identity, KeyOrder, OmittedValue, RowVersions, TableDef, builds_whole_images};
 use values::{ColumnType, RowLayout, type_code};
 
 /// How to find a row's identifying key in its image.
@@ -29,10 +29,12 @@ pub struct TablePlan {
     /// Conversions for rows stored under earlier definitions.
     pub versions: RowVersions,
     pub(crate) key: KeyPlan,
-    /// True for a table without a key but with JSON columns. Copies of its rows are found by the text of their JSON
-    /// values (invariant 21), because rows from the initial copy have no binary documents. Must agree with
-    /// `catalog::RowKey`.
-    pub(crate) keyless_json: bool,
+    /// True for a table without a key but with JSON or virtual columns, see [`catalog::builds_whole_images`]. Copies of
+    /// its rows are found by the text of their JSON values (invariant 21), because rows from the initial copy have no
+    /// binary documents, and without virtual columns. Must agree with `catalog::RowKey`.
+    pub(crate) keyless_built: bool,
+    /// Columns that are NULL in the images that identify rows of a table without a key.
+    pub(crate) left_out: Vec<usize>,
     /// The identifying columns in table order; empty without a key.
     pub(crate) key_columns: Vec<usize>,
     /// True if the deletion of a row makes foreign keys change or delete rows of other tables, unlogged.
@@ -64,7 +66,8 @@ impl TablePlan {
         };
         let mut plan = TablePlan {
             layout: RowLayout::new(&types),
-            keyless_json: key == KeyPlan::WholeImage && types.iter().any(|ty| ty.code == type_code::JSON),
+            keyless_built: builds_whole_images(def),
+            left_out: def.left_out(),
             json_columns: types.iter().filter(|ty| ty.code == type_code::JSON).count(),
             types,
             order: KeyOrder::of(def),

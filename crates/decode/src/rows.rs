@@ -247,9 +247,9 @@ impl Decoder {
         from: usize,
         image: Span,
     ) -> Result<Option<Span>, Fault> {
-        if plan.keyless_json {
+        if plan.keyless_built {
             let image = rest(&work.out.side, from).to_vec();
-            return json_as_text(work, plan, &image).map(Some);
+            return built_image(work, plan, &image).map(Some);
         }
         if plan.key == KeyPlan::WholeImage {
             return Ok(Some(image));
@@ -362,7 +362,7 @@ impl Decoder {
         plan.layout.merge_partial(&plan.types, stored, present, partial, logged, out).map_err(corrupt)?;
         if keyless {
             let image = work.out.side.split_off(from);
-            let new_image = json_as_text(work, plan, &image)?;
+            let new_image = built_image(work, plan, &image)?;
             work.push(rows, OpKind::RemoveOne, old_key, before, Span::default());
             work.push(rows, OpKind::AddOne, new_image, Span::default(), new_image);
             return Ok(());
@@ -483,10 +483,10 @@ fn column_part(image: &[u8], start: u32, len: u32) -> &[u8] {
 
 /// Uses the whole image as key. Copies of a row are found by their bytes, but servers differ in the null bits after
 /// the last column, so an image with such bits set is copied and they are cleared. For rows with JSON values see
-/// `TablePlan::keyless_json`.
+/// `TablePlan::keyless_built`.
 fn whole_image(work: &mut Work<'_>, rows: &RowsWork<'_>, at: usize, image: &[u8]) -> Result<Span, Fault> {
-    if rows.plan.keyless_json {
-        return json_as_text(work, rows.plan, image);
+    if rows.plan.keyless_built {
+        return built_image(work, rows.plan, image);
     }
     let unused = rows.plan.unused_null_bits();
     let last = rows.plan.bitmap_len().saturating_sub(1);
@@ -558,18 +558,19 @@ fn complete(work: &mut Work<'_>, rows: &RowsWork<'_>, before: Span, after: Span)
     };
     let merged = rows.plan.layout.merge(of(before), rows.after_present, of(after), &mut work.out.side);
     merged.map_err(corrupt)?;
-    if rows.plan.keyless_json {
+    if rows.plan.keyless_built {
         let image = work.out.side.split_off(from);
-        return json_as_text(work, rows.plan, &image);
+        return built_image(work, rows.plan, &image);
     }
     work.side_span(from)
 }
 
-/// Appends a keyless row's full image, with each JSON document replaced by its text.
-fn json_as_text(work: &mut Work<'_>, plan: &TablePlan, image: &[u8]) -> Result<Span, Fault> {
+/// Appends the image that identifies a keyless row: each JSON document replaced by its text, virtual columns by NULL.
+fn built_image(work: &mut Work<'_>, plan: &TablePlan, image: &[u8]) -> Result<Span, Fault> {
     let from = work.out.side.len();
     let mut offsets = Vec::new();
-    comparable_image(&plan.types, &plan.layout, image, &mut offsets, &mut work.out.side).map_err(corrupt)?;
+    let out = &mut work.out.side;
+    comparable_image(&plan.types, &plan.layout, &plan.left_out, image, &mut offsets, out).map_err(corrupt)?;
     work.side_span(from)
 }
 

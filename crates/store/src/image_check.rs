@@ -2,7 +2,7 @@
 //!
 //! In: the stored row, the before image of a row event. Out: a refusal, or nothing. Never here: a look-up.
 
-use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, RowLayout, type_code};
+use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, type_code};
 
 use crate::row_change::{BeforeImage, CheckImages, Old, RowError, RowErrorKind};
 use crate::row_state::RowState;
@@ -18,42 +18,33 @@ pub(crate) fn check_old(
     check: CheckImages,
 ) -> Result<(), RowError> {
     match old {
-        Some(RowState::Row(stored)) if compare => compare_before(shape.layout, shape.types, stored, before),
+        Some(RowState::Row(stored)) if compare => compare_before(shape, stored, before),
         Some(RowState::Deleted) if check.refuses() => Err(RowError { kind: RowErrorKind::NotFound }),
         _ => Ok(()),
     }
 }
 
 #[inline]
-fn compare_before(
-    layout: &RowLayout,
-    types: &[ColumnType],
-    stored: &[u8],
-    before: BeforeImage<'_>,
-) -> Result<(), RowError> {
+fn compare_before(shape: &TableShape<'_>, stored: &[u8], before: BeforeImage<'_>) -> Result<(), RowError> {
     let (present, image) = match before {
         BeforeImage::None => return Ok(()),
         BeforeImage::Full(image) if stored == image => return Ok(()),
         BeforeImage::Full(image) => (None, image),
         BeforeImage::Partial { present, image } => (Some(present), image),
     };
-    if layout.images_equal(stored, present, image) || equal_but_for_json_layout(layout, types, stored, present, image) {
+    if shape.layout.images_equal(stored, present, image) || equal_where_it_counts(shape, stored, present, image) {
         return Ok(());
     }
     Err(RowError { kind: RowErrorKind::Differs })
 }
 
-/// Whether two images differ only in the binary layout of JSON documents: a document is its printed text (invariant
-/// 21). A source that updates a document in place logs it with gaps.
+/// Whether two images differ only in the binary layout of JSON documents, or in virtual columns. A document is its
+/// printed text (invariant 21): a source that updates a document in place logs it with gaps. A virtual column is what the
+/// session that wrote the event read.
 #[cold]
-fn equal_but_for_json_layout(
-    layout: &RowLayout,
-    types: &[ColumnType],
-    stored: &[u8],
-    present: Option<&[u8]>,
-    image: &[u8],
-) -> bool {
-    if !types.iter().any(|ty| ty.code == type_code::JSON) {
+fn equal_where_it_counts(shape: &TableShape<'_>, stored: &[u8], present: Option<&[u8]>, image: &[u8]) -> bool {
+    let TableShape { layout, types, versions, .. } = *shape;
+    if !versions.has_virtual() && !types.iter().any(|ty| ty.code == type_code::JSON) {
         return false;
     }
     let (mut ours, mut logged) = (Vec::new(), Vec::new());
@@ -64,8 +55,8 @@ fn equal_but_for_json_layout(
     if walked.is_err() || layout.walk_offsets(stored, &mut ours).is_err() {
         return false;
     }
-    types.iter().zip(ours).zip(logged).all(|((ty, ours), logged)| {
-        if logged.0 == OFFSET_ABSENT {
+    types.iter().zip(ours).zip(logged).enumerate().all(|(column, ((ty, ours), logged))| {
+        if logged.0 == OFFSET_ABSENT || versions.is_virtual(column) {
             return true;
         }
         let value = |bytes, (start, len): (u32, u32)| {

@@ -25,6 +25,9 @@ pub struct ResultColumn {
     pub unsigned: bool,
 }
 
+/// Selects NULL in place of a column; every type takes it.
+pub const SELECT_NULL: &str = "NULL";
+
 /// Expression that selects a column so that ENUM, SET and BIT arrive as numbers. `name` is already quoted.
 #[must_use]
 pub fn select_expression(ty: &ColumnType, name: &str) -> String {
@@ -95,6 +98,8 @@ fn fits(ty: &ColumnType, wire: u8) -> bool {
     let integer = matches!(wire, t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG | t::YEAR);
     let bytes = matches!(wire, t::VARCHAR | t::VAR_STRING | t::CHAR | 249..=t::BLOB);
     match ty.code {
+        // Of `SELECT_NULL`.
+        _ if wire == t::NULL => true,
         t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG | t::YEAR => integer,
         t::ENUM | t::SET => integer || wire == t::DOUBLE,
         t::BIT => integer || wire == t::BIT,
@@ -309,13 +314,15 @@ fn time(bytes: &[u8]) -> Result<(Time, &[u8]), ValueError> {
 }
 
 /// Appends `image` (all columns, as stored) in the form that `RowEncoder` produces: JSON documents as text, unused bits
-/// of the null bitmap 0. Returns how many bytes of `image` the row took.
+/// of the null bitmap 0. The columns at the positions `without` become NULL. Returns how many bytes of `image` the row
+/// took.
 ///
 /// # Errors
 /// The image is cut off, or a document is damaged. `out` then holds a partial image.
 pub fn comparable_image(
     columns: &[ColumnType],
     layout: &RowLayout,
+    without: &[usize],
     image: &[u8],
     offsets: &mut Vec<(u32, u32)>,
     out: &mut Vec<u8>,
@@ -323,8 +330,8 @@ pub fn comparable_image(
     let len = layout.walk_offsets(image, offsets)?;
     let mut bitmap = NullBitmap::start(out, columns.len());
     let mut document = Vec::new();
-    for (ty, (at, value_len)) in columns.iter().zip(offsets.iter()) {
-        if *at == OFFSET_NULL {
+    for (column, (ty, (at, value_len))) in columns.iter().zip(offsets.iter()).enumerate() {
+        if *at == OFFSET_NULL || without.contains(&column) {
             bitmap.null(out);
             continue;
         }

@@ -78,7 +78,7 @@ fn rows_with_nulls_equal_images_from_the_log() {
     // This image has the bitmap's unused bits set.
     let image = [0xfc, 7, 0, 0, 0, 10, 0, 0, 0, 2, 1, 0, 9, 0, 0x0c, 7, 0, 1, b'a', b'm', b'o', b'r', b'e'];
     let mut from_log = Vec::new();
-    let taken = comparable_image(&columns, &layout, &image, &mut Vec::new(), &mut from_log).unwrap();
+    let taken = comparable_image(&columns, &layout, &[], &image, &mut Vec::new(), &mut from_log).unwrap();
     assert_eq!(taken, image.len() - 4);
     assert_eq!(from_log, from_row);
     assert_eq!(from_row, b"\x04\x07\0\0\0\x05\0\0\0[\"a\"]");

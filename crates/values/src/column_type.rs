@@ -17,6 +17,8 @@ pub mod type_code {
     pub const LONG: u8 = 3;
     pub const FLOAT: u8 = 4;
     pub const DOUBLE: u8 = 5;
+    /// Of a literal NULL in a result; no column has it.
+    pub const NULL: u8 = 6;
     /// TIMESTAMP as MySQL 5.5 and earlier stored it.
     pub const TIMESTAMP: u8 = 7;
     pub const LONGLONG: u8 = 8;

@@ -91,7 +91,7 @@ fn compare_binary(
         let (nulls, values) = row.raw();
         let (mut from_row, mut from_log) = (Vec::new(), Vec::new());
         encoder.encode(nulls, values, &mut from_row).unwrap();
-        comparable_image(types, &layout, &images[number], &mut offsets[0], &mut from_log).unwrap();
+        comparable_image(types, &layout, &[], &images[number], &mut offsets[0], &mut from_log).unwrap();
         layout.walk_offsets(&from_row, &mut offsets[0]).unwrap();
         layout.walk_offsets(&from_log, &mut offsets[1]).unwrap();
         for (column, name) in names.iter().enumerate() {

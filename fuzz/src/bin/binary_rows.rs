@@ -42,6 +42,6 @@ fuzz::fuzz_target!(init: seeds::write(rows), |data: &[u8]| {
     if encoder.encode_packet(packet, &mut image).is_ok() {
         let layout = RowLayout::new(&columns);
         assert_eq!(layout.walk(&image), Ok(image.len()), "an image that was made is walked to its end");
-        let _ = comparable_image(&columns, &layout, &image, &mut Vec::new(), &mut Vec::new());
+        let _ = comparable_image(&columns, &layout, &[], &image, &mut Vec::new(), &mut Vec::new());
     }
 });

@@ -93,6 +93,9 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     let dates = if copies { date_rules(scope) } else { DateRules::default() };
     let numbering = Numbering::of(old, &table, &origins, actions, scope.context);
     let (rows, revalued) = rows_effect(old, &table, &origins, numbering, (copies, dates), scope);
+    if matches!(rows, RowsEffect::Rewritten(..)) {
+        table.settle_virtual();
+    }
     Ok(Altered { table, rename_to, renamed_columns: renamed, rows, revalued, partitions })
 }
 

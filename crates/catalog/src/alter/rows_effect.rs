@@ -7,6 +7,7 @@ use values::ColumnType;
 use values::convert::{Conversion, ConvertOptions, DateRules};
 
 use crate::default_value;
+use crate::generated::may_read;
 use crate::layout::{ColumnSource, OlderLayout};
 use crate::numbering::Numbering;
 use crate::sql_mode;
@@ -100,15 +101,24 @@ pub(super) fn rows_effect(
         let layout = OlderLayout { since: old.layout_since, types: old.column_types(), to_next: sources };
         return (RowsEffect::ConvertedOnRead(layout), revalued);
     }
+    settle_virtual(old, new, origins, &mut sources);
     (RowsEffect::Rewritten(sources, numbering), revalued)
 }
 
-/// True if a generated column's expression may read the column of this name, which is the case if its text contains the
-/// name.
-fn may_read(column: &Column, name: &str) -> bool {
-    let text = column.expression.to_lowercase();
-    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    text.is_empty() || !plain || text.contains(&name.to_lowercase())
+/// Virtual columns in rows that are rewritten: without a key they are left out ([`TableDef::without_virtual`]), and where
+/// they were left out so far they are not known.
+fn settle_virtual(old: &TableDef, new: &TableDef, origins: &[Option<usize>], sources: &mut [ColumnSource]) {
+    for ((column, source), origin) in new.columns.iter().zip(sources).zip(origins) {
+        if column.generated != Some(GeneratedKind::Virtual) {
+            continue;
+        }
+        if new.identity == Identity::WholeImage {
+            *source = ColumnSource::Null;
+        } else if old.without_virtual && origin.is_some() {
+            let what = format!("the virtual column `{}` of a table that had no key", column.name);
+            *source = ColumnSource::Unknown { what, column: None };
+        }
+    }
 }
 
 /// True if the key has the same directions and prefixes, so that rows keep their order where [`same_identity`] holds.

@@ -9,6 +9,7 @@ use crate::default_value;
 use crate::table::{TableDef, code};
 
 use super::expression::{Expression, Function, Operator, Unit};
+use super::find::position;
 
 /// Seconds in a day.
 const DAY_SECONDS: i128 = 86_400;
@@ -75,10 +76,8 @@ fn collect(
 ) -> Result<(), String> {
     match expression {
         Expression::Column(name) => {
-            let missing = || format!("the partitioning column `{name}`");
-            let at = table.column_index(name).ok_or_else(missing)?;
-            let column = table.columns.get(at).ok_or_else(missing)?;
-            columns.push((name.clone(), at, column.ty.clone()));
+            let (at, ty) = position(table, name)?;
+            columns.push((name.clone(), at, ty));
             Ok(())
         }
         Expression::Number(_) | Expression::Text(_) => Ok(()),

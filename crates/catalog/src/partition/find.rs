@@ -156,8 +156,11 @@ fn append_key<'a>(
     plan.append(std::iter::once(Some(value)), out).map_err(|error| error.to_string())
 }
 
-fn position(table: &TableDef, name: &str) -> Result<(usize, ColumnType), String> {
+pub(super) fn position(table: &TableDef, name: &str) -> Result<(usize, ColumnType), String> {
     let at = table.column_index(name).ok_or_else(|| format!("the partitioning column `{name}`"))?;
+    if table.not_known().contains(&at) {
+        return Err(format!("the partitioning column `{name}`, whose values here may not be the source's"));
+    }
     let column = table.columns.get(at).ok_or_else(|| format!("the partitioning column `{name}`"))?;
     Ok((at, column.ty.clone()))
 }

@@ -14,7 +14,7 @@ use crate::error::Problem;
 use crate::index_set;
 use crate::layout::ColumnSource;
 use crate::syntax::{AlterAction, CharsetSpec, CreateBody, CreateTable, Statement, TableName};
-use crate::table::{ForeignKey, TableDef, TableId, same_name};
+use crate::table::{ForeignKey, Identity, TableDef, TableId, same_name};
 use crate::table_build::{self, Scope};
 
 use super::{Database, DdlEffect, Inner, Rewrite, is_system};
@@ -455,6 +455,9 @@ impl<'a> Change<'a> {
             if other.column_types() != new.column_types() {
                 return Problem::unsupported("EXCHANGE PARTITION with a table of other columns");
             }
+            if other.without_virtual && !new.without_virtual && new.identity == Identity::WholeImage {
+                return Problem::unsupported("EXCHANGE PARTITION into a table that still keeps virtual columns");
+            }
             let fresh = Arc::new(fresh(&other, self.fresh_id()?));
             self.remove(&other);
             self.dropped.push(other.id);
@@ -498,7 +501,9 @@ fn rewrite(from: &Arc<TableDef>, to: &Arc<TableDef>, sources: Vec<ColumnSource>)
 
 /// The same table under a new id and without rows.
 fn fresh(table: &TableDef, id: TableId) -> TableDef {
-    TableDef { id, version: 1, layout_since: 0, older_layouts: Vec::new(), ..table.clone() }
+    let mut table = TableDef { id, version: 1, layout_since: 0, older_layouts: Vec::new(), ..table.clone() };
+    table.settle_virtual();
+    table
 }
 
 /// CREATE TABLE … LIKE: copies columns and keys, but no foreign keys.

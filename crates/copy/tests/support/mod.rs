@@ -111,7 +111,7 @@ pub(crate) fn replayed(server: &Server, at: &GtidSet) -> BTreeMap<(String, Strin
         let (mut offsets, mut built) = (Vec::new(), Vec::new());
         let flow = store.scan::<()>(&snapshot, table, |row| {
             let mut image = Vec::new();
-            comparable_image(&types, key.layout(), row.image, &mut offsets, &mut image).unwrap();
+            comparable_image(&types, key.layout(), &[], row.image, &mut offsets, &mut image).unwrap();
             let found = key.bytes(row.image, &mut offsets, &mut built).unwrap();
             assert_eq!(found, row.key, "the decoder's own key of a row of {}", table.full_name());
             *rows.entry((found.to_vec(), image)).or_default() += row.count;
@@ -223,7 +223,7 @@ pub(crate) fn replay_over(server: &Server, copied: &Copied, to: &GtidSet, how: R
                     rest = behind;
                     let key_bytes = key.bytes(image, &mut offsets, &mut built).unwrap().to_vec();
                     let mut comparable = Vec::new();
-                    comparable_image(types, key.layout(), image, &mut offsets, &mut comparable).unwrap();
+                    comparable_image(types, key.layout(), &[], image, &mut offsets, &mut comparable).unwrap();
                     let images = rows.entry(key_bytes).or_default();
                     match (how, before) {
                         (Replay::Blind, true) => images.clear(),
