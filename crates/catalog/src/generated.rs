@@ -5,7 +5,7 @@
 //! A virtual column is computed when it is read. The log has the value that the writer's session read, which is not
 //! always the value that another session reads. All of this was seen on 9.7.4.
 
-use crate::table::{Column, GeneratedKind, TableDef, code};
+use crate::table::{Column, ColumnDefault, GeneratedKind, TableDef, code};
 
 /// Functions whose result depends on the session: `time_zone`, `lc_time_names`, `block_encryption_mode`.
 const OF_THE_SESSION: [&str; 6] =
@@ -22,9 +22,20 @@ fn names(text: &str, name: &str) -> bool {
     !plain || text.to_lowercase().contains(&name.to_lowercase())
 }
 
+/// True if a generated column may read the DEFAULT of a column that changed from `before` to `after`.
+pub(crate) fn reads_changed_default(column: &Column, before: &Column, after: &Column) -> bool {
+    let value = |column: &Column| match &column.default {
+        ColumnDefault::None | ColumnDefault::Null => None,
+        other => Some(other.clone()),
+    };
+    value(before) != value(after)
+        && names(&column.expression, "default")
+        && (may_read(column, &before.name) || may_read(column, &after.name))
+}
+
 /// Per column: generated, and computed differently by sessions with another `time_zone`, `lc_time_names` or
 /// `block_encryption_mode`. Dependence on `div_precision_increment` and on modes of `sql_mode` is not looked for.
-fn of_the_session(table: &TableDef) -> Vec<bool> {
+pub(crate) fn of_the_session(table: &TableDef) -> Vec<bool> {
     let mut found: Vec<bool> = Vec::with_capacity(table.columns.len());
     for column in &table.columns {
         let text = column.expression.to_lowercase();

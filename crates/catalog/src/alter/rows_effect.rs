@@ -7,7 +7,7 @@ use values::ColumnType;
 use values::convert::{Conversion, ConvertOptions, DateRules};
 
 use crate::default_value;
-use crate::generated::may_read;
+use crate::generated::{may_read, of_the_session, reads_changed_default};
 use crate::layout::{ColumnSource, OlderLayout};
 use crate::numbering::Numbering;
 use crate::sql_mode;
@@ -60,10 +60,26 @@ pub(super) fn rows_effect(
         };
         sources.push(source);
     }
+    let defaults: Vec<(&Column, &Column)> = (new.columns.iter().zip(origins))
+        .filter_map(|(column, origin)| Some((old.columns.get((*origin)?)?, column)))
+        .collect();
+    let new_default = |column: &Column| defaults.iter().any(|(old, new)| reads_changed_default(column, old, new));
+    let of_the_session = of_the_session(new);
     // In column order, because a generated column may read another one to its left.
-    for ((column, source), origin) in new.columns.iter().zip(&mut sources).zip(origins) {
-        if column.generated.is_some() && origin.is_some() && changed.iter().any(|name| may_read(column, name)) {
-            let what = format!("the generated column `{}` over columns of another type", column.name);
+    for (place, ((column, source), origin)) in new.columns.iter().zip(&mut sources).zip(origins).enumerate() {
+        let why = match column.generated {
+            None => None,
+            Some(_) if origin.is_none() => None,
+            Some(_) if changed.iter().any(|name| may_read(column, name)) => Some("over columns of another type"),
+            // ALTER TABLE computes both kinds again (seen on 9.7.4; SET DEFAULT copies the table then).
+            Some(_) if new_default(column) => Some("over a default that changed"),
+            Some(GeneratedKind::Stored) if copies && of_the_session.get(place) == Some(&true) => {
+                Some("computed again under the session's settings")
+            }
+            Some(_) => None,
+        };
+        if let Some(why) = why {
+            let what = format!("the generated column `{}` {why}", column.name);
             *source = ColumnSource::Unknown { what, column: None };
             changed.push(&column.name);
             continue;
