@@ -20,7 +20,9 @@ pub const MAY_BE_COPIED: &[(&str, &str)] = &[
     ("not supported yet: the conversion of", "conversions the value crate does not know"),
     ("is no value for a", "conversions of a value that is no plain number or date"),
     // Its expression is not evaluated here.
-    ("the generated column", "columns of another type below generated ones"),
+    ("the generated column", "columns of another type, or other defaults, below generated ones"),
+    ("the virtual column", "virtual columns of a table that had no key"),
+    ("the partitioning column", "partitions by virtual columns"),
     ("made LIKE a table that is quarantined", "tables made LIKE one that waits for its copy"),
 ];
 

@@ -178,8 +178,10 @@ impl Table {
             }
             table.columns.push(column);
         }
-        if random.chance(20) {
-            table.add_generated(random, "g0");
+        if random.chance(30) {
+            for index in 0..1 + random.below(3) {
+                table.add_generated(random, &format!("g{index}"));
+            }
         }
         match random.below(10) {
             0..=4 => drop(table.add_key(random, "PRIMARY", true)),
@@ -207,14 +209,27 @@ impl Table {
         self.keys.push(Key { name: "PRIMARY".into(), unique: true, parts: vec![(first.name.clone(), None, false)] });
     }
 
-    /// Adds a generated column over an existing one; None if none can be made.
+    /// Adds a generated column of any type over an existing one; None if none can be made.
     pub fn add_generated(&mut self, random: &mut Random, name: &str) -> Option<String> {
         if self.has_before_trigger {
             return None;
         }
         let plain: Vec<&Column> = self.columns.iter().filter(|c| c.generated.is_none() && !c.auto_increment).collect();
+        let computed: Vec<&Column> = self.columns.iter().filter(|c| c.generated.is_some()).collect();
+        let above = random.pick_or_none(&computed).copied().filter(|_| random.chance(40));
         let from = *random.pick_or_none(&plain)?;
+        let has_default = from.default.is_some() || from.nullable && from.kind.has_default();
         let (expression, kind) = match &from.kind {
+            _ if above.is_some() => above.map(|above| over_generated(random, above))?,
+            kind if kind.is_number() && has_default && random.chance(40) => {
+                (format!("`{0}` / 2 + DEFAULT(`{0}`) / 2", from.name), Kind::Double)
+            }
+            _ if random.chance(40) => of_a_truth(random, &format!("`{}` IS NULL", from.name)),
+            // Of CHAR with its padding or without, as the session's sql_mode says.
+            Kind::Varchar(..) | Kind::Text(..) | Kind::Blob(_) | Kind::Varbinary(_) if random.chance(60) => {
+                (format!("CONCAT(`{}`)", from.name), Kind::Blob("LONGBLOB"))
+            }
+            Kind::Timestamp(_) => (format!("HOUR(`{}`)", from.name), Kind::Int("INT", 32, false)),
             // Nothing that a value could be too large for: the table would be unreadable from then on, at the source
             // too.
             kind if kind.is_number() => (format!("`{}` / 2", from.name), Kind::Double),
@@ -232,7 +247,7 @@ impl Table {
             kind,
             nullable: true,
             default: None,
-            generated: Some((expression, random.chance(50))),
+            generated: Some((expression, random.chance(40))),
             invisible: false,
             auto_increment: false,
         };
@@ -342,5 +357,40 @@ impl Table {
                 _ => {}
             }
         }
+    }
+}
+
+/// An expression over a generated column, and the type of its values. The source logs the BLOBs that it reads wrongly.
+fn over_generated(random: &mut Random, above: &Column) -> (String, Kind) {
+    let name = &above.name;
+    match above.kind {
+        Kind::Blob(_) | Kind::Text(..) if random.chance(50) => {
+            (format!("NULLIF(`{name}`,REVERSE(`{name}`))"), Kind::Blob("LONGBLOB"))
+        }
+        _ if above.kind.is_number() => (format!("`{name}` / 3"), Kind::Double),
+        _ => (format!("LENGTH(`{name}`)"), Kind::Int("BIGINT", 64, false)),
+    }
+}
+
+/// A value of any type for a condition that is true or false, none of which its type could refuse.
+fn of_a_truth(random: &mut Random, condition: &str) -> (String, Kind) {
+    let of = |truth: &str, other: &str| format!("IF({condition},{truth},{other})");
+    let ascii = ("latin1", "latin1_bin");
+    match random.below(15) {
+        0 => (condition.to_owned(), Kind::Int("TINYINT", 8, false)),
+        1 => (condition.to_owned(), Kind::Decimal(5, 2)),
+        2 => (condition.to_owned(), Kind::Float),
+        3 => (of("5", "2"), Kind::Bit(3)),
+        4 => (of("2000", "1999"), Kind::Year),
+        5 => (of("1", "2"), Kind::Enum(3, ascii)),
+        6 => (of("1", "6"), Kind::Set(3, ascii)),
+        7 => (of("DATE'2024-01-02'", "DATE'2023-05-06'"), Kind::Date),
+        8 => (of("DATE'2024-01-02'", "DATE'2023-05-06'"), Kind::DateTime(3)),
+        9 => (of("DATE'2024-01-02'", "DATE'2023-05-06'"), Kind::Timestamp(0)),
+        10 => (of("TIME'01:02:03'", "TIME'-04:05:06'"), Kind::Time(2)),
+        11 => (format!("JSON_ARRAY({condition})"), Kind::Json),
+        12 => (of("POINT(1,2)", "POINT(3,4.5)"), Kind::Geometry("POINT")),
+        13 => (format!("CONCAT({condition})"), Kind::Text("TINYTEXT", ascii)),
+        _ => (format!("CONCAT({condition})"), Kind::Binary(6)),
     }
 }
