@@ -23,12 +23,6 @@ pub(crate) fn binary_collation(charset: &str) -> Option<Collation> {
     if charset == "binary" { by_id(BINARY) } else { by_name(&format!("{charset}_bin")) }
 }
 
-/// True if trail bytes of this set can be quotes or backslashes. The lexer works byte by byte, so it must not read such
-/// text.
-pub(crate) fn hides_ascii(charset: &str) -> bool {
-    matches!(charset, "big5" | "cp932" | "sjis" | "gbk" | "gb18030")
-}
-
 /// Bytes 0x80 to 0x9f of MySQL's latin1, which is Windows-1252 with its five unassigned bytes kept as control
 /// characters.
 const LATIN1_HIGH: [u16; 32] = [

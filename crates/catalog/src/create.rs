@@ -361,7 +361,7 @@ fn column_attribute(
         }
         "COLLATE" => {
             parser.take()?;
-            column.ty.charset.collation = Some(parser.name_or_string()?);
+            column.ty.charset.collation = Some(parser.collation_name()?);
         }
         "COLUMN_FORMAT" | "STORAGE" => {
             parser.take()?;
@@ -468,10 +468,10 @@ pub(crate) fn charset_option(parser: &mut Parser<'_>, spec: &mut CharsetSpec) ->
     if parser.eat(&["CHARACTER", "SET"])? || parser.eat(&["CHAR", "SET"])? || parser.eat_word("CHARSET")? {
         parser.eat_punct(b'=')?;
         // DEFAULT means the same as omitting the option.
-        spec.charset = if parser.eat_word("DEFAULT")? { None } else { Some(parser.name_or_string()?) };
+        spec.charset = if parser.eat_word("DEFAULT")? { None } else { Some(parser.charset_name()?) };
     } else if parser.eat_word("COLLATE")? {
         parser.eat_punct(b'=')?;
-        spec.collation = if parser.eat_word("DEFAULT")? { None } else { Some(parser.name_or_string()?) };
+        spec.collation = if parser.eat_word("DEFAULT")? { None } else { Some(parser.collation_name()?) };
     } else {
         return Ok(false);
     }

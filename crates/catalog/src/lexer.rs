@@ -4,6 +4,7 @@
 //! their offsets. Never here: keywords (every bare word is a [`Tok::Word`]; the parsers know which words have a meaning
 //! where), conversion between character sets, panics.
 
+use crate::client_text::{self, ClientText};
 use crate::sql_mode;
 
 /// Server version assumed if the log does not state one: the newest that this crate was tested against. Comments such
@@ -53,7 +54,11 @@ pub(crate) struct LexError {
 pub(crate) struct Lexer<'a> {
     sql: &'a [u8],
     at: usize,
+    text: ClientText,
+    /// Before this place the text is UTF-8, whatever the client's character set.
+    utf8_to: usize,
     ansi_quotes: bool,
+    utf8_is_utf8mb4: bool,
     backslash_escapes: bool,
     server_version: u32,
     /// Inside `/*! … */`, which the next `*/` closes.
@@ -62,10 +67,6 @@ pub(crate) struct Lexer<'a> {
     after_dot: bool,
     /// End of the last token if it was a name.
     name_end: Option<usize>,
-}
-
-fn is_word_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
 
 /// The statement without a NUL byte at its end, which MySQL's lexer takes for the end of the text (`MY_LEX_EOL`,
@@ -80,6 +81,9 @@ impl<'a> Lexer<'a> {
         Lexer {
             sql: without_final_nul(sql),
             at: 0,
+            text: client_text::PLAIN,
+            utf8_to: 0,
+            utf8_is_utf8mb4: sql_mode & sql_mode::INTERPRET_UTF8_AS_UTF8MB4 != 0,
             ansi_quotes: sql_mode & sql_mode::ANSI_QUOTES != 0,
             backslash_escapes: sql_mode & sql_mode::NO_BACKSLASH_ESCAPES == 0,
             server_version,
@@ -87,6 +91,26 @@ impl<'a> Lexer<'a> {
             after_dot: false,
             name_end: None,
         }
+    }
+
+    /// The same for a part of the statement.
+    pub(crate) fn over(self, sql: &'a [u8]) -> Lexer<'a> {
+        Lexer { sql, at: 0, utf8_to: 0, in_version_comment: false, after_dot: false, name_end: None, ..self }
+    }
+
+    /// The same for text in this character set, instead of ASCII or UTF-8.
+    pub(crate) fn in_charset(self, charset: &str) -> Lexer<'a> {
+        Lexer { text: ClientText::of(charset), ..self }
+    }
+
+    /// The same for a statement whose beginning is UTF-8.
+    pub(crate) fn with_utf8_to(self, utf8_to: usize) -> Lexer<'a> {
+        Lexer { utf8_to, ..self }
+    }
+
+    /// How the bytes at the current place are read.
+    fn text(&self) -> ClientText {
+        if self.at < self.utf8_to { client_text::PLAIN } else { self.text }
     }
 
     fn byte(&self, ahead: usize) -> u8 {
@@ -110,10 +134,10 @@ impl<'a> Lexer<'a> {
     fn skip_blank(&mut self) -> Result<(), LexError> {
         loop {
             match self.rest() {
-                [b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c, ..] => self.at += 1,
+                [first, ..] if self.text().is_blank(*first) => self.at += 1,
                 [b'#', ..] => self.skip_line(),
                 [b'-', b'-'] => self.at += 2,
-                [b'-', b'-', third, ..] if third.is_ascii_whitespace() || third.is_ascii_control() => self.skip_line(),
+                [b'-', b'-', third, ..] if self.text().is_blank_or_control(*third) => self.skip_line(),
                 [b'/', b'*', b'!', ..] if !self.in_version_comment => self.enter_version_comment()?,
                 [b'/', b'*', ..] => self.skip_comment()?,
                 [b'*', b'/', ..] if self.in_version_comment => {
@@ -168,7 +192,7 @@ impl<'a> Lexer<'a> {
                 return self.error("a comment without its end");
             }
             Tok::End
-        } else if after_dot && is_word_byte(first) {
+        } else if after_dot && self.text().is_word(first) {
             self.word()
         } else {
             match first {
@@ -179,12 +203,12 @@ impl<'a> Lexer<'a> {
                 // A dot directly after a name qualifies it; elsewhere a dot before a digit starts a number.
                 b'.' if name_end == Some(start) || !self.byte(1).is_ascii_digit() => {
                     self.at += 1;
-                    self.after_dot = is_word_byte(self.byte(0)) || self.byte(0) == b'`';
+                    self.after_dot = self.text().is_word(self.byte(0)) || self.byte(0) == b'`';
                     Tok::Punct(b'.')
                 }
                 b'.' => self.number(),
                 b'@' => self.variable()?,
-                b'_' | b'a'..=b'z' | b'A'..=b'Z' | b'$' | 0x80.. => self.word_or_prefixed()?,
+                word if self.text().is_word(word) => self.word_or_prefixed()?,
                 other => {
                     self.at += 1;
                     Tok::Punct(other)
@@ -199,9 +223,7 @@ impl<'a> Lexer<'a> {
 
     fn word(&mut self) -> Tok {
         let start = self.at;
-        while is_word_byte(self.byte(0)) {
-            self.at += 1;
-        }
+        self.at += self.text().word_len(self.rest());
         Tok::Word(self.slice(start, self.at).to_vec())
     }
 
@@ -229,6 +251,7 @@ impl<'a> Lexer<'a> {
             Some((b'_', charset)) if is_introducer(charset) => String::from_utf8_lossy(charset).to_ascii_lowercase(),
             _ => return Ok(word),
         };
+        let introducer = if self.utf8_is_utf8mb4 && introducer == "utf8" { "utf8mb4".to_owned() } else { introducer };
         // Restored if no literal follows: the word is then a name.
         let after_word = self.clone();
         self.skip_blank()?;
@@ -266,12 +289,14 @@ impl<'a> Lexer<'a> {
                     text.push(quote);
                     self.at += 2;
                 }
-                [first, ..] => {
+                [first, ..] if *first == quote => {
                     self.at += 1;
-                    if *first == quote {
-                        return Ok(text);
-                    }
-                    text.push(*first);
+                    return Ok(text);
+                }
+                rest => {
+                    let len = self.text().character_len(rest);
+                    text.extend_from_slice(rest.get(..len).unwrap_or_default());
+                    self.at += len;
                 }
             }
         }
@@ -302,12 +327,14 @@ impl<'a> Lexer<'a> {
                     }
                     self.at += 2;
                 }
-                [first, ..] => {
+                [first, ..] if *first == quote => {
                     self.at += 1;
-                    if *first == quote {
-                        return Ok(text);
-                    }
-                    text.push(*first);
+                    return Ok(text);
+                }
+                rest => {
+                    let len = self.text().character_len(rest);
+                    text.extend_from_slice(rest.get(..len).unwrap_or_default());
+                    self.at += len;
                 }
             }
         }
@@ -334,7 +361,7 @@ impl<'a> Lexer<'a> {
     /// Reads `0x41`, `0b01`, a number, or a name that starts with a digit.
     fn number_or_word(&mut self) -> Result<Tok, LexError> {
         let start = self.at;
-        let word_len = self.rest().iter().take_while(|byte| is_word_byte(**byte)).count();
+        let word_len = self.text().word_len(self.rest());
         let word = self.slice(start, start + word_len);
         let radix = match word {
             [b'0', b'x', _, ..] => 16,
@@ -347,10 +374,24 @@ impl<'a> Lexer<'a> {
             self.at += word_len;
             return Ok(Tok::Bytes { bytes, introducer: None });
         }
-        if word.iter().all(u8::is_ascii_digit) || exponent_follows(self.rest()) {
+        if word.iter().all(u8::is_ascii_digit) || self.exponent_follows() {
             return Ok(self.number());
         }
         Ok(self.word())
+    }
+
+    /// True for `1e5`, `1e+5`, `12E-3`: a number although letters follow the digits.
+    fn exponent_follows(&self) -> bool {
+        let text = self.rest();
+        let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        match text.get(digits..) {
+            Some([b'e' | b'E', b'+' | b'-', third, ..]) => third.is_ascii_digit(),
+            Some([b'e' | b'E', tail @ ..]) => {
+                let exponent = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                exponent > 0 && !tail.get(exponent).is_some_and(|byte| self.text().is_word(*byte))
+            }
+            _ => false,
+        }
     }
 
     fn number(&mut self) -> Tok {
@@ -385,25 +426,12 @@ impl<'a> Lexer<'a> {
                 self.quoted(quote)?;
             }
             _ => {
-                while is_word_byte(self.byte(0)) || self.byte(0) == b'.' {
-                    self.at += 1;
+                while let len @ 1.. = self.text().word_len(self.rest()) + usize::from(self.byte(0) == b'.') {
+                    self.at += len;
                 }
             }
         }
         Ok(Tok::Variable)
-    }
-}
-
-/// True for `1e5`, `1e+5`, `12E-3`: a number although letters follow the digits.
-fn exponent_follows(text: &[u8]) -> bool {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    match text.get(digits..) {
-        Some([b'e' | b'E', b'+' | b'-', third, ..]) => third.is_ascii_digit(),
-        Some([b'e' | b'E', tail @ ..]) => {
-            let exponent = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            exponent > 0 && !tail.get(exponent).copied().is_some_and(is_word_byte)
-        }
-        _ => false,
     }
 }
 
@@ -478,6 +506,34 @@ mod tests {
         let mut open = Lexer::new(b"/*! a", 0, 1);
         assert_eq!(open.next_token().unwrap().tok, word("a"));
         assert!(open.next_token().is_err());
+    }
+
+    #[test]
+    fn second_bytes_that_look_like_quotes() {
+        let of = |charset: &str, sql: &[u8]| {
+            let mut lexer = Lexer::new(sql, 0, SERVER_VERSION_DEFAULT).in_charset(charset);
+            let mut found = Vec::new();
+            loop {
+                match lexer.next_token().unwrap().tok {
+                    Tok::End => return found,
+                    tok => found.push(tok),
+                }
+            }
+        };
+        let quoted = |bytes: &[u8]| Tok::Quoted(bytes.to_vec());
+        let text = |bytes: &[u8]| Tok::Str { bytes: bytes.to_vec(), introducer: None };
+        let word = |bytes: &[u8]| Tok::Word(bytes.to_vec());
+        assert_eq!(of("gbk", b"`\x81\x60` a"), [quoted(b"\x81\x60"), word(b"a")]);
+        assert_eq!(of("sjis", b"'\x95\x5c' a"), [text(b"\x95\x5c"), word(b"a")]);
+        assert_eq!(of("big5", b"\xa5\x5c\xb3\x5c1 a"), [word(b"\xa5\x5c\xb3\x5c1"), word(b"a")]);
+        assert_eq!(of("gb18030", b"1\x81\x7c a"), [word(b"1\x81\x7c"), word(b"a")]);
+        assert_eq!(of("cp932", b"@\x83\x60.a b"), [Tok::Variable, word(b"b")]);
+        // A backslash escapes one byte, even the first one of two.
+        assert_eq!(of("gbk", b"'\\\x81\\'' a"), [text(b"\x81'"), word(b"a")]);
+        // 0x27 is never the second byte.
+        assert_eq!(of("gbk", b"'\x81' a"), [text(b"\x81"), word(b"a")]);
+        assert_eq!(of("latin1", b"a\xa0--\xa0b\n\xe9"), [word(b"a"), word(b"\xe9")]);
+        assert_eq!(of("swe7", b"f[r ~"), [word(b"f[r"), word(b"~")]);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod alter;
 mod charset;
+mod client_text;
 mod column_type;
 mod context;
 mod create;
@@ -27,6 +28,7 @@ mod numbering;
 mod parser;
 mod partition;
 mod row_key;
+mod server_text;
 pub mod sql_mode;
 mod statement;
 mod stored_objects;
@@ -51,6 +53,7 @@ pub use partition::{
     Subpartitions,
 };
 pub use row_key::{KeyPlace, RowKey, builds_whole_images};
+pub use server_text::statement_text;
 pub use stored_objects::{Definition, DefinitionKind, Recorded};
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,

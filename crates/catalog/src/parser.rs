@@ -7,10 +7,13 @@
 use std::collections::VecDeque;
 
 use crate::charset;
+use crate::client_text;
 use crate::context::{SourceNames, StatementContext};
 use crate::default_value;
 use crate::error::Problem;
 use crate::lexer::{Lexer, SERVER_VERSION_DEFAULT, Tok, Token, without_final_nul};
+use crate::server_text;
+use crate::sql_mode;
 use crate::syntax::{TableName, Text};
 
 /// The cursor, with lookahead.
@@ -21,6 +24,8 @@ pub(crate) struct Parser<'a> {
     ahead: VecDeque<Token>,
     /// End offset of the last token taken.
     taken_to: usize,
+    /// Before this place the text is UTF-8, whatever the client's character set.
+    utf8_to: usize,
     /// Name of `character_set_client`.
     client_charset: &'static str,
     /// Character set of `collation_connection`, if the event has one.
@@ -42,8 +47,10 @@ pub(crate) fn spelled(context: &StatementContext, text: &str) -> Result<String, 
     loop {
         tokens.push(match parser.take()? {
             Tok::End => break,
-            Tok::Word(bytes) | Tok::Quoted(bytes) => String::from_utf8_lossy(&bytes).to_lowercase(),
+            Tok::Word(bytes) => under_mode(context.sql_mode, String::from_utf8_lossy(&bytes).to_lowercase()),
+            Tok::Quoted(bytes) => String::from_utf8_lossy(&bytes).to_lowercase(),
             Tok::Number(number) => number,
+            Tok::Punct(b'|') if context.sql_mode & sql_mode::PIPES_AS_CONCAT != 0 => "|concat".to_owned(),
             Tok::Punct(punct) => char::from(punct).to_string(),
             Tok::Str { bytes, introducer } | Tok::Bytes { bytes, introducer } => {
                 format!("{}{bytes:02x?}", introducer.unwrap_or_default())
@@ -56,6 +63,23 @@ pub(crate) fn spelled(context: &StatementContext, text: &str) -> Result<String, 
         tokens.remove(0);
     }
     Ok(tokens.join(" "))
+}
+
+fn backticked(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// A word whose meaning in an expression depends on `sql_mode`, in a spelling of its own where it is not the usual one.
+/// `PIPES_AS_CONCAT` is the same for `||`; quotes and backslashes are the lexer's.
+fn under_mode(mode: u64, word: String) -> String {
+    let is = |bit| mode & bit != 0;
+    match word.as_str() {
+        "not" if is(sql_mode::HIGH_NOT_PRECEDENCE) => "not!".to_owned(),
+        "real" if is(sql_mode::REAL_AS_FLOAT) => "float".to_owned(),
+        "utf8" if is(sql_mode::INTERPRET_UTF8_AS_UTF8MB4) => "utf8mb4".to_owned(),
+        of if is(sql_mode::INTERPRET_UTF8_AS_UTF8MB4) && of.starts_with("utf8_") => of.replacen("utf8_", "utf8mb4_", 1),
+        _ => word,
+    }
 }
 
 /// True if the last token closes the bracket that the first one opens.
@@ -76,9 +100,14 @@ impl<'a> Parser<'a> {
     pub(crate) fn new(context: &StatementContext, sql: &'a [u8]) -> Parser<'a> {
         let version = context.server_version.unwrap_or(SERVER_VERSION_DEFAULT);
         let client = context.collation_client.and_then(charset::by_id).map_or("utf8mb4", |collation| collation.charset);
+        // What the server writes again begins in capitals.
+        let utf8_to = if matches!(sql.first(), Some(b'C' | b'A' | b'G')) { server_text::utf8_len(sql) } else { 0 };
         Parser {
             sql: without_final_nul(sql),
-            lexer: Lexer::new(sql, context.sql_mode, version),
+            utf8_to,
+            lexer: Lexer::new(sql, context.sql_mode, version)
+                .in_charset(server_text::lexer_charset(sql, client))
+                .with_utf8_to(utf8_to),
             ahead: VecDeque::new(),
             taken_to: 0,
             client_charset: client,
@@ -132,9 +161,65 @@ impl<'a> Parser<'a> {
         Err(Problem::Syntax { what: what.into(), at })
     }
 
-    /// Text from byte `start` to the end of the last token taken, for messages and storage.
+    /// Text from byte `start` to the end of the last token taken, for messages and storage. It reads the same to a
+    /// parser whose client speaks UTF-8.
     pub(crate) fn text_from(&self, start: usize) -> String {
-        String::from_utf8_lossy(self.sql.get(start..self.taken_to).unwrap_or_default()).into_owned()
+        self.text_of(start, self.taken_to)
+    }
+
+    fn text_of(&self, start: usize, end: usize) -> String {
+        let bytes = self.sql.get(start..end).unwrap_or_default();
+        match std::str::from_utf8(bytes) {
+            // In swe7 ASCII is not ASCII.
+            Ok(text)
+                if text.is_ascii() && self.client_charset != "swe7"
+                    || end <= self.utf8_to
+                    || self.client_charset.starts_with("utf8") =>
+            {
+                text.to_owned()
+            }
+            _ => self.respelled(bytes).unwrap_or_else(|_| String::from_utf8_lossy(bytes).into_owned()),
+        }
+    }
+
+    /// Whole tokens as UTF-8, without comments. Text that is not of the client's character set becomes hexadecimal.
+    fn respelled(&self, bytes: &[u8]) -> Result<String, Problem> {
+        let mut lexer = self.lexer.clone().over(bytes);
+        let (mut text, mut end) = (String::new(), 0);
+        loop {
+            let token = lexer.next_token()?;
+            let raw = bytes.get(token.start..token.end).unwrap_or_default();
+            // A comment counts as a blank.
+            if token.start > end && token.tok != Tok::End {
+                text.push(' ');
+            }
+            end = token.end;
+            match token.tok {
+                Tok::End => return Ok(text),
+                Tok::Word(word) => match self.bare(word)? {
+                    word if client_text::PLAIN.word_len(word.as_bytes()) == word.len() => text.push_str(&word),
+                    word => text.push_str(&backticked(&word)),
+                },
+                Tok::Quoted(name) => text.push_str(&backticked(&self.utf8(name)?)),
+                Tok::Str { bytes, introducer } => {
+                    let charset = introducer.as_deref().unwrap_or(self.client_charset);
+                    match charset::to_unicode(&bytes, charset) {
+                        Ok(value) if introducer.is_none() => text.push_str(&self.quoted(&value)),
+                        _ => {
+                            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                            text.push_str(&format!("_{charset} X'{hex}'"));
+                        }
+                    }
+                }
+                _ => text.push_str(&String::from_utf8_lossy(raw)),
+            }
+        }
+    }
+
+    fn quoted(&self, text: &str) -> String {
+        let text = text.replace('\'', "''");
+        let escapes = !self.has_mode(sql_mode::NO_BACKSLASH_ESCAPES);
+        format!("'{}'", if escapes { text.replace('\\', "\\\\") } else { text })
     }
 
     pub(crate) fn at_end(&mut self) -> Result<bool, Problem> {
@@ -209,14 +294,13 @@ impl<'a> Parser<'a> {
             Tok::Word(_) | Tok::Quoted(_) => {}
             _ => return self.wrong("a name expected"),
         }
-        match self.take()? {
-            // Names are utf8mb3 at the source; other characters become question marks (seen on 9.7).
-            Tok::Word(bytes) | Tok::Quoted(bytes) => {
-                let name = self.utf8(bytes)?;
-                Ok(if name.is_ascii() { name } else { name.replace(|letter| letter > '\u{ffff}', "?") })
-            }
-            _ => self.wrong("a name expected"),
-        }
+        let name = match self.take()? {
+            Tok::Word(bytes) => self.bare(bytes)?,
+            Tok::Quoted(bytes) => self.utf8(bytes)?,
+            _ => return self.wrong("a name expected"),
+        };
+        // Names are utf8mb3 at the source; other characters become question marks (seen on 9.7).
+        Ok(if name.is_ascii() { name } else { name.replace(|letter| letter > '\u{ffff}', "?") })
     }
 
     /// Takes a `name`, or a string where MySQL's grammar allows either (character sets, engines).
@@ -225,6 +309,28 @@ impl<'a> Parser<'a> {
             Tok::Str { .. } => self.string_utf8(),
             _ => self.name(),
         }
+    }
+
+    /// Takes the name of a character set.
+    pub(crate) fn charset_name(&mut self) -> Result<String, Problem> {
+        let name = self.name_or_string()?;
+        Ok(if self.has_mode(sql_mode::INTERPRET_UTF8_AS_UTF8MB4) && name.eq_ignore_ascii_case("utf8") {
+            "utf8mb4".to_owned()
+        } else {
+            name
+        })
+    }
+
+    /// Takes the name of a collation.
+    pub(crate) fn collation_name(&mut self) -> Result<String, Problem> {
+        let name = self.name_or_string()?;
+        let of_utf8 = name.get(..5).filter(|_| self.has_mode(sql_mode::INTERPRET_UTF8_AS_UTF8MB4));
+        Ok(match of_utf8 {
+            Some(head) if head.eq_ignore_ascii_case("utf8_") => {
+                format!("utf8mb4_{}", name.get(5..).unwrap_or_default())
+            }
+            _ => name,
+        })
     }
 
     /// Takes `table`, `db.table` or `.table`.
@@ -251,8 +357,20 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn utf8(&self, bytes: Vec<u8>) -> Result<String, Problem> {
-        charset::to_unicode(&bytes, self.client_charset)
+    /// The bytes of the word taken last, as UTF-8. The source converts only those with a byte beyond ASCII: in swe7 `{` is
+    /// a letter, but stays what it is outside quotes (seen on 9.7).
+    fn bare(&self, word: Vec<u8>) -> Result<String, Problem> {
+        match String::from_utf8(word) {
+            Ok(word) if word.is_ascii() => Ok(word),
+            Ok(word) => self.utf8(word.into_bytes()),
+            Err(error) => self.utf8(error.into_bytes()),
+        }
+    }
+
+    /// The bytes of the token taken last, as UTF-8.
+    pub(crate) fn utf8(&self, bytes: Vec<u8>) -> Result<String, Problem> {
+        let charset = if self.taken_to <= self.utf8_to { "utf8mb4" } else { self.client_charset };
+        charset::to_unicode(&bytes, charset)
     }
 
     /// Takes a string in a comment or an option and returns it as UTF-8.
@@ -335,8 +453,7 @@ impl<'a> Parser<'a> {
                 Tok::Punct(b')') => {
                     depth -= 1;
                     if depth == 0 {
-                        let text = self.sql.get(start..end).unwrap_or_default();
-                        return Ok(String::from_utf8_lossy(text).trim().to_owned());
+                        return Ok(self.text_of(start, end).trim().to_owned());
                     }
                 }
                 Tok::End => return self.wrong("')' expected"),
@@ -366,12 +483,48 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub(crate) fn client_charset(&self) -> &'static str {
-        self.client_charset
-    }
-
     /// True if any of these `sql_mode` bits is set.
     pub(crate) fn has_mode(&self, bits: u64) -> bool {
         self.sql_mode & bits != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(collation: u16, sql: &[u8]) -> String {
+        let context = StatementContext { collation_client: Some(collation), ..StatementContext::default() };
+        Parser::new(&context, sql).rest().unwrap()
+    }
+
+    #[test]
+    fn text_taken_out_is_utf8() {
+        assert_eq!(text(45, "a('é' /* x */)".as_bytes()), "a('é' /* x */)");
+        assert_eq!(text(8, b"`\xe9``` ( '\xe9''\\n\\\\' ) /* \xe9 */ + \xe9"), "`é``` ( 'é''\n\\\\' ) + é");
+        assert_eq!(text(13, b"'\x95\x5c' , \x83\x5c = _latin1'\xe9'"), "'表' , ソ = _latin1 X'e9'");
+        assert_eq!(text(10, b"a{ = `a{` + '{'"), "`a{` = `aä` + 'ä'");
+        // 0x81 alone is nothing in gbk.
+        assert_eq!(text(28, b"x = '\x81'"), "x = _gbk X'81'");
+    }
+
+    #[test]
+    fn expressions_under_another_mode_are_others() {
+        let of = |mode: u64, text: &str| {
+            spelled(&StatementContext { sql_mode: mode, ..StatementContext::default() }, text).unwrap()
+        };
+        for (mode, text) in [
+            (sql_mode::PIPES_AS_CONCAT, "a || b"),
+            (sql_mode::HIGH_NOT_PRECEDENCE, "not a between 1 and 2"),
+            (sql_mode::REAL_AS_FLOAT, "cast(a as real)"),
+            (sql_mode::INTERPRET_UTF8_AS_UTF8MB4, "convert(a using UTF8)"),
+            (sql_mode::INTERPRET_UTF8_AS_UTF8MB4, "a collate utf8_bin"),
+            (sql_mode::INTERPRET_UTF8_AS_UTF8MB4, "_utf8'a'"),
+            (sql_mode::ANSI_QUOTES, "a = \"b\""),
+            (sql_mode::NO_BACKSLASH_ESCAPES, "a = '\\\\'"),
+        ] {
+            assert_ne!(of(0, text), of(mode, text), "{text}");
+            assert_eq!(of(0, "abs(a) + utf8x.b"), of(mode, "abs(a) + utf8x.b"));
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 /// REAL means FLOAT.
 pub const REAL_AS_FLOAT: u64 = 1;
+/// `||` concatenates; otherwise it is OR.
+pub const PIPES_AS_CONCAT: u64 = 2;
 /// Double quotes enclose identifiers.
 pub const ANSI_QUOTES: u64 = 4;
 /// 0 in an AUTO_INCREMENT column is a value like any other.
@@ -16,7 +18,11 @@ pub const STRICT_ALL_TABLES: u64 = 1 << 22;
 pub const NO_ZERO_IN_DATE: u64 = 1 << 23;
 /// Days up to 31 are valid in every month.
 pub const ALLOW_INVALID_DATES: u64 = 1 << 25;
+/// NOT binds more tightly than BETWEEN.
+pub const HIGH_NOT_PRECEDENCE: u64 = 1 << 29;
 /// CHAR values are read with their trailing spaces.
 pub const PAD_CHAR_TO_FULL_LENGTH: u64 = 1 << 31;
 /// Fractions of a second are truncated instead of rounded.
 pub const TIME_TRUNCATE_FRACTIONAL: u64 = 1 << 32;
+/// `utf8` and `utf8_…` mean utf8mb4, not utf8mb3 (since 9.7).
+pub const INTERPRET_UTF8_AS_UTF8MB4: u64 = 1 << 33;

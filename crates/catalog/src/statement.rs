@@ -4,7 +4,6 @@
 //! catalog's state. Statements that cannot affect a table's definition or rows are recognised by their first words
 //! alone, so that their text, however unusual, never stops replay.
 
-use crate::charset;
 use crate::context::StatementContext;
 use crate::error::Problem;
 use crate::lexer::Tok;
@@ -38,9 +37,6 @@ pub(crate) fn parse(context: &StatementContext, sql: &[u8]) -> Result<Statement,
         "TRUNCATE" => {}
         "" => return parser.wrong("a statement expected"),
         _ => return unsupported(&first),
-    }
-    if charset::hides_ascii(parser.client_charset()) && !sql.is_ascii() {
-        return Problem::unsupported(format!("a statement beyond ASCII from a {} client", parser.client_charset()));
     }
     parser.take()?;
     let statement = match first.as_str() {

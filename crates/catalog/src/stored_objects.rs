@@ -13,6 +13,7 @@ use crate::context::StatementContext;
 use crate::error::Problem;
 use crate::lexer::{Tok, without_final_nul};
 use crate::parser::Parser;
+use crate::server_text;
 use crate::syntax::TableName;
 
 /// Most tokens to read before it is clear what a CREATE creates.
@@ -350,8 +351,7 @@ impl Recorded {
     pub(crate) fn of(context: &StatementContext, sql: &[u8], database_collation: Option<u16>) -> Recorded {
         let collation = |id: Option<u16>| id.and_then(charset::by_id);
         let client = collation(context.collation_client).map_or("utf8mb4", |collation| collation.charset);
-        let sql = without_final_nul(sql);
-        let text = charset::to_unicode(sql, client).unwrap_or_else(|_| String::from_utf8_lossy(sql).into_owned());
+        let text = server_text::as_utf8(without_final_nul(sql), client);
         let name = |id| collation(id).map_or("", |collation| collation.name).to_owned();
         Recorded {
             text,
@@ -494,7 +494,7 @@ fn key(kind: DefinitionKind, db: &str, name: &str, folded: &dyn Fn(&str) -> Stri
 }
 
 /// Bits of `sql_mode` (sql/system_variables.h) with the names that SET accepts.
-const SQL_MODES: [(u32, &str); 22] = [
+const SQL_MODES: [(u32, &str); 23] = [
     (0, "REAL_AS_FLOAT"),
     (1, "PIPES_AS_CONCAT"),
     (2, "ANSI_QUOTES"),
@@ -516,6 +516,7 @@ const SQL_MODES: [(u32, &str); 22] = [
     (30, "NO_ENGINE_SUBSTITUTION"),
     (31, "PAD_CHAR_TO_FULL_LENGTH"),
     (32, "TIME_TRUNCATE_FRACTIONAL"),
+    (33, "INTERPRET_UTF8_AS_UTF8MB4"),
     (28, "NO_AUTO_CREATE_USER"),
 ];
 

@@ -41,7 +41,9 @@ fn calls(context: &StatementContext, sql: &[u8]) -> Result<Vec<String>, Problem>
                 names.extend(last.take());
                 None
             }
-            Tok::Word(name) | Tok::Quoted(name) => Some(String::from_utf8_lossy(&name).into_owned()),
+            Tok::Word(name) | Tok::Quoted(name) => {
+                Some(parser.utf8(name.clone()).unwrap_or_else(|_| String::from_utf8_lossy(&name).into_owned()))
+            }
             _ => None,
         };
         last = next;

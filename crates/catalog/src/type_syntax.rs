@@ -179,7 +179,7 @@ fn charset_attributes(parser: &mut Parser<'_>, spec: &mut CharsetSpec) -> Result
         } else if parser.eat_word("BYTE")? {
             spec.charset = Some("binary".to_owned());
         } else if parser.eat(&["CHARACTER", "SET"])? || parser.eat(&["CHAR", "SET"])? || parser.eat_word("CHARSET")? {
-            spec.charset = Some(parser.name_or_string()?);
+            spec.charset = Some(parser.charset_name()?);
         } else {
             return Ok(());
         }

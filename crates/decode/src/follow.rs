@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use base::{Buffer, Gtid, GtidSet, Prepared, PreparedSet};
-use catalog::{Catalog, DdlEffect, NamedTable, ReplicationFilters, TableDef, Written};
+use catalog::{Catalog, DdlEffect, NamedTable, ReplicationFilters, StatementContext, TableDef, Written};
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::memory::MemoryGate;
@@ -172,7 +172,7 @@ impl StatementSink for FollowState {
             },
             // Most such statements name tables that this catalog does not hold. One that cannot be interpreted may
             // concern this table.
-            Err(_) => names(sql, &self.def.name),
+            Err(_) => names(&context, sql, &self.def.name),
         };
         if !changes {
             return Ok(StatementOutcome::NoEffect);
@@ -184,6 +184,6 @@ impl StatementSink for FollowState {
 }
 
 /// True if the name occurs anywhere in the statement.
-fn names(sql: &[u8], name: &str) -> bool {
-    String::from_utf8_lossy(sql).to_lowercase().contains(&name.to_lowercase())
+fn names(context: &StatementContext, sql: &[u8], name: &str) -> bool {
+    catalog::statement_text(context, sql).to_lowercase().contains(&name.to_lowercase())
 }

@@ -18,7 +18,9 @@ use super::expression::{Expression, Function};
 
 /// Parses the text after PARTITION BY; None if it is not understood.
 pub(crate) fn parse(context: &StatementContext, text: &str) -> Option<Partitioning> {
-    let mut parser = Parser::new(context, text.as_bytes());
+    // Text taken out of a statement is UTF-8.
+    let context = StatementContext { collation_client: None, ..context.clone() };
+    let mut parser = Parser::new(&context, text.as_bytes());
     let parsed = partitioning(&mut parser).ok()?;
     parser.expect_end().ok()?;
     Some(parsed)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::context::StatementContext;
 use crate::named::{Named, NamedTable};
+use crate::server_text::statement_text;
 
 use super::{Catalog, Change, Inner};
 use crate::syntax::{Statement, TableName};
@@ -123,7 +124,7 @@ impl Catalog {
                     Err(error) => Quarantined::Refused(error.to_string()),
                 };
             }
-            Named::Other if self.names_one(sql) => {
+            Named::Other if self.names_one(context, sql) => {
                 return Quarantined::Refused("it names a quarantined table".into());
             }
             _ => return Quarantined::NotConcerned,
@@ -139,8 +140,8 @@ impl Catalog {
 
     /// True if the text is an ALTER TABLE that contains the name of a quarantined table. Only for statements that
     /// change more than one table.
-    fn names_one(&self, sql: &[u8]) -> bool {
-        let text = String::from_utf8_lossy(sql).to_lowercase();
+    fn names_one(&self, context: &StatementContext, sql: &[u8]) -> bool {
+        let text = statement_text(context, sql).to_lowercase();
         text.contains("alter") && self.quarantined().any(|(_, name, _)| text.contains(&name.to_lowercase()))
     }
 }
