@@ -4,6 +4,7 @@
 //! statement does. The server decides, and the replica must agree. Refused statements are counted and the run
 //! continues.
 
+pub mod clients;
 pub mod ddl;
 pub mod dml;
 pub mod follow;

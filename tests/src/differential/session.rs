@@ -10,7 +10,7 @@ use client::Connection;
 
 use super::schema::{DATABASES, Schema};
 use super::script::{Line, Unit, connect, execute};
-use super::{Chance as _, Statement, ddl, dml, types};
+use super::{Chance as _, Statement, clients, ddl, dml, types};
 use crate::Random;
 
 /// `(accepted, refused)` by form.
@@ -54,8 +54,12 @@ pub struct Session<'a> {
     shared: &'a Shared,
     connection: Connection,
     database: &'static str,
+    /// Its `character_set_client`.
+    client: String,
     unit: Vec<Line>,
     xids: u64,
+    /// Number of the next table with odd names.
+    odd: u64,
 }
 
 const MODES: &[&str] = &[
@@ -69,9 +73,9 @@ const MODES: &[&str] = &[
     "'NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT'",
     "'REAL_AS_FLOAT,TIME_TRUNCATE_FRACTIONAL'",
     "'NO_AUTO_VALUE_ON_ZERO,NO_UNSIGNED_SUBTRACTION'",
+    "'INTERPRET_UTF8_AS_UTF8MB4,HIGH_NOT_PRECEDENCE'",
 ];
 const ZONES: &[&str] = &["'+00:00'", "'+05:30'", "'-08:00'", "'+13:45'"];
-const CLIENTS: &[&str] = &["utf8mb4", "utf8mb4", "latin1", "utf8mb3", "cp1251", "koi8r"];
 
 /// A session setting that affects what the session writes.
 fn setting(random: &mut Random, limits: ddl::Limits) -> String {
@@ -82,7 +86,7 @@ fn setting(random: &mut Random, limits: ddl::Limits) -> String {
         6 | 7 => format!("SET SESSION binlog_row_value_options = '{}'", random.pick(&["", "PARTIAL_JSON"])),
         8 | 9 => format!("SET SESSION sql_mode = {}", random.pick(MODES)),
         10 | 11 => format!("SET SESSION time_zone = {}", random.pick(ZONES)),
-        12 => format!("SET NAMES {}", random.pick(CLIENTS)),
+        12 => format!("SET NAMES {}", clients::any(random)),
         13 => {
             // Text of a wide character set in a JSON function becomes an opaque value, which a 9.7 server prints as raw
             // bytes, and those are not JSON text: JSON_ARRAY(CONVERT('a' USING utf16le)).
@@ -121,8 +125,10 @@ impl<'a> Session<'a> {
             random: Random::new(1),
             shared,
             connection,
+            client: "utf8mb4".to_owned(),
             unit: Vec::new(),
             xids: seed << 20,
+            odd: (seed << 24) + ((number as u64) << 20),
         };
         for _ in 0..random.below(8) {
             let sql = setting(&mut random, shared.limits);
@@ -202,12 +208,16 @@ impl<'a> Session<'a> {
                 of.1 = format!("{error}; {}", statement.sql.chars().take(300).collect::<String>());
             }
         }
+        if let Some(client) = statement.sql.strip_prefix("SET NAMES ").filter(|_| accepted) {
+            client.clone_into(&mut self.client);
+        }
         if accepted {
             self.shared.schema.lock().unwrap().take(&statement.changes);
         }
         if self.connection.is_broken() {
             self.connection = connect(&self.shared.url, DATABASES[0]);
             self.database = DATABASES[0];
+            self.client = "utf8mb4".to_owned();
         }
         self.unit.push(Line { sql: statement.sql.clone(), accepted });
         accepted
@@ -239,10 +249,19 @@ impl<'a> Session<'a> {
     }
 
     fn definition(&mut self) {
-        let statements = {
+        if self.random.chance(8) {
+            self.odd += 1;
+            let statements = clients::own_table(&mut self.random, &self.client, self.odd);
+            let _ = statements.iter().all(|statement| self.run(statement));
+            return;
+        }
+        let mut statements = {
             let mut schema = self.shared.schema.lock().unwrap();
             ddl::any(&mut self.random, &mut schema, self.database, self.shared.limits)
         };
+        for statement in &mut statements {
+            clients::dressed(&mut self.random, &self.client, statement);
+        }
         for statement in &statements {
             if self.run(statement) && statement.kind.starts_with("CREATE TABLE") {
                 self.fill();
@@ -269,7 +288,7 @@ impl<'a> Session<'a> {
 
     fn xa(&mut self) {
         self.xids += 1;
-        let xid = format!("'x{}_{}'", self.number, self.xids);
+        let xid = clients::xid(&mut self.random, self.number, self.xids);
         self.shared.tally.lock().unwrap().transactions += 1;
         if !self.quiet(&format!("XA START {xid}")) {
             return;

@@ -15,11 +15,7 @@ use crate::Server;
 pub fn replay(server: &Server, units: &[Unit]) -> Option<String> {
     let xids = server.sql("XA RECOVER CONVERT XID");
     for xid in xids.lines() {
-        if let [_, gtrid, _, data] = xid.split_whitespace().collect::<Vec<_>>()[..] {
-            let gtrid: usize = gtrid.parse().expect("a length");
-            let (gtrid, bqual) = data[2..].split_at(gtrid * 2);
-            server.sql(&format!("XA ROLLBACK x'{gtrid}', x'{bqual}'"));
-        }
+        server.sql(&format!("XA ROLLBACK {}", as_sql(xid)));
     }
     for database in DATABASES {
         server.sql(&format!("SET foreign_key_checks = 0; DROP DATABASE IF EXISTS {database}"));
@@ -31,16 +27,22 @@ pub fn replay(server: &Server, units: &[Unit]) -> Option<String> {
     follow(server, units).err()
 }
 
+/// The identifier in a line of XA RECOVER CONVERT XID.
+fn as_sql(line: &str) -> String {
+    let columns: Vec<&str> = line.split_whitespace().collect();
+    let [format, gtrid, _, data] = columns[..] else { panic!("no line of XA RECOVER: {line}") };
+    let (gtrid, bqual) = data[2..].split_at(gtrid.parse::<usize>().expect("a length") * 2);
+    format!("x'{gtrid}', x'{bqual}', {format}")
+}
+
 fn follow(server: &Server, units: &[Unit]) -> Result<(), String> {
     let mut follower = Follower::start(server)?;
     let mut sessions = Sessions::new(server.url("root"), DATABASES[0].into());
     sessions.run_all(units);
     drop(sessions);
     if follower.catch_up()? {
-        for line in server.sql("XA RECOVER").lines() {
-            if let Some(xid) = line.split_whitespace().nth(3) {
-                let _ = server.try_sql(&format!("XA COMMIT '{xid}'"));
-            }
+        for line in server.sql("XA RECOVER CONVERT XID").lines() {
+            let _ = server.try_sql(&format!("XA COMMIT {}", as_sql(line)));
         }
     }
     follower.compare()?;
