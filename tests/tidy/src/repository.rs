@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 /// Not part of the repository: build output and fuzzing results.
-const LEFT_OUT: [&str; 4] = ["target", "corpus", "artifacts", ".git"];
+const LEFT_OUT: [&str; 5] = ["target", "corpus", "artifacts", ".git", "third_party"];
 /// Endings of files whose text is read; of all others only the name counts.
 const READ: [&str; 4] = ["rs", "md", "toml", "sh"];
 /// Also read: they have comments and no ending.
