@@ -3,7 +3,8 @@
 // (found in the LICENSE-* files in the repository)
 
 use crate::{
-    blob_tree::ingest::BlobIngestion, tree::ingest::Ingestion, AnyTree, UserKey, UserValue,
+    blob_tree::ingest::BlobIngestion, tree::ingest::Ingestion, AnyTree, SeqNo, UserKey,
+    UserValue,
 };
 
 /// Unified ingestion builder over `AnyTree`
@@ -33,6 +34,51 @@ impl AnyIngestion<'_> {
         match self {
             Self::Standard(i) => i.write(key.into(), value.into()),
             Self::Blob(b) => b.write(key.into(), value.into()),
+        }
+    }
+
+    /// slipstream: See [`Ingestion::use_seqno_span`].
+    ///
+    /// # Errors
+    ///
+    /// Will return `Err` for a tree with KV separation.
+    pub fn use_seqno_span(self, span: SeqNo) -> crate::Result<Self> {
+        match self {
+            Self::Standard(i) => Ok(Self::Standard(i.use_seqno_span(span))),
+            Self::Blob(_) => Err(crate::Error::Unrecoverable),
+        }
+    }
+
+    /// slipstream: See [`Ingestion::write_at`].
+    ///
+    /// # Errors
+    ///
+    /// Will return `Err` if an IO error occurs, or for a tree with KV separation.
+    pub fn write_at<K: Into<UserKey>, V: Into<UserValue>>(
+        &mut self,
+        key: K,
+        value: V,
+        offset: SeqNo,
+    ) -> crate::Result<()> {
+        match self {
+            Self::Standard(i) => i.write_at(key.into(), value.into(), offset),
+            Self::Blob(_) => Err(crate::Error::Unrecoverable),
+        }
+    }
+
+    /// slipstream: See [`Ingestion::write_tombstone_at`].
+    ///
+    /// # Errors
+    ///
+    /// Will return `Err` if an IO error occurs, or for a tree with KV separation.
+    pub fn write_tombstone_at<K: Into<UserKey>>(
+        &mut self,
+        key: K,
+        offset: SeqNo,
+    ) -> crate::Result<()> {
+        match self {
+            Self::Standard(i) => i.write_tombstone_at(key.into(), offset),
+            Self::Blob(_) => Err(crate::Error::Unrecoverable),
         }
     }
 

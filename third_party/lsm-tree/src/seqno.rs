@@ -74,6 +74,24 @@ impl SequenceNumberCounter {
         seqno
     }
 
+    /// slipstream: Gets the next multiple of `span`, and takes all `span` numbers from there.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the sequence numbers are used up.
+    #[must_use]
+    pub fn next_multiple_of(&self, span: SeqNo) -> SeqNo {
+        let result = self.0.fetch_update(AcqRel, Acquire, |now| {
+            Some(now.next_multiple_of(span) + span)
+        });
+        let (Ok(before) | Err(before)) = result;
+        let seqno = before.next_multiple_of(span);
+
+        assert!(seqno < 0x8000_0000_0000_0000, "Ran out of sequence numbers");
+
+        seqno
+    }
+
     /// Sets the sequence number.
     pub fn set(&self, seqno: SeqNo) {
         self.0.store(seqno, Release);

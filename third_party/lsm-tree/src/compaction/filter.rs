@@ -11,7 +11,7 @@ use crate::{
     key::InternalKey,
     version::Version,
     vlog::{Accessor, BlobFileWriter, ValueHandle},
-    BlobIndirection, InternalValue, KvSeparationOptions, UserKey, UserValue, ValueType,
+    BlobIndirection, InternalValue, KvSeparationOptions, SeqNo, UserKey, UserValue, ValueType,
 };
 use std::{panic::RefUnwindSafe, path::Path};
 
@@ -56,6 +56,33 @@ pub trait CompactionFilter: Send {
     /// This should only be done when **strictly** necessary, such as when fetching a value fails.
     fn filter_item(&mut self, item: ItemAccessor<'_>, ctx: &Context) -> crate::Result<Verdict>;
 
+    /// slipstream: Called for every older version of an item's key, newest first. `drained`: this compaction drops
+    /// `older`. Returns the sequence number of `newer` from then on, which counts only if `older` is drained and must
+    /// be one of the two.
+    ///
+    /// # Errors
+    ///
+    /// Returning an error will abort the running compaction.
+    fn older_version(
+        &mut self,
+        _key: &[u8],
+        newer: ItemVersion<'_>,
+        _older: ItemVersion<'_>,
+        _drained: bool,
+    ) -> crate::Result<SeqNo> {
+        Ok(newer.seqno)
+    }
+
+    /// slipstream: Called in the last level for an item below which there is no older version left, tombstones
+    /// included, which are dropped then. Returns its sequence number from then on, which must not be higher.
+    ///
+    /// # Errors
+    ///
+    /// Returning an error will abort the running compaction.
+    fn oldest_version(&mut self, _key: &[u8], item: ItemVersion<'_>) -> crate::Result<SeqNo> {
+        Ok(item.seqno)
+    }
+
     // TODO: how would we go about adding custom properties to tables?
     // a function that gets called every time a table is cut...? e.g.:
     // fn on_table_cut(&mut self, ctx: ...) {}
@@ -65,7 +92,34 @@ pub trait CompactionFilter: Send {
     /// # Panicking
     ///
     /// This function should NOT panic.
-    fn finish(self: Box<Self>) {}
+    ///
+    /// slipstream: An error prevents that the result is installed.
+    ///
+    /// # Errors
+    ///
+    /// Returning an error will abort the running compaction.
+    fn finish(self: Box<Self>) -> crate::Result<()> {
+        Ok(())
+    }
+}
+
+/// slipstream: One version of an item.
+#[derive(Clone, Copy, Debug)]
+pub struct ItemVersion<'a> {
+    /// `None` for a tombstone.
+    pub value: Option<&'a [u8]>,
+
+    /// Its sequence number.
+    pub seqno: SeqNo,
+}
+
+impl<'a> ItemVersion<'a> {
+    fn of(item: &'a InternalValue) -> Self {
+        Self {
+            value: (!item.is_tombstone()).then_some(&*item.value),
+            seqno: item.key.seqno,
+        }
+    }
 }
 
 /// Context passed to compaction filters and factories for each compaction run
@@ -125,6 +179,12 @@ impl<'a> ItemAccessor<'a> {
     #[must_use]
     pub fn key(&self) -> &'a UserKey {
         &self.item.key.user_key
+    }
+
+    /// slipstream: Get the bytes of the value as they are stored, without a reference of their own.
+    #[must_use]
+    pub fn value_bytes(&self) -> &'a [u8] {
+        &self.item.value
     }
 
     /// Returns whether this item's value is stored separately.
@@ -276,5 +336,40 @@ impl<'a, 'b: 'a> StreamFilter for StreamFilterAdapter<'a, 'b> {
                 .handle_write(&item.key, new_value)
                 .map(StreamFilterVerdict::Replace),
         }
+    }
+
+    fn older_version(
+        &mut self,
+        newer: &mut InternalValue,
+        older: &InternalValue,
+        drained: bool,
+    ) -> crate::Result<()> {
+        let Some(filter) = self.filter.as_mut() else {
+            return Ok(());
+        };
+
+        let seqno = filter.older_version(
+            &newer.key.user_key,
+            ItemVersion::of(newer),
+            ItemVersion::of(older),
+            drained,
+        )?;
+
+        if drained {
+            newer.key.seqno = seqno;
+        }
+
+        Ok(())
+    }
+
+    fn oldest_version(&mut self, item: &mut InternalValue) -> crate::Result<()> {
+        let Some(filter) = self.filter.as_mut() else {
+            return Ok(());
+        };
+
+        let seqno = filter.oldest_version(&item.key.user_key, ItemVersion::of(item))?;
+        item.key.seqno = seqno;
+
+        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 // This source code is licensed under both the Apache 2.0 and MIT License
 // (found in the LICENSE-* files in the repository)
 
-use crate::{InternalValue, SeqNo, UserKey, UserValue, ValueType};
+use crate::{InternalValue, SeqNo, UserValue, ValueType};
 use std::iter::Peekable;
 
 type Item = crate::Result<InternalValue>;
@@ -32,6 +32,23 @@ pub enum StreamFilterVerdict {
 pub trait StreamFilter {
     /// Handle an item, possibly modifying it.
     fn filter_item(&mut self, item: &InternalValue) -> crate::Result<StreamFilterVerdict>;
+
+    /// slipstream: Called for every older version of `newer`'s key, newest first. `drained`: this compaction drops
+    /// `older`; the filter may change `newer`'s sequence number then.
+    fn older_version(
+        &mut self,
+        _newer: &mut InternalValue,
+        _older: &InternalValue,
+        _drained: bool,
+    ) -> crate::Result<()> {
+        Ok(())
+    }
+
+    /// slipstream: Called in the last level for an item below which there is no older version left, tombstones
+    /// included, which are dropped then. The filter may change its sequence number.
+    fn oldest_version(&mut self, _item: &mut InternalValue) -> crate::Result<()> {
+        Ok(())
+    }
 }
 
 /// A [`StreamFilter`] that does not modify anything
@@ -113,12 +130,12 @@ impl<'a, I: Iterator<Item = Item>, F: StreamFilter + 'a> CompactionStream<'a, I,
         self
     }
 
-    /// Drains the remaining versions of the given key.
-    fn drain_key(&mut self, key: &UserKey) -> crate::Result<()> {
+    /// Drains the remaining versions of the head's key.
+    fn drain_key(&mut self, head: &mut InternalValue) -> crate::Result<()> {
         loop {
             let Some(next) = self.inner.next_if(|kv| {
                 if let Ok(kv) = kv {
-                    let expired = kv.key.user_key == key;
+                    let expired = kv.key.user_key == head.key.user_key;
 
                     if expired {
                         if let Some(watcher) = &mut self.dropped_callback {
@@ -134,7 +151,8 @@ impl<'a, I: Iterator<Item = Item>, F: StreamFilter + 'a> CompactionStream<'a, I,
                 return Ok(());
             };
 
-            next?;
+            let next = next?;
+            self.filter.older_version(head, &next, true)?;
         }
     }
 }
@@ -145,6 +163,10 @@ impl<'a, I: Iterator<Item = Item>, F: StreamFilter + 'a> Iterator for Compaction
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let mut head = fail_iter!(self.inner.next()?);
+            // slipstream: Whether no version of the head's key is left below it, and whether the head is a tombstone that
+            // is of no use there.
+            let mut is_oldest = true;
+            let mut is_evicted = false;
 
             if !head.is_tombstone() {
                 match fail_iter!(self.filter.filter_item(&head)) {
@@ -182,17 +204,13 @@ impl<'a, I: Iterator<Item = Item>, F: StreamFilter + 'a> Iterator for Compaction
                 };
 
                 if peeked.key.user_key > head.key.user_key {
-                    if head.is_tombstone() && self.evict_tombstones {
-                        continue;
-                    }
+                    is_evicted = head.is_tombstone() && self.evict_tombstones;
 
                     // NOTE: Only item of this key and thus latest version, so return it no matter what
                     // ...
                 } else if peeked.key.seqno < self.gc_seqno_threshold {
-                    if head.key.value_type == ValueType::Tombstone && self.evict_tombstones {
-                        fail_iter!(self.drain_key(&head.key.user_key));
-                        continue;
-                    }
+                    is_evicted =
+                        head.key.value_type == ValueType::Tombstone && self.evict_tombstones;
 
                     // NOTE: If next item is an actual value, and current value is weak tombstone,
                     // drop the tombstone
@@ -201,13 +219,24 @@ impl<'a, I: Iterator<Item = Item>, F: StreamFilter + 'a> Iterator for Compaction
 
                     // NOTE: Next item is expired,
                     // so the tail of this user key is entirely expired, so drain it all
-                    fail_iter!(self.drain_key(&head.key.user_key));
+                    fail_iter!(self.drain_key(&mut head));
 
                     if drop_weak_tombstone {
                         continue;
                     }
+                } else {
+                    is_oldest = false;
+                    fail_iter!(self.filter.older_version(&mut head, peeked, false));
                 }
-            } else if head.is_tombstone() && self.evict_tombstones {
+            } else {
+                is_evicted = head.is_tombstone() && self.evict_tombstones;
+            }
+
+            if is_oldest && self.evict_tombstones {
+                fail_iter!(self.filter.oldest_version(&mut head));
+            }
+
+            if is_evicted {
                 continue;
             }
 
@@ -223,7 +252,8 @@ impl<'a, I: Iterator<Item = Item>, F: StreamFilter + 'a> Iterator for Compaction
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{value::InternalValue, ValueType};
+    use crate::UserKey;
+        use crate::{value::InternalValue, ValueType};
     use test_log::test;
 
     macro_rules! stream {

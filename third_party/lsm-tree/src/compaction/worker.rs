@@ -521,8 +521,9 @@ fn merge_tables(
         Ok(())
     })?;
 
+    // slipstream: Before the result is installed, and able to prevent that.
     if let Some(filter) = compaction_filter {
-        filter.finish();
+        hidden_guard(payload, opts, || filter.finish())?;
     }
 
     #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]

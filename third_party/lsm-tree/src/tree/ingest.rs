@@ -23,6 +23,8 @@ pub struct Ingestion<'a> {
     pub(crate) writer: MultiWriter,
     seqno: SeqNo,
     last_key: Option<UserKey>,
+    /// slipstream: How many sequence numbers the ingestion takes, from a multiple of it.
+    seqno_span: SeqNo,
 }
 
 impl<'a> Ingestion<'a> {
@@ -107,7 +109,49 @@ impl<'a> Ingestion<'a> {
             writer,
             seqno: 0,
             last_key: None,
+            seqno_span: 1,
         })
+    }
+
+    /// slipstream: Makes the ingestion take `span` sequence numbers, the first of them a multiple of `span`.
+    #[must_use]
+    pub fn use_seqno_span(mut self, span: SeqNo) -> Self {
+        self.seqno_span = span.max(1);
+        self
+    }
+
+    /// slipstream: Writes a key-value pair with the ingestion's sequence number plus `offset`, which must be below its
+    /// span.
+    ///
+    /// # Errors
+    ///
+    /// Will return `Err` if an IO error occurs.
+    pub fn write_at(&mut self, key: UserKey, value: UserValue, offset: SeqNo) -> crate::Result<()> {
+        self.at(offset, |ingestion| ingestion.write(key, value))
+    }
+
+    /// slipstream: Writes a tombstone for a key, as [`Ingestion::write_at`] writes a value.
+    ///
+    /// # Errors
+    ///
+    /// Will return `Err` if an IO error occurs.
+    pub fn write_tombstone_at(&mut self, key: UserKey, offset: SeqNo) -> crate::Result<()> {
+        self.at(offset, |ingestion| ingestion.write_tombstone(key))
+    }
+
+    fn at(
+        &mut self,
+        offset: SeqNo,
+        write: impl FnOnce(&mut Self) -> crate::Result<()>,
+    ) -> crate::Result<()> {
+        assert!(
+            offset < self.seqno_span,
+            "offset must be below the ingestion's span"
+        );
+        self.seqno = offset;
+        let result = write(self);
+        self.seqno = 0;
+        result
     }
 
     /// Writes a key-value pair.
@@ -279,7 +323,8 @@ impl<'a> Ingestion<'a> {
         // Allocate the next global sequence number. This seqno will be shared
         // by all ingested tables and the version that registers them, ensuring
         // consistent MVCC snapshots.
-        let global_seqno = self.tree.config.seqno.next();
+        // slipstream: `next` for a span of 1.
+        let global_seqno = self.tree.config.seqno.next_multiple_of(self.seqno_span);
 
         // Recover all created tables, assigning them the global_seqno we just
         // allocated. This ensures all ingested tables share the same sequence
@@ -323,6 +368,10 @@ impl<'a> Ingestion<'a> {
             global_seqno,
             &self.tree.config.visible_seqno,
         )?;
+        self.tree
+            .config
+            .visible_seqno
+            .fetch_max(global_seqno + self.seqno_span);
 
         // Perform maintenance on the version history (e.g., clean up old versions).
         // We use gc_watermark=0 since ingestion doesn't affect sealed memtables.
