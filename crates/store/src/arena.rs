@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::expectation::Expected;
+
 /// Location of a record: segment in the high half, offset in the low half. Zero is no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct RecordRef(u64);
@@ -54,7 +56,9 @@ pub(crate) struct Header {
     pub deleted: bool,
     /// The image holds only some columns: see `delta`.
     pub delta: bool,
-    /// Version of the table's definition that the image was written under; below 2^30.
+    /// What the log says of the row below this generation.
+    pub expected: Expected,
+    /// Version of the table's definition that the image was written under; below 2^28.
     pub definition: u32,
     /// No reader can see it any more, and no chain leads to it.
     pub dead: bool,
@@ -65,10 +69,12 @@ const DEAD: u32 = 1 << 31;
 /// Offset of the key's length.
 const KEY_LEN_AT: usize = 20;
 
-/// Lowest bits of the last field: the row is deleted; the image holds some columns. The other bits are the definition's
-/// version.
+/// Lowest bits of the last field: the row is deleted; the image holds some columns; two bits of what is expected. The
+/// other bits are the definition's version.
 const DELETED: u32 = 1;
 const DELTA: u32 = 2;
+const EXPECTED_SHIFT: u32 = 2;
+const DEFINITION_SHIFT: u32 = 4;
 
 const HEADER_LEN: usize = 32;
 const SEGMENT_BYTES_MIN: usize = 4 << 10;
@@ -86,7 +92,8 @@ impl Header {
             image_len: u32_at(24),
             deleted: u32_at(28) & DELETED != 0,
             delta: u32_at(28) & DELTA != 0,
-            definition: u32_at(28) >> 2,
+            expected: Expected::of_bits(u32_at(28) >> EXPECTED_SHIFT),
+            definition: u32_at(28) >> DEFINITION_SHIFT,
             dead: u32_at(KEY_LEN_AT) & DEAD != 0,
         }
     }
@@ -100,7 +107,8 @@ impl Header {
         out[KEY_LEN_AT..KEY_LEN_AT + 4].copy_from_slice(&(self.key_len | dead).to_le_bytes());
         out[24..28].copy_from_slice(&self.image_len.to_le_bytes());
         let flags = if self.deleted { DELETED } else { 0 } | if self.delta { DELTA } else { 0 };
-        out[28..32].copy_from_slice(&(self.definition << 2 | flags).to_le_bytes());
+        let flags = flags | self.expected.bits() << EXPECTED_SHIFT;
+        out[28..32].copy_from_slice(&(self.definition << DEFINITION_SHIFT | flags).to_le_bytes());
         out
     }
 
@@ -415,6 +423,7 @@ mod tests {
                 image_len: image.len() as u32,
                 deleted: false,
                 delta: false,
+                expected: Expected::Unknown,
                 definition: 0,
                 dead: false,
             };

@@ -16,7 +16,9 @@ use crate::ascending::Ascending;
 use crate::cut_record::CutFacts;
 use crate::delta::Deltas;
 use crate::disk::{Disk, Run};
+use crate::drift::{DriftKind, Finding, Findings};
 use crate::error::StoreError;
+use crate::expectation::Expected;
 use crate::index_before::{KeysBelow, KeysBelowKind};
 use crate::index_entries::{CutRow, Scratch, TableEntries, gathered_bytes_max};
 use crate::index_state::{Extent, IndexStates};
@@ -227,8 +229,27 @@ impl Stream<'_> {
         std::hint::black_box(touched.fold(0, |sum, byte| sum ^ byte));
     }
 
-    /// Writes the next entry's value to `out`; a delta goes to `whole` instead.
-    fn value(&mut self, whole: &mut Whole<'_>, out: &mut Vec<u8>) -> Result<RowState<()>, StoreError> {
+    /// Whether the next entry's row exists in this layer (a delta changes an existing one), and what the log says of the
+    /// row below it.
+    fn expectation(&mut self) -> Result<(bool, Expected), StoreError> {
+        match self {
+            Stream::Memory { lanes, table, sorted, next } => {
+                let place = sorted.places.get(*next);
+                let guard = place.and_then(|place| lanes.get(usize::from(place.lane)));
+                let version = place.zip(guard).and_then(|(place, guard)| guard.version_at(*table, place.place));
+                let version = version.ok_or(StoreError::defect("a row of a cut is not where it was sorted from"))?;
+                Ok((!matches!(version.state, RowState::Deleted), version.expected))
+            }
+            Stream::Spill { entries, .. } => match entries.peek() {
+                Some(Ok((_, value))) => Ok((!key_codec::is_deleted(value), key_codec::expected_of(value))),
+                Some(Err(_)) | None => Err(StoreError::defect("a row of a spill is asked for that was not peeked at")),
+            },
+        }
+    }
+
+    /// Writes the next entry's value to `out`; a delta goes to `whole` instead. Also returns what the log says of the row
+    /// below.
+    fn value(&mut self, whole: &mut Whole<'_>, out: &mut Vec<u8>) -> Result<(RowState<()>, Expected), StoreError> {
         out.clear();
         match self {
             Stream::Memory { lanes, table, sorted, next } => {
@@ -247,13 +268,16 @@ impl Stream<'_> {
                     RowState::Delta(delta) => whole.push(version.key, delta, version.definition)?,
                     RowState::Deleted => {}
                 }
-                Ok(version.state.bare())
+                Ok((version.state.bare(), version.expected))
             }
             Stream::Spill { entries, .. } => match entries.peek() {
-                Some(Ok((_, value))) if key_codec::is_deleted(value) => Ok(RowState::Deleted),
                 Some(Ok((_, value))) => {
+                    let expected = key_codec::expected_of(value);
+                    if key_codec::is_deleted(value) {
+                        return Ok((RowState::Deleted, expected));
+                    }
                     out.extend_from_slice(key_codec::plain(value));
-                    Ok(RowState::Row(()))
+                    Ok((RowState::Row(()), expected))
                 }
                 Some(Err(_)) | None => Err(StoreError::defect("a row of a spill is asked for that was not peeked at")),
             },
@@ -310,6 +334,8 @@ struct Whole<'a> {
     /// Stored key of the row that the deltas belong to.
     key: Vec<u8>,
     image: Vec<u8>,
+    /// Rows that contradict the log.
+    findings: &'a mut Findings,
 }
 
 struct Made {
@@ -318,9 +344,14 @@ struct Made {
 }
 
 impl<'a> Whole<'a> {
-    fn new(table: &'a TableDef, under: &'a mut Under<'a>, damaged: &'a dyn Fn() -> StoreError) -> Whole<'a> {
+    fn new(
+        table: &'a TableDef,
+        under: &'a mut Under<'a>,
+        damaged: &'a dyn Fn() -> StoreError,
+        findings: &'a mut Findings,
+    ) -> Whole<'a> {
         let (made, above) = (OnceCell::new(), Deltas::default());
-        Whole { table, made, under, damaged, above, key: Vec::new(), image: Vec::new() }
+        Whole { table, made, under, damaged, above, key: Vec::new(), image: Vec::new(), findings }
     }
 
     fn make(table: &TableDef) -> Made {
@@ -359,8 +390,11 @@ impl<'a> Whole<'a> {
                     if there { multiplicity(&self.image) } else { 0 }
                 }
             };
-            let missing = || StoreError::row_missing(self.table.full_name(), &self.key);
-            let copies = self.above.count_over(copies).ok_or_else(missing)?;
+            let counted = self.above.counted_over(copies);
+            if counted.too_few {
+                self.findings.push(Finding::new(tree_key, DriftKind::TooFewCopies));
+            }
+            let copies = counted.copies.unwrap_or(0);
             value.clear();
             if copies == 0 {
                 return Ok(RowState::Deleted);
@@ -378,11 +412,14 @@ impl<'a> Whole<'a> {
             Some(RowState::Deleted) => false,
             Some(RowState::Delta(())) | None => (self.under)(&shape, tree_key, &self.key, &mut self.image)?,
         };
+        value.clear();
         if !there {
-            return Err(StoreError::row_missing(self.table.full_name(), &self.key));
+            // Only some columns are known, which make no row.
+            self.above.clear();
+            self.findings.push(Finding::new(tree_key, DriftKind::Missing));
+            return Ok(RowState::Deleted);
         }
         self.above.complete(shape.layout, &mut self.image, 0).map_err(|_| (self.damaged)())?;
-        value.clear();
         key_codec::append_value(false, self.table.version, &self.key, &self.image, 1, value);
         Ok(RowState::Row(()))
     }
@@ -416,16 +453,26 @@ fn merge(
             }
         }
         let Some(first) = first else { return Ok(count) };
-        let mut found = None;
+        let (mut found, mut expected) = (None, Expected::Unknown);
         let (mut below, mut own_len) = (KeysBelowKind::Same, 0);
         for stream in streams.iter_mut().skip(first) {
             if stream.key()? != key.get(key_codec::PREFIX_LEN..) {
                 continue;
             }
             // The newest entry wins. A delta does not end the search: the row continues in an older layer.
-            if matches!(found, None | Some(RowState::Delta(()))) {
-                found = Some(stream.value(&mut whole, &mut value)?);
+            let (exists, expects) = if matches!(found, None | Some(RowState::Delta(()))) {
+                let (state, expects) = stream.value(&mut whole, &mut value)?;
+                found = Some(state);
+                (!matches!(state, RowState::Deleted), expects)
+            } else {
+                stream.expectation()?
+            };
+            // Each layer says what lies below it; what the oldest says is left for the tree to compare.
+            if expected.is_broken(exists) {
+                let kind = if expected == Expected::Row { DriftKind::Missing } else { DriftKind::Duplicate };
+                whole.findings.push(Finding::new(&key, kind));
             }
+            expected = expects;
             if let Some(indexes) = indexes {
                 let (older, len) = stream.keys_below(table, indexes, &mut older_keys).ok_or_else(damaged)?;
                 // The oldest layer in which the row changed knows its state below all of them, so later streams
@@ -442,9 +489,13 @@ fn merge(
         // Deltas were found, so `found` is only what lies under them.
         if !whole.above.is_empty() {
             found = Some(whole.complete(&key, found, &mut value)?);
+            if matches!(found, Some(RowState::Deleted)) {
+                // Nothing to compare: this is what the row below was looked up for.
+                expected = Expected::Unknown;
+            }
         }
         let value = (found == Some(RowState::Row(()))).then_some(value.as_slice());
-        each(&CutRow { key: &key, own_len, value, below, below_keys: &below_keys })?;
+        each(&CutRow { key: &key, own_len, value, expected, below, below_keys: &below_keys })?;
         count += 1;
     }
 }
@@ -498,15 +549,25 @@ pub(crate) struct CutTo<'a> {
     pub prepared: &'a PreparedSet,
 }
 
-/// Writes `layers` (newest first) as of `point` into one run, with the record, but does not finish the run. Also
-/// returns the index states after the cut.
+/// What a cut wrote.
+pub(crate) struct Written<'a> {
+    /// Not finished yet.
+    pub run: Run<'a>,
+    pub report: CutReport,
+    /// Index states after the cut.
+    pub indexes: IndexStates,
+    /// Rows that contradict the log, to be saved before the run is finished.
+    pub findings: Findings,
+}
+
+/// Writes `layers` (newest first) as of `point` into one run, with the record, but does not finish the run.
 pub(crate) fn write<'a>(
     to: &CutTo<'a>,
     layers: &[Layer],
     point: &CutPoint,
     rows: BTreeMap<u32, i64>,
-) -> Result<(Run<'a>, CutReport, IndexStates), StoreError> {
-    let mut run = to.disk.begin()?;
+) -> Result<Written<'a>, StoreError> {
+    let (mut run, mut findings) = (to.disk.begin()?, Findings::default());
     let bytes = layers.iter().map(|layer| match layer {
         Layer::Memory(generation) => generation.bytes(),
         Layer::Spill(_) => 0,
@@ -523,7 +584,7 @@ pub(crate) fn write<'a>(
     for table in tables {
         let order = KeyOrder::of(table);
         let mut streams = streams(layers, table.id, &order, point.sequence, &mut rooms)?;
-        let (rows, entries) = write_table(to, &mut run, table, &order, &mut streams, scratch.as_ref())?;
+        let (rows, entries) = write_table(to, &mut run, table, &order, &mut streams, scratch.as_ref(), &mut findings)?;
         rooms.extend(streams.into_iter().filter_map(Stream::leave));
         report.entries += rows;
         report.index_entries += entries;
@@ -543,7 +604,7 @@ pub(crate) fn write<'a>(
     if to.with_catalog || states != *to.indexes {
         run.index_states(&states)?;
     }
-    Ok((run, report, states))
+    Ok(Written { run, report, indexes: states, findings })
 }
 
 /// Writes a table's rows, then its index entries, which is the order of their keys. Returns the number of each.
@@ -554,6 +615,7 @@ fn write_table(
     order: &KeyOrder,
     streams: &mut [Stream<'_>],
     scratch: Option<&Scratch>,
+    findings: &mut Findings,
 ) -> Result<(u64, u64), StoreError> {
     let damaged = || to.disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
     let mut entries = order.indexes().and_then(|set| {
@@ -566,10 +628,10 @@ fn write_table(
         let Some(value) = tree.get(tree_key)? else { return Ok(false) };
         append_found(to.disk, shape, key, tree_key, &value, image).map(|found| found == Existence::Present)
     };
-    let rows = merge(table.id, indexes, streams, Whole::new(table, &mut under, &damaged), |row| {
+    let rows = merge(table.id, indexes, streams, Whole::new(table, &mut under, &damaged, findings), |row| {
         match row.value {
-            Some(value) => run.put(row.key, value)?,
-            None => run.remove(row.key)?,
+            Some(value) => run.put_row(row.key, value, row.expected)?,
+            None => run.remove_row(row.key, row.expected)?,
         }
         match &mut entries {
             Some(entries) => entries.row(row, &damaged),
@@ -592,7 +654,7 @@ pub(crate) fn spill(
     let place = layers.below.iter().position(is_it);
     let place = place.ok_or(StoreError::defect("a generation is spilled that is not among the layers"))?;
     let mut run = disk.begin()?;
-    let (mut any, mut rooms) = (false, Vec::new());
+    let (mut any, mut rooms, mut findings) = (false, Vec::new(), Findings::default());
     for table in tables_of(generation) {
         let Some(table) = catalog.table_by_id(table) else { continue };
         let order = KeyOrder::of(table);
@@ -608,8 +670,10 @@ pub(crate) fn spill(
         let mut under = |shape: &TableShape<'_>, _: &[u8], key: &[u8], image: &mut Vec<u8>| {
             layers.append_under(place, shape, key, image)
         };
-        let rows = merge(table.id, indexes, &mut streams, Whole::new(table, &mut under, &damaged), |row| {
+        let whole = Whole::new(table, &mut under, &damaged, &mut findings);
+        let rows = merge(table.id, indexes, &mut streams, whole, |row| {
             value.clear();
+            key_codec::append_expected(row.expected, &mut value);
             if let Some(entries) = &mut entries {
                 let head = key_codec::SpillHead {
                     below: row.below,
@@ -622,6 +686,10 @@ pub(crate) fn spill(
             value.extend_from_slice(row.value.unwrap_or(&key_codec::DELETED_VALUE));
             run.put(row.key, &value)
         })?;
+        if let Some(key) = findings.first_key() {
+            // The transaction is not visible to anybody yet, so replay can stop in front of it.
+            return Err(StoreError::row_missing_hex(table.full_name(), key));
+        }
         any |= rows > 0;
         rooms.extend(streams.into_iter().filter_map(Stream::leave));
         if let Some(entries) = entries {

@@ -16,13 +16,13 @@ use crate::index_state::IndexStates;
 use crate::key_codec;
 
 /// Format version of everything in the store's folder.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 4;
 /// Oldest readable format: it has no secondary indexes, which are then filled.
 const FORMAT_OLDEST: u32 = 1;
-/// As the newest format, with a copy that has not settled: a program that does not know about settling must refuse it.
+/// Formats without expectations (see `expectation`): 3 is 2 with a copy that has not settled.
 const FORMAT_NOT_YET_CONSISTENT: u32 = 3;
 
-const _: () = assert!(FORMAT_OLDEST <= FORMAT && FORMAT < FORMAT_NOT_YET_CONSISTENT);
+const _: () = assert!(FORMAT_OLDEST < FORMAT_NOT_YET_CONSISTENT && FORMAT_NOT_YET_CONSISTENT < FORMAT);
 
 const CUT_RECORD: &str = "cut";
 const CATALOG_RECORD: &str = "catalog";
@@ -71,20 +71,35 @@ struct CutRecord {
     #[serde(rename = "ledger")]
     ledger: String,
     // Absent in formats 1 and 2, where rows are always exact.
-    #[serde(rename = "settles_at", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "settles_at", deserialize_with = "Option::deserialize")]
     consistent_at: Option<String>,
+    /// Tree number from which entries say what is expected below them. Absent in formats before 4: no entry does.
+    #[serde(rename = "expected_since", deserialize_with = "Option::deserialize")]
+    expected_since: Option<u64>,
     #[serde(rename = "prepared")]
     prepared: Vec<PreparedRecord>,
 }
 
 impl CutRecord {
     fn from_json(mut record: serde_json::Value, format: u32) -> Result<CutRecord, serde_json::Error> {
-        if let (FORMAT_OLDEST, Some(fields)) = (format, record.as_object_mut()) {
-            fields.entry("prepared").or_insert_with(|| serde_json::Value::Array(Vec::new()));
+        // What a format did not have yet.
+        if let Some(fields) = record.as_object_mut() {
+            if format == FORMAT_OLDEST {
+                fields.entry("prepared").or_insert_with(|| serde_json::Value::Array(Vec::new()));
+            }
+            if format < FORMAT_NOT_YET_CONSISTENT {
+                fields.entry("settles_at").or_insert(serde_json::Value::Null);
+            }
+            if format < FORMAT {
+                fields.entry("expected_since").or_insert(serde_json::Value::Null);
+            }
         }
         let record: CutRecord = serde_json::from_value(record)?;
         if record.format == FORMAT_NOT_YET_CONSISTENT && record.consistent_at.is_none() {
             return Err(serde::de::Error::missing_field("settles_at"));
+        }
+        if record.format == FORMAT && record.expected_since.is_none() {
+            return Err(serde::de::Error::missing_field("expected_since"));
         }
         Ok(record)
     }
@@ -133,10 +148,11 @@ impl Disk {
         let record = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
         let found = record.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0);
         let found = u32::try_from(found).unwrap_or(u32::MAX);
-        if !(FORMAT_OLDEST..=FORMAT_NOT_YET_CONSISTENT).contains(&found) {
+        if !(FORMAT_OLDEST..=FORMAT).contains(&found) {
             return Err(StoreError::Version { folder: self.folder().to_path_buf(), found, expected: FORMAT });
         }
         let record = CutRecord::from_json(record, found).map_err(|error| damaged("cut", &error))?;
+        self.expect_since(record.expected_since);
         let catalog = self.get_in(&view, &key_codec::record_key(CATALOG_RECORD))?;
         let catalog = catalog.ok_or_else(|| damaged("catalog", &"missing"))?;
         let catalog = Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?;
@@ -209,7 +225,7 @@ impl Run<'_> {
             self.put(&key_codec::record_key(CATALOG_RECORD), &text)?;
         }
         let record = CutRecord {
-            format: if facts.consistent_at.is_some() { FORMAT_NOT_YET_CONSISTENT } else { FORMAT },
+            format: FORMAT,
             sequence: facts.sequence,
             gtid_executed: facts.executed.to_string(),
             relay_file: facts.position.map(|(file, _)| file.to_owned()),
@@ -217,6 +233,7 @@ impl Run<'_> {
             rows: facts.rows,
             ledger: facts.ledger.to_owned(),
             consistent_at: facts.consistent_at.map(ToString::to_string),
+            expected_since: Some(self.disk.dead().expected_since()),
             prepared: prepared_records(facts.prepared),
         };
         let text = serde_json::to_vec(&record).map_err(|error| self.disk.damaged(error.to_string()))?;
@@ -271,8 +288,9 @@ mod tests {
     use super::*;
 
     fn not_yet_consistent() -> Value {
-        json!({"format": 3, "sequence": 7, "gtid_executed": "", "relay_file": null, "relay_offset": 0, "rows": {"1": 2},
-            "ledger": "{}", "settles_at": "", "prepared": [{"xid": "x", "gtid": null, "number": 5, "bytes": 9}]})
+        json!({"format": 4, "sequence": 7, "gtid_executed": "", "relay_file": null, "relay_offset": 0, "rows": {"1": 2},
+            "ledger": "{}", "settles_at": "", "expected_since": 8,
+            "prepared": [{"xid": "x", "gtid": null, "number": 5, "bytes": 9}]})
     }
 
     /// The record without `key` in the object at `place`.
@@ -288,27 +306,41 @@ mod tests {
     #[test]
     fn a_cut_record_that_lost_a_key_is_refused_by_its_name() {
         let whole = not_yet_consistent();
-        let record = CutRecord::from_json(whole.clone(), FORMAT_NOT_YET_CONSISTENT).unwrap();
+        let record = CutRecord::from_json(whole.clone(), FORMAT).unwrap();
         assert_eq!(serde_json::to_value(&record).unwrap(), whole, "stored names changed");
         for place in ["", "/prepared/0"] {
             for key in keys(whole.pointer(place).unwrap()) {
                 let lossy = without(whole.clone(), place, &key);
-                let error = CutRecord::from_json(lossy, FORMAT_NOT_YET_CONSISTENT).err().expect(&key).to_string();
+                let error = CutRecord::from_json(lossy, FORMAT).err().expect(&key).to_string();
                 assert!(error.contains(&format!("`{key}`")), "{key}: {error}");
             }
         }
         let mut renamed = whole;
         renamed["settled_at"] = Value::Null;
-        assert!(CutRecord::from_json(renamed, FORMAT_NOT_YET_CONSISTENT).is_err(), "a name that is not known");
+        assert!(CutRecord::from_json(renamed, FORMAT).is_err(), "a name that is not known");
     }
 
     #[test]
     fn a_cut_record_of_format_1_has_no_prepared_transactions() {
-        let mut old = without(without(not_yet_consistent(), "", "prepared"), "", "settles_at");
+        let old = without(without(not_yet_consistent(), "", "prepared"), "", "settles_at");
+        let mut old = without(old, "", "expected_since");
         old["format"] = json!(FORMAT_OLDEST);
         assert!(CutRecord::from_json(old.clone(), FORMAT_OLDEST).unwrap().prepared.is_empty());
         old["format"] = json!(FORMAT);
         assert!(CutRecord::from_json(old, FORMAT).is_err());
+    }
+
+    #[test]
+    fn a_cut_record_before_format_4_expects_nothing() {
+        let mut old = without(not_yet_consistent(), "", "expected_since");
+        old["format"] = json!(3);
+        assert_eq!(CutRecord::from_json(old.clone(), 3).unwrap().expected_since, None);
+        assert!(CutRecord::from_json(without(old.clone(), "", "settles_at"), 3).is_err());
+        old["format"] = json!(2);
+        assert!(CutRecord::from_json(without(old, "", "settles_at"), 2).unwrap().consistent_at.is_none());
+        let mut newest = not_yet_consistent();
+        newest["expected_since"] = Value::Null;
+        assert!(CutRecord::from_json(newest, FORMAT).is_err());
     }
 
     #[test]

@@ -20,6 +20,47 @@ pub(crate) fn append(present: &[u8], image: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(image);
 }
 
+/// Changes in the number of copies of a keyless row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Copies {
+    /// Copies added minus copies removed.
+    pub sum: i64,
+    /// Lowest value of the sum after any of the changes that were to be checked; 0 at most.
+    pub lowest: i64,
+}
+
+impl Copies {
+    /// These changes and then `next`.
+    pub(crate) fn then(self, next: Copies) -> Copies {
+        let lowest = self.lowest.min(self.sum.saturating_add(next.lowest));
+        Copies { sum: self.sum.saturating_add(next.sum), lowest }
+    }
+
+    /// As a lane stores it.
+    pub(crate) fn append(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.sum.to_le_bytes());
+        out.extend_from_slice(&self.lowest.to_le_bytes());
+    }
+
+    /// What `append` wrote.
+    pub(crate) fn of(delta: &[u8]) -> Copies {
+        let lowest = delta.get(8..).and_then(|rest| rest.first_chunk());
+        match lowest {
+            Some(lowest) => Copies { sum: difference(delta), lowest: i64::from_le_bytes(*lowest) },
+            None => panic!("a difference of {} bytes", delta.len()),
+        }
+    }
+}
+
+/// What deltas make of the number of copies of a keyless row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// None if more were removed than there were.
+    pub copies: Option<u64>,
+    /// A copy was removed when there was none, even if one was added after.
+    pub too_few: bool,
+}
+
 /// A delta of a keyless row: the change in its number of copies.
 pub(crate) fn difference(delta: &[u8]) -> i64 {
     match delta.first_chunk() {
@@ -88,12 +129,22 @@ impl Deltas {
     /// For a keyless row: number of copies after applying the deltas to `copies`; None if more are removed than there
     /// are.
     pub(crate) fn count_over(&mut self, copies: u64) -> Option<u64> {
+        self.counted_over(copies).copies
+    }
+
+    /// As `count_over`, and whether there were enough copies at each change.
+    pub(crate) fn counted_over(&mut self, copies: u64) -> Counted {
         let starts = std::iter::once(&0).chain(&self.ends);
-        let sum = starts
+        // They are stored newest first.
+        let all = starts
             .zip(&self.ends)
-            .fold(0i64, |sum, (start, end)| sum.saturating_add(difference(&self.bytes[*start..*end])));
+            .fold(Copies::default(), |newer, (start, end)| Copies::of(&self.bytes[*start..*end]).then(newer));
         self.clear();
-        copies.checked_add_signed(sum)
+        let copies_after = copies.checked_add_signed(all.sum);
+        Counted {
+            copies: copies_after,
+            too_few: copies_after.is_none() || copies.checked_add_signed(all.lowest).is_none(),
+        }
     }
 
     /// Applies the deltas to the row in `image` from offset `from` on: the row below them, under the same definition.

@@ -18,7 +18,9 @@ use lsm_tree::{AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTab
 use crate::compaction::filter::DeadRows;
 use crate::compaction::policy;
 use crate::cut_record::Recovered;
+use crate::drift::{DriftList, Findings, TableDrift};
 use crate::error::StoreError;
+use crate::expectation::Expected;
 use crate::index_state::IndexStates;
 use crate::tree_range::TreeRange;
 use crate::tree_view::{TreeValue, TreeView};
@@ -155,7 +157,7 @@ impl Disk {
         fs::create_dir_all(folder).map_err(|error| StoreError::io(folder, &error))?;
         let counter = SequenceNumberCounter::default();
         let visible = SequenceNumberCounter::default();
-        let dead = Arc::new(DeadRows::default());
+        let dead = Arc::new(DeadRows::new(DriftList::open(folder)?));
         let config = Config::new(folder, counter.clone(), visible.clone())
             .use_cache(Arc::clone(&kept.blocks))
             .use_descriptor_table(Some(Arc::clone(&kept.files)))
@@ -174,6 +176,8 @@ impl Disk {
         let next = tree.get_highest_persisted_seqno().map_or(0, |highest| highest + 1);
         counter.fetch_max(next + 1);
         visible.fetch_max(next + 1);
+        // What a cut's record says of older entries is read by `recover`.
+        dead.set_expected_since(counter.get().next_multiple_of(Expected::SPAN));
         Ok(Disk {
             folder: folder.into(),
             kept: kept.clone(),
@@ -190,6 +194,15 @@ impl Disk {
             middle: Mutex::new(()),
             deep: Mutex::new(()),
         })
+    }
+
+    /// Says from which number on entries have expectations; None: only those to come do.
+    pub(crate) fn expect_since(&self, number: Option<u64>) {
+        if let Some(number) = number {
+            // Merges lower numbers, so the highest one in the files may be below it.
+            self.counter.fetch_max(number);
+            self.dead.set_expected_since(number);
+        }
     }
 
     /// Folder of the store.
@@ -251,6 +264,8 @@ impl Disk {
     /// Starts writing a sorted run.
     pub(crate) fn begin(&self) -> Result<Run<'_>, StoreError> {
         let ingestion = self.tree.ingestion().map_err(|error| self.fault(&error))?;
+        // Entries say by their numbers what is expected below them.
+        let ingestion = ingestion.use_seqno_span(Expected::SPAN).map_err(|error| self.fault(&error))?;
         Ok(Run { disk: self, ingestion, bytes: 0 })
     }
 
@@ -296,6 +311,37 @@ impl Disk {
     /// The filter of rows that compaction may drop.
     pub(crate) fn dead(&self) -> &DeadRows {
         &self.dead
+    }
+
+    /// Tables with rows that contradict the log, by id.
+    #[must_use]
+    pub fn drift(&self) -> Vec<TableDrift> {
+        self.dead.drift().all()
+    }
+
+    /// A number that grows with each change of [`drift`](Self::drift).
+    #[must_use]
+    pub fn drift_changes(&self) -> u64 {
+        self.dead.drift().changes()
+    }
+
+    /// Takes tables off the list that no cut knows any more.
+    pub(crate) fn forget_dead_drift(&self) -> Result<(), StoreError> {
+        let known = self.dead.known();
+        self.dead.drift().forget(|id| known.is_dead(id)).map_err(|error| StoreError::io(&self.folder, &error))
+    }
+
+    /// Adds findings to the list, durably.
+    pub(crate) fn save_drift(&self, findings: &mut Findings) -> Result<(), StoreError> {
+        findings.save(self.dead.drift()).map_err(|error| StoreError::io(&self.folder, &error))
+    }
+
+    /// Takes a table off the list of [`drift`](Self::drift), durably.
+    ///
+    /// # Errors
+    /// When the list cannot be written.
+    pub fn forget_drift(&self, table: u32) -> Result<(), StoreError> {
+        self.dead.drift().forget(|id| id == table).map_err(|error| StoreError::io(&self.folder, &error))
     }
 
     /// Contents of every level, newest first, for measurements. Reads the metadata of all files.
@@ -358,6 +404,20 @@ impl Run<'_> {
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         self.bytes += (key.len() + value.len()) as u64;
         self.ingestion.write(key, value).map_err(|error| self.disk.fault(&error))
+    }
+
+    /// As `put`, for a row of which the log says whether it existed below.
+    pub(crate) fn put_row(&mut self, key: &[u8], value: &[u8], expected: Expected) -> Result<(), StoreError> {
+        self.bytes += (key.len() + value.len()) as u64;
+        let offset = u64::from(expected.bits());
+        self.ingestion.write_at(key, value, offset).map_err(|error| self.disk.fault(&error))
+    }
+
+    /// As `remove`, for a row of which the log says whether it existed below.
+    pub(crate) fn remove_row(&mut self, key: &[u8], expected: Expected) -> Result<(), StoreError> {
+        self.bytes += key.len() as u64;
+        let offset = u64::from(expected.bits());
+        self.ingestion.write_tombstone_at(key, offset).map_err(|error| self.disk.fault(&error))
     }
 
     /// Appends a tombstone. Keys must come in ascending order.

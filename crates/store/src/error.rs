@@ -91,8 +91,13 @@ impl StoreError {
     }
 
     pub(crate) fn row_missing(table: String, key: &[u8]) -> StoreError {
-        let shown: String = key.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
-        StoreError::RowMissing { table, key: shown + if key.len() > 32 { "…" } else { "" } }
+        StoreError::row_missing_hex(table, &key.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    }
+
+    /// As `row_missing`, of a key in hexadecimal.
+    pub(crate) fn row_missing_hex(table: String, key: &str) -> StoreError {
+        let shown = if key.len() > 64 { format!("{}…", &key[..64]) } else { key.to_owned() };
+        StoreError::RowMissing { table, key: shown }
     }
 
     pub(crate) fn io(folder: &Path, error: &std::io::Error) -> StoreError {

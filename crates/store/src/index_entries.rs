@@ -12,6 +12,7 @@ use catalog::{ConversionBuffers, IndexSet, RowVersions, TableDef, TableId};
 
 use crate::disk::{Disk, Kept, Run, remove_folder};
 use crate::error::StoreError;
+use crate::expectation::Expected;
 use crate::index_before::{KeysBelowKind, entry_change};
 use crate::index_state::Extent;
 use crate::key_codec;
@@ -46,6 +47,8 @@ pub(crate) struct CutRow<'a> {
     pub own_len: usize,
     /// Its value in the tree; None: deleted.
     pub value: Option<&'a [u8]>,
+    /// What the log says of the row below everything that is written.
+    pub expected: Expected,
     /// Sort keys of the row below, in `below_keys` where the kind says so.
     pub below: KeysBelowKind,
     pub below_keys: &'a [u8],

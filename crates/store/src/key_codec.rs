@@ -9,6 +9,7 @@
 //!            without a key: table id · index id · sort key · XXH3-128 of the image, BE
 //! index value  length of the row's own key u16 LE
 //! spill      kind u8 (3): the row was deleted by the transaction
+//!            kind u8 (5) · what the log says of the row below u8 (1 exists, 2 does not) · one of the other values
 //!            of a table with indexes: kind u8 (4) · the row below u8 (0 same keys, 1 absent, 2 keys follow)
 //!            · length of the row's own key u16 LE · length of the keys u32 LE · keys (IndexSet::append_all)
 //!            · one of the values above
@@ -17,6 +18,7 @@
 
 use catalog::{KeyOrder, TableId};
 
+use crate::expectation::Expected;
 use crate::index_before::KeysBelowKind;
 
 /// Table id of the records, which are not rows; sorts after all tables.
@@ -28,6 +30,8 @@ const KEYLESS: u8 = 2;
 const DELETED: u8 = 3;
 /// In a spill only: the state of the row below comes first.
 const WITH_KEYS_BELOW: u8 = 4;
+/// In a spill only: what the log says of the row below comes first.
+const WITH_EXPECTED: u8 = 5;
 const SPILL_HEAD_LEN: usize = 8;
 /// Length of the hash that identifies a row without a key, in bytes.
 const HASH_LEN: usize = 16;
@@ -145,6 +149,12 @@ pub(crate) fn table_of(key: &[u8]) -> Option<u32> {
     key.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
+/// Whether a tree key is that of a row.
+#[inline]
+pub(crate) fn is_row_key(key: &[u8]) -> bool {
+    key.first_chunk::<PREFIX_LEN>().is_some_and(|head| head[4..] == [0, 0] && head[..4] != RECORDS.to_be_bytes())
+}
+
 /// Appends the tree key of a row.
 pub(crate) fn append_row_key(order: &KeyOrder, table: TableId, key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&table_prefix(table));
@@ -216,7 +226,30 @@ pub(crate) fn append_spill_head(head: &SpillHead<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(head.keys);
 }
 
+/// Appends what the log says of the row below a row of a spill; the other values follow.
+pub(crate) fn append_expected(expected: Expected, out: &mut Vec<u8>) {
+    if expected != Expected::Unknown {
+        out.extend(expected.bits().to_le_bytes().first().map(|bits| [WITH_EXPECTED, *bits]).into_iter().flatten());
+    }
+}
+
+/// What the log says of the row below a row of a spill.
+pub(crate) fn expected_of(value: &[u8]) -> Expected {
+    match value {
+        [WITH_EXPECTED, bits, ..] => Expected::of_bits(u32::from(*bits)),
+        _ => Expected::Unknown,
+    }
+}
+
+fn without_expected(value: &[u8]) -> &[u8] {
+    match value {
+        [WITH_EXPECTED, _, rest @ ..] => rest,
+        _ => value,
+    }
+}
+
 fn split_spill_head(value: &[u8]) -> Option<(SpillHead<'_>, &[u8])> {
+    let value = without_expected(value);
     let (head, rest) = value.split_first_chunk::<SPILL_HEAD_LEN>()?;
     let below = match (head[0], head[1]) {
         (WITH_KEYS_BELOW, 0) => KeysBelowKind::Same,
@@ -234,9 +267,9 @@ pub(crate) fn spill_head_of(value: &[u8]) -> Option<SpillHead<'_>> {
     split_spill_head(value).map(|(head, _)| head)
 }
 
-/// A value without a spill's head.
+/// A value without what only spills have in front of it.
 pub(crate) fn plain(value: &[u8]) -> &[u8] {
-    split_spill_head(value).map_or(value, |(_, rest)| rest)
+    split_spill_head(value).map_or_else(|| without_expected(value), |(_, rest)| rest)
 }
 
 /// A row as stored in the tree.

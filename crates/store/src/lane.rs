@@ -8,8 +8,9 @@ use std::sync::Arc;
 use catalog::{ConversionBuffers, IndexSet, TableId};
 
 use crate::arena::{Cursor, RecordRef, SegmentPool};
-use crate::delta::{self, Deltas};
+use crate::delta::{self, Copies, Deltas};
 use crate::error::StoreError;
+use crate::expectation::Expected;
 use crate::image_check::check_old;
 use crate::index_before::{KeysBelow, SlotKeysBelow};
 use crate::layers::{Depth, Existence, Layer, Layers};
@@ -230,12 +231,15 @@ impl Lane {
                 entry.keyless = true;
                 // As for `Merge`: the newest difference replaces the older one, so it must include it.
                 let before = match old {
-                    Some(RowState::Delta(older)) => delta::difference(older),
-                    _ => 0,
+                    Some(RowState::Delta(older)) => Copies::of(older),
+                    _ => Copies::default(),
                 };
-                let one = if matches!(change, RowChange::AddOne { .. }) { 1 } else { -1 };
+                let one = match change {
+                    RowChange::AddOne { .. } => Copies { sum: 1, lowest: 0 },
+                    _ => Copies { sum: -1, lowest: if check.refuses() { -1 } else { 0 } },
+                };
                 self.scratch.clear();
-                self.scratch.extend_from_slice(&before.saturating_add(one).to_le_bytes());
+                before.then(one).append(&mut self.scratch);
                 Some(self.scratch.as_slice())
             }
             RowChange::AddOne { .. } | RowChange::RemoveOne { .. } => {
@@ -280,7 +284,8 @@ impl Lane {
             Some(image) => RowState::Row(image),
             None => RowState::Deleted,
         };
-        let version = Version { sequence, state, definition };
+        let expected = if self.bottom { Expected::Unknown } else { Expected::of(&change, check) };
+        let version = Version { sequence, state, expected, definition };
         // Last use of the borrowed old image; `append` needs the rows mutably.
         let reclaims_deleted = self.bottom;
         let slot = entry.rows.append(found, hash, key, version, oldest_needed, reclaims_deleted);
@@ -407,7 +412,8 @@ impl Lane {
             let found = entry.rows.find(hash, &key);
             // A keyless row may have lost exactly as many copies as there were.
             let state = if there { RowState::Row(image.as_slice()) } else { RowState::Deleted };
-            let version = Version { sequence, state, definition: shape.definition };
+            let (expected, definition) = (Expected::Unknown, shape.definition);
+            let version = Version { sequence, state, expected, definition };
             entry.rows.append(found, hash, &key, version, oldest_needed, false);
         }
         self.tidy(std::iter::once(shape.id), oldest_needed);
@@ -543,7 +549,7 @@ impl Lane {
         out: &mut ScanBuffer,
     ) -> Option<u32> {
         let entry = self.tables.get(table.0 as usize)?.as_ref()?;
-        entry.rows.slots(sequence, from, count, |hash, RowVersion { key, state, definition }| match state {
+        entry.rows.slots(sequence, from, count, |hash, RowVersion { key, state, definition, .. }| match state {
             RowState::Row(image) if entry.keyless => out.push(hash, key, &[], multiplicity(image), definition),
             RowState::Row(image) => out.push(hash, key, image, 1, definition),
             RowState::Delta(delta) if entry.keyless => {

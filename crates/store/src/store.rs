@@ -325,7 +325,8 @@ impl Store {
         let (consistent_at, prepared) = (self.consistent_at.as_ref(), &state.prepared);
         let to =
             cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, consistent_at, with_catalog, prepared };
-        let (run, mut report, indexes) = cut::write(&to, cutting, point, known)?;
+        let cut::Written { run, mut report, indexes, mut findings } = cut::write(&to, cutting, point, known)?;
+        disk.save_drift(&mut findings)?;
         // Held until the layers are replaced: otherwise compaction could publish a newer view, and this one would
         // replace it.
         let version_lock = disk.version_lock();
@@ -335,6 +336,7 @@ impl Store {
         drop(version_lock);
         // The cut is durable, so compaction may drop the tables that it no longer knows (invariant 2).
         disk.dead().set_alive(&point.catalog);
+        disk.forget_dead_drift()?;
         let is_consistent = consistent_at.is_none_or(|set| set.is_subset_of(&point.executed));
         let (catalog, prepared) = (Some(point.catalog.clone()), Arc::clone(&point.prepared));
         *state = LastCut { sequence: point.sequence, rows, catalog, is_consistent, prepared };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 
 use crate::arena::{Arena, Cursor, Header, RecordRef, SegmentPool};
+use crate::expectation::Expected;
 use crate::row_state::RowState;
 
 #[derive(Clone, Copy)]
@@ -57,6 +58,8 @@ pub(crate) struct RowVersion<'a> {
     pub key: &'a [u8],
     /// Image or delta. For a table without a key: number of copies, or its difference.
     pub state: RowState<&'a [u8]>,
+    /// What the log says of the row below this generation.
+    pub expected: Expected,
     /// Version of the definition that it was written under.
     pub definition: u32,
 }
@@ -160,6 +163,8 @@ impl LaneTable {
             image_len: crate::short(image.len()),
             deleted,
             delta,
+            // Of the first change of the row in this generation.
+            expected: found.map_or(version.expected, |found| found.header.expected),
             definition: version.definition,
             dead: false,
         };
@@ -300,7 +305,7 @@ impl LaneTable {
             (false, true) => RowState::Delta(image),
             (false, false) => RowState::Row(image),
         };
-        RowVersion { key, state, definition: header.definition }
+        RowVersion { key, state, expected: header.expected, definition: header.definition }
     }
 
     /// The version of a key at `sequence`.
@@ -460,6 +465,8 @@ pub(crate) struct Written<'a> {
 pub(crate) struct Version<'a> {
     pub sequence: u64,
     pub state: RowState<&'a [u8]>,
+    /// What the log says of the row below; counts if it is the first version of the row in this generation.
+    pub expected: Expected,
     /// Version of the table's definition.
     pub definition: u32,
 }
@@ -484,7 +491,8 @@ mod tests {
         let image = |sequence: u64| vec![sequence as u8; 100];
         let put = |table: &mut LaneTable, row: u64, sequence: u64, needed: u64| {
             let (key, image) = (row.to_le_bytes(), image(sequence));
-            let version = Version { sequence, state: RowState::Row(&image), definition: 0 };
+            let state = RowState::Row(image.as_slice());
+            let version = Version { sequence, state, expected: Expected::Unknown, definition: 0 };
             let found = table.find(row, &key);
             table.append(found, row, &key, version, needed, true);
         };

@@ -5,23 +5,27 @@
 //! (invariant 2).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::{Catalog, Index, IndexSet, TableDef};
 use lsm_tree::compaction::filter::{Context, Factory};
-use lsm_tree::compaction::{CompactionFilter, ItemAccessor, Verdict};
+use lsm_tree::compaction::{CompactionFilter, ItemAccessor, ItemVersion, Verdict};
 
+use crate::drift::{DriftKind, DriftList, Finding, Findings};
+use crate::expectation::Expected;
 use crate::key_codec;
 
-/// Decides which rows and entries are dead.
-#[derive(Default)]
+/// Decides which rows and entries are dead, and compares of the others what the log says with what is there.
 pub(crate) struct DeadRows {
     known: Mutex<Arc<Known>>,
     /// Tables being copied: no cut knows them, but their rows must be kept.
     copied: Mutex<BTreeSet<u32>>,
     /// True while merges are to be aborted.
     broken_off: Arc<AtomicBool>,
+    drift: Arc<DriftList>,
+    /// Entries with lower numbers were written by a program that knew no expectations.
+    expected_since: AtomicU64,
 }
 
 /// The ids known to one durable cut.
@@ -89,6 +93,29 @@ impl KnownIndexes {
 }
 
 impl DeadRows {
+    pub(crate) fn new(drift: DriftList) -> DeadRows {
+        DeadRows {
+            known: Mutex::default(),
+            copied: Mutex::default(),
+            broken_off: Arc::default(),
+            drift: Arc::new(drift),
+            expected_since: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    pub(crate) fn drift(&self) -> &DriftList {
+        &self.drift
+    }
+
+    /// Number of the tree from which entries say what is expected below them.
+    pub(crate) fn expected_since(&self) -> u64 {
+        self.expected_since.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_expected_since(&self, number: u64) {
+        self.expected_since.store(number, Ordering::Release);
+    }
+
     /// Sets the catalog of the last durable cut.
     pub(crate) fn set_alive(&self, catalog: &Catalog) {
         let mut alive: BTreeSet<u32> = catalog.tables().map(|table| table.id.0).collect();
@@ -134,13 +161,40 @@ impl Factory for DeadRows {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        Box::new(Filter { known: self.known(), broken_off: Arc::clone(&self.broken_off) })
+        Box::new(Filter {
+            known: self.known(),
+            broken_off: Arc::clone(&self.broken_off),
+            drift: Arc::clone(&self.drift),
+            expected_since: self.expected_since(),
+            found: Findings::default(),
+        })
     }
 }
 
 struct Filter {
     known: Arc<Known>,
     broken_off: Arc<AtomicBool>,
+    drift: Arc<DriftList>,
+    expected_since: u64,
+    found: Findings,
+}
+
+impl Filter {
+    /// What an entry says of what lies below it.
+    #[inline]
+    fn expected(&self, number: u64) -> Expected {
+        if number < self.expected_since { Expected::Unknown } else { Expected::of_number(number) }
+    }
+
+    #[cold]
+    fn found(&mut self, key: &[u8], expected: Expected) {
+        // What lay below a dead row may be gone already.
+        if self.known.is_dead_key(key) {
+            return;
+        }
+        let kind = if expected == Expected::Row { DriftKind::Missing } else { DriftKind::Duplicate };
+        self.found.push(Finding::new(key, kind));
+    }
 }
 
 impl CompactionFilter for Filter {
@@ -151,6 +205,39 @@ impl CompactionFilter for Filter {
         let dead = self.known.is_dead_key(item.key());
         // Destroying the newest version exposes no older one: those of a dead id are dead too.
         Ok(if dead { Verdict::Destroy } else { Verdict::Keep })
+    }
+
+    /// The entry that remains has the newer row and the older expectation, which nothing was compared with yet.
+    fn older_version(
+        &mut self,
+        key: &[u8],
+        newer: ItemVersion<'_>,
+        older: ItemVersion<'_>,
+        _drained: bool,
+    ) -> lsm_tree::Result<u64> {
+        if !key_codec::is_row_key(key) {
+            return Ok(newer.seqno);
+        }
+        let expected = self.expected(newer.seqno);
+        if expected.is_broken(older.value.is_some()) {
+            self.found(key, expected);
+        }
+        Ok(older.seqno)
+    }
+
+    fn oldest_version(&mut self, key: &[u8], item: ItemVersion<'_>) -> lsm_tree::Result<u64> {
+        let expected = self.expected(item.seqno);
+        if expected == Expected::Unknown || !key_codec::is_row_key(key) {
+            return Ok(item.seqno);
+        }
+        if expected.is_broken(false) {
+            self.found(key, expected);
+        }
+        Ok(Expected::without(item.seqno))
+    }
+
+    fn finish(mut self: Box<Self>) -> lsm_tree::Result<()> {
+        Ok(self.found.save(&self.drift)?)
     }
 }
 

@@ -1,0 +1,231 @@
+//! Rows whose state contradicts what the log says of them, found after the change became visible.
+//!
+//! In: what cuts and merges find when they compare expectations. Out: a list in the store's folder, synced before the
+//! cut or merge that found it is installed, so that nothing found is forgotten. Never here: a row taken back; a table
+//! that no cut knows any more.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::StoreError;
+
+/// Name of the list in the store's folder.
+const FILE: &str = "drift.json";
+const FORMAT: u32 = 1;
+
+/// Rows that are listed of a table; of further ones only the number is kept.
+pub(crate) const ROWS_MAX: usize = 100;
+
+/// How a row contradicts the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum DriftKind {
+    /// The log updates or deletes a row that was not there.
+    #[serde(rename = "missing")]
+    Missing,
+    /// The log inserts a row that was there.
+    #[serde(rename = "duplicate")]
+    Duplicate,
+    /// The log removes more copies of a row than there were, in a table without a key.
+    #[serde(rename = "too_few_copies")]
+    TooFewCopies,
+}
+
+/// A row that contradicts the log.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriftedRow {
+    /// Key in the tree, in hexadecimal: see docs/formats.md.
+    #[serde(rename = "key")]
+    pub key: String,
+    /// What is wrong.
+    #[serde(rename = "kind")]
+    pub kind: DriftKind,
+}
+
+/// Rows of one table that contradict the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableDrift {
+    /// Id of the table.
+    #[serde(rename = "table")]
+    pub table: u32,
+    /// Some of the rows, in the order they were found.
+    #[serde(rename = "rows")]
+    pub rows: Vec<DriftedRow>,
+    /// Number of findings that are not listed.
+    #[serde(rename = "more")]
+    pub more: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListRecord {
+    #[serde(rename = "format")]
+    format: u32,
+    #[serde(rename = "tables")]
+    tables: Vec<TableDrift>,
+}
+
+/// Something found by a cut or a merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub table: u32,
+    pub row: DriftedRow,
+}
+
+impl Finding {
+    /// `key`: the row's key in the tree.
+    #[cold]
+    pub(crate) fn new(key: &[u8], kind: DriftKind) -> Finding {
+        let table = crate::key_codec::table_of(key).unwrap_or(crate::key_codec::RECORDS);
+        let key = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        Finding { table, row: DriftedRow { key, kind } }
+    }
+}
+
+/// The list of drifted tables.
+pub(crate) struct DriftList {
+    folder: PathBuf,
+    tables: Mutex<BTreeMap<u32, TableDrift>>,
+    /// Grows with each change of the list.
+    changes: AtomicU64,
+}
+
+impl DriftList {
+    /// Reads the list in a store's folder; a missing one is empty.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not one of ours.
+    pub(crate) fn open(folder: &Path) -> Result<DriftList, StoreError> {
+        let path = folder.join(FILE);
+        let tables = match fs::read(&path) {
+            Ok(text) => {
+                let damaged = |error: &dyn std::fmt::Display| StoreError::damaged(folder, format!("{FILE}: {error}"));
+                let record: ListRecord = serde_json::from_slice(&text).map_err(|error| damaged(&error))?;
+                if record.format != FORMAT {
+                    let (found, expected) = (record.format, FORMAT);
+                    return Err(StoreError::Version { folder: folder.to_owned(), found, expected });
+                }
+                record.tables.into_iter().map(|table| (table.table, table)).collect()
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(StoreError::io(folder, &error)),
+        };
+        Ok(DriftList { folder: folder.to_owned(), tables: Mutex::new(tables), changes: AtomicU64::new(0) })
+    }
+
+    fn tables(&self) -> MutexGuard<'_, BTreeMap<u32, TableDrift>> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that grows with each change of the list.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// All drifted tables, by id.
+    pub(crate) fn all(&self) -> Vec<TableDrift> {
+        self.tables().values().cloned().collect()
+    }
+
+    /// Adds findings durably; those in the list already are left out. `more`: findings that were not kept.
+    ///
+    /// # Errors
+    /// When the list cannot be written. It is unchanged then.
+    pub(crate) fn add(&self, findings: &[Finding], more: &BTreeMap<u32, u64>) -> io::Result<()> {
+        let mut held = self.tables();
+        let mut tables = held.clone();
+        for Finding { table, row } in findings {
+            let entry = tables.entry(*table).or_insert_with(|| TableDrift { table: *table, ..TableDrift::default() });
+            if entry.rows.contains(row) {
+                continue;
+            }
+            if entry.rows.len() < ROWS_MAX {
+                entry.rows.push(row.clone());
+            } else {
+                entry.more += 1;
+            }
+        }
+        for (table, more) in more {
+            tables.entry(*table).or_insert_with(|| TableDrift { table: *table, ..TableDrift::default() }).more += more;
+        }
+        self.replace(&mut held, tables)
+    }
+
+    /// Removes tables from the list durably.
+    ///
+    /// # Errors
+    /// When the list cannot be written. It is unchanged then.
+    pub(crate) fn forget(&self, is_forgotten: impl Fn(u32) -> bool) -> io::Result<()> {
+        let mut held = self.tables();
+        if !held.keys().any(|table| is_forgotten(*table)) {
+            return Ok(());
+        }
+        let tables = held.iter().filter(|(table, _)| !is_forgotten(**table));
+        let tables = tables.map(|(id, table)| (*id, table.clone())).collect();
+        self.replace(&mut held, tables)
+    }
+
+    fn replace(&self, held: &mut BTreeMap<u32, TableDrift>, tables: BTreeMap<u32, TableDrift>) -> io::Result<()> {
+        if *held == tables {
+            return Ok(());
+        }
+        let record = ListRecord { format: FORMAT, tables: tables.values().cloned().collect() };
+        let temporary = self.folder.join(format!("{FILE}.tmp"));
+        let mut file = File::create(&temporary)?;
+        file.write_all(&serde_json::to_vec(&record)?)?;
+        file.sync_all()?;
+        fs::rename(&temporary, self.folder.join(FILE))?;
+        File::open(&self.folder)?.sync_all()?;
+        *held = tables;
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+}
+
+/// Findings of one cut or merge, bounded.
+#[derive(Default)]
+pub(crate) struct Findings {
+    kept: Vec<Finding>,
+    per_table: BTreeMap<u32, usize>,
+    more: BTreeMap<u32, u64>,
+}
+
+impl Findings {
+    pub(crate) fn push(&mut self, finding: Finding) {
+        let count = self.per_table.entry(finding.table).or_default();
+        *count += 1;
+        if *count > ROWS_MAX {
+            *self.more.entry(finding.table).or_default() += 1;
+        } else {
+            self.kept.push(finding);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Key in the tree of the first finding, after the table's prefix.
+    pub(crate) fn first_key(&self) -> Option<&str> {
+        self.kept.first()?.row.key.get(2 * crate::key_codec::PREFIX_LEN..)
+    }
+
+    /// Adds everything to the list.
+    ///
+    /// # Errors
+    /// As [`DriftList::add`].
+    pub(crate) fn save(&mut self, list: &DriftList) -> io::Result<()> {
+        if !self.is_empty() {
+            list.add(&self.kept, &self.more)?;
+        }
+        *self = Findings::default();
+        Ok(())
+    }
+}
