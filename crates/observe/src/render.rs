@@ -77,6 +77,9 @@ impl StatusReport {
         if !replay.quarantined.is_empty() {
             let _ = write!(state, ", tables that wait for their copy: {}", replay.quarantined.len());
         }
+        if !replay.drifted.is_empty() {
+            let _ = write!(state, ", tables that differ from the source: {}", replay.drifted.len());
+        }
         if !replay.table_copy.is_empty() {
             let _ = write!(state, ", copying {}", replay.table_copy);
         }

@@ -398,6 +398,9 @@ pub struct ReplayReport {
     /// Tables that cannot be read until they are copied, each with the reason.
     #[serde(rename = "quarantined", default)]
     pub quarantined: Vec<String>,
+    /// Tables with rows that contradict the log, each with the number of such rows and one of them.
+    #[serde(rename = "drifted", default)]
+    pub drifted: Vec<String>,
 }
 
 /// The whole report.

@@ -15,6 +15,8 @@ use relay_log::SyncPolicy;
 use serde::{Deserialize, Serialize};
 use store::CheckImages;
 
+use crate::drift::OnDrift;
+
 use crate::access::Access;
 use crate::exit::Failure;
 
@@ -237,6 +239,8 @@ pub struct ReplicaConfig {
     pub filters: Arc<ReplicationFilters>,
     /// GTIDs of transactions to commit empty, in addition to those stored in the folder.
     pub skip: GtidSet,
+    /// What to do when a table differs from the source's.
+    pub on_drift: OnDrift,
     /// Threads and memory of the pipeline.
     pub pipeline: PipelineConfig,
 }

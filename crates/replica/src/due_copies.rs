@@ -1,6 +1,6 @@
-//! Decides when tables in quarantine are copied.
+//! Decides when tables in quarantine, and tables that differ from the source's, are copied.
 //!
-//! In: the time, the quarantined tables, how often statements wrote to them, results of copies. Out: the one table
+//! In: the time, these tables, how often statements wrote to them, results of copies. Out: the one table
 //! whose copy is due. Never here: the copy itself; two copies at a time; a copy between statements that follow each
 //! other closely (invariant 19).
 
@@ -30,6 +30,15 @@ pub(crate) struct DueCopies {
     written: BTreeMap<String, Writes>,
 }
 
+/// A table that is to be copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DueCopy {
+    /// Database and table, quoted.
+    pub name: String,
+    /// Reason of its quarantine; None: its rows differ from the source's.
+    pub why: Option<String>,
+}
+
 struct Writes {
     count: u64,
     /// When the last write was seen.
@@ -45,14 +54,15 @@ impl DueCopies {
         DueCopies { next_look: now, copying: false, failed: BTreeMap::new(), written: BTreeMap::new() }
     }
 
-    /// A quarantined table whose copy is due, with the reason of its quarantine. It counts as being copied until
-    /// `copied` is called.
+    /// A table whose copy is due, quarantined ones before those of `drifted`. It counts as being copied until `copied`
+    /// is called.
     pub(crate) fn look(
         &mut self,
         now: Instant,
         catalog: &Catalog,
         writes: &StatementWrites,
-    ) -> Option<(String, String)> {
+        drifted: &[String],
+    ) -> Option<DueCopy> {
         if self.copying || now < self.next_look {
             return None;
         }
@@ -63,9 +73,11 @@ impl DueCopies {
             let quiet = self.is_quiet(now, &name, writes.of(db, table));
             let tried = self.failed.get(&name).is_none_or(|(_, next)| *next <= now);
             if quiet && tried && found.is_none() {
-                found = Some((name, why.to_owned()));
+                found = Some(DueCopy { name, why: Some(why.to_owned()) });
             }
         }
+        let is_due = |name: &&String| self.failed.get(*name).is_none_or(|(_, next)| *next <= now);
+        let found = found.or_else(|| Some(DueCopy { name: drifted.iter().find(is_due)?.clone(), why: None }));
         self.copying = found.is_some();
         found
     }
@@ -117,20 +129,23 @@ mod tests {
         let at = |seconds| begin + Duration::from_secs(seconds);
         let wrote = || writes.count(&("d".into(), "t".into()));
         wrote();
-        assert!(due.look(at(0), &catalog, &writes).is_none());
+        assert!(due.look(at(0), &catalog, &writes, &[]).is_none());
         for second in 1..60 {
             wrote();
-            assert!(due.look(at(second * 5), &catalog, &writes).is_none(), "at {second}");
+            assert!(due.look(at(second * 5), &catalog, &writes, &[]).is_none(), "at {second}");
         }
-        assert!(due.look(at(304), &catalog, &writes).is_none());
-        assert_eq!(due.look(at(306), &catalog, &writes), Some(("`d`.`t`".into(), "why".into())));
-        assert!(due.look(at(330), &catalog, &writes).is_none(), "one at a time");
+        assert!(due.look(at(304), &catalog, &writes, &[]).is_none());
+        assert_eq!(
+            due.look(at(306), &catalog, &writes, &[]),
+            Some(DueCopy { name: "`d`.`t`".into(), why: Some("why".into()) })
+        );
+        assert!(due.look(at(330), &catalog, &writes, &[]).is_none(), "one at a time");
         due.copied(at(331), "`d`.`t`", true);
         // Writes return: the delay is now longer.
         wrote();
-        assert!(due.look(at(340), &catalog, &writes).is_none());
-        assert!(due.look(at(355), &catalog, &writes).is_none());
-        assert!(due.look(at(361), &catalog, &writes).is_some());
+        assert!(due.look(at(340), &catalog, &writes, &[]).is_none());
+        assert!(due.look(at(355), &catalog, &writes, &[]).is_none());
+        assert!(due.look(at(361), &catalog, &writes, &[]).is_some());
     }
 
     #[test]
@@ -140,9 +155,9 @@ mod tests {
         let mut due = DueCopies::new(begin);
         for (from, pause) in [(0, 20), (20, 40), (60, 80)] {
             let at = |seconds| begin + Duration::from_secs(seconds);
-            assert!(due.look(at(from), &catalog, &writes).is_some(), "at {from}");
+            assert!(due.look(at(from), &catalog, &writes, &[]).is_some(), "at {from}");
             due.copied(at(from), "`d`.`t`", false);
-            assert!(due.look(at(from + pause - 1), &catalog, &writes).is_none(), "at {from}");
+            assert!(due.look(at(from + pause - 1), &catalog, &writes, &[]).is_none(), "at {from}");
         }
     }
 }

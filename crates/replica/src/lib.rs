@@ -8,6 +8,7 @@
 
 pub mod access;
 pub mod config;
+mod drift;
 mod due_copies;
 mod exit;
 pub mod failure;
@@ -27,6 +28,7 @@ pub mod skip;
 mod status;
 mod table_copy;
 
+pub use drift::{DriftedTable, OnDrift};
 pub use exit::{Exit, Failure};
 pub use folder::Folder;
 pub use initial_copy::{CopyInProgress, CopyWatch};

@@ -168,6 +168,8 @@ codes! {
     TableCopyRetried = 58 Warning,
     /// The process ended during a table's copy; the table is unchanged.
     TableCopyAbandoned = 59 Warning,
+    /// Rows of a table contradict the log: the table differs from the source's.
+    TableDiffers = 60 Error,
 }
 
 impl Code {

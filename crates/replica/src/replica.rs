@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions, lanes_for};
 use base::GtidSet;
@@ -17,7 +17,8 @@ use relay_log::{ReaderOptions, RelayPosition, RelayReader, RelayShared, RelaySyn
 use store::{SnapshotLimits, Store};
 
 use crate::config::{CopyConfig, ReplicaConfig, SourceSpec};
-use crate::due_copies::DueCopies;
+use crate::drift::{self, DriftWatch, DriftedTable, OnDrift};
+use crate::due_copies::{DueCopies, DueCopy};
 use crate::exit::Failure;
 use crate::failure::{stop_failure, store_failure};
 use crate::folder::Folder;
@@ -66,7 +67,12 @@ pub struct Replica {
     pub(crate) tables_copied: AtomicU64,
     pub(crate) tables_copied_by_itself: AtomicU64,
     due: Mutex<DueCopies>,
+    on_drift: OnDrift,
+    drift: Mutex<DriftWatch>,
 }
+
+/// Interval at which a check looks whether the cut it asked for is done.
+const CUT_LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Replica {
     /// Opens store and relay log, connects to the source, copies it if needed, and starts replay. The caller holds the
@@ -160,6 +166,8 @@ impl Replica {
             tables_copied: AtomicU64::new(0),
             tables_copied_by_itself: AtomicU64::new(0),
             due: Mutex::new(DueCopies::new(Instant::now())),
+            on_drift: config.on_drift,
+            drift: Mutex::default(),
         })
     }
 
@@ -321,10 +329,68 @@ impl Replica {
         let catalog = self.pipeline.store.visibility().current().catalog;
         let writes = self.pipeline.decode_options().writes;
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        let (name, why) = due.look(Instant::now(), &catalog, &writes)?;
-        let text = format!("{name} cannot be read until it is copied again; starting the copy: {why}");
-        log::write(Code::TableInQuarantine, "Copy", &text);
-        Some(name)
+        let mut drifted = Vec::new();
+        if self.on_drift == OnDrift::Copy && self.pipeline.store.readable().is_ok() && !self.pipeline.is_paused() {
+            drifted.extend(self.drifted().into_iter().map(|table| table.name));
+        }
+        match due.look(Instant::now(), &catalog, &writes, &drifted)? {
+            DueCopy { name, why: Some(why) } => {
+                let text = format!("{name} cannot be read until it is copied again; starting the copy: {why}");
+                log::write(Code::TableInQuarantine, "Copy", &text);
+                Some(name)
+            }
+            // The log has said already why.
+            DueCopy { name, why: None } => Some(name),
+        }
+    }
+
+    /// Tables with rows that contradict the log.
+    #[must_use]
+    pub fn drifted(&self) -> Vec<DriftedTable> {
+        let catalog = self.pipeline.store.visibility().current().catalog;
+        drift::drifted(&self.pipeline.store, &catalog)
+    }
+
+    /// The tables of [`drifted`](Self::drifted) and some rows of each, for the operator.
+    #[must_use]
+    pub fn drift_report(&self) -> String {
+        drift::report(&self.drifted())
+    }
+
+    /// Accepts that a table (`SCHEMA.TABLE`) differs. What is found later is reported again.
+    ///
+    /// # Errors
+    /// The table is not one of [`drifted`](Self::drifted), or the list cannot be written.
+    pub fn accept_drift(&self, name: &str) -> Result<(), Failure> {
+        let catalog = self.pipeline.store.visibility().current().catalog;
+        drift::accept(&self.pipeline.store, &catalog, name)
+    }
+
+    /// Compares what the log says of each row with the rows on disk: of all that is replayed now. Takes as long as
+    /// writing the store once.
+    ///
+    /// # Errors
+    /// The store cannot be written, or replay has stopped.
+    pub fn check_store(&self) -> Result<Vec<DriftedTable>, Failure> {
+        let now = self.pipeline.store.visibility().current().sequence.0;
+        while self.pipeline.store.last_cut() < now {
+            self.failure().map_or(Ok(()), Err)?;
+            if self.stopping.load(Ordering::Acquire) {
+                return Err(Failure::error("the replica stops"));
+            }
+            self.pipeline.ask_for_cut();
+            std::thread::sleep(CUT_LOOK_EVERY);
+        }
+        self.pipeline.store.check_rows().map_err(|error| store_failure(&error))?;
+        Ok(self.drifted())
+    }
+
+    fn look_for_drift(&self) {
+        let catalog = || self.pipeline.store.visibility().current().catalog;
+        let mut watch = self.drift.lock().unwrap_or_else(PoisonError::into_inner);
+        if watch.look(&self.pipeline.store, catalog, self.on_drift) && self.on_drift == OnDrift::Stop {
+            self.pipeline.pause();
+        }
     }
 
     /// Records the result of the copy of a quarantined table.
@@ -356,6 +422,7 @@ impl Replica {
         if self.relay.space().waiting.is_some() {
             self.pipeline.ask_for_cut();
         }
+        self.look_for_drift();
         let Some(name) = self.due_copy() else { return };
         let (replica, table) = (Arc::clone(self), name.clone());
         let copy = move || {

@@ -128,6 +128,7 @@ impl Replica {
                 tables_copied: self.tables_copied.load(Ordering::Relaxed),
                 tables_copied_by_itself: self.tables_copied_by_itself.load(Ordering::Relaxed),
                 quarantined: quarantined(&visible.catalog, &[]),
+                drifted: self.drifted().iter().map(ToString::to_string).collect(),
             },
             gtid: GtidReport {
                 retrieved: link.retrieved.to_string(),

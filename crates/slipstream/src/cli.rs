@@ -72,6 +72,10 @@ pub(crate) enum Command {
     Copy(CopyFlags),
     /// Commit the named transactions empty, so that replay can continue past them
     Skip(SkipFlags),
+    /// List rows that contradict the log, found in tables that differ from the source; or accept a table as it is
+    Drift(DriftFlags),
+    /// Compare what the log says of every changed row with the rows on disk, now
+    CheckStore(Flags<{ options::DATA }>),
     /// Stop a running replica at a transaction boundary
     Stop(Flags<{ options::DATA }>),
     /// Pause replay; receiving continues (STOP REPLICA SQL_THREAD)
@@ -176,6 +180,16 @@ pub(crate) struct SkipFlags {
     /// The transactions, as the stop message names them: UUID:N, UUID:N-M, UUID:TAG:N, separated by commas
     #[arg(value_name = "GTID-SET")]
     pub gtid_set: String,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
+}
+
+/// Flags of `drift`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct DriftFlags {
+    /// Take this table off the list, as it is; what is found later is listed again
+    #[arg(long, value_name = "SCHEMA.TABLE")]
+    pub accept: Option<String>,
     #[command(flatten)]
     pub data: Flags<{ options::DATA }>,
 }

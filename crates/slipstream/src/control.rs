@@ -104,6 +104,13 @@ pub(crate) enum Request {
     Pause {},
     /// Resumes replay.
     Resume {},
+    /// Lists the tables that differ from the source as the reply's body, or takes one off the list.
+    Drift {
+        /// The table to accept as it is, as `SCHEMA.TABLE`.
+        accept: Option<String>,
+    },
+    /// Compares what the log says of rows with the rows on disk; streams text.
+    CheckStore {},
     /// Commits these GTIDs empty.
     Skip {
         /// GTID set in MySQL's text form.
@@ -113,7 +120,7 @@ pub(crate) enum Request {
 
 impl Request {
     fn streams(&self) -> bool {
-        matches!(self, Request::Verify(_) | Request::Dump(_) | Request::Copy { .. })
+        matches!(self, Request::Verify(_) | Request::Dump(_) | Request::Copy { .. } | Request::CheckStore {})
     }
 }
 
@@ -509,7 +516,12 @@ mod tests {
                 Reply::failed(&Failure::new(Exit::VerifyDifferences, "1 table differs").with_hint("look"))
             }
             Request::Skip { gtid_set } => Reply::failed(&Failure::usage(gtid_set)),
-            Request::Copy { .. } | Request::Stop {} | Request::Pause {} | Request::Resume {} => Reply::done(),
+            Request::Copy { .. }
+            | Request::Stop {}
+            | Request::Pause {}
+            | Request::Resume {}
+            | Request::Drift { .. }
+            | Request::CheckStore {} => Reply::done(),
         })
     }
 

@@ -195,6 +195,7 @@ fn full_replay() -> ReplayReport {
         tables_copied: 1,
         tables_copied_by_itself: 1,
         quarantined: vec![text()],
+        drifted: vec![text()],
     }
 }
 

@@ -11,6 +11,7 @@ use base::units::{parse_bytes, parse_number, parse_span, parse_switch};
 use clap::{Arg, ArgAction, ArgMatches};
 use client::SslMode;
 use relay_log::SyncPolicy;
+use replica::OnDrift;
 use replica::access::Access;
 use replica::config::{Secret, mask_passwords};
 use store::CheckImages;
@@ -425,6 +426,16 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(PIPELINE_PART)
     .default("sample"),
     option(
+        FOLLOW,
+        "on-drift",
+        "HOW",
+        Kind::Text(|s, text| parse_on_drift(text).map(|how| s.config.on_drift = how)),
+        "When rows are found later that contradict the log: copy their table again, or stop: pause \
+         replay",
+    )
+    .under(PIPELINE_PART)
+    .default("copy"),
+    option(
         PIPELINE,
         "relay-sync",
         "POLICY",
@@ -782,6 +793,14 @@ fn parse_check_images(value: &str) -> Result<CheckImages, String> {
         "sample" => Ok(CheckImages::Sample),
         "all" => Ok(CheckImages::All),
         _ => Err(format!("'{value}' is none of off, sample, all")),
+    }
+}
+
+fn parse_on_drift(value: &str) -> Result<OnDrift, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "copy" => Ok(OnDrift::Copy),
+        "stop" => Ok(OnDrift::Stop),
+        _ => Err(format!("'{value}' is none of copy, stop")),
     }
 }
 

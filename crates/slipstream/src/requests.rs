@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use replica::{
-    CopyInProgress, Failure, Replica,
+    CopyInProgress, Exit, Failure, Replica,
     log::{self, Code},
 };
 
@@ -41,6 +41,12 @@ pub(crate) fn of_replica(replica: Arc<Replica>) -> Handler {
             log::write(Code::OperatorCommand, "Control", "operator asked to resume");
             Reply::from_result(replica.resume())
         }
+        Request::Drift { accept: None } => Reply::with_body(replica.drift_report().into()),
+        Request::Drift { accept: Some(table) } => {
+            log::write(Code::OperatorCommand, "Control", &format!("operator accepted that {table} differs"));
+            Reply::from_result(replica.accept_drift(&table))
+        }
+        Request::CheckStore {} => Reply::from_result(check_store(&replica, out)),
         Request::Skip { gtid_set } => {
             log::write(Code::OperatorCommand, "Control", &format!("operator asked to skip {gtid_set}"));
             Reply::from_result(replica::skip::parse(&gtid_set).and_then(|more| replica.skip(&more)))
@@ -65,6 +71,17 @@ fn status(report: &observe::StatusReport) -> Reply {
     match serde_json::to_value(report) {
         Ok(body) => Reply::with_body(body),
         Err(error) => Reply::failed(&Failure::error(error.to_string())),
+    }
+}
+
+/// Compares all rows on disk with what the log says of them, and writes what contradicts it.
+fn check_store(replica: &Replica, out: &mut dyn Write) -> Result<(), Failure> {
+    let drifted = replica.check_store()?;
+    let text = if drifted.is_empty() { "no row contradicts the log\n".to_owned() } else { replica.drift_report() };
+    out.write_all(text.as_bytes()).map_err(|error| Failure::output(&error))?;
+    match drifted.len() {
+        0 => Ok(()),
+        count => Err(Failure::new(Exit::VerifyDifferences, format!("tables that differ from the source: {count}"))),
     }
 }
 

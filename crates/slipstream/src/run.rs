@@ -20,8 +20,8 @@ use replica::{
 };
 
 use crate::cli::{
-    Cli, Command, CopyFlags, DumpFlags, FileFlags, PasswordFlag, ReplicaFlags, SkipFlags, StatusFlags, VerifyFlags,
-    normalised,
+    Cli, Command, CopyFlags, DriftFlags, DumpFlags, FileFlags, PasswordFlag, ReplicaFlags, SkipFlags, StatusFlags,
+    VerifyFlags, normalised,
 };
 use crate::control::{Client, ControlServer, DumpRequest, Request, VerifyRequest};
 use crate::options::{self, Flags};
@@ -122,6 +122,8 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Dump(flags) => dump(files, flags, &mut out),
         Command::Copy(flags) => copy(files, &flags, &mut out),
         Command::Skip(flags) => skip_gtids(files, &flags, &mut out),
+        Command::Drift(flags) => drift(files, &flags, &mut out),
+        Command::CheckStore(flags) => check_store(&data(files, &flags)?, &mut out),
         Command::Stop(flags) => stop(&data(files, &flags)?),
         Command::Pause(flags) => ask_running(&data(files, &flags)?, &Request::Pause {}).map(|_| ()),
         Command::Resume(flags) => ask_running(&data(files, &flags)?, &Request::Resume {}).map(|_| ()),
@@ -444,6 +446,29 @@ fn copy(files: &FileFlags, flags: &CopyFlags, out: &mut dyn Write) -> Result<(),
                 "no replica runs on {}: copying a table needs a running replica",
                 data.display()
             )))
+        }
+    }
+}
+
+fn drift(files: &FileFlags, flags: &DriftFlags, out: &mut dyn Write) -> Result<(), Failure> {
+    let data = data(files, &flags.data)?;
+    check_table_names(flags.accept.as_slice())?;
+    let reply = ask_running(&data, &Request::Drift { accept: flags.accept.clone() })?;
+    let text = match (&flags.accept, reply.as_ref().and_then(|body| body.as_str())) {
+        (Some(table), _) => format!("{table} is accepted as it is; after a pause: slipstream resume\n"),
+        (None, Some("") | None) => "no table is known to differ from the source\n".to_owned(),
+        (None, Some(text)) => text.to_owned(),
+    };
+    out.write_all(text.as_bytes()).map_err(|error| Failure::output(&error))
+}
+
+fn check_store(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    match Client::connect(data)? {
+        Some(client) => client.ask(&Request::CheckStore {}, out).map(|_| ()),
+        None => {
+            Folder::check(data)?;
+            let text = format!("no replica runs on {}: checking a store needs a running replica", data.display());
+            Err(Failure::error(text))
         }
     }
 }

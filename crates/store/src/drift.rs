@@ -11,9 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use catalog::{Identity, KeyOrder, TableDef};
 use serde::{Deserialize, Serialize};
+use values::RowLayout;
+use values::text::{TextOptions, write_sql};
 
 use crate::error::StoreError;
+use crate::key_codec;
 
 /// Name of the list in the store's folder.
 const FILE: &str = "drift.json";
@@ -46,6 +50,62 @@ pub struct DriftedRow {
     /// What is wrong.
     #[serde(rename = "kind")]
     pub kind: DriftKind,
+}
+
+impl std::fmt::Display for DriftKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            DriftKind::Missing => "the log changes it, and it was not here",
+            DriftKind::Duplicate => "the log inserts it, and it was here already",
+            DriftKind::TooFewCopies => "the log removes more copies than were here",
+        })
+    }
+}
+
+impl DriftedRow {
+    /// The row for messages: its key as `(id) = (5)`, and what is wrong.
+    #[must_use]
+    pub fn shown(&self, table: &TableDef) -> String {
+        let key = match self.key_values(table) {
+            Some((columns, values)) => format!("({columns}) = ({values})"),
+            None => format!("key 0x{}", self.key.get(2 * key_codec::PREFIX_LEN..).unwrap_or_default()),
+        };
+        format!("{key}: {}", self.kind)
+    }
+
+    /// Names and values of the identifying columns; None for a table without a key, or if the key is of an earlier
+    /// definition.
+    fn key_values(&self, table: &TableDef) -> Option<(String, String)> {
+        let Identity::Columns(columns) = &table.identity else { return None };
+        let tree_key = bytes_of(&self.key)?;
+        let order = KeyOrder::of(table);
+        // The stored key follows its sort key, whose length depends on it. Shortest first: what is no stored key has an
+        // empty sort key.
+        let own = (key_codec::PREFIX_LEN..tree_key.len()).rev().filter_map(|at| tree_key.get(at..)).find(|own| {
+            let mut key = Vec::new();
+            key_codec::append_row_key(&order, table.id, own, &mut key);
+            key == tree_key
+        })?;
+        let layout = RowLayout::new(&table.column_types());
+        let mut stored = columns.clone();
+        stored.sort_unstable();
+        let (mut rest, mut names, mut values) = (own, Vec::new(), Vec::new());
+        for column in stored {
+            let (value, tail) = rest.split_at_checked(layout.stored_len(column, rest).ok()?)?;
+            let definition = table.columns.get(column)?;
+            let mut text = Vec::new();
+            write_sql(&definition.ty, value, TextOptions::default(), &mut text).ok()?;
+            names.push(definition.name.clone());
+            values.push(String::from_utf8_lossy(&text).into_owned());
+            rest = tail;
+        }
+        Some((names.join(", "), values.join(", ")))
+    }
+}
+
+fn bytes_of(hexadecimal: &str) -> Option<Vec<u8>> {
+    let digits = hexadecimal.as_bytes().chunks(2);
+    digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 /// Rows of one table that contradict the log.
@@ -83,7 +143,7 @@ impl Finding {
     /// `key`: the row's key in the tree.
     #[cold]
     pub(crate) fn new(key: &[u8], kind: DriftKind) -> Finding {
-        let table = crate::key_codec::table_of(key).unwrap_or(crate::key_codec::RECORDS);
+        let table = key_codec::table_of(key).unwrap_or(key_codec::RECORDS);
         let key = key.iter().map(|byte| format!("{byte:02x}")).collect();
         Finding { table, row: DriftedRow { key, kind } }
     }
@@ -214,7 +274,7 @@ impl Findings {
 
     /// Key in the tree of the first finding, after the table's prefix.
     pub(crate) fn first_key(&self) -> Option<&str> {
-        self.kept.first()?.row.key.get(2 * crate::key_codec::PREFIX_LEN..)
+        self.kept.first()?.row.key.get(2 * key_codec::PREFIX_LEN..)
     }
 
     /// Adds everything to the list.

@@ -485,6 +485,18 @@ impl Store {
         }
     }
 
+    /// Merges everything that was cut into the last level, and so compares it with what the log says of every row; see
+    /// [`Disk::merge_into_last`] and [`Disk::drift`].
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn check_rows(&self) -> Result<(), StoreError> {
+        let Some(disk) = &self.disk else { return Ok(()) };
+        disk.merge_into_last(|| disk.oldest_read())?;
+        self.take_over(disk);
+        Ok(())
+    }
+
     /// Merges the whole tree into one run, for measurements and tests.
     ///
     /// # Errors

@@ -254,6 +254,22 @@ fn a_difference_is_found_in_whatever_level_it_lies() {
 }
 
 #[test]
+fn a_row_is_shown_by_its_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "CREATE TABLE t (a VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci, b SMALLINT, n INT, \
+               PRIMARY KEY (b, a))";
+    let mut world = World::open(folder.path(), sql);
+    let key = [&[4][..], b"it's", &1001u16.to_le_bytes()].concat();
+    world.change(&key, RowChange::Delete { before: BeforeImage::None }, CheckImages::Sample).unwrap();
+    world.commit();
+    world.cut();
+    world.store.compact_fully().unwrap();
+    let [table] = world.store.disk().unwrap().drift().try_into().unwrap();
+    let shown: Vec<String> = table.rows.iter().map(|row| row.shown(&world.def())).collect();
+    assert_eq!(shown, [r"(a, b) = ('it\'s', 1001): the log changes it, and it was not here"]);
+}
+
+#[test]
 fn a_table_that_is_dropped_leaves_the_list() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = World::open(folder.path(), KEYED);

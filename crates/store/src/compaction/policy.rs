@@ -104,6 +104,31 @@ pub(crate) fn deep(levels: &Levels, eager: bool) -> Option<Step> {
     None
 }
 
+/// Step that brings what lies in the levels of [`near`] further down, whatever there is of it.
+pub(crate) fn near_all(levels: &Levels) -> Option<Step> {
+    near(levels, true).or_else(|| (levels[0].runs > 0).then_some(Step::Merge { from: 0, to: 1 }))
+}
+
+/// As [`near_all`], in the levels of [`middle`].
+pub(crate) fn middle_all(levels: &Levels) -> Option<Step> {
+    let [_, _, small, landing, ..] = levels;
+    match (landing.runs, small.runs) {
+        (0, 0) => None,
+        (0, _) => Some(Step::Merge { from: 2, to: 3 }),
+        _ => Some(Step::Move { from: 3, to: 4 }),
+    }
+}
+
+/// As [`near_all`], in the levels of [`deep`]: into the last one.
+pub(crate) fn deep_all(levels: &Levels) -> Option<Step> {
+    let [_, _, _, _, large, recent, _] = levels;
+    match (recent.runs, large.runs) {
+        (0, 0) => None,
+        (0, _) => Some(Step::Merge { from: 4, to: 5 }),
+        _ => Some(Step::Merge { from: 5, to: 6 }),
+    }
+}
+
 /// Step due in a store that is still small. It passes the levels of [`middle`], which must not run from the look at the
 /// levels to the end of this step.
 pub(crate) fn into_last(levels: &Levels, eager: bool) -> Option<Step> {

@@ -109,6 +109,29 @@ impl Disk {
         self.take_step(oldest_read, into_last)
     }
 
+    /// Merges everything that is on disk now into the last level, where what the log says of every row is compared with
+    /// what is there. Cuts and other merges continue meanwhile, between its steps and beside them.
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn merge_into_last(&self, oldest_read: impl Fn() -> u64) -> Result<(), StoreError> {
+        // Each tier has one step that merges and one that makes room for the result; a third is for a result that was
+        // on its way. Runs of cuts that come meanwhile are not waited for.
+        for _ in 0..3 {
+            let _alone = self.near.lock().unwrap_or_else(PoisonError::into_inner);
+            self.take_step(oldest_read(), policy::near_all)?;
+        }
+        for _ in 0..3 {
+            let _alone = self.middle.lock().unwrap_or_else(PoisonError::into_inner);
+            self.take_step(oldest_read(), policy::middle_all)?;
+        }
+        let _alone = self.deep.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..3 {
+            self.take_step(oldest_read(), policy::deep_all)?;
+        }
+        Ok(())
+    }
+
     /// Aborts running merges, and prevents new ones until it is called with false.
     pub fn break_off_merges(&self, break_off: bool) {
         self.dead.break_off(break_off);
