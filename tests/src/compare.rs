@@ -10,9 +10,20 @@ type Tables = BTreeMap<String, Vec<String>>;
 /// Column names of each table with rows, by `db.table`.
 type Headers = BTreeMap<String, Vec<String>>;
 
-/// Waits until the replica is current, then compares all tables of these databases in both ways.
+/// Waits until the replica is current, then compares all tables of these databases in both ways. No row may have
+/// contradicted the log on the way.
 #[track_caller]
 pub fn assert_equal(server: &Server, replica: &mut Replica, dbs: &[&str]) {
+    replica.catch_up(server);
+    let log = replica.log();
+    let drift: Vec<&str> = log.lines().filter(|line| line.contains("[SLIP-000060]")).collect();
+    assert!(drift.is_empty(), "rows are said to contradict the log: {drift:#?}");
+    assert_equal_after_drift(server, replica, dbs);
+}
+
+/// As [`assert_equal`], for tests that plant differences.
+#[track_caller]
+pub fn assert_equal_after_drift(server: &Server, replica: &mut Replica, dbs: &[&str]) {
     replica.catch_up(server);
     assert_equal_at_rest(server, replica.data(), dbs);
     verify_equal(server, replica.data(), dbs);

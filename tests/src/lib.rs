@@ -16,7 +16,7 @@ pub mod small_disk;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use compare::{assert_equal, assert_equal_at_rest, verify_equal};
+pub use compare::{assert_equal, assert_equal_after_drift, assert_equal_at_rest, verify_equal};
 pub use definitions::assert_same_definitions;
 pub use proxy::Proxy;
 pub use replica::{Replica, slipstream, slipstream_with};

@@ -321,6 +321,11 @@ impl Life {
             }
         }
         self.known.visible = snapshot.sequence();
+        // Every state is a prefix of the history, so no row contradicts the log.
+        let drift = self.replica.store.disk().map(|disk| disk.drift()).unwrap_or_default();
+        if !drift.is_empty() {
+            return Err(Fault::Wrong(format!("rows are said to contradict the log: {drift:?}")));
+        }
         Ok(())
     }
 
