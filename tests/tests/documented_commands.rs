@@ -18,7 +18,8 @@ fn commands_of(text: &str) -> Vec<(Vec<String>, Vec<String>)> {
         // The command's description follows two spaces, which also align `check  --source`.
         let line = line.replacen("  --", " --", 1).replacen("   --", " --", 1).replace(" | ", "|");
         let line = line.split("  ").next().unwrap_or_default().to_owned();
-        let is_name = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '|');
+        let is_letter = |c: char| c.is_ascii_lowercase() || "|-".contains(c);
+        let is_name = |word: &&str| !word.starts_with('-') && word.chars().all(is_letter);
         let names: Vec<&str> = line.split(' ').take_while(is_name).collect();
         let mut commands = vec![String::new()];
         for name in names {
