@@ -214,10 +214,9 @@ fn partitions(parser: &mut Parser<'_>, word: &str) -> Result<AlterAction, Proble
             parser.expect_word("WITH")?;
             parser.expect_word("TABLE")?;
             let with = parser.table_name()?;
-            if parser.eat_word("WITH")? || parser.eat_word("WITHOUT")? {
-                parser.expect_word("VALIDATION")?;
-            }
-            PartitionAction::Exchange { partition, with }
+            let validated = parser.eat_word("WITH")? || !parser.eat_word("WITHOUT")?;
+            let _ = parser.eat_word("VALIDATION")?;
+            PartitionAction::Exchange { partition, with, validated }
         }
         "REORGANIZE" => {
             // REORGANIZE PARTITION without names, for HASH and KEY: results in one partition, as without PARTITIONS
@@ -491,8 +490,12 @@ mod tests {
         assert_eq!(of("alter table t coalesce partition 2"), PartitionAction::Coalesce(2));
         assert!(matches!(
             of("alter table t exchange partition p with table d.u without validation"),
-            PartitionAction::Exchange { .. }
+            PartitionAction::Exchange { validated: false, .. }
         ));
+        for validated in ["", " with validation"] {
+            let sql = format!("alter table t exchange partition p with table d.u{validated}");
+            assert!(matches!(of(&sql), PartitionAction::Exchange { validated: true, .. }), "{sql}");
+        }
         assert!(matches!(
             of("alter table t reorganize partition p, q into (partition r values in (1, 2))"),
             PartitionAction::Reorganize { partitions, into } if partitions.len() == 2 && into.len() == 1

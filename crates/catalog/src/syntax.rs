@@ -296,6 +296,8 @@ pub(crate) enum PartitionAction {
     Exchange {
         partition: String,
         with: TableName,
+        /// False for WITHOUT VALIDATION: rows that the partition's rule excludes come in.
+        validated: bool,
     },
     /// REORGANIZE PARTITION … INTO.
     Reorganize {

@@ -12,6 +12,7 @@ use values::sort_key::SortKeyColumn;
 
 use crate::layout::OlderLayout;
 use crate::partition::Partitioning;
+use crate::table_build;
 
 /// Identifies one table's rows for ever. TRUNCATE, DROP and re-creation give a new id; none is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -54,6 +55,12 @@ pub struct TableDef {
     // Absent if false.
     #[serde(rename = "without_virtual", default, skip_serializing_if = "std::ops::Not::not")]
     pub without_virtual: bool,
+    /// True if rows may lie outside the partition that the rule gives them, as EXCHANGE PARTITION … WITHOUT VALIDATION
+    /// leaves them. The source then has equal keys in several partitions, so the identity is the whole image, and in
+    /// which partition a row lies is not known here.
+    // Absent if false.
+    #[serde(rename = "misplaced_rows", default, skip_serializing_if = "std::ops::Not::not")]
+    pub misplaced_rows: bool,
     /// Collation of columns that do not name one.
     #[serde(rename = "default_collation")]
     pub default_collation: u16,
@@ -325,6 +332,15 @@ impl TableDef {
         self.without_virtual = self.identity == Identity::WholeImage && self.columns.iter().any(is_virtual);
     }
 
+    /// The same definition of a table that may hold rows outside their partition's rule, for rows under a fresh id.
+    #[must_use]
+    pub fn with_misplaced_rows(&self) -> TableDef {
+        let mut table = TableDef { misplaced_rows: true, ..self.clone() };
+        table_build::settle_keys(&mut table);
+        table.settle_virtual();
+        table
+    }
+
     /// Positions of the columns that the images of rows without a key lack: NULL stands for their values.
     #[must_use]
     pub fn left_out(&self) -> Vec<usize> {
@@ -353,6 +369,9 @@ impl TableDef {
 
     /// The key that identifies rows, whose columns are those of [`TableDef::identity`]. `None` if the whole image does.
     pub fn identity_key(&self) -> Option<&Key> {
+        if self.misplaced_rows {
+            return None;
+        }
         crate::identity::identifying_key(&self.keys, &self.columns)
     }
 

@@ -59,6 +59,7 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
         keys: Vec::new(),
         identity: Identity::WholeImage,
         without_virtual: false,
+        misplaced_rows: false,
         default_collation: default.id,
         comment: spec.options.comment.clone().unwrap_or_default(),
         engine: spec.options.engine.clone().unwrap_or_else(|| "InnoDB".to_owned()),
@@ -357,7 +358,10 @@ pub(crate) fn settle_keys(table: &mut TableDef) {
         }
     }
     identity::sort_keys(&mut table.keys, &table.columns);
-    table.identity = identity::identity(&table.keys, &table.columns);
+    table.identity = match table.misplaced_rows {
+        true => Identity::WholeImage,
+        false => identity::identity(&table.keys, &table.columns),
+    };
     table.hidden_columns = table.keys.iter().map(|key| key.expressions.len()).sum();
     index_set::give_ids(table);
 }

@@ -169,6 +169,9 @@ pub struct Rewrite {
     pub numbering: Option<Numbering>,
     /// Restricts the rewrite to rows of these partitions of `from`; None for all rows.
     pub only: Option<PartitionChoice>,
+    /// Partitions of `to` to which every row must belong: another row comes to lie outside its partition's rule. None if
+    /// that needs no check.
+    pub within: Option<PartitionChoice>,
     /// True if the rows are deleted from `to`, which is the same table, instead of inserted into it.
     pub removes: bool,
     /// The statement, with secrets masked, truncated to a printable length.

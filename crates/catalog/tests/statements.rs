@@ -723,3 +723,86 @@ fn several_tables_of_which_some_are_not_known() {
     assert_eq!((names(&unknown), gone), (vec!["a".to_owned(), "g".to_owned()], vec![TableId(2)]));
     assert!(catalog.with_unknown(&catalog::Named::Other, "").is_none());
 }
+
+/// A catalog with the table `r` by RANGE, which may hold rows outside their partition's rule.
+fn with_misplaced_rows(columns: &str) -> Catalog {
+    let by = "PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN MAXVALUE)";
+    let catalog = with(&["create database d", &format!("create table r ({columns}) {by}"), "create table x (a int)"]);
+    let table = catalog.table("d", "r").unwrap().with_misplaced_rows();
+    catalog.with_copied(&std::sync::Arc::new(table)).0
+}
+
+/// Equal keys may lie in two partitions, which only whole images tell apart.
+#[test]
+fn misplaced_rows_make_the_whole_image_the_identity() {
+    let mut catalog = with_misplaced_rows("a int primary key, v int");
+    let found = |catalog: &Catalog, name: &str| {
+        let table = catalog.table("d", name).unwrap();
+        assert_eq!(table.misplaced_rows, table.identity_key().is_none());
+        (table.misplaced_rows, table.identity.clone())
+    };
+    assert_eq!(found(&catalog, "r"), (true, Identity::WholeImage));
+    for sql in [
+        "alter table r add column w int",
+        "alter table r add key (v), force",
+        "alter table r rename column v to n",
+        "rename table r to s",
+        "alter table s rename to r, modify n bigint",
+        "alter table r add partition (partition z values less than maxvalue)",
+        "alter table r reorganize partition p into (partition p values less than (3), partition o values less than (5))",
+    ] {
+        effect(&mut catalog, sql);
+        let name = if sql.starts_with("rename") { "s" } else { "r" };
+        assert_eq!(found(&catalog, name), (true, Identity::WholeImage), "{sql}");
+    }
+    let catalog = Catalog::from_json(&catalog.to_json().unwrap()).unwrap();
+    assert_eq!(found(&catalog, "r"), (true, Identity::WholeImage), "stored and read");
+    // What leaves no row, or places all of them.
+    for sql in [
+        "truncate table r",
+        "alter table r truncate partition all",
+        "alter table r remove partitioning",
+        "alter table r partition by hash (a) partitions 3",
+    ] {
+        let next = catalog.apply(&context(), sql.as_bytes()).unwrap();
+        assert_eq!(found(&next.catalog, "r"), (false, Identity::Columns(vec![0])), "{sql}");
+        let DdlEffect::Changed { created, .. } = next.effect else { panic!("{sql}") };
+        assert_ne!(created[0].id, catalog.table("d", "r").unwrap().id, "{sql}");
+    }
+    let next = catalog.apply(&context(), b"create table alike like r").unwrap().catalog;
+    assert_eq!(found(&next, "alike"), (false, Identity::Columns(vec![0])));
+}
+
+/// Which rows lie in a partition is not known then: a copy brings what is left.
+#[test]
+fn changes_of_partitions_with_misplaced_rows_are_refused() {
+    let mut catalog = with_misplaced_rows("a int primary key, v int");
+    for sql in [
+        "alter table r drop partition p",
+        "alter table r truncate partition p",
+        "alter table r exchange partition p with table x",
+        "alter table r exchange partition p with table x without validation",
+    ] {
+        let error = refusal(&catalog, sql).to_string();
+        assert!(error.contains("outside their partition's rule"), "{sql}: {error}");
+    }
+    // Without a key the identity stays.
+    catalog = with_misplaced_rows("a int, v int");
+    effect(&mut catalog, "alter table r remove partitioning");
+    let table = catalog.table("d", "r").unwrap();
+    assert_eq!((table.misplaced_rows, &table.identity), (false, &Identity::WholeImage));
+}
+
+#[test]
+fn rows_exchanged_without_validation_are_checked() {
+    let by = "PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN MAXVALUE)";
+    for (validation, checked) in [("", false), ("WITH VALIDATION", false), ("WITHOUT VALIDATION", true)] {
+        let table = format!("create table r (a int primary key) {by}");
+        let mut catalog = with(&["create database d", &table, "create table x (a int primary key)"]);
+        let sql = format!("alter table r exchange partition q with table x {validation}");
+        let DdlEffect::Changed { rewritten, .. } = effect(&mut catalog, &sql) else { panic!("{sql}") };
+        let within: Vec<Option<&[usize]>> =
+            rewritten.iter().map(|rewrite| rewrite.within.as_ref().map(|choice| &*choice.chosen)).collect();
+        assert_eq!(within, [None, None, checked.then_some(&[1][..])], "{sql}");
+    }
+}

@@ -24,7 +24,8 @@ const STATEMENTS: &[&str] = &[
 ];
 
 /// Fields that are absent if empty, so their loss cannot be detected.
-const OPTIONAL: &[&str] = &["quarantined", "definitions", "expression", "geometry", "dates", "without_virtual"];
+const OPTIONAL: &[&str] =
+    &["quarantined", "definitions", "expression", "geometry", "dates", "without_virtual", "misplaced_rows"];
 
 fn stored() -> Value {
     let mut catalog = Catalog::new(0);
@@ -32,6 +33,8 @@ fn stored() -> Value {
         let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
         catalog = catalog.apply(&context, sql.as_bytes()).unwrap_or_else(|error| panic!("{sql}: {error}")).catalog;
     }
+    let misplaced = catalog.table("d", "parts").unwrap().with_misplaced_rows();
+    catalog = catalog.with_copied(&std::sync::Arc::new(misplaced)).0;
     serde_json::from_slice(&catalog.to_json().unwrap()).unwrap()
 }
 

@@ -62,6 +62,11 @@ impl RowBatch {
         })
     }
 
+    /// Image of the row added last.
+    pub(crate) fn last_image(&self) -> Option<&[u8]> {
+        self.rows.last().and_then(|row| self.images.get(row.start..row.end))
+    }
+
     /// Removes all rows but keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.images.clear();

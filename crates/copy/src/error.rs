@@ -124,6 +124,17 @@ pub enum CopyError {
         /// Name of the table.
         table: String,
     },
+    /// A row lies in a partition to which the rule does not assign it, as EXCHANGE PARTITION … WITHOUT VALIDATION leaves
+    /// them: copy the table with [`crate::CopyOptions::misplaced_rows`].
+    #[error("`{db}`.`{table}` holds rows outside their partition's rule, in partition `{partition}` at least")]
+    MisplacedRows {
+        /// Database of the table.
+        db: String,
+        /// Name of the table.
+        table: String,
+        /// The partition, or subpartition, that holds it.
+        partition: String,
+    },
     /// A table cannot be read.
     #[error("`{db}`.`{table}` cannot be read: {error}")]
     Table {

@@ -19,11 +19,12 @@ pub enum CopyLock {
     None,
 }
 
-/// Treatment of a table that DDL changes during the copy, or that is not done when the snapshots are too old.
+/// Treatment of a table that DDL changes during the copy, that is not done when the snapshots are too old, or that holds
+/// rows outside their partition's rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unsettled {
     /// The copy fails with [`crate::CopyError::TableChanged`], [`crate::CopyError::TableVanished`],
-    /// [`crate::CopyError::Changing`] or [`crate::CopyError::SnapshotTooOld`].
+    /// [`crate::CopyError::Changing`], [`crate::CopyError::SnapshotTooOld`] or [`crate::CopyError::MisplacedRows`].
     #[default]
     End,
     /// The table is skipped and listed in [`crate::CopyReport::unsettled`]; the caller copies it at another GTID set.
@@ -51,6 +52,9 @@ pub struct CopyOptions {
     pub snapshot_max: Duration,
     /// Treatment of tables that cannot be copied at this GTID set.
     pub unsettled: Unsettled,
+    /// The tables hold rows outside their partition's rule ([`crate::CopyError::MisplacedRows`]), and are defined so
+    /// here. For tables that are copied alone.
+    pub misplaced_rows: bool,
     /// Approximate bytes of row images per call of the sink.
     pub batch_bytes: usize,
     /// Approximate bytes of a table that one connection reads at a time; larger tables are shared among connections.
@@ -73,6 +77,7 @@ impl Default for CopyOptions {
             lock_timeout: Duration::from_secs(60),
             snapshot_max: Duration::from_secs(600),
             unsettled: Unsettled::End,
+            misplaced_rows: false,
             batch_bytes: 1 << 20,
             chunk_bytes: 16 << 20,
             chunk_rows_min: 1000,

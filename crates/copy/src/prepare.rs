@@ -254,7 +254,10 @@ fn finish(
     }
     let mut tables: Vec<(PlannedTable, Name)> = (names.iter())
         .filter_map(|name| {
-            let def = Arc::clone(definition_here(&catalog, &source_names, name)?);
+            let mut def = Arc::clone(definition_here(&catalog, &source_names, name)?);
+            if options.misplaced_rows && def.partition_by.is_some() {
+                def = Arc::new(def.with_misplaced_rows());
+            }
             let (rows_estimated, bytes_estimated) = estimates.get(name).copied().unwrap_or_default();
             Some((PlannedTable { def, rows_estimated, bytes_estimated }, name.clone()))
         })

@@ -2,11 +2,12 @@
 //!
 //! In: open snapshots, a plan, a sink. Out: every row once, in batches; each table reported done once, after its last
 //! row. Invariants: ranges of a table do not overlap and together contain every key; a table is reported done only if
-//! its definition was seen unchanged after its last row was read, while the metadata lock of that read was held. Never
-//! here: a metadata lock held for longer than one range.
+//! its definition was seen unchanged after its last row was read, while the metadata lock of that read was held; rows of
+//! a partition whose rule is understood belong there. Never here: a metadata lock held for longer than one range.
 //!
 //! A connection takes the next table that nobody has started; if there is none, it joins one that is being read.
-//! Whoever takes a range first queries its end, so a table is divided evenly whatever the gaps in its key. After each
+//! Whoever takes a range first queries its end, so a table is divided evenly whatever the gaps in its key. A partition is
+//! one range: with a condition on the key the source would not look for rows outside their partition's rule. After each
 //! range the connection rolls back to its savepoint, which releases the metadata lock, so DDL on the source waits for
 //! one range at most.
 
@@ -15,7 +16,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::Countdown;
-use catalog::TableDef;
+use catalog::{Identity, TableDef};
 use client::{Connection, Interrupter};
 
 use crate::batch::RowBatch;
@@ -26,7 +27,7 @@ use crate::options::{CopyLock, CopyOptions, Unsettled};
 use crate::progress::{Progress, TableProgress, TableState};
 use crate::rate::Rate;
 use crate::stop_signal::StopSignal;
-use crate::table_reader::TableReader;
+use crate::table_reader::{Range, TableReader};
 use crate::{CopySink, SAVEPOINT, UnsettledTable};
 
 /// Interval of checks of the stop flag and the snapshots' age.
@@ -44,6 +45,8 @@ pub(crate) type TakenRows = (Name, Vec<RowBatch>);
 enum Next {
     Begin,
     After(Bound),
+    /// At the partition of this position.
+    Partition(usize),
     Nothing,
 }
 
@@ -55,6 +58,8 @@ pub(crate) struct Job {
     pub created: String,
     ranges: Option<KeyRanges>,
     range_rows: u64,
+    /// True if several connections may read it at once.
+    shareable: bool,
     /// Its rows, if they were read under the lock.
     taken: Option<Vec<RowBatch>>,
     next: Mutex<Next>,
@@ -79,14 +84,18 @@ impl Job {
         // A table that is large by either measure is never read as a whole.
         let bytes_small = options.chunk_bytes.max(range_rows.saturating_mul(row_bytes)).saturating_mul(WHOLE_RANGES);
         let small = rows_estimated <= range_rows * WHOLE_RANGES && bytes_estimated <= bytes_small;
+        let partitioned = reader.partition_count() > 0;
+        let ranges = if small || partitioned { None } else { KeyRanges::of(def, &reader.name) };
         Job {
             name: reader.name.clone(),
-            ranges: if small { None } else { KeyRanges::of(def, &reader.name) },
+            // The sink counts equal rows of a table without a key, so one connection reads them all.
+            shareable: taken.is_none() && (ranges.is_some() || partitioned && def.identity != Identity::WholeImage),
+            ranges,
             range_rows,
             reader,
             created,
             taken,
-            next: Mutex::new(Next::Begin),
+            next: Mutex::new(if partitioned { Next::Partition(0) } else { Next::Begin }),
             open: Countdown::new(1),
             rows: AtomicU64::new(0),
             unsettled: Mutex::new(None),
@@ -97,15 +106,22 @@ impl Job {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next range, as SQL to append to SELECT … FROM table. None if none is left.
-    fn take_range(&self, connection: &mut Connection) -> Result<Option<String>, CopyError> {
+    /// Takes the next range. None if none is left.
+    fn take_range(&self, connection: &mut Connection) -> Result<Option<Range>, CopyError> {
         let mut next = self.next();
         let after = match std::mem::replace(&mut *next, Next::Nothing) {
             Next::Nothing => return Ok(None),
             Next::Begin => None,
             Next::After(bound) => Some(bound),
+            Next::Partition(at) => {
+                if at + 1 < self.reader.partition_count() {
+                    *next = Next::Partition(at + 1);
+                    self.open.add();
+                }
+                return Ok(Some(self.reader.partition(at)));
+            }
         };
-        let Some(ranges) = &self.ranges else { return Ok(Some(String::new())) };
+        let Some(ranges) = &self.ranges else { return Ok(Some(Range::default())) };
         let query = ranges.bound_query(after.as_ref(), self.range_rows);
         let mut result = connection.query(&query).map_err(|error| self.reader.failed(error))?;
         let upto = match result.rows.pop() {
@@ -114,13 +130,13 @@ impl Job {
                 self.reader.failed(client::ClientError::UnexpectedAnswer { what: "the query for a key" })
             })?),
         };
-        let range = format!("{}{}", ranges.hint(), ranges.condition(after.as_ref(), upto.as_ref()));
+        let rest = format!("{}{}", ranges.hint(), ranges.condition(after.as_ref(), upto.as_ref()));
         if let Some(upto) = upto {
             *next = Next::After(upto);
             // Counted while this range is open, so that `open` does not reach 0 while another range is left.
             self.open.add();
         }
-        Ok(Some(range))
+        Ok(Some(Range { rest, partition: None }))
     }
 
     /// Stops reading the table, which will never be done.
@@ -132,7 +148,7 @@ impl Job {
     }
 
     fn can_be_shared(&self) -> bool {
-        self.ranges.is_some() && self.taken.is_none() && *self.next() != Next::Nothing
+        self.shareable && *self.next() != Next::Nothing
     }
 }
 
@@ -299,9 +315,11 @@ impl Run<'_> {
                 progress.set(TableState::Copying);
             }
             match self.copy_table(connection, job, progress, &mut batch) {
-                Err(error @ (CopyError::TableChanged { .. } | CopyError::TableVanished { .. }))
-                    if self.options.unsettled == Unsettled::LeaveOut =>
-                {
+                Err(
+                    error @ (CopyError::TableChanged { .. }
+                    | CopyError::TableVanished { .. }
+                    | CopyError::MisplacedRows { .. }),
+                ) if self.options.unsettled == Unsettled::LeaveOut => {
                     job.leave_out(progress, &error.to_string());
                     // Discards the rest of the result and releases its metadata lock.
                     connection.exec(&self.end_of_range()).map_err(|error| self.source(error))?;
@@ -344,7 +362,7 @@ impl Run<'_> {
             let Some(range) = job.take_range(connection)? else { break };
             self.check_ending()?;
             let read = job.reader.read(connection, &range, batch, &mut |batch| self.hand_on(job, progress, batch));
-            if let Err(CopyError::Row { .. } | CopyError::Sink { .. }) = &read {
+            if let Err(CopyError::Row { .. } | CopyError::MisplacedRows { .. } | CopyError::Sink { .. }) = &read {
                 // Rows may not fit because columns were reordered or another table took the name; then report the
                 // change instead.
                 self.check_unchanged(job)?;

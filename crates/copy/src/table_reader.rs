@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use catalog::{RowKey, TableDef};
+use catalog::{PartitionFinder, RowKey, TableDef};
 use client::session::quoted;
 use client::{ClientError, Connection};
 use values::ColumnType;
@@ -29,6 +29,18 @@ pub(crate) struct TableReader {
     /// SELECT of all columns by name, including invisible and generated ones.
     select: String,
     batch_bytes: usize,
+    /// Names of the partitions, or subpartitions, and how those of rows are found; None if there are none, if their rule
+    /// is not understood, or if it is known that rows lie elsewhere.
+    partitions: Option<(Vec<String>, PartitionFinder)>,
+}
+
+/// What to read of a table.
+#[derive(Debug, Default)]
+pub(crate) struct Range {
+    /// End of the SELECT: partition, index hint, condition.
+    pub rest: String,
+    /// The partition that is read, by position: rows are checked to belong there.
+    pub partition: Option<usize>,
 }
 
 /// Receives a full batch, which is cleared afterwards.
@@ -45,7 +57,36 @@ impl TableReader {
             })
             .collect();
         let select = format!("SELECT {} FROM {}.{}", columns.join(", "), quoted(&name.0), quoted(&name.1));
-        TableReader { key: RowKey::new(def), types, select, def: Arc::clone(def), name: name.clone(), batch_bytes }
+        let (def, name) = (Arc::clone(def), name.clone());
+        let known = def.partitioning.as_ref().filter(|_| !def.misplaced_rows);
+        let partitions = known.and_then(|rule| Some((rule.leaves(), PartitionFinder::new(&def, rule).ok()?)));
+        TableReader { key: RowKey::new(&def), types, select, def, name, batch_bytes, partitions }
+    }
+
+    /// Number of partitions that must be read one by one, so that it shows which rows lie outside their rule; 0 if the
+    /// table is not read so. A condition would make the source leave out the partitions where its rows should be.
+    pub(crate) fn partition_count(&self) -> usize {
+        self.partitions.as_ref().map_or(0, |(names, _)| names.len())
+    }
+
+    /// The range that is a whole partition.
+    pub(crate) fn partition(&self, at: usize) -> Range {
+        let name = self.partitions.as_ref().and_then(|(names, _)| names.get(at));
+        let rest = name.map(|name| format!(" PARTITION ({})", quoted(name))).unwrap_or_default();
+        Range { rest, partition: Some(at) }
+    }
+
+    /// Checks that the row belongs to the partition it lies in. A row whose partition cannot be computed passes.
+    fn check_place(&self, image: &[u8], at: usize, offsets: &mut Vec<(u32, u32)>) -> Result<(), CopyError> {
+        let Some((names, finder)) = &self.partitions else { return Ok(()) };
+        match finder.rightful(image, offsets) {
+            Ok(rightful) if rightful != Some(at) => Err(CopyError::MisplacedRows {
+                db: self.name.0.clone(),
+                table: self.name.1.clone(),
+                partition: names.get(at).cloned().unwrap_or_default(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn failed(&self, error: ClientError) -> CopyError {
@@ -56,26 +97,29 @@ impl TableReader {
         CopyError::Row { db: self.name.0.clone(), table: self.name.1.clone(), error }
     }
 
-    /// Reads the rows that `rest` (an index hint, a condition) selects and returns their number. The last batch may be
-    /// small; an empty one is never passed on.
+    /// Reads the rows of a range and returns their number. The last batch may be small; an empty one is never passed on.
     pub(crate) fn read(
         &self,
         connection: &mut Connection,
-        rest: &str,
+        range: &Range,
         batch: &mut RowBatch,
         each: EachBatch<'_>,
     ) -> Result<u64, CopyError> {
-        let statement = connection.prepare(&format!("{}{rest}", self.select)).map_err(|error| self.failed(error))?;
+        let statement =
+            connection.prepare(&format!("{}{}", self.select, range.rest)).map_err(|error| self.failed(error))?;
         let mut rows = connection.execute(&statement, &[]).map_err(|error| self.failed(error))?;
         let result: Vec<ResultColumn> =
             rows.types().iter().map(|ty| ResultColumn { code: ty.code, unsigned: ty.unsigned }).collect();
         let encoder = RowEncoder::new(&self.types, &result).map_err(|error| self.damaged(error))?;
-        let mut count = 0;
+        let (mut count, mut offsets) = (0, Vec::new());
         batch.clear();
         while let Some(row) = rows.next_row().map_err(|error| self.failed(error))? {
             let (nulls, values) = row.raw();
             batch.push(&self.key, |image| encoder.encode(nulls, values, image)).map_err(|error| self.damaged(error))?;
             count += 1;
+            if let (Some(at), Some(image)) = (range.partition, batch.last_image()) {
+                self.check_place(image, at, &mut offsets)?;
+            }
             if batch.image_bytes() >= self.batch_bytes || batch.len() >= BATCH_ROWS_MAX {
                 each(batch)?;
                 batch.clear();

@@ -78,6 +78,12 @@ impl TableFollower {
         TableFollower { splitter: Splitter::new(gate), decoder: Decoder::new(options), state }
     }
 
+    /// True if only whole images tell the table's rows apart although the source's images may hold less.
+    #[must_use]
+    pub fn needs_whole_images(&self) -> bool {
+        self.state.def.misplaced_rows
+    }
+
     /// Takes the next bytes of the log and passes every piece that changes the table to `emit`, which returns false
     /// to stop.
     ///

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use base::{key_hash, lane_of};
-use catalog::{Catalog, KeyPlace, PartitionFinder, Rewrite, RowConversion, RowKey, RowNumbers};
+use catalog::{
+    Catalog, KeyPlace, PartitionChoice, PartitionFinder, Rewrite, RowConversion, RowKey, RowNumbers, TableDef,
+};
 use observe::LedgerBatch;
 
 use crate::piece::{DecodedPiece, OpKind, Piece, RowOp, SPACE_BYTES, Shape, Span, part, rest, short};
@@ -34,8 +36,28 @@ struct Task {
     numbers: Option<RowNumbers>,
     key: RowKey,
     /// Restricts the rewrite to rows of these partitions; the error says why a row's partition cannot be determined.
-    only: Option<(Result<PartitionFinder, String>, Vec<usize>)>,
+    only: Option<InPartitions>,
+    /// Where every row must belong.
+    within: Option<InPartitions>,
     kind: OpKind,
+}
+
+/// Some partitions, and how a row's partition is found; the error says why it cannot be.
+struct InPartitions {
+    finder: Result<PartitionFinder, String>,
+    chosen: Vec<usize>,
+}
+
+impl InPartitions {
+    fn new(table: &TableDef, choice: &PartitionChoice) -> InPartitions {
+        InPartitions { finder: PartitionFinder::new(table, &choice.partitioning), chosen: choice.chosen.clone() }
+    }
+
+    /// True if the row belongs there; None if it belongs to no partition.
+    fn hold(&self, image: &[u8], offsets: &mut Vec<(u32, u32)>) -> Result<Option<bool>, String> {
+        let partition = self.finder.as_ref().map_err(Clone::clone)?.rightful(image, offsets)?;
+        Ok(partition.map(|partition| self.chosen.contains(&partition)))
+    }
 }
 
 impl Rewriter {
@@ -67,14 +89,12 @@ impl Rewriter {
         let (before_present, after_present) = (Span::default(), Span::default());
         let event_type = binlog::event_type::QUERY;
         self.shapes.push(Shape { plan: Arc::clone(&plan), event_type, before_present, after_present });
-        let only = rewrite
-            .only
-            .as_ref()
-            .map(|choice| (PartitionFinder::new(&rewrite.from, &choice.partitioning), choice.chosen.clone()));
+        let only = rewrite.only.as_ref().map(|choice| InPartitions::new(&rewrite.from, choice));
+        let within = rewrite.within.as_ref().map(|choice| InPartitions::new(&rewrite.to, choice));
         let (from, to) = (rewrite.from.column_types(), rewrite.to.column_types());
         let conversion = RowConversion::new(&from, &to, &rewrite.sources);
         let numbers = rewrite.numbering.as_ref().map(|rule| RowNumbers::new(rule, &rewrite.from, &rewrite.to));
-        self.task = Some(Task { plan, conversion, numbers, key, only, kind });
+        self.task = Some(Task { plan, conversion, numbers, key, only, within, kind });
     }
 
     /// The numbering of the rows, if they are numbered: they are surveyed first, and its order matters.
@@ -101,11 +121,10 @@ impl Rewriter {
     /// The reason, if its partition, or a value of it under the new definition, cannot be determined.
     pub fn row(&mut self, image: &[u8]) -> Result<(), String> {
         let Some(task) = &mut self.task else { return Ok(()) };
-        if let Some((finder, chosen)) = &task.only {
-            let finder = finder.as_ref().map_err(Clone::clone)?;
-            if !chosen.contains(&finder.find(image, &mut self.offsets)?) {
-                return Ok(());
-            }
+        if let Some(only) = &task.only
+            && !only.hold(image, &mut self.offsets)?.ok_or("a row that no partition takes")?
+        {
+            return Ok(());
         }
         let from = self.side.len();
         let converted = task.conversion.append(image, &mut self.offsets, &mut self.side);
@@ -116,6 +135,11 @@ impl Rewriter {
         let len = self.side.len() - from;
         self.built.clear();
         let new = rest(&self.side, from);
+        if let Some(within) = &task.within
+            && within.hold(new, &mut self.offsets)? != Some(true)
+        {
+            return Err("EXCHANGE PARTITION … WITHOUT VALIDATION brings rows outside the partition's rule".to_owned());
+        }
         let place = task.key.find(new, &mut self.offsets, &mut self.built).map_err(|error| error.to_string())?;
         let key = match place {
             KeyPlace::Image { start, len } => side_span(from + start, len),

@@ -66,6 +66,17 @@ impl Decoder {
         {
             return self.leave_to_copy(work, header, event.table_id, &plan, why);
         }
+        if plan.def.misplaced_rows
+            && event.kind != RowsKind::Write
+            && !all_present(event.before_columns, event.column_count)
+        {
+            let why = format!(
+                "the row event leaves out columns, but {} has rows outside their partition's rule, which only whole \
+                 images tell apart (binlog_row_image=FULL)",
+                plan.def.full_name()
+            );
+            return self.leave_to_copy(work, header, event.table_id, &plan, why);
+        }
         let Some(open) = &mut work.open else { return Err(corrupt("a rows event outside a transaction")) };
         let rows_before = open.rows;
         // The rows are the last part of the body.

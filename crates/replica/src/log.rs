@@ -170,6 +170,8 @@ codes! {
     TableCopyAbandoned = 59 Warning,
     /// Rows of a table contradict the log: the table differs from the source's.
     TableDiffers = 60 Error,
+    /// A table holds rows outside their partition's rule, so whole images identify its rows.
+    MisplacedRows = 64 Warning,
 }
 
 impl Code {

@@ -28,7 +28,7 @@ use apply::{Boundary, CopyTrack, Refused, TableCopier};
 use base::GtidSet;
 use catalog::TableDef;
 use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy};
-use decode::{FollowEnd, MemoryGate, TableFollower};
+use decode::{FollowEnd, MemoryGate, StopClass, TableFollower};
 use observe::fail_point::{self, Phase};
 use relay_log::{ReadLimit, ReaderOptions, RelayPosition, RelayReader, RelayShared, TailItem};
 use source::TableFilter;
@@ -55,6 +55,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const CLOSE: Duration = Duration::from_millis(100);
 /// Time limit for the last changes while replay is held.
 const HELD_MAX: Duration = Duration::from_millis(400);
+
+/// What such a table means for the replica.
+const MISPLACED_ROWS_ADVICE: &str = "it is kept, but changes of its partitions, and changes without whole images, copy \
+    it again; to avoid that, REPAIR TABLE on the source moves the rows to where they belong";
 
 /// Input of a table copy.
 pub(crate) struct TableCopy<'a> {
@@ -116,6 +120,8 @@ impl std::fmt::Display for TableCopyReport {
 enum Ended {
     /// Another attempt may succeed.
     Again(String),
+    /// Another attempt must take into account that rows lie outside their partition's rule.
+    MisplacedRows(String),
     Failed(Failure),
 }
 
@@ -189,13 +195,18 @@ impl TableCopy<'_> {
     }
 
     fn attempts(&self, filter: &TableFilter, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
-        let mut tries = 0;
+        let (mut tries, mut misplaced_rows) = (0, false);
         loop {
             tries += 1;
-            let reason = match self.attempt(filter, say) {
+            let reason = match self.attempt(filter, misplaced_rows, say) {
                 Ok(report) => return Ok(TableCopyReport { tries, ..report }),
                 Err(Ended::Failed(failure)) => return Err(failure),
                 Err(Ended::Again(reason)) => reason,
+                Err(Ended::MisplacedRows(reason)) => {
+                    misplaced_rows = true;
+                    log::write(Code::MisplacedRows, "Copy", &format!("{reason}; {MISPLACED_ROWS_ADVICE}"));
+                    reason
+                }
             };
             if tries >= TRIES {
                 return Err(Failure::error(format!(
@@ -208,7 +219,12 @@ impl TableCopy<'_> {
         }
     }
 
-    fn attempt(&self, filter: &TableFilter, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Ended> {
+    fn attempt(
+        &self,
+        filter: &TableFilter,
+        misplaced_rows: bool,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<TableCopyReport, Ended> {
         let copier = self.pipeline.copier();
         // Order matters: anything purged before the position is known was sequenced before it.
         let mut side = RelayReader::open(Arc::clone(self.relay), ReaderOptions::TABLE_COPY);
@@ -223,6 +239,7 @@ impl TableCopy<'_> {
             rate_bytes_per_second: self.config.rate,
             lock_wait: self.config.lock_wait,
             snapshot_max: self.config.snapshot_max,
+            misplaced_rows,
             ..CopyOptions::default()
         };
         let copy = SourceCopy::prepare(self.source, &options, self.stop).map_err(copy_ended)?;
@@ -384,6 +401,12 @@ impl TableCopy<'_> {
                     let text = format!("a statement in the log changed the table's rows meanwhile: {statement}");
                     return Err(Failure::error(text).into());
                 }
+                // Partial images of a table whose rows only whole ones tell apart: the next copy contains these changes.
+                Err(FollowEnd::Stop(stop))
+                    if follower.needs_whole_images() && stop.class == StopClass::NotSupported =>
+                {
+                    return Err(Ended::Again(stop.to_string()));
+                }
                 Err(FollowEnd::Stop(stop)) => return Err(Failure::new(Exit::Error, stop.to_string()).into()),
             }
             if let Some(reason) = track.reason() {
@@ -423,6 +446,9 @@ fn unfit(reason: &str) -> Ended {
 }
 
 fn copy_ended(error: CopyError) -> Ended {
+    if let CopyError::MisplacedRows { .. } = error {
+        return Ended::MisplacedRows(error.to_string());
+    }
     match hopeless(&error, 0) {
         None => Ended::Again(error.to_string()),
         Some(failure) => Ended::Failed(Failure { text: error.to_string(), ..failure }),

@@ -85,6 +85,11 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
         _ => None,
     });
     let Edit { mut table, columns, renamed, .. } = edit;
+    // These place every row anew, and fail if keys are equal.
+    let places_all = |action: &AlterAction| {
+        matches!(action, AlterAction::Partitions(PartitionAction::By(_) | PartitionAction::Remove))
+    };
+    table.misplaced_rows &= !actions.iter().any(places_all);
     table_build::settle_keys(&mut table);
     let origins: Vec<Option<usize>> = columns.iter().map(|draft| draft.origin).collect();
     let partitions = partition_effect(old, &mut table, actions, scope)?;

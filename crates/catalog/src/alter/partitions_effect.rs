@@ -15,8 +15,9 @@ pub(crate) enum PartitionsEffect {
     AllEmptied,
     /// Rows of these partitions are deleted.
     Emptied(PartitionChoice),
-    /// Rows of one partition are exchanged with those of another table.
-    Exchanged(PartitionChoice, TableName),
+    /// Rows of one partition are exchanged with those of another table. `validated`: the source checked that they belong
+    /// there.
+    Exchanged { partition: PartitionChoice, with: TableName, validated: bool },
 }
 
 /// Applies the partition action; MySQL accepts one per statement.
@@ -95,9 +96,11 @@ pub(super) fn partition_effect(
         PartitionAction::Truncate(names) => {
             Some(PartitionsEffect::Emptied(now.choice(names.as_deref().unwrap_or_default())?))
         }
-        PartitionAction::Exchange { partition, with } => {
-            Some(PartitionsEffect::Exchanged(now.choice(std::slice::from_ref(partition))?, with.clone()))
-        }
+        PartitionAction::Exchange { partition, with, validated } => Some(PartitionsEffect::Exchanged {
+            partition: now.choice(std::slice::from_ref(partition))?,
+            with: with.clone(),
+            validated: *validated,
+        }),
         PartitionAction::By(_) | PartitionAction::Remove => None,
     })
 }

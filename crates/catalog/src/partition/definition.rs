@@ -149,6 +149,17 @@ impl Partition {
 }
 
 impl Partitioning {
+    /// Names of the parts that hold rows, in the order in which [`super::PartitionFinder::find`] counts them: of the
+    /// subpartitions, or of the partitions if there are none.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<String> {
+        let of = |partition: &Partition| match &self.subpartitions {
+            Some(Subpartitions { count, .. }) => (0..*count).map(|at| partition.subpartition_name(at)).collect(),
+            None => vec![partition.name.clone()],
+        };
+        self.partitions.iter().flat_map(of).collect()
+    }
+
     /// Positions of the partitions with these names.
     pub(crate) fn positions(&self, names: &[String]) -> Result<Vec<usize>, Problem> {
         let position = |name: &String| {

@@ -69,20 +69,29 @@ impl PartitionFinder {
         Ok(PartitionFinder { layout: RowLayout::new(&table.column_types()), kind, below })
     }
 
-    /// Returns the position of the row's partition, or that of its subpartition, counted through all partitions.
+    /// Returns the position of the row's partition, or that of its subpartition, counted through all partitions
+    /// ([`Partitioning::leaves`]).
     ///
     /// # Errors
     /// If the image does not fit the definition, or no partition accepts the row.
     pub fn find(&self, image: &[u8], offsets: &mut Vec<(u32, u32)>) -> Result<usize, String> {
+        self.rightful(image, offsets)?.ok_or_else(|| "a row that no partition takes".to_owned())
+    }
+
+    /// Like [`PartitionFinder::find`], but returns None if no partition accepts the row.
+    ///
+    /// # Errors
+    /// If the image does not fit the definition, or the rule cannot be computed for the row.
+    pub fn rightful(&self, image: &[u8], offsets: &mut Vec<(u32, u32)>) -> Result<Option<usize>, String> {
         self.layout.walk_offsets(image, offsets).map_err(|error| error.to_string())?;
         let stored = |column: usize| match offsets.get(column) {
             Some(&(OFFSET_NULL, _)) | None => None,
             Some(&(at, len)) => image.get(at as usize..at as usize + len as usize),
         };
-        let position = self.kind.find(&stored)?;
+        let Some(position) = self.kind.find(&stored)? else { return Ok(None) };
         match &self.below {
-            Some((count, below)) => Ok(position * count + below.find(&stored)?),
-            None => Ok(position),
+            Some((count, below)) => Ok(below.find(&stored)?.map(|leaf| position * count + leaf)),
+            None => Ok(Some(position)),
         }
     }
 }
@@ -102,8 +111,8 @@ impl FinderKind {
         }
     }
 
-    fn find<'a>(&self, stored: &dyn Fn(usize) -> Option<&'a [u8]>) -> Result<usize, String> {
-        let found = match self {
+    fn find<'a>(&self, stored: &dyn Fn(usize) -> Option<&'a [u8]>) -> Result<Option<usize>, String> {
+        Ok(match self {
             FinderKind::Number { of, by } => by.find(of.of(stored)?),
             FinderKind::Key { columns, linear, count } => {
                 let mut hash = KeyHash::new();
@@ -124,8 +133,7 @@ impl FinderKind {
                 }
                 find_by_keys(&keys, *range, bounds)
             }
-        };
-        found.ok_or_else(|| "a row that no partition takes".to_owned())
+        })
     }
 }
 

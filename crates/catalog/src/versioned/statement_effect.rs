@@ -438,6 +438,10 @@ impl<'a> Change<'a> {
             self.put(fresh);
             return Ok(Done::Changed);
         }
+        if old.misplaced_rows {
+            let what = "a change of partitions of a table that holds rows outside their partition's rule";
+            return Problem::unsupported(what);
+        }
         self.replace(old, new);
         let Some(new) = self.inner.by_id.get(&old.id).cloned() else { return Ok(Done::Changed) };
         let kept = |table: &TableDef| (0..table.columns.len()).map(ColumnSource::Kept).collect::<Vec<_>>();
@@ -446,9 +450,9 @@ impl<'a> Change<'a> {
         let (only, with) = match effect {
             PartitionsEffect::AllEmptied => (None, None),
             PartitionsEffect::Emptied(choice) => (Some(choice), None),
-            PartitionsEffect::Exchanged(choice, with) => (Some(choice), Some(with)),
+            PartitionsEffect::Exchanged { partition, with, validated } => (Some(partition), Some((with, validated))),
         };
-        if let Some(with) = &with {
+        if let Some((with, validated)) = &with {
             let Some(other) = self.find(with)? else {
                 return Problem::disagrees(format!("there is no table `{}`", with.name));
             };
@@ -463,8 +467,9 @@ impl<'a> Change<'a> {
             self.dropped.push(other.id);
             self.created.push(Arc::clone(&fresh));
             self.rewritten.push(Rewrite { only: only.clone(), ..rewrite(old, &fresh, kept(old)) });
+            let within = only.clone().filter(|_| !validated);
             self.rewritten.push(Rewrite { only, removes: true, ..rewrite(old, &new, kept(old)) });
-            self.rewritten.push(rewrite(&other, &new, kept(old)));
+            self.rewritten.push(Rewrite { within, ..rewrite(&other, &new, kept(old)) });
             self.put(fresh);
         } else {
             self.rewritten.push(Rewrite { only, removes: true, ..rewrite(old, &new, kept(old)) });
@@ -496,12 +501,15 @@ impl<'a> Change<'a> {
 /// A rewrite of all rows of one table into another.
 fn rewrite(from: &Arc<TableDef>, to: &Arc<TableDef>, sources: Vec<ColumnSource>) -> Rewrite {
     let (from, to) = (Arc::clone(from), Arc::clone(to));
-    Rewrite { from, to, sources, numbering: None, only: None, removes: false, statement: String::new() }
+    Rewrite { from, to, sources, numbering: None, only: None, within: None, removes: false, statement: String::new() }
 }
 
 /// The same table under a new id and without rows.
 fn fresh(table: &TableDef, id: TableId) -> TableDef {
     let mut table = TableDef { id, version: 1, layout_since: 0, older_layouts: Vec::new(), ..table.clone() };
+    if std::mem::take(&mut table.misplaced_rows) {
+        table_build::settle_keys(&mut table);
+    }
     table.settle_virtual();
     table
 }

@@ -14,7 +14,7 @@ use crate::lock::Sessions;
 use crate::options::CopyOptions;
 use crate::plan::SourceFacts;
 use crate::run::TakenRows;
-use crate::table_reader::TableReader;
+use crate::table_reader::{Range, TableReader};
 
 use super::names_of;
 
@@ -75,7 +75,7 @@ pub(super) fn take_rows(
         let Some(def) = definition_here(&catalog, &source_names, name) else { return Err(vanished()) };
         let reader = TableReader::new(def, name, options.batch_bytes);
         let mut batches = Vec::new();
-        reader.read(control, "", &mut RowBatch::default(), &mut |batch| {
+        reader.read(control, &Range::default(), &mut RowBatch::default(), &mut |batch| {
             bytes += batch.image_bytes() as u64;
             if bytes > limit {
                 let tables = vec![format!("{}.{}", quoted(&name.0), quoted(&name.1))];
