@@ -379,7 +379,11 @@ fn memory_tables_after_a_restart_of_the_source() {
     fill();
     replica.catch_up(&server);
     server.restart(&[]);
+    // Only a copy opens the tables: who reads the log from its first statement hears of it when somebody else does.
+    let current = server.sql("SHOW BINARY LOG STATUS").split_whitespace().next().unwrap().to_owned();
+    server.sql(&format!("PURGE BINARY LOGS TO '{current}'"));
     let mut second = Replica::follow(&server, &folder("memory-second"), &[]);
+    second.copied();
     assert_equal(&server, &mut second, &["m"]);
     assert_equal(&server, &mut replica, &["m"]);
     second.stop();
