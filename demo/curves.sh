@@ -103,7 +103,7 @@ admin_url=$("$testbed" url curves root)
     GRANT RELOAD, LOCK TABLES, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl"
 
 step "a replica with --memory $memory copies it"
-"$slipstream" replica --source "$source_url" --data "$data" --memory "$memory" --cut-interval 10s >>"$work/replica.log" 2>&1 &
+"$slipstream" replica --source "$source_url" --data "$data" --on-stop exit --memory "$memory" --cut-interval 10s >>"$work/replica.log" 2>&1 &
 replica_pid=$!
 until status_json | grep -q '"state": "caught_up"'; do
     alive

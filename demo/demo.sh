@@ -60,7 +60,7 @@ step "the primary gets $warehouses TPC-C warehouses, and purges its log: it does
 "$slipstream" check --source "$source_url" || die "the source cannot be followed"
 
 start_replica() {
-    "$slipstream" replica --source "$source_url" --data "$data" --memory "$memory" --cut-interval 5s >>"$work/replica.log" 2>&1 &
+    "$slipstream" replica --source "$source_url" --data "$data" --on-stop exit --memory "$memory" --cut-interval 5s >>"$work/replica.log" 2>&1 &
     replica_pid=$!
 }
 state() { "$slipstream" status --data "$data" --json 2>/dev/null | tr -d '\n ' | sed -n 's/.*"replay":{[^}]*"state":"\([a-z_]*\)".*/\1/p'; }

@@ -64,7 +64,7 @@ follow() {
     local section=$1 key=$2
     shift 2
     # shellcheck disable=SC2086
-    "$slipstream" replica --no-defaults --source "mysql://replica@$address" --data "$work/data" ${SERVED_REPLICA:-} "$@" \
+    "$slipstream" replica --no-defaults --source "mysql://replica@$address" --data "$work/data" --on-stop exit ${SERVED_REPLICA:-} "$@" \
         >>"$work/replica.log" 2>&1 &
     replica_pid=$!
     until [ "$(status_json | number "$section" - "$key")" = "$transactions" ]; do

@@ -16,7 +16,13 @@ use crate::{Ran, Server, binary, wait_for};
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
-    command.args(arguments).arg("--no-defaults").env("MYSQL_PWD", "repl").env_remove("SLIPSTREAM_FAILPOINT");
+    // Most tests wait for the exit code of a stop.
+    if arguments.first() == Some(&"replica") && !arguments.iter().any(|argument| argument.starts_with("--on-stop")) {
+        command.args(["replica", "--on-stop=exit"]).args(&arguments[1..]);
+    } else {
+        command.args(arguments);
+    }
+    command.arg("--no-defaults").env("MYSQL_PWD", "repl").env_remove("SLIPSTREAM_FAILPOINT");
     command.stdin(Stdio::null());
     command
 }
@@ -61,11 +67,11 @@ impl Replica {
     pub fn spawn(source: &str, data: &Path, options: &[&str], change: impl FnOnce(&mut Command)) -> Replica {
         let log = data.with_extension("log");
         let text = data.to_str().unwrap();
-        let mut command = command(&["replica", "--source", source, "--data", text]);
+        let mut command = command(&[&["replica", "--source", source, "--data", text], options].concat());
         if !options.iter().any(|option| option.starts_with("--check-images")) {
             command.arg("--check-images=all");
         }
-        command.args(options).stdout(Stdio::null());
+        command.stdout(Stdio::null());
         let file = File::options().create(true).append(true).open(&log).unwrap();
         command.stderr(file);
         change(&mut command);

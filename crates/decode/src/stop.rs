@@ -2,6 +2,9 @@
 
 use base::{Gtid, LogPosition};
 
+/// The command that starts replay again in the process that stopped it.
+pub const START_SQL: &str = "slipstream start sql --data DIR";
+
 /// Class of a stop; the program maps each to its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopClass {
@@ -58,19 +61,19 @@ impl Stop {
                 "start the replica again; if it stops at the same place, report it with this message".into()
             }
             (StopClass::NotSupported, Some(gtid)) => format!(
-                "to leave this transaction out: slipstream skip {gtid} --data DIR, then start the replica again \
-                 (the replica then lacks its changes)"
+                "to leave this transaction out: slipstream skip {gtid} --data DIR, then {START_SQL} (the replica then \
+                 lacks its changes)"
             ),
             (StopClass::DataDiffers, Some(gtid)) => format!(
                 "compare with: slipstream verify --data DIR --source URL; to leave this transaction out: slipstream \
-                 skip {gtid} --data DIR, then start the replica again"
+                 skip {gtid} --data DIR, then {START_SQL}"
             ),
             (StopClass::Corrupt, _) => {
                 "the relay log is damaged: stop the replica, remove the folder and start with an empty one to fetch \
                  the log from the source again"
                     .into()
             }
-            (StopClass::Io, _) => "check the disk, then start the replica again".into(),
+            (StopClass::Io, _) => format!("check the disk, then {START_SQL}"),
             _ => "remove the event's cause on the source, or start with an empty folder".into(),
         }
     }

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::ledger::{Category, LedgerSnapshot};
-use crate::status::{Backlog, ConnectionState, StatusReport, WaitReport};
+use crate::status::{Backlog, ConnectionState, ErrorReport, StatusReport, WaitReport};
 
 /// Width of the label column; the longest label is Retrieved_Gtid_Set.
 const LABEL: usize = 20;
@@ -155,14 +155,12 @@ impl StatusReport {
         if !self.gtid.to_skip.is_empty() {
             line(text, "To skip", &gtid_text(&self.gtid.to_skip));
         }
-        match &self.last_error {
-            None => line(text, "Last_Error", "none"),
-            Some(error) => {
-                let number = error.number.map(|n| format!(" [{n}]")).unwrap_or_default();
-                line(text, "Last_Error", &format!("{}{number} {}", error.at, error.text));
-                if let Some(way_on) = &error.way_on {
-                    line(text, "Hint", way_on);
-                }
+        match (&self.last_io_error, &self.last_sql_error, &self.last_error) {
+            (None, None, None) => line(text, "Last_Error", "none"),
+            (None, None, Some(error)) => render_error("Last_Error", error, text),
+            (io, sql, _) => {
+                io.iter().for_each(|error| render_error("Last_IO_Error", error, text));
+                sql.iter().for_each(|error| render_error("Last_SQL_Error", error, text));
             }
         }
     }
@@ -233,6 +231,15 @@ impl StatusReport {
             format!(", server_id {}, {}", self.server_id, self.server_uuid)
         };
         line(text, "Slipstream", &format!("{program}version {}, data {}{identity}", self.version, self.data));
+    }
+}
+
+/// Time, number and text of an error, and the command that resolves it.
+fn render_error(label: &str, error: &ErrorReport, text: &mut String) {
+    let number = error.number.map(|n| format!(" [{n}]")).unwrap_or_default();
+    line(text, label, &format!("{}{number} {}", error.at, error.text));
+    if let Some(way_on) = &error.way_on {
+        line(text, "Hint", way_on);
     }
 }
 
@@ -361,7 +368,7 @@ fn three_digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ErrorReport, Ledger, LedgerBatch, Page, ReplayState, ThreadCpu};
+    use crate::{Ledger, LedgerBatch, Page, ReplayState, ThreadCpu};
 
     #[test]
     fn units() {
@@ -424,5 +431,21 @@ mod tests {
             assert!(text.contains(wanted), "{wanted:?} is missing in\n{text}");
         }
         assert!(!text.contains("filtered"), "empty categories are left out");
+        // Errors of receiving and of replay are told apart.
+        report.last_sql_error = report.last_error.clone();
+        report.last_io_error = Some(ErrorReport {
+            at: "2026-11-21T09:00:00.000000Z".to_owned(),
+            number: Some(1236),
+            text: "purged".to_owned(),
+            ..ErrorReport::default()
+        });
+        let text = report.to_text();
+        for wanted in [
+            "Last_IO_Error        2026-11-21T09:00:00.000000Z [1236] purged\n",
+            "Last_SQL_Error       2026-11-21T08:00:00.000000Z [1032] row of",
+        ] {
+            assert!(text.contains(wanted), "{wanted:?} is missing in\n{text}");
+        }
+        assert!(!text.contains("Last_Error"), "{text}");
     }
 }

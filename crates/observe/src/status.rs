@@ -451,9 +451,15 @@ pub struct StatusReport {
     /// Work per second, and in total.
     #[serde(rename = "rates", default)]
     pub rates: RatesReport,
-    /// The last error, if any.
+    /// The last error of replay, or else of receiving.
     #[serde(rename = "last_error", default)]
     pub last_error: Option<ErrorReport>,
+    /// Why receiving stopped or does not connect; MySQL's Last_IO_Errno, Last_IO_Error and Last_IO_Error_Timestamp.
+    #[serde(rename = "last_io_error", default)]
+    pub last_io_error: Option<ErrorReport>,
+    /// Why replay stopped; MySQL's Last_SQL_Errno, Last_SQL_Error and Last_SQL_Error_Timestamp.
+    #[serde(rename = "last_sql_error", default)]
+    pub last_sql_error: Option<ErrorReport>,
     /// Fate of every event.
     #[serde(rename = "ledger")]
     pub ledger: LedgerSnapshot,

@@ -21,11 +21,16 @@ impl RelayShared {
         }
     }
 
-    /// Ends the writer's wait for space, now and for good: bytes at hand are stored above the limit, so that the writer
+    /// Ends the writer's wait for space, now and later: bytes at hand are stored above the limit, so that the writer
     /// can be stopped.
     pub fn end_space_wait(&self) {
         self.lock().space.ended = true;
         self.space_condvar.notify_all();
+    }
+
+    /// Lets the writer wait for space again, after [`end_space_wait`](Self::end_space_wait) and before it is used again.
+    pub fn allow_space_wait(&self) {
+        self.lock().space.ended = false;
     }
 
     /// True if `more` bytes would exceed the limit while a purge could still free space: an older file, or the

@@ -241,8 +241,20 @@ pub struct ReplicaConfig {
     pub skip: GtidSet,
     /// What to do when a table differs from the source's.
     pub on_drift: OnDrift,
+    /// Whether the process stays when receiving or replay stops.
+    pub on_stop: OnStop,
     /// Threads and memory of the pipeline.
     pub pipeline: PipelineConfig,
+}
+
+/// What the process does when receiving or replay stops with an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnStop {
+    /// Stays, with everything that still works, until it is told to go on.
+    #[default]
+    Stay,
+    /// Ends with the error's exit code.
+    Exit,
 }
 
 /// True if a URL contains a password.

@@ -134,6 +134,14 @@ impl Failure {
         if error.kind() == io::ErrorKind::BrokenPipe { Failure::error("") } else { Failure::io("output", error) }
     }
 
+    /// The whole failure in one line of the log: number, text, exit code, hint.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let number = self.number.map(|number| format!("Error {number}: ")).unwrap_or_default();
+        let hint = self.hint.as_ref().map(|command| format!(" Hint: {command}")).unwrap_or_default();
+        format!("{number}{} (exit {}: {}){hint}", self.text, self.exit.code(), self.exit)
+    }
+
     /// Adds MySQL's error number.
     #[must_use]
     pub(crate) fn with_number(mut self, number: u32) -> Failure {

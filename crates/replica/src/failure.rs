@@ -36,7 +36,12 @@ pub fn stop_failure(stop: &Stop) -> Failure {
         StopClass::Io => Exit::Disk,
         StopClass::Defect => Exit::Defect,
     };
-    Failure::new(exit, stop.to_string()).with_hint(stop.help())
+    let failure = Failure::new(exit, stop.to_string()).with_hint(stop.help());
+    let named = [1062, 1032].into_iter().find(|number: &u32| stop.reason.contains(&number.to_string()));
+    match named.filter(|_| stop.class == StopClass::DataDiffers) {
+        Some(number) => failure.with_number(number),
+        None => failure,
+    }
 }
 
 /// Converts an error of the relay log.
@@ -96,8 +101,8 @@ pub(crate) fn source_failure(error: &ClientError) -> Failure {
 
 pub(crate) fn trouble(error: &ClientError) -> SourceTrouble {
     let mut failure = Failure::error(error.to_string());
-    if let Some(number) = error.server_code() {
-        failure = failure.with_number(u32::from(number));
+    if let Some(number) = error_number(error) {
+        failure = failure.with_number(number);
     }
     // MySQL uses a single number, 1236, for all refusals of its dump thread.
     let (exit, hint) = match error.dump_refusal() {
@@ -123,6 +128,17 @@ pub(crate) fn trouble(error: &ClientError) -> SourceTrouble {
     SourceTrouble::Fatal(failure.with_hint(hint))
 }
 
+/// The server's error number, or the one that MySQL's client gives such an error (errmsg.h).
+fn error_number(error: &ClientError) -> Option<u32> {
+    match error {
+        ClientError::Connect { .. } => Some(2003),
+        ClientError::Resolve { .. } => Some(2005),
+        ClientError::Io { .. } | ClientError::Closed | ClientError::ReadTimeout => Some(2013),
+        ClientError::Tls { .. } => Some(2026),
+        other => other.server_code().map(u32::from),
+    }
+}
+
 /// The failure for preflight's problems; None if none of them stops the replica.
 #[must_use]
 pub(crate) fn preflight_failure(report: &preflight::PreflightReport) -> Option<Failure> {
@@ -132,7 +148,9 @@ pub(crate) fn preflight_failure(report: &preflight::PreflightReport) -> Option<F
     let exit = if report.exit_code() == preflight::EXIT_PURGED { Exit::SourcePurged } else { Exit::PreflightRefused };
     let problems: Vec<String> =
         report.problems.iter().filter(|p| p.severity == Severity::Refused).map(ToString::to_string).collect();
-    Some(Failure::new(exit, format!("the source cannot be followed:\n{}", problems.join("\n"))))
+    let failure = Failure::new(exit, format!("the source cannot be followed:\n{}", problems.join("\n")));
+    // The number of MySQL's refusal of a dump.
+    Some(if exit == Exit::SourcePurged { failure.with_number(1236) } else { failure })
 }
 
 pub(crate) fn binlog_failure(error: binlog::BinlogError) -> Failure {

@@ -21,6 +21,7 @@ mod open;
 mod read_only;
 mod receiver;
 mod receiver_status;
+mod receiving;
 mod relay_purge;
 #[allow(clippy::module_inception, reason = "the module of the type that the crate is named after")]
 mod replica;
@@ -35,6 +36,6 @@ pub use initial_copy::{CopyInProgress, CopyWatch};
 pub use lock::FolderLock;
 pub use memory::MemoryPlan;
 pub use read_only::ReadOnly;
-pub use receiver::check;
-pub use replica::{Replica, cores, quarantined};
+pub use receiver::{Receive, check};
+pub use replica::{Begun, Replica, Start, cores, quarantined};
 pub use table_copy::TableCopyReport;

@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -70,6 +70,17 @@ impl FolderLock {
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
         self.exclusive
+    }
+
+    /// True if the folder was removed or replaced: its lock file is not the one that this process holds. False if that
+    /// cannot be told.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        match (std::fs::metadata(&self.path), self.file.metadata()) {
+            (Ok(there), Ok(ours)) => (there.dev(), there.ino()) != (ours.dev(), ours.ino()),
+            (Err(error), _) => matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory),
+            _ => false,
+        }
     }
 
     fn write_pid(&mut self) -> Result<(), Failure> {

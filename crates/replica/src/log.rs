@@ -172,6 +172,12 @@ codes! {
     TableDiffers = 60 Error,
     /// A table holds rows outside their partition's rule, so whole images identify its rows.
     MisplacedRows = 64 Warning,
+    /// Replay stopped with an error; the process stays.
+    SqlStopped = 66 Error,
+    /// Receiving stopped with an error; the process stays.
+    IoStopped = 67 Error,
+    /// The engine is started again in the same process.
+    EngineStarted = 68 System,
 }
 
 impl Code {

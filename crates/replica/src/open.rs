@@ -4,21 +4,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use base::LogPosition;
+use observe::ConnectionState;
 use relay_log::{OnDamage, RelayLog, RelayOptions, RelayShared, RelaySync};
 use store::{Disk, DiskOptions, Recovered};
 
 use crate::config::{ReplicaConfig, ServerOptions, SourceSpec};
 use crate::exit::Failure;
-use crate::failure::{relay_failure, shown_set, store_failure};
+use crate::failure::{error_report, relay_failure, shown_set, store_failure};
 use crate::folder::Folder;
 use crate::initial_copy::{self, CopyFailure, CopyWatch};
 use crate::log::{self, Code};
 use crate::memory::MemoryPlan;
-use crate::receiver::Receiver;
+use crate::receiver::{Receive, Receiver};
 use crate::receiver_status::Link;
+use crate::receiving::Receiving;
 
 /// Input of a start.
 pub(crate) struct Opening<'a> {
@@ -26,6 +27,7 @@ pub(crate) struct Opening<'a> {
     pub folder: &'a Folder,
     pub watch_copy: CopyWatch<'a>,
     pub memory: MemoryPlan,
+    pub receive: &'a Receive,
 }
 
 /// Store and relay log, and a receiver that feeds the relay log.
@@ -37,7 +39,7 @@ pub(crate) struct Opened {
     pub relay_sync: Arc<RelaySync>,
     pub recovery: relay_log::Recovery,
     pub lower_case_table_names: u8,
-    pub receiver: JoinHandle<()>,
+    pub receiving: Receiving,
 }
 
 impl Opening<'_> {
@@ -127,10 +129,8 @@ impl Opening<'_> {
                 // End the receiver before its relay log is removed.
                 opened.link.stopping.store(true, Ordering::Release);
                 opened.relay.end_space_wait();
-                if let Some(interrupter) = &opened.link.lock().interrupter {
-                    interrupter.shutdown();
-                }
-                let _ = opened.receiver.join();
+                opened.link.interrupt();
+                opened.receiving.end();
                 drop(opened.disk);
                 initial_copy::remove_relay_log(self.folder)?;
                 match failure {
@@ -183,14 +183,20 @@ impl Opening<'_> {
         }
         link.lock().retrieved.clone_from(&recovery.retrieved);
         let (relay, relay_sync) = (writer.shared(), writer.sync());
-        let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved)?;
+        let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved, self.receive)?;
         let lower_case_table_names = receiver.lower_case_table_names();
-        let receiver = config
-            .pipeline
-            .affinity
-            .spawn("receive", move || receiver.run())
-            .map_err(|e| Failure::error(format!("cannot start a thread: {e}")))?;
-        Ok(Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiver })
+        let receiving = match self.receive {
+            Receive::Stopped(failure) => {
+                link.io_stop.store(failure.is_none(), Ordering::Release);
+                let mut state = link.lock();
+                state.connection = ConnectionState::Stopped;
+                state.last_error = failure.as_ref().map(error_report);
+                state.failure.clone_from(failure);
+                Receiving::Stopped(Box::new(receiver))
+            }
+            Receive::First | Receive::Again => Receiving::start(&config.pipeline.affinity, receiver)?,
+        };
+        Ok(Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving })
     }
 }
 

@@ -18,7 +18,7 @@ use relay_log::{Intake, RelayPosition, RelayWriter, Taken};
 use source::preflight::{self, PreflightInput, Severity};
 use source::{DumpRequest, DumpStream, start_dump};
 
-use crate::config::{ReplicaConfig, SourceSpec};
+use crate::config::{OnStop, ReplicaConfig, SourceSpec};
 use crate::exit::{Exit, Failure};
 use crate::failure::{
     SourceTrouble as Trouble, binlog_failure, preflight_failure, relay_failure, shown_set, source_failure, trouble,
@@ -44,6 +44,18 @@ const CLOCK_ROUNDS: u32 = 5;
 enum Feed {
     Server { options: Box<ConnectOptions>, first: Option<Box<Connection>> },
     Files(Vec<PathBuf>),
+}
+
+/// How receiving begins.
+#[derive(Clone, Debug, Default)]
+pub enum Receive {
+    /// The first start of this process: a source that refuses us is an error of the start.
+    #[default]
+    First,
+    /// The engine is started again, and receiving goes on.
+    Again,
+    /// The engine is started again, and receiving stays stopped, for this reason if it was not asked for.
+    Stopped(Option<Failure>),
 }
 
 /// Receives from one source into one relay log.
@@ -75,6 +87,7 @@ impl Receiver {
         link: &Arc<Link>,
         writer: RelayWriter,
         retrieved: &GtidSet,
+        receive: &Receive,
     ) -> Result<Receiver, Failure> {
         let start = writer.source_position().cloned();
         let start = start.unwrap_or(LogPosition { file: Arc::from(""), offset: 4 });
@@ -97,7 +110,7 @@ impl Receiver {
                 options.read_timeout = Some(config.read_timeout);
                 let known = read_facts(&receiver.facts_file);
                 let first = match &known {
-                    Some(known) if !retrieved.is_empty() => {
+                    Some(known) if !retrieved.is_empty() || !matches!(receive, Receive::First) => {
                         let mut state = link.lock();
                         state.connection = ConnectionState::Connecting;
                         state.facts = known.clone();
@@ -151,22 +164,46 @@ impl Receiver {
     }
 
     fn stopping(&self) -> bool {
-        self.link.stopping.load(Ordering::Acquire)
+        self.link.must_end()
     }
 
-    /// Receives until stopped, or until a failure that a retry cannot fix.
-    pub(crate) fn run(mut self) {
-        let result = match std::mem::replace(&mut self.feed, Feed::Files(Vec::new())) {
-            Feed::Server { options, first } => self.follow(&options, first),
-            Feed::Files(files) => self.read_files(&files),
+    /// Receives until stopped, or until a failure that a retry cannot fix. Returns the receiver if it may go on later:
+    /// the relay log stays open, so that replay waits for more.
+    pub(crate) fn run(mut self) -> Option<Receiver> {
+        let result = match &mut self.feed {
+            Feed::Server { options, first } => {
+                let (options, first) = (options.clone(), first.take());
+                self.follow(&options, first)
+            }
+            Feed::Files(files) => {
+                let files = files.clone();
+                self.read_files(&files)
+            }
         };
+        let result = result.and_then(|()| self.intake.abort_partial().map_err(relay_failure));
+        let failed = result.is_err();
         if let Err(failure) = result {
             self.link.note_error(&failure);
             self.link.lock().failure = Some(failure);
         }
+        let files_done = {
+            let mut state = self.link.lock();
+            state.connection = ConnectionState::Stopped;
+            state.since_us = now_us();
+            state.files_done
+        };
+        let ends = files_done || failed && self.config.on_stop == OnStop::Exit;
+        if ends || self.link.stopping.load(Ordering::Acquire) {
+            self.close();
+            return None;
+        }
+        Some(self)
+    }
+
+    /// Closes the relay log, so that replay ends after its last transaction.
+    pub(crate) fn close(mut self) {
         let closed = self.intake.abort_partial().and_then(|()| self.intake.finish()).and_then(RelayWriter::close);
         let mut state = self.link.lock();
-        state.connection = ConnectionState::Stopped;
         if let Err(error) = closed
             && state.failure.is_none()
         {
@@ -281,6 +318,7 @@ impl Receiver {
         {
             let mut state = self.link.lock();
             state.connection = ConnectionState::Connected;
+            state.last_error = None;
             state.since_us = now_us();
             state.semi_sync = stream.semi_sync();
             state.interrupter = Some(stream.interrupter().map_err(|e| trouble(&e))?);

@@ -2,7 +2,7 @@
 //!
 //! In: state changes of the receiver, the request to stop. Out: the parts that status and the outcome need.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::GtidSet;
@@ -33,8 +33,10 @@ pub(crate) struct Link {
     pub clock_error_us: AtomicU64,
     /// Meter of received log bytes.
     pub received: RateMeter,
-    /// Set when the receiver must end.
+    /// Set when the replica ends.
     pub stopping: AtomicBool,
+    /// Set when receiving must end, to be started again later.
+    pub io_stop: AtomicBool,
 }
 
 /// State of the receiver under the lock.
@@ -62,9 +64,9 @@ pub(crate) struct LinkState {
     pub received_transactions: u64,
     /// Time of the last comparison of the clocks, µs.
     pub clock_measured_us: u64,
-    /// The last error, for status.
+    /// The last error of receiving, for status; cleared by a new connection.
     pub last_error: Option<ErrorReport>,
-    /// Failure that ended the receiver for good.
+    /// Failure that stopped receiving until it is started again.
     pub failure: Option<Failure>,
     /// True if all files of a file source have been read.
     pub files_done: bool,
@@ -80,7 +82,20 @@ impl Link {
             clock_error_us: AtomicU64::new(0),
             received: RateMeter::new(),
             stopping: AtomicBool::new(false),
+            io_stop: AtomicBool::new(false),
         })
+    }
+
+    /// True if receiving must end, for now or for good.
+    pub(crate) fn must_end(&self) -> bool {
+        self.stopping.load(Ordering::Acquire) || self.io_stop.load(Ordering::Acquire)
+    }
+
+    /// Ends a blocked read of the receiver.
+    pub(crate) fn interrupt(&self) {
+        if let Some(interrupter) = &self.lock().interrupter {
+            interrupter.shutdown();
+        }
     }
 
     /// Locks the state; hold the guard only briefly.

@@ -5,29 +5,30 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions, lanes_for};
-use base::GtidSet;
+use base::{GtidSet, ThreadAffinity};
 use catalog::Catalog;
-use decode::{SkipList, Stop, StopClass};
+use decode::{START_SQL, SkipList, Stop, StopClass};
+use observe::{ConnectionState, ErrorReport};
 use relay_log::{ReaderOptions, RelayPosition, RelayReader, RelayShared, RelaySync};
 use store::{SnapshotLimits, Store};
 
-use crate::config::{CopyConfig, ReplicaConfig, SourceSpec};
+use crate::config::{CopyConfig, OnStop, ReplicaConfig, SourceSpec};
 use crate::drift::{self, DriftWatch, DriftedTable, OnDrift};
 use crate::due_copies::{DueCopies, DueCopy};
-use crate::exit::Failure;
-use crate::failure::{stop_failure, store_failure};
+use crate::exit::{Exit, Failure};
+use crate::failure::{error_report, stop_failure, store_failure};
 use crate::folder::Folder;
 use crate::initial_copy::CopyWatch;
 use crate::log::{self, Code};
 use crate::memory::MemoryPlan;
 use crate::open::{Opened, Opening};
-use crate::receiver;
+use crate::receiver::{self, Receive};
 use crate::receiver_status::Link;
+use crate::receiving::Receiving;
 use crate::relay_purge::{LastCut, after_cut, sync_relay};
 use crate::table_copy::{self, TableCopy, TableCopyReport};
 
@@ -47,7 +48,14 @@ pub struct Replica {
     pub(crate) link: Arc<Link>,
     pub(crate) relay: Arc<RelayShared>,
     pub(crate) relay_sync: Option<Arc<RelaySync>>,
-    receiver: Mutex<Option<JoinHandle<()>>>,
+    receiving: Mutex<Receiving>,
+    affinity: ThreadAffinity,
+    on_stop: OnStop,
+    /// Why replay stopped, with the time at which that was noticed.
+    sql_error: OnceLock<ErrorReport>,
+    /// True once the log says that receiving, or replay, stopped with an error.
+    io_stop_said: AtomicBool,
+    sql_stop_said: AtomicBool,
     pub(crate) stopping: AtomicBool,
     pub(crate) skip: SkipList,
     pub(crate) recovered: GtidSet,
@@ -73,14 +81,37 @@ pub struct Replica {
 
 /// Interval at which a check looks whether the cut it asked for is done.
 const CUT_LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long a request to stop receiving waits for the thread: longer than one attempt to connect takes.
+const IO_ENDS_WITHIN: Duration = Duration::from_secs(15);
+
+/// Input of a start.
+pub struct Start<'a> {
+    /// The configuration.
+    pub config: &'a ReplicaConfig,
+    /// The data folder, whose exclusive lock the caller holds for the lifetime of the replica.
+    pub folder: &'a Folder,
+    /// Called for an initial copy.
+    pub watch_copy: CopyWatch<'a>,
+    /// How receiving begins.
+    pub receive: Receive,
+}
+
+/// What became of a request to start receiving or replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It runs.
+    Running,
+    /// It can run only after the engine was started again, from the last cut.
+    NeedsNewEngine,
+}
 
 impl Replica {
-    /// Opens store and relay log, connects to the source, copies it if needed, and starts replay. The caller holds the
-    /// folder's exclusive lock for the lifetime of the replica. `watch_copy` is called for an initial copy.
+    /// Opens store and relay log, connects to the source, copies it if needed, and starts replay.
     ///
     /// # Errors
     /// The source is refused by preflight, or the folder's files are unusable.
-    pub fn start(config: &ReplicaConfig, folder: &Folder, watch_copy: CopyWatch<'_>) -> Result<Replica, Failure> {
+    pub fn start(start: &Start<'_>) -> Result<Replica, Failure> {
+        let Start { config, folder, watch_copy, receive } = start;
         let began = Instant::now();
         let mut skip = crate::skip::load(folder)?;
         if !config.skip.is_subset_of(&skip) {
@@ -90,8 +121,8 @@ impl Replica {
         let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
         base::allocator::configure(memory.limit_bytes);
         table_copy::note_abandoned(folder)?;
-        let opening = Opening { config, folder, watch_copy, memory };
-        let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiver } =
+        let opening = Opening { config, folder, watch_copy: *watch_copy, memory, receive };
+        let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving } =
             opening.open()?;
         let skip = SkipList::new(skip);
         let mut tail = RelayReader::open_at(Arc::clone(&relay), &recovery.start, ReaderOptions::REPLAY);
@@ -150,7 +181,12 @@ impl Replica {
             link,
             relay,
             relay_sync: Some(relay_sync),
-            receiver: Mutex::new(Some(receiver)),
+            receiving: Mutex::new(receiving),
+            affinity: config.pipeline.affinity.clone(),
+            on_stop: config.on_stop,
+            sql_error: OnceLock::new(),
+            io_stop_said: AtomicBool::new(matches!(receive, Receive::Stopped(_))),
+            sql_stop_said: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             skip,
             recovered: recovery.retrieved,
@@ -159,7 +195,7 @@ impl Replica {
             recovery_said: AtomicBool::new(!had_something),
             settled_said: AtomicBool::new(not_yet_consistent.is_ok()),
             copy_config: config.copy,
-            folder: folder.clone(),
+            folder: Folder::clone(folder),
             copy_buffer_bytes: memory.generation_bytes / (4 * config.copy.connections.max(1) as u64),
             copying_table: Mutex::new(()),
             table_copy: Mutex::new(String::new()),
@@ -176,7 +212,7 @@ impl Replica {
     /// # Errors
     /// Replay has failed.
     pub fn pause(&self) -> Result<(), Failure> {
-        self.failure().map_or(Ok(()), Err)?;
+        self.sql_failure().map_or(Ok(()), Err)?;
         self.pipeline.pause();
         Ok(())
     }
@@ -186,7 +222,7 @@ impl Replica {
     /// # Errors
     /// Replay has failed.
     pub fn resume(&self) -> Result<(), Failure> {
-        self.failure().map_or(Ok(()), Err)?;
+        self.sql_failure().map_or(Ok(()), Err)?;
         self.pipeline.resume();
         Ok(())
     }
@@ -211,23 +247,146 @@ impl Replica {
             self.pipeline.stop();
             self.relay.end_space_wait();
             self.link.stopping.store(true, Ordering::Release);
-            if let Some(interrupter) = &self.link.lock().interrupter {
-                interrupter.shutdown();
+            self.link.interrupt();
+        }
+    }
+
+    /// Stops receiving at a transaction boundary; replay goes on with what was received (STOP REPLICA IO_THREAD).
+    ///
+    /// # Errors
+    /// The thread does not end in time; it ends later.
+    pub fn stop_io(&self) -> Result<(), Failure> {
+        self.link.io_stop.store(true, Ordering::Release);
+        self.relay.end_space_wait();
+        self.link.interrupt();
+        let until = Instant::now() + IO_ENDS_WITHIN;
+        while let Receiving::Running(_) = *self.look_at_receiving() {
+            if Instant::now() > until {
+                return Err(Failure::error("receiving was told to stop and has not ended yet"));
+            }
+            std::thread::sleep(CUT_LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    /// Starts receiving again (START REPLICA IO_THREAD).
+    ///
+    /// # Errors
+    /// It is still ending, or a thread cannot be started.
+    pub fn start_io(&self) -> Result<Begun, Failure> {
+        if self.relay_sync.as_ref().is_some_and(|sync| sync.poison().is_some()) {
+            return Ok(Begun::NeedsNewEngine);
+        }
+        let mut receiving = self.look_at_receiving();
+        match std::mem::replace(&mut *receiving, Receiving::Ended) {
+            Receiving::Running(thread) => {
+                *receiving = Receiving::Running(thread);
+                if self.link.io_stop.load(Ordering::Acquire) {
+                    return Err(Failure::error("receiving is still ending; try again"));
+                }
+                Ok(Begun::Running)
+            }
+            Receiving::Ended => Ok(Begun::NeedsNewEngine),
+            Receiving::Stopped(receiver) => {
+                {
+                    let mut state = self.link.lock();
+                    (state.failure, state.last_error) = (None, None);
+                    state.connection = ConnectionState::Connecting;
+                }
+                self.link.io_stop.store(false, Ordering::Release);
+                self.relay.allow_space_wait();
+                self.io_stop_said.store(false, Ordering::Relaxed);
+                *receiving = Receiving::start(&self.affinity, *receiver)?;
+                Ok(Begun::Running)
             }
         }
+    }
+
+    /// Starts replay again (START REPLICA SQL_THREAD).
+    #[must_use]
+    pub fn start_sql(&self) -> Begun {
+        if self.pipeline.failure().is_some() {
+            return Begun::NeedsNewEngine;
+        }
+        self.pipeline.resume();
+        Begun::Running
+    }
+
+    /// How receiving begins in an engine that replaces this one, if nobody asks for it: as it is here.
+    #[must_use]
+    pub fn receive_again(&self) -> Receive {
+        let failure = self.link.lock().failure.clone();
+        if failure.is_some() || self.link.io_stop.load(Ordering::Acquire) {
+            return Receive::Stopped(failure);
+        }
+        Receive::Again
+    }
+
+    /// State of receiving, after a look whether its thread has ended.
+    fn look_at_receiving(&self) -> MutexGuard<'_, Receiving> {
+        let mut receiving = self.receiving.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(defect) = receiving.look() {
+            self.link.note_error(&defect);
+            self.link.lock().failure = Some(defect);
+        }
+        if self.stopping.load(Ordering::Acquire)
+            && let Receiving::Stopped(_) = *receiving
+        {
+            std::mem::replace(&mut *receiving, Receiving::Ended).end();
+        }
+        receiving
     }
 
     /// Why the replica cannot continue; None if it can.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
-        let replay = self.pipeline.failure().map(|stop| self.stop_failure(&stop));
-        replay.or_else(|| self.link.lock().failure.clone())
+        self.sql_failure().or_else(|| self.io_failure())
+    }
+
+    /// Why replay stopped; None if it runs or was stopped as asked.
+    #[must_use]
+    pub fn sql_failure(&self) -> Option<Failure> {
+        self.pipeline.failure().map(|stop| self.stop_failure(&stop))
+    }
+
+    /// Why receiving stopped; None if it runs or was stopped as asked.
+    #[must_use]
+    pub fn io_failure(&self) -> Option<Failure> {
+        self.link.lock().failure.clone()
+    }
+
+    /// Why replay stopped, for status.
+    pub(crate) fn sql_error(&self) -> Option<ErrorReport> {
+        let failure = self.sql_failure()?;
+        let mut report = self.sql_error.get_or_init(|| error_report(&failure)).clone();
+        // A failure at an earlier place of the log may replace the first one that was noticed.
+        (report.exit, report.number, report.text, report.way_on) =
+            (failure.exit.code(), failure.number, failure.text, failure.hint);
+        Some(report)
+    }
+
+    /// Why receiving stopped, or why it does not connect, for status.
+    pub(crate) fn io_error(&self) -> Option<ErrorReport> {
+        let state = self.link.lock();
+        let mut report = state.last_error.clone()?;
+        if state.failure.is_some() && self.on_stop == OnStop::Stay && report.way_on.is_none() {
+            report.way_on = Some(self.start_io_hint());
+        }
+        Some(report)
+    }
+
+    fn start_io_hint(&self) -> String {
+        format!("once that is mended: slipstream start io --data {}", self.data.display())
     }
 
     /// Converts a stop, with this replica's folder and source in the command that continues.
     pub(crate) fn stop_failure(&self, stop: &Stop) -> Failure {
         let mut failure = stop_failure(stop);
         failure.hint = failure.hint.map(|command| {
+            let command = match self.on_stop {
+                OnStop::Stay => command,
+                OnStop::Exit => command.replace(START_SQL, "start the replica again"),
+            };
             let data = format!("--data {}", self.data.display());
             let source = format!("--source {}", crate::config::mask_passwords(&self.shown_source));
             command.replace("--data DIR", &data).replace("--source URL", &source)
@@ -235,17 +394,27 @@ impl Replica {
         failure
     }
 
-    /// The outcome once receiver and replay have ended; None while they run. A failure of either ends the other.
+    /// The outcome once receiver and replay have ended; None while they run, or while the process stays with what
+    /// stopped. A defect ends both, and so does any failure under `--on-stop=exit`.
     #[must_use]
     pub fn outcome(&self) -> Option<Result<(), Failure>> {
-        if self.pipeline.failure().is_some() {
+        let ends = |failure: &Failure| self.on_stop == OnStop::Exit || failure.exit == Exit::Defect;
+        let replay = self.sql_failure();
+        if replay.as_ref().is_some_and(ends) || self.io_failure().is_some_and(|failure| failure.exit == Exit::Defect) {
             self.stop();
         }
-        let receiving = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.pipeline.is_finished() || receiving.as_ref().is_some_and(|thread| !thread.is_finished()) {
+        let receiving_ended = matches!(*self.look_at_receiving(), Receiving::Ended);
+        if !self.pipeline.is_finished() || !receiving_ended {
             return None;
         }
-        Some(self.failure().map_or(Ok(()), Err))
+        // What the process stayed with is no failure of a stop that was asked for; what happens in the stop is one.
+        let told = |failure: &Failure, said: &AtomicBool| said.load(Ordering::Relaxed) && !ends(failure);
+        let replay = replay.filter(|failure| !told(failure, &self.sql_stop_said));
+        let failure = replay.or_else(|| self.io_failure().filter(|failure| !told(failure, &self.io_stop_said)));
+        if !self.stopping.load(Ordering::Acquire) && !failure.as_ref().is_none_or(ends) {
+            return None;
+        }
+        Some(failure.map_or(Ok(()), Err))
     }
 
     /// The damage of the relay log at which replay stopped, if the source can send that part again: the next start
@@ -291,6 +460,10 @@ impl Replica {
             ));
         };
         self.failure().map_or(Ok(()), Err)?;
+        if self.link.io_stop.load(Ordering::Acquire) {
+            return Err(Failure::error("receiving is stopped, and a table's copy needs it to run")
+                .with_hint(format!("slipstream start io --data {}", self.data.display())));
+        }
         if self.pipeline.is_paused() {
             return Err(Failure::error("replay is paused, and a table's copy needs it to run")
                 .with_hint(format!("slipstream resume --data {}", self.data.display())));
@@ -323,7 +496,10 @@ impl Replica {
     /// A quarantined table whose copy is due; it counts as being copied until `copied_by_itself` is called.
     fn due_copy(&self) -> Option<String> {
         self.source_options.as_ref()?;
-        if self.stopping.load(Ordering::Acquire) {
+        if self.stopping.load(Ordering::Acquire)
+            || self.link.io_stop.load(Ordering::Acquire)
+            || self.failure().is_some()
+        {
             return None;
         }
         let catalog = self.pipeline.store.visibility().current().catalog;
@@ -374,7 +550,7 @@ impl Replica {
     pub fn check_store(&self) -> Result<Vec<DriftedTable>, Failure> {
         let now = self.pipeline.store.visibility().current().sequence.0;
         while self.pipeline.store.last_cut() < now {
-            self.failure().map_or(Ok(()), Err)?;
+            self.sql_failure().map_or(Ok(()), Err)?;
             if self.stopping.load(Ordering::Acquire) {
                 return Err(Failure::error("the replica stops"));
             }
@@ -419,6 +595,9 @@ impl Replica {
     /// cut if the receiver waits for relay log space, and logs changes of state.
     pub fn housekeep(self: &Arc<Self>) {
         self.tell_the_log();
+        if self.on_stop == OnStop::Stay {
+            self.tell_of_stops();
+        }
         if self.relay.space().waiting.is_some() {
             self.pipeline.ask_for_cut();
         }
@@ -432,6 +611,24 @@ impl Replica {
         };
         if std::thread::Builder::new().name("copy-table".into()).spawn(copy).is_err() {
             self.copied_by_itself(&name, false);
+        }
+    }
+
+    /// Logs that receiving or replay stopped with an error, once each.
+    fn tell_of_stops(&self) {
+        if let Some(failure) = self.sql_failure()
+            && !self.sql_stop_said.swap(true, Ordering::Relaxed)
+        {
+            let _ = self.sql_error();
+            let text = format!("replay stopped; receiving is not affected: {}", failure.told());
+            log::write(Code::SqlStopped, "Replay", &text);
+        }
+        if let Some(failure) = self.io_failure()
+            && !self.io_stop_said.swap(true, Ordering::Relaxed)
+        {
+            let failure = Failure { hint: failure.hint.clone().or_else(|| Some(self.start_io_hint())), ..failure };
+            let text = format!("receiving stopped; replay is not affected: {}", failure.told());
+            log::write(Code::IoStopped, "Source", &text);
         }
     }
 

@@ -12,7 +12,6 @@ use observe::{
     RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, WaitReport, now_us, utc_text,
 };
 
-use crate::failure::error_report;
 use crate::replica::{Replica, quarantined};
 
 impl Replica {
@@ -62,6 +61,7 @@ impl Replica {
     pub fn status(&self) -> StatusReport {
         let now = now_us();
         let publisher = self.pipeline.publisher.status();
+        let (io_error, sql_error) = (self.io_error(), self.sql_error());
         let link = self.link.lock();
         let visible = self.pipeline.store.visibility().current();
         let stats = self.pipeline.store.stats();
@@ -160,7 +160,9 @@ impl Replica {
                 last_10s: self.pipeline.rates.last_seconds(10, now),
                 total: self.pipeline.rates.total(),
             },
-            last_error: failed.map(|stop| error_report(&self.stop_failure(&stop))).or_else(|| link.last_error.clone()),
+            last_error: sql_error.clone().or_else(|| io_error.clone()),
+            last_io_error: io_error,
+            last_sql_error: sql_error,
             ledger: self.pipeline.ledger.snapshot(binlog::event_type::name),
             memory: MemoryReport {
                 rss_bytes: process.rss_bytes,

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use compare::DumpFormat;
 
+use crate::control::ReplicaThread;
 use crate::options::{self, Flags};
 use crate::settings::OptionFiles;
 
@@ -76,8 +77,10 @@ pub(crate) enum Command {
     Drift(DriftFlags),
     /// Compare what the log says of every changed row with the rows on disk, now
     CheckStore(Flags<{ options::DATA }>),
-    /// Stop a running replica at a transaction boundary
-    Stop(Flags<{ options::DATA }>),
+    /// Start receiving (io) or replay (sql) after a stop, in the process that runs; both if none is named
+    Start(ThreadFlags),
+    /// Stop a running replica at a transaction boundary; with io or sql only receiving or replay, the process stays
+    Stop(ThreadFlags),
     /// Pause replay; receiving continues (STOP REPLICA SQL_THREAD)
     Pause(Flags<{ options::DATA }>),
     /// Resume replay after a pause (START REPLICA SQL_THREAD)
@@ -194,6 +197,21 @@ pub(crate) struct DriftFlags {
     pub data: Flags<{ options::DATA }>,
 }
 
+/// Flags of `start` and `stop`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ThreadFlags {
+    /// io: receiving (MySQL's IO_THREAD); sql: replay (SQL_THREAD)
+    #[arg(value_name = "THREAD", value_parser = replica_thread())]
+    pub thread: Option<ReplicaThread>,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
+}
+
+fn replica_thread() -> impl TypedValueParser<Value = ReplicaThread> {
+    let names = [PossibleValue::new("io").help("Receiving"), PossibleValue::new("sql").help("Replay")];
+    PossibleValuesParser::new(names).map(|name| if name == "io" { ReplicaThread::Io } else { ReplicaThread::Sql })
+}
+
 /// Flags of `copy`.
 #[derive(Debug, Args)]
 pub(crate) struct CopyFlags {
@@ -271,6 +289,9 @@ mod tests {
             "dump --data /d --format tab --binary-as-hex --all-columns a.b c.d",
             "skip 3e11fa47-71ca-11e1-9e33-c80aa9429562:5 --data /d",
             "stop --data /d",
+            "stop io --data /d",
+            "start --data /d",
+            "start sql --data /d",
         ] {
             parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }

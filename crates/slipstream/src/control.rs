@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -82,6 +82,16 @@ impl Default for VerifyRequest {
     }
 }
 
+/// A part of a replica that can be stopped and started by itself, by the name of MySQL's thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ReplicaThread {
+    /// Receiving.
+    Io,
+    /// Replay.
+    Sql,
+}
+
 /// A request to a running replica.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
@@ -98,8 +108,18 @@ pub(crate) enum Request {
         /// The table as `SCHEMA.TABLE`.
         table: String,
     },
-    /// Stops at a transaction boundary and ends the process.
-    Stop {},
+    /// Stops at a transaction boundary and ends the process, or stops one thread.
+    Stop {
+        /// The thread to stop; the process stays then.
+        #[serde(default)]
+        thread: Option<ReplicaThread>,
+    },
+    /// Starts a thread that stopped; both if none is named.
+    Start {
+        /// The thread to start.
+        #[serde(default)]
+        thread: Option<ReplicaThread>,
+    },
     /// Pauses replay; receiving continues.
     Pause {},
     /// Resumes replay.
@@ -227,7 +247,21 @@ pub(crate) struct ControlServer {
 struct Connections {
     stopping: AtomicBool,
     accepted: AtomicU64,
-    open: Mutex<HashMap<u64, UnixStream>>,
+    open: Mutex<HashMap<u64, Open>>,
+}
+
+/// An open connection.
+#[derive(Debug)]
+struct Open {
+    stream: UnixStream,
+    /// True once its request streams output.
+    streams: bool,
+}
+
+impl Connections {
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl ControlServer {
@@ -272,16 +306,30 @@ impl ControlServer {
         self.connections.accepted.load(SeqCst)
     }
 
+    /// Closes the connections whose requests stream output: what they read is about to be closed.
+    pub(crate) fn cut_streams(&self) {
+        for open in self.connections.open().values().filter(|open| open.streams) {
+            let _ = open.stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
     /// Accepts no more requests, closes the connections and removes the socket. Also called by drop.
     pub(crate) fn stop(&mut self) {
+        // Remove the socket first: a client then sees "not running" instead of a hang.
+        if self.accepting.is_some() {
+            let _ = std::fs::remove_file(&self.socket);
+        }
+        self.abandon();
+    }
+
+    /// As [`stop`](Self::stop), but leaves the socket's name alone: the folder is not ours any more.
+    pub(crate) fn abandon(&mut self) {
         let Some(accepting) = self.accepting.take() else { return };
         self.connections.stopping.store(true, SeqCst);
-        // Remove the socket first: a client then sees "not running" instead of a hang.
-        let _ = std::fs::remove_file(&self.socket);
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         let _ = accepting.join();
-        for stream in self.connections.open.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
+        for open in self.connections.open().values() {
+            let _ = open.stream.shutdown(std::net::Shutdown::Both);
         }
     }
 }
@@ -309,7 +357,7 @@ fn accept(listener: &UnixListener, connections: &Arc<Connections>, handler: &Han
         connections.accepted.fetch_add(1, SeqCst);
         let Ok(kept) = stream.try_clone() else { continue };
         {
-            let mut open = connections.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = connections.open();
             if open.len() >= CONNECTIONS_MAX {
                 drop(open);
                 let failure =
@@ -318,17 +366,17 @@ fn accept(listener: &UnixListener, connections: &Arc<Connections>, handler: &Han
                 let _ = write_line(&mut stream, &Reply::failed(&failure));
                 continue;
             }
-            open.insert(id, kept);
+            open.insert(id, Open { stream: kept, streams: false });
         }
         let (of_thread, handler) = (Arc::clone(connections), Arc::clone(handler));
         let thread = std::thread::Builder::new().name(format!("control-{id}"));
         let spawned = thread.spawn(move || {
             let guard = Registered { connections: of_thread, id };
-            let _ = serve(stream, &handler);
+            let _ = serve(stream, &handler, &guard);
             drop(guard);
         });
         if spawned.is_err() {
-            connections.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            connections.open().remove(&id);
         }
     }
 }
@@ -341,11 +389,11 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.connections.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        self.connections.open().remove(&self.id);
     }
 }
 
-fn serve(mut stream: UnixStream, handler: &Handler) -> io::Result<()> {
+fn serve(mut stream: UnixStream, handler: &Handler, registered: &Registered) -> io::Result<()> {
     stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
     let request = match read_line(&mut BufReader::new(&stream), REQUEST_BYTES_MAX) {
         Ok(line) => serde_json::from_slice::<Request>(&line).map_err(|error| error.to_string()),
@@ -362,6 +410,9 @@ fn serve(mut stream: UnixStream, handler: &Handler) -> io::Result<()> {
     if !request.streams() {
         let reply = handler(request, &mut io::sink());
         return write_line(&mut stream, &reply);
+    }
+    if let Some(open) = registered.connections.open().get_mut(&registered.id) {
+        open.streams = true;
     }
     write_line(&mut stream, &Reply { stream: true, ..Reply::done() })?;
     let mut frames = FrameWriter { stream, buffer: Vec::with_capacity(FRAME_BYTES_MAX) };
@@ -517,7 +568,8 @@ mod tests {
             }
             Request::Skip { gtid_set } => Reply::failed(&Failure::usage(gtid_set)),
             Request::Copy { .. }
-            | Request::Stop {}
+            | Request::Stop { .. }
+            | Request::Start { .. }
             | Request::Pause {}
             | Request::Resume {}
             | Request::Drift { .. }

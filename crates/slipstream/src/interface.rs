@@ -214,6 +214,11 @@ fn full_ledger() -> LedgerSnapshot {
     LedgerSnapshot { rows: vec![LedgerRow { event_type: 1, name: "text".to_owned(), counts }] }
 }
 
+fn full_error() -> ErrorReport {
+    let text = || "text".to_owned();
+    ErrorReport { at: text(), exit: 1, number: Some(1), text: text(), way_on: Some(text()) }
+}
+
 /// A report in which every field has a value.
 fn full_report() -> StatusReport {
     let text = || "text".to_owned();
@@ -248,7 +253,9 @@ fn full_report() -> StatusReport {
         },
         backlog: Backlog { transactions: 1, bytes: 1, catch_up_us: Some(1) },
         rates: RatesReport { last_1s: rate, last_10s: rate, total: Work { transactions: 1, rows: 1, bytes: 1 } },
-        last_error: Some(ErrorReport { at: text(), exit: 1, number: Some(1), text: text(), way_on: Some(text()) }),
+        last_error: Some(full_error()),
+        last_io_error: Some(full_error()),
+        last_sql_error: Some(full_error()),
         ledger: full_ledger(),
         store: full_store(),
         memory: MemoryReport {
@@ -269,7 +276,12 @@ fn status_lines() -> Vec<String> {
     let json = |report: &StatusReport| serde_json::to_value(report).unwrap();
     let mut or_null = BTreeSet::new();
     null_keys(&json(&StatusReport::default()), "", &mut or_null);
-    let failed = StatusReport { last_error: Some(ErrorReport::default()), ..StatusReport::default() };
+    let failed = StatusReport {
+        last_error: Some(ErrorReport::default()),
+        last_io_error: Some(ErrorReport::default()),
+        last_sql_error: Some(ErrorReport::default()),
+        ..StatusReport::default()
+    };
     null_keys(&json(&failed), "", &mut or_null);
     let mut keys = BTreeSet::new();
     key_lines(&json(&full_report()), &or_null, "", &mut keys);

@@ -7,6 +7,7 @@
 
 mod cli;
 mod control;
+mod engine;
 #[cfg(test)]
 mod interface;
 mod log_file;

@@ -13,7 +13,7 @@ use client::SslMode;
 use relay_log::SyncPolicy;
 use replica::OnDrift;
 use replica::access::Access;
-use replica::config::{Secret, mask_passwords};
+use replica::config::{OnStop, Secret, mask_passwords};
 use store::CheckImages;
 
 use crate::option_file::{dashes, edit_distance};
@@ -436,6 +436,16 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(PIPELINE_PART)
     .default("copy"),
     option(
+        FOLLOW,
+        "on-stop",
+        "HOW",
+        Kind::Text(|s, text| parse_on_stop(text).map(|how| s.config.on_stop = how)),
+        "When receiving or replay stops with an error: stay, until slipstream start, or exit with \
+         its code",
+    )
+    .under(REPLICATION_PART)
+    .default("stay"),
+    option(
         PIPELINE,
         "relay-sync",
         "POLICY",
@@ -801,6 +811,14 @@ fn parse_on_drift(value: &str) -> Result<OnDrift, String> {
         "copy" => Ok(OnDrift::Copy),
         "stop" => Ok(OnDrift::Stop),
         _ => Err(format!("'{value}' is none of copy, stop")),
+    }
+}
+
+fn parse_on_stop(value: &str) -> Result<OnStop, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "stay" => Ok(OnStop::Stay),
+        "exit" => Ok(OnStop::Exit),
+        _ => Err(format!("'{value}' is none of stay, exit")),
     }
 }
 

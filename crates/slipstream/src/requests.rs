@@ -1,38 +1,66 @@
-//! Handlers of control socket requests, for a running replica and for an initial copy.
+//! Handler of control socket requests, in every phase of the engine.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use replica::{
-    CopyInProgress, Exit, Failure, Replica,
+    Exit, Failure, Replica,
     log::{self, Code},
 };
 
-use crate::control::{Handler, Reply, Request};
+use crate::control::{Handler, ReplicaThread, Reply, Request};
+use crate::engine::Engine;
 use crate::reading;
 
-/// Handles requests to a running replica.
-pub(crate) fn of_replica(replica: Arc<Replica>) -> Handler {
+/// Handles requests to the engine's replica.
+pub(crate) fn of_engine(engine: Arc<Engine>) -> Handler {
     // Only one verify at a time, because it blocks publishing for a moment.
     let verifying = Mutex::new(());
     Arc::new(move |request, out| match request {
-        Request::Status {} => status(&replica.status()),
+        Request::Status {} => status(&engine.status()),
+        Request::Stop { thread: None } => {
+            log::write(Code::OperatorStop, "Control", "operator asked to stop");
+            engine.stop();
+            Reply::done()
+        }
+        Request::Stop { thread: Some(thread) } => {
+            log::write(Code::OperatorCommand, "Control", &format!("operator asked to stop {}", named(Some(thread))));
+            Reply::from_result(engine.stop_thread(thread))
+        }
+        Request::Start { thread } => {
+            log::write(Code::OperatorCommand, "Control", &format!("operator asked to start {}", named(thread)));
+            Reply::from_result(engine.start_threads(thread))
+        }
+        request => {
+            let answered = engine.replica().map(|replica| of_replica(&replica, request, &verifying, out));
+            answered.unwrap_or_else(|failure| Reply::failed(&failure))
+        }
+    })
+}
+
+fn named(thread: Option<ReplicaThread>) -> &'static str {
+    match thread {
+        None => "receiving and replay",
+        Some(ReplicaThread::Io) => "receiving",
+        Some(ReplicaThread::Sql) => "replay",
+    }
+}
+
+/// Handles requests that need a replica.
+fn of_replica(replica: &Arc<Replica>, request: Request, verifying: &Mutex<()>, out: &mut dyn Write) -> Reply {
+    match request {
+        Request::Status {} | Request::Stop { .. } | Request::Start { .. } => Reply::done(),
         Request::Verify(options) => match verifying.try_lock() {
-            Ok(_alone) => Reply::from_result(reading::verify(&replica, &options, out)),
+            Ok(_alone) => Reply::from_result(reading::verify(replica, &options, out)),
             Err(_) => {
                 Reply::failed(&Failure::error("another verify is running on this replica; try again when it is done"))
             }
         },
         Request::Copy { table } => {
             log::write(Code::OperatorCommand, "Control", &format!("operator asked to copy {table}"));
-            Reply::from_result(copy_table(&replica, &table, out))
+            Reply::from_result(copy_table(replica, &table, out))
         }
-        Request::Dump(options) => Reply::from_result(reading::dump(&replica, &options, out)),
-        Request::Stop {} => {
-            log::write(Code::OperatorStop, "Control", "operator asked to stop");
-            replica.stop();
-            Reply::done()
-        }
+        Request::Dump(options) => Reply::from_result(reading::dump(replica, &options, out)),
         Request::Pause {} => {
             log::write(Code::OperatorCommand, "Control", "operator asked to pause");
             Reply::from_result(replica.pause())
@@ -46,25 +74,12 @@ pub(crate) fn of_replica(replica: Arc<Replica>) -> Handler {
             log::write(Code::OperatorCommand, "Control", &format!("operator accepted that {table} differs"));
             Reply::from_result(replica.accept_drift(&table))
         }
-        Request::CheckStore {} => Reply::from_result(check_store(&replica, out)),
+        Request::CheckStore {} => Reply::from_result(check_store(replica, out)),
         Request::Skip { gtid_set } => {
             log::write(Code::OperatorCommand, "Control", &format!("operator asked to skip {gtid_set}"));
             Reply::from_result(replica::skip::parse(&gtid_set).and_then(|more| replica.skip(&more)))
         }
-    })
-}
-
-/// Handles requests during an initial copy: there is no store to query yet.
-pub(crate) fn of_copy(copy: Arc<CopyInProgress>) -> Handler {
-    Arc::new(move |request, _| match request {
-        Request::Status {} => status(&copy.status()),
-        Request::Stop {} => {
-            log::write(Code::OperatorStop, "Control", "operator asked to stop");
-            copy.stop();
-            Reply::done()
-        }
-        _ => Reply::failed(&Failure::error("the initial copy is running; try again when it is done")),
-    })
+    }
 }
 
 fn status(report: &observe::StatusReport) -> Reply {

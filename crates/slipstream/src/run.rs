@@ -1,5 +1,7 @@
 //! Runs the subcommands: from arguments to exit code.
 
+use std::any::Any;
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
@@ -10,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use base::units::parse_span;
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _};
-use observe::ReplayState;
+use observe::{ErrorReport, ReplayState};
 use replica::{
-    CopyInProgress, Exit, Failure, Folder, FolderLock, Replica, access,
-    config::{ReplicaConfig, SourceSpec, url_has_password},
+    CopyInProgress, Exit, Failure, Folder, FolderLock, Receive, Replica, Start, access,
+    config::{OnStop, ReplicaConfig, SourceSpec, url_has_password},
     failure::error_report,
     log::{self, Code},
     skip,
@@ -23,7 +25,8 @@ use crate::cli::{
     Cli, Command, CopyFlags, DriftFlags, DumpFlags, FileFlags, PasswordFlag, ReplicaFlags, SkipFlags, StatusFlags,
     VerifyFlags, normalised,
 };
-use crate::control::{Client, ControlServer, DumpRequest, Request, VerifyRequest};
+use crate::control::{Client, ControlServer, DumpRequest, ReplicaThread, Request, VerifyRequest};
+use crate::engine::Engine;
 use crate::options::{self, Flags};
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
@@ -39,6 +42,9 @@ const STOP_WITHIN: Duration = Duration::from_millis(4500);
 
 /// How long a running compaction may keep the store open before the engine is restarted in the same process.
 const LET_GO_WITHIN: Duration = Duration::from_secs(60);
+
+/// Interval at which the main thread looks whether the folder is still the one that it owns.
+const LOOK_AT_FOLDER_EVERY: Duration = Duration::from_secs(1);
 
 /// Interval at which the status is stored for `status` after a crash.
 const KEEP_STATUS_EVERY: Duration = Duration::from_secs(10);
@@ -124,7 +130,10 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Skip(flags) => skip_gtids(files, &flags, &mut out),
         Command::Drift(flags) => drift(files, &flags, &mut out),
         Command::CheckStore(flags) => check_store(&data(files, &flags)?, &mut out),
-        Command::Stop(flags) => stop(&data(files, &flags)?),
+        Command::Start(flags) => {
+            ask_running(&data(files, &flags.data)?, &Request::Start { thread: flags.thread }).map(|_| ())
+        }
+        Command::Stop(flags) => stop(&data(files, &flags.data)?, flags.thread),
         Command::Pause(flags) => ask_running(&data(files, &flags)?, &Request::Pause {}).map(|_| ()),
         Command::Resume(flags) => ask_running(&data(files, &flags)?, &Request::Resume {}).map(|_| ()),
     }
@@ -172,7 +181,7 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
     let result = own_and_follow(config, &signals);
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
-        Err(failure) => log_failure(failure),
+        Err(failure) => log::write(Code::ReplicaFailed, "Replica", &failure.told()),
     }
     // Do not print it twice on stderr.
     result.map_err(|failure| if log_is_stderr { Failure { text: String::new(), ..failure } } else { failure })
@@ -191,8 +200,10 @@ fn own_and_follow(config: ReplicaConfig, signals: &Signals) -> Result<(), Failur
     log::write(Code::Started, "Server", &about);
     narrow(&folder, config.access);
     let source = config.source.shown();
-    let result = follow(config, &folder, &lock, signals);
-    if let Err(failure) = &result {
+    let result = follow(&config, &folder, &lock, signals);
+    if let Err(failure) = &result
+        && !lock.is_lost()
+    {
         keep_failure(&folder, source, failure);
     }
     result
@@ -212,46 +223,56 @@ fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
     report.source.uri = source;
     report.replay.state = ReplayState::Failed;
     report.last_error = Some(error_report(failure));
+    // Errors of an earlier run, unless it is the engine's own, which has said whether replay or receiving failed.
+    let is_this = |error: &Option<ErrorReport>| error.as_ref().is_some_and(|error| error.text == failure.text);
+    if !is_this(&report.last_io_error) && !is_this(&report.last_sql_error) {
+        (report.last_io_error, report.last_sql_error) = (None, None);
+    }
     let _ = folder.keep_last_status(&report);
 }
 
-/// Runs the engine until its end. If the relay log is damaged and the source can send that part again, the engine is
-/// restarted: it truncates the log, fetches what is missing and continues.
-fn follow(config: ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<(), Failure> {
-    let mut mended_at = None;
-    loop {
-        let (failure, damaged) = match run_engine(&config, folder, lock, signals)? {
-            Life::Ended => return Ok(()),
-            Life::Damaged(failure, damaged) => (failure, damaged),
-        };
-        // The same position again: fetching once more would not help.
-        if signals.stop_asked() || mended_at == Some(damaged.visible) || !damaged.is_let_go() {
-            return Err(failure);
-        }
-        mended_at = Some(damaged.visible);
-        let text = format!("{}; truncating the relay log and fetching the rest again", damaged.text);
-        log::write(Code::RelayLogDamaged, "Relay", &text);
+/// Runs the engine until the process ends. What stops replay or receiving with an error leaves the engine open, unless
+/// `--on-stop=exit` is given; a request then starts it again from the last cut. If the relay log is damaged and the
+/// source can send that part again, it is started again at once: it truncates the log, fetches what is missing and
+/// continues.
+fn follow(config: &ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<(), Failure> {
+    let engine = Engine::new(signals.stop_flag(), folder.last_status());
+    let process = Process { config, folder, lock, signals, engine, control: RefCell::default() };
+    let result = process.run();
+    if let Some(control) = process.control.borrow_mut().as_mut() {
+        if lock.is_lost() { control.abandon() } else { control.stop() }
     }
+    result
 }
 
-/// Outcome of one run of the engine.
+/// What the main thread works with.
+struct Process<'a> {
+    config: &'a ReplicaConfig,
+    folder: &'a Folder,
+    lock: &'a FolderLock,
+    signals: &'a Signals,
+    engine: Arc<Engine>,
+    /// Opened by the initial copy, or once the engine runs.
+    control: RefCell<Option<ControlServer>>,
+}
+
+/// Why one run of the engine ended.
 enum Life {
-    /// Ended as requested.
-    Ended,
-    /// Ended with this failure, which a restart repairs.
-    Damaged(Failure, Damaged),
+    /// The process ends.
+    Ended(Result<(), Failure>),
+    /// The engine is started again, with receiving in this state.
+    Again(Receive),
 }
 
-/// A relay log that replay could not read.
-struct Damaged {
-    text: String,
-    /// Number of visible transactions.
-    visible: u64,
+/// What is left of an engine that was taken down.
+struct Past {
     store: Weak<store::Store>,
+    /// Number of visible transactions at which the relay log was mended.
+    mended_at: Option<u64>,
 }
 
-impl Damaged {
-    /// Waits until the store is closed; false if that takes too long.
+impl Past {
+    /// Waits until the store is closed: a tree is never opened twice. False if that takes too long.
     fn is_let_go(&self) -> bool {
         let until = Instant::now() + LET_GO_WITHIN;
         while self.store.strong_count() > 0 {
@@ -264,70 +285,200 @@ impl Damaged {
     }
 }
 
-/// Starts the engine, opens the socket, and runs both until the end.
-fn run_engine(config: &ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<Life, Failure> {
-    let started = Arc::new(AtomicBool::new(false));
-    end_while_starting(signals.stop_flag(), Arc::clone(&started));
-    // The socket also answers during an initial copy; it is closed when the returned value is dropped.
-    let watch_copy = |copy: Arc<CopyInProgress>| -> Result<Box<dyn std::any::Any>, Failure> {
-        Ok(Box::new(ControlServer::start(folder.path(), lock, requests::of_copy(copy))?))
-    };
-    let replica = Replica::start(config, folder, &watch_copy);
-    started.store(true, SeqCst);
-    let replica = Arc::new(replica?);
-    let handler = requests::of_replica(Arc::clone(&replica));
-    let mut control = match ControlServer::start(folder.path(), lock, handler) {
-        Ok(control) => control,
-        Err(failure) => {
+impl Process<'_> {
+    fn run(&self) -> Result<(), Failure> {
+        let mut past = Past { store: Weak::new(), mended_at: None };
+        let mut receive = Receive::First;
+        loop {
+            let first = matches!(receive, Receive::First);
+            let failure = match self.start(&past, receive) {
+                Ok(replica) => {
+                    if !first {
+                        log::write(Code::EngineStarted, "Server", "replay starts again, from the last cut");
+                    }
+                    match self.live(&replica, &mut past) {
+                        Life::Ended(result) => return result,
+                        Life::Again(again) => receive = again,
+                    }
+                    continue;
+                }
+                Err(failure) => failure,
+            };
+            let ends = failure.exit == Exit::Defect || self.config.on_stop == OnStop::Exit;
+            if first || ends {
+                return Err(failure);
+            }
+            let text = format!("the engine could not be started again: {}", failure.told());
+            log::write(Code::SqlStopped, "Server", &text);
+            self.engine.is_down(failure);
+            match self.wait_for_request()? {
+                Some(again) => receive = again,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Starts the engine, and opens the socket if it is not open yet.
+    fn start(&self, past: &Past, receive: Receive) -> Result<Arc<Replica>, Failure> {
+        if !past.is_let_go() {
+            return Err(Failure::error(
+                "a dump, verify or compaction still reads the store; try again when it is done",
+            ));
+        }
+        let started = Arc::new(AtomicBool::new(false));
+        end_while_starting(self.signals.stop_flag(), Arc::clone(&started));
+        let watch_copy = |copy: Arc<CopyInProgress>| -> Result<Box<dyn Any>, Failure> {
+            self.engine.copies(copy);
+            self.open_socket()?;
+            Ok(Box::new(Copied(Arc::clone(&self.engine))))
+        };
+        let start = Start { config: self.config, folder: self.folder, watch_copy: &watch_copy, receive };
+        let replica = Replica::start(&start);
+        started.store(true, SeqCst);
+        let replica = Arc::new(replica?);
+        self.engine.runs(Arc::clone(&replica));
+        if let Err(failure) = self.open_socket() {
             replica.stop();
             wait_for_outcome(&replica);
             return Err(failure);
         }
-    };
-    let outcome = supervise(&replica, folder, signals);
-    let _ = folder.keep_last_status(&replica.status());
-    control.stop();
-    let Err(failure) = outcome else { return Ok(Life::Ended) };
-    let Some(damage) = replica.damage() else { return Err(failure) };
-    let (store, visible) = replica.store_and_watermark();
-    Ok(Life::Damaged(failure, Damaged { text: damage.to_string(), visible, store }))
-}
+        Ok(replica)
+    }
 
-/// Runs until the replica has ended, or until a stop takes too long.
-fn supervise(replica: &Arc<Replica>, folder: &Folder, signals: &Signals) -> Result<(), Failure> {
-    let mut stopping: Option<Instant> = None;
-    let mut kept = Instant::now();
-    loop {
-        if let Some(outcome) = replica.outcome() {
-            return outcome;
+    fn open_socket(&self) -> Result<(), Failure> {
+        let mut control = self.control.borrow_mut();
+        if control.is_none() {
+            let handler = requests::of_engine(Arc::clone(&self.engine));
+            *control = Some(ControlServer::start(self.folder.path(), self.lock, handler)?);
         }
-        if stopping.is_some_and(|since| since.elapsed() >= STOP_WITHIN) {
-            log::write(
-                Code::StopTimedOut,
-                "Server",
-                "the receiver did not stop in time; the next start checks the relay log",
-            );
-            return Ok(());
+        Ok(())
+    }
+
+    /// Runs the engine until it or the process ends.
+    fn live(&self, replica: &Arc<Replica>, past: &mut Past) -> Life {
+        let life = self.supervise(replica, past);
+        if self.lock.is_lost() {
+            return life;
         }
-        if signals.stop_asked() && stopping.is_none() {
-            stopping = Some(Instant::now());
-            log::write(Code::StopSignal, "Server", "received a signal to stop; stopping at a transaction boundary");
+        let report = replica.status();
+        let _ = self.folder.keep_last_status(&report);
+        if let Life::Again(_) = life {
+            (past.store, _) = replica.store_and_watermark();
+            self.engine.restarts(report);
+            if let Some(control) = self.control.borrow().as_ref() {
+                control.cut_streams();
+            }
             replica.stop();
+            wait_for_outcome(replica);
         }
-        if signals.take_reopen() {
+        life
+    }
+
+    /// Runs until the replica has ended, must be started again, or a stop takes too long.
+    fn supervise(&self, replica: &Arc<Replica>, past: &mut Past) -> Life {
+        let mut stopping: Option<Instant> = None;
+        let (mut kept, mut looked) = (Instant::now(), Instant::now());
+        let mut searched = false;
+        loop {
+            let outcome = replica.outcome();
+            if !searched && replica.pipeline.is_finished() && stopping.is_none() {
+                searched = true;
+                if self.must_mend(replica, past) {
+                    return Life::Again(replica.receive_again());
+                }
+            }
+            if let Some(outcome) = outcome {
+                return Life::Ended(outcome);
+            }
+            if stopping.is_some_and(|since| since.elapsed() >= STOP_WITHIN) {
+                log::write(
+                    Code::StopTimedOut,
+                    "Server",
+                    "the receiver did not stop in time; the next start checks the relay log",
+                );
+                return Life::Ended(Ok(()));
+            }
+            if self.signals.stop_asked() && stopping.is_none() {
+                stopping = Some(Instant::now());
+                log::write(Code::StopSignal, "Server", "received a signal to stop; stopping at a transaction boundary");
+                replica.stop();
+            }
+            if let Some(wanted) = self.engine.take_wanted() {
+                return Life::Again(if wanted.io { Receive::Again } else { replica.receive_again() });
+            }
+            self.reopen_log();
+            replica.housekeep();
+            if looked.elapsed() >= LOOK_AT_FOLDER_EVERY {
+                looked = Instant::now();
+                if self.lock.is_lost() {
+                    return Life::Ended(Err(lost(self.folder)));
+                }
+            }
+            if kept.elapsed() >= KEEP_STATUS_EVERY {
+                kept = Instant::now();
+                // The relay log reports a full disk; this report is only a convenience.
+                let _ = self.folder.keep_last_status(&replica.status());
+            }
+            std::thread::sleep(if replica.is_recovering() { LOOK_WHILE_RECOVERING } else { LOOK_EVERY });
+        }
+    }
+
+    /// True if replay stopped at damage of the relay log that the source can mend.
+    fn must_mend(&self, replica: &Arc<Replica>, past: &mut Past) -> bool {
+        let Some(damage) = replica.damage() else { return false };
+        let (_, visible) = replica.store_and_watermark();
+        // The same position again: fetching once more would not help.
+        if past.mended_at == Some(visible) {
+            return false;
+        }
+        past.mended_at = Some(visible);
+        let text = format!("{damage}; truncating the relay log and fetching the rest again");
+        log::write(Code::RelayLogDamaged, "Relay", &text);
+        true
+    }
+
+    /// Waits for a request to start the engine again; None if the process must end.
+    ///
+    /// # Errors
+    /// The folder is not ours any more.
+    fn wait_for_request(&self) -> Result<Option<Receive>, Failure> {
+        loop {
+            if self.signals.stop_asked() {
+                return Ok(None);
+            }
+            if self.lock.is_lost() {
+                return Err(lost(self.folder));
+            }
+            if self.engine.take_wanted().is_some() {
+                return Ok(Some(Receive::Again));
+            }
+            self.reopen_log();
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn reopen_log(&self) {
+        if self.signals.take_reopen() {
             match log_file::reopen() {
                 Ok(()) => log::write(Code::LogReopened, "Server", "log file reopened"),
                 Err(failure) => log::write(Code::LogNotReopened, "Server", &failure.text),
             }
         }
-        replica.housekeep();
-        if kept.elapsed() >= KEEP_STATUS_EVERY {
-            kept = Instant::now();
-            // The relay log reports a full disk; this report is only a convenience.
-            let _ = folder.keep_last_status(&replica.status());
-        }
-        std::thread::sleep(if replica.is_recovering() { LOOK_WHILE_RECOVERING } else { LOOK_EVERY });
     }
+}
+
+/// Tells the engine, when dropped, that the initial copy has ended.
+struct Copied(Arc<Engine>);
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        self.0.copied();
+    }
+}
+
+fn lost(folder: &Folder) -> Failure {
+    let text = format!("the data folder {} was removed or replaced while this process ran", folder.path().display());
+    Failure::new(Exit::Disk, text)
 }
 
 /// Ends the process if a stop is requested during the first connection to the source, which may take long: nothing is
@@ -349,13 +500,6 @@ fn wait_for_outcome(replica: &Replica) {
     while replica.outcome().is_none() {
         std::thread::sleep(LOOK_EVERY);
     }
-}
-
-fn log_failure(failure: &Failure) {
-    let number = failure.number.map(|number| format!("Error {number}: ")).unwrap_or_default();
-    let hint = failure.hint.as_ref().map(|command| format!(" Hint: {command}")).unwrap_or_default();
-    let text = format!("{number}{} (exit {}: {}){hint}", failure.text, failure.exit.code(), failure.exit);
-    log::write(Code::ReplicaFailed, "Replica", &text);
 }
 
 fn check(files: &FileFlags, flags: &ReplicaFlags, out: &mut dyn Write) -> Result<(), Failure> {
@@ -515,9 +659,12 @@ fn skip_gtids(files: &FileFlags, flags: &SkipFlags, out: &mut dyn Write) -> Resu
     say(out, "at the next start")
 }
 
-/// Requests a stop, and returns once the folder is free.
-fn stop(data: &Path) -> Result<(), Failure> {
-    ask_running(data, &Request::Stop {})?;
+/// Requests a stop, and returns once the folder is free; or stops one thread.
+fn stop(data: &Path, thread: Option<ReplicaThread>) -> Result<(), Failure> {
+    ask_running(data, &Request::Stop { thread })?;
+    if thread.is_some() {
+        return Ok(());
+    }
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         match FolderLock::shared(data) {

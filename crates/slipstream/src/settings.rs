@@ -11,7 +11,9 @@ use base::GtidSet;
 use catalog::ReplicationFilters;
 use relay_log::SyncPolicy;
 use replica::access::Access;
-use replica::config::{CopyConfig, PipelineConfig, ReplicaConfig, Secret, ServerOptions, SourceSpec, url_has_password};
+use replica::config::{
+    CopyConfig, OnStop, PipelineConfig, ReplicaConfig, Secret, ServerOptions, SourceSpec, url_has_password,
+};
 use replica::{Failure, OnDrift};
 
 use crate::option_file::{self, OptionFileError, Setting};
@@ -96,6 +98,7 @@ impl Default for Settings {
             filters: Arc::default(),
             skip: GtidSet::new(),
             on_drift: OnDrift::default(),
+            on_stop: OnStop::default(),
             pipeline: PipelineConfig::default(),
         };
         let mut settings = Settings {
@@ -344,7 +347,7 @@ mod tests {
         assert_eq!(relay_sync_text(config.relay_sync), "10,16777216");
         assert_eq!(config.max_relay_log_size, 1 << 30);
         assert_eq!(config.pipeline.check_images, CheckImages::Sample);
-        assert_eq!(config.on_drift, OnDrift::Copy);
+        assert_eq!((config.on_drift, config.on_stop), (OnDrift::Copy, OnStop::Stay));
         assert_eq!(config.heartbeat, Duration::from_secs(1));
         assert_eq!(config.source.shown(), "mysql://r@h:3307");
         assert_eq!(config.data, PathBuf::from("/d"));
@@ -360,6 +363,7 @@ mod tests {
                 "relay-sync" => "5ms,1M",
                 "check-images" => "all",
                 "on-drift" => "stop",
+                "on-stop" => "exit",
                 "log-format" => "json",
                 "max-relay-log-size" | "queue-memory" | "relay-log-space-limit" => "64M",
                 "memory" | "snapshot-memory" => "256M",
