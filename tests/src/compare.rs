@@ -101,6 +101,14 @@ pub fn table_names(server: &Server, dbs: &[&str]) -> Vec<String> {
 fn source_tables(server: &Server, dbs: &[&str], headers: &Headers) -> Tables {
     let mut sql = "SET time_zone = '+00:00';\n".to_owned();
     let virtual_columns = virtual_columns(server, dbs);
+    let borrowing: Vec<String> = server
+        .sql(
+            "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables \
+             WHERE engine IN ('MRG_MYISAM', 'FEDERATED')",
+        )
+        .lines()
+        .map(str::to_owned)
+        .collect();
     for name in table_names(server, dbs) {
         let (db, table) = name.split_once('.').unwrap();
         let printed = |column: &String| headers.get(&name).is_none_or(|header| header.contains(column));
@@ -112,7 +120,10 @@ fn source_tables(server: &Server, dbs: &[&str], headers: &Headers) -> Tables {
             }
             None => "*".to_owned(),
         };
-        sql.push_str(&format!("SELECT '-- {name}'; SELECT {columns} FROM `{db}`.`{table}`;\n"));
+        sql.push_str(&format!("SELECT '-- {name}';\n"));
+        if !borrowing.contains(&name) {
+            sql.push_str(&format!("SELECT {columns} FROM `{db}`.`{table}`;\n"));
+        }
     }
     tables_of(&server.client(&["--binary-as-hex"], &sql).unwrap(), None)
 }
@@ -164,7 +175,8 @@ fn tables_of(text: &str, mut headers: Option<&mut Headers>) -> Tables {
     let (mut name, mut header) = (String::new(), false);
     for line in text.split_terminator('\n') {
         if let Some(next) = line.strip_prefix("-- ").filter(|next| next.contains('.')) {
-            name = next.to_owned();
+            // A table without rows of its own is followed by its engine.
+            name = next.split(": engine ").next().unwrap().to_owned();
             tables.insert(name.clone(), Vec::new());
             header = headers.is_some();
         } else if std::mem::take(&mut header) {

@@ -118,7 +118,7 @@ fn essence(def: &TableDef) -> TableDef {
             partition.values.sort_by_key(|values| format!("{values:?}"));
         }
     }
-    def.engine = def.engine.to_uppercase().replace("HEAP", "MEMORY");
+    def.engine = def.engine.to_uppercase().replace("HEAP", "MEMORY").replace("MERGE", "MRG_MYISAM");
     def.foreign_keys.sort_by(|left, right| left.name.cmp(&right.name));
     for key in &mut def.keys {
         key.generated = false;

@@ -80,6 +80,7 @@ fn assert_books(server: &Server, status: &Value, data: &Path) {
             "superseded_by_copy",
             "skipped_by_operator",
             "refused",
+            "not_kept",
         ];
         assert_eq!(of("seen"), outcomes.iter().map(|name| of(name)).sum::<u64>(), "{row}");
     }

@@ -128,6 +128,11 @@ fn action(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
             parser.expect_word("BY")?;
             order_by(parser)
         }
+        "DISCARD" if parser.is_word_at(1, "TABLESPACE")? => {
+            parser.take()?;
+            parser.take()?;
+            Ok(AlterAction::Discards)
+        }
         "DISABLE" | "ENABLE" => {
             parser.take()?;
             parser.expect_word("KEYS")?;
@@ -515,7 +520,7 @@ mod tests {
     #[test]
     fn what_is_refused_names_its_clause() {
         for (sql, clause) in
-            [("alter table t discard tablespace", "DISCARD"), ("alter table t import partition p tablespace", "IMPORT")]
+            [("alter table t discard partition p tablespace", "DISCARD"), ("alter table t import tablespace", "IMPORT")]
         {
             let error = parse(&StatementContext::default(), sql.as_bytes()).unwrap_err();
             assert!(

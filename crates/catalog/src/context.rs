@@ -56,6 +56,9 @@ pub struct StatementContext {
     pub timestamp_us: Option<u64>,
     /// `auto_increment_increment` and `auto_increment_offset`; None means 1 and 1.
     pub auto_increment: Option<(u16, u16)>,
+    /// True if the source logged the statement as one transaction, false if it did not; None if that is not known.
+    /// See [`crate::Engine`].
+    pub atomic: Option<bool>,
     /// True if `foreign_key_checks` is off.
     pub no_foreign_key_checks: bool,
     /// GTID of the transaction as text; empty if it has none.

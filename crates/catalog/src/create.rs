@@ -3,6 +3,7 @@
 //! In: a parser positioned after `CREATE TABLE`. Out: a [`CreateTable`] as written. Never here: lengths, character sets
 //! or identities (`column_type`, `table_build` resolve them).
 
+use crate::engine::InsertMethod;
 use crate::error::Problem;
 use crate::lexer::Tok;
 use crate::parser::Parser;
@@ -526,7 +527,24 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
         "UNION" => {
             parser.take()?;
             parser.eat_punct(b'=')?;
-            parser.parenthesised()?;
+            parser.expect_punct(b'(')?;
+            let mut members = Vec::new();
+            while !parser.eat_punct(b')')? {
+                members.push(parser.table_name()?);
+                parser.eat_punct(b',')?;
+            }
+            options.union = Some(members);
+        }
+        "INSERT_METHOD" => {
+            parser.take()?;
+            parser.eat_punct(b'=')?;
+            options.insert_method = Some(match parser.word_upper()?.as_str() {
+                "NO" => InsertMethod::No,
+                "FIRST" => InsertMethod::First,
+                "LAST" => InsertMethod::Last,
+                _ => return parser.wrong("NO, FIRST or LAST expected"),
+            });
+            parser.take()?;
         }
         "KEY_BLOCK_SIZE" | "ROW_FORMAT" => {
             option_value(parser, &word)?;
@@ -545,7 +563,6 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
         | "CONNECTION"
         | "DELAY_KEY_WRITE"
         | "ENCRYPTION"
-        | "INSERT_METHOD"
         | "MAX_ROWS"
         | "MIN_ROWS"
         | "PACK_KEYS"

@@ -14,6 +14,7 @@ mod column_type;
 mod context;
 mod create;
 mod default_value;
+mod engine;
 mod error;
 mod filters;
 mod generated;
@@ -40,6 +41,7 @@ mod type_syntax;
 mod versioned;
 
 pub use context::{SourceNames, StatementContext};
+pub use engine::{Engine, EngineRows, InsertMethod, Merge};
 pub use error::DdlError;
 pub use filters::ReplicationFilters;
 pub use index_set::{Index, IndexSet, NotKept, remembered as remembered_sort_key};

@@ -24,5 +24,7 @@ pub const HIGH_NOT_PRECEDENCE: u64 = 1 << 29;
 pub const PAD_CHAR_TO_FULL_LENGTH: u64 = 1 << 31;
 /// Fractions of a second are truncated instead of rounded.
 pub const TIME_TRUNCATE_FRACTIONAL: u64 = 1 << 32;
+/// A missing storage engine is an error; otherwise another one takes its place.
+pub const NO_ENGINE_SUBSTITUTION: u64 = 1 << 30;
 /// `utf8` and `utf8_…` mean utf8mb4, not utf8mb3 (since 9.7).
 pub const INTERPRET_UTF8_AS_UTF8MB4: u64 = 1 << 33;

@@ -1,5 +1,6 @@
 //! Parsed statements, before the catalog resolves them.
 
+use crate::engine::InsertMethod;
 use crate::partition::Partition;
 
 /// `db.name` or `name`.
@@ -79,6 +80,9 @@ pub(crate) struct TableOptions {
     pub(crate) charset: CharsetSpec,
     pub(crate) comment: Option<String>,
     pub(crate) engine: Option<String>,
+    /// UNION of a MERGE table.
+    pub(crate) union: Option<Vec<TableName>>,
+    pub(crate) insert_method: Option<InsertMethod>,
     pub(crate) partition_by: Option<String>,
     /// True if ROW_FORMAT or KEY_BLOCK_SIZE is given.
     pub(crate) row_format: bool,
@@ -273,6 +277,8 @@ pub(crate) enum AlterAction {
     OrderBy,
     /// ALGORITHM=INPLACE or INSTANT and LOCK=NONE: the server refuses the statement rather than copy the table.
     InPlace,
+    /// DISCARD TABLESPACE: the rows are gone, for the statements that follow at least.
+    Discards,
     /// FORCE: the engine rewrites the rows without changing their bytes, if it can.
     Rebuilds,
     /// Changes something not tracked here (a CHECK, files of partitions), but makes the server rewrite the definition.

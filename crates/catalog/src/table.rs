@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use values::ColumnType;
 use values::sort_key::SortKeyColumn;
 
+use crate::engine::Merge;
 use crate::layout::OlderLayout;
 use crate::partition::Partitioning;
 use crate::table_build;
@@ -61,6 +62,11 @@ pub struct TableDef {
     // Absent if false.
     #[serde(rename = "misplaced_rows", default, skip_serializing_if = "std::ops::Not::not")]
     pub misplaced_rows: bool,
+    /// True if the source could not compute the virtual columns when the table was copied: they may be NULL in rows that
+    /// have a value at the source.
+    // Absent if false.
+    #[serde(rename = "virtual_unknown", default, skip_serializing_if = "std::ops::Not::not")]
+    pub virtual_unknown: bool,
     /// Collation of columns that do not name one.
     #[serde(rename = "default_collation")]
     pub default_collation: u16,
@@ -70,6 +76,11 @@ pub struct TableDef {
     /// Storage engine as named, or `InnoDB` if none was.
     #[serde(rename = "engine")]
     pub engine: String,
+    /// The members of a MERGE table; None for tables of other engines, and in catalogs of earlier versions of this
+    /// program, which did not keep them.
+    // Absent if None.
+    #[serde(rename = "merge", default, skip_serializing_if = "Option::is_none")]
+    pub merge: Option<Merge>,
     /// Text after PARTITION BY as last given, if any. Later changes to the partitions are in `partitioning` only.
     #[serde(rename = "partition_by", deserialize_with = "Option::deserialize")]
     pub partition_by: Option<String>,
@@ -326,6 +337,13 @@ impl ReferenceAction {
 }
 
 impl TableDef {
+    /// Positions of the virtual columns.
+    #[must_use]
+    pub fn virtual_columns(&self) -> Vec<usize> {
+        let is_virtual = |column: &Column| column.generated == Some(GeneratedKind::Virtual);
+        (0..self.columns.len()).filter(|at| self.columns.get(*at).is_some_and(is_virtual)).collect()
+    }
+
     /// Decides for a table without rows, or whose rows are rewritten, whether virtual columns take part in its identity.
     pub(crate) fn settle_virtual(&mut self) {
         let is_virtual = |column: &Column| column.generated == Some(GeneratedKind::Virtual);
@@ -344,17 +362,16 @@ impl TableDef {
     /// Positions of the columns that the images of rows without a key lack: NULL stands for their values.
     #[must_use]
     pub fn left_out(&self) -> Vec<usize> {
-        let is_virtual = |column: &Column| column.generated == Some(GeneratedKind::Virtual);
-        match self.without_virtual {
-            true => (0..self.columns.len()).filter(|at| self.columns.get(*at).is_some_and(is_virtual)).collect(),
-            false => Vec::new(),
-        }
+        if self.without_virtual { self.virtual_columns() } else { Vec::new() }
     }
 
     /// Positions of the columns whose values here may differ from those at the source: see [`crate::generated`].
     #[must_use]
     pub fn not_known(&self) -> Vec<usize> {
-        if self.without_virtual { self.left_out() } else { crate::generated::not_known(self) }
+        match self.without_virtual || self.virtual_unknown {
+            true => self.virtual_columns(),
+            false => crate::generated::not_known(self),
+        }
     }
 
     /// Position of a column by name; comparison ignores case.

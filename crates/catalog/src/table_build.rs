@@ -9,6 +9,7 @@ use crate::charset::{self, Collation};
 use crate::column_type;
 use crate::context::StatementContext;
 use crate::default_value::{self, LiteralScope};
+use crate::engine;
 use crate::error::Problem;
 use crate::identity;
 use crate::index_set;
@@ -24,10 +25,6 @@ use crate::table::{
 
 /// From this version on, REFERENCES at a column creates a foreign key; earlier servers parsed and ignored it.
 const INLINE_REFERENCES_SINCE: u32 = 90_000;
-
-/// Engines that parse foreign keys and ignore them.
-const ENGINES_WITHOUT_FOREIGN_KEYS: [&str; 8] =
-    ["MyISAM", "MEMORY", "HEAP", "ARCHIVE", "CSV", "BLACKHOLE", "MERGE", "FEDERATED"];
 
 /// Context of a definition.
 pub(crate) struct Scope<'a> {
@@ -60,9 +57,11 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
         identity: Identity::WholeImage,
         without_virtual: false,
         misplaced_rows: false,
+        virtual_unknown: false,
         default_collation: default.id,
         comment: spec.options.comment.clone().unwrap_or_default(),
-        engine: spec.options.engine.clone().unwrap_or_else(|| "InnoDB".to_owned()),
+        engine: engine::of_new_table(spec.options.engine.as_deref(), scope.context)?,
+        merge: None,
         partition_by: spec.options.partition_by.clone(),
         partitioning: spec.options.partition_by.as_deref().and_then(|text| partition::parse(scope.context, text)),
         foreign_keys: Vec::new(),
@@ -98,7 +97,8 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
     for key in &spec.keys {
         add_key(&mut table, key, scope)?;
     }
-    settle_engine(&mut table);
+    engine::merge_options(&mut table, &spec.options, &scope.context.default_db);
+    engine::settle(&mut table);
     settle_keys(&mut table);
     table.settle_virtual();
     Ok(table)
@@ -250,13 +250,6 @@ fn key_part(table: &TableDef, column: usize, prefix_len: Option<u32>, descending
 pub(crate) fn prefix_of(column: &Column, prefix_len: Option<u32>) -> Option<u32> {
     let mbmaxlen = charset::by_id(column.ty.collation).map_or(1, |collation| collation.mbmaxlen);
     identity::effective_prefix(column, prefix_len, mbmaxlen)
-}
-
-/// Removes from a definition what its engine ignores.
-pub(crate) fn settle_engine(table: &mut TableDef) {
-    if ENGINES_WITHOUT_FOREIGN_KEYS.iter().any(|engine| engine.eq_ignore_ascii_case(&table.engine)) {
-        table.foreign_keys.clear();
-    }
 }
 
 /// A key generated for a foreign key is dropped if another key starts with the same columns. Removes such keys from the

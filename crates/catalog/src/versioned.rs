@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::context::StatementContext;
+use crate::engine::EngineRows;
 use crate::error::{DdlError, Problem};
 use crate::index_set;
 use crate::layout::ColumnSource;
@@ -263,6 +264,11 @@ impl Catalog {
                 if table.keys.iter().any(|key| key.id == 0) {
                     index_set::give_ids(Arc::make_mut(&mut table));
                 }
+                if table.engine_of().rows == EngineRows::OfMembers && table.merge.is_none() {
+                    let why = "an earlier version of this program did not keep which tables it consists of";
+                    inner.quarantined.insert(inner.name_key(&table.db, &table.name), why.to_owned());
+                    continue;
+                }
                 inner.by_id.insert(table.id, Arc::clone(&table));
                 tables.insert(inner.folded(&table.name), table);
             }
@@ -350,23 +356,44 @@ impl Catalog {
         Catalog { inner: Arc::new(inner) }
     }
 
-    /// The next snapshot, in which a copied table replaces the one of the same name; also returns the id of the
-    /// replaced table.
+    /// The next snapshot, in which a copied table replaces the one of the same name; also returns the ids whose rows
+    /// are dead.
     #[must_use]
-    pub fn with_copied(&self, table: &Arc<TableDef>) -> (Catalog, Option<TableId>) {
+    pub fn with_copied(&self, table: &Arc<TableDef>) -> (Catalog, Vec<TableId>) {
         let mut inner = Inner::clone(&self.inner);
         inner.epoch += 1;
-        let old = inner.table(&table.db, &table.name).map(|old| old.id);
-        if let Some(old) = old {
-            inner.by_id.remove(&old);
+        let mut gone: Vec<TableId> = inner.table(&table.db, &table.name).map(|old| old.id).into_iter().collect();
+        for old in &gone {
+            inner.by_id.remove(old);
         }
         let key = inner.name_key(&table.db, &table.name);
-        inner.quarantined.remove(&key);
+        if inner.quarantined.remove(&key).is_some() {
+            // Rows written through a MERGE table while its members were not known are missing in these.
+            let why =
+                format!("rows may have been written through {}, whose definition was not known", table.full_name());
+            for (db, name) in table.members() {
+                if inner.table(&db, &name).is_some() {
+                    gone.extend(inner.quarantine(&(db, name), &why));
+                }
+            }
+        }
         inner.put_table(table);
-        (Catalog { inner: Arc::new(inner) }, old)
+        (Catalog { inner: Arc::new(inner) }, gone)
     }
 
-    /// A catalog of the same source that contains only this table.
+    /// The same catalog, in which nobody knows the virtual columns of these tables ([`TableDef::virtual_unknown`]).
+    #[must_use]
+    pub fn with_virtual_unknown(&self, tables: &[(String, String)]) -> Catalog {
+        let mut inner = Inner::clone(&self.inner);
+        for (db, name) in tables {
+            if let Some(table) = self.table(db, name) {
+                inner.put_table(&Arc::new(TableDef { virtual_unknown: true, ..TableDef::clone(table) }));
+            }
+        }
+        Catalog { inner: Arc::new(inner) }
+    }
+
+    /// A catalog of the same source that contains only this table, and the MERGE tables through which it is written.
     #[must_use]
     pub fn alone(&self, table: &Arc<TableDef>) -> Catalog {
         let mut inner = Inner {
@@ -379,6 +406,10 @@ impl Catalog {
             definitions: Arc::default(),
         };
         inner.put_table(table);
+        let own = inner.name_key(&table.db, &table.name);
+        let merges = |other: &&Arc<TableDef>| other.members().any(|(db, name)| inner.name_key(&db, &name) == own);
+        let merging: Vec<Arc<TableDef>> = self.tables().filter(merges).cloned().collect();
+        merging.iter().for_each(|other| inner.put_table(other));
         Catalog { inner: Arc::new(inner) }
     }
 

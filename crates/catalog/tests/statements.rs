@@ -574,6 +574,53 @@ fn a_primary_key_takes_default_null_away() {
     assert_eq!(omitted(&catalog), OmittedValue::Null);
 }
 
+/// Rows that nobody keeps come and go with the engine.
+#[test]
+fn engines_that_keep_no_rows() {
+    let mut catalog =
+        with(&["create table b (a int primary key) engine=blackhole", "create table i (a int primary key)"]);
+    // No row is rewritten, and none of an earlier version of this program stays under the old id.
+    assert_eq!(changed(&effect(&mut catalog, "alter table b add column v int")), (vec![3], vec![1], vec![]));
+    let kept = effect(&mut catalog, "alter table b engine=innodb, add column g int as (a) stored");
+    assert!(matches!(&kept, DdlEffect::Changed { rewritten, .. } if rewritten.is_empty()), "{kept:?}");
+    assert_eq!(changed(&kept), (vec![4], vec![3], vec![]));
+    assert_eq!(changed(&effect(&mut catalog, "alter table i engine=blackhole")), (vec![5], vec![2], vec![]));
+    let gone = effect(&mut catalog, "alter table b discard tablespace");
+    assert!(matches!(&gone, DdlEffect::Changed { rewritten, .. } if rewritten.is_empty()), "{gone:?}");
+    effect(&mut catalog, "create table c (a int, foreign key (a) references b (a)) engine=blackhole");
+    assert!(catalog.table("d", "c").unwrap().foreign_keys.is_empty());
+}
+
+/// A MERGE table finds its members by name. Seen on 9.7.4.
+#[test]
+fn merge_tables() {
+    let mut catalog = with(&[
+        "create table one (a int) engine=myisam",
+        "create table two (a int) engine=myisam",
+        "create table m (a int) engine=merge union=(one, `d`.two) insert_method=last",
+        "create table e.like_m like m",
+    ]);
+    let members = |catalog: &Catalog, db: &str, name: &str| {
+        let table = catalog.table(db, name).unwrap();
+        let shown = table.members().map(|(db, name)| format!("{db}.{name}")).collect::<Vec<_>>().join(" ");
+        format!("{shown}, {}", table.member_of_inserts().map_or("none".into(), |(_, name)| name))
+    };
+    assert_eq!(members(&catalog, "d", "m"), "d.one d.two, two");
+    assert_eq!(members(&catalog, "e", "like_m"), "d.one d.two, two");
+    assert_eq!(changed(&effect(&mut catalog, "truncate m")), (vec![5, 6], vec![1, 2], vec![]));
+    effect(&mut catalog, "alter table m comment='x', insert_method=first");
+    assert_eq!(members(&catalog, "d", "m"), "d.one d.two, one");
+    effect(&mut catalog, "rename table m to e.m");
+    assert_eq!(members(&catalog, "e", "m"), "e.one e.two, one");
+    effect(&mut catalog, "alter table e.m union=(), insert_method=no");
+    assert_eq!(members(&catalog, "e", "m"), ", none");
+    assert!(matches!(effect(&mut catalog, "truncate e.m"), DdlEffect::NoEffect(_)));
+    // Its rows are those of the members, wherever they are: they are copied.
+    assert!(matches!(refusal(&catalog, "alter table e.like_m engine=myisam"), DdlError::NotSupported { .. }));
+    effect(&mut catalog, "alter table one engine=mrg_myisam union=(two)");
+    assert_eq!(members(&catalog, "d", "one"), "d.two, none");
+}
+
 /// OPTIMIZE is logged even for other engines, views and missing tables.
 #[test]
 fn optimize_rebuilds_definitions() {

@@ -19,13 +19,23 @@ const STATEMENTS: &[&str] = &[
     "CREATE TABLE d.keyed (id INT PRIMARY KEY) PARTITION BY LINEAR KEY (id) PARTITIONS 2",
     "CREATE TABLE d.keyless (a INT ZEROFILL)",
     "CREATE TABLE d.computed (a INT, v INT AS (a))",
+    "CREATE TABLE d.merged (a INT) ENGINE=MERGE UNION=(keyless) INSERT_METHOD=LAST",
     "CREATE VIEW d.seen AS SELECT 1",
     "CREATE USER u@h",
 ];
 
 /// Fields that are absent if empty, so their loss cannot be detected.
-const OPTIONAL: &[&str] =
-    &["quarantined", "definitions", "expression", "geometry", "dates", "without_virtual", "misplaced_rows"];
+const OPTIONAL: &[&str] = &[
+    "quarantined",
+    "definitions",
+    "expression",
+    "geometry",
+    "dates",
+    "without_virtual",
+    "misplaced_rows",
+    "virtual_unknown",
+    "merge",
+];
 
 fn stored() -> Value {
     let mut catalog = Catalog::new(0);
@@ -35,6 +45,7 @@ fn stored() -> Value {
     }
     let misplaced = catalog.table("d", "parts").unwrap().with_misplaced_rows();
     catalog = catalog.with_copied(&std::sync::Arc::new(misplaced)).0;
+    let catalog = catalog.with_virtual_unknown(&[("d".into(), "layouts".into())]);
     serde_json::from_slice(&catalog.to_json().unwrap()).unwrap()
 }
 
@@ -127,4 +138,17 @@ fn a_name_that_is_not_known_is_refused() {
         tried += 1;
     }
     assert!(tried > 80, "{tried} places tried");
+}
+
+/// An earlier version did not keep what a MERGE table consists of: it must be copied before anything is made of its rows.
+#[test]
+fn a_merge_table_of_unknown_members_is_quarantined() {
+    let mut older = stored();
+    let tables = older.pointer_mut("/databases/0/tables").unwrap().as_array_mut().unwrap();
+    let merged = tables.iter_mut().find(|table| table["name"] == "merged").unwrap().as_object_mut().unwrap();
+    merged.remove("merge").unwrap();
+    let catalog = Catalog::from_json(&serde_json::to_vec(&older).unwrap()).unwrap();
+    assert!(catalog.is_quarantined("d", "merged") && catalog.table("d", "merged").is_none());
+    let again = Catalog::from_json(&catalog.to_json().unwrap()).unwrap();
+    assert!(again.is_quarantined("d", "merged"));
 }

@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use catalog::TableDef;
+use catalog::{EngineRows, TableDef};
 use source::TableFilter;
 use store::{Snapshot, Store};
 use values::text::{self, BinaryForm, FloatForm, TextOptions};
@@ -82,6 +82,18 @@ pub fn dump(
         dumper.sql_head(snapshot);
     }
     for table in &tables {
+        if let Some(why) = table.engine_of().why_without_rows() {
+            let what = format!("{}.{}: engine {} {why}", table.db, table.name, table.engine);
+            match options.format {
+                DumpFormat::Tab if tables.len() == 1 && table.engine_of().rows != EngineRows::Nowhere => {
+                    return Err(CompareError::NoRows { what });
+                }
+                DumpFormat::Tab if tables.len() == 1 => {}
+                DumpFormat::Tab | DumpFormat::Sql => dumper.line(&format!("-- {}", comment_safe(&what))),
+            }
+            dumper.report.tables += 1;
+            continue;
+        }
         let shape = Shape::of(table);
         let rows: Rows<'_> = &|each| each_in_order(store, snapshot, table, &shape, each);
         match options.format {

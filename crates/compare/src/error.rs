@@ -42,6 +42,12 @@ pub enum CompareError {
         /// GTID set of the other side.
         here_set: GtidSet,
     },
+    /// The table asked for has its rows elsewhere.
+    #[error("{what}; there are none of its own to print")]
+    NoRows {
+        /// The table, its engine, and where the rows are.
+        what: String,
+    },
     /// A value cannot be printed or compared.
     #[error("`{db}`.`{table}`, column `{column}`: {error}")]
     Value {
@@ -111,7 +117,9 @@ impl CompareError {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            CompareError::Value { .. } | CompareError::NoShape { .. } => ErrorClass::NotSupported,
+            CompareError::Value { .. } | CompareError::NoShape { .. } | CompareError::NoRows { .. } => {
+                ErrorClass::NotSupported
+            }
             CompareError::Row { .. } => ErrorClass::Corrupt,
             CompareError::Output(_) => ErrorClass::Io,
             _ => ErrorClass::Error,

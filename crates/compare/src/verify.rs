@@ -22,6 +22,7 @@ use crate::error::{CompareError, at_server};
 use crate::report::{TableReport, VerifyReport};
 use crate::row_source::{ServerRows, StoreRows};
 use crate::rows::compare_rows;
+use crate::rows_in_order::each_in_order;
 use crate::schema::{ServerSchema, ServerTable};
 use crate::shape::Shape;
 use crate::snapshot_lock::ServerSnapshot;
@@ -132,10 +133,22 @@ pub fn verify_store(
         if let Some(difference) = table.disagrees(&shape) {
             return Ok(problem(job, difference));
         }
+        if catalog::Engine::of(&table.engine).rows != def.engine_of().rows {
+            return Ok(problem(job, format!("engine {} in source, {} here", table.engine, def.engine)));
+        }
+        if let Some(why) = def.engine_of().why_without_rows() {
+            return Ok(without_rows(job, format!("engine {} {why}: nothing to compare", table.engine)));
+        }
         let at = (table.db.as_str(), table.name.as_str());
         let mut theirs = ServerRows { connection, server: &name, table: at, shape: &shape };
         let mut ours = StoreRows { store: engine.store, snapshot: &snapshot, table: def, shape: &shape };
-        let mut report = annotated(compare_rows(&shape, &mut theirs, &mut ours, options.max_rows_shown)?, table);
+        let compared = match compare_rows(&shape, &mut theirs, &mut ours, options.max_rows_shown) {
+            Err(error) if error.server_code() == Some(DISCARDED) && is_empty(engine.store, &snapshot, def, &shape)? => {
+                return Ok(without_rows(job, "its tablespace is discarded in source: no rows there or here"));
+            }
+            compared => compared?,
+        };
+        let mut report = annotated(compared, table);
         report.notes.extend(shape.not_compared());
         Ok(report)
     })?;
@@ -227,6 +240,9 @@ fn follow(left: &ServerSnapshot, right: &mut ServerSnapshot, options: &VerifyOpt
     Ok(())
 }
 
+/// ER_TABLESPACE_DISCARDED.
+const DISCARDED: u16 = 1814;
+
 /// One table to compare, with each side's definition.
 struct Job<H> {
     source: Option<ServerTable>,
@@ -295,8 +311,28 @@ fn one_side_only<H>(job: &Job<H>) -> TableReport {
     problem(job, if job.source.is_some() { "only in source" } else { "only here" })
 }
 
+/// Report of a table of which neither side has rows.
+fn without_rows<H>(job: &Job<H>, note: impl Into<String>) -> TableReport {
+    let notes = vec![note.into()];
+    TableReport { db: job.db.clone(), table: job.table.clone(), notes, ..TableReport::default() }
+}
+
+fn is_empty(
+    store: &Arc<Store>,
+    snapshot: &Snapshot,
+    table: &Arc<TableDef>,
+    shape: &Shape,
+) -> Result<bool, CompareError> {
+    let mut empty = true;
+    each_in_order(store, snapshot, table, shape, &mut |_, _| {
+        empty = false;
+        Ok(())
+    })?;
+    Ok(empty)
+}
+
 fn annotated(mut report: TableReport, table: &ServerTable) -> TableReport {
-    if !matches!(table.engine.to_ascii_uppercase().as_str(), "INNODB" | "ROCKSDB" | "NDBCLUSTER" | "") {
+    if !table.engine.is_empty() && !catalog::Engine::of(&table.engine).rolls_back {
         let note = format!("engine {}: no snapshot of it; compared as it is read", table.engine);
         report.notes.push(note);
     }

@@ -195,8 +195,8 @@ pub(crate) fn show_create(connection: &mut Connection, name: &Name) -> Result<Op
     }
 }
 
-/// Result of SHOW CREATE TABLE; None if the table is gone.
-pub(crate) type Definition = (Name, Option<Vec<u8>>);
+/// Result of SHOW CREATE TABLE; None if the table is gone, the error if the source cannot show it.
+pub(crate) type Definition = (Name, Result<Option<Vec<u8>>, CopyError>);
 
 /// Reads the definitions of `names`; each connection reads a share.
 pub(crate) fn read_definitions(readers: &mut [Connection], names: &[Name]) -> Result<Vec<Definition>, CopyError> {
@@ -205,10 +205,13 @@ pub(crate) fn read_definitions(readers: &mut [Connection], names: &[Name]) -> Re
         let parts: Vec<_> = (readers.iter_mut().zip(names.chunks(share)))
             .map(|(reader, names)| {
                 scope.spawn(move || {
-                    names
-                        .iter()
-                        .map(|name| Ok((name.clone(), show_create(reader, name)?)))
-                        .collect::<Result<Vec<_>, _>>()
+                    let show = |name: &Name| match show_create(reader, name) {
+                        Err(CopyError::Table { db, table, error }) if error.server_code().is_some() => {
+                            Ok((name.clone(), Err(CopyError::Table { db, table, error })))
+                        }
+                        shown => Ok((name.clone(), Ok(shown?))),
+                    };
+                    names.iter().map(show).collect::<Result<Vec<_>, _>>()
                 })
             })
             .collect();

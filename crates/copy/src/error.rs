@@ -75,14 +75,6 @@ pub enum CopyError {
         /// The limit, bytes: `CopyOptions::locked_bytes_max`.
         limit: u64,
     },
-    /// A table that only shows rows of other tables.
-    #[error("{table}: engine {engine} holds no rows of its own; leave the table out or change it")]
-    NoRowsOfItsOwn {
-        /// Name of the table, quoted.
-        table: String,
-        /// Its engine: MRG_MYISAM or FEDERATED.
-        engine: String,
-    },
     /// Tables that a copy without a lock cannot make exact because their rows have no key.
     #[error(
         "without a lock (--copy-lock=none) tables without a key cannot be copied: {}; give each a PRIMARY KEY, leave them \
@@ -195,10 +187,14 @@ impl CopyError {
     }
 }
 
-/// ER_TABLE_DEF_CHANGED, ER_BAD_FIELD_ERROR, ER_KEY_DOES_NOT_EXITS: the table has changed.
-const CHANGED: [u16; 3] = [1412, 1054, 1176];
+/// ER_TABLE_DEF_CHANGED, ER_BAD_FIELD_ERROR, ER_KEY_DOES_NOT_EXITS: the table has changed. ER_TABLESPACE_DISCARDED: it
+/// may have had rows at the snapshot's moment; the next copy finds it discarded before.
+const CHANGED: [u16; 4] = [1412, 1054, 1176, DISCARDED];
 /// ER_NO_SUCH_TABLE, ER_BAD_DB_ERROR.
 const VANISHED: [u16; 2] = [1146, 1049];
+
+/// ER_TABLESPACE_DISCARDED.
+pub(crate) const DISCARDED: u16 = 1814;
 
 /// Classifies an error of reading a table.
 pub(crate) fn at_table(db: &str, table: &str, error: ClientError) -> CopyError {

@@ -132,6 +132,11 @@ pub struct CopyReport {
     /// Tables that were not copied ([`Unsettled::LeaveOut`]). The sink was not told that they are done, whatever rows
     /// of them it was given.
     pub unsettled: Vec<UnsettledTable>,
+    /// Tables whose virtual columns the source could not compute for every row; they are NULL in some or all rows. With
+    /// their names on this replica.
+    pub without_virtual: Vec<(String, String)>,
+    /// Tables whose tablespace is discarded: the source has no rows of them.
+    pub discarded: Vec<(String, String)>,
 }
 
 impl std::fmt::Display for CopyReport {

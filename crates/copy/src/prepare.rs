@@ -3,7 +3,7 @@
 //! In: how to reach the source, options, a stop flag. Out: a [`SourceCopy`]. Invariant: if preparation fails, the
 //! source is left as it was. Never here: rows, except those of tables without snapshots (`locked_rows`).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,7 +13,6 @@ use client::session::{open_memory_tables, quoted, reading_session};
 use client::{ConnectOptions, Connection};
 use source::copy_check::{COPY_PRIVILEGES, TABLE_COPY_PRIVILEGES, UNLOCKED_COPY_PRIVILEGES, missing_privileges};
 
-use crate::batch::RowBatch;
 use crate::definitions::{self, Name, definition_here};
 use crate::error::CopyError;
 use crate::lock::{Patience, Sessions};
@@ -21,7 +20,7 @@ use crate::options::{CopyLock, CopyOptions, Unsettled};
 use crate::plan::{CopyPlan, PlannedTable, SourceFacts};
 use crate::progress::Progress;
 use crate::rate::Rate;
-use crate::run::{Job, Run, RunState};
+use crate::run::{Job, Run, RunState, TakenRows};
 use crate::table_reader::TableReader;
 use crate::{CopyReport, CopySink, UnsettledTable};
 
@@ -164,6 +163,8 @@ impl SourceCopy {
         Ok(CopyReport {
             consistent_at,
             unsettled,
+            without_virtual: run.of_jobs(|job| job.reader.is_without_virtual()),
+            discarded: run.of_jobs(Job::is_discarded),
             tables,
             rows: totals.rows,
             bytes: totals.bytes,
@@ -228,7 +229,7 @@ fn finish(
     patience: &Patience<'_>,
     found: FrozenTables,
 ) -> Result<SourceCopy, CopyError> {
-    let FrozenTables { moment, listing, names, mut catalog, unsettled, backup_lock_us } = found;
+    let FrozenTables { moment, listing, names, mut catalog, unsettled, discarded, backup_lock_us } = found;
     let estimates = definitions::estimates(&mut sessions.control);
     let estimates = sessions.at(estimates)?;
     let mut notes = Vec::new();
@@ -243,8 +244,7 @@ fn finish(
     if !taken_names.is_empty() {
         notes.push(format!("read while writers waited, because no snapshot shows them: {}", taken_names.join(", ")));
     }
-    let mut taken: std::collections::HashMap<Name, Vec<RowBatch>> =
-        moment.taken.into_iter().map(|(rows, _)| rows).collect();
+    let mut taken: HashMap<Name, TakenRows> = moment.taken.into_iter().map(|(rows, _)| rows).collect();
     let source_names = names_of(&source, options);
     if options.lock != CopyLock::Table {
         let recorded = crate::recorded::read(&mut sessions.control, &source_names);
@@ -262,22 +262,36 @@ fn finish(
             Some((PlannedTable { def, rows_estimated, bytes_estimated }, name.clone()))
         })
         .collect();
+    for (table, _) in &tables {
+        if let Some(why) = table.def.engine_of().why_without_rows() {
+            notes.push(format!(
+                "{}: engine {} {why}: only its definition is copied",
+                table.def.full_name(),
+                table.def.engine
+            ));
+        }
+    }
     // Largest first, so that the copy does not end with one large table that has just been started.
     tables.sort_by_key(|(table, _)| std::cmp::Reverse(table.bytes_estimated));
     let jobs = (tables.iter())
         .map(|(table, name)| {
             let reader = TableReader::new(&table.def, name, options.batch_bytes);
             let estimates = (table.rows_estimated, table.bytes_estimated);
-            Job::new(reader, listing.created(name), estimates, taken.remove(name), options)
+            let rows = match table.def.engine_of().keeps_rows() {
+                true => taken.remove(name),
+                false => Some(TakenRows::default()),
+            };
+            // Of a partitioned table, other partitions may have rows.
+            let discarded = discarded && table.def.partition_by.is_none();
+            Job::new(reader, listing.created(name), estimates, rows, options).discarded(discarded)
         })
         .collect();
-    let copied: HashSet<&Name> = names.iter().chain(&unsettled).collect();
-    let why = "its definition was changed by DDL again and again while the copy began";
+    let copied: HashSet<&Name> = names.iter().chain(unsettled.iter().map(|(name, _)| name)).collect();
     let source_names = names_of(&source, options);
-    let unsettled_tables = unsettled.iter().map(|(db, table)| UnsettledTable {
+    let unsettled_tables = unsettled.iter().map(|((db, table), why)| UnsettledTable {
         db: source_names.database(db).to_owned(),
         table: table.clone(),
-        why: why.into(),
+        why: why.clone(),
     });
     let plan = CopyPlan {
         unsettled: unsettled_tables.collect(),

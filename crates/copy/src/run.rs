@@ -37,8 +37,13 @@ const RANGE_ROWS_MAX: u64 = 1_000_000;
 /// A table with at most this many ranges is read as a whole.
 const WHOLE_RANGES: u64 = 2;
 
-/// Rows of a table without snapshots, read while the lock was held.
-pub(crate) type TakenRows = (Name, Vec<RowBatch>);
+/// Rows of a table without snapshots, read while the lock was held; or none, of a table without rows.
+#[derive(Debug, Default)]
+pub(crate) struct TakenRows {
+    pub batches: Vec<RowBatch>,
+    /// See [`TableReader::is_without_virtual`].
+    pub without_virtual: bool,
+}
 
 /// Where the next range of a table starts.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,6 +67,8 @@ pub(crate) struct Job {
     shareable: bool,
     /// Its rows, if they were read under the lock.
     taken: Option<Vec<RowBatch>>,
+    /// True if its tablespace was discarded before the snapshot, so that the source has no rows of it.
+    discarded: bool,
     next: Mutex<Next>,
     /// Number of ranges being read, plus 1 while `next` is not `Nothing`.
     open: Countdown,
@@ -75,9 +82,12 @@ impl Job {
         reader: TableReader,
         created: String,
         (rows_estimated, bytes_estimated): (u64, u64),
-        taken: Option<Vec<RowBatch>>,
+        taken: Option<TakenRows>,
         options: &CopyOptions,
     ) -> Job {
+        if taken.as_ref().is_some_and(|taken| taken.without_virtual) {
+            reader.leave_out_virtual();
+        }
         let def: &TableDef = &reader.def;
         let row_bytes = (bytes_estimated / rows_estimated.max(1)).max(1);
         let range_rows = (options.chunk_bytes / row_bytes).max(options.chunk_rows_min.max(1)).min(RANGE_ROWS_MAX);
@@ -94,7 +104,8 @@ impl Job {
             range_rows,
             reader,
             created,
-            taken,
+            taken: taken.map(|taken| taken.batches),
+            discarded: false,
             next: Mutex::new(if partitioned { Next::Partition(0) } else { Next::Begin }),
             open: Countdown::new(1),
             rows: AtomicU64::new(0),
@@ -145,6 +156,16 @@ impl Job {
         let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
         unsettled.get_or_insert_with(|| why.to_owned());
         progress.set(TableState::LeftOut);
+    }
+
+    /// The same job for a table whose tablespace was discarded before the snapshot.
+    pub(crate) fn discarded(self, discarded: bool) -> Job {
+        Job { taken: if discarded { Some(Vec::new()) } else { self.taken }, discarded, ..self }
+    }
+
+    /// See [`crate::CopyReport::discarded`].
+    pub(crate) fn is_discarded(&self) -> bool {
+        self.discarded
     }
 
     fn can_be_shared(&self) -> bool {
@@ -238,6 +259,12 @@ impl Run<'_> {
             Some(UnsettledTable { db: def.db.clone(), table: def.name.clone(), why })
         };
         self.jobs.iter().filter_map(of).collect()
+    }
+
+    /// Names on this replica of the tables that `wanted` selects.
+    pub(crate) fn of_jobs(&self, wanted: impl Fn(&Job) -> bool) -> Vec<(String, String)> {
+        let name = |job: &Job| (job.reader.def.db.clone(), job.reader.def.name.clone());
+        self.jobs.iter().filter(|job| wanted(job)).map(name).collect()
     }
 
     /// Watches the stop flag and the clock until all threads have ended.

@@ -97,6 +97,9 @@ pub(crate) trait StatementSink {
     /// Quarantines a table from the open transaction on, for this reason: its copy will bring its rows. False, with
     /// nothing done, if quarantine is not enabled.
     fn leave_to_copy(&mut self, table: &NamedTable, transaction: usize, why: &str) -> bool;
+    /// Called when rows were written through a MERGE table, of which this is a member: its copy will bring them. Else
+    /// like `leave_to_copy`.
+    fn written_through(&mut self, member: &NamedTable, transaction: usize, why: &str) -> bool;
     /// Executes a statement.
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)>;
 }

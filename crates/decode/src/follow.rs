@@ -36,7 +36,7 @@ pub struct TableFollower {
 }
 
 struct FollowState {
-    /// Holds this table only.
+    /// Holds this table, and the MERGE tables through which it is written.
     catalog: Catalog,
     def: Arc<TableDef>,
     /// GTIDs that the copy holds, and those followed since.
@@ -131,6 +131,13 @@ impl TableFollower {
     }
 }
 
+impl FollowState {
+    /// True for a MERGE table through which the table is written.
+    fn merges(&self, other: &TableDef) -> bool {
+        other.members().any(|(db, name)| self.catalog.table(&db, &name).is_some_and(|member| member.id == self.def.id))
+    }
+}
+
 impl StatementSink for FollowState {
     fn catalog(&self) -> (Catalog, u64) {
         (self.catalog.clone(), 0)
@@ -164,6 +171,12 @@ impl StatementSink for FollowState {
         false
     }
 
+    fn written_through(&mut self, _: &NamedTable, _: usize, why: &str) -> bool {
+        self.written = true;
+        self.changed = Some(why.to_owned());
+        false
+    }
+
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
         let (context, sql) = (context_of(&statement, &self.filters, &self.catalog), statement.query.sql);
         let written = self.catalog.written(&context, sql);
@@ -171,8 +184,11 @@ impl StatementSink for FollowState {
         let changes = match self.catalog.apply(&context, sql) {
             _ if written.is_some() => self.written,
             Ok(outcome) => match outcome.effect {
-                DdlEffect::Changed { dropped, altered, .. } => {
-                    dropped.contains(&self.def.id) || altered.iter().any(|table| table.id == self.def.id)
+                DdlEffect::Changed { created, dropped, altered, .. } => {
+                    let concerned =
+                        |id| id == self.def.id || self.catalog.table_by_id(id).is_some_and(|t| self.merges(t));
+                    dropped.iter().any(|id| concerned(*id))
+                        || altered.iter().chain(&created).any(|table| concerned(table.id) || self.merges(table))
                 }
                 DdlEffect::NoEffect(_) | DdlEffect::Recorded(_) => false,
             },

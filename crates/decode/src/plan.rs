@@ -47,6 +47,7 @@ pub struct TablePlan {
     pub cascades: Option<Catalog>,
     /// Number of JSON columns.
     pub json_columns: usize,
+    rolls_back: bool,
     /// Per column, the value that an INSERT without it gives.
     omitted: Vec<OmittedValue>,
 }
@@ -78,6 +79,7 @@ impl TablePlan {
             cascades_on_update_of: Vec::new(),
             cascades: None,
             follows_itself: false,
+            rolls_back: def.engine_of().rolls_back,
             omitted: def.columns.iter().map(catalog::Column::omitted_value).collect(),
             def: Arc::clone(def),
         };
@@ -98,7 +100,7 @@ impl TablePlan {
 
     /// True if ROLLBACK undoes changes of the table.
     pub(crate) fn rolls_back(&self) -> bool {
-        ["InnoDB", "NDB", "NDBCLUSTER"].iter().any(|engine| engine.eq_ignore_ascii_case(&self.def.engine))
+        self.rolls_back
     }
 
     /// Length in bytes of a bitmap with one bit per column.

@@ -3,7 +3,10 @@
 //! In: a rows event and its table's plan. Out: ops in lanes. Never here: a value unpacked; a row read under a
 //! definition other than its table map's; an allocation per row once the piece's buffers are warm.
 
+use std::sync::Arc;
+
 use binlog::{EventHeader, PartialUpdateImage, RowsEvent, RowsKind, TableMapEvent, row_flags};
+use catalog::TableDef;
 use observe::Category;
 use values::binary_protocol::comparable_image;
 use values::{OFFSET_ABSENT, OFFSET_NULL};
@@ -12,7 +15,7 @@ use crate::decode::{Decoder, Fault, binlog_fault, corrupt, unsupported};
 use crate::piece::{LAST_OF_EVENT, OpKind, SPACE_BYTES, Span, part, rest, short};
 use crate::plan::{KeyPlan, TablePlan};
 use crate::stop::StopClass;
-use crate::work::{Cascade, LeftOut, Place, RowsWork, Work, all_present};
+use crate::work::{Cascade, LeftOut, Merged, Place, RowsWork, Work, all_present};
 
 /// One of a row's two images.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +51,14 @@ impl Decoder {
             }
             return Err(corrupt(format!("a rows event of table id {} without a table map", event.table_id)));
         };
+        if let Some(merged) = &entry.merged
+            && !(merged.inserts
+                && event.kind == RowsKind::Write
+                && all_present(event.after_columns, event.column_count))
+        {
+            let merged = Arc::clone(merged);
+            return self.leave_members_to_copy(work, header, &merged);
+        }
         let Some(plan) = entry.plan.clone()? else {
             let left_out = entry.left_out;
             if left_out.cascades && is_unlogged(&event) && event.kind != RowsKind::Write {
@@ -177,6 +188,41 @@ impl Decoder {
             (entry.plan, entry.left_out) = (Ok(None), left_out);
         }
         work.count(header.event_type, left_out.category);
+        Ok(())
+    }
+
+    /// Handles rows that were changed through a MERGE table: nobody says in which member each is, so they are all
+    /// copied.
+    fn leave_members_to_copy(
+        &mut self,
+        work: &mut Work<'_>,
+        header: &EventHeader,
+        merged: &Merged,
+    ) -> Result<(), Fault> {
+        let transaction = work.out.transactions.len();
+        let Some(sink) = &mut work.sink else {
+            work.out.needs_serial = true;
+            return Ok(());
+        };
+        let why =
+            format!("rows were changed through {}, a MERGE table of which it is a member", merged.def.full_name());
+        for member in &merged.members {
+            if !sink.written_through(member, transaction, &why) {
+                let (db, name) = member;
+                return Err(unsupported(format!("`{db}`.`{name}` must be copied: {why}")));
+            }
+        }
+        let changed = sink.catalog();
+        self.switch_catalog(work, changed);
+        let is_member = |def: &TableDef| merged.members.iter().any(|(db, name)| *db == def.db && *name == def.name);
+        for entry in &mut work.tables {
+            if entry.plan.as_ref().is_ok_and(|plan| plan.as_ref().is_some_and(|plan| is_member(&plan.def))) {
+                (entry.plan, entry.left_out) =
+                    (Ok(None), LeftOut { category: Category::SupersededByCopy, cascades: false });
+            }
+        }
+        let none_here = merged.members.is_empty();
+        work.count(header.event_type, if none_here { Category::Filtered } else { Category::SupersededByCopy });
         Ok(())
     }
 

@@ -323,12 +323,12 @@ impl Sequencer {
         shared: &SharedCatalog,
     ) -> SequencedPiece {
         let mut switch = self.copied(decoded);
-        let (catalog, old) = self.state.catalog.with_copied(def);
+        let (catalog, gone) = self.state.catalog.with_copied(def);
         self.state.catalog = catalog;
         self.state.version += 1;
         shared.publish(self.epoch, self.state.version, &self.state.catalog);
         switch.catalogs.push((switch.first, self.state.catalog.clone()));
-        switch.dropped.extend(old.map(|id| (switch.first, id)));
+        switch.dropped.extend(gone.into_iter().map(|id| (switch.first, id)));
         switch
     }
 
@@ -519,6 +519,14 @@ impl StatementSink for State {
         true
     }
 
+    fn written_through(&mut self, member: &NamedTable, transaction: usize, why: &str) -> bool {
+        if self.catalog.is_quarantined(&member.0, &member.1) {
+            self.writes.count(member);
+            return true;
+        }
+        self.leave_to_copy(member, transaction, why)
+    }
+
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
         let context = context_of(&statement, &self.filters, &self.catalog);
         let query = &statement.query;
@@ -623,6 +631,8 @@ pub(crate) fn context_of(
             .flags2
             .is_some_and(|flags| flags & binlog::QueryStatus::NO_FOREIGN_KEY_CHECKS != 0),
         gtid: statement.gtid.map(|gtid| gtid.to_string()).unwrap_or_default(),
+        // Every server since 8.0.13 writes the former with CREATE and ALTER TABLE. Without it the latter says nothing.
+        atomic: status.sql_require_primary_key.map(|_| by_the_server || status.ddl_xid.is_some()),
         names,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{Gtid, GtidSet, key_hash, lane_of};
 use binlog::{ChecksumAlgorithm, EventHeader, RowsEvent};
-use catalog::Catalog;
+use catalog::{Catalog, NamedTable, TableDef};
 use observe::Category;
 
 use crate::decode::{Fault, StatementSink, unsupported};
@@ -29,6 +29,17 @@ pub(crate) struct TableMapEntry {
     pub plan: Result<Option<Arc<TablePlan>>, Fault>,
     /// How its rows are handled if they are left out.
     pub left_out: LeftOut,
+    /// Set for a MERGE table.
+    pub merged: Option<Arc<Merged>>,
+}
+
+/// A MERGE table, whose rows events change its members.
+pub(crate) struct Merged {
+    pub def: Arc<TableDef>,
+    /// Its members, those that the catalog does not hold aside.
+    pub members: Vec<NamedTable>,
+    /// True if an INSERT of whole rows goes where the table map's entry says.
+    pub inserts: bool,
 }
 
 /// Handling of rows that are left out.

@@ -2,7 +2,7 @@
 //!
 //! In: counts per event type and category, merged once per batch. Out: snapshots, and which types do not balance.
 //! Invariant: per event type, seen = applied + control + recorded + filtered + already executed + superseded by copy +
-//! skipped by operator + refused, once nothing is in flight. Never here: an event's content.
+//! not kept + skipped by operator + refused, once nothing is in flight. Never here: an event's content.
 //!
 //! A generation is checked before its cut, while later events are in flight. Therefore generations count alternately on
 //! two pages; at most two generations are ever in flight.
@@ -42,6 +42,9 @@ pub enum Category {
     /// Unsupported or wrong; replay stopped at it.
     #[serde(rename = "refused")]
     Refused = 8,
+    /// Rows of a table whose engine keeps none (BLACKHOLE) or keeps them on another server (FEDERATED).
+    #[serde(rename = "not_kept")]
+    NotKept = 9,
 }
 
 impl Category {
@@ -56,10 +59,11 @@ impl Category {
         Category::SupersededByCopy,
         Category::SkippedByOperator,
         Category::Refused,
+        Category::NotKept,
     ];
 }
 
-const CATEGORIES: usize = 9;
+const CATEGORIES: usize = 10;
 
 /// Type codes below this have their own row. MySQL's go up to 42; MariaDB's start at 160 and are refused.
 const TYPES: usize = 64;
@@ -275,6 +279,9 @@ pub struct LedgerCounts {
     /// Events under `Category::Refused`.
     #[serde(rename = "refused")]
     pub refused: u64,
+    /// Events under `Category::NotKept`.
+    #[serde(rename = "not_kept")]
+    pub not_kept: u64,
 }
 
 impl LedgerCounts {
@@ -291,6 +298,7 @@ impl LedgerCounts {
             (Category::SupersededByCopy, self.superseded_by_copy),
             (Category::SkippedByOperator, self.skipped_by_operator),
             (Category::Refused, self.refused),
+            (Category::NotKept, self.not_kept),
         ]
     }
 
@@ -305,6 +313,7 @@ impl LedgerCounts {
             Category::SupersededByCopy => &mut self.superseded_by_copy,
             Category::SkippedByOperator => &mut self.skipped_by_operator,
             Category::Refused => &mut self.refused,
+            Category::NotKept => &mut self.not_kept,
         } = count;
     }
 
@@ -362,6 +371,9 @@ struct RecordRow {
     skipped_by_operator: u64,
     #[serde(rename = "refused")]
     refused: u64,
+    // Absent in records of earlier versions.
+    #[serde(rename = "not_kept", default)]
+    not_kept: u64,
 }
 
 /// A ledger as a cut's record holds it.
@@ -398,6 +410,7 @@ impl LedgerSnapshot {
             superseded_by_copy: counts.superseded_by_copy,
             skipped_by_operator: counts.skipped_by_operator,
             refused: counts.refused,
+            not_kept: counts.not_kept,
         });
         serde_json::to_string(&Record { rows: rows.collect() })
     }
@@ -421,6 +434,7 @@ impl LedgerSnapshot {
                 superseded_by_copy: row.superseded_by_copy,
                 skipped_by_operator: row.skipped_by_operator,
                 refused: row.refused,
+                not_kept: row.not_kept,
             },
         });
         Ok(LedgerSnapshot { rows: rows.collect() })
@@ -558,7 +572,8 @@ mod tests {
         let keys: Vec<String> = whole["rows"][0].as_object().unwrap().keys().cloned().collect();
         assert_eq!(keys.len(), 2 + CATEGORIES);
         let refused = |record: &serde_json::Value| LedgerSnapshot::from_record(&record.to_string()).unwrap_err();
-        for key in &keys {
+        // Earlier versions did not count it.
+        for key in keys.iter().filter(|key| *key != "not_kept") {
             let mut lossy = whole.clone();
             lossy["rows"][0].as_object_mut().unwrap().remove(key);
             assert!(refused(&lossy).to_string().contains(&format!("missing field `{key}`")), "{key}");

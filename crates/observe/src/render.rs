@@ -305,6 +305,7 @@ fn heading(category: Category) -> &'static str {
         Category::SupersededByCopy => "by copy",
         Category::SkippedByOperator => "skipped",
         Category::Refused => "refused",
+        Category::NotKept => "not kept",
     }
 }
 

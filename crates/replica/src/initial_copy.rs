@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 use base::GtidSet;
 use catalog::TableDef;
 use client::Connection;
-use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy, Unsettled, UnsettledTable};
+use copy::{
+    CopyError, CopyLock, CopyOptions, CopyReport, CopySink, Progress, RowBatch, SourceCopy, Unsettled, UnsettledTable,
+};
 use observe::fail_point::{self, Phase};
 use observe::{ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text};
 use source::TableFilter;
@@ -259,6 +261,8 @@ pub(crate) fn run(
         log::write(Code::TableLeftOut, "Copy", &text);
         catalog.with_quarantined(&(db.clone(), table.clone()), why).0
     });
+    note_unread(&report);
+    let catalog = catalog.with_virtual_unknown(&report.without_virtual);
     let finished = writer.finish(&executed, consistent_at, &catalog);
     finished.map_err(|error| CopyFailure::Own(store_failure(&error)))?;
     log::write(Code::InitialCopyDone, "Copy", &report.to_string());
@@ -267,6 +271,23 @@ pub(crate) fn run(
         log::write(Code::CopyNotConsistentYet, "Copy", &text);
     }
     Ok(())
+}
+
+/// Logs which tables the source could not show as they are.
+pub(crate) fn note_unread(report: &CopyReport) {
+    for (db, table) in &report.without_virtual {
+        let text = format!(
+            "`{db}`.`{table}`: the source cannot compute a virtual column for some row, so only the stored columns are \
+             copied; verify and dump leave the virtual ones out"
+        );
+        log::write(Code::VirtualColumnsUnknown, "Copy", &text);
+    }
+    for (db, table) in &report.discarded {
+        let text = format!(
+            "`{db}`.`{table}`: its tablespace is discarded on the source, so it has no rows; IMPORT TABLESPACE copies it"
+        );
+        log::write(Code::TablespaceDiscarded, "Copy", &text);
+    }
 }
 
 /// Why a copy failed.
@@ -292,9 +313,7 @@ pub(crate) fn hopeless(error: &CopyError, tries: u32) -> Option<Failure> {
     let exit = match error {
         CopyError::Stopped => Exit::Done,
         CopyError::Sink { .. } => Exit::Disk,
-        CopyError::Definition { .. } | CopyError::NoSnapshot { .. } | CopyError::NoRowsOfItsOwn { .. } => {
-            Exit::NotSupported
-        }
+        CopyError::Definition { .. } | CopyError::NoSnapshot { .. } => Exit::NotSupported,
         CopyError::Privileges { .. }
         | CopyError::NoGtids { .. }
         | CopyError::PreparedXa { .. }

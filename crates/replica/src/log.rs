@@ -178,6 +178,10 @@ codes! {
     IoStopped = 67 Error,
     /// The engine is started again in the same process.
     EngineStarted = 68 System,
+    /// The source cannot compute a virtual column of a table that was copied.
+    VirtualColumnsUnknown = 61 Warning,
+    /// A table was copied whose tablespace is discarded on the source.
+    TablespaceDiscarded = 62 Warning,
 }
 
 impl Code {

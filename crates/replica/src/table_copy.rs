@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use apply::{Boundary, CopyTrack, Refused, TableCopier};
 use base::GtidSet;
 use catalog::TableDef;
-use copy::{CopyError, CopyLock, CopyOptions, CopySink, Progress, RowBatch, SourceCopy};
+use copy::{CopyError, CopyLock, CopyOptions, CopyReport, CopySink, Progress, RowBatch, SourceCopy};
 use decode::{FollowEnd, MemoryGate, StopClass, TableFollower};
 use observe::fail_point::{self, Phase};
 use relay_log::{ReadLimit, ReaderOptions, RelayPosition, RelayReader, RelayShared, TailItem};
@@ -38,7 +38,7 @@ use crate::config::CopyConfig;
 use crate::exit::{Exit, Failure};
 use crate::failure::{relay_failure, shown_set, store_failure};
 use crate::folder::{Folder, read_small, write_atomically};
-use crate::initial_copy::hopeless;
+use crate::initial_copy::{hopeless, note_unread};
 use crate::log::{self, Code};
 
 /// File in the folder while a table is copied; contains its name.
@@ -262,7 +262,11 @@ impl TableCopy<'_> {
 
         let store = &self.pipeline.store;
         store.begin_table_copy(&def);
-        let outcome = self.read(copy, &def, say).and_then(|(rows, bytes)| {
+        let outcome = self.read(copy, &def, say).and_then(|report| {
+            let (rows, bytes) = (report.rows, report.bytes);
+            note_unread(&report);
+            let virtual_unknown = !report.without_virtual.is_empty();
+            let def = Arc::new(TableDef { virtual_unknown, ..TableDef::clone(&def) });
             say(&format!("read {rows} rows; following the log"));
             let held_us = self.follow(&copier, &mut side, &place, &def, &executed, say)?;
             Ok(TableCopyReport {
@@ -279,8 +283,8 @@ impl TableCopy<'_> {
         outcome
     }
 
-    /// Reads the rows into the tree; returns their number and bytes.
-    fn read(&self, copy: SourceCopy, def: &Arc<TableDef>, say: &mut dyn FnMut(&str)) -> Result<(u64, u64), Ended> {
+    /// Reads the rows into the tree.
+    fn read(&self, copy: SourceCopy, def: &Arc<TableDef>, say: &mut dyn FnMut(&str)) -> Result<CopyReport, Ended> {
         let store: &Store = &self.pipeline.store;
         let Some(writer) = CopyWriter::beside(store, self.buffer_bytes as usize) else {
             return Err(Failure::error("this replica has no store on disk").into());
@@ -303,7 +307,7 @@ impl TableCopy<'_> {
         let failed = |error: store::StoreError| Ended::Failed(store_failure(&error));
         let rows = writer.finish_table(def.id).map_err(failed)?;
         store.table_copy_read(def.id, rows);
-        Ok((report.rows, report.bytes))
+        Ok(report)
     }
 
     /// Lets the copy catch up with replay and switches the name; returns how long replay was held, µs.

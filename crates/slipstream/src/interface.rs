@@ -201,7 +201,7 @@ fn full_replay() -> ReplayReport {
 
 fn full_ledger() -> LedgerSnapshot {
     let counts = LedgerCounts {
-        seen: 8,
+        seen: 9,
         applied: 1,
         control: 1,
         recorded: 1,
@@ -210,6 +210,7 @@ fn full_ledger() -> LedgerSnapshot {
         superseded_by_copy: 1,
         skipped_by_operator: 1,
         refused: 1,
+        not_kept: 1,
     };
     LedgerSnapshot { rows: vec![LedgerRow { event_type: 1, name: "text".to_owned(), counts }] }
 }

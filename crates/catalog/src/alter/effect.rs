@@ -11,6 +11,7 @@ use values::convert::{Conversion, ConvertOptions, DateRules};
 
 use crate::charset::{self, Collation};
 use crate::column_type::{self, blob_length_bytes};
+use crate::engine;
 use crate::error::Problem;
 use crate::numbering::Numbering;
 use crate::syntax::{
@@ -126,15 +127,17 @@ impl<'a> Edit<'a> {
         let mut charset = CharsetSpec::default();
         for action in actions {
             match action {
-                AlterAction::Options(TableOptions { charset: given, comment, engine, .. }) => {
+                AlterAction::Options(options @ TableOptions { charset: given, comment, engine: named, .. }) => {
                     charset.charset = given.charset.clone().or(charset.charset);
                     charset.collation = given.collation.clone().or(charset.collation);
                     if let Some(comment) = comment {
                         self.table.comment.clone_from(comment);
                     }
-                    if let Some(engine) = engine {
-                        self.table.engine.clone_from(engine);
+                    let context = self.scope.context;
+                    if let Some(named) = named.as_deref().filter(|name| !name.is_empty()) {
+                        self.table.engine = engine::after_alter(&self.old.engine, named, context)?;
                     }
+                    engine::merge_options(&mut self.table, options, &context.default_db);
                 }
                 AlterAction::ConvertTo(spec) => {
                     let to =
@@ -447,7 +450,7 @@ impl<'a> Edit<'a> {
         for key in new {
             table_build::add_key(table, key, self.scope)?;
         }
-        table_build::settle_engine(table);
+        engine::settle(table);
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use crate::alter::{self, PartitionsEffect, RowsEffect};
 use crate::charset::{self, Collation};
 use crate::column_type;
 use crate::context::StatementContext;
+use crate::engine::EngineRows;
 use crate::error::Problem;
 use crate::index_set;
 use crate::layout::ColumnSource;
@@ -230,12 +231,31 @@ impl<'a> Change<'a> {
             Ok(table) => table,
             Err(done) => return Ok(done),
         };
-        let fresh = Arc::new(fresh(&old, self.fresh_id()?));
-        self.remove(&old);
-        self.dropped.push(old.id);
-        self.created.push(fresh.clone());
-        self.put(fresh);
+        // Of a MERGE table it empties the members, whose rows it shows (seen on 9.7.4).
+        let emptied = match old.engine_of().rows {
+            EngineRows::OfMembers => {
+                old.members().filter_map(|(db, name)| self.inner.table(&db, &name).cloned()).collect()
+            }
+            _ => vec![old],
+        };
+        if emptied.is_empty() {
+            return Ok(Done::Nothing(DdlEffect::NoEffect("none of its members is there")));
+        }
+        for table in emptied {
+            let fresh = fresh(&table, self.fresh_id()?);
+            self.move_to(&table, fresh);
+        }
         Ok(Done::Changed)
+    }
+
+    /// Gives a table's name to another one under a fresh id; its rows are dead.
+    fn move_to(&mut self, old: &Arc<TableDef>, new: TableDef) -> Arc<TableDef> {
+        let new = Arc::new(new);
+        self.remove(old);
+        self.dropped.push(old.id);
+        self.created.push(Arc::clone(&new));
+        self.put(Arc::clone(&new));
+        new
     }
 
     pub(super) fn rename_tables(&mut self, pairs: &[(TableName, TableName)]) -> Result<Done, Problem> {
@@ -359,6 +379,11 @@ impl<'a> Change<'a> {
             Ok(table) => table,
             Err(_) => return Problem::unsupported("a change to a table of the server's own"),
         };
+        if actions.contains(&AlterAction::Discards) {
+            let fresh = fresh(&old, self.fresh_id()?);
+            self.move_to(&old, fresh);
+            return Ok(Done::Changed);
+        }
         let db = old.db.clone();
         let altered = self.scoped(&db, |scope| alter::alter(&old, actions, scope))?;
         let mut new = altered.table;
@@ -374,10 +399,22 @@ impl<'a> Change<'a> {
             return Ok(Done::Nothing(DdlEffect::NoEffect("rows and definition stay as they are")));
         }
         new.version = old.version.saturating_add(1);
+        let rows = match (old.engine_of().rows, new.engine_of().rows) {
+            (EngineRows::Kept, EngineRows::Kept) => altered.rows,
+            (EngineRows::Elsewhere | EngineRows::OfMembers, EngineRows::Kept) => {
+                return Problem::unsupported("ALTER TABLE that gives a table the rows of others");
+            }
+            // There are no rows before or after it.
+            _ => {
+                let new = TableDef { id: self.fresh_id()?, ..new };
+                self.move_to(&old, fresh_of(new));
+                return Ok(Done::Changed);
+            }
+        };
         if let Some(effect) = altered.partitions {
             return self.change_partitions(&old, new, effect);
         }
-        match altered.rows {
+        match rows {
             RowsEffect::Unchanged => self.replace(&old, new),
             RowsEffect::ConvertedOnRead(layout) => {
                 new.older_layouts.push(layout);
@@ -391,12 +428,8 @@ impl<'a> Change<'a> {
                 new.version = 1;
                 new.layout_since = 0;
                 new.older_layouts.clear();
-                let new = Arc::new(new);
-                self.remove(&old);
-                self.dropped.push(old.id);
-                self.created.push(Arc::clone(&new));
+                let new = self.move_to(&old, new);
                 self.rewritten.push(Rewrite { numbering, ..rewrite(&old, &new, sources) });
-                self.put(new);
             }
         }
         Ok(Done::Changed)
@@ -431,11 +464,8 @@ impl<'a> Change<'a> {
         effect: PartitionsEffect,
     ) -> Result<Done, Problem> {
         if matches!(effect, PartitionsEffect::AllEmptied) {
-            let fresh = Arc::new(fresh(&new, self.fresh_id()?));
-            self.remove(old);
-            self.dropped.push(old.id);
-            self.created.push(Arc::clone(&fresh));
-            self.put(fresh);
+            let fresh = fresh(&new, self.fresh_id()?);
+            self.move_to(old, fresh);
             return Ok(Done::Changed);
         }
         if old.misplaced_rows {
@@ -506,7 +536,12 @@ fn rewrite(from: &Arc<TableDef>, to: &Arc<TableDef>, sources: Vec<ColumnSource>)
 
 /// The same table under a new id and without rows.
 fn fresh(table: &TableDef, id: TableId) -> TableDef {
-    let mut table = TableDef { id, version: 1, layout_since: 0, older_layouts: Vec::new(), ..table.clone() };
+    fresh_of(TableDef { id, ..table.clone() })
+}
+
+fn fresh_of(table: TableDef) -> TableDef {
+    let mut table =
+        TableDef { version: 1, layout_since: 0, older_layouts: Vec::new(), virtual_unknown: false, ..table };
     if std::mem::take(&mut table.misplaced_rows) {
         table_build::settle_keys(&mut table);
     }
@@ -517,6 +552,10 @@ fn fresh(table: &TableDef, id: TableId) -> TableDef {
 /// CREATE TABLE … LIKE: copies columns and keys, but no foreign keys.
 fn like(source: &TableDef, id: TableId, db: String, name: String) -> TableDef {
     let mut table = TableDef { db, name, foreign_keys: Vec::new(), ..fresh(source, id) };
+    if let Some(merge) = &mut table.merge {
+        let members = source.members().map(|(db, name)| ((db != table.db).then_some(db), name));
+        merge.members = members.collect();
+    }
     table.keys.iter_mut().for_each(|key| key.generated = false);
     table.columns.iter_mut().for_each(table_build::reread_default);
     table

@@ -47,11 +47,14 @@ impl Catalog {
             }
         }
         let is_here = |(db, name): &NamedTable| self.table(db, name).is_some() || self.is_quarantined(db, name);
+        let keeps_rows =
+            |(db, name): &NamedTable| self.table(db, name).is_none_or(|table| table.engine_of().keeps_rows());
+        tables.retain(keeps_rows);
         let (here, absent): (Vec<_>, Vec<_>) = tables.into_iter().partition(is_here);
         Some(if here.is_empty() && !absent.is_empty() { Written::Absent(absent) } else { Written::Tables(here) })
     }
 
-    /// Adds a table, and the tables whose rows its foreign keys may change.
+    /// Adds a table, its members if it is a MERGE table, and the tables whose rows its foreign keys may change.
     fn with_children(&self, table: NamedTable, tables: &mut Vec<NamedTable>) {
         let mut due = vec![table];
         while let Some((db, name)) = due.pop() {
@@ -59,6 +62,7 @@ impl Catalog {
             if tables.contains(&key) {
                 continue;
             }
+            due.extend(self.table(&db, &name).iter().flat_map(|table| table.members()));
             for (child, foreign) in self.children(&db, &name) {
                 if foreign.on_delete.changes_children() || foreign.on_update.changes_children() {
                     due.push((child.db.clone(), child.name.clone()));
@@ -83,6 +87,10 @@ mod tests {
             "CREATE TABLE g (c INT, FOREIGN KEY (c) REFERENCES c (id) ON UPDATE SET NULL)",
             "CREATE TABLE r (p INT, FOREIGN KEY (p) REFERENCES p (id))",
             "CREATE VIEW v AS SELECT * FROM p",
+            "CREATE TABLE b (i INT) ENGINE=BLACKHOLE",
+            "CREATE TABLE one (i INT) ENGINE=MyISAM",
+            "CREATE TABLE two (i INT) ENGINE=MyISAM",
+            "CREATE TABLE m (i INT) ENGINE=MERGE UNION=(one, d.two)",
         ] {
             catalog = catalog.apply(&context, sql.as_bytes()).unwrap().catalog;
         }
@@ -98,5 +106,7 @@ mod tests {
         assert_eq!(of("INSERT INTO mysql.x VALUES (1)"), "");
         assert_eq!(of("INSERT INTO v VALUES (1)"), "it writes through the view `d`.`v`");
         assert_eq!(of("CREATE TABLE x (i INT)"), "none");
+        assert_eq!(of("INSERT INTO b VALUES (1)"), "", "nothing is kept of it");
+        assert_eq!(of("INSERT INTO m VALUES (1)"), "two one", "its members change, it holds nothing itself");
     }
 }

@@ -5,19 +5,18 @@
 
 use std::collections::HashSet;
 
-use catalog::TableDef;
+use catalog::Identity;
 use client::session::quoted;
 use source::replication::version_number;
 
 use crate::definitions::{Listing, Name, definition_here, same_definition};
-use crate::error::CopyError;
+use crate::error::{CopyError, DISCARDED};
 use crate::lock::{Moment, Patience, ReadLock, Sessions, micros};
 use crate::options::{CopyLock, CopyOptions, Unsettled};
 use crate::plan::SourceFacts;
-use crate::run::TakenRows;
 
-use super::define::{Defined, Defining, define_all, read_catalog};
-use super::locked_rows::{borrows_rows, has_snapshot, take_rows, without_snapshots};
+use super::define::{CHANGED, Defined, Defining, Undefined, define_all, read_catalog};
+use super::locked_rows::{TakenTable, needs_lock, take_rows, without_snapshots};
 use super::{FRESH, names_of};
 
 /// Factor by which reading may exceed `locked_bytes_max`, because the check before it uses rough estimates.
@@ -31,12 +30,14 @@ pub(super) enum Attempt {
 }
 
 pub(super) struct FrozenTables {
-    pub(super) moment: Moment<Vec<(TakenRows, TableDef)>>,
+    pub(super) moment: Moment<Vec<TakenTable>>,
     pub(super) listing: Listing,
     pub(super) names: Vec<Name>,
     pub(super) catalog: catalog::Catalog,
-    /// Tables without a definition; not in the catalog.
-    pub(super) unsettled: Vec<Name>,
+    /// Tables without a definition, and why; not in the catalog.
+    pub(super) unsettled: Vec<Undefined>,
+    /// True if the only table had its tablespace discarded before the snapshot.
+    pub(super) discarded: bool,
     pub(super) backup_lock_us: Option<u64>,
 }
 
@@ -44,7 +45,7 @@ impl FrozenTables {
     /// Excludes tables that DDL changed.
     fn leave_out(&mut self, changed: Vec<Name>) {
         self.names.retain(|name| !changed.contains(name));
-        self.unsettled.extend(changed);
+        self.unsettled.extend(changed.into_iter().map(|name| (name, CHANGED.to_owned())));
     }
 }
 
@@ -68,6 +69,10 @@ pub(super) fn try_once(
     if options.lock == CopyLock::None {
         return try_unlocked(sessions, facts, unsettled, patience, &before);
     }
+    let discarded = match (options.lock, wanted.as_slice()) {
+        (CopyLock::Table, [name]) => is_discarded(sessions, name)?,
+        _ => false,
+    };
     let without_snapshots = without_snapshots(sessions, &before, &wanted, options)?;
     let lock = match (options.lock, wanted.as_slice()) {
         (CopyLock::Table, [(db, table)]) => ReadLock::Table(db.clone(), table.clone()),
@@ -88,17 +93,17 @@ pub(super) fn try_once(
     let taken: HashSet<&Name> = moment.taken.iter().map(|((name, _), _)| name).collect();
     let not_taken = |name: &&Name| {
         let engine = listing.tables.get(*name).map_or("", |table| &table.engine);
-        !has_snapshot(engine) && !taken.contains(name)
+        needs_lock(engine) && !taken.contains(name)
     };
     let mut changed: Vec<Name> = names.iter().filter(not_taken).cloned().collect();
     for ((name, _), def) in &moment.taken {
         let same =
             definition_here(&catalog, &names_of(facts, options), name).is_some_and(|now| same_definition(def, now));
-        if !same && !left_out.contains(name) {
+        if !same && !left_out.iter().any(|(other, _)| other == name) {
             changed.push(name.clone());
         }
     }
-    let mut found = FrozenTables { moment, listing, names, catalog, unsettled: left_out, backup_lock_us };
+    let mut found = FrozenTables { moment, listing, names, catalog, unsettled: left_out, discarded, backup_lock_us };
     if !changed.is_empty() {
         if unsettled == Unsettled::End {
             return Ok(Attempt::Changed(changed));
@@ -106,6 +111,16 @@ pub(super) fn try_once(
         found.leave_out(changed);
     }
     Ok(Attempt::Ready(Box::new(found)))
+}
+
+/// True if the table cannot be read now because its tablespace is discarded.
+fn is_discarded(sessions: &mut Sessions, (db, table): &Name) -> Result<bool, CopyError> {
+    let probe = sessions.control.query(&format!("SELECT 1 FROM {}.{} LIMIT 1", quoted(db), quoted(table)));
+    match probe {
+        Err(error) if error.server_code().is_none() => sessions.at(Err(error)),
+        // Whatever else is wrong with the table shows again when it is read.
+        probe => Ok(probe.is_err_and(|error| error.server_code() == Some(DISCARDED))),
+    }
 }
 
 /// Like `try_once`, but without a lock: takes a mark in the log, then definitions that are the same before and after
@@ -137,26 +152,31 @@ fn try_unlocked(
     }
     let version = version_number(&facts.version);
     let source_names = names_of(facts, patience.options);
-    let defining = Defining { listing, names, source_names, version };
+    let unreadable = patience.options.unsettled;
+    let defining = Defining { listing, names, source_names, version, unreadable };
     let Defined { listing, names, catalog, unsettled } = match define_all(sessions, defining, changed, unsettled)? {
         Ok(defined) => defined,
         Err(changed) => return Ok(Attempt::Changed(changed)),
     };
     let full_name = |name: &Name| format!("{}.{}", quoted(&name.0), quoted(&name.1));
-    let engine = |name: &Name| listing.tables.get(name).map_or("", |table| table.engine.as_str());
-    if let Some(name) = names.iter().find(|name| borrows_rows(engine(name))) {
-        return Err(CopyError::NoRowsOfItsOwn { table: full_name(name), engine: engine(name).to_owned() });
-    }
     let source_names = names_of(facts, patience.options);
     let keyless = |name: &&Name| {
         let table = definition_here(&catalog, &source_names, name);
-        table.is_some_and(|table| table.identity == catalog::Identity::WholeImage)
+        table.is_some_and(|table| table.identity == Identity::WholeImage && table.engine_of().keeps_rows())
     };
     let tables: Vec<String> = names.iter().filter(keyless).map(full_name).collect();
     if !tables.is_empty() {
         return Err(CopyError::NeedsKeys { tables });
     }
-    Ok(Attempt::Ready(Box::new(FrozenTables { moment, listing, names, catalog, unsettled, backup_lock_us: None })))
+    Ok(Attempt::Ready(Box::new(FrozenTables {
+        moment,
+        listing,
+        names,
+        catalog,
+        unsettled,
+        discarded: false,
+        backup_lock_us: None,
+    })))
 }
 
 fn check_full_images(sessions: &mut Sessions) -> Result<(), CopyError> {

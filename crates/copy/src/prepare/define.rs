@@ -3,7 +3,7 @@
 //! In: the tables to copy. Out: their definitions, if no DDL came in between, or the tables that it changed. Never
 //! here: rows.
 
-use catalog::SourceNames;
+use catalog::{Engine, SourceNames};
 use source::replication::version_number;
 
 use crate::definitions::{self, Listing, Name, build_catalog, read_definitions};
@@ -20,15 +20,23 @@ pub(super) struct Defining {
     pub(super) names: Vec<Name>,
     pub(super) source_names: SourceNames,
     pub(super) version: Option<u32>,
+    /// What becomes of a table whose definition the source cannot show, and which has no rows of its own.
+    pub(super) unreadable: Unsettled,
 }
+
+/// A table without a definition, and why.
+pub(super) type Undefined = (Name, String);
+
+/// Why a table that DDL changed has no definition.
+pub(super) const CHANGED: &str = "its definition was changed by DDL again and again while the copy began";
 
 /// Definitions read.
 pub(super) struct Defined {
     pub(super) listing: Listing,
     pub(super) names: Vec<Name>,
     pub(super) catalog: catalog::Catalog,
-    /// Tables that DDL changed; in neither `names` nor `catalog`.
-    pub(super) unsettled: Vec<Name>,
+    /// Tables that DDL changed, or whose definition cannot be read; in neither `names` nor `catalog`.
+    pub(super) unsettled: Vec<Undefined>,
 }
 
 /// The catalog at the snapshot, or the tables that DDL has changed since.
@@ -58,7 +66,8 @@ pub(super) fn read_catalog<T>(
     }
     let version = version_number(&facts.version);
     let source_names = names_of(facts, patience.options);
-    let defining = Defining { listing, names, source_names, version };
+    let unreadable = patience.options.unsettled;
+    let defining = Defining { listing, names, source_names, version, unreadable };
     define_all(sessions, defining, fresh, unsettled)
 }
 
@@ -70,13 +79,26 @@ pub(super) fn define_all(
     mut changed: Vec<Name>,
     unsettled: Unsettled,
 ) -> Result<Result<Defined, Vec<Name>>, CopyError> {
-    let Defining { listing, mut names, source_names, version } = defining;
+    let Defining { listing, mut names, source_names, version, unreadable } = defining;
     let mut left_out = Vec::new();
     loop {
         // Terminates, because each iteration removes at least one name.
         names.retain(|name| !changed.contains(name));
-        left_out.append(&mut changed);
-        match define(sessions, &listing, &names, &source_names, version)? {
+        left_out.extend(changed.drain(..).map(|name| (name, CHANGED.to_owned())));
+        let mut unread = Vec::new();
+        let defined = define(sessions, &listing, &names, &source_names, version, &mut |name, error| {
+            let engine = listing.tables.get(&name).map(|table| Engine::of(&table.engine));
+            match engine.and_then(|engine| engine.why_without_rows()) {
+                Some(why) if unreadable == Unsettled::LeaveOut => {
+                    unread.push((name, format!("its engine {why}, and its definition cannot be read: {error}")));
+                    Ok(())
+                }
+                _ => Err(error),
+            }
+        })?;
+        names.retain(|name| unread.iter().all(|(other, _)| other != name));
+        left_out.append(&mut unread);
+        match defined {
             Ok(catalog) => return Ok(Ok(Defined { listing, names, catalog, unsettled: left_out })),
             Err(more) if unsettled == Unsettled::LeaveOut => changed = more,
             Err(more) => return Ok(Err(more)),
@@ -90,6 +112,7 @@ fn define(
     names: &[Name],
     source_names: &SourceNames,
     version: Option<u32>,
+    unread: &mut dyn FnMut(Name, CopyError) -> Result<(), CopyError>,
 ) -> Result<Result<catalog::Catalog, Vec<Name>>, CopyError> {
     let definitions = read_definitions(&mut sessions.readers, names)?;
     let later = Listing::read(&mut sessions.control, "");
@@ -98,8 +121,9 @@ fn define(
     let mut complete = Vec::with_capacity(definitions.len());
     for (name, sql) in definitions {
         match sql {
-            Some(sql) => complete.push((name, sql)),
-            None => changed.push(name),
+            Ok(Some(sql)) => complete.push((name, sql)),
+            Ok(None) => changed.push(name),
+            Err(error) => unread(name, error)?,
         }
     }
     if !changed.is_empty() {
@@ -107,7 +131,8 @@ fn define(
     }
     let catalog = build_catalog(listing, &complete, source_names, version)?;
     let Some(reader) = sessions.readers.first_mut() else { return Ok(Ok(catalog)) };
-    let others = definitions::with_other_columns(reader, &catalog, source_names, names);
+    let names: Vec<Name> = complete.into_iter().map(|(name, _)| name).collect();
+    let others = definitions::with_other_columns(reader, &catalog, source_names, &names);
     let others = sessions.at(others)?;
     Ok(if others.is_empty() { Ok(catalog) } else { Err(others) })
 }

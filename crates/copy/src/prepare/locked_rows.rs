@@ -2,7 +2,7 @@
 //!
 //! In: the tables' engines and estimated sizes. Out: their rows, in memory and within a limit. Never here: a lock.
 
-use catalog::TableDef;
+use catalog::{Engine, TableDef};
 use client::Connection;
 use client::session::quoted;
 use source::replication::version_number;
@@ -18,16 +18,10 @@ use crate::table_reader::{Range, TableReader};
 
 use super::names_of;
 
-/// Engines whose rows a consistent snapshot sees.
-const SNAPSHOT_ENGINES: [&str; 2] = ["INNODB", "ROCKSDB"];
-/// Engines that show other tables' rows.
-const BORROWED_ROWS: [&str; 2] = ["MRG_MYISAM", "FEDERATED"];
-pub(super) fn borrows_rows(engine: &str) -> bool {
-    BORROWED_ROWS.iter().any(|known| known.eq_ignore_ascii_case(engine))
-}
-
-pub(super) fn has_snapshot(engine: &str) -> bool {
-    SNAPSHOT_ENGINES.iter().any(|known| known.eq_ignore_ascii_case(engine))
+/// True for an engine whose rows a consistent snapshot does not see. Of an engine that keeps no rows nothing is read.
+pub(super) fn needs_lock(engine: &str) -> bool {
+    let engine = Engine::of(engine);
+    engine.keeps_rows() && !engine.snapshots
 }
 
 /// Tables that must be read under the lock.
@@ -39,10 +33,7 @@ pub(super) fn without_snapshots(
 ) -> Result<Vec<Name>, CopyError> {
     let engine = |name: &Name| listing.tables.get(name).map_or("", |table| table.engine.as_str());
     let full_name = |name: &Name| format!("{}.{}", quoted(&name.0), quoted(&name.1));
-    let names: Vec<Name> = wanted.iter().filter(|name| !has_snapshot(engine(name))).cloned().collect();
-    if let Some(name) = names.iter().find(|name| borrows_rows(engine(name))) {
-        return Err(CopyError::NoRowsOfItsOwn { table: full_name(name), engine: engine(name).to_owned() });
-    }
+    let names: Vec<Name> = wanted.iter().filter(|name| needs_lock(engine(name))).cloned().collect();
     if names.is_empty() {
         return Ok(names);
     }
@@ -56,6 +47,9 @@ pub(super) fn without_snapshots(
     Ok(names)
 }
 
+/// A table read under the lock, with its definition then.
+pub(super) type TakenTable = ((Name, TakenRows), TableDef);
+
 /// Reads tables without snapshots into memory while writers wait; fails beyond `limit` bytes.
 pub(super) fn take_rows(
     control: &mut Connection,
@@ -63,7 +57,7 @@ pub(super) fn take_rows(
     facts: &SourceFacts,
     options: &CopyOptions,
     limit: u64,
-) -> Result<Vec<(TakenRows, TableDef)>, CopyError> {
+) -> Result<Vec<TakenTable>, CopyError> {
     let mut taken = Vec::new();
     let mut bytes = 0;
     for name in names {
@@ -84,7 +78,8 @@ pub(super) fn take_rows(
             batches.push(batch.clone());
             Ok(())
         })?;
-        taken.push(((name.clone(), batches), TableDef::clone(def)));
+        let rows = TakenRows { batches, without_virtual: reader.is_without_virtual() };
+        taken.push(((name.clone(), rows), TableDef::clone(def)));
     }
     Ok(taken)
 }

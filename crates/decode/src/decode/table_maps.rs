@@ -2,17 +2,16 @@
 //!
 //! In: table map events. Out: the plan of each table's rows, or why they are left out. Never here: rows.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use binlog::TableMapEvent;
-use catalog::{Catalog, Identity, TableDef};
+use catalog::{Catalog, EngineRows, Identity, NamedTable, TableDef};
 use observe::Category;
 
 use super::{Decoder, Fault, binlog_fault, unsupported};
 use crate::plan::TablePlan;
 use crate::stop::StopClass;
-use crate::work::{LeftOut, TableMapEntry, Work};
+use crate::work::{LeftOut, Merged, TableMapEntry, Work};
 
 /// Schemas of the server itself, which are not replicated.
 const SYSTEM_SCHEMAS: [&[u8]; 4] = [b"mysql", b"sys", b"performance_schema", b"information_schema"];
@@ -27,6 +26,7 @@ pub(super) struct CachedMap {
     body: Vec<u8>,
     plan: MappedPlan,
     left_out: LeftOut,
+    merged: Option<Arc<Merged>>,
 }
 
 /// Returns a column of the identifying key that the source allows to be NULL, which means that the source's key is a
@@ -40,30 +40,35 @@ fn nullable_key_column<'d>(def: &'d TableDef, map: &TableMapEvent<'_>) -> Option
 impl Decoder {
     pub(super) fn table_map(&mut self, work: &mut Work<'_>, body: &[u8]) -> Result<(), Fault> {
         let table_id = TableMapEvent::table_id_of(body).map_err(binlog_fault)?;
-        let (plan, left_out) = match self.maps.get(&table_id) {
-            Some(cached) if cached.body == body => (cached.plan.clone(), cached.left_out),
+        let (plan, left_out, merged) = match self.maps.get(&table_id) {
+            Some(cached) if cached.body == body => (cached.plan.clone(), cached.left_out, cached.merged.clone()),
             _ => {
                 let map = TableMapEvent::parse(body).map_err(binlog_fault)?;
-                let plan = self.resolve(&work.catalog, &map);
-                let left_out = match plan {
-                    Ok(None) => self.left_out_as(&work.catalog, &map),
+                let mut merged = None;
+                let plan = self.resolve(&work.catalog, &map, &mut merged);
+                let left_out = match (&plan, &merged) {
+                    (Ok(None), Some(merged)) => self.left_out_as(&work.catalog, &merged.def.member_of_inserts()),
+                    (Ok(None), None) => self.left_out_as(&work.catalog, &Some(self.name_here(&work.catalog, &map))),
                     _ => LeftOut { category: Category::Filtered, cascades: false },
                 };
                 if self.maps.len() >= MAPS_MAX {
                     self.maps.clear();
                 }
-                self.maps.insert(table_id, CachedMap { body: body.to_vec(), plan: plan.clone(), left_out });
-                (plan, left_out)
+                let cached = CachedMap { body: body.to_vec(), plan: plan.clone(), left_out, merged: merged.clone() };
+                self.maps.insert(table_id, cached);
+                (plan, left_out, merged)
             }
         };
         match work.tables.iter_mut().find(|entry| entry.table_id == table_id) {
-            Some(entry) => (entry.plan, entry.left_out) = (plan, left_out),
-            None => work.tables.push(TableMapEntry { table_id, plan, left_out }),
+            Some(entry) => (entry.plan, entry.left_out, entry.merged) = (plan, left_out, merged),
+            None => work.tables.push(TableMapEntry { table_id, plan, left_out, merged }),
         }
         Ok(())
     }
 
-    fn resolve(&mut self, catalog: &Catalog, map: &TableMapEvent<'_>) -> MappedPlan {
+    /// The plan of a mapped table. For a MERGE table, sets `merged` and returns the plan of the member that gets its new
+    /// rows.
+    fn resolve(&mut self, catalog: &Catalog, map: &TableMapEvent<'_>, merged: &mut Option<Arc<Merged>>) -> MappedPlan {
         if is_system(map.db, catalog) {
             return Ok(None);
         }
@@ -105,28 +110,54 @@ impl Decoder {
                 ),
             ));
         }
-        let plan = self.plans.entry(def.id).or_insert_with(|| Arc::new(TablePlan::new(def, catalog)));
-        Ok(Some(Arc::clone(plan)))
+        match def.engine_of().rows {
+            EngineRows::Kept => Ok(Some(self.plan_of(def, catalog))),
+            EngineRows::Nowhere | EngineRows::Elsewhere => Ok(None),
+            EngineRows::OfMembers => {
+                let target = def.member_of_inserts().and_then(|(db, name)| catalog.table(&db, &name).cloned());
+                let fits = |member: &Arc<TableDef>| {
+                    member.engine_of().keeps_rows()
+                        && member.matches(map.column_types, &types).is_ok()
+                        && nullable_key_column(member, map).is_none()
+                };
+                let is_here =
+                    |(db, name): &NamedTable| catalog.table(db, name).is_some() || catalog.is_quarantined(db, name);
+                let inserts = def.member_of_inserts().is_some() && target.as_ref().is_none_or(fits);
+                *merged = Some(Arc::new(Merged {
+                    def: Arc::clone(def),
+                    members: def.members().filter(is_here).collect(),
+                    inserts,
+                }));
+                Ok(target.filter(fits).map(|member| self.plan_of(&member, catalog)))
+            }
+        }
+    }
+
+    fn plan_of(&mut self, def: &Arc<TableDef>, catalog: &Catalog) -> Arc<TablePlan> {
+        Arc::clone(self.plans.entry(def.id).or_insert_with(|| Arc::new(TablePlan::new(def, catalog))))
     }
 
     /// Returns database and table under their local names.
-    fn name_here<'m>(&self, catalog: &Catalog, map: &TableMapEvent<'m>) -> (Cow<'m, str>, Cow<'m, str>) {
-        let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table));
+    fn name_here(&self, catalog: &Catalog, map: &TableMapEvent<'_>) -> NamedTable {
+        let (db, name) = (String::from_utf8_lossy(map.db), String::from_utf8_lossy(map.table).into_owned());
         if !self.options.filters.renames() {
-            return (db, name);
+            return (db.into_owned(), name);
         }
-        let renamed = self.options.filters.rewritten(&db, catalog.lower_case_table_names()).to_owned();
-        (Cow::Owned(renamed), name)
+        (self.options.filters.rewritten(&db, catalog.lower_case_table_names()).to_owned(), name)
     }
 
     /// Returns how rows of a left-out table are counted, and whether foreign keys lead from it to other tables.
-    fn left_out_as(&self, catalog: &Catalog, map: &TableMapEvent<'_>) -> LeftOut {
-        let (db, name) = self.name_here(catalog, map);
-        let superseded = catalog.is_quarantined(&db, &name);
+    fn left_out_as(&self, catalog: &Catalog, table: &Option<NamedTable>) -> LeftOut {
+        let Some((db, name)) = table else { return LeftOut { category: Category::Filtered, cascades: false } };
+        let category = match catalog.table(db, name) {
+            Some(def) if !def.engine_of().keeps_rows() => Category::NotKept,
+            _ if catalog.is_quarantined(db, name) => Category::SupersededByCopy,
+            _ => Category::Filtered,
+        };
         LeftOut {
-            category: if superseded { Category::SupersededByCopy } else { Category::Filtered },
+            category,
             cascades: catalog
-                .children(&db, &name)
+                .children(db, name)
                 .any(|(_, key)| key.on_delete.changes_children() || key.on_update.changes_children()),
         }
     }

@@ -1,0 +1,53 @@
+-- The log has the rows of a BLACKHOLE table, which nobody keeps: they stayed here, and came again in a second INSERT.
+-- It does not tell the engine of a table made under default_storage_engine: such a table is copied.
+-- tables copied again: 2
+-- session 1
+CREATE TABLE b (a INT PRIMARY KEY, v VARCHAR(5), KEY (v)) ENGINE=BLACKHOLE;
+INSERT INTO b VALUES (1, 'x'), (2, 'y');
+INSERT INTO b VALUES (1, 'x');
+REPLACE INTO b VALUES (1, 'z');
+INSERT INTO b VALUES (1, 'q') ON DUPLICATE KEY UPDATE v = 'r';
+UPDATE b SET v = 'q' WHERE a = 1;
+DELETE FROM b;
+TRUNCATE TABLE b;
+INSERT INTO b VALUES (9, 'n');
+ALTER TABLE b ENGINE=InnoDB;
+INSERT INTO b VALUES (1, 'in'), (9, 'out');
+CREATE TABLE again LIKE b;
+INSERT INTO again SELECT * FROM b;
+ALTER TABLE again ENGINE=BLACKHOLE;
+INSERT INTO again VALUES (1, 'in');
+ALTER TABLE again ADD COLUMN w INT NOT NULL DEFAULT 5, DROP PRIMARY KEY;
+INSERT INTO again VALUES (1, 'in', 1), (1, 'in', 1);
+RENAME TABLE again TO later;
+CREATE TABLE alike LIKE later;
+INSERT INTO alike VALUES (1, 'in', 1);
+ALTER TABLE later ENGINE=MyISAM, ADD PRIMARY KEY (a);
+INSERT INTO later VALUES (1, 'in', 2);
+CREATE TABLE fired (a INT PRIMARY KEY);
+CREATE TRIGGER t AFTER INSERT ON alike FOR EACH ROW INSERT INTO fired VALUES (new.a + 100);
+INSERT INTO alike VALUES (1, 'in', 1), (7, 'out', 1);
+START TRANSACTION;
+INSERT INTO fired VALUES (1);
+INSERT INTO alike VALUES (8, 't', 1);
+ROLLBACK;
+SET SESSION binlog_format = STATEMENT;
+CREATE TABLE plain LIKE b;
+ALTER TABLE plain ENGINE=BLACKHOLE;
+INSERT INTO plain VALUES (1, 'text');
+SET SESSION binlog_format = ROW;
+SET SESSION default_storage_engine = BLACKHOLE;
+CREATE TABLE unnamed (a INT PRIMARY KEY);
+INSERT INTO unnamed VALUES (1);
+INSERT INTO unnamed VALUES (1);
+SET SESSION default_storage_engine = MyISAM;
+CREATE TABLE rows_of_myisam (a INT PRIMARY KEY);
+INSERT INTO rows_of_myisam VALUES (1);
+SET SESSION default_storage_engine = InnoDB, sql_mode = '';
+CREATE TABLE no_such (a INT PRIMARY KEY, b INT, FOREIGN KEY (b) REFERENCES fired (a) ON DELETE CASCADE) ENGINE=nosuch;
+INSERT INTO no_such VALUES (1, 107);
+ALTER TABLE no_such ENGINE=nosuch;
+DELETE FROM fired WHERE a = 107;
+INSERT INTO no_such VALUES (2, NULL);
+ALTER TABLE later ENGINE=nosuch;
+INSERT INTO later VALUES (3, 'in', 2);
