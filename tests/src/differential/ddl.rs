@@ -144,10 +144,22 @@ pub fn create(random: &mut Random, schema: &mut Schema, database: &str, limits: 
             let mut table = Table::any(random, number);
             let partitions = partitions(random, &mut table);
             let options = options(random);
-            let sql = format!("CREATE TABLE {to} ({}){options}{partitions}", table.body());
-            of(sql, "CREATE TABLE", table)
+            // Only InnoDB has partitions.
+            let other_engine = partitions.is_empty() && random.chance(30);
+            if other_engine {
+                // Nor has another engine descending keys.
+                table.keys.iter_mut().flat_map(|key| &mut key.parts).for_each(|part| part.2 = false);
+            }
+            let engine = if other_engine { format!(" ENGINE={}", engine(random)) } else { String::new() };
+            let sql = format!("CREATE TABLE {to} ({}){options}{engine}{partitions}", table.body());
+            of(sql, if other_engine { "CREATE TABLE … ENGINE" } else { "CREATE TABLE" }, table)
         }
     }
+}
+
+/// An engine that every server has. ARCHIVE and CSV refuse most keys, so they get few tables.
+fn engine(random: &mut Random) -> &'static str {
+    random.pick(&["InnoDB", "MyISAM", "MyISAM", "MEMORY", "BLACKHOLE", "BLACKHOLE", "ARCHIVE", "CSV"])
 }
 
 fn options(random: &mut Random) -> String {
@@ -538,7 +550,10 @@ fn alter_options(random: &mut Random, table: &Table, limits: Limits) -> Option<A
         2 => {
             of("ALTER TABLE, default charset", format!("DEFAULT CHARACTER SET {charset} COLLATE {collation}"), changed)
         }
-        3 => of("ALTER TABLE ENGINE", "ENGINE=InnoDB".into(), changed),
+        3 => {
+            let engine = if random.chance(50) { "InnoDB" } else { engine(random) };
+            of("ALTER TABLE ENGINE", format!("ENGINE={engine}"), changed)
+        }
         4 => {
             let sql = format!("ORDER BY `{}`", table.columns.last()?.name);
             of("ALTER TABLE ORDER BY", sql, changed)
