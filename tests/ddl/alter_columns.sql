@@ -464,10 +464,12 @@ ALTER TABLE {t} ADD d INT DEFAULT 5 AFTER id, MODIFY a BIGINT
 ----
 SET binlog_row_image = MINIMAL; UPDATE {t} SET b = 'one' WHERE id = 1; UPDATE {t} SET id = 20 WHERE id = 2; INSERT INTO {t} (id) VALUES (30)
 
-== JSON to and from text : not known
+== JSON to and from text : replayed
 CREATE TABLE {t} (id INT PRIMARY KEY, a VARCHAR(100)); INSERT INTO {t} VALUES (1, '{"a": 1}')
 ----
-ALTER TABLE {t} MODIFY a JSON
+ALTER TABLE {t} MODIFY a JSON; ALTER TABLE {t} MODIFY a TEXT
+----
+UPDATE {t} SET a = 'x'
 
 == CHANGE COLUMN to the same, other attributes : replayed
 ----

@@ -189,5 +189,6 @@ pub(crate) fn number_display(spec: &TypeSpec, ty: &ColumnType) -> NumberDisplay 
         BaseType::Float | BaseType::Double => spec.scale.and_then(|scale| u8::try_from(scale).ok()).filter(|d| *d < 31),
         _ => None,
     };
-    NumberDisplay { zerofill_width, decimals }
+    let digits = decimals.and(spec.len).and_then(|len| u8::try_from(len).ok());
+    NumberDisplay { zerofill_width, decimals, digits }
 }

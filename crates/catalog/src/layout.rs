@@ -370,13 +370,13 @@ mod tests {
         conversion.append(&[1], &mut Vec::new(), &mut out).unwrap();
         assert_eq!(out, [1]);
         assert!(conversion.append(&[0, 1, 0, 0, 0], &mut Vec::new(), &mut out).is_err());
-        // FLOAT to DECIMAL, which becomes NOT NULL.
-        let (float, decimal) = (ColumnType::new(t::FLOAT, 4), ColumnType::new(t::DECIMAL, 2 << 8));
-        let zero = ColumnSource::Converted { column: 0, options: ConvertOptions::default(), null: Some(vec![0x80]) };
-        let conversion = RowConversion::new(&[float], &[decimal], &[zero]);
+        // BIT to DATE, which becomes NOT NULL.
+        let (bit, date) = (ColumnType::new(t::BIT, 8), ColumnType::new(t::DATE, 0));
+        let zero = ColumnSource::Converted { column: 0, options: ConvertOptions::default(), null: Some(vec![0; 3]) };
+        let conversion = RowConversion::new(&[bit], &[date], &[zero]);
         out.clear();
         conversion.append(&[1], &mut Vec::new(), &mut out).unwrap();
-        assert_eq!(out, [0, 0x80]);
-        assert!(conversion.append(&[0, 0, 0, 0, 0], &mut Vec::new(), &mut out).is_err());
+        assert_eq!(out, [0; 4]);
+        assert!(conversion.append(&[0, 0], &mut Vec::new(), &mut out).is_err());
     }
 }

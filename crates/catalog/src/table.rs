@@ -161,6 +161,9 @@ pub struct NumberDisplay {
     /// Fixed number of decimals for FLOAT(M,D) and DOUBLE(M,D).
     #[serde(rename = "decimals", deserialize_with = "Option::deserialize")]
     pub decimals: Option<u8>,
+    /// All digits of FLOAT(M,D) and DOUBLE(M,D). Absent in catalogs of earlier versions of this program.
+    #[serde(rename = "digits", default, skip_serializing_if = "Option::is_none")]
+    pub digits: Option<u8>,
 }
 
 /// How the source keeps a generated column. Row images contain both kinds.

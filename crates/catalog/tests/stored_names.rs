@@ -18,6 +18,8 @@ const STATEMENTS: &[&str] = &[
     "CREATE TABLE d.parts (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (5), PARTITION b VALUES LESS THAN MAXVALUE)",
     "CREATE TABLE d.keyed (id INT PRIMARY KEY) PARTITION BY LINEAR KEY (id) PARTITIONS 2",
     "CREATE TABLE d.keyless (a INT ZEROFILL)",
+    "CREATE TABLE d.rounded (id INT PRIMARY KEY, f FLOAT(7,2), g DOUBLE(9,3))",
+    "ALTER TABLE d.rounded MODIFY f DOUBLE",
     "CREATE TABLE d.computed (a INT, v INT AS (a))",
     "CREATE TABLE d.merged (a INT) ENGINE=MERGE UNION=(keyless) INSERT_METHOD=LAST",
     "CREATE VIEW d.seen AS SELECT 1",
@@ -35,6 +37,8 @@ const OPTIONAL: &[&str] = &[
     "misplaced_rows",
     "virtual_unknown",
     "merge",
+    "digits",
+    "from_decimals",
 ];
 
 fn stored() -> Value {

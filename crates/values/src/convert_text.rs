@@ -1,14 +1,17 @@
 //! The part of [`Conversion`] with text on either side.
 //!
-//! In: stored text, names of ENUM and SET. Out: stored bytes of the new column; when sql_mode is not strict, question
-//! marks for characters that the new character set lacks. Never here: text that is not plainly a number or a date.
+//! In: stored text, names of ENUM and SET, numbers and dates as text. Out: stored bytes of the new column; when sql_mode
+//! is not strict, question marks for characters that the new character set lacks. Never here: how a number or a date is
+//! read (`convert_parse`).
 
 use std::borrow::Cow;
 
 use crate::column_type::{ColumnType, type_code as t};
-use crate::convert::{Conversion, printed_text, rounded};
+use crate::convert::{Conversion, is_temporal};
+use crate::convert_parse::{self as parse, DateRead, Fate, ReadDate, TimeRead};
 use crate::error::ValueError;
 use crate::temporal::{DateTime, Time};
+use crate::text::TextOptions;
 use crate::{charset, collation, text};
 
 /// True for bytes, false for text.
@@ -73,11 +76,78 @@ fn content_of<'a>(conversion: &Conversion, stored: &'a [u8]) -> Result<Cow<'a, [
             Ok(Cow::Borrowed(content))
         }
         t::ENUM | t::SET => text::member_names(from, stored).map(Cow::Owned),
-        _ => {
-            let mut shown = Vec::new();
-            printed_text(conversion, stored, &mut shown)?;
-            Ok(Cow::Owned(shown))
+        _ => printed(conversion, stored).map(Cow::Owned),
+    }
+}
+
+/// Text of a number or a date, as the server's `val_str` gives it.
+fn printed(conversion: &Conversion, stored: &[u8]) -> Result<Vec<u8>, ValueError> {
+    let (from, options) = (&conversion.from, &conversion.options);
+    let mut shown = Vec::new();
+    match (from.code, options.from_decimals) {
+        (t::TIMESTAMP2, _) => conversion.date_of(stored)?.write(from.meta, &mut shown),
+        (t::FLOAT | t::DOUBLE, Some(decimals)) => {
+            let value = conversion.real_of(stored)?;
+            shown = format!("{value:.*}", usize::from(decimals)).into_bytes();
         }
+        _ => text::write_text(from, stored, TextOptions::default(), &mut shown)?,
+    }
+    // Longest text before the server writes an exponent, which it does in a result's text only where more zeros stand
+    // around the point (seen on 9.7.4).
+    let room = match from.code {
+        t::FLOAT => 12,
+        t::DOUBLE => 24,
+        _ => usize::MAX,
+    };
+    if options.from_decimals.is_none() && shown.len() > room {
+        shown = with_exponent(&shown);
+    }
+    let width = usize::from(options.zerofill_width);
+    if shown.len() < width {
+        let zeros = std::iter::repeat_n(b'0', width - shown.len());
+        shown.splice(0..0, zeros);
+    }
+    Ok(shown)
+}
+
+/// A number in plain digits, rewritten with an exponent.
+fn with_exponent(plain: &[u8]) -> Vec<u8> {
+    let (sign, number) = match plain {
+        [b'-', number @ ..] => ("-", number),
+        number => ("", number),
+    };
+    let point = number.iter().position(|byte| *byte == b'.').unwrap_or(number.len());
+    let digits: String = number.iter().filter(|byte| byte.is_ascii_digit()).map(|byte| char::from(*byte)).collect();
+    let significant = digits.trim_start_matches('0');
+    let exponent = point as i64 - 1 - (digits.len() - significant.len()) as i64;
+    let significant = significant.trim_end_matches('0');
+    let Some((first, rest)) = significant.split_at_checked(1) else { return plain.to_vec() };
+    let dot = if rest.is_empty() { "" } else { "." };
+    format!("{sign}{first}{dot}{rest}e{exponent}").into_bytes()
+}
+
+/// Text that is to be read as a number or a date.
+pub(crate) fn plain_text<'a>(conversion: &Conversion, stored: &'a [u8]) -> Result<Cow<'a, [u8]>, ValueError> {
+    let from = &conversion.from;
+    let content = content_of(conversion, stored)?;
+    if !is_text(from) || is_binary(from) {
+        return Ok(content);
+    }
+    charset::stored_to_utf8mb4(from.collation, &content).map(|text| Cow::Owned(text.into_owned()))
+}
+
+/// True if no character of the column's text is one byte. The server has other parsers of whole numbers for such text.
+pub(crate) fn is_wide(ty: &ColumnType) -> bool {
+    is_text(ty) && charset::pad(ty.collation).len() > 1
+}
+
+/// Longest text that the server reads as a date or a time. It cuts text that it has to turn into ASCII first.
+fn temporal_len_max(from: &ColumnType, to: &ColumnType) -> usize {
+    match charset_of(from) {
+        Some("utf8mb4" | "utf8mb3" | "latin1" | "ascii" | "binary") => usize::MAX,
+        _ if !is_text(from) => usize::MAX,
+        _ if to.code == t::TIME2 => 25,
+        _ => 29,
     }
 }
 
@@ -90,7 +160,7 @@ pub(crate) fn from_text(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8
     let (from, to) = (&conversion.from, &conversion.to);
     let content = content_of(conversion, stored)?;
     if !is_text(from) {
-        return store_utf8(conversion, &content, out);
+        return from_utf8(conversion, &content, out);
     }
     match to.code {
         t::CHAR | t::VARCHAR | t::BLOB => {
@@ -103,10 +173,28 @@ pub(crate) fn from_text(conversion: &Conversion, stored: &[u8], out: &mut Vec<u8
             let unicode = charset::stored_to_utf8mb4(from.collation, &content)?;
             store_utf8(conversion, &unicode, out)
         }
-        t::ENUM => to_enum(conversion, &charset::stored_to_utf8mb4(from.collation, &content)?, out),
+        _ => from_utf8(conversion, &plain_text(conversion, stored)?, out),
+    }
+}
+
+/// Stores utf8mb4 text, or bytes that are to be read as text, in a column of any kind but DECIMAL, BIT and JSON.
+pub(crate) fn from_utf8(conversion: &Conversion, unicode: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let to = &conversion.to;
+    match to.code {
+        t::CHAR | t::VARCHAR | t::BLOB => store_utf8(conversion, unicode, out),
+        t::ENUM => to_enum(conversion, unicode, out),
+        t::SET => to_set(conversion, unicode, out),
+        t::YEAR => to_year(conversion, unicode, out),
+        t::FLOAT | t::DOUBLE => {
+            let read = parse::double(unicode);
+            conversion.warn_unless(read.fate == Fate::Clean, String::from_utf8_lossy(unicode))?;
+            conversion.store_real(read.value, out)
+        }
+        _ if is_temporal(to) => to_temporal(conversion, unicode, out),
         _ => {
-            let unicode = charset::stored_to_utf8mb4(from.collation, &content)?;
-            plain(conversion, &unicode, out)
+            let read = parse::rounded_integer(unicode, to.unsigned);
+            conversion.warn_unless(read.fate == Fate::Clean, String::from_utf8_lossy(unicode))?;
+            conversion.store_integer(read.value, out)
         }
     }
 }
@@ -136,6 +224,22 @@ pub(crate) fn store_utf8(conversion: &Conversion, unicode: &[u8], out: &mut Vec<
         charset::from_utf8mb4_or_question_marks(to, unicode)?
     };
     store(conversion, &converted, out)
+}
+
+/// Stores a whole number of BIT as text. The server writes it into 64 bytes, which is too few in utf32.
+pub(crate) fn store_number(conversion: &Conversion, value: i128, out: &mut Vec<u8>) -> Result<(), ValueError> {
+    const ROOM: usize = 64;
+    let shown = value.to_string();
+    if shown.len() * charset::pad(conversion.to.collation).len() > ROOM {
+        return Err(conversion.does_not_fit(shown));
+    }
+    store_utf8(conversion, shown.as_bytes(), out)
+}
+
+/// Stores bytes.
+pub(crate) fn store_bytes(conversion: &Conversion, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let text = if is_binary(&conversion.to) { bytes } else { text_of_bytes(conversion, bytes)? };
+    store(conversion, text, out)
 }
 
 /// Stores text that is already in the new column's character set.
@@ -230,17 +334,94 @@ fn member(ty: &ColumnType, name: &str) -> Result<Option<usize>, ValueError> {
 }
 
 fn to_enum(conversion: &Conversion, name: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    /// Longest text that may be a member's number.
+    const NUMBER_LEN_MAX: usize = 5;
     let to = &conversion.to;
     let name = std::str::from_utf8(name).map_err(|_| ValueError::Invalid { what: "text" })?;
     let number = match member(to, name)? {
-        Some(index) => index + 1,
-        // A number in the text may mean the member of that number.
-        None if conversion.options.strict || name.trim().bytes().all(|byte| byte.is_ascii_digit()) => {
-            return Err(ValueError::BadLiteral { what: "ENUM", literal: name.into() });
-        }
-        None => 0,
+        Some(index) => index as u64 + 1,
+        None => number_of_member(conversion, name, NUMBER_LEN_MAX, to.members.len() as u64)?,
     };
     out.extend(number.to_le_bytes().iter().take(usize::from(to.meta)));
+    Ok(())
+}
+
+/// The number that the text is, if it is one of at most this size (`Field_enum::store`, `Field_set::store`,
+/// sql/field.cc); otherwise 0, with a warning.
+fn number_of_member(conversion: &Conversion, text: &str, len_max: usize, max: u64) -> Result<u64, ValueError> {
+    let to = &conversion.to;
+    let text = text.trim_end_matches(' ');
+    if is_wide(to) || is_wide(&conversion.from) {
+        // Of other lengths than the limit was made for.
+        return Err(conversion.does_not_fit(text));
+    }
+    let read = parse::integer(text.as_bytes());
+    // Only spaces may have followed.
+    let clean = read.fate == Fate::Clean && text.ends_with(|end: char| end.is_ascii_digit());
+    let number = match u64::try_from(read.value) {
+        Ok(number) if clean && text.len() <= len_max && number <= max => Some(number),
+        _ => None,
+    };
+    conversion.warn_unless(number.is_some(), text)?;
+    Ok(number.unwrap_or(0))
+}
+
+/// The member's bit in a SET. Outside strict mode a SET may have more than 64 members, some of them doubled.
+fn bit(to: &ColumnType, index: usize) -> Result<u64, ValueError> {
+    let bit = u32::try_from(index).ok().and_then(|index| 1u64.checked_shl(index));
+    bit.ok_or_else(|| ValueError::unsupported(format!("a {} member beyond the 64th", to.name())))
+}
+
+/// Stores the members that text names, separated by commas (`find_set`, sql/strfunc.cc).
+fn to_set(conversion: &Conversion, names: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    /// Longest text that may be the members' bits as a number.
+    const NUMBER_LEN_MAX: usize = 21;
+    let to = &conversion.to;
+    let names = std::str::from_utf8(names).map_err(|_| ValueError::Invalid { what: "text" })?;
+    let trimmed = names.trim_end_matches(' ');
+    let (mut bits, mut unknown) = (0u64, false);
+    if !trimmed.is_empty() {
+        for name in trimmed.split(',') {
+            if name.ends_with(' ') {
+                // Whether spaces count depends on the collation.
+                return Err(conversion.does_not_fit(names));
+            }
+            match member(to, name)? {
+                Some(index) => bits |= bit(to, index)?,
+                None => unknown = true,
+            }
+        }
+    }
+    if bits == 0 && unknown && names.len() <= NUMBER_LEN_MAX {
+        if to.members.len() > 63 {
+            return Err(conversion.does_not_fit(names));
+        }
+        bits = number_of_member(conversion, names, NUMBER_LEN_MAX, (1 << to.members.len()) - 1)?;
+    } else {
+        conversion.warn_unless(!unknown, names)?;
+    }
+    out.extend(bits.to_le_bytes().iter().take(usize::from(to.meta)));
+    Ok(())
+}
+
+/// Stores a year (`Field_year::store`, sql/field.cc).
+fn to_year(conversion: &Conversion, text: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let read = parse::rounded_integer(text, false);
+    let shown = || String::from_utf8_lossy(text).into_owned();
+    if is_wide(&conversion.from) && !(text.len() == 4 && text.iter().all(u8::is_ascii_digit)) {
+        return Err(conversion.does_not_fit(shown()));
+    }
+    let in_range = matches!(read.value, 0..=99 | 1901..=2155);
+    conversion.warn_unless(in_range && read.fate == Fate::Clean, shown())?;
+    let year = match read.value {
+        _ if !in_range || matches!(read.fate, Fate::Nothing | Fate::Range) => 0,
+        // Four zeros are no year, other zeros the year 2000.
+        0 if text.len() == 4 => 0,
+        value @ 0..=69 => value + 100,
+        value @ 70..=99 => value,
+        value => value - 1900,
+    };
+    out.push(u8::try_from(year).map_err(|_| conversion.does_not_fit(shown()))?);
     Ok(())
 }
 
@@ -257,7 +438,7 @@ pub(crate) fn set_to_set(conversion: &Conversion, stored: &[u8], out: &mut Vec<u
         let name = charset::stored_to_utf8mb4(from.collation, name)?;
         let name = std::str::from_utf8(&name).map_err(|_| ValueError::Invalid { what: "text" })?;
         match member(to, name)? {
-            Some(index) => kept |= 1 << index,
+            Some(index) => kept |= bit(to, index)?,
             None if conversion.options.strict => {
                 return Err(ValueError::BadLiteral { what: "SET", literal: name.into() });
             }
@@ -269,87 +450,68 @@ pub(crate) fn set_to_set(conversion: &Conversion, stored: &[u8], out: &mut Vec<u
     Ok(())
 }
 
-/// Converts text that is plainly a number or a date for a column of that kind.
-fn plain(conversion: &Conversion, unicode: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
-    let shown = std::str::from_utf8(unicode).map_err(|_| ValueError::Invalid { what: "text" })?;
+/// Stores a date or a time.
+fn to_temporal(conversion: &Conversion, text: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let to = &conversion.to;
-    let not_plain = || ValueError::BadLiteral { what: to.name(), literal: shown.into() };
-    let value = shown.trim_matches(' ');
-    match to.code {
-        t::DATE | t::DATETIME2 => {
-            let value = date_time(value).ok_or_else(not_plain)?;
-            // In text the time of day counts too: 00:00:01 on no day is not zero.
-            let taken = value.is_zero() || conversion.options.dates.take(&value);
-            conversion.store_date(value, taken, out)
-        }
-        t::TIME2 => {
-            let (negative, rest) = value.strip_prefix('-').map_or((false, value), |rest| (true, rest));
-            let (hour, minute, second, micros) = clock(rest, 3).ok_or_else(not_plain)?;
-            let fits = DateTime { micros, ..DateTime::default() }.is_whole_for(to.meta);
-            let time = Time { negative, hour, minute, second, micros };
-            if fits { time.push(to.meta, out) } else { Err(not_plain()) }
-        }
-        _ => {
-            let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
-            let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-            let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-            if whole.is_empty() || !all_digits(whole) || !all_digits(fraction) {
-                return Err(not_plain());
+    let shown = || String::from_utf8_lossy(text).into_owned();
+    let unknown = || ValueError::BadLiteral { what: to.name(), literal: shown().into() };
+    if text.len() > temporal_len_max(&conversion.from, to) {
+        return Err(unknown());
+    }
+    // Whether such a byte is a space or punctuation depends on the character set; what begins with a letter is no date.
+    let text = match text.first() {
+        _ if text.is_ascii() => text,
+        Some(first) if *first > 0xc2 => b"-",
+        _ => return Err(unknown()),
+    };
+    if to.code == t::TIME2 {
+        return match parse::time(text) {
+            TimeRead::Displaced => Err(unknown()),
+            TimeRead::Is { value, nanos, clean } => {
+                conversion.warn_unless(clean, shown())?;
+                conversion.fraction_of_time(value, nanos)?.push(to.meta, out)
             }
-            match to.code {
-                t::DECIMAL => conversion.store_decimal(value.as_bytes(), out),
-                t::DOUBLE => store_double(conversion, value.as_bytes(), out),
-                _ if to.is_integer() => conversion.store_integer(rounded(value.as_bytes()).ok_or_else(not_plain)?, out),
-                _ => Err(not_plain()),
+            TimeRead::Nothing => Time::default().push(to.meta, out),
+            TimeRead::Wrong => {
+                conversion.warn_unless(false, shown())?;
+                Time::default().push(to.meta, out)
             }
+        };
+    }
+    match parse::date(text, conversion.options.dates, false) {
+        DateRead::Is(ReadDate { value, nanos, displacement, clean }) => {
+            conversion.warn_unless(clean, shown())?;
+            store_read_date(conversion, value, nanos, displacement, out)
+        }
+        DateRead::NotOne | DateRead::Wrong => {
+            conversion.warn_unless(false, shown())?;
+            conversion.store_date(DateTime::default(), true, 0, out)
         }
     }
 }
 
-/// Stores decimal text in a DOUBLE column.
-pub(crate) fn store_double(conversion: &Conversion, number: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
-    let value = std::str::from_utf8(number).ok().and_then(|text| text.parse::<f64>().ok());
-    match value.filter(|value| value.is_finite() && !(conversion.to.unsigned && *value < 0.0)) {
-        Some(value) => {
-            out.extend_from_slice(&value.to_le_bytes());
-            Ok(())
-        }
-        None => Err(ValueError::BadLiteral { what: "DOUBLE", literal: String::from_utf8_lossy(number).into() }),
+/// Stores a date that is local, or as far from UTC as its text says.
+fn store_read_date(
+    conversion: &Conversion,
+    value: DateTime,
+    nanos: u32,
+    displacement: Option<i32>,
+    out: &mut Vec<u8>,
+) -> Result<(), ValueError> {
+    let to_utc = conversion.to.code == t::TIMESTAMP2;
+    let mut value = value;
+    if let Some(seconds) = displacement {
+        let offset = conversion.options.offset_seconds.ok_or_else(|| ValueError::unsupported("a named time zone"))?;
+        let shifted = value.shifted(i64::from(offset) - i64::from(seconds));
+        // Rounding up to a second forgets the time zone.
+        let shifted = shifted.filter(|_| value.micros == 0);
+        value = shifted.ok_or_else(|| ValueError::unsupported("such a date with a time zone"))?;
     }
-}
-
-/// Parses `YYYY-MM-DD[ hh:mm:ss[.ffffff]]`.
-fn date_time(text: &str) -> Option<DateTime> {
-    let (date, time) = match text.split_once([' ', 'T']) {
-        Some((date, time)) => (date, Some(time)),
-        None => (text, None),
-    };
-    let mut parts = date.split('-');
-    let mut part = |len: usize| number(parts.next()?, len, len);
-    let (year, month, day) = (part(4)?, part(2)?, part(2)?);
-    let (hour, minute, second, micros) = match time {
-        Some(time) => clock(time, 2)?,
-        None => (0, 0, 0, 0),
-    };
-    let good = parts.next().is_none() && hour < 24;
-    good.then_some(DateTime { year, month, day, hour, minute, second, micros })
-}
-
-/// Parses `hh:mm:ss[.ffffff]` with at least `hour_digits` digits of hours.
-fn clock(text: &str, hour_digits: usize) -> Option<(u32, u32, u32, u32)> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let mut parts = whole.split(':');
-    let hour = number(parts.next()?, 2, hour_digits)?;
-    let (minute, second) = (number(parts.next()?, 2, 2)?, number(parts.next()?, 2, 2)?);
-    let micros = match fraction.len() {
-        0 => 0,
-        len => number(fraction, 1, 6)? * 10u32.pow(6 - u32::try_from(len).ok()?),
-    };
-    let good = parts.next().is_none() && minute < 60 && second < 60 && text.contains('.') != fraction.is_empty();
-    good.then_some((hour, minute, second, micros))
-}
-
-fn number(text: &str, min: usize, max: usize) -> Option<u32> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (min..=max).contains(&text.len());
-    if plain { text.parse().ok() } else { None }
+    if !to_utc {
+        return conversion.store_date(value, true, nanos, out);
+    }
+    match conversion.shifted(value, -1)? {
+        Some(shifted) => conversion.store_date(shifted, true, nanos, out),
+        None => conversion.store_date(value, false, nanos, out),
+    }
 }

@@ -19,6 +19,8 @@ pub mod collation;
 mod collation_data;
 mod column_type;
 pub mod convert;
+mod convert_json;
+mod convert_parse;
 mod convert_text;
 mod decimal;
 mod error;

@@ -29,6 +29,8 @@ pub(crate) struct Time {
     pub(crate) micros: u32,
 }
 
+/// Most hours of a TIME.
+pub(crate) const TIME_HOURS_MAX: u32 = 838;
 /// Seconds in a day.
 const DAY_SECONDS: u32 = 86_400;
 /// Days from 0000-03-01 to 1970-01-01.
@@ -196,11 +198,6 @@ impl DateTime {
         *self == DateTime::default()
     }
 
-    /// True if this many fractional digits hold the value without rounding.
-    pub(crate) fn is_whole_for(&self, digits: u16) -> bool {
-        self.micros.is_multiple_of(10u32.pow(u32::from(6 - digits.min(6))))
-    }
-
     /// Adds seconds; `None` if the day does not exist or the year would have more than four digits.
     pub(crate) fn shifted(self, seconds: i64) -> Option<DateTime> {
         if !self.is_calendar_day() {
@@ -329,7 +326,7 @@ impl DateTime {
 
 impl Time {
     fn checked(self) -> Result<Time, ValueError> {
-        let good = self.hour <= 838 && self.minute <= 59 && self.second <= 59 && self.micros <= 999_999;
+        let good = self.hour <= TIME_HOURS_MAX && self.minute <= 59 && self.second <= 59 && self.micros <= 999_999;
         if good { Ok(self) } else { Err(ValueError::Invalid { what: "TIME" }) }
     }
 

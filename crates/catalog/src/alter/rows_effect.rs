@@ -214,7 +214,7 @@ fn from_old(
         let what = format!("the values of the generated column `{}`", column.name);
         return ColumnSource::Unknown { what, column: None };
     }
-    let options = convert_options(before, dates, scope);
+    let options = convert_options(before, column, (copies, dates), scope);
     let null = match before.nullable && !column.nullable {
         // NULL becomes the time of the statement, whatever the mode (`do_copy_timestamp`, sql/field_conv.cc).
         true if column.ty.code == code::TIMESTAMP2 => match statement_time(column, scope) {
@@ -259,16 +259,38 @@ pub(super) fn date_rules(scope: &Scope<'_>) -> DateRules {
     }
 }
 
-fn convert_options(before: &Column, dates: DateRules, scope: &Scope<'_>) -> ConvertOptions {
+fn convert_options(
+    before: &Column,
+    column: &Column,
+    (copies, dates): (bool, DateRules),
+    scope: &Scope<'_>,
+) -> ConvertOptions {
     let mode = |bits: u64| scope.context.sql_mode & bits != 0;
+    let offset_seconds = scope.context.time_zone.as_deref().and_then(default_value::offset_seconds);
+    let dated = matches!(column.ty.code, code::DATE | code::DATETIME2 | code::TIMESTAMP2);
+    // A change in place leaves values as they are.
+    let rounded = copies && (before.ty != column.ty || before.display != column.display);
     ConvertOptions {
         strict: is_strict(scope),
         truncate_fraction: mode(sql_mode::TIME_TRUNCATE_FRACTIONAL),
         pad_char: mode(sql_mode::PAD_CHAR_TO_FULL_LENGTH),
-        offset_seconds: scope.context.time_zone.as_deref().and_then(default_value::offset_seconds),
+        offset_seconds,
         zerofill_width: before.display.zerofill_width,
+        from_decimals: before.display.decimals,
+        to_decimals: column.display.decimals.filter(|_| rounded).map(|d| (column.display.digits.unwrap_or(u8::MAX), d)),
+        today: if before.ty.code == code::TIME2 && dated { today(scope, offset_seconds) } else { None },
         dates,
     }
+}
+
+/// The session's date at the time of the statement, as YYYYMMDD.
+fn today(scope: &Scope<'_>, offset_seconds: Option<i32>) -> Option<u32> {
+    let ty = ColumnType::new(code::DATETIME2, 0);
+    let image = default_value::now(&ty, scope.context.timestamp_us?, offset_seconds)?;
+    let mut shown = Vec::new();
+    values::text::write_text(&ty, &image, values::text::TextOptions::default(), &mut shown).ok()?;
+    let digits = shown.iter().take(10).filter(|byte| byte.is_ascii_digit()).copied().collect();
+    String::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// Time of the statement as a value of the column; None if it is unknown.
