@@ -80,9 +80,11 @@ ALTER TABLE {t} ADD c INT DEFAULT (1 + 1)
 ----
 INSERT INTO {t} (id) VALUES (1)
 
-== ADD COLUMN … AUTO_INCREMENT : not known
+== ADD COLUMN … AUTO_INCREMENT : replayed
 ----
 ALTER TABLE {t} ADD c INT AUTO_INCREMENT UNIQUE
+----
+INSERT INTO {t} (id) VALUES (9); UPDATE {t} SET a = 5 WHERE c = 2
 
 == ADD COLUMN … GENERATED STORED : not known
 ----

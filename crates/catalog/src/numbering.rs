@@ -1,4 +1,5 @@
-//! Numbers that the source gives to stored rows when one of their columns becomes AUTO_INCREMENT.
+//! Numbers that the source gives to stored rows when one of their columns becomes AUTO_INCREMENT, or such a column is
+//! added.
 //!
 //! In: the rule, the rows in the order in which the source reads them, or without one. Out: each row's number, or the
 //! reason why it is not known. Never here: a number that depends on an order which is not known.
@@ -34,18 +35,19 @@ pub struct Numbering {
 }
 
 impl Numbering {
-    /// The numbering that an ALTER TABLE demands for a column that exists and becomes AUTO_INCREMENT. `origins` gives
-    /// for each new column the old one that it was.
+    /// The numbering that an ALTER TABLE demands for a column that becomes AUTO_INCREMENT, or is added as such. `origins`
+    /// gives for each new column the old one that it was; `copies` is true if the source copies the table row by row.
     pub(crate) fn of(
         old: &TableDef,
         new: &TableDef,
         origins: &[Option<usize>],
         actions: &[AlterAction],
+        copies: bool,
         context: &StatementContext,
     ) -> Option<Numbering> {
         let before = |origin: &Option<usize>| origin.and_then(|at| old.columns.get(at));
         let becomes = |(column, origin): (&Column, &Option<usize>)| {
-            column.auto_increment && before(origin).is_some_and(|before| !before.auto_increment)
+            column.auto_increment && before(origin).is_none_or(|before| !before.auto_increment)
         };
         let column = new.columns.iter().zip(origins).position(becomes)?;
         // The counter of a column that stays, but is not AUTO_INCREMENT any more, goes on; that of a dropped one does
@@ -57,6 +59,10 @@ impl Numbering {
         };
         let (increment, offset) = context.auto_increment.unwrap_or((1, 1));
         let series = match start {
+            Ok(_) if !copies && increment > 1 && old.partition_by.is_some() => {
+                Err("numbers with steps that a partitioned table gets in place".to_owned())
+            }
+            Ok(start) if !copies => Ok(Series::in_place(start, increment.max(1).into(), offset.max(1).into())),
             Ok(_) if increment > 1 && offset > increment => {
                 Err("numbers under an auto_increment_offset above the auto_increment_increment".to_owned())
             }
@@ -93,11 +99,22 @@ pub struct Series {
     pub start: u64,
     /// `auto_increment_increment`, at least 1.
     pub increment: u64,
-    /// `auto_increment_offset`; no greater than the increment, unless that is 1.
+    /// `auto_increment_offset`; no greater than the increment, unless that is 1. May be 0 in place.
     pub offset: u64,
 }
 
 impl Series {
+    /// The series of a column that InnoDB adds in place: with steps, it begins above the start, never at it
+    /// (`ib_sequence_t`, `innobase_next_autoinc`, storage/innobase/handler; seen on 9.7.4).
+    fn in_place(start: u64, increment: u64, offset: u64) -> Series {
+        if increment <= 1 {
+            return Series { start, increment, offset };
+        }
+        let offset = if offset > increment { 0 } else { offset };
+        let first = (start.abs_diff(offset) / increment + 1).saturating_mul(increment).saturating_add(offset);
+        Series { start: first, increment, offset }
+    }
+
     /// The first number above `last`; None above the largest.
     fn above(&self, last: u64) -> Option<u64> {
         if self.increment <= 1 {
@@ -308,10 +325,12 @@ fn too_large() -> String {
     "an AUTO_INCREMENT number beyond its column".to_owned()
 }
 
+const NO_INTEGER: &str = "an AUTO_INCREMENT column that is no integer";
+
 /// Value of an integer column.
 fn whole_number(ty: &ColumnType, bytes: &[u8]) -> Result<i128, String> {
     if !ty.is_integer() {
-        return Err("an AUTO_INCREMENT column that is no integer".to_owned());
+        return Err(NO_INTEGER.to_owned());
     }
     let bits = bytes.iter().rev().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
     let unused = 64u32.saturating_sub(8 * u32::try_from(bytes.len()).unwrap_or(8)).min(63);
@@ -320,6 +339,9 @@ fn whole_number(ty: &ColumnType, bytes: &[u8]) -> Result<i128, String> {
 }
 
 fn put(ty: &ColumnType, number: u64, bytes: &mut [u8]) -> Result<(), String> {
+    if !ty.is_integer() {
+        return Err(NO_INTEGER.to_owned());
+    }
     let bits = 8 * u32::try_from(bytes.len()).unwrap_or(0) - u32::from(!ty.unsigned && !bytes.is_empty());
     if bits < 64 && number >> bits != 0 {
         return Err(too_large());
@@ -366,6 +388,26 @@ mod tests {
         assert_eq!([0, 2, 3, 7, 8].map(|last| of(5, 3).above(last)), [3, 3, 8, 8, 13].map(Some));
         assert_eq!([0, 1, 4].map(|count| of(5, 3).nth_above(8, count)), [8, 13, 28].map(Some));
         assert_eq!(of(10, 5).above(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_column_added_in_place_begins_above_the_start() {
+        let first = |start, increment, offset| {
+            let series = Series::in_place(start, increment, offset);
+            [1, 2].map(|count| series.nth_above(series.start - 1, count).unwrap())
+        };
+        // As 9.7.4 numbers rows.
+        for (given, numbers) in [
+            ((1, 10, 3), [13, 23]),
+            ((20, 10, 3), [23, 33]),
+            ((23, 10, 3), [33, 43]),
+            ((4, 10, 7), [17, 27]),
+            ((8, 10, 7), [17, 27]),
+            ((1, 3, 5), [3, 6]),
+            ((1, 1, 5), [1, 2]),
+        ] {
+            assert_eq!(first(given.0, given.1, given.2), numbers, "{given:?}");
+        }
     }
 
     /// Numbers of rows `(k, a)`, 0 standing for a row that gets one, in a table that ends with this text.

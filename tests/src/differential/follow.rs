@@ -14,7 +14,8 @@ const OPTIONS: &[&str] = &["--memory=128M", "--cut-interval=150ms", "--max-relay
 /// Accepted reasons for a table copy: words of the reason, and what docs/compatibility.md says about it.
 pub const MAY_BE_COPIED: &[(&str, &str)] = &[
     ("the values of the added generated column", "added generated columns"),
-    ("the numbers of the added AUTO_INCREMENT column", "AUTO_INCREMENT columns"),
+    ("AUTO_INCREMENT numbers that depend on an order", "AUTO_INCREMENT columns of rows in no known order"),
+    ("numbers with steps that a partitioned table gets in place", "AUTO_INCREMENT columns of rows in no known order"),
     ("the default of the added column", "non-constant defaults"),
     // The value crate's own words for unknown conversions.
     ("not supported yet: the conversion of", "conversions the value crate does not know"),

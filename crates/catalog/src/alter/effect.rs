@@ -97,7 +97,7 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     let copies = algorithm::copies(old, &table, &origins, actions, scope);
     // Only a copy stores every value again, and so applies the session's rules for dates.
     let dates = if copies { date_rules(scope) } else { DateRules::default() };
-    let numbering = Numbering::of(old, &table, &origins, actions, scope.context);
+    let numbering = Numbering::of(old, &table, &origins, actions, copies, scope.context);
     let (rows, revalued) = rows_effect(old, &table, &origins, numbering, (copies, dates), scope);
     if matches!(rows, RowsEffect::Rewritten(..)) {
         table.settle_virtual();

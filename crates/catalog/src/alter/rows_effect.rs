@@ -303,7 +303,11 @@ fn statement_time(column: &Column, scope: &Scope<'_>) -> Option<Vec<u8>> {
 fn added(column: &Column, scope: &Scope<'_>) -> ColumnSource {
     let unknown = |what: &str| ColumnSource::Unknown { what: format!("{what} `{}`", column.name), column: None };
     if column.auto_increment {
-        return unknown("the numbers of the added AUTO_INCREMENT column");
+        // Replaced by a number in every row.
+        return match default_value::implicit(&column.ty) {
+            Some(zero) => ColumnSource::Constant(zero),
+            None => unknown("the numbers of the added AUTO_INCREMENT column"),
+        };
     }
     match column.generated {
         Some(GeneratedKind::Stored | GeneratedKind::Virtual) => {
