@@ -5,6 +5,7 @@
 //! expressions.
 
 use values::ColumnType;
+use values::convert::{Conversion, ConvertOptions};
 
 use crate::charset;
 use crate::syntax::Literal;
@@ -23,6 +24,34 @@ pub(crate) struct LiteralScope<'a> {
 
 /// Image of `literal` (not NULL) in a column of type `ty`.
 pub(crate) fn image(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
+    let is_temporal = matches!(ty.code, code::DATE | code::TIME2 | code::DATETIME2 | code::TIMESTAMP2);
+    match plain_image(ty, literal, scope) {
+        None if is_temporal => as_stored_text(ty, literal, scope),
+        image => image,
+    }
+}
+
+/// Image of text as an INSERT of it stores it. The server takes no default that it would warn of.
+fn as_stored_text(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
+    /// utf8mb4_0900_ai_ci.
+    const UTF8: u16 = 255;
+    let Literal::Text(text) = literal else { return None };
+    let text = charset::to_unicode(&text.bytes, &text.charset).ok()?;
+    let mut stored = u16::try_from(text.len()).ok()?.to_le_bytes().to_vec();
+    stored.extend_from_slice(text.as_bytes());
+    let from = ColumnType { collation: UTF8, ..ColumnType::new(code::VARCHAR, u16::MAX) };
+    let options = ConvertOptions {
+        strict: true,
+        truncate_fraction: scope.truncate_fraction,
+        offset_seconds: scope.time_zone.and_then(offset_seconds),
+        ..ConvertOptions::default()
+    };
+    let mut image = Vec::new();
+    Conversion::new(&from, ty, options).ok()?.append(&stored, &mut image).ok()?;
+    Some(image)
+}
+
+fn plain_image(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
     match ty.code {
         code::TINY | code::SHORT | code::INT24 | code::LONG | code::LONGLONG => integer(ty, literal),
         code::FLOAT | code::DOUBLE => float(ty, literal, scope),

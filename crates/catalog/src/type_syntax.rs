@@ -4,6 +4,7 @@
 //! lengths and character sets (`column_type`).
 
 use crate::error::Problem;
+use crate::lexer::Tok;
 use crate::parser::Parser;
 use crate::sql_mode;
 use crate::syntax::{BaseType, CharsetSpec, TypeSpec};
@@ -148,13 +149,25 @@ fn varying_or(parser: &mut Parser<'_>, base: BaseType) -> Result<BaseType, Probl
 /// Parses an optional `(n)` or `(n, m)`.
 fn lengths(parser: &mut Parser<'_>, spec: &mut TypeSpec) -> Result<(), Problem> {
     if parser.eat_punct(b'(')? {
-        spec.len = Some(parser.unsigned()?);
+        spec.len = Some(length(parser)?);
         if parser.eat_punct(b',')? {
             spec.scale = Some(parser.unsigned()?);
         }
         parser.expect_punct(b')')?;
     }
     Ok(())
+}
+
+/// Parses a length. Of one with a point, such as `FLOAT(10.3)`, the server reads the whole part.
+fn length(parser: &mut Parser<'_>) -> Result<u64, Problem> {
+    let whole = match parser.peek()? {
+        Tok::Number(text) => text.split_once('.').and_then(|(whole, _)| whole.parse().ok()),
+        _ => None,
+    };
+    match whole {
+        Some(whole) => parser.take().map(|_| whole),
+        None => parser.unsigned(),
+    }
 }
 
 fn members(parser: &mut Parser<'_>, spec: &mut TypeSpec) -> Result<(), Problem> {

@@ -358,7 +358,8 @@ impl<'a> Edit<'a> {
                 AlterAction::DropForeignKey(name) => {
                     let before = table.foreign_keys.len();
                     table.foreign_keys.retain(|key| !same_name(&key.name, name));
-                    if table.foreign_keys.len() == before {
+                    // Engines without foreign keys take any name.
+                    if table.foreign_keys.len() == before && table.engine.eq_ignore_ascii_case("InnoDB") {
                         return Problem::disagrees(format!("table {} has no foreign key `{name}`", table.full_name()));
                     }
                 }
