@@ -18,6 +18,8 @@ pub struct Limits {
     pub beside_others: bool,
     /// Maximum number of tables.
     pub tables: usize,
+    /// Share of the tables that are partitioned, if their first column is a number.
+    pub partitioned_percent: u64,
     /// Allows forms after which tables may be copied again: generated and AUTO_INCREMENT columns, expressions as
     /// defaults.
     pub copies: bool,
@@ -37,6 +39,17 @@ pub fn any(random: &mut Random, schema: &mut Schema, database: &str, limits: Lim
         return create(random, schema, database, limits);
     }
     let Some((name, table)) = schema.any(random) else { return Vec::new() };
+    if !table.partitions.is_empty() && random.chance(limits.partitioned_percent) {
+        if random.chance(50) {
+            return exchange(random, schema, database, &name, &table, limits);
+        }
+        let number = schema.number();
+        let Some(Alter { kind, actions, table }) = alter_partitions(random, &table, number, limits) else {
+            return Vec::new();
+        };
+        let sql = format!("ALTER TABLE {} {actions}", named(&name, database));
+        return vec![Statement { sql, kind, changes: vec![Change::Put(name, table)] }];
+    }
     if random.chance(25) {
         return whole_tables(random, schema, database, &name, &table, limits);
     }
@@ -142,7 +155,12 @@ pub fn create(random: &mut Random, schema: &mut Schema, database: &str, limits: 
         (3 | 4, Some((parent, table))) => child(random, &name, &to, &parent, &table, database, limits),
         _ => {
             let mut table = Table::any(random, number);
-            let partitions = partitions(random, &mut table);
+            if random.chance(limits.partitioned_percent)
+                && let Some(first) = table.columns.first_mut().filter(|first| first.generated.is_none())
+            {
+                (first.kind, first.default) = (Kind::Int("INT", 32, false), None);
+            }
+            let partitions = partitions(random, &mut table, limits);
             let options = options(random);
             // Only InnoDB has partitions.
             let other_engine = partitions.is_empty() && random.chance(30);
@@ -174,9 +192,9 @@ fn options(random: &mut Random) -> String {
     }
 }
 
-fn partitions(random: &mut Random, table: &mut Table) -> String {
+fn partitions(random: &mut Random, table: &mut Table, limits: Limits) -> String {
     let Some(Column { name, kind: Kind::Int(..), .. }) = table.columns.first() else { return String::new() };
-    if !random.chance(15) {
+    if !random.chance(limits.partitioned_percent) {
         return String::new();
     }
     if random.chance(60) {
@@ -187,11 +205,12 @@ fn partitions(random: &mut Random, table: &mut Table) -> String {
              PARTITION p2 VALUES LESS THAN (25), PARTITION pm VALUES LESS THAN MAXVALUE)"
         );
     }
-    format!(
-        " PARTITION BY {} (`{name}`) PARTITIONS {}",
-        if random.chance(70) { "HASH" } else { "KEY" },
-        2 + random.below(3)
-    )
+    let count = 2 + random.below(3);
+    // Without names it gets PARTITION BY again.
+    if random.chance(60) {
+        table.partitions = (0..count).map(|number| format!("p{number}")).collect();
+    }
+    format!(" PARTITION BY {} (`{name}`) PARTITIONS {count}", if random.chance(70) { "HASH" } else { "KEY" })
 }
 
 /// Creates a table with a foreign key.
@@ -318,26 +337,45 @@ fn exchange(
     limits: Limits,
 ) -> Vec<Statement> {
     let Some(partition) = random.pick_or_none(&table.partitions).cloned() else { return Vec::new() };
-    if schema.tables.len() >= limits.tables {
-        return Vec::new();
-    }
     let other = (name.0.clone(), format!("t{}", schema.number()));
     let plain = Table { partitions: Vec::new(), by_range: false, ..table.clone() };
     let (text, to) = (named(name, database), named(&other, database));
-    // WITHOUT VALIDATION allows rows outside their partition's rule; which rows move with the partition is then not
-    // logged.
-    vec![
+    // Rows of the same partition, or of any.
+    let same = random.chance(50);
+    let of = if same { format!(" PARTITION (`{partition}`)") } else { String::new() };
+    let validation = match random.below(4) {
+        // Brings rows outside their partition's rule, and both tables are copied; unless all belong there.
+        0 | 1 if limits.copies || same => " WITHOUT VALIDATION",
+        2 => " WITH VALIDATION",
+        _ => "",
+    };
+    let columns: Vec<String> = (table.columns.iter())
+        .filter(|column| column.generated.is_none())
+        .map(|column| format!("`{}`", column.name))
+        .collect();
+    let columns = columns.join(", ");
+    let rows = format!("INSERT INTO {to} ({columns}) SELECT {columns} FROM {text}{of} LIMIT {}", random.below(9));
+    let mut statements = vec![
         Statement {
             sql: format!("CREATE TABLE {to} LIKE {text}"),
             kind: "CREATE TABLE … LIKE",
-            changes: vec![Change::Put(other, plain)],
+            changes: vec![Change::Put(other.clone(), plain)],
         },
         Statement::new("ALTER TABLE REMOVE PARTITIONING", format!("ALTER TABLE {to} REMOVE PARTITIONING")),
+        Statement::new("INSERT … SELECT, to be exchanged", rows),
         Statement::new(
-            "ALTER TABLE EXCHANGE PARTITION",
-            format!("ALTER TABLE {text} EXCHANGE PARTITION `{partition}` WITH TABLE {to}"),
+            if validation.contains("OUT") { "EXCHANGE PARTITION WITHOUT VALIDATION" } else { "EXCHANGE PARTITION" },
+            format!("ALTER TABLE {text} EXCHANGE PARTITION `{partition}` WITH TABLE {to}{validation}"),
         ),
-    ]
+    ];
+    if schema.tables.len() >= limits.tables {
+        statements.push(Statement {
+            sql: format!("DROP TABLE {to}"),
+            kind: "DROP TABLE",
+            changes: vec![Change::Gone(other)],
+        });
+    }
+    statements
 }
 
 /// One action of ALTER TABLE.
@@ -345,7 +383,7 @@ fn alter(random: &mut Random, table: &Table, number: u64, limits: Limits) -> Opt
     match random.below(20) {
         0..=9 => alter_columns(random, table, number, limits),
         10..=14 => alter_keys(random, table, number),
-        15 | 16 => alter_partitions(random, table, number),
+        15 | 16 => alter_partitions(random, table, number, limits),
         _ => alter_options(random, table, limits),
     }
 }
@@ -382,6 +420,13 @@ fn alter_columns(random: &mut Random, table: &Table, number: u64, limits: Limits
         }
         5 if limits.copies && random.chance(25) => {
             let may_be_generated = !limits.native_foreign_keys || table.foreign_keys.is_empty();
+            if matches!(old.kind, Kind::Int(..)) && old.generated.is_none() && random.chance(40) {
+                let column = changed.columns.iter_mut().find(|column| column.name == old.name)?;
+                (column.nullable, column.default, column.auto_increment) = (false, None, true);
+                let (sql, keyed) = (column.sql(), table.keys.iter().any(|key| key.parts[0].0 == old.name));
+                let key = if keyed { String::new() } else { format!(", ADD KEY (`{}`)", old.name) };
+                return of("ALTER TABLE MODIFY to AUTO_INCREMENT", format!("MODIFY COLUMN {sql}{key}"), changed);
+            }
             if may_be_generated && random.chance(60) {
                 let sql = changed.add_generated(random, &name)?;
                 return of("ALTER TABLE ADD generated column", format!("ADD COLUMN {sql}"), changed);
@@ -501,15 +546,19 @@ fn alter_keys(random: &mut Random, table: &Table, number: u64) -> Option<Alter> 
     }
 }
 
-fn alter_partitions(random: &mut Random, table: &Table, number: u64) -> Option<Alter> {
+fn alter_partitions(random: &mut Random, table: &Table, number: u64, limits: Limits) -> Option<Alter> {
     let mut changed = table.clone();
     let of = |kind, actions, table| Some(Alter { kind, actions, table });
     let Some(partition) = random.pick_or_none(&table.partitions).cloned() else {
-        let text = partitions(random, &mut changed);
+        let text = partitions(random, &mut changed, limits);
         return if text.is_empty() { None } else { of("ALTER TABLE PARTITION BY", text, changed) };
     };
     match random.below(5) {
         0 => of("ALTER TABLE TRUNCATE PARTITION", format!("TRUNCATE PARTITION `{partition}`"), changed),
+        1 if !table.by_range => {
+            changed.partitions.pop();
+            of("ALTER TABLE COALESCE PARTITION", "COALESCE PARTITION 1".into(), changed)
+        }
         1 => {
             changed.partitions.retain(|name| *name != partition);
             of("ALTER TABLE DROP PARTITION", format!("DROP PARTITION `{partition}`"), changed)

@@ -16,6 +16,9 @@ pub const MAY_BE_COPIED: &[(&str, &str)] = &[
     ("the values of the added generated column", "added generated columns"),
     ("AUTO_INCREMENT numbers that depend on an order", "AUTO_INCREMENT columns of rows in no known order"),
     ("numbers with steps that a partitioned table gets in place", "AUTO_INCREMENT columns of rows in no known order"),
+    ("AUTO_INCREMENT number", "columns that become AUTO_INCREMENT"),
+    ("of an AUTO_INCREMENT column", "columns that become AUTO_INCREMENT"),
+    ("numbers under an auto_increment_offset", "columns that become AUTO_INCREMENT"),
     ("the default of the added column", "non-constant defaults"),
     // The value crate's own words for unknown conversions.
     ("not supported yet: the conversion of", "conversions the value crate does not know"),
@@ -24,6 +27,9 @@ pub const MAY_BE_COPIED: &[(&str, &str)] = &[
     ("the generated column", "columns of another type, or other defaults, below generated ones"),
     ("the virtual column", "virtual columns of a table that had no key"),
     ("the partitioning column", "partitions by virtual columns"),
+    ("outside the partition's rule", "EXCHANGE PARTITION … WITHOUT VALIDATION"),
+    ("outside their partition's rule", "tables with rows outside their partition"),
+    ("changed places with a table, one of them quarantined", "EXCHANGE PARTITION beside a table that waits"),
     ("made LIKE a table that is quarantined", "tables made LIKE one that waits for its copy"),
 ];
 
