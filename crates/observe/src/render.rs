@@ -1,18 +1,21 @@
 //! Renders the status report as text for people: short aligned lines with MySQL's terms.
 //!
 //! In: a `StatusReport`. Out: text. Never here: control characters from a server, which could steer the reader's
-//! terminal.
+//! terminal; a line break in a value begins an indented line.
 
 use std::fmt::Write as _;
 
 use crate::ledger::{Category, LedgerSnapshot};
-use crate::status::{Backlog, ConnectionState, ErrorReport, StatusReport, WaitReport};
+use crate::status::{Backlog, ConnectionState, ErrorReport, StatusReport, UnansweredReport, WaitReport};
 
 /// Width of the label column; the longest label is Retrieved_Gtid_Set.
 const LABEL: usize = 20;
 
 /// Width of the column of event names; MySQL's longest is Transaction_payload.
 const EVENT: usize = 22;
+
+/// Without a transaction, fewer unread bytes than this are headers and control events, not work.
+const CONTROL_BYTES_MAX: u64 = 64 << 10;
 
 /// Longer GTID sets are truncated in the text form, characters; `--json` has them whole.
 const GTID_TEXT_MAX: usize = 600;
@@ -21,7 +24,10 @@ impl Backlog {
     /// The backlog in one line.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let mut text = format!("{} transactions, {}", count_text(self.transactions), bytes_text(self.bytes));
+        let mut text = format!("{} transactions", count_text(self.transactions));
+        if self.transactions > 0 || self.bytes >= CONTROL_BYTES_MAX {
+            let _ = write!(text, ", {}", bytes_text(self.bytes));
+        }
         if let Some(catch_up_us) = self.catch_up_us {
             let _ = write!(text, ", caught up in about {}", duration_text(catch_up_us));
         }
@@ -34,6 +40,11 @@ impl StatusReport {
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
+        if let Some(UnansweredReport { pid, status_age_us }) = self.unanswered {
+            let who = pid.map_or("the replica".to_owned(), |pid| format!("process {pid}"));
+            let answer = format!("{who} does not answer; what follows was saved {} ago", duration_text(status_age_us));
+            line(&mut text, "No answer", &answer);
+        }
         self.render_source(&mut text);
         self.render_replay(&mut text);
         self.render_resources(&mut text);
@@ -244,10 +255,14 @@ fn render_error(label: &str, error: &ErrorReport, text: &mut String) {
 }
 
 fn line(text: &mut String, label: &str, value: &str) {
-    let _ = write!(text, "{label:<LABEL$} ");
-    // Bytes from a server must not steer the reader's terminal.
-    text.extend(value.chars().map(|c| if c.is_control() { '?' } else { c }));
-    text.push('\n');
+    let mut label = label;
+    for part in value.trim_end().split('\n') {
+        let _ = write!(text, "{label:<LABEL$} ");
+        // Bytes from a server must not steer the reader's terminal.
+        text.extend(part.trim_end_matches('\r').chars().map(|c| if c.is_control() { '?' } else { c }));
+        text.push('\n');
+        label = "";
+    }
 }
 
 fn or_dash(text: &str) -> &str {
@@ -413,7 +428,7 @@ mod tests {
         report.last_error = Some(ErrorReport {
             at: "2026-11-21T08:00:00.000000Z".to_owned(),
             number: Some(1032),
-            text: "row of shop.orders not\u{1b}[2J found".to_owned(),
+            text: "row of shop.orders not\u{1b}[2J found\n    fix: none".to_owned(),
             way_on: Some("slipstream skip ...".to_owned()),
             ..ErrorReport::default()
         });
@@ -423,7 +438,7 @@ mod tests {
             "Source               mysql://repl@10.0.0.5:3306  (MySQL 8.0.46, server_id 0, )\n",
             "Lag                  850 us\n",
             "Clock                source is 1.50 ms behind\n",
-            "[1032] row of shop.orders not?[2J found\n",
+            "[1032] row of shop.orders not?[2J found\n                         fix: none\n",
             "Hint                 slipstream skip ...\n",
             "apply x2 1.50 s",
             "  Write_rows                   12,345         12,340              0   5 in flight\n",
@@ -448,5 +463,10 @@ mod tests {
             assert!(text.contains(wanted), "{wanted:?} is missing in\n{text}");
         }
         assert!(!text.contains("Last_Error"), "{text}");
+        assert!(!text.contains("No answer"), "{text}");
+        report.unanswered = Some(UnansweredReport { pid: Some(41), status_age_us: 7_000_000 });
+        let text = report.to_text();
+        let wanted = "No answer            process 41 does not answer; what follows was saved 7.00 s ago\n";
+        assert!(text.starts_with(wanted), "{text}");
     }
 }

@@ -401,6 +401,24 @@ pub struct ReplayReport {
     /// Tables with rows that contradict the log, each with the number of such rows and one of them.
     #[serde(rename = "drifted", default)]
     pub drifted: Vec<String>,
+    /// `--check-images` of this replica; empty if not known. A stopped folder is read with it.
+    #[serde(rename = "check_images", default)]
+    pub check_images: String,
+    /// True if replay had ended when the report was made: exactly the executed GTIDs are visible on the stopped folder.
+    #[serde(rename = "ended", default)]
+    pub ended: bool,
+}
+
+/// A replica that runs and does not answer; the rest of the report is the last one that it saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UnansweredReport {
+    /// Process id, if known.
+    #[serde(rename = "pid")]
+    pub pid: Option<u32>,
+    /// Age of the report, µs.
+    #[serde(rename = "status_age_us")]
+    pub status_age_us: u64,
 }
 
 /// The whole report.
@@ -415,6 +433,9 @@ pub struct StatusReport {
     /// True if a replica is running on the folder.
     #[serde(rename = "running")]
     pub running: bool,
+    /// Present if the replica runs and does not answer.
+    #[serde(rename = "unanswered", default)]
+    pub unanswered: Option<UnansweredReport>,
     /// Process id of the replica.
     #[serde(rename = "pid", default)]
     pub pid: Option<u32>,
@@ -575,6 +596,11 @@ mod tests {
         }
         let mut backlog = Backlog { transactions: 7, bytes: 600, catch_up_us: None };
         assert!(!backlog.to_text().contains("caught up"), "{}", backlog.to_text());
+        assert_eq!(backlog.to_text(), "7 transactions, 600 B");
+        // Control events only; then most of a large transaction that is still being received.
+        assert_eq!(Backlog { transactions: 0, bytes: 943, catch_up_us: None }.to_text(), "0 transactions");
+        let part = Backlog { transactions: 0, bytes: 8 << 20, catch_up_us: None };
+        assert_eq!(part.to_text(), "0 transactions, 8.00 MiB");
         backlog.catch_up_us = Some(20_000_000);
         assert!(backlog.to_text().contains(", caught up in about 20"), "{}", backlog.to_text());
     }

@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 
 use base::Uuid;
 use catalog::ReplicationFilters;
-use observe::{ConnectionState, ReplayState, StatusReport};
+use observe::{ConnectionState, ReplayState, StatusReport, UnansweredReport};
 
 use crate::exit::{Exit, Failure};
-use crate::lock::{FolderLock, LOCK_FILE};
+use crate::lock::{FolderLock, LOCK_FILE, owner};
 
 /// Replication filters, one rule per line.
 const FILTERS_FILE: &str = "filters";
@@ -194,6 +194,17 @@ impl Folder {
         let temporary = self.path.join("last-status.json.tmp");
         let written = fs::write(&temporary, report.to_json()).and_then(|()| fs::rename(&temporary, &path));
         written.map_err(|error| Failure::io(path.display(), &error))
+    }
+
+    /// The last stored report of a replica that runs and does not answer, with its age; None if there is none.
+    #[must_use]
+    pub fn saved_status(path: &Path) -> Option<StatusReport> {
+        let file = path.join("last-status.json");
+        let age = file.metadata().and_then(|facts| facts.modified()).ok()?.elapsed().unwrap_or_default();
+        let mut report: StatusReport = serde_json::from_str(&read_small(&file).ok()??).ok()?;
+        let age_us = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
+        report.unanswered = Some(UnansweredReport { pid: owner(path), status_age_us: age_us });
+        Some(report)
     }
 
     /// The last stored report, changed to that of a stopped replica. An unreadable report counts as none.

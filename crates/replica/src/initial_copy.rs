@@ -20,7 +20,11 @@ use copy::{
     CopyError, CopyLock, CopyOptions, CopyReport, CopySink, Progress, RowBatch, SourceCopy, Unsettled, UnsettledTable,
 };
 use observe::fail_point::{self, Phase};
-use observe::{ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text};
+use observe::{
+    Backlog, GtidReport, MemoryReport, PositionReport, ProcessFacts, ReplayReport, ReplayState, StatusReport, now_us,
+    utc_text,
+};
+use relay_log::RelayShared;
 use source::TableFilter;
 use source::copy_check::{CopyCheckInput, LockWanted, check_copy, oldest_log_age};
 use source::preflight::{self, PreflightInput, Severity};
@@ -31,6 +35,9 @@ use crate::exit::{Exit, Failure};
 use crate::failure::{preflight_failure, shown_set, source_failure, store_failure};
 use crate::folder::{Folder, write_atomically};
 use crate::log::{self, Code};
+use crate::memory::MemoryPlan;
+use crate::receiver_status::Link;
+use crate::status::{disk, source_report};
 
 /// File in the folder while a copy runs; contains its GTID set.
 const MARK: &str = "copying";
@@ -228,13 +235,13 @@ pub(crate) fn run(
     watch: CopyWatch<'_>,
     copy: SourceCopy,
     disk: &Disk,
-    memory_bytes: u64,
+    beside: Beside,
 ) -> Result<(), CopyFailure> {
     let (executed, catalog) = (copy.plan().executed.clone(), copy.plan().catalog.clone());
     let progress = Arc::new(Progress::new(copy.plan()));
     let stop = Arc::new(AtomicBool::new(false));
     // Each connection may be reading a different table.
-    let buffer_bytes = memory_bytes as usize / (2 * config.copy.connections.max(1));
+    let buffer_bytes = beside.memory.generation_bytes as usize / (2 * config.copy.connections.max(1));
     let writer = CopyWriter::new(disk, buffer_bytes);
     let writer = if copy.plan().lock == CopyLock::None { writer.without_indexes() } else { writer };
     let in_progress = CopyInProgress {
@@ -244,6 +251,8 @@ pub(crate) fn run(
         server_uuid: folder.server_uuid().to_string(),
         progress: Arc::clone(&progress),
         stop: Arc::clone(&stop),
+        beside,
+        began: Instant::now(),
     };
     let watching = watch(Arc::new(in_progress)).map_err(CopyFailure::Own)?;
     let shown = show(&progress);
@@ -332,6 +341,18 @@ pub struct CopyInProgress {
     server_uuid: String,
     progress: Arc<Progress>,
     stop: Arc<AtomicBool>,
+    beside: Beside,
+    began: Instant,
+}
+
+/// What runs beside an initial copy.
+pub(crate) struct Beside {
+    /// The connection that receives the log.
+    pub link: Arc<Link>,
+    /// The relay log that it fills.
+    pub relay: Arc<RelayShared>,
+    /// Shares of the memory limit.
+    pub memory: MemoryPlan,
 }
 
 /// Called when an initial copy begins; the returned value is dropped when the copy ends.
@@ -341,22 +362,43 @@ impl CopyInProgress {
     /// The report for `slipstream status`.
     #[must_use]
     pub fn status(&self) -> StatusReport {
+        let (totals, process) = (self.progress.totals(), ProcessFacts::read());
+        let Beside { link, relay, memory } = &self.beside;
+        let relay_bytes = relay.total_bytes();
+        let link = link.lock();
+        // Nothing of it is replayed before the copy ends.
+        let backlog = Backlog { transactions: link.received_transactions, bytes: relay_bytes, catch_up_us: None };
         StatusReport {
             version: env!("CARGO_PKG_VERSION").into(),
             at: utc_text(now_us()),
             running: true,
             pid: Some(std::process::id()),
+            uptime_us: self.began.elapsed().as_micros() as u64,
             data: self.data.display().to_string(),
             server_id: self.server_id,
             server_uuid: self.server_uuid.clone(),
-            source: SourceReport { uri: self.source.clone(), ..SourceReport::default() },
+            source: source_report(&self.source, &link),
             replay: ReplayReport {
                 state: ReplayState::Copying,
                 detail: self.progress.line(),
-                tables: self.progress.totals().tables as u64,
-                rows: self.progress.totals().rows,
+                tables: totals.tables as u64,
+                rows: totals.rows,
                 ..ReplayReport::default()
             },
+            gtid: GtidReport { retrieved: link.retrieved.to_string(), ..GtidReport::default() },
+            position: PositionReport { source_received: link.source_position.clone(), ..PositionReport::default() },
+            backlog,
+            last_error: link.last_error.clone(),
+            memory: MemoryReport {
+                rss_bytes: process.rss_bytes,
+                rss_peak_bytes: process.rss_peak_bytes,
+                limit_bytes: memory.limit_bytes,
+                queue_limit_bytes: memory.queue_bytes,
+                ..MemoryReport::default()
+            },
+            disk: disk(&self.data, relay_bytes),
+            cpu_us: process.cpu_us,
+            threads: process.threads,
             ..StatusReport::default()
         }
     }

@@ -33,7 +33,7 @@ pub use drift::{DriftedTable, OnDrift};
 pub use exit::{Exit, Failure};
 pub use folder::Folder;
 pub use initial_copy::{CopyInProgress, CopyWatch};
-pub use lock::FolderLock;
+pub use lock::{FolderLock, owner as folder_owner};
 pub use memory::MemoryPlan;
 pub use read_only::ReadOnly;
 pub use receiver::{Receive, check};

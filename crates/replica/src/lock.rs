@@ -150,7 +150,7 @@ fn take(file: &File, folder: &Path, operation: FlockOperation) -> Result<(), Fai
 
 /// The pid in the lock file of a folder, if a process with that id is alive.
 #[must_use]
-pub(crate) fn owner(folder: &Path) -> Option<u32> {
+pub fn owner(folder: &Path) -> Option<u32> {
     let mut text = String::new();
     File::open(folder.join(LOCK_FILE)).ok()?.take(32).read_to_string(&mut text).ok()?;
     let pid: u32 = text.trim().parse().ok()?;

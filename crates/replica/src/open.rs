@@ -14,7 +14,7 @@ use crate::config::{ReplicaConfig, ServerOptions, SourceSpec};
 use crate::exit::Failure;
 use crate::failure::{error_report, relay_failure, shown_set, store_failure};
 use crate::folder::Folder;
-use crate::initial_copy::{self, CopyFailure, CopyWatch};
+use crate::initial_copy::{self, Beside, CopyFailure, CopyWatch};
 use crate::log::{self, Code};
 use crate::memory::MemoryPlan;
 use crate::receiver::{Receive, Receiver};
@@ -117,8 +117,8 @@ impl Opening<'_> {
             prepared: base::PreparedSet::default(),
         };
         let mut opened = self.open_relay(disk, Some(start))?;
-        let memory = self.memory.generation_bytes;
-        let result = initial_copy::run(self.config, self.folder, self.watch_copy, copy, &opened.disk, memory);
+        let beside = Beside { link: Arc::clone(&opened.link), relay: Arc::clone(&opened.relay), memory: self.memory };
+        let result = initial_copy::run(self.config, self.folder, self.watch_copy, copy, &opened.disk, beside);
         match result {
             Ok(()) => {
                 opened.recovered = opened.disk.recover().map_err(|error| store_failure(&error))?;

@@ -14,7 +14,7 @@ use catalog::Catalog;
 use decode::{START_SQL, SkipList, Stop, StopClass};
 use observe::{ConnectionState, ErrorReport};
 use relay_log::{ReaderOptions, RelayPosition, RelayReader, RelayShared, RelaySync};
-use store::{SnapshotLimits, Store};
+use store::{CheckImages, SnapshotLimits, Store};
 
 use crate::config::{CopyConfig, OnStop, ReplicaConfig, SourceSpec};
 use crate::drift::{self, DriftWatch, DriftedTable, OnDrift};
@@ -41,6 +41,7 @@ pub struct Replica {
     pub(crate) server_uuid: String,
     pub(crate) queue_limit_bytes: u64,
     pub(crate) memory_limit_bytes: u64,
+    pub(crate) check_images: CheckImages,
     pub(crate) last_cut: Arc<Mutex<LastCut>>,
     pub(crate) started: Instant,
     /// The pipeline: rows, watermark, ledger.
@@ -175,6 +176,7 @@ impl Replica {
             server_uuid: folder.server_uuid().to_string(),
             queue_limit_bytes: memory.queue_bytes,
             memory_limit_bytes: memory.limit_bytes,
+            check_images: config.pipeline.check_images,
             last_cut,
             started: Instant::now(),
             pipeline,

@@ -12,6 +12,7 @@ use observe::{
     RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, WaitReport, now_us, utc_text,
 };
 
+use crate::receiver_status::LinkState;
 use crate::replica::{Replica, quarantined};
 
 impl Replica {
@@ -85,16 +86,19 @@ impl Replica {
             ReplayState::Running
         };
         let clock = self.link.clock_difference_us.load(Ordering::Relaxed);
+        let pending_us = || {
+            let oldest = self.pipeline.oldest_pending_commit_us();
+            oldest.map(|commit| now.saturating_add_signed(clock).saturating_sub(commit))
+        };
         let current_us = match (link.connection, state) {
-            (ConnectionState::Connected | ConnectionState::Files, ReplayState::CaughtUp) => Some(0),
-            // Without a connection, the end of the relay log says nothing about the lag to the source.
-            (_, ReplayState::CaughtUp) => None,
             (_, ReplayState::Failed | ReplayState::Stopping | ReplayState::Stopped) => None,
-            _ => self
-                .pipeline
-                .oldest_pending_commit_us()
-                .map(|commit| now.saturating_add_signed(clock).saturating_sub(commit))
-                .or_else(|| self.pipeline.lag.last().map(|(lag, _)| lag)),
+            // Nothing waits, paused or not.
+            (ConnectionState::Connected | ConnectionState::Files, _) if waiting == 0 => Some(0),
+            // Without a connection, the end of the relay log says nothing about the lag to the source.
+            _ if waiting == 0 => None,
+            // The lag of the last visible transaction ages during a pause, so it says nothing.
+            (_, ReplayState::Paused) => pending_us(),
+            _ => pending_us().or_else(|| self.pipeline.lag.last().map(|(lag, _)| lag)),
         };
         let to_skip = self.skip.current().subtract(&visible.executed);
         StatusReport {
@@ -106,18 +110,8 @@ impl Replica {
             data: self.data.display().to_string(),
             server_id: self.server_id,
             server_uuid: self.server_uuid.clone(),
-            source: SourceReport {
-                uri: self.shown_source.clone(),
-                state: link.connection,
-                server_version: link.facts.version.clone(),
-                server_id: link.facts.server_id,
-                server_uuid: link.facts.server_uuid.clone(),
-                tls: link.tls.clone(),
-                semi_sync: link.semi_sync,
-                since: (link.since_us > 0).then(|| utc_text(link.since_us)),
-                reconnects: link.reconnects,
-                last_received: (link.last_received_us > 0).then(|| utc_text(link.last_received_us)),
-            },
+            unanswered: None,
+            source: source_report(&self.shown_source, &link),
             replay: ReplayReport {
                 state,
                 detail: self.waits_for(),
@@ -129,6 +123,8 @@ impl Replica {
                 tables_copied_by_itself: self.tables_copied_by_itself.load(Ordering::Relaxed),
                 quarantined: quarantined(&visible.catalog, &[]),
                 drifted: self.drifted().iter().map(ToString::to_string).collect(),
+                check_images: self.check_images.name().to_owned(),
+                ended: self.pipeline.is_finished(),
             },
             gtid: GtidReport {
                 retrieved: link.retrieved.to_string(),
@@ -177,6 +173,22 @@ impl Replica {
             cpu_us: process.cpu_us,
             threads: process.threads,
         }
+    }
+}
+
+/// The source and the connection to it.
+pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
+    SourceReport {
+        uri: uri.to_owned(),
+        state: link.connection,
+        server_version: link.facts.version.clone(),
+        server_id: link.facts.server_id,
+        server_uuid: link.facts.server_uuid.clone(),
+        tls: link.tls.clone(),
+        semi_sync: link.semi_sync,
+        since: (link.since_us > 0).then(|| utc_text(link.since_us)),
+        reconnects: link.reconnects,
+        last_received: (link.last_received_us > 0).then(|| utc_text(link.last_received_us)),
     }
 }
 

@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use compare::DumpFormat;
-use replica::{Exit, Failure, FolderLock, config::ServerOptions};
+use replica::{Exit, Failure, FolderLock, config::ServerOptions, folder_owner};
 use serde::{Deserialize, Serialize};
 
 /// Name of the socket in the data folder.
@@ -40,8 +40,17 @@ const CONNECTIONS_MAX: usize = 32;
 /// A client that sends no complete request within this time is disconnected.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time limit of an answer: a status poll must not hang if the replica hangs.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit of a status report: monitoring must not hang if the replica hangs.
+const STATUS_WITHIN: Duration = Duration::from_millis(1500);
+
+/// Time limit of other answers, and of the first answer to a request that streams.
+const REPLY_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time limit of an answer to `slipstream start` and `stop io|sql`: a start may have to open the store again.
+const THREAD_WITHIN: Duration = Duration::from_secs(30);
+
+/// Interval at which a client tries to connect while the socket's queue is full.
+const CONNECT_EVERY: Duration = Duration::from_millis(50);
 
 /// Longest socket path in bytes: `sun_path` has 108 bytes including its terminator.
 const SOCKET_PATH_MAX: usize = 100;
@@ -470,71 +479,175 @@ fn read_line(reader: &mut impl io::BufRead, bytes_max: u64) -> io::Result<Vec<u8
     Ok(line)
 }
 
+/// Why a request got no answer.
+#[derive(Debug)]
+pub(crate) enum AskError {
+    /// The process lives and does not answer: it is stopped by a signal, or waits for something that does not come.
+    Silent {
+        /// Its id, if known.
+        pid: Option<u32>,
+        /// How long the client waited.
+        waited: Duration,
+    },
+    /// Any other failure, or the replica's own.
+    Failed(Failure),
+}
+
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Failure {
+        match error {
+            AskError::Failed(failure) => failure,
+            AskError::Silent { pid, waited } => {
+                let who = pid.map_or("the replica".to_owned(), |pid| format!("process {pid}"));
+                let failure = Failure::error(format!("{who} does not answer (waited {} s)", waited.as_secs_f64()));
+                match pid {
+                    Some(pid) => failure.with_hint(format!(
+                        "ps -o pid,stat,wchan:20,cmd -p {pid} (T: stopped by a signal, kill -CONT {pid} continues it; D: \
+                         waits for the disk)"
+                    )),
+                    None => failure,
+                }
+            }
+        }
+    }
+}
+
 /// Client of the control socket.
 #[derive(Debug)]
 pub(crate) struct Client {
     stream: UnixStream,
     folder: PathBuf,
+    began: Instant,
 }
 
 impl Client {
     /// Connects to the replica that runs on a folder; None if no replica runs there.
     ///
     /// # Errors
-    /// There is a socket but no permission to use it.
+    /// There is a socket but no permission to use it, or its process accepts no connections.
     pub(crate) fn connect(folder: &Path) -> Result<Option<Client>, Failure> {
-        let opened = short_path(folder, SOCKET_FILE);
-        match opened.and_then(|(path, _open_folder)| UnixStream::connect(path)) {
-            Ok(stream) => Ok(Some(Client { stream, folder: folder.to_owned() })),
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
-                    || error.raw_os_error() == Some(rustix::io::Errno::NOTDIR.raw_os_error()) =>
-            {
-                Ok(None)
+        Client::connect_within(folder, REPLY_WITHIN).map_err(Failure::from)
+    }
+
+    /// Asks the replica that runs on a folder for its status; None if no replica runs there.
+    ///
+    /// # Errors
+    /// No answer within [`STATUS_WITHIN`]; as [`Client::ask`].
+    pub(crate) fn status(folder: &Path) -> Result<Option<serde_json::Value>, AskError> {
+        let Some(client) = Client::connect_within(folder, STATUS_WITHIN)? else { return Ok(None) };
+        client
+            .ask_within(&Request::Status {}, STATUS_WITHIN, &mut io::sink())
+            .map(|body| Some(body.unwrap_or_default()))
+    }
+
+    fn connect_within(folder: &Path, limit: Duration) -> Result<Option<Client>, AskError> {
+        let began = Instant::now();
+        loop {
+            let opened = short_path(folder, SOCKET_FILE);
+            match opened.and_then(|(path, _open_folder)| connect_at_once(&path)) {
+                Ok(stream) => return Ok(Some(Client { stream, folder: folder.to_owned(), began })),
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+                        || error.raw_os_error() == Some(rustix::io::Errno::NOTDIR.raw_os_error()) =>
+                {
+                    return Ok(None);
+                }
+                // The queue of clients that wait to be accepted is full.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if began.elapsed() >= limit {
+                        return Err(AskError::Silent { pid: folder_owner(folder), waited: limit });
+                    }
+                    std::thread::sleep(CONNECT_EVERY);
+                }
+                Err(error) => return Err(AskError::Failed(Failure::io(folder.join(SOCKET_FILE).display(), &error))),
             }
-            Err(error) => Err(Failure::io(folder.join(SOCKET_FILE).display(), &error)),
         }
     }
 
     /// Sends a request, copies streamed output to `out`, and returns the body of the outcome.
     ///
     /// # Errors
-    /// The replica's failure with its code; code 1 if the connection breaks; `out`'s I/O error.
-    pub(crate) fn ask(mut self, request: &Request, out: &mut dyn Write) -> Result<Option<serde_json::Value>, Failure> {
-        let failed = |error: io::Error| Failure::error(format!("{}: {error}", self.folder.join(SOCKET_FILE).display()));
-        if !request.streams() {
-            self.stream.set_read_timeout(Some(REPLY_TIMEOUT)).map_err(failed)?;
-        }
-        let mut line = serde_json::to_vec(request).map_err(|error| Failure::error(error.to_string()))?;
+    /// The replica's failure with its code; code 1 if the connection breaks or the replica does not answer; `out`'s I/O
+    /// error.
+    pub(crate) fn ask(self, request: &Request, out: &mut dyn Write) -> Result<Option<serde_json::Value>, Failure> {
+        let of_a_thread = matches!(request, Request::Start { .. } | Request::Stop { thread: Some(_) });
+        let limit = if of_a_thread { THREAD_WITHIN } else { REPLY_WITHIN };
+        self.ask_within(request, limit, out).map_err(Failure::from)
+    }
+
+    /// As [`Client::ask`]; the answer, or the head of a stream, must come within `limit` after the connection began.
+    fn ask_within(
+        mut self,
+        request: &Request,
+        limit: Duration,
+        out: &mut dyn Write,
+    ) -> Result<Option<serde_json::Value>, AskError> {
+        let socket = self.folder.join(SOCKET_FILE);
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                AskError::Silent { pid: folder_owner(&self.folder), waited: limit }
+            }
+            _ => AskError::Failed(Failure::error(format!("{}: {error}", socket.display()))),
+        };
+        // Not zero, which would mean no limit.
+        let left = limit.saturating_sub(self.began.elapsed()).max(Duration::from_millis(100));
+        self.stream.set_read_timeout(Some(left)).map_err(failed)?;
+        self.stream.set_write_timeout(Some(left)).map_err(failed)?;
+        let mut line =
+            serde_json::to_vec(request).map_err(|error| AskError::Failed(Failure::error(error.to_string())))?;
         line.push(b'\n');
         self.stream.write_all(&line).map_err(failed)?;
         let mut reader = BufReader::with_capacity(FRAME_BYTES_MAX, &self.stream);
-        let header: Reply = parse_reply(&read_line(&mut reader, REPLY_BYTES_MAX).map_err(failed)?)?;
+        let head = read_line(&mut reader, REPLY_BYTES_MAX).map_err(failed)?;
+        let header: Reply = parse_reply(&head).map_err(AskError::Failed)?;
         if !header.stream {
-            return header.into_result();
+            return header.into_result().map_err(AskError::Failed);
         }
-        let mut frame = Vec::new();
-        loop {
-            let mut head = [0u8; 5];
-            reader.read_exact(&mut head).map_err(failed)?;
-            let [kind, a, b, c, d] = head;
-            let length = u64::from(u32::from_le_bytes([a, b, c, d]));
-            if length > REPLY_BYTES_MAX {
-                return Err(Failure::error("the replica sent a frame that is too large"));
+        // What follows may take as long as it takes: verify is silent while it compares a large table.
+        self.stream.set_read_timeout(None).map_err(failed)?;
+        read_frames(&mut reader, out, &socket).map_err(AskError::Failed)
+    }
+}
+
+/// Connects, or fails with `WouldBlock` where a blocking call would wait for a process that accepts nothing.
+fn connect_at_once(path: &Path) -> io::Result<UnixStream> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// Copies the frames of a stream to `out`, and returns the body of the outcome.
+fn read_frames(
+    reader: &mut impl io::BufRead,
+    out: &mut dyn Write,
+    socket: &Path,
+) -> Result<Option<serde_json::Value>, Failure> {
+    let failed = |error: io::Error| Failure::error(format!("{}: {error}", socket.display()));
+    let mut frame = Vec::new();
+    loop {
+        let mut head = [0u8; 5];
+        reader.read_exact(&mut head).map_err(failed)?;
+        let [kind, a, b, c, d] = head;
+        let length = u64::from(u32::from_le_bytes([a, b, c, d]));
+        if length > REPLY_BYTES_MAX {
+            return Err(Failure::error("the replica sent a frame that is too large"));
+        }
+        frame.clear();
+        let read = reader.by_ref().take(length).read_to_end(&mut frame).map_err(failed)?;
+        if read as u64 != length {
+            return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+        }
+        match kind {
+            b'D' => out.write_all(&frame).map_err(|error| Failure::output(&error))?,
+            b'E' => {
+                out.flush().map_err(|error| Failure::output(&error))?;
+                return parse_reply(&frame)?.into_result();
             }
-            frame.clear();
-            let read = (&mut reader).take(length).read_to_end(&mut frame).map_err(failed)?;
-            if read as u64 != length {
-                return Err(failed(io::ErrorKind::UnexpectedEof.into()));
-            }
-            match kind {
-                b'D' => out.write_all(&frame).map_err(|error| Failure::output(&error))?,
-                b'E' => {
-                    out.flush().map_err(|error| Failure::output(&error))?;
-                    return parse_reply(&frame)?.into_result();
-                }
-                _ => return Err(Failure::error("the replica sent a frame of unknown kind")),
-            }
+            _ => return Err(Failure::error("the replica sent a frame of unknown kind")),
         }
     }
 }
@@ -546,6 +659,31 @@ fn parse_reply(bytes: &[u8]) -> Result<Reply, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A process that accepts nothing: first its queue takes clients, then it is full, where a plain connect waits for
+    /// ever.
+    #[test]
+    fn a_socket_that_nobody_serves_is_silence_within_the_limit() {
+        use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+        let dir = tempfile::tempdir().unwrap();
+        let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new(dir.path().join(SOCKET_FILE)).unwrap()).unwrap();
+        listen(&listener, 1).unwrap();
+        let mut waiting = Vec::new();
+        loop {
+            let began = Instant::now();
+            let error = Client::status(dir.path()).unwrap_err();
+            assert!(matches!(error, AskError::Silent { pid: None, .. }), "{error:?}");
+            assert!(began.elapsed() < STATUS_WITHIN * 3, "{:?}", began.elapsed());
+            match connect_at_once(&dir.path().join(SOCKET_FILE)) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+            assert!(waiting.len() < 10);
+        }
+        let text = Failure::from(Client::status(dir.path()).unwrap_err()).text;
+        assert_eq!(text, "the replica does not answer (waited 1.5 s)");
+    }
 
     fn ask(folder: &Path, request: &Request, out: &mut dyn Write) -> Result<Option<serde_json::Value>, Failure> {
         Client::connect(folder)?.ok_or_else(|| Failure::error("not running"))?.ask(request, out)

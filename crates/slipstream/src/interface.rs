@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction};
 use observe::{
     Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, LagSummary, LedgerCounts, LedgerRow,
     LedgerSnapshot, MemoryReport, PositionReport, RateSample, RatesReport, ReplayReport, ReplayState, SourceReport,
-    StatusReport, StoreReport, ThreadCpu, WaitReport, Work,
+    StatusReport, StoreReport, ThreadCpu, UnansweredReport, WaitReport, Work,
 };
 use replica::{Exit, log::Code};
 use serde_json::Value;
@@ -196,6 +196,8 @@ fn full_replay() -> ReplayReport {
         tables_copied_by_itself: 1,
         quarantined: vec![text()],
         drifted: vec![text()],
+        check_images: text(),
+        ended: true,
     }
 }
 
@@ -228,6 +230,7 @@ fn full_report() -> StatusReport {
         version: text(),
         at: text(),
         running: true,
+        unanswered: Some(UnansweredReport { pid: Some(1), status_age_us: 1 }),
         pid: Some(1),
         uptime_us: 1,
         data: text(),
@@ -281,6 +284,7 @@ fn status_lines() -> Vec<String> {
         last_error: Some(ErrorReport::default()),
         last_io_error: Some(ErrorReport::default()),
         last_sql_error: Some(ErrorReport::default()),
+        unanswered: Some(UnansweredReport::default()),
         ..StatusReport::default()
     };
     null_keys(&json(&failed), "", &mut or_null);

@@ -798,12 +798,8 @@ fn parse_relay_sync(value: &str) -> Result<SyncPolicy, String> {
 }
 
 fn parse_check_images(value: &str) -> Result<CheckImages, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "off" => Ok(CheckImages::Off),
-        "sample" => Ok(CheckImages::Sample),
-        "all" => Ok(CheckImages::All),
-        _ => Err(format!("'{value}' is none of off, sample, all")),
-    }
+    let mode = CheckImages::of_name(&value.to_ascii_lowercase());
+    mode.ok_or_else(|| format!("'{value}' is none of off, sample, all"))
 }
 
 fn parse_on_drift(value: &str) -> Result<OnDrift, String> {

@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use base::units::parse_span;
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _};
-use observe::{ErrorReport, ReplayState};
+use observe::{ErrorReport, ReplayState, StatusReport};
 use replica::{
     CopyInProgress, Exit, Failure, Folder, FolderLock, Receive, Replica, Start, access,
     config::{OnStop, ReplicaConfig, SourceSpec, url_has_password},
     failure::error_report,
+    folder_owner,
     log::{self, Code},
     skip,
 };
@@ -377,6 +378,8 @@ impl Process<'_> {
     /// Runs until the replica has ended, must be started again, or a stop takes too long.
     fn supervise(&self, replica: &Arc<Replica>, past: &mut Past) -> Life {
         let mut stopping: Option<Instant> = None;
+        // At once too: what an earlier run left says nothing about this one.
+        let _ = self.folder.keep_last_status(&replica.status());
         let (mut kept, mut looked) = (Instant::now(), Instant::now());
         let mut searched = false;
         loop {
@@ -521,15 +524,24 @@ fn status(files: &FileFlags, flags: &StatusFlags, out: &mut dyn Write) -> Result
         return watch::watch(&data, options, &Signals::install()?, out);
     }
     let lag_max = flags.max_lag.as_deref().map(|text| span_flag("max-lag", text)).transpose()?;
+    let mut print = |report: &StatusReport| {
+        let text = if flags.json { report.to_json() + "\n" } else { report.to_text() };
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
+    };
     let report = match watch::poll(&data)? {
-        Some(report) => report,
-        None => {
+        watch::Polled::Report(report) => *report,
+        watch::Polled::Silent(failure) => {
+            if let Some(saved) = Folder::saved_status(&data) {
+                print(&saved)?;
+            }
+            return Err(failure);
+        }
+        watch::Polled::NotRunning => {
             let (folder, _lock) = Folder::open_stopped(&data)?;
             folder.last_status()
         }
     };
-    let text = if flags.json { report.to_json() + "\n" } else { report.to_text() };
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))?;
+    print(&report)?;
     let above = lag_max.and_then(|span| report.lag_above(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)));
     above.map_or(Ok(()), |reason| Err(Failure::error(reason)))
 }
@@ -673,7 +685,8 @@ fn stop(data: &Path, thread: Option<ReplicaThread>) -> Result<(), Failure> {
                 std::thread::sleep(LOOK_EVERY);
             }
             Err(failure) if failure.exit == Exit::FolderInUse => {
-                return Err(Failure::error("the replica was asked to stop 60 s ago and still runs"));
+                let who = folder_owner(data).map_or("the replica".to_owned(), |pid| format!("process {pid}"));
+                return Err(Failure::error(format!("{who} was asked to stop 60 s ago and still runs")));
             }
             Err(failure) => return Err(failure),
         }

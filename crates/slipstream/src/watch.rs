@@ -6,10 +6,10 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use observe::{StatusReport, bytes_text, count_text, duration_text};
+use observe::{ReplayState, StatusReport, bytes_text, count_text, duration_text};
 use replica::Failure;
 
-use crate::control::{Client, Request};
+use crate::control::{AskError, Client};
 use crate::signals::Signals;
 
 /// Options of the live view.
@@ -23,15 +23,30 @@ pub(crate) struct WatchOptions {
     pub in_place: bool,
 }
 
-/// The status of a running replica; None if none runs.
+/// Result of a poll.
+#[derive(Debug)]
+pub(crate) enum Polled {
+    /// The status of the running replica.
+    Report(Box<StatusReport>),
+    /// No replica runs.
+    NotRunning,
+    /// The replica's process lives and does not answer.
+    Silent(Failure),
+}
+
+/// Asks for the status of a running replica.
 ///
 /// # Errors
-/// The replica does not answer.
-pub(crate) fn poll(folder: &Path) -> Result<Option<StatusReport>, Failure> {
-    let Some(client) = Client::connect(folder)? else { return Ok(None) };
-    let body = client.ask(&Request::Status {}, &mut std::io::sink())?.unwrap_or_default();
+/// The connection breaks, or the answer is not a status.
+pub(crate) fn poll(folder: &Path) -> Result<Polled, Failure> {
+    let body = match Client::status(folder) {
+        Ok(Some(body)) => body,
+        Ok(None) => return Ok(Polled::NotRunning),
+        Err(silent @ AskError::Silent { .. }) => return Ok(Polled::Silent(silent.into())),
+        Err(AskError::Failed(failure)) => return Err(failure),
+    };
     let report = serde_json::from_value(body);
-    report.map(Some).map_err(|error| Failure::error(format!("the replica's status: {error}")))
+    report.map(Polled::Report).map_err(|error| Failure::error(format!("the replica's status: {error}")))
 }
 
 /// Shows the status until the replica ends, `count` is reached, or a signal arrives.
@@ -50,12 +65,14 @@ pub(crate) fn watch(
     while !signals.stop_asked() && options.count.is_none_or(|count| shown < count) {
         // A replica that ends between two polls closes the connection in the middle of an answer.
         match poll(folder) {
-            Ok(Some(report)) => view.show(&report, out).map_err(|error| Failure::output(&error))?,
-            Ok(None) if shown == 0 => {
+            Ok(Polled::Report(report)) => view.show(&report, out).map_err(|error| Failure::output(&error))?,
+            // It may answer again.
+            Ok(Polled::Silent(failure)) => view.say(&failure.text, out).map_err(|error| Failure::output(&error))?,
+            Ok(Polled::NotRunning) if shown == 0 => {
                 return Err(Failure::error(format!("no replica runs on {}", folder.display())));
             }
             Err(failure) if shown == 0 => return Err(failure),
-            Ok(None) | Err(_) => {
+            Ok(Polled::NotRunning) | Err(_) => {
                 writeln!(out, "the replica has stopped").map_err(|error| Failure::output(&error))?;
                 return Ok(());
             }
@@ -89,12 +106,23 @@ impl View {
         }
         out.flush()
     }
+
+    /// Writes a sentence below what is shown; the next block does not overwrite it.
+    fn say(&mut self, text: &str, out: &mut dyn Write) -> std::io::Result<()> {
+        self.lines = 0;
+        writeln!(out, "{}  {text}", observe::utc_text(observe::now_us()).get(11..19).unwrap_or_default())?;
+        out.flush()
+    }
 }
 
 /// One line: time, tx/s, rows/s, lag, backlog, position, and the state unless it is the usual one.
 #[must_use]
 pub(crate) fn line(report: &StatusReport) -> String {
     let time = report.at.get(11..19).unwrap_or("--:--:--");
+    if report.replay.state == ReplayState::Copying {
+        let (received, waits) = (bytes_text(report.backlog.bytes), count_text(report.backlog.transactions));
+        return format!("{time}  {}  log received meanwhile {received}, {waits} tx", printable(&report.replay.detail));
+    }
     let (rates, lag) = (report.rates.last_1s, report.lag.last_1s);
     let figures = if lag.transactions == 0 {
         format!("lag {}", report.lag.current_us.map_or("NULL".to_owned(), duration_text))
@@ -127,10 +155,14 @@ fn block(report: &StatusReport) -> String {
         let (p50, p99, max) = (summary.p50_us, summary.p99_us, summary.max_us);
         format!("p50 {:>9}   p99 {:>9}   max {:>9}", duration_text(p50), duration_text(p99), duration_text(max))
     };
-    let error =
-        report.last_error.as_ref().map_or(String::new(), |error| format!("Last_Error  {}\n", printable(&error.text)));
+    let detail =
+        if report.replay.detail.is_empty() { String::new() } else { format!(": {}", printable(&report.replay.detail)) };
+    let error = report
+        .last_error
+        .as_ref()
+        .map_or(String::new(), |error| format!("Last_Error  {}\n", printable(&error.text.replace('\n', " "))));
     format!(
-        "{}  {}\nReplica_IO  {}   Replica_SQL  {}, {}\nReplay      {:>9} tx/s   {:>11} rows/s   {:>10}/s\n\
+        "{}  {}\nReplica_IO  {}   Replica_SQL  {}, {}{detail}\nReplay      {:>9} tx/s   {:>11} rows/s   {:>10}/s\n\
          Lag (1 s)   {}\nLag (10 s)  {}\nBacklog     {}\nPosition    {}\nMemory      {}\n{error}",
         report.at,
         printable(&report.source.uri),
@@ -161,7 +193,7 @@ fn printable(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::control::{ControlServer, Reply};
-    use observe::{LagSummary, RateSample, ReplayState};
+    use observe::{LagSummary, RateSample};
     use replica::FolderLock;
     use std::sync::Arc;
 

@@ -25,6 +25,23 @@ pub enum CheckImages {
 }
 
 impl CheckImages {
+    /// Its name, as `--check-images` takes it; empty for the mode that no option asks for.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CheckImages::Off => "off",
+            CheckImages::Sample => "sample",
+            CheckImages::All => "all",
+            CheckImages::NotYetConsistent => "",
+        }
+    }
+
+    /// The mode of this name; None if there is none.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<CheckImages> {
+        [CheckImages::Off, CheckImages::Sample, CheckImages::All].into_iter().find(|mode| mode.name() == name)
+    }
+
     /// Whether a mismatch between row and log is an error.
     #[inline]
     pub(crate) fn refuses(self) -> bool {

@@ -1,0 +1,65 @@
+//! What an operator is told: of a replica that hangs, is paused, copies, or has stopped. It must be true, and come at
+//! once.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use whole_program_tests::{Replica, Server, folder, slipstream};
+
+/// Found by an operator: a process stopped by a signal left `status --max-lag` silent for 32 s, and `stop` for ever.
+#[test]
+fn a_replica_that_hangs_is_named_at_once() {
+    let server = Server::start("hangs", &[]);
+    server.sql("CREATE DATABASE h; CREATE TABLE h.t (id INT PRIMARY KEY); INSERT INTO h.t VALUES (1)");
+    let mut replica = Replica::follow(&server, &folder("hangs"), &[]);
+    replica.catch_up(&server);
+    replica.signal(Signal::STOP);
+    let silent = format!("process {} does not answer", replica.pid());
+    let status = |options: &[&str]| {
+        let began = Instant::now();
+        let ran = slipstream(&[&["status", "--data", replica.data()], options].concat());
+        // 1.5 s, and what a busy machine adds.
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        ran
+    };
+    let ran = status(&["--max-lag", "10s"]);
+    ran.expect(1, &[&silent, "what follows was saved", "Executed_Gtid_Set"]);
+    assert!(ran.err.contains(&silent), "{}", ran.err);
+    let json: Value = serde_json::from_str(&status(&["--json"]).expect(1, &[]).out).unwrap();
+    assert_eq!(json["unanswered"]["pid"], replica.pid());
+    assert!(json["unanswered"]["status_age_us"].is_u64(), "{json}");
+    status(&["--watch", "--count", "1"]).expect(0, &[&silent]);
+    let began = Instant::now();
+    slipstream(&["stop", "--data", replica.data()]).expect(1, &[&silent]);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    replica.signal(Signal::CONT);
+    assert_eq!(replica.wait_exit(), 0, "it still carries out the stop: {}", replica.log());
+}
+
+/// Found by an operator: during the initial copy `status` said "IO No, 0 B of 0 B", and `--watch` no percentage.
+#[test]
+fn the_initial_copy_has_a_whole_status() {
+    let server = Server::start("copying", &[]);
+    server.sql(
+        "CREATE DATABASE c; CREATE TABLE c.t (id INT PRIMARY KEY, v LONGTEXT); SET cte_max_recursion_depth = 10000; \
+         INSERT INTO c.t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000) \
+         SELECT i, REPEAT('x', 1000) FROM n; GRANT RELOAD, XA_RECOVER_ADMIN ON *.* TO repl; \
+         FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'",
+    );
+    let mut replica = Replica::follow(&server, &folder("copying"), &["--copy-rate=100K"]);
+    let copying = |status: &Value| status["replay"]["state"] == "copying";
+    replica.wait_until("the copy's connection", |status| copying(status) && status["source"]["state"] == "connected");
+    server.sql("CREATE TABLE c.later (id INT PRIMARY KEY)");
+    let status = replica
+        .wait_until("what is received meanwhile", |status| copying(status) && status["backlog"]["transactions"] == 1);
+    for number in ["/memory/rss_bytes", "/memory/limit_bytes", "/disk/folder_bytes", "/uptime_us", "/cpu_us"] {
+        assert!(status.pointer(number).and_then(Value::as_u64) > Some(0), "{number} in {status}");
+    }
+    assert!(status["source"]["server_version"].as_str() > Some("8"), "{}", status["source"]);
+    slipstream(&["status", "--data", replica.data()]).expect(0, &["Replica_IO_Running   Yes", "%  tables 0/1"]);
+    let watch = slipstream(&["status", "--data", replica.data(), "--watch", "--count=1"]);
+    watch.expect(0, &["%  tables 0/1", "log received meanwhile"]);
+    replica.stop();
+}
