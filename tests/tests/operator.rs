@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use whole_program_tests::{Replica, Server, folder, slipstream};
+use whole_program_tests::{Replica, Server, folder, slipstream, wait_for};
 
 /// Found by an operator: a process stopped by a signal left `status --max-lag` silent for 32 s, and `stop` for ever.
 #[test]
@@ -36,6 +36,42 @@ fn a_replica_that_hangs_is_named_at_once() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     replica.signal(Signal::CONT);
     assert_eq!(replica.wait_exit(), 0, "it still carries out the stop: {}", replica.log());
+}
+
+/// Found by an operator: caught up, then paused, `status` said "Lag 3 min 24 s, Backlog 0"; with a backlog `verify`
+/// said nothing for a minute.
+#[test]
+fn a_paused_replica_tells_lag_and_backlog_as_they_are() {
+    let server = Server::start("paused", &[]);
+    server.sql("CREATE DATABASE p; CREATE TABLE p.t (id INT PRIMARY KEY); INSERT INTO p.t VALUES (1)");
+    let old = Instant::now();
+    wait_for("a log that is seconds old", || (old.elapsed() > Duration::from_secs(3)).then_some(()), String::new);
+    let mut replica = Replica::follow(&server, &folder("paused"), &[]);
+    let status = replica.catch_up(&server);
+    assert!(status["lag"]["overall"]["max_us"].as_u64() > Some(3_000_000), "{}", status["lag"]);
+    let data = replica.data().to_owned();
+    let source = server.url("repl");
+    let verify = || {
+        let began = Instant::now();
+        let ran = slipstream(&["verify", "--data", &data, "--source", &source]);
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        ran
+    };
+    slipstream(&["pause", "--data", &data]).expect(0, &[]);
+    let status = replica.wait_until("the pause", |status| status["replay"]["state"] == "paused");
+    assert_eq!((&status["lag"]["current_us"], &status["backlog"]["transactions"]), (&0.into(), &0.into()));
+    slipstream(&["status", "--data", &data, "--max-lag", "1s"]).expect(0, &["Backlog              0 transactions\n"]);
+    verify().expect(0, &[]);
+    server.sql("INSERT INTO p.t VALUES (2)");
+    replica.wait_until("a backlog and its lag", |status| {
+        status["backlog"]["transactions"] == 1 && status["lag"]["current_us"].as_u64() > Some(0)
+    });
+    let resume = format!("slipstream resume --data {data}");
+    verify().expect(1, &["replay is paused, 1 received transactions behind", &resume]);
+    slipstream(&["resume", "--data", &data]).expect(0, &[]);
+    replica.catch_up(&server);
+    verify().expect(0, &[]);
+    replica.stop();
 }
 
 /// Found by an operator: during the initial copy `status` said "IO No, 0 B of 0 B", and `--watch` no percentage.

@@ -5,6 +5,9 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::GtidSet;
 
 use replica::{
     Exit, Failure, Folder, ReadOnly, Replica,
@@ -14,8 +17,15 @@ use replica::{
     quarantined,
 };
 use serde_json::json;
+use store::WatermarkHold;
 
 use crate::control::{DumpRequest, VerifyRequest};
+
+/// Why a wait for the source's GTID set ended during a pause.
+const PAUSED: &str = "it is paused";
+
+/// Interval at which a wait for the source's GTID set looks whether replay is paused.
+const LOOK_FOR_PAUSE: Duration = Duration::from_millis(200);
 
 /// Writes rows of a running replica at its watermark.
 ///
@@ -32,12 +42,65 @@ pub(crate) fn dump(replica: &Replica, options: &DumpRequest, out: &mut dyn Write
 /// Code 16 if tables differ.
 pub(crate) fn verify(replica: &Replica, options: &VerifyRequest, out: &mut dyn Write) -> Result<(), Failure> {
     let pipeline = &replica.pipeline;
-    let engine = compare::Engine { store: &pipeline.store, watermark: Some(&*pipeline.publisher) };
+    if pipeline.is_paused() {
+        let behind = replica.status().backlog.transactions;
+        if behind > 0 {
+            let text = format!(
+                "replay is paused, {behind} received transactions behind, and verify compares at the source's current GTIDs"
+            );
+            return Err(Failure::error(text).with_hint(resume(replica)));
+        }
+    }
+    let watermark = UnlessPaused(replica);
+    let engine = compare::Engine { store: &pipeline.store, watermark: Some(&watermark) };
     let source = match &options.source {
         Some(server) => server.connect_options()?,
         None => replica.source_options().ok_or_else(no_server)?,
     };
-    verify_engine(&engine, &source, &pipeline.decode_options().filters, options, out)
+    let result = verify_engine(&engine, &source, &pipeline.decode_options().filters, options, out);
+    result.map_err(|failure| if failure.text.contains(PAUSED) { failure.with_hint(resume(replica)) } else { failure })
+}
+
+fn resume(replica: &Replica) -> String {
+    format!("slipstream resume --data {}", replica.folder().path().display())
+}
+
+/// The publisher of a replica. A wait for a GTID set ends when replay is paused, because it would last until its end.
+struct UnlessPaused<'a>(&'a Replica);
+
+impl WatermarkHold for UnlessPaused<'_> {
+    fn hold(&self) {
+        self.0.pipeline.publisher.hold();
+    }
+
+    fn advance_to(&self, set: &GtidSet, timeout: Duration) -> bool {
+        let until = Instant::now() + timeout;
+        loop {
+            // What is already decoded still becomes visible after a pause.
+            let paused = self.0.pipeline.is_paused();
+            let left = until.saturating_duration_since(Instant::now());
+            if self.0.pipeline.publisher.advance_to(set, left.min(LOOK_FOR_PAUSE)) {
+                return true;
+            }
+            if paused || left.is_zero() || self.0.failure().is_some() || !self.visible().is_subset_of(set) {
+                return false;
+            }
+        }
+    }
+
+    fn release(&self) {
+        self.0.pipeline.publisher.release();
+    }
+
+    fn stopped(&self) -> Option<String> {
+        if self.0.pipeline.is_paused() { Some(PAUSED.to_owned()) } else { self.0.pipeline.publisher.stopped() }
+    }
+}
+
+impl UnlessPaused<'_> {
+    fn visible(&self) -> GtidSet {
+        self.0.pipeline.store.visibility().executed()
+    }
 }
 
 /// Dumps a stopped folder: its kept relay log is first replayed into memory, as far as possible.
