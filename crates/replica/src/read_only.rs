@@ -1,18 +1,20 @@
 //! Opens a stopped replica's folder for reading.
 //!
-//! In: a folder that no process writes. Out: a store filled to the end of the kept relay log. Never here: a change,
-//! except that files which the store's current version does not name are removed.
+//! In: a folder that no process writes. Out: a store that shows what its replica showed when it stopped; after a crash,
+//! what the kept relay log leads to. Never here: a change, except that files which the store's current version does not
+//! name are removed.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use apply::{ApplyOptions, Pipeline, PipelineOptions, lanes_for};
 use base::GtidSet;
 use catalog::Catalog;
 use decode::{SkipList, Stop};
+use observe::ReplayState;
 use relay_log::RelayFiles;
-use store::{Disk, DiskOptions, Store};
+use store::{CheckImages, Disk, DiskOptions, Recovered, Store};
 
 use crate::exit::Failure;
 use crate::failure::{relay_failure, store_failure};
@@ -22,12 +24,38 @@ use crate::open::recovered_position;
 use crate::receiver;
 use crate::replica::cores;
 
+/// Interval at which the opening looks whether replay has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// How long it waits at a time for the GTIDs that the replica showed.
+const ADVANCE_FOR: Duration = Duration::from_millis(50);
+
 /// A stopped folder opened for reading.
 pub struct ReadOnly {
-    /// The store, filled to the end of the relay log.
+    /// The store with its rows.
     pub pipeline: Pipeline,
-    /// The stop, if replay ended before the end of the relay log.
+    /// Why the replica, or this reading after a crash, stopped before the end of the relay log.
     pub stop: Option<Stop>,
+}
+
+/// How its replica read a folder, from its last status.
+struct Manner {
+    check_images: CheckImages,
+    /// Whether tables that cannot be replayed wait for a copy instead of stopping replay.
+    quarantine: bool,
+    /// GTIDs that were visible when replay ended; None if it was killed.
+    shown: Option<GtidSet>,
+}
+
+impl Manner {
+    fn of(folder: &Folder) -> Manner {
+        let status = folder.last_status();
+        let executed = status.gtid.executed.parse().ok().filter(|_| status.replay.ended);
+        Manner {
+            check_images: CheckImages::of_name(&status.replay.check_images).unwrap_or_default(),
+            quarantine: !status.source.uri.starts_with("file:"),
+            shown: executed,
+        }
+    }
 }
 
 impl ReadOnly {
@@ -39,32 +67,49 @@ impl ReadOnly {
     pub fn open(folder: &Folder, skip: GtidSet) -> Result<ReadOnly, Failure> {
         let disk_options = DiskOptions { cache_bytes: 64 << 20 };
         let opening = OpeningLock::take(&folder.store())?;
-        let kept = Disk::open_existing(&folder.store(), disk_options).map_err(|error| store_failure(&error))?;
+        let path = folder.store();
+        let opened = path.is_dir().then(|| Disk::open_stopped(&path, disk_options)).transpose();
+        let (disk, recovered) = opened.map_err(|error| store_failure(&error))?.unzip();
+        let recovered = recovered.flatten();
         drop(opening);
-        let (executed, resume_at) = match &kept {
-            Some((_, recovered)) => (recovered.executed.clone(), recovered_position(recovered)),
+        let (executed, resume_at) = match &recovered {
+            Some(recovered) => (recovered.executed.clone(), recovered_position(recovered)),
             None => (GtidSet::new(), None),
         };
+        // A cut that is newer than the report: the report is not the last word.
+        let manner = Manner::of(folder);
+        let shown = manner.shown.filter(|shown| executed.is_subset_of(shown));
         let (files, recovery) =
             RelayFiles::open_read_only_for(folder.relay_log(), &executed, resume_at.as_ref()).map_err(relay_failure)?;
         let data = folder.path();
         let catalog = Catalog::new(receiver::known_lower_case_table_names(data));
         let workers = cores();
-        let store = match kept {
-            Some((disk, recovered)) => Store::read_only(lanes_for(workers), disk, recovered),
-            None => Store::new(lanes_for(workers), catalog),
+        let store = match (disk, recovered) {
+            // Without a cut, too: rows that the log does not bring may lie below for all that replay knows.
+            (Some(disk), recovered) => {
+                let recovered = recovered.unwrap_or_else(|| Recovered::nothing(catalog));
+                Store::read_only(lanes_for(workers), disk, recovered)
+            }
+            (None, _) => Store::new(lanes_for(workers), catalog),
         };
         let mut tail = files.reader_at(&recovery.start);
+        // Nothing is read before publishing is held.
+        let may_read = Arc::new(AtomicBool::new(shown.is_none()));
+        let gate = Arc::clone(&may_read);
         let pipeline = Pipeline::start(
-            Box::new(move |timeout| tail.next(timeout)),
+            Box::new(move |timeout| {
+                while !gate.load(Ordering::Acquire) {
+                    std::thread::sleep(LOOK_EVERY);
+                }
+                tail.next(timeout)
+            }),
             PipelineOptions {
-                // The same setting as the running replica's.
-                quarantine: true,
+                quarantine: manner.quarantine,
                 filters: Arc::new(folder.filters()?),
                 decoders: 1,
                 workers,
                 memory_bytes: 256 << 20,
-                apply: ApplyOptions { check_images: store::CheckImages::All },
+                apply: ApplyOptions { check_images: manner.check_images },
                 skip: SkipList::new(skip),
                 store: Arc::new(store),
                 cuts: None,
@@ -72,10 +117,23 @@ impl ReadOnly {
                 affinity: base::ThreadAffinity::default(),
             },
         );
+        let reached = shown.is_some_and(|shown| {
+            pipeline.publisher.hold();
+            may_read.store(true, Ordering::Release);
+            while !pipeline.publisher.advance_to(&shown, ADVANCE_FOR) {
+                if pipeline.is_finished() {
+                    return pipeline.publisher.advance_to(&shown, Duration::ZERO);
+                }
+            }
+            pipeline.stop();
+            true
+        });
         while !pipeline.is_finished() {
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(LOOK_EVERY);
         }
-        let stop = pipeline.failure();
+        let failed = folder.last_status().replay.state == ReplayState::Failed;
+        // What comes after the GTIDs that were visible was not replayed, unless the replica stopped there.
+        let stop = pipeline.failure().filter(|_| !reached || failed);
         Ok(ReadOnly { stop, pipeline })
     }
 }

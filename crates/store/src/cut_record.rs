@@ -52,6 +52,23 @@ pub struct Recovered {
     pub prepared: PreparedSet,
 }
 
+impl Recovered {
+    /// The state before the first transaction.
+    #[must_use]
+    pub fn nothing(catalog: Catalog) -> Recovered {
+        Recovered {
+            sequence: 0,
+            executed: GtidSet::new(),
+            catalog,
+            position: None,
+            rows: BTreeMap::new(),
+            ledger: String::new(),
+            consistent_at: None,
+            prepared: PreparedSet::default(),
+        }
+    }
+}
+
 /// The cut's record in the tree, as JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -171,6 +188,11 @@ impl Disk {
             },
             prepared: self.prepared(record.prepared)?,
         }))
+    }
+
+    /// Lets a store be made over a tree without a cut.
+    pub(crate) fn recover_nothing(&self) {
+        *self.recovered_indexes.lock().unwrap_or_else(PoisonError::into_inner) = Some(IndexStates::default());
     }
 
     /// Index states that `recover` found; it must have run before.

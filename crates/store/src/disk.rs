@@ -138,8 +138,21 @@ impl Disk {
         if !folder.is_dir() {
             return Ok(None);
         }
+        let (disk, recovered) = Disk::open_stopped(folder, options)?;
+        Ok(recovered.map(|recovered| (disk, recovered)))
+    }
+
+    /// Opens the tree of a stopped store for reading, also if it contains no cut yet.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_stopped(folder: &Path, options: DiskOptions) -> Result<(Disk, Option<Recovered>), StoreError> {
         let disk = Disk::open_tree(folder, &Kept::new(options))?;
-        Ok(disk.recover()?.map(|recovered| (disk, recovered)))
+        let recovered = disk.recover()?;
+        if recovered.is_none() {
+            disk.recover_nothing();
+        }
+        Ok((disk, recovered))
     }
 
     /// Creates a tree for data that exceeds memory; removes whatever is in the folder.
