@@ -2,11 +2,12 @@
 //! once.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use whole_program_tests::replica::stopped_executed;
+use whole_program_tests::replica::{executed, stopped_executed};
 use whole_program_tests::{Replica, Server, folder, slipstream, wait_for};
 
 /// Found by an operator: a process stopped by a signal left `status --max-lag` silent for 32 s, and `stop` for ever.
@@ -138,4 +139,32 @@ fn a_stopped_folder_shows_what_its_replica_showed() {
         let verify = slipstream(&["verify", "--data", path, "--source", &server.url("repl")]);
         verify.expect(1, &["same set", &shown.to_string()]);
     }
+}
+
+/// A pause keeps what comes after it from being shown, on the stopped folder too.
+#[test]
+fn a_folder_stopped_while_paused_shows_nothing_of_its_backlog() {
+    let server = Server::start("paused-stop", &[]);
+    server.sql("CREATE DATABASE p; CREATE TABLE p.t (id INT PRIMARY KEY); INSERT INTO p.t VALUES (1)");
+    let data = folder("paused-stop");
+    let mut replica = Replica::follow(&server, &data, &[]);
+    replica.catch_up(&server);
+    let shown = server.gtid_executed();
+    let path = data.to_str().unwrap();
+    slipstream(&["pause", "--data", path]).expect(0, &[]);
+    server.sql("INSERT INTO p.t VALUES (2); DROP TABLE p.t");
+    let waiting = |status: &Value| status["backlog"]["transactions"] == 2;
+    assert_eq!(executed(&replica.wait_until("the backlog", waiting)), shown);
+    replica.stop();
+    assert_shows(path, &data, &shown, "id\n1\n");
+    // Killed, it shows what a start would lead to.
+    let mut replica = Replica::follow(&server, &data, &[]);
+    replica.catch_up(&server);
+    replica.kill();
+    slipstream(&["dump", "--format=tab", "--data", path, "p.t"]).expect(1, &["no table `p`.`t`"]);
+}
+
+fn assert_shows(path: &str, data: &Path, shown: &base::GtidSet, rows: &str) {
+    assert_eq!(stopped_executed(data), *shown);
+    assert_eq!(slipstream(&["dump", "--format=tab", "--data", path, "p.t"]).expect(0, &[]).out, rows);
 }

@@ -109,8 +109,7 @@ impl Sequencing {
                 }
                 Next::Over => break,
             };
-            self.pause.wait(&piece, || flush(&self.workers));
-            if self.threads.shutdown().stops_handing_on() {
+            if !self.pause.wait(&piece, || flush(&self.workers)) || self.threads.shutdown().stops_handing_on() {
                 break;
             }
             self.stage.take(piece);

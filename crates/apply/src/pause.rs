@@ -26,10 +26,13 @@ impl Pause {
         }
     }
 
-    /// Blocks while replay is paused. `before_waiting` is called first if it must wait.
-    pub(crate) fn wait(&self, piece: &DecodedPiece, before_waiting: impl FnOnce()) {
+    /// Blocks while replay is paused. `before_waiting` is called first if it must wait. False if replay ends meanwhile: a
+    /// pause keeps what comes after it from being seen, so the piece is not handed on.
+    #[must_use]
+    pub(crate) fn wait(&self, piece: &DecodedPiece, before_waiting: impl FnOnce()) -> bool {
         let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
-        if *paused {
+        let waits = *paused;
+        if waits {
             before_waiting();
             let first = piece.transactions.iter().map(|transaction| transaction.commit_us).find(|at| *at > 0);
             self.held_commit_us.store(first.unwrap_or(0), Ordering::Relaxed);
@@ -39,6 +42,7 @@ impl Pause {
         }
         drop(paused);
         self.held_commit_us.store(0, Ordering::Relaxed);
+        !waits || !self.shutdown.is_asked()
     }
 
     pub(crate) fn set(&self, to: bool) {
