@@ -168,3 +168,68 @@ fn assert_shows(path: &str, data: &Path, shown: &base::GtidSet, rows: &str) {
     assert_eq!(stopped_executed(data), *shown);
     assert_eq!(slipstream(&["dump", "--format=tab", "--data", path, "p.t"]).expect(0, &[]).out, rows);
 }
+
+/// Found by an operator: `skip UUID:99999` of a transaction never seen was accepted, and could not be taken back.
+#[test]
+fn a_skip_is_listed_and_can_be_taken_back_until_it_is_met() {
+    let server = Server::start("unskip", &[]);
+    server.sql("CREATE DATABASE k; CREATE TABLE k.t (id INT PRIMARY KEY); INSERT INTO k.t VALUES (1)");
+    let data = folder("unskip");
+    let mut replica = Replica::follow(&server, &data, &["--cut-interval=1h"]);
+    replica.catch_up(&server);
+    let path = data.to_str().unwrap();
+    let executed = server.gtid_executed().to_string();
+    let (uuid, numbers) = executed.split_once(':').unwrap();
+    let last: u64 = numbers.rsplit('-').next().unwrap().parse().unwrap();
+    let gtid = |number: u64| format!("{uuid}:{number}");
+    let skip = |arguments: &[&str]| slipstream(&[&["skip", "--data", path], arguments].concat());
+    let list = || skip(&["--list"]).expect(0, &[]).out.clone();
+    let rows = || slipstream(&["dump", "--format=tab", "--data", path, "k.t"]).expect(0, &[]).out.clone();
+    let none = "no transaction is to be skipped\n";
+
+    let far = gtid(99_999);
+    skip(&[&far]).expect(0, &["when replay meets it", "warning", "the last one received", "skip --undo"]);
+    assert_eq!(list(), format!("waiting\t{far}\n"));
+    skip(&["--undo", &far]).expect(0, &["will not be skipped"]);
+    assert_eq!(list(), none);
+    skip(&["--undo", &far]).expect(1, &["not on the list"]);
+
+    // Decoded before the list changes and sequenced after it: what counts is the list then.
+    let paused = |replica: &mut Replica, sql: &str| {
+        slipstream(&["pause", "--data", path]).expect(0, &[]);
+        server.sql(sql);
+        replica.wait_until("the transaction", |status| status["backlog"]["transactions"] == 1);
+    };
+    assert!(!skip(&[&gtid(last + 1)]).expect(0, &[]).err.contains("warning"));
+    paused(&mut replica, "INSERT INTO k.t VALUES (2)");
+    skip(&["--undo", &gtid(last + 1)]).expect(0, &[]);
+    slipstream(&["resume", "--data", path]).expect(0, &[]);
+    replica.catch_up(&server);
+    assert_eq!(rows(), "id\n1\n2\n");
+    paused(&mut replica, "INSERT INTO k.t VALUES (3)");
+    let third = gtid(last + 2);
+    skip(&[&third]).expect(0, &[]);
+    slipstream(&["resume", "--data", path]).expect(0, &[]);
+    replica.catch_up(&server);
+    assert_eq!(rows(), "id\n1\n2\n");
+    assert_eq!(list(), format!("met\t{third}\n"));
+    skip(&["--undo", &third]).expect(1, &["too late, already committed empty", &third]);
+    skip(&[&third]).expect(1, &["already executed"]);
+
+    // It is met again after a crash, until a cut holds it.
+    replica.kill();
+    assert!(list().contains(&third), "{}", list());
+    let mut replica = Replica::follow(&server, &data, &["--cut-interval=1h"]);
+    replica.catch_up(&server);
+    assert_eq!(rows(), "id\n1\n2\n");
+    assert_eq!(list(), format!("met\t{third}\n"));
+    slipstream(&["check-store", "--data", path]).expect(0, &[]);
+    assert_eq!(list(), none);
+    replica.stop();
+    assert_eq!(list(), none);
+    skip(&[&third]).expect(1, &["already executed"]);
+    skip(&[&gtid(last + 3)]).expect(0, &["at the next start"]);
+    assert_eq!(list(), format!("waiting\t{}\n", gtid(last + 3)));
+    skip(&["--undo", &gtid(last + 3)]).expect(0, &[]);
+    assert_eq!(list(), none);
+}

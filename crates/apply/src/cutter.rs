@@ -311,7 +311,9 @@ impl Sealer {
     }
 
     fn seal_here(&mut self, sequencer: &Sequencer) {
-        self.seal_at(sequencer.last().0, sequencer.executed(), sequencer.catalog(), sequencer.prepared());
+        // Not borrowed: that would lock it while this waits for the cutter.
+        let executed = sequencer.executed().clone();
+        self.seal_at(sequencer.last().0, &executed, sequencer.catalog(), sequencer.prepared());
     }
 
     fn seal_at(&mut self, sequence: u64, executed: &GtidSet, catalog: &Catalog, prepared: &PreparedSet) {

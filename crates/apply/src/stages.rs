@@ -156,7 +156,7 @@ impl SequenceStage {
         if self.target.before(coming, &self.sequencer) && ended() {
             return None;
         }
-        self.not_yet_consistent = self.target.settles_after(self.sequencer.executed());
+        self.not_yet_consistent = self.target.settles_after(&self.sequencer.executed());
         let sequencer = &self.sequencer;
         let serial = coming.piece.kind == PieceKind::Serial || coming.needs_serial;
         // Only a serial piece can hold a statement that rewrites a table, so other pieces are spared the clones.

@@ -86,8 +86,8 @@ pub(crate) trait StatementSink {
     fn catalog(&self) -> (Catalog, u64);
     /// Returns why the piece's first transaction, begun in an earlier piece, is left out, if it is.
     fn continued(&self) -> Option<SkipReason>;
-    /// Adds a transaction to the executed set; false if it is in there already.
-    fn admit(&mut self, gtid: Gtid) -> bool;
+    /// Adds a transaction to the executed set; returns why it is left out, if it is.
+    fn admit(&mut self, gtid: Gtid) -> Option<SkipReason>;
     /// Events kept of the XA transaction being read; None outside one.
     fn aside(&mut self) -> &mut Option<Vec<u8>>;
     /// Turns the kept events into a prepared transaction.
@@ -554,14 +554,12 @@ fn category_of(reason: SkipReason) -> Category {
 fn begin_transaction(work: &mut Work<'_>, begun: Begun, at: usize) {
     work.open_transaction(begun, at);
     let Some(gtid) = begun.gtid else { return };
-    let executed = work.sink.as_mut().is_some_and(|sink| !sink.admit(gtid));
-    let skipped = work.skip.contains(&gtid);
+    let skipped = match &mut work.sink {
+        Some(sink) => sink.admit(gtid),
+        None => work.skip.contains(&gtid).then_some(SkipReason::Operator),
+    };
     if let Some(open) = &mut work.open {
-        open.skipped = match (executed, skipped) {
-            (true, _) => Some(SkipReason::AlreadyExecuted),
-            (false, true) => Some(SkipReason::Operator),
-            (false, false) => None,
-        };
+        open.skipped = skipped;
     }
 }
 

@@ -14,6 +14,7 @@ use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, Stateme
 use crate::memory::MemoryGate;
 use crate::piece::{DecodedPiece, SkipReason};
 use crate::sequence::{context_of, hold_prepared};
+use crate::skip::SkipList;
 use crate::split::Splitter;
 use crate::stop::{Stop, StopClass};
 
@@ -41,6 +42,7 @@ struct FollowState {
     def: Arc<TableDef>,
     /// GTIDs that the copy holds, and those followed since.
     executed: GtidSet,
+    skip: SkipList,
     /// Why the open (sliced) transaction is left out, if it is.
     continued: Option<SkipReason>,
     changed: Option<String>,
@@ -68,6 +70,7 @@ impl TableFollower {
             catalog: catalog.alone(&def),
             def,
             executed: copied,
+            skip: options.skip.clone(),
             continued: None,
             changed: None,
             written: false,
@@ -147,8 +150,11 @@ impl StatementSink for FollowState {
         self.continued
     }
 
-    fn admit(&mut self, gtid: Gtid) -> bool {
-        self.executed.add(gtid)
+    fn admit(&mut self, gtid: Gtid) -> Option<SkipReason> {
+        if !self.executed.add(gtid) {
+            return Some(SkipReason::AlreadyExecuted);
+        }
+        self.skip.current().contains(&gtid).then_some(SkipReason::Operator)
     }
 
     fn aside(&mut self) -> &mut Option<Vec<u8>> {

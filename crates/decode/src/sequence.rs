@@ -4,6 +4,7 @@
 //! (except in serial pieces), a wait for a dependency.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use base::limits::PREPARED_BYTES_MAX;
@@ -16,7 +17,8 @@ use catalog::{
 use values::collation::UTF8MB4_0900_AI_CI;
 
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
-use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason};
+use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason, Transaction};
+use crate::skip::{Sequenced, SkipList};
 use crate::stop::StopClass;
 use crate::writes::StatementWrites;
 
@@ -134,7 +136,8 @@ struct State {
     last: SequenceNumber,
     /// First sequence number of the piece being sequenced.
     first: SequenceNumber,
-    executed: GtidSet,
+    executed: Sequenced,
+    skip: SkipList,
     catalog: Catalog,
     version: u64,
     catalogs: Vec<(SequenceNumber, Catalog)>,
@@ -164,7 +167,8 @@ impl Sequencer {
             state: State {
                 last,
                 first: last,
-                executed,
+                executed: options.skip.sequence_from(executed),
+                skip: options.skip.clone(),
                 catalog,
                 version: 0,
                 catalogs: Vec::new(),
@@ -237,8 +241,8 @@ impl Sequencer {
     /// The GTID set executed once everything sequenced is applied; at a transaction boundary an exact prefix of the
     /// log.
     #[must_use]
-    pub fn executed(&self) -> &GtidSet {
-        &self.state.executed
+    pub fn executed(&self) -> impl Deref<Target = GtidSet> + '_ {
+        self.state.executed.lock()
     }
 
     /// Table definitions after everything sequenced.
@@ -254,8 +258,8 @@ impl Sequencer {
     }
 
     fn sequence(&mut self, mut decoded: DecodedPiece, shared: &SharedCatalog) -> SequencedPiece {
-        // Decoders run ahead, out of order, on two assumptions: the catalog of the piece's epoch, and that no
-        // transaction is executed already. Both nearly always hold. Where one does not, the piece is decoded again
+        // Decoders run ahead, out of order, on three assumptions: the catalog of the piece's epoch, that no transaction
+        // is executed already, and that the skip list does not change. All nearly always hold. Where one does not, the piece is decoded again
         // here, in order, at the cost of this one thread's time.
         let (continues, unfinished) = (decoded.piece.continues, decoded.piece.unfinished);
         let serial = decoded.piece.kind == PieceKind::Serial;
@@ -454,22 +458,32 @@ impl State {
             }
         }
         let gtids = || own.clone().filter_map(|transaction| transaction.gtid);
-        // A fault in a transaction that is already executed must not stop replay. The GTID of one that an earlier
-        // piece began is in the set by its own first slice.
+        let mut executed = self.executed.lock();
+        // Read under the lock, which changes of the list take too.
+        let skip = self.skip.current();
+        let decided_otherwise = |transaction: &Transaction| {
+            let listed = transaction.gtid.is_some_and(|gtid| skip.contains(&gtid));
+            listed != (transaction.skipped == Some(SkipReason::Operator))
+        };
+        if own.clone().any(decided_otherwise) {
+            return false;
+        }
+        // A fault in a transaction that is already executed, or to be skipped by now, must not stop replay. The GTID of
+        // one that an earlier piece began is in the set by its own first slice.
         let begun_here = !decoded.piece.continues || !decoded.transactions.is_empty();
         if let Some(failing) = decoded.stop.as_ref().and_then(|stop| stop.gtid)
             && begun_here
-            && (self.executed.contains(&failing) || gtids().any(|gtid| gtid == failing))
+            && (executed.contains(&failing) || skip.contains(&failing) || gtids().any(|gtid| gtid == failing))
         {
             return false;
         }
         for (index, gtid) in gtids().enumerate() {
-            if !self.executed.add(gtid) {
+            if !executed.add(gtid) {
                 let mut taken = GtidSet::new();
                 for gtid in gtids().take(index) {
                     taken.add(gtid);
                 }
-                self.executed = self.executed.subtract(&taken);
+                *executed = executed.subtract(&taken);
                 return false;
             }
         }
@@ -486,8 +500,12 @@ impl StatementSink for State {
         self.continued
     }
 
-    fn admit(&mut self, gtid: Gtid) -> bool {
-        self.executed.add(gtid)
+    fn admit(&mut self, gtid: Gtid) -> Option<SkipReason> {
+        let mut executed = self.executed.lock();
+        if !executed.add(gtid) {
+            return Some(SkipReason::AlreadyExecuted);
+        }
+        self.skip.current().contains(&gtid).then_some(SkipReason::Operator)
     }
 
     fn aside(&mut self) -> &mut Option<Vec<u8>> {

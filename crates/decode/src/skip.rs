@@ -1,7 +1,8 @@
 //! The skip list: transactions that the operator wants left out, and a summary of what they held.
 //!
 //! In: a GTID set, and events of transactions in it. Out: the current set; for each skipped transaction, once, a
-//! summary of its events. Never here: the decision to skip (`decode`), a statement's secrets.
+//! summary of its events. Never here: the decision to skip (`decode`), a statement's secrets; a change of the list for a
+//! transaction that is sequenced.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,11 +18,23 @@ const KEPT_MAX: usize = 1000;
 /// Characters quoted of a statement.
 const STATEMENT_CHARS_MAX: usize = 300;
 
-/// A set of GTIDs to skip, which may grow while replay runs. Clones share it.
+/// A set of GTIDs to skip, which may change while replay runs. Clones share it.
 #[derive(Clone, Default)]
 pub struct SkipList {
     set: Arc<RwLock<Arc<GtidSet>>>,
+    /// GTIDs that the sequencer has admitted; of the newest sequencer that uses this list.
+    sequenced: Arc<Mutex<Sequenced>>,
     notes: Arc<Mutex<Notes>>,
+}
+
+/// GTIDs that a sequencer has admitted. Its lock orders each admission before or after each change of the skip list.
+#[derive(Clone, Default)]
+pub(crate) struct Sequenced(Arc<Mutex<GtidSet>>);
+
+impl Sequenced {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, GtidSet> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Default)]
@@ -56,7 +69,7 @@ impl SkipList {
     /// Creates a list that holds `set`.
     #[must_use]
     pub fn new(set: GtidSet) -> SkipList {
-        SkipList { set: Arc::new(RwLock::new(Arc::new(set))), notes: Arc::default() }
+        SkipList { set: Arc::new(RwLock::new(Arc::new(set))), ..SkipList::default() }
     }
 
     /// Returns the current set.
@@ -65,9 +78,31 @@ impl SkipList {
         Arc::clone(&self.set.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces the set; pieces decoded from now on see it.
-    pub fn replace(&self, set: GtidSet) {
+    /// Starts the record of what is sequenced, at what the store holds.
+    pub(crate) fn sequence_from(&self, executed: GtidSet) -> Sequenced {
+        let sequenced = Sequenced(Arc::new(Mutex::new(executed)));
+        *self.sequenced.lock().unwrap_or_else(PoisonError::into_inner) = sequenced.clone();
+        sequenced
+    }
+
+    /// Changes the set: `change` gets the current one and the GTIDs of all transactions that are sequenced, and returns
+    /// the new set. Nothing is sequenced meanwhile, so a GTID that is not among them is decided by the new set.
+    ///
+    /// # Errors
+    /// Those of `change`; the set is then unchanged.
+    pub fn change<E>(&self, change: impl FnOnce(&GtidSet, &GtidSet) -> Result<GtidSet, E>) -> Result<(), E> {
+        let sequenced = self.sequenced.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sequenced = sequenced.lock();
+        let set = change(&self.current(), &sequenced)?;
         *self.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
+        Ok(())
+    }
+
+    /// GTIDs of all transactions that are sequenced.
+    #[must_use]
+    pub fn sequenced(&self) -> GtidSet {
+        let sequenced = self.sequenced.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        sequenced.lock().clone()
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {

@@ -3,18 +3,20 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use base::LogPosition;
+use base::{GtidSet, LogPosition};
 use observe::fail_point::{self, Phase};
 use observe::now_us;
 use relay_log::{RelayError, RelayPosition, RelayShared, RelaySync};
 
 use crate::log::{self, Code};
 
-/// The newest cut of this process.
+/// The newest cut; time and number are this process's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LastCut {
     pub at_us: u64,
     pub cuts: u64,
+    /// GTIDs that it holds.
+    pub executed: GtidSet,
 }
 
 /// Makes the relay log durable up to a cut before the cut itself becomes durable (invariant 11).
@@ -47,6 +49,7 @@ pub(crate) fn after_cut(relay: &Arc<RelayShared>, expire: Duration, last_cut: &A
             let mut last = last_cut.lock().unwrap_or_else(PoisonError::into_inner);
             last.at_us = now_us();
             last.cuts += 1;
+            last.executed.clone_from(&point.executed);
         }
         let purged = match &point.position {
             Some((file, offset)) => {

@@ -30,6 +30,7 @@ use crate::receiver::{self, Receive};
 use crate::receiver_status::Link;
 use crate::receiving::Receiving;
 use crate::relay_purge::{LastCut, after_cut, sync_relay};
+use crate::skip::Listed;
 use crate::table_copy::{self, TableCopy, TableCopyReport};
 
 /// A running replica.
@@ -125,14 +126,23 @@ impl Replica {
         let opening = Opening { config, folder, watch_copy: *watch_copy, memory, receive };
         let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving } =
             opening.open()?;
-        let skip = SkipList::new(skip);
+        let last_cut = LastCut {
+            executed: recovered.as_ref().map(|r| r.executed.clone()).unwrap_or_default(),
+            ..LastCut::default()
+        };
+        // What the cut holds is never met again.
+        let open = skip.subtract(&last_cut.executed);
+        if open != skip {
+            crate::skip::store(folder, &open)?;
+        }
+        let skip = SkipList::new(open);
         let mut tail = RelayReader::open_at(Arc::clone(&relay), &recovery.start, ReaderOptions::REPLAY);
         let workers = if config.pipeline.workers == 0 { cores() } else { config.pipeline.workers };
         let catalog = Catalog::new(lower_case_table_names);
         let recovered_sequence = recovered.as_ref().map_or(0, |recovered| recovered.sequence);
         let had_something = recovered.is_some() || !recovery.files.is_empty();
         let store = Store::over(lanes_for(workers), disk, folder.scratch(), recovered, catalog);
-        let last_cut = Arc::new(Mutex::new(LastCut::default()));
+        let last_cut = Arc::new(Mutex::new(last_cut));
         let cuts = CutOptions {
             generation_bytes: memory.generation_bytes,
             interval: config.cut_interval,
@@ -579,18 +589,50 @@ impl Replica {
         }
     }
 
-    /// Commits these GTIDs empty from now on, also after a restart.
+    /// Commits these GTIDs empty when replay meets them, also after a restart. Returns a warning if some are unlikely to
+    /// come.
     ///
     /// # Errors
-    /// Some of `more` are already visible; code 7 or 8 if the set cannot be stored.
-    pub fn skip(&self, more: &GtidSet) -> Result<(), Failure> {
-        let all = crate::skip::add(&self.folder, more)?;
-        let late = more.intersection(&self.pipeline.store.visibility().executed());
-        self.skip.replace(all);
-        if late.is_empty() {
-            return Ok(());
-        }
-        Err(Failure::error(format!("already executed, too late to skip: {late}")))
+    /// Some of `more` are already sequenced; code 7 or 8 if the list cannot be stored.
+    pub fn skip(&self, more: &GtidSet) -> Result<Option<String>, Failure> {
+        let mut late = GtidSet::new();
+        self.skip.change(|listed, sequenced| {
+            let (all, already) = crate::skip::with(listed, more, &self.decided(sequenced));
+            late = already;
+            crate::skip::store(&self.folder, &all).map(|()| all)
+        })?;
+        crate::skip::too_late(&late)?;
+        let mut known = self.link.lock().retrieved.clone();
+        known.union_with(&self.skip.sequenced());
+        Ok(crate::skip::far_ahead(more, &known))
+    }
+
+    /// Takes these GTIDs off the list of transactions to skip.
+    ///
+    /// # Errors
+    /// Some of `less` are not on the list, or already sequenced; code 7 or 8 if the list cannot be stored.
+    pub fn undo_skip(&self, less: &GtidSet) -> Result<(), Failure> {
+        // A copy follows the log beside replay, and may have left them out already.
+        let Ok(_alone) = self.copying_table.try_lock() else {
+            return Err(Failure::error("this replica is copying a table; try again when that is done"));
+        };
+        self.skip.change(|listed, sequenced| {
+            let rest = crate::skip::without(listed, less, &self.decided(sequenced))?;
+            crate::skip::store(&self.folder, &rest).map(|()| rest)
+        })
+    }
+
+    /// The transactions to skip that no cut holds yet.
+    #[must_use]
+    pub fn skip_list(&self) -> Listed {
+        let cut = self.last_cut.lock().unwrap_or_else(PoisonError::into_inner).executed.clone();
+        Listed::of(&self.skip.current(), &self.decided(&self.skip.sequenced()), &cut)
+    }
+
+    /// GTIDs of which it is decided whether they are skipped: all that are sequenced. Once replay has failed only the
+    /// visible ones: the next engine meets the others again.
+    fn decided(&self, sequenced: &GtidSet) -> GtidSet {
+        if self.pipeline.failure().is_some() { self.pipeline.store.visibility().executed() } else { sequenced.clone() }
     }
 
     /// Periodic work without a thread of its own; call it every few milliseconds. Copies a quarantined table, takes a

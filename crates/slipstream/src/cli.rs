@@ -181,8 +181,14 @@ fn dump_format() -> impl TypedValueParser<Value = DumpFormat> {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SkipFlags {
     /// The transactions, as the stop message names them: UUID:N, UUID:N-M, UUID:TAG:N, separated by commas
-    #[arg(value_name = "GTID-SET")]
-    pub gtid_set: String,
+    #[arg(value_name = "GTID-SET", required_unless_present = "list")]
+    pub gtid_set: Option<String>,
+    /// Show the transactions to skip: those that are waited for, and those met since the last cut
+    #[arg(long, conflicts_with_all = ["gtid_set", "undo"])]
+    pub list: bool,
+    /// Take these transactions off the list; refused once replay has met them
+    #[arg(long)]
+    pub undo: bool,
     #[command(flatten)]
     pub data: Flags<{ options::DATA }>,
 }
@@ -288,6 +294,8 @@ mod tests {
             "verify --source mysql://h --replica mysql://g",
             "dump --data /d --format tab --binary-as-hex --all-columns a.b c.d",
             "skip 3e11fa47-71ca-11e1-9e33-c80aa9429562:5 --data /d",
+            "skip --undo 3e11fa47-71ca-11e1-9e33-c80aa9429562:5 --data /d",
+            "skip --list --data /d",
             "stop --data /d",
             "stop io --data /d",
             "start --data /d",

@@ -140,11 +140,18 @@ pub(crate) enum Request {
     },
     /// Compares what the log says of rows with the rows on disk; streams text.
     CheckStore {},
-    /// Commits these GTIDs empty.
+    /// Commits these GTIDs empty; the reply's body is a warning, if there is one.
     Skip {
         /// GTID set in MySQL's text form.
         gtid_set: String,
     },
+    /// Takes GTIDs off the list of transactions to skip.
+    UndoSkip {
+        /// GTID set in MySQL's text form.
+        gtid_set: String,
+    },
+    /// Returns the list of transactions to skip as the reply's body.
+    SkipList {},
 }
 
 impl Request {
@@ -705,7 +712,9 @@ mod tests {
                 Reply::failed(&Failure::new(Exit::VerifyDifferences, "1 table differs").with_hint("look"))
             }
             Request::Skip { gtid_set } => Reply::failed(&Failure::usage(gtid_set)),
-            Request::Copy { .. }
+            Request::UndoSkip { .. }
+            | Request::SkipList {}
+            | Request::Copy { .. }
             | Request::Stop { .. }
             | Request::Start { .. }
             | Request::Pause {}

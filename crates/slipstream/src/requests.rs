@@ -77,8 +77,19 @@ fn of_replica(replica: &Arc<Replica>, request: Request, verifying: &Mutex<()>, o
         Request::CheckStore {} => Reply::from_result(check_store(replica, out)),
         Request::Skip { gtid_set } => {
             log::write(Code::OperatorCommand, "Control", &format!("operator asked to skip {gtid_set}"));
-            Reply::from_result(replica::skip::parse(&gtid_set).and_then(|more| replica.skip(&more)))
+            match replica::skip::parse(&gtid_set).and_then(|more| replica.skip(&more)) {
+                Ok(Some(warning)) => Reply::with_body(warning.into()),
+                result => Reply::from_result(result.map(|_| ())),
+            }
         }
+        Request::UndoSkip { gtid_set } => {
+            log::write(Code::OperatorCommand, "Control", &format!("operator asked not to skip {gtid_set}"));
+            Reply::from_result(replica::skip::parse(&gtid_set).and_then(|less| replica.undo_skip(&less)))
+        }
+        Request::SkipList {} => match serde_json::to_value(replica.skip_list()) {
+            Ok(body) => Reply::with_body(body),
+            Err(error) => Reply::failed(&Failure::error(error.to_string())),
+        },
     }
 }
 

@@ -655,20 +655,64 @@ fn on_folder(
 
 fn skip_gtids(files: &FileFlags, flags: &SkipFlags, out: &mut dyn Write) -> Result<(), Failure> {
     let data = data(files, &flags.data)?;
-    let set = skip::parse(&flags.gtid_set)?;
-    let say = |out: &mut dyn Write, when: &str| {
-        writeln!(out, "{set} will be committed empty {when}").map_err(|error| Failure::output(&error))
+    let Some(text) = &flags.gtid_set else { return list_skips(&data, out) };
+    let set = skip::parse(text)?;
+    let running = Client::connect(&data)?;
+    let when = if running.is_some() { "when replay meets it" } else { "at the next start" };
+    let request = if flags.undo {
+        Request::UndoSkip { gtid_set: set.to_string() }
+    } else {
+        Request::Skip { gtid_set: set.to_string() }
     };
-    if let Some(client) = Client::connect(&data)? {
-        client.ask(&Request::Skip { gtid_set: set.to_string() }, &mut std::io::sink())?;
-        return say(out, "when replay meets it");
+    let warning = match running {
+        Some(client) => {
+            let body = client.ask(&request, &mut std::io::sink())?;
+            body.and_then(|warning| warning.as_str().map(str::to_owned))
+        }
+        None => {
+            // Must not create a folder that is absent, and must not touch one that is not ours.
+            Folder::check(&data)?;
+            access::set_umask(settings(files, &[], None)?.access());
+            let (folder, _lock) = Folder::own(&data)?;
+            if flags.undo {
+                skip::undo_stopped(&folder, &set).map(|()| None)?
+            } else {
+                skip::add_stopped(&folder, &set)?
+            }
+        }
+    };
+    let said = if flags.undo {
+        writeln!(out, "{set} will not be skipped")
+    } else {
+        writeln!(out, "{set} will be committed empty {when}")
+    };
+    said.map_err(|error| Failure::output(&error))?;
+    if let Some(warning) = warning {
+        eprintln!("slipstream: warning: {warning}");
     }
-    // Must not create a folder that is absent, and must not touch one that is not ours.
-    Folder::check(&data)?;
-    access::set_umask(settings(files, &[], None)?.access());
-    let (folder, _lock) = Folder::own(&data)?;
-    skip::add(&folder, &set)?;
-    say(out, "at the next start")
+    Ok(())
+}
+
+fn list_skips(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let listed = match Client::connect(data)? {
+        Some(client) => {
+            let body = client.ask(&Request::SkipList {}, &mut std::io::sink())?.unwrap_or_default();
+            serde_json::from_value(body).map_err(|error| Failure::error(format!("the replica's list: {error}")))?
+        }
+        None => skip::list_stopped(&Folder::open_stopped(data)?.0)?,
+    };
+    let mut line = |about: &str, set: &str| -> Result<(), Failure> {
+        if set.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "{about}\t{}", set.replace('\n', "")).map_err(|error| Failure::output(&error))
+    };
+    line("waiting", &listed.waiting)?;
+    line("met", &listed.met)?;
+    if listed == skip::Listed::default() {
+        writeln!(out, "no transaction is to be skipped").map_err(|error| Failure::output(&error))?;
+    }
+    Ok(())
 }
 
 /// Requests a stop, and returns once the folder is free; or stops one thread.
