@@ -190,7 +190,7 @@ impl Run {
             // It started from nothing.
             return;
         }
-        let set = kept.rsplit_once(" bytes, GTIDs ").and_then(|(_, rest)| rest.split(';').next());
+        let set = kept.rsplit_once(", GTIDs ").and_then(|(_, rest)| rest.split(';').next());
         let held: GtidSet = set.and_then(|set| set.parse().ok()).unwrap_or_default();
         // The next process replays what an ended one had received, and that one had received more than it started with.
         let grown = self.held.last().is_none_or(|before| before.is_subset_of(&held));

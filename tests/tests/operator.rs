@@ -233,3 +233,71 @@ fn a_skip_is_listed_and_can_be_taken_back_until_it_is_met() {
     skip(&["--undo", &gtid(last + 3)]).expect(0, &[]);
     assert_eq!(list(), none);
 }
+
+/// Found by an operator: a stop named `key bytes 0x78030000` for id 888, and its lines were divided by `?` and `\n`.
+#[test]
+fn messages_name_rows_and_have_lines() {
+    let server = Server::start("messages", &[]);
+    server.sql(
+        "CREATE DATABASE m; CREATE TABLE m.t (id INT, name VARCHAR(9), v INT, PRIMARY KEY (name, id));
+         CREATE TABLE m.bag (a INT, b VARCHAR(9))",
+    );
+    let data = folder("messages");
+    for (table, row, change, shown) in [
+        ("t", "(888, 'it''s', 1)", "UPDATE m.t SET v = 2", r"(id, name) = (888, 'it\'s')"),
+        ("bag", "(7, NULL)", "DELETE FROM m.bag", "(a, b) = (7, NULL)"),
+    ] {
+        let mut replica = Replica::follow(&server, &data, &[]);
+        replica.catch_up(&server);
+        let before = server.gtid_executed();
+        server.sql(&format!("SET sql_log_bin = 0; INSERT INTO m.{table} VALUES {row}; SET sql_log_bin = 1; {change}"));
+        replica.expect_exit(9, &["1032", &format!("m`.`{table}`, {shown}")]);
+        let gtid = server.gtid_executed().subtract(&before).to_string();
+        slipstream(&["skip", "--data", data.to_str().unwrap(), &gtid]).expect(0, &[]);
+    }
+    // A refusal has lines.
+    server.sql("SET GLOBAL server_id = 0");
+    let data = folder("messages-refused");
+    let replica = Replica::spawn(&server.url("repl"), &data, &[], |_| ());
+    let log = replica.expect_exit(4, &["the source cannot be followed: | "]);
+    assert!(!log.contains("\\n"), "{log}");
+    let status = slipstream(&["status", "--data", data.to_str().unwrap()]).expect(0, &["fix: SET PERSIST"]).out.clone();
+    assert!(!status.contains('?'), "{status}");
+}
+
+/// Found by an operator: without its store, a folder whose source has purged its log was advised to be filled by an
+/// initial copy, which no start of it made.
+#[test]
+fn a_folder_without_its_store_is_told_what_to_remove() {
+    let server = Server::start("storeless", &[]);
+    server
+        .sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); GRANT RELOAD, XA_RECOVER_ADMIN ON *.* TO repl");
+    let data = folder("storeless");
+    let options = ["--cut-interval=100ms", "--max-relay-log-size=4096"];
+    let mut replica = Replica::follow(&server, &data, &options);
+    // Until the relay log no longer reaches back.
+    for id in 0.. {
+        server.sql(&format!("INSERT INTO d.t VALUES ({id}); INSERT INTO d.t SELECT {id} + 1000000"));
+        if replica.log().contains("purged: relay-bin.000001") {
+            break;
+        }
+        assert!(id < 1000, "{}", replica.log());
+    }
+    replica.catch_up(&server);
+    replica.stop();
+    server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'");
+    std::fs::remove_dir_all(data.join("store")).unwrap();
+    let path = data.to_str().unwrap();
+    let remove = format!("rm -r {path}/relay-log {path}/store, then the same command");
+    let log = Replica::spawn(&server.url("repl"), &data, &options, |_| ()).expect_exit(5, &["1789", &remove]);
+    assert!(!log.contains("To continue: stop the replica"), "{log}");
+    for folder in ["relay-log", "store"] {
+        let _ = std::fs::remove_dir_all(data.join(folder));
+    }
+    let mut replica = Replica::follow(&server, &data, &options);
+    replica.copied();
+    replica.catch_up(&server);
+    let count = slipstream(&["dump", "--format=tab", "--data", path, "d.t"]).expect(0, &[]).out.lines().count() - 1;
+    assert_eq!(count.to_string(), server.sql("SELECT COUNT(*) FROM d.t").trim());
+    replica.stop();
+}

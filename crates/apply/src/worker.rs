@@ -533,12 +533,14 @@ fn report(publisher: &Publisher, flight: &InFlight, op: &RowOp, error: &RowError
     let transaction = decoded.transactions.get(op.transaction as usize);
     // The entry of a later slice carries the GTID too.
     let gtid = transaction.and_then(|t| t.gtid);
-    let table = decoded.shape_of(op).plan.def.full_name();
+    let table = &decoded.shape_of(op).plan.def;
     let key = decoded.bytes(op.key);
-    let shown: String = key.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
-    let more = if key.len() > 32 { "…" } else { "" };
+    let row = store::row_text(table, key).unwrap_or_else(|| {
+        let shown: String = key.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
+        format!("key bytes 0x{shown}{}", if key.len() > 32 { "…" } else { "" })
+    });
     let class = class_of_row(error);
-    let reason = format!("{error}; table {table}, key bytes 0x{shown}{more}");
+    let reason = format!("{error}; table {}, {row}", table.full_name());
     if let Some(fault) = &flight.copied {
         fault.fail(reason);
         return;

@@ -193,7 +193,7 @@ impl LeftOutEvents {
 
 impl fmt::Display for LeftOutEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} events, {} bytes", self.events, self.bytes)?;
+        write!(f, "{} events, {}", self.events, observe::bytes_text(self.bytes))?;
         for (table, events) in self.tables.iter().take(NAMED_MAX) {
             write!(f, "; {events} rows events of {table}")?;
         }

@@ -247,7 +247,9 @@ impl StatusReport {
 
 /// Time, number and text of an error, and the command that resolves it.
 fn render_error(label: &str, error: &ErrorReport, text: &mut String) {
-    let number = error.number.map(|n| format!(" [{n}]")).unwrap_or_default();
+    // A server's own text begins with its number.
+    let number = error.number.filter(|n| !error.text.starts_with(&format!("error {n}")));
+    let number = number.map(|n| format!(" [{n}]")).unwrap_or_default();
     line(text, label, &format!("{}{number} {}", error.at, error.text));
     if let Some(way_on) = &error.way_on {
         line(text, "Hint", way_on);

@@ -137,7 +137,9 @@ impl Failure {
     /// The whole failure in one line of the log: number, text, exit code, hint.
     #[must_use]
     pub fn told(&self) -> String {
-        let number = self.number.map(|number| format!("Error {number}: ")).unwrap_or_default();
+        // A server's own text begins with its number.
+        let number = self.number.filter(|number| !self.text.starts_with(&format!("error {number}")));
+        let number = number.map(|number| format!("Error {number}: ")).unwrap_or_default();
         let hint = self.hint.as_ref().map(|command| format!(" Hint: {command}")).unwrap_or_default();
         format!("{number}{} (exit {}: {}){hint}", self.text, self.exit.code(), self.exit)
     }

@@ -154,11 +154,11 @@ pub(crate) fn check(
     let failure = (!refused.is_empty())
         .then(|| Failure::new(Exit::PreflightRefused, format!("the source cannot be copied:\n{}", refused.join("\n"))));
     let text = format!(
-        "the source's log does not reach back to its first statement: an initial copy of {} tables, about {} rows, {} \
-         bytes, {} s",
+        "the source's log does not reach back to its first statement: an initial copy of {} tables, about {} rows, {}, \
+         {} s",
         check.tables,
         check.rows,
-        check.data_bytes,
+        observe::bytes_text(check.data_bytes),
         check.duration.as_secs()
     );
     Ok((text, of(false), failure))

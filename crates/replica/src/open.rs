@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::LogPosition;
-use observe::ConnectionState;
+use observe::{ConnectionState, bytes_text};
 use relay_log::{OnDamage, RelayLog, RelayOptions, RelayShared, RelaySync};
 use store::{Disk, DiskOptions, Recovered};
 
@@ -165,8 +165,12 @@ impl Opening<'_> {
         folder.sync()?;
         if let Some(cut) = &recovery.truncated {
             let text = format!(
-                "relay log {} was truncated from {} to {} bytes: {}; the source will send the rest again",
-                cut.file, cut.from_len, cut.to_len, cut.reason
+                "relay log {} was truncated from {} to {}: {}; the source will send the rest again",
+                cut.file,
+                bytes_text(cut.from_len),
+                bytes_text(cut.to_len),
+                // What it advises to do is being done.
+                cut.reason.split(". To continue").next().unwrap_or_default()
             );
             log::write(Code::RelayLogTruncated, "Relay", &text);
         }
@@ -223,12 +227,13 @@ fn note_kept(recovery: &relay_log::Recovery, recovered: Option<&Recovered>) {
     let start = &recovery.start;
     let refused = start.hint_refused.as_ref().map(|why| format!(" (not from the cut's position: {why})"));
     let text = format!(
-        "{held}kept relay log: {} files, {bytes} bytes, GTIDs {}; replaying from {}:{}, {} bytes{}",
+        "{held}kept relay log: {} files, {}, GTIDs {}; replaying from {}:{}, {}{}",
         recovery.files.len(),
+        bytes_text(bytes),
         shown_set(&recovery.retrieved),
         relay_log::file_name(start.position.file_number),
         start.position.offset,
-        bytes.saturating_sub(start.skipped_bytes),
+        bytes_text(bytes.saturating_sub(start.skipped_bytes)),
         refused.unwrap_or_default()
     );
     log::write(Code::FolderKept, "Relay", &text);

@@ -277,7 +277,15 @@ impl Receiver {
             log::write(Code::PreflightWarning, "Source", &problem.to_string());
         }
         if let Some(failure) = preflight_failure(&report) {
-            return Err(Trouble::Fatal(failure));
+            // Not an empty folder, which an initial copy would have filled.
+            let lost = failure.exit == Exit::SourcePurged && retrieved.is_empty();
+            let hint = || {
+                let data = self.config.data.display();
+                format!(
+                    "rm -r {data}/relay-log {data}/store, then the same command: it fills {data} by an initial copy"
+                )
+            };
+            return Err(Trouble::Fatal(if lost { failure.with_hint(hint()) } else { failure }));
         }
         let mut state = self.link.lock();
         state.facts = SourceFacts {

@@ -61,10 +61,10 @@ pub(crate) fn after_cut(relay: &Arc<RelayShared>, expire: Duration, last_cut: &A
             None => Ok(Vec::new()),
         };
         let text = format!(
-            "cut at transaction {}: {} keys, {} bytes; relay log files purged: {}",
+            "cut at transaction {}: {} keys, {}; relay log files purged: {}",
             report.sequence,
             report.entries,
-            report.bytes,
+            observe::bytes_text(report.bytes),
             match &purged {
                 Ok(files) if files.is_empty() => "none".to_owned(),
                 Ok(files) => files.join(", "),

@@ -103,11 +103,11 @@ impl std::fmt::Display for TableCopyReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "copied {}: {} rows, {} bytes in {:.1} s; its writers waited {:.1} ms on the source, replay {:.1} ms here; \
+            "copied {}: {} rows, {} in {:.1} s; its writers waited {:.1} ms on the source, replay {:.1} ms here; \
              attempts: {}",
             self.table,
             self.rows,
-            self.bytes,
+            observe::bytes_text(self.bytes),
             self.elapsed.as_secs_f64(),
             self.lock_us as f64 / 1e3,
             self.held_us as f64 / 1e3,

@@ -114,10 +114,10 @@ fn format_line(format: LogFormat, line: &Line<'_>) -> String {
         LogFormat::Text => {
             let label = level.label();
             let mut text_line = format!("{at} {} [{label}] [{code}] [{}] ", line.thread, line.subsystem);
-            for c in text.chars() {
+            // One line a record: the lines of a text are divided by a bar.
+            let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            for c in lines.join(" | ").chars() {
                 match c {
-                    '\n' => text_line.push_str("\\n"),
-                    '\r' => text_line.push_str("\\r"),
                     '\t' => text_line.push(' '),
                     c if c.is_control() => text_line.push('?'),
                     c => text_line.push(c),
@@ -175,7 +175,7 @@ mod tests {
     fn one_line_whatever_the_text_and_no_password() {
         let text = format_line(LogFormat::Text, &line("a\nb\r\u{1b}[31m mysql://u:geheim@h"));
         assert_eq!(text.matches('\n').count(), 1);
-        assert!(text.ends_with("a\\nb\\r?[31m mysql://u:***@h\n"), "{text}");
+        assert!(text.ends_with("a | b??[31m mysql://u:***@h\n"), "{text}");
     }
 
     #[test]

@@ -13,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use catalog::{Identity, KeyOrder, TableDef};
 use serde::{Deserialize, Serialize};
-use values::RowLayout;
 use values::text::{TextOptions, write_sql};
+use values::{ColumnType, OFFSET_NULL, RowLayout};
 
 use crate::error::StoreError;
 use crate::key_codec;
@@ -86,21 +86,60 @@ impl DriftedRow {
             key_codec::append_row_key(&order, table.id, own, &mut key);
             key == tree_key
         })?;
-        let layout = RowLayout::new(&table.column_types());
-        let mut stored = columns.clone();
-        stored.sort_unstable();
-        let (mut rest, mut names, mut values) = (own, Vec::new(), Vec::new());
-        for column in stored {
-            let (value, tail) = rest.split_at_checked(layout.stored_len(column, rest).ok()?)?;
-            let definition = table.columns.get(column)?;
-            let mut text = Vec::new();
-            write_sql(&definition.ty, value, TextOptions::default(), &mut text).ok()?;
-            names.push(definition.name.clone());
-            values.push(String::from_utf8_lossy(&text).into_owned());
-            rest = tail;
-        }
-        Some((names.join(", "), values.join(", ")))
+        key_values(table, columns, own)
     }
+}
+
+/// Longest value in a message, in characters.
+const VALUE_CHARS_MAX: usize = 100;
+
+/// A row for messages, from its stored key bytes: `(id) = (5)`; in a table without a key all its columns. None if the
+/// bytes do not fit the definition.
+#[must_use]
+pub fn row_text(table: &TableDef, stored: &[u8]) -> Option<String> {
+    let (columns, values) = match &table.identity {
+        Identity::Columns(columns) => key_values(table, columns, stored)?,
+        Identity::WholeImage => image_values(table, stored)?,
+    };
+    Some(format!("({columns}) = ({values})"))
+}
+
+fn key_values(table: &TableDef, columns: &[usize], stored: &[u8]) -> Option<(String, String)> {
+    let layout = RowLayout::new(&table.column_types());
+    let mut sorted = columns.to_vec();
+    sorted.sort_unstable();
+    let (mut rest, mut names, mut values) = (stored, Vec::new(), Vec::new());
+    for column in sorted {
+        let (value, tail) = rest.split_at_checked(layout.stored_len(column, rest).ok()?)?;
+        let definition = table.columns.get(column)?;
+        names.push(definition.name.clone());
+        values.push(value_text(&definition.ty, value)?);
+        rest = tail;
+    }
+    Some((names.join(", "), values.join(", ")))
+}
+
+fn image_values(table: &TableDef, image: &[u8]) -> Option<(String, String)> {
+    let layout = RowLayout::new(&table.column_types());
+    let mut offsets = Vec::new();
+    layout.walk_offsets(image, &mut offsets).ok()?;
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    for (definition, (start, len)) in table.columns.iter().zip(offsets) {
+        names.push(definition.name.clone());
+        values.push(match start {
+            OFFSET_NULL => "NULL".to_owned(),
+            start => value_text(&definition.ty, image.get(start as usize..)?.get(..len as usize)?)?,
+        });
+    }
+    Some((names.join(", "), values.join(", ")))
+}
+
+fn value_text(ty: &ColumnType, value: &[u8]) -> Option<String> {
+    let mut text = Vec::new();
+    write_sql(ty, value, TextOptions::default(), &mut text).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let shown: String = text.chars().take(VALUE_CHARS_MAX).collect();
+    Some(if shown.len() < text.len() { shown + "…" } else { shown })
 }
 
 fn bytes_of(hexadecimal: &str) -> Option<Vec<u8>> {

@@ -63,7 +63,7 @@ pub use compaction::policy::{L0_RUNS_MAX, MERGE_RUNS};
 pub use cut::CutReport;
 pub use cut_record::Recovered;
 pub use disk::{Disk, DiskOptions, DiskStats, LevelStats};
-pub use drift::{DriftKind, DriftedRow, TableDrift};
+pub use drift::{DriftKind, DriftedRow, TableDrift, row_text};
 pub use error::StoreError;
 pub use executed::NewGtids;
 pub use hold::WatermarkHold;
