@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use whole_program_tests::replica::{executed, stopped_executed};
-use whole_program_tests::{Replica, Server, folder, slipstream, wait_for};
+use whole_program_tests::{Replica, Server, folder, slipstream, slipstream_with, wait_for};
 
 /// Found by an operator: a process stopped by a signal left `status --max-lag` silent for 32 s, and `stop` for ever.
 #[test]
@@ -232,6 +232,42 @@ fn a_skip_is_listed_and_can_be_taken_back_until_it_is_met() {
     assert_eq!(list(), format!("waiting\t{}\n", gtid(last + 3)));
     skip(&["--undo", &gtid(last + 3)]).expect(0, &[]);
     assert_eq!(list(), none);
+}
+
+/// Found by an operator: the password of a URL stood in the process list as long as the replica ran.
+#[test]
+fn no_password_stands_in_the_process_list() {
+    let server = Server::start("secrets", &[]);
+    let data = folder("secrets");
+    let source = server.url("repl").replace("repl@", "repl:repl@");
+    assert!(source.contains(":repl@"), "{source}");
+    let mut replica = Replica::spawn(&source, &data, &[], |command| {
+        command.env_remove("MYSQL_PWD");
+    });
+    replica.wait_until("the connection", |status| status["source"]["state"] == "connected");
+    let arguments = std::fs::read(format!("/proc/{}/cmdline", replica.pid())).unwrap();
+    let environment = std::fs::read(format!("/proc/{}/environ", replica.pid())).unwrap();
+    let (arguments, environment) = (String::from_utf8_lossy(&arguments), String::from_utf8_lossy(&environment));
+    assert!(arguments.contains("mysql://repl:***@"), "{arguments}");
+    assert!(!arguments.contains(":repl@") && !environment.contains(":repl@"), "{arguments}{environment}");
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", replica.pid())).unwrap();
+    assert!(!name.starts_with("exe"), "{name}");
+    assert!(!replica.log().contains("SLIP-000007"), "{}", replica.log());
+    // The certificate of the server's own authority: encrypted, not verified, said once.
+    assert_eq!(replica.log().matches("SLIP-000084").count(), 1, "{}", replica.log());
+    replica.stop();
+    let attached = |password: &str| {
+        slipstream_with(
+            &["check", "-h", "127.0.0.1", "-P", &server.port().to_string(), "-u", "repl", password],
+            |command| {
+                command.env_remove("MYSQL_PWD");
+            },
+        )
+    };
+    attached("-prepl").expect(0, &["the source can be followed", "certificate is not verified", "ssl-mode=PREFERRED"]);
+    let wrong = attached("-pwrong");
+    wrong.expect(1, &["error 1045"]);
+    assert!(!wrong.err.contains("Error 1045: error 1045"), "{}", wrong.err);
 }
 
 /// Found by an operator: a stop named `key bytes 0x78030000` for id 888, and its lines were divided by `?` and `\n`.

@@ -182,6 +182,10 @@ codes! {
     VirtualColumnsUnknown = 61 Warning,
     /// A table was copied whose tablespace is discarded on the source.
     TablespaceDiscarded = 62 Warning,
+    /// An option file with a password can be read by every user.
+    OptionFileReadable = 83 Warning,
+    /// The source's certificate is not verified, or the connection is not encrypted.
+    SourceNotVerified = 84 Warning,
 }
 
 impl Code {

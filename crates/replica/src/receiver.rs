@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use base::{GtidSet, LogPosition, Uuid};
 use binlog::reader::BinlogFile;
-use client::{ClientError, ConnectOptions, Connection};
+use client::{ClientError, ConnectOptions, Connection, SslMode};
 use observe::fail_point::{self, Phase};
 use observe::{ConnectionState, Work, now_us};
 use relay_log::{Intake, RelayPosition, RelayWriter, Taken};
@@ -295,6 +295,10 @@ impl Receiver {
             lower_case_table_names: report.facts.lower_case_table_names,
         };
         state.tls = connection.tls_description();
+        let not_verified = not_verified(options, state.tls.as_deref());
+        if let Some(text) = not_verified.filter(|_| !std::mem::replace(&mut state.not_verified_said, true)) {
+            log::write(Code::SourceNotVerified, "Source", &text);
+        }
         if let Some(clock) = report.facts.clock {
             self.link.clock_difference_us.store(clock.difference_us, Ordering::Relaxed);
             self.link.clock_error_us.store(clock.round_trip_us / 2, Ordering::Relaxed);
@@ -469,6 +473,23 @@ fn intake_trouble(error: relay_log::RelayError) -> Trouble {
     }
 }
 
+/// What an attacker on the network could do with a connection of this mode; None if nothing, or if the operator chose it.
+fn not_verified(options: &ConnectOptions, tls: Option<&str>) -> Option<String> {
+    let mode = match options.ssl_mode {
+        SslMode::Preferred => "PREFERRED",
+        SslMode::Required => "REQUIRED",
+        _ => return None,
+    };
+    if options.socket.is_some() {
+        return None;
+    }
+    let what = match tls {
+        Some(_) => "the source's certificate is not verified: another server could pose as the source",
+        None => "the connection to the source is not encrypted",
+    };
+    Some(format!("{what} (ssl-mode={mode}); ssl-mode=VERIFY_IDENTITY with ssl-ca=FILE prevents that"))
+}
+
 /// `slipstream check`: only preflight, against the data folder's GTIDs if there is a folder.
 ///
 /// # Errors
@@ -504,6 +525,9 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
     say(out, &format!("source   {} version {}", config.source.shown(), report.facts.version))?;
     say(out, &format!("account  {}", report.facts.account))?;
     say(out, &format!("tls      {}", report.facts.tls.as_deref().unwrap_or("none")))?;
+    if let Some(text) = not_verified(&options, report.facts.tls.as_deref()) {
+        say(out, &format!("note: {text}"))?;
+    }
     let needs_copy = retrieved.is_empty() && crate::initial_copy::is_called_for(&report);
     if needs_copy {
         report.problems.retain(|problem| problem.exit_code != preflight::EXIT_PURGED);

@@ -48,6 +48,8 @@ pub(crate) struct LinkState {
     pub facts: SourceFacts,
     /// TLS version and cipher.
     pub tls: Option<String>,
+    /// True once the log says that the source's certificate is not verified.
+    pub not_verified_said: bool,
     /// True if the source waits for our acknowledgements.
     pub semi_sync: bool,
     /// Start of the current connection or of the attempts, µs.

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use compare::DumpFormat;
 
 use crate::control::ReplicaThread;
+use crate::hidden::attached_password;
 use crate::options::{self, Flags};
 use crate::settings::OptionFiles;
 
@@ -22,7 +23,7 @@ use crate::settings::OptionFiles;
 /// or I/O error; 9 data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 16
 /// verify found differences.
 #[derive(Debug, Parser)]
-#[command(name = "slipstream", version, max_term_width = 120, propagate_version = true)]
+#[command(name = "slipstream", version, max_term_width = 120, propagate_version = true, args_override_self = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) files: FileFlags,
@@ -87,12 +88,26 @@ pub(crate) enum Command {
     Resume(Flags<{ options::DATA }>),
 }
 
-/// Flag to prompt for the password.
-#[derive(Debug, Clone, Default, Args)]
+/// Flag for the password.
+#[derive(Clone, Default, Args)]
 pub(crate) struct PasswordFlag {
-    /// Ask for the password at the terminal (otherwise: option file, then MYSQL_PWD)
-    #[arg(short = 'p', long = "password", help_heading = "Source")]
-    pub ask_password: bool,
+    /// Password, as -pPASSWORD; without a value: ask for it at the terminal (otherwise: option file, then MYSQL_PWD)
+    #[arg(
+        short = 'p',
+        long = "password",
+        help_heading = "Source",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        hide_possible_values = true
+    )]
+    pub password: Option<String>,
+}
+
+impl std::fmt::Debug for PasswordFlag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.password.is_some() { "-p***" } else { "no -p" })
+    }
 }
 
 /// Flags of `replica` and `check`.
@@ -228,12 +243,18 @@ pub(crate) struct CopyFlags {
     pub data: Flags<{ options::DATA }>,
 }
 
-/// Underscores in long option names become dashes, as in mysqld: `--server_id=7`.
+/// Underscores in long option names become dashes, as in mysqld: `--server_id=7`. `-pPASSWORD` is `--password=PASSWORD`,
+/// but for the lab.
 pub(crate) fn normalised(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut only_values = false;
+    let mut lab = false;
     let normalise = |argument: OsString| {
         let Some(text) = argument.to_str() else { return argument };
         only_values |= text == "--";
+        lab |= text == "lab";
+        if let (false, false, Some(password)) = (only_values, lab, attached_password(&argument)) {
+            return OsString::from(format!("--password={password}"));
+        }
         if only_values || !text.starts_with("--") {
             return argument;
         }
@@ -303,6 +324,30 @@ mod tests {
         ] {
             parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
+    }
+
+    #[test]
+    fn mysqls_short_options_and_the_last_of_several() {
+        let given = |line: &str| match parse(line).unwrap_or_else(|error| panic!("{line}: {error}")).command {
+            Command::Check(flags) | Command::Replica(flags) => (flags.options.given, flags.password.password),
+            command => panic!("{command:?}"),
+        };
+        let (options, password) = given("check -h db1 -P 3307 -u repl -S /s.sock -psecret");
+        let wanted = [("host", "db1"), ("port", "3307"), ("user", "repl"), ("socket", "/s.sock")];
+        assert_eq!(options, wanted.map(|(name, value)| (name, Some(value.to_owned()))));
+        assert_eq!(password.as_deref(), Some("secret"));
+        assert_eq!(given("check -p --host h").1.as_deref(), Some(""));
+        assert_eq!(given("check --password=a=b").1.as_deref(), Some("a=b"));
+        assert_eq!(given("check --host h").1, None);
+        // The last wins, but a filter may stand several times.
+        let (options, _) =
+            given("replica --datadir a --data b --semi-sync --semi-sync=OFF --replicate-do-db x --replicate-do-db y");
+        let wanted = [("data", "b"), ("semi-sync", "OFF"), ("replicate-do-db", "x"), ("replicate-do-db", "y")];
+        assert_eq!(options, wanted.map(|(name, value)| (name, Some(value.to_owned()))));
+        for help in ["check --help", "check -?", "replica --help", "status -h", "-h"] {
+            assert_eq!(parse(help).unwrap_err().exit_code(), 0, "{help}");
+        }
+        assert!(!format!("{:?}", parse("check -psecret").unwrap()).contains("secret"));
     }
 
     #[test]

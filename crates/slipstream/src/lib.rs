@@ -8,6 +8,7 @@
 mod cli;
 mod control;
 mod engine;
+mod hidden;
 #[cfg(test)]
 mod interface;
 mod log_file;

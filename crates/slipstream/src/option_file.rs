@@ -122,6 +122,13 @@ pub fn parse(text: &str, name: &str, section: &str) -> Result<Vec<Setting>, Opti
     Ok(settings)
 }
 
+/// True if users other than the file's owner and group can read it.
+#[must_use]
+pub(crate) fn others_may_read(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & 0o004 != 0)
+}
+
 /// Normalises an option name: dash and underscore are equivalent, case matters.
 #[must_use]
 pub fn dashes(key: &str) -> String {

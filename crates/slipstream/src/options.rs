@@ -32,6 +32,8 @@ pub(crate) struct OptionDef {
     pub aliases: &'static [&'static str],
     /// Names accepted only in option files, mostly MySQL's.
     pub file_names: &'static [&'static str],
+    /// Its letter, which is that of mysql's clients.
+    pub short: Option<char>,
     /// Group of the option, which decides the commands that have it.
     pub group: u8,
     /// Its heading in `--help`.
@@ -101,6 +103,7 @@ const fn option(group: u8, name: &'static str, value: &'static str, kind: Kind, 
         name,
         aliases: &[],
         file_names: &[],
+        short: None,
         group,
         heading: "",
         value,
@@ -122,6 +125,10 @@ impl OptionDef {
 
     const fn in_files(self, file_names: &'static [&'static str]) -> OptionDef {
         OptionDef { file_names, ..self }
+    }
+
+    const fn short(self, letter: char) -> OptionDef {
+        OptionDef { short: Some(letter), ..self }
     }
 
     const fn mysql(self, mysql: &'static str) -> OptionDef {
@@ -156,7 +163,11 @@ impl OptionDef {
         match self.kind {
             Kind::Switch(_) => {}
             Kind::Number(least, most, set) => set(settings, parse_number(value, least, most)?),
-            Kind::Bytes(least, most, set) => set(settings, bytes_within(value, least, most)?),
+            Kind::Bytes(least, most, set) => {
+                let why =
+                    if self.name == "memory" { ": queues, changed rows and their cuts need that much" } else { "" };
+                set(settings, bytes_within(value, least, most).map_err(|reason| reason + why)?);
+            }
             Kind::BytesOrNone(set) if parse_bytes(value)? == 0 => set(settings, 0),
             Kind::BytesOrNone(set) => set(settings, bytes_within(value, 1 << 20, 1 << 60)?),
             Kind::Span(set) => match parse_span(value, "s")? {
@@ -182,6 +193,7 @@ impl OptionDef {
         }
         let arg = Arg::new(self.name).long(self.name).visible_aliases(self.aliases.iter().copied());
         let arg = arg.value_name(self.value).help(help);
+        let arg = if let Some(letter) = self.short { arg.short(letter) } else { arg };
         let arg = if self.heading.is_empty() { arg } else { arg.help_heading(self.heading) };
         match self.kind {
             Kind::Switch(_) => arg.num_args(0..=1).default_missing_value("ON").require_equals(true),
@@ -223,6 +235,13 @@ impl<const GROUPS: u8> Flags<GROUPS> {
 
 impl<const GROUPS: u8> clap::Args for Flags<GROUPS> {
     fn augment_args(command: clap::Command) -> clap::Command {
+        // As in mysql's clients, -h is the host.
+        let command = if GROUPS & SOURCE == 0 {
+            command
+        } else {
+            let help = Arg::new("help").long("help").short('?').action(ArgAction::Help).help("Print help");
+            command.disable_help_flag(true).arg(help)
+        };
         command.args(OPTIONS.iter().filter(|option| option.group & GROUPS != 0).map(OptionDef::arg))
     }
 
@@ -264,7 +283,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         Kind::Path(|s, path| s.data = Some(path)),
         "Data folder of the replica (MySQL: datadir)",
     )
-    .in_files(&["datadir"]),
+    .also(&["datadir"]),
     option(
         SOURCE,
         "source",
@@ -281,6 +300,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "Host of the source, if the URL names none",
     )
     .under(SOURCE_PART)
+    .short('h')
     .in_files(&["source-host"])
     .mysql("SOURCE_HOST"),
     option(
@@ -291,6 +311,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "Port of the source",
     )
     .under(SOURCE_PART)
+    .short('P')
     .in_files(&["source-port"])
     .otherwise("3306")
     .mysql("SOURCE_PORT"),
@@ -302,6 +323,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "Account on the source",
     )
     .under(SOURCE_PART)
+    .short('u')
     .in_files(&["source-user"])
     .mysql("SOURCE_USER"),
     option(
@@ -313,7 +335,8 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     )
     .in_files(&["source-password"]),
     option(SOURCE, "socket", "PATH", Kind::Path(|s, path| s.server.socket = Some(path)), "Unix socket of the source")
-        .under(SOURCE_PART),
+        .under(SOURCE_PART)
+        .short('S'),
     option(
         SOURCE,
         "ssl-mode",
@@ -839,8 +862,15 @@ fn bytes_within(value: &str, least: u64, most: u64) -> Result<u64, String> {
     if (least..=most).contains(&bytes) {
         Ok(bytes)
     } else {
-        Err(format!("'{value}' is not from {least} to {most} bytes"))
+        Err(format!("'{value}' is not from {} to {}", size_text(least), size_text(most)))
     }
+}
+
+/// A size as options take it: `128M`.
+fn size_text(bytes: u64) -> String {
+    let units = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
+    let unit = units.into_iter().find(|(_, shift)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    unit.map_or(format!("{bytes} bytes"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
 }
 
 fn checked_log_file(value: &str) -> Result<Option<PathBuf>, String> {

@@ -15,7 +15,7 @@ use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _};
 use observe::{ErrorReport, ReplayState, StatusReport};
 use replica::{
     CopyInProgress, Exit, Failure, Folder, FolderLock, Receive, Replica, Start, access,
-    config::{OnStop, ReplicaConfig, SourceSpec, url_has_password},
+    config::{OnStop, ReplicaConfig, Secret, SourceSpec, url_has_password},
     failure::error_report,
     folder_owner,
     log::{self, Code},
@@ -31,7 +31,7 @@ use crate::engine::Engine;
 use crate::options::{self, Flags};
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
-use crate::{log_file, reading, requests, watch};
+use crate::{hidden, log_file, reading, requests, watch};
 
 /// Interval at which the main thread checks signals and the replica's outcome.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -77,6 +77,7 @@ pub fn command(extension: &Extension) -> clap::Command {
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>, extension: &Extension) -> ExitCode {
     log_file::install();
+    let arguments = hidden::arguments(arguments.into_iter().collect());
     let matches = match command(extension).try_get_matches_from(normalised(arguments)) {
         Ok(matches) => matches,
         Err(error) => return usage_error(&error),
@@ -145,9 +146,24 @@ fn settings(
     flags: &[(&'static str, Option<String>)],
     password: Option<&PasswordFlag>,
 ) -> Result<Settings, Failure> {
+    let settings = load(files, flags, password)?;
+    for warning in settings.warnings() {
+        eprintln!("slipstream: warning: {warning}");
+    }
+    Ok(settings)
+}
+
+/// As [`settings`], without a word about the option files.
+fn load(
+    files: &FileFlags,
+    flags: &[(&'static str, Option<String>)],
+    password: Option<&PasswordFlag>,
+) -> Result<Settings, Failure> {
     let mut settings = Settings::load(&files.files(), flags)?;
-    if password.is_some_and(|flag| flag.ask_password) {
-        settings.set_password(crate::password::ask("Enter password: ")?);
+    match password.and_then(|flag| flag.password.as_deref()) {
+        None => {}
+        Some("") => settings.set_password(crate::password::ask("Enter password: ")?),
+        Some(password) => settings.set_password(Secret(password.to_owned())),
     }
     Ok(settings)
 }
@@ -168,12 +184,16 @@ fn ask_running(folder: &Path, request: &Request) -> Result<Option<serde_json::Va
 }
 
 fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
-    let settings = settings(files, &flags.options.given, Some(&flags.password))?;
+    let settings = load(files, &flags.options.given, Some(&flags.password))?;
     let config = settings.replica()?;
     // Set before the first thread starts: files created by the store's threads must not be open to others.
     let umask = access::set_umask(config.access);
     log_file::init(settings.log(), umask)?;
-    if flags.options.value("source").is_some_and(url_has_password) {
+    for warning in settings.warnings() {
+        log::write(Code::OptionFileReadable, "Server", warning);
+    }
+    let given = flags.password.password.as_deref().is_some_and(|password| !password.is_empty());
+    if (given || flags.options.value("source").is_some_and(url_has_password)) && !hidden::is_hidden() {
         let text = "the password is on the command line, where other users can see it: use an option file or MYSQL_PWD";
         log::write(Code::PasswordOnCommandLine, "Server", text);
     }

@@ -61,9 +61,24 @@ pub struct Settings {
     /// Everything else. `replica` adds source, folder, heartbeat and filters from the fields above.
     pub(crate) config: ReplicaConfig,
     pub(crate) log: LogConfig,
-    /// Password of the `[client]` section, as mysql's clients read it; used if our section has none.
-    client_password: Option<Secret>,
+    /// Account, password and TLS options of the `[client]` section, as mysql's clients read it: used where ours and the
+    /// URL have none. Not its host, port and socket, which name another server than the source.
+    client: ServerOptions,
+    /// Sentences about the option files that the operator should know.
+    warnings: Vec<String>,
 }
+
+/// Options that are taken from the `[client]` section.
+const OF_CLIENT: &[&str] = &[
+    "user",
+    "password",
+    "ssl-mode",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "server-public-key-path",
+    "get-server-public-key",
+];
 
 impl Default for Settings {
     /// All options at their defaults.
@@ -109,7 +124,8 @@ impl Default for Settings {
             filters: ReplicationFilters::default(),
             config,
             log: LogConfig::default(),
-            client_password: None,
+            client: ServerOptions::default(),
+            warnings: Vec::new(),
         };
         for option in OPTIONS {
             if let options::Default::Is(text) = option.default {
@@ -141,13 +157,16 @@ impl Settings {
     pub fn load(files: &OptionFiles, flags: &[(&'static str, Option<String>)]) -> Result<Settings, Failure> {
         let mut settings = Settings::default();
         let mut named: Vec<&Path> = Vec::new();
-        settings.client_password = client_password(files);
+        settings.read_client(files)?;
         if let Some(only) = &files.only {
             named.push(only);
         } else if !files.none {
             for path in option_file::default_files() {
                 match option_file::read(&path, SECTION) {
-                    Ok(lines) => settings.set_all(&lines)?,
+                    Ok(lines) => {
+                        settings.warn_of_readers(&path, &lines);
+                        settings.set_all(&lines)?;
+                    }
                     Err(OptionFileError::Read { .. }) => {}
                     Err(error @ OptionFileError::WorldWritable { .. }) => eprintln!("Warning: {error}; it is ignored"),
                     Err(error) => return Err(Failure::usage(error.to_string())),
@@ -157,6 +176,7 @@ impl Settings {
         }
         for path in named {
             let lines = option_file::read(path, SECTION).map_err(|error| Failure::usage(error.to_string()))?;
+            settings.warn_of_readers(path, &lines);
             settings.set_all(&lines)?;
         }
         for (name, value) in flags {
@@ -164,6 +184,46 @@ impl Settings {
             settings.set(name, value.as_deref()).map_err(failed)?;
         }
         Ok(settings)
+    }
+
+    /// Reads the `[client]` section of all option files.
+    fn read_client(&mut self, files: &OptionFiles) -> Result<(), Failure> {
+        let paths = match (&files.only, files.none) {
+            (Some(only), _) => vec![only.clone()],
+            (None, true) => Vec::new(),
+            (None, false) => option_file::default_files().into_iter().chain(files.extra.clone()).collect(),
+        };
+        let mut client = Settings { server: ServerOptions::default(), ..self.clone() };
+        for path in paths {
+            // Invalid lines in another program's section are not reported, nor are files that cannot be read: our own
+            // section of the same file is.
+            let mut lines = option_file::read(&path, "client").unwrap_or_default();
+            lines.retain(|line| OF_CLIENT.contains(&line.key.as_str()));
+            self.warn_of_readers(&path, &lines);
+            client.set_all(&lines)?;
+        }
+        self.client = client.server;
+        Ok(())
+    }
+
+    /// Notes a file with a password that other users can read.
+    fn warn_of_readers(&mut self, path: &Path, lines: &[Setting]) {
+        let is_secret = |line: &Setting| match line.key.as_str() {
+            "password" | "source-password" => line.value.as_deref().is_some_and(|value| !value.is_empty()),
+            _ => line.value.as_deref().is_some_and(url_has_password),
+        };
+        if lines.iter().any(is_secret) && option_file::others_may_read(path) {
+            let path = path.display();
+            let text = format!("option file {path} has a password, and every user can read it: chmod o-r {path}");
+            if !self.warnings.contains(&text) {
+                self.warnings.push(text);
+            }
+        }
+    }
+
+    /// Sentences about the option files that the operator should know.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     fn set_all(&mut self, lines: &[Setting]) -> Result<(), Failure> {
@@ -237,16 +297,35 @@ impl Settings {
         Some(SourceSpec::Server(self.server(url.unwrap_or_default())))
     }
 
-    /// A server by URL, with the login and TLS options of these settings. If neither URL nor options have a password,
-    /// it is taken from the `[client]` section, then from the environment variable MYSQL_PWD.
+    /// A server by URL, with the login and TLS options of these settings. What neither URL nor options have is taken from
+    /// the `[client]` section; a password then from the environment variable MYSQL_PWD.
     #[must_use]
     pub fn server(&self, url: &str) -> ServerOptions {
         let mut server = self.server.clone();
         server.url = Secret(url.to_owned());
         if server.password.is_none() && !url_has_password(url) {
             let environment = || std::env::var("MYSQL_PWD").ok().map(Secret);
-            server.password = self.client_password.clone().or_else(environment);
+            server.password = self.client.password.clone().or_else(environment);
         }
+        let client = &self.client;
+        let user = |url: &str| url.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
+        if server.user.is_none() && !user(url) {
+            server.user.clone_from(&client.user);
+        }
+        let in_url = |name: &str| option_file::dashes(url).contains(&format!("{name}="));
+        fn fill<T: Clone>(in_url: bool, to: &mut Option<T>, from: &Option<T>) {
+            if to.is_none() && !in_url {
+                to.clone_from(from);
+            }
+        }
+        fill(in_url("ssl-mode"), &mut server.ssl_mode, &client.ssl_mode);
+        fill(in_url("ssl-ca"), &mut server.ssl_ca, &client.ssl_ca);
+        fill(in_url("ssl-cert"), &mut server.ssl_cert, &client.ssl_cert);
+        fill(in_url("ssl-key"), &mut server.ssl_key, &client.ssl_key);
+        let key = "server-public-key-path";
+        fill(in_url(key), &mut server.server_public_key_path, &client.server_public_key_path);
+        let key = "get-server-public-key";
+        fill(in_url(key), &mut server.get_server_public_key, &client.get_server_public_key);
         server
     }
 
@@ -290,17 +369,6 @@ impl Settings {
             ..config.clone()
         })
     }
-}
-
-fn client_password(files: &OptionFiles) -> Option<Secret> {
-    let paths = match (&files.only, files.none) {
-        (Some(only), _) => vec![only.clone()],
-        (None, true) => Vec::new(),
-        (None, false) => option_file::default_files().into_iter().chain(files.extra.clone()).collect(),
-    };
-    // Invalid lines in another program's section are not reported.
-    let lines = paths.iter().flat_map(|path| option_file::read(path, "client").unwrap_or_default());
-    lines.filter(|line| line.key == "password").filter_map(|line| line.value.map(Secret)).next_back()
 }
 
 /// Resolves MySQL's prefixes `skip-`, `disable-` and `enable-` of a switch.
@@ -416,7 +484,12 @@ mod tests {
             ("data", "t.cnf:2: data: needs a value"),
             ("semi_sync=perhaps", "t.cnf:2: semi-sync: 'perhaps' is not ON or OFF"),
             ("relay_sync=10", "t.cnf:2: relay-sync: '10' is none of"),
-            ("queue-memory=1K", "t.cnf:2: queue-memory: '1K' is not from"),
+            ("queue-memory=1K", "t.cnf:2: queue-memory: '1K' is not from 32M to 1024T"),
+            ("max-relay-log-size=1", "t.cnf:2: max-relay-log-size: '1' is not from 4K to 1G"),
+            (
+                "memory=64M",
+                "t.cnf:2: memory: '64M' is not from 128M to 1024T: queues, changed rows and their cuts need",
+            ),
             ("source=mysqlx://u:secret@h", "t.cnf:2: source: 'mysqlx://u:***@h' is neither"),
             ("replica-net-timeout=0", "t.cnf:2: replica-net-timeout: must be above 0"),
             (
@@ -476,6 +549,39 @@ mod tests {
         let own = settings.server("mysql://r:own@h").connect_options().unwrap();
         assert_eq!(own.password.as_deref(), Some("own"));
         assert_eq!(ServerOptions::from_url("mysql://h:x").connect_options().unwrap_err().exit, replica::Exit::Usage);
+    }
+
+    #[test]
+    fn the_client_section_fills_gaps_and_names_no_source() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.cnf");
+        let text =
+            "[client]\nhost=elsewhere\nport=1\nuser=c\npassword=p\nssl-mode=REQUIRED\nssl_ca=/ca\nno-such-thing\n";
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let load = || {
+            let files = OptionFiles { only: Some(path.clone()), ..OptionFiles::default() };
+            Settings::load(&files, &[]).unwrap()
+        };
+        let settings = load();
+        assert_eq!(settings.source(), None, "the clients' server is not the source");
+        assert!(settings.warnings().is_empty());
+        let options = settings.server("mysql://h:7").connect_options().unwrap();
+        assert_eq!((options.host.as_str(), options.port, options.user.as_str()), ("h", 7, "c"));
+        assert_eq!((options.password.as_deref(), options.ssl_mode), (Some("p"), client::SslMode::Required));
+        assert_eq!(options.ssl_ca, Some(PathBuf::from("/ca")));
+        let options = settings.server("mysql://u@h/?ssl-mode=DISABLED").connect_options().unwrap();
+        assert_eq!((options.user.as_str(), options.ssl_mode), ("u", client::SslMode::Disabled));
+        // A password is for its owner.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let warnings = load().warnings().to_vec();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains("every user can read it: chmod o-r"), "{warnings:?}");
+        std::fs::write(&path, "[slipstream]\nsource=mysql://u:secret@h\n").unwrap();
+        assert_eq!(load().warnings().len(), 1);
+        std::fs::write(&path, "[slipstream]\nsource=mysql://u@h\n[client]\nuser=x\n").unwrap();
+        assert!(load().warnings().is_empty());
     }
 
     #[test]
