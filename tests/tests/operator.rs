@@ -270,6 +270,19 @@ fn no_password_stands_in_the_process_list() {
     assert!(!wrong.err.contains("Error 1045: error 1045"), "{}", wrong.err);
 }
 
+/// Found by an operator: `check` said nothing of a source whose crash leaves rows here that it lost.
+#[test]
+fn a_source_that_can_lose_what_it_sent_is_warned_of() {
+    let server = Server::start("loose", &[]);
+    let check = || slipstream(&["check", "--source", &server.url("repl")]).expect(0, &[]).out.clone();
+    server.sql("SET GLOBAL sync_binlog = 1; SET GLOBAL innodb_flush_log_at_trx_commit = 1");
+    assert!(!check().contains("can lose"), "{}", check());
+    server.sql("SET GLOBAL sync_binlog = 1000; SET GLOBAL innodb_flush_log_at_trx_commit = 2");
+    let said = check();
+    assert!(said.contains("sync_binlog is 1000 and innodb_flush_log_at_trx_commit is 2: a crash"), "{said}");
+    assert!(said.contains("SET PERSIST sync_binlog = 1; SET PERSIST innodb_flush_log_at_trx_commit = 1;"), "{said}");
+}
+
 /// Found by an operator: a stop named `key bytes 0x78030000` for id 888, and its lines were divided by `?` and `\n`.
 #[test]
 fn messages_name_rows_and_have_lines() {

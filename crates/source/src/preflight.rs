@@ -198,6 +198,8 @@ impl Variables {
             "binlog_encryption",
             "binlog_row_image",
             "binlog_transaction_compression",
+            "sync_binlog",
+            "innodb_flush_log_at_trx_commit",
         ];
         let list = NAMES.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(",");
         connection.query(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({list})")).map(Variables)
@@ -254,6 +256,21 @@ fn check_log_settings(variables: &Variables, report: &mut PreflightReport) {
     }
     if is_on("binlog_encryption") {
         report.note("binlog_encryption is ON: the stream can be followed, files copied from the source cannot be read");
+    }
+    let loose = |name: &str| {
+        (!matches!(variables.get(name).as_str(), "" | "1")).then(|| (name.to_owned(), variables.get(name)))
+    };
+    let loose: Vec<_> = ["sync_binlog", "innodb_flush_log_at_trx_commit"].into_iter().filter_map(loose).collect();
+    if !loose.is_empty() {
+        let all =
+            |form: fn(&(String, String)) -> String, between| loose.iter().map(form).collect::<Vec<_>>().join(between);
+        report.warn(
+            format!(
+                "{}: a crash of the source can lose transactions that are already here",
+                all(|(name, value)| format!("{name} is {value}"), " and ")
+            ),
+            all(|(name, _)| format!("SET PERSIST {name} = 1;"), " "),
+        );
     }
     let image = variables.get("binlog_row_image");
     if !image.is_empty() && image != "FULL" {
