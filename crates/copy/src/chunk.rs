@@ -55,12 +55,16 @@ impl KeyRanges {
     /// Returns how to divide a table; `name` is its name on the source. None if it must be read as a whole: it has no
     /// key, or one whose first column has values that cannot be written back exactly (floating point, ENUM, SET, BIT, a
     /// prefix, an unknown collation).
-    pub(crate) fn of(table: &TableDef, name: &Name) -> Option<KeyRanges> {
+    ///
+    /// Columns from the first of `deciding` on are left out: with a condition on a column that decides a row's
+    /// partition, the source does not look into all partitions.
+    pub(crate) fn of(table: &TableDef, name: &Name, deciding: &[usize]) -> Option<KeyRanges> {
         let key = identifying_key(table)?;
         let mut columns = Vec::new();
         for part in &key.parts {
             let column = table.columns.get(part.column)?;
-            let Some(literal) = literal_of(&column.ty).filter(|_| part.prefix_len.is_none()) else { break };
+            let fits = part.prefix_len.is_none() && !deciding.contains(&part.column);
+            let Some(literal) = literal_of(&column.ty).filter(|_| fits) else { break };
             columns.push(Column { name: quoted(&column.name), descending: part.descending, literal });
         }
         let name = format!("{}.{}", quoted(&name.0), quoted(&name.1));
@@ -72,8 +76,9 @@ impl KeyRanges {
         format!(" FORCE INDEX ({})", self.index)
     }
 
-    /// Query for the key of the row `rows` rows after `after`; returns no row if fewer are left.
-    pub(crate) fn bound_query(&self, after: Option<&Bound>, rows: u64) -> String {
+    /// Query for the key of the row `rows` rows after `after`; returns no row if fewer are left. `partition`: the clause
+    /// for one, if only its rows count.
+    pub(crate) fn bound_query(&self, partition: &str, after: Option<&Bound>, rows: u64) -> String {
         let selected: Vec<String> = (self.columns.iter())
             .map(|column| match column.literal {
                 Literal::Number | Literal::Quoted => column.name.clone(),
@@ -84,7 +89,7 @@ impl KeyRanges {
             .map(|column| format!("{}{}", column.name, if column.descending { " DESC" } else { "" }))
             .collect();
         format!(
-            "SELECT {} FROM {}{}{} ORDER BY {} LIMIT 1 OFFSET {}",
+            "SELECT {} FROM {}{partition}{}{} ORDER BY {} LIMIT 1 OFFSET {}",
             selected.join(", "),
             self.table,
             self.hint(),
@@ -177,7 +182,7 @@ mod tests {
         let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
         let sql = format!("CREATE TABLE t ({columns})");
         let catalog = Catalog::new(0).apply(&context, sql.as_bytes()).unwrap().catalog;
-        KeyRanges::of(catalog.table("d", "t").unwrap(), &("d".into(), "t".into()))
+        KeyRanges::of(catalog.table("d", "t").unwrap(), &("d".into(), "t".into()), &[])
     }
 
     fn bound(ranges: &KeyRanges, values: &[&str]) -> Bound {
@@ -192,7 +197,7 @@ mod tests {
         assert_eq!(ranges.condition(None, None), "");
         assert_eq!(ranges.condition(Some(&low), Some(&high)), " WHERE `id` > -5 AND `id` <= 70");
         assert_eq!(
-            ranges.bound_query(Some(&low), 100),
+            ranges.bound_query("", Some(&low), 100),
             "SELECT `id` FROM `d`.`t` FORCE INDEX (`PRIMARY`) WHERE `id` > -5 ORDER BY `id` LIMIT 1 OFFSET 99"
         );
     }
@@ -212,7 +217,19 @@ mod tests {
             " WHERE `c` <= '2026-01-02' AND (`c` < '2026-01-02' OR (`c` = '2026-01-02' AND \
              (`b` > 7 OR (`b` = 7 AND `a` <= _utf8mb4 X'C3A4'))))"
         );
-        assert!(ranges.bound_query(None, 1).ends_with("ORDER BY `c`, `b` DESC, `a` LIMIT 1 OFFSET 0"));
+        assert!(
+            ranges.bound_query(" PARTITION (`p`)", None, 1).ends_with("ORDER BY `c`, `b` DESC, `a` LIMIT 1 OFFSET 0")
+        );
+    }
+
+    #[test]
+    fn no_column_that_decides_the_partition() {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        let sql = b"CREATE TABLE t (a INT, b INT, c INT, PRIMARY KEY (a, b, c))";
+        let catalog = Catalog::new(0).apply(&context, sql).unwrap().catalog;
+        let (table, name) = (catalog.table("d", "t").unwrap(), ("d".into(), "t".into()));
+        let columns = |deciding: &[usize]| KeyRanges::of(table, &name, deciding).map(|ranges| ranges.columns.len());
+        assert_eq!((columns(&[]), columns(&[2]), columns(&[1]), columns(&[2, 0])), (Some(3), Some(2), Some(1), None));
     }
 
     #[test]

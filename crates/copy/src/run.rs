@@ -6,8 +6,9 @@
 //! a partition whose rule is understood belong there. Never here: a metadata lock held for longer than one range.
 //!
 //! A connection takes the next table that nobody has started; if there is none, it joins one that is being read.
-//! Whoever takes a range first queries its end, so a table is divided evenly whatever the gaps in its key. A partition is
-//! one range: with a condition on the key the source would not look for rows outside their partition's rule. After each
+//! Whoever takes a range first queries its end, so a table is divided evenly whatever the gaps in its key. Partitions are
+//! read one by one, as one range each if their table is small or its key begins with a column that decides the partition:
+//! with a condition on it the source would not look for rows outside their partition's rule. After each
 //! range the connection rolls back to its savepoint, which releases the metadata lock, so DDL on the source waits for
 //! one range at most.
 
@@ -48,10 +49,8 @@ pub(crate) struct TakenRows {
 /// Where the next range of a table starts.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    Begin,
-    After(Bound),
-    /// At the partition of this position.
-    Partition(usize),
+    /// After this key, or at the first one; in the partition of this position, if they are read one by one.
+    At(Option<usize>, Option<Bound>),
     Nothing,
 }
 
@@ -95,7 +94,7 @@ impl Job {
         let bytes_small = options.chunk_bytes.max(range_rows.saturating_mul(row_bytes)).saturating_mul(WHOLE_RANGES);
         let small = rows_estimated <= range_rows * WHOLE_RANGES && bytes_estimated <= bytes_small;
         let partitioned = reader.partition_count() > 0;
-        let ranges = if small || partitioned { None } else { KeyRanges::of(def, &reader.name) };
+        let ranges = if small { None } else { KeyRanges::of(def, &reader.name, &reader.deciding()) };
         Job {
             name: reader.name.clone(),
             // The sink counts equal rows of a table without a key, so one connection reads them all.
@@ -106,7 +105,7 @@ impl Job {
             created,
             taken: taken.map(|taken| taken.batches),
             discarded: false,
-            next: Mutex::new(if partitioned { Next::Partition(0) } else { Next::Begin }),
+            next: Mutex::new(Next::At(partitioned.then_some(0), None)),
             open: Countdown::new(1),
             rows: AtomicU64::new(0),
             unsettled: Mutex::new(None),
@@ -120,34 +119,32 @@ impl Job {
     /// Takes the next range. None if none is left.
     fn take_range(&self, connection: &mut Connection) -> Result<Option<Range>, CopyError> {
         let mut next = self.next();
-        let after = match std::mem::replace(&mut *next, Next::Nothing) {
-            Next::Nothing => return Ok(None),
-            Next::Begin => None,
-            Next::After(bound) => Some(bound),
-            Next::Partition(at) => {
-                if at + 1 < self.reader.partition_count() {
-                    *next = Next::Partition(at + 1);
-                    self.open.add();
-                }
-                return Ok(Some(self.reader.partition(at)));
+        let Next::At(partition, after) = std::mem::replace(&mut *next, Next::Nothing) else { return Ok(None) };
+        let clause = partition.map(|at| self.reader.partition(at)).unwrap_or_default();
+        let (mut rest, mut upto) = (clause.clone(), None);
+        if let Some(ranges) = &self.ranges {
+            let query = ranges.bound_query(&clause, after.as_ref(), self.range_rows);
+            let mut result = connection.query(&query).map_err(|error| self.reader.failed(error))?;
+            if let Some(values) = result.rows.pop() {
+                upto = Some(ranges.bound(&values).ok_or_else(|| {
+                    self.reader.failed(client::ClientError::UnexpectedAnswer { what: "the query for a key" })
+                })?);
             }
+            rest.push_str(&ranges.hint());
+            rest.push_str(&ranges.condition(after.as_ref(), upto.as_ref()));
+        }
+        let following = partition.map(|at| at + 1).filter(|at| *at < self.reader.partition_count());
+        let left = match (upto, following) {
+            (Some(upto), _) => Some(Next::At(partition, Some(upto))),
+            (None, Some(following)) => Some(Next::At(Some(following), None)),
+            (None, None) => None,
         };
-        let Some(ranges) = &self.ranges else { return Ok(Some(Range::default())) };
-        let query = ranges.bound_query(after.as_ref(), self.range_rows);
-        let mut result = connection.query(&query).map_err(|error| self.reader.failed(error))?;
-        let upto = match result.rows.pop() {
-            None => None,
-            Some(values) => Some(ranges.bound(&values).ok_or_else(|| {
-                self.reader.failed(client::ClientError::UnexpectedAnswer { what: "the query for a key" })
-            })?),
-        };
-        let rest = format!("{}{}", ranges.hint(), ranges.condition(after.as_ref(), upto.as_ref()));
-        if let Some(upto) = upto {
-            *next = Next::After(upto);
+        if let Some(left) = left {
+            *next = left;
             // Counted while this range is open, so that `open` does not reach 0 while another range is left.
             self.open.add();
         }
-        Ok(Some(Range { rest, partition: None }))
+        Ok(Some(Range { rest, partition }))
     }
 
     /// Stops reading the table, which will never be done.

@@ -122,11 +122,15 @@ impl TableReader {
         self.partitions.as_ref().map_or(0, |(names, _)| names.len())
     }
 
-    /// The range that is a whole partition.
-    pub(crate) fn partition(&self, at: usize) -> Range {
+    /// The clause that selects the partition of this position.
+    pub(crate) fn partition(&self, at: usize) -> String {
         let name = self.partitions.as_ref().and_then(|(names, _)| names.get(at));
-        let rest = name.map(|name| format!(" PARTITION ({})", quoted(name))).unwrap_or_default();
-        Range { rest, partition: Some(at) }
+        name.map(|name| format!(" PARTITION ({})", quoted(name))).unwrap_or_default()
+    }
+
+    /// Positions of the columns that decide a row's partition; none if partitions are not read one by one.
+    pub(crate) fn deciding(&self) -> Vec<usize> {
+        self.partitions.as_ref().map(|(_, finder)| finder.columns()).unwrap_or_default()
     }
 
     /// Checks that the row belongs to the partition it lies in. A row whose partition cannot be computed passes.

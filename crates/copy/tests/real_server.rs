@@ -894,3 +894,37 @@ fn writers_that_wait_for_rows_all_the_time_do_not_prevent_a_copy() {
     assert!(matches!(refused, CopyError::NoLock { .. }), "{text}");
     assert!(text.contains("each other's rows") && text.contains("`w`.`heap`"), "{text}");
 }
+
+#[test]
+fn partitions_are_read_one_by_one() {
+    let Some(server) = Server::or_skip("copy-partitions", &[]) else { return };
+    let by = "PARTITION BY RANGE (TO_DAYS(d)) (PARTITION a VALUES LESS THAN (TO_DAYS('2020-01-01')), \
+              PARTITION b VALUES LESS THAN MAXVALUE)";
+    server.sql(&format!(
+        "CREATE DATABASE p; USE p; CREATE TABLE t (id INT, d DATE, PRIMARY KEY (id, d)) {by}; \
+         CREATE TABLE by_key (id INT PRIMARY KEY) PARTITION BY KEY () PARTITIONS 4; \
+         INSERT INTO t {} SELECT x, '2019-01-01' + INTERVAL 2 * x DAY FROM seq; \
+         INSERT INTO by_key SELECT id FROM t; ANALYZE TABLE t, by_key",
+        numbers(400)
+    ));
+    let copied = copy_all(&server.login("root"), &small_pieces()).unwrap();
+    assert_equals_log(&server, &copied);
+    // The key of `by_key` decides the partition, so its four partitions are read as a whole.
+    assert!((400 / 3..400).contains(&copied.report.ranges), "{} ranges", copied.report.ranges);
+
+    server.sql(
+        "USE p; CREATE TABLE x (id INT, d DATE, PRIMARY KEY (id, d)); INSERT INTO x VALUES (7, '2019-01-15'), \
+         (900, '2024-01-01'); ALTER TABLE t EXCHANGE PARTITION a WITH TABLE x WITHOUT VALIDATION; ANALYZE TABLE t, x",
+    );
+    for options in [small_pieces(), CopyOptions::default()] {
+        let error = copy_all(&server.login("root"), &options).map(|copied| copied.report).unwrap_err();
+        assert!(matches!(&error, CopyError::MisplacedRows { partition, .. } if partition == "a"), "{error}");
+        let options = CopyOptions { misplaced_rows: true, ..options };
+        let report = copy_all(&server.login("root"), &options).unwrap().report;
+        let rows = server.sql(
+            "SELECT SUM(n) FROM (SELECT COUNT(*) n FROM p.t UNION ALL SELECT COUNT(*) FROM p.x \
+                                 UNION ALL SELECT COUNT(*) FROM p.by_key) s",
+        );
+        assert_eq!(report.rows.to_string(), rows.trim());
+    }
+}

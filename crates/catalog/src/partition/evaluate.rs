@@ -44,6 +44,11 @@ pub(super) struct Evaluator {
 }
 
 impl Evaluator {
+    /// Positions of the columns that the expression reads.
+    pub(super) fn columns(&self) -> impl Iterator<Item = usize> {
+        self.columns.iter().map(|(_, at, _)| *at)
+    }
+
     /// Prepares an expression for rows of a table.
     pub(super) fn new(table: &TableDef, expression: Expression) -> Result<Evaluator, String> {
         let mut columns = Vec::new();

@@ -69,6 +69,13 @@ impl PartitionFinder {
         Ok(PartitionFinder { layout: RowLayout::new(&table.column_types()), kind, below })
     }
 
+    /// Positions of the columns that decide.
+    #[must_use]
+    pub fn columns(&self) -> Vec<usize> {
+        let below = self.below.as_ref().map(|(_, kind)| kind.columns()).unwrap_or_default();
+        self.kind.columns().into_iter().chain(below).collect()
+    }
+
     /// Returns the position of the row's partition, or that of its subpartition, counted through all partitions
     /// ([`Partitioning::leaves`]).
     ///
@@ -108,6 +115,14 @@ impl FinderKind {
                 by_columns(table, partitioning, names)
             }
             PartitionRule::Other(words) => Err(format!("the partitions of rows placed by {words}")),
+        }
+    }
+
+    fn columns(&self) -> Vec<usize> {
+        match self {
+            FinderKind::Number { of, .. } => of.columns().collect(),
+            FinderKind::Key { columns, .. } => columns.iter().map(|(at, _)| *at).collect(),
+            FinderKind::Columns { columns, .. } => columns.iter().map(|(at, _)| *at).collect(),
         }
     }
 
