@@ -22,7 +22,10 @@ fn command(arguments: &[&str]) -> Command {
     } else {
         command.args(arguments);
     }
-    command.arg("--no-defaults").env("MYSQL_PWD", "repl").env_remove("SLIPSTREAM_FAILPOINT");
+    if !arguments.iter().any(|argument| argument.starts_with("--defaults-file")) {
+        command.arg("--no-defaults");
+    }
+    command.env("MYSQL_PWD", "repl").env_remove("SLIPSTREAM_FAILPOINT");
     command.stdin(Stdio::null());
     command
 }

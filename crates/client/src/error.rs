@@ -1,8 +1,11 @@
 //! Errors of a connection to a server.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use wire::WireError;
+
+use crate::login_gate::{HELD_FOR, is_refusal};
 
 /// An error of a connection. Its text never contains a password.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +74,18 @@ pub enum ClientError {
         /// Message of the server.
         message: String,
     },
+    /// The server refused this login earlier, and it is not tried again yet.
+    #[error("error {code}{}: {message} (the same password is not tried again for {} min)", sqlstate_text(.sqlstate), .wait.as_secs().div_ceil(60))]
+    LoginHeld {
+        /// MySQL's error number of the refusal.
+        code: u16,
+        /// SQLSTATE of the refusal.
+        sqlstate: String,
+        /// Message of the server.
+        message: String,
+        /// Time until the next try is allowed.
+        wait: Duration,
+    },
     /// The server sent something that violates the protocol, or requests something that we do not support.
     #[error(transparent)]
     Wire(#[from] WireError),
@@ -104,7 +119,7 @@ impl ClientError {
     /// MySQL's error number, if a server sent one.
     pub fn server_code(&self) -> Option<u16> {
         match self {
-            ClientError::Server { code, .. } => Some(*code),
+            ClientError::Server { code, .. } | ClientError::LoginHeld { code, .. } => Some(*code),
             _ => None,
         }
     }
@@ -122,6 +137,15 @@ impl ClientError {
         } else {
             DumpRefusal::Other
         })
+    }
+
+    /// Time until the login may be tried again, if the server refused it.
+    pub fn login_held_for(&self) -> Option<Duration> {
+        match self {
+            ClientError::LoginHeld { wait, .. } => Some(*wait),
+            ClientError::Server { code, .. } if is_refusal(*code) => Some(HELD_FOR),
+            _ => None,
+        }
     }
 
     /// True for a read timeout, after which reading may continue.

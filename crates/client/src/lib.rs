@@ -8,6 +8,7 @@
 
 pub mod connection;
 mod error;
+mod login_gate;
 pub mod option_file;
 pub mod options;
 pub mod session;
@@ -16,6 +17,7 @@ mod tls;
 
 pub use connection::{Column, Connection, DumpPacket, ResultSet, Rows, Statement};
 pub use error::{ClientError, DumpRefusal};
+pub use login_gate::{HELD_FOR, allow_login};
 pub use options::{ConnectOptions, SslMode};
 pub use stream::Interrupter;
 pub use wire::response::OkPacket;

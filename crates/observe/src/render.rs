@@ -70,6 +70,9 @@ impl StatusReport {
         if source.state == ConnectionState::Connected {
             let _ = write!(state, ", {}", source.tls.as_deref().unwrap_or("no TLS"));
         }
+        if let Some(at) = &source.next_try {
+            let _ = write!(state, ", the login is refused, next try {at}");
+        }
         if source.semi_sync {
             state.push_str(", semi-sync");
         }

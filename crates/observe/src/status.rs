@@ -134,6 +134,9 @@ pub struct SourceReport {
     /// Since when it has been connected, or trying to connect; UTC.
     #[serde(rename = "since", default)]
     pub since: Option<String>,
+    /// When a login that the source refused is tried again; UTC.
+    #[serde(rename = "next_try", default)]
+    pub next_try: Option<String>,
     /// Number of reconnects since the start.
     #[serde(rename = "reconnects", default)]
     pub reconnects: u64,

@@ -1,5 +1,7 @@
 //! Converts errors of store, relay log, source and replay into the program's failure, with its exit code.
 
+use std::time::Duration;
+
 use base::GtidSet;
 use client::{ClientError, DumpRefusal};
 use decode::{Stop, StopClass};
@@ -87,6 +89,8 @@ pub fn error_report(failure: &Failure) -> ErrorReport {
 pub(crate) enum SourceTrouble {
     /// Reconnecting may help.
     Again(Failure),
+    /// The source refuses the login, which must not be tried again for this time.
+    Login(Failure, Duration),
     /// Reconnecting will not help.
     Fatal(Failure),
 }
@@ -95,7 +99,7 @@ pub(crate) enum SourceTrouble {
 #[must_use]
 pub(crate) fn source_failure(error: &ClientError) -> Failure {
     match trouble(error) {
-        SourceTrouble::Again(failure) | SourceTrouble::Fatal(failure) => failure,
+        SourceTrouble::Again(failure) | SourceTrouble::Login(failure, _) | SourceTrouble::Fatal(failure) => failure,
     }
 }
 
@@ -103,6 +107,9 @@ pub(crate) fn trouble(error: &ClientError) -> SourceTrouble {
     let mut failure = Failure::error(error.to_string());
     if let Some(number) = error_number(error) {
         failure = failure.with_number(number);
+    }
+    if let Some(wait) = error.login_held_for() {
+        return SourceTrouble::Login(failure, wait);
     }
     // MySQL uses a single number, 1236, for all refusals of its dump thread.
     let (exit, hint) = match error.dump_refusal() {

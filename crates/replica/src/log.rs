@@ -186,6 +186,12 @@ codes! {
     OptionFileReadable = 83 Warning,
     /// The source's certificate is not verified, or the connection is not encrypted.
     SourceNotVerified = 84 Warning,
+    /// The source refuses the login; the same password is not tried again for an hour.
+    LoginRefused = 69 Error,
+    /// The option files were read again.
+    OptionsRead = 70 Note,
+    /// The option files could not be read again, and the options stay as they were.
+    OptionsNotRead = 71 Warning,
 }
 
 impl Code {

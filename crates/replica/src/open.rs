@@ -16,6 +16,7 @@ use crate::failure::{error_report, relay_failure, shown_set, store_failure};
 use crate::folder::Folder;
 use crate::initial_copy::{self, Beside, CopyFailure, CopyWatch};
 use crate::log::{self, Code};
+use crate::login::SourceLogin;
 use crate::memory::MemoryPlan;
 use crate::receiver::{Receive, Receiver};
 use crate::receiver_status::Link;
@@ -28,6 +29,7 @@ pub(crate) struct Opening<'a> {
     pub watch_copy: CopyWatch<'a>,
     pub memory: MemoryPlan,
     pub receive: &'a Receive,
+    pub login: Option<&'a Arc<SourceLogin>>,
 }
 
 /// Store and relay log, and a receiver that feeds the relay log.
@@ -99,7 +101,8 @@ impl Opening<'_> {
     }
 
     fn copy_once(&self, server: &ServerOptions, disk: Disk) -> Result<Result<Opened, copy::CopyError>, Failure> {
-        let copy = match initial_copy::prepare(self.config, server, &AtomicBool::new(false)) {
+        let server = self.login.map_or_else(|| server.clone(), |login| login.server_for_try());
+        let copy = match initial_copy::prepare(self.config, &server, &AtomicBool::new(false)) {
             Ok(copy) => copy,
             Err(error) => return Ok(Err(error)),
         };
@@ -187,7 +190,7 @@ impl Opening<'_> {
         }
         link.lock().retrieved.clone_from(&recovery.retrieved);
         let (relay, relay_sync) = (writer.shared(), writer.sync());
-        let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved, self.receive)?;
+        let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved, self.receive, self.login)?;
         let lower_case_table_names = receiver.lower_case_table_names();
         let receiving = match self.receive {
             Receive::Stopped(failure) => {

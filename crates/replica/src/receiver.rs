@@ -25,6 +25,7 @@ use crate::failure::{
 };
 use crate::folder::{Folder, write_atomically};
 use crate::log::{self, Code};
+use crate::login::SourceLogin;
 use crate::receiver_status::{Link, SourceFacts};
 
 /// First pause before a reconnect; doubles up to `connect_retry`.
@@ -33,6 +34,8 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const PROGRESS_BYTES: u64 = 4 << 20;
 /// How long an acknowledgement waits for our sync; after that the source's own timeout decides.
 const SYNC_WAIT: Duration = Duration::from_secs(60);
+/// Interval at which a receiver whose login was refused looks whether an option file has changed.
+const LOOK_AT_FILES_EVERY: Duration = Duration::from_secs(1);
 /// Interval between comparisons of the clocks.
 const CLOCK_EVERY: Duration = Duration::from_secs(60);
 
@@ -42,7 +45,7 @@ const FACTS_FILE: &str = "source-facts";
 const CLOCK_ROUNDS: u32 = 5;
 
 enum Feed {
-    Server { options: Box<ConnectOptions>, first: Option<Box<Connection>> },
+    Server { login: Arc<SourceLogin>, first: Option<Box<Connection>> },
     Files(Vec<PathBuf>),
 }
 
@@ -88,6 +91,7 @@ impl Receiver {
         writer: RelayWriter,
         retrieved: &GtidSet,
         receive: &Receive,
+        login: Option<&Arc<SourceLogin>>,
     ) -> Result<Receiver, Failure> {
         let start = writer.source_position().cloned();
         let start = start.unwrap_or(LogPosition { file: Arc::from(""), offset: 4 });
@@ -103,11 +107,10 @@ impl Receiver {
             facts_file: folder.path().join(FACTS_FILE),
             known_facts: None,
         };
-        match &config.source {
-            SourceSpec::Files(path) => receiver.feed = Feed::Files(list_files(path)?),
-            SourceSpec::Server(server) => {
-                let mut options = server.connect_options()?;
-                options.read_timeout = Some(config.read_timeout);
+        match (&config.source, login) {
+            (SourceSpec::Files(path), _) => receiver.feed = Feed::Files(list_files(path)?),
+            (SourceSpec::Server(_), None) => return Err(Failure::usage("a server as the source needs a login")),
+            (SourceSpec::Server(_), Some(login)) => {
                 let known = read_facts(&receiver.facts_file);
                 let first = match &known {
                     Some(known) if !retrieved.is_empty() || !matches!(receive, Receive::First) => {
@@ -116,15 +119,19 @@ impl Receiver {
                         state.facts = known.clone();
                         None
                     }
-                    _ => receiver.connect_first(&options, retrieved, known.as_ref())?,
+                    _ => receiver.connect_first(&receiver.options_for_try(login), retrieved, known.as_ref())?,
                 };
                 receiver.lower_case_table_names = link.lock().facts.lower_case_table_names;
                 receiver.known_facts = known;
                 receiver.keep_facts()?;
-                receiver.feed = Feed::Server { options: Box::new(options), first };
+                receiver.feed = Feed::Server { login: Arc::clone(login), first };
             }
         }
         Ok(receiver)
+    }
+
+    fn options_for_try(&self, login: &SourceLogin) -> ConnectOptions {
+        ConnectOptions { read_timeout: Some(self.config.read_timeout), ..login.for_try() }
     }
 
     /// None if the source cannot be reached but its facts are known.
@@ -136,7 +143,7 @@ impl Receiver {
     ) -> Result<Option<Box<Connection>>, Failure> {
         match self.connect(options, retrieved) {
             Ok(connection) => Ok(Some(Box::new(connection))),
-            Err(Trouble::Fatal(failure)) => Err(failure),
+            Err(Trouble::Fatal(failure) | Trouble::Login(failure, _)) => Err(failure),
             Err(Trouble::Again(failure)) => {
                 let Some(known) = known else { return Err(failure) };
                 self.link.note_error(&failure);
@@ -171,9 +178,9 @@ impl Receiver {
     /// the relay log stays open, so that replay waits for more.
     pub(crate) fn run(mut self) -> Option<Receiver> {
         let result = match &mut self.feed {
-            Feed::Server { options, first } => {
-                let (options, first) = (options.clone(), first.take());
-                self.follow(&options, first)
+            Feed::Server { login, first } => {
+                let (login, first) = (Arc::clone(login), first.take());
+                self.follow(&login, first)
             }
             Feed::Files(files) => {
                 let files = files.clone();
@@ -212,12 +219,12 @@ impl Receiver {
     }
 
     /// Receives from a server, and reconnects with growing pauses after each failure that a retry may fix.
-    fn follow(&mut self, options: &ConnectOptions, mut first: Option<Box<Connection>>) -> Result<(), Failure> {
+    fn follow(&mut self, login: &SourceLogin, mut first: Option<Box<Connection>>) -> Result<(), Failure> {
         let mut pause = RETRY_FIRST;
         let mut attempts = 0u64;
         while !self.stopping() {
             let received_before = self.intake.taken().1;
-            let trouble = match self.session(options, first.take()) {
+            let trouble = match self.session(login, first.take()) {
                 Ok(()) => return Ok(()),
                 Err(trouble) => trouble,
             };
@@ -227,6 +234,11 @@ impl Receiver {
             }
             let failure = match trouble {
                 Trouble::Fatal(failure) => return Err(failure),
+                Trouble::Login(failure, _) if self.config.on_stop == OnStop::Exit => return Err(failure),
+                Trouble::Login(failure, wait) => {
+                    self.wait_for_login(login, &failure, wait);
+                    continue;
+                }
                 Trouble::Again(failure) => failure,
             };
             // The connection brought events, so this is a new failure and not a further attempt.
@@ -259,6 +271,41 @@ impl Receiver {
             pause = (pause * 2).min(self.config.connect_retry.max(RETRY_FIRST));
         }
         Ok(())
+    }
+
+    /// Waits until the refused login may be tried again, an option file changes, or an operator asks for a try.
+    fn wait_for_login(&self, login: &SourceLogin, failure: &Failure, wait: Duration) {
+        let requests = login.requests();
+        {
+            let next_try_us = now_us() + wait.as_micros() as u64;
+            let mut state = self.link.lock();
+            state.connection = ConnectionState::Connecting;
+            state.next_try_us = next_try_us;
+        }
+        self.link.note_error(failure);
+        if wait == client::HELD_FOR {
+            let text = format!(
+                "{}; replay is not affected. The same password is not tried again for {} min, so that the source does not \
+                 lock the account; another one is tried as soon as the option file has it. Hint: slipstream reload --data \
+                 {}, or slipstream start io to try the same one now",
+                failure.text,
+                wait.as_secs() / 60,
+                self.config.data.display()
+            );
+            log::write(Code::LoginRefused, "Source", &text);
+        }
+        let until = Instant::now() + wait;
+        let mut looked = Instant::now();
+        while Instant::now() < until && !self.stopping() && login.requests() == requests {
+            std::thread::sleep(Duration::from_millis(20));
+            if looked.elapsed() >= LOOK_AT_FILES_EVERY {
+                looked = Instant::now();
+                if login.has_changed() {
+                    break;
+                }
+            }
+        }
+        self.link.lock().next_try_us = 0;
     }
 
     /// Connects to the source and checks it again: it may be a different one, or have purged in the meantime.
@@ -309,12 +356,12 @@ impl Receiver {
     }
 
     /// Receives over one connection until it fails or the replica stops.
-    fn session(&mut self, options: &ConnectOptions, ready: Option<Box<Connection>>) -> Result<(), Trouble> {
+    fn session(&mut self, login: &SourceLogin, ready: Option<Box<Connection>>) -> Result<(), Trouble> {
         let retrieved = self.intake.writer().retrieved().clone();
         let connection = match ready {
             Some(connection) => *connection,
             None => {
-                let connection = self.connect(options, &retrieved)?;
+                let connection = self.connect(&self.options_for_try(login), &retrieved)?;
                 self.keep_facts().map_err(Trouble::Fatal)?;
                 connection
             }
@@ -609,10 +656,8 @@ fn jittered(pause: Duration) -> Duration {
 }
 
 /// Compares the clocks every minute over a separate connection.
-pub(crate) fn watch_clock(config: &ReplicaConfig, link: &Arc<Link>) {
-    let SourceSpec::Server(server) = &config.source else { return };
-    let Ok(mut options) = server.connect_options() else { return };
-    options.read_timeout = Some(Duration::from_secs(10));
+pub(crate) fn watch_clock(login: &Arc<SourceLogin>, link: &Arc<Link>) {
+    let login = Arc::clone(login);
     let link = Arc::downgrade(link);
     let work = move || {
         let mut connection: Option<Connection> = None;
@@ -628,6 +673,7 @@ pub(crate) fn watch_clock(config: &ReplicaConfig, link: &Arc<Link>) {
             }
             next = Instant::now() + CLOCK_EVERY;
             if connection.is_none() {
+                let options = ConnectOptions { read_timeout: Some(Duration::from_secs(10)), ..login.for_try() };
                 connection = Connection::connect(&options).ok();
             }
             let measured = connection.as_mut().and_then(|c| source::clock::measure(c, CLOCK_ROUNDS).ok());

@@ -54,6 +54,8 @@ pub(crate) struct LinkState {
     pub semi_sync: bool,
     /// Start of the current connection or of the attempts, µs.
     pub since_us: u64,
+    /// Time of the next try of a login that the source refused, µs; 0 if none waits.
+    pub next_try_us: u64,
     /// Number of reconnects.
     pub reconnects: u64,
     /// Time of the last event or heartbeat, µs.

@@ -24,6 +24,7 @@ use crate::failure::{error_report, stop_failure, store_failure};
 use crate::folder::Folder;
 use crate::initial_copy::CopyWatch;
 use crate::log::{self, Code};
+use crate::login::SourceLogin;
 use crate::memory::MemoryPlan;
 use crate::open::{Opened, Opening};
 use crate::receiver::{self, Receive};
@@ -37,7 +38,8 @@ use crate::table_copy::{self, TableCopy, TableCopyReport};
 pub struct Replica {
     pub(crate) data: PathBuf,
     pub(crate) shown_source: String,
-    source_options: Option<client::ConnectOptions>,
+    /// None for a source of files.
+    login: Option<Arc<SourceLogin>>,
     pub(crate) server_id: u32,
     pub(crate) server_uuid: String,
     pub(crate) queue_limit_bytes: u64,
@@ -96,6 +98,8 @@ pub struct Start<'a> {
     pub watch_copy: CopyWatch<'a>,
     /// How receiving begins.
     pub receive: Receive,
+    /// The login at the source; None for a source of files.
+    pub login: Option<Arc<SourceLogin>>,
 }
 
 /// What became of a request to start receiving or replay.
@@ -113,7 +117,7 @@ impl Replica {
     /// # Errors
     /// The source is refused by preflight, or the folder's files are unusable.
     pub fn start(start: &Start<'_>) -> Result<Replica, Failure> {
-        let Start { config, folder, watch_copy, receive } = start;
+        let Start { config, folder, watch_copy, receive, login } = start;
         let began = Instant::now();
         let mut skip = crate::skip::load(folder)?;
         if !config.skip.is_subset_of(&skip) {
@@ -123,7 +127,7 @@ impl Replica {
         let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
         base::allocator::configure(memory.limit_bytes);
         table_copy::note_abandoned(folder)?;
-        let opening = Opening { config, folder, watch_copy: *watch_copy, memory, receive };
+        let opening = Opening { config, folder, watch_copy: *watch_copy, memory, receive, login: login.as_ref() };
         let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving } =
             opening.open()?;
         let last_cut = LastCut {
@@ -172,16 +176,13 @@ impl Replica {
                 affinity: config.pipeline.affinity.clone(),
             },
         );
-        if let SourceSpec::Server(_) = config.source {
-            receiver::watch_clock(config, &link);
+        if let Some(login) = login {
+            receiver::watch_clock(login, &link);
         }
         Ok(Replica {
             data: config.data.clone(),
             shown_source: config.source.shown(),
-            source_options: match &config.source {
-                SourceSpec::Server(server) => Some(server.connect_options()?),
-                SourceSpec::Files(_) => None,
-            },
+            login: login.clone(),
             server_id: config.server_id.unwrap_or_else(|| folder.default_server_id()),
             server_uuid: folder.server_uuid().to_string(),
             queue_limit_bytes: memory.queue_bytes,
@@ -288,6 +289,9 @@ impl Replica {
     pub fn start_io(&self) -> Result<Begun, Failure> {
         if self.relay_sync.as_ref().is_some_and(|sync| sync.poison().is_some()) {
             return Ok(Begun::NeedsNewEngine);
+        }
+        if let Some(login) = &self.login {
+            login.try_now();
         }
         let mut receiving = self.look_at_receiving();
         match std::mem::replace(&mut *receiving, Receiving::Ended) {
@@ -434,7 +438,7 @@ impl Replica {
     #[must_use]
     pub fn damage(&self) -> Option<relay_log::Damage> {
         let stop = self.pipeline.failure().filter(|stop| stop.class == StopClass::Corrupt)?;
-        self.source_options.as_ref()?;
+        self.login.as_ref()?;
         // The damage is after the last visible transaction, and not after the position at which replay stopped.
         let visible = self.pipeline.publisher.status().position;
         let from = visible.as_ref().and_then(RelayPosition::of).or_else(|| {
@@ -454,10 +458,10 @@ impl Replica {
         }
     }
 
-    /// Connection options of the source; None for files.
+    /// Connection options of the source for one try; None for files.
     #[must_use]
     pub fn source_options(&self) -> Option<client::ConnectOptions> {
-        self.source_options.clone()
+        self.login.as_ref().map(|login| login.for_try())
     }
 
     /// Copies one table (`SCHEMA.TABLE`) again while replay continues, and reports progress to `say`. Returns when the
@@ -466,7 +470,7 @@ impl Replica {
     /// # Errors
     /// Why the table is unchanged; code 2 for an invalid name.
     pub fn copy_table(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
-        let Some(source) = &self.source_options else {
+        let Some(source) = self.source_options() else {
             return Err(Failure::usage(
                 "a table can be copied from a server only, and the source of this replica is files",
             ));
@@ -488,7 +492,7 @@ impl Replica {
         let copy = TableCopy {
             pipeline: &self.pipeline,
             relay: &self.relay,
-            source,
+            source: &source,
             config: &self.copy_config,
             folder: &self.folder,
             buffer_bytes: self.copy_buffer_bytes,
@@ -507,7 +511,7 @@ impl Replica {
 
     /// A quarantined table whose copy is due; it counts as being copied until `copied_by_itself` is called.
     fn due_copy(&self) -> Option<String> {
-        self.source_options.as_ref()?;
+        self.login.as_ref()?;
         if self.stopping.load(Ordering::Acquire)
             || self.link.io_stop.load(Ordering::Acquire)
             || self.failure().is_some()

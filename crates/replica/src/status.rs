@@ -186,6 +186,7 @@ pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
         server_uuid: link.facts.server_uuid.clone(),
         tls: link.tls.clone(),
         semi_sync: link.semi_sync,
+        next_try: (link.next_try_us > 0).then(|| utc_text(link.next_try_us)),
         since: (link.since_us > 0).then(|| utc_text(link.since_us)),
         reconnects: link.reconnects,
         last_received: (link.last_received_us > 0).then(|| utc_text(link.last_received_us)),

@@ -82,6 +82,8 @@ pub(crate) enum Command {
     Start(ThreadFlags),
     /// Stop a running replica at a transaction boundary; with io or sql only receiving or replay, the process stays
     Stop(ThreadFlags),
+    /// Read the option files again, for a password that has changed (as SIGHUP does)
+    Reload(Flags<{ options::DATA }>),
     /// Pause replay; receiving continues (STOP REPLICA SQL_THREAD)
     Pause(Flags<{ options::DATA }>),
     /// Resume replay after a pause (START REPLICA SQL_THREAD)
@@ -321,6 +323,7 @@ mod tests {
             "stop io --data /d",
             "start --data /d",
             "start sql --data /d",
+            "reload --data /d",
         ] {
             parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }

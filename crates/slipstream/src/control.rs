@@ -129,6 +129,8 @@ pub(crate) enum Request {
         #[serde(default)]
         thread: Option<ReplicaThread>,
     },
+    /// Reads the option files again; the reply's body says what became of it.
+    Reload {},
     /// Pauses replay; receiving continues.
     Pause {},
     /// Resumes replay.
@@ -718,6 +720,7 @@ mod tests {
             | Request::Stop { .. }
             | Request::Start { .. }
             | Request::Pause {}
+            | Request::Reload {}
             | Request::Resume {}
             | Request::Drift { .. }
             | Request::CheckStore {} => Reply::done(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use observe::{ConnectionState, ReplayState, StatusReport, now_us, utc_text};
-use replica::{Begun, CopyInProgress, Failure, Replica, failure::error_report};
+use replica::{Begun, CopyInProgress, Failure, Replica, SourceLogin, failure::error_report};
 
 use crate::control::ReplicaThread;
 
@@ -50,15 +50,17 @@ pub(crate) struct Engine {
     state: Mutex<State>,
     changed: Condvar,
     stop: Arc<AtomicBool>,
+    /// None for a source of files.
+    login: Option<Arc<SourceLogin>>,
 }
 
 impl Engine {
     /// An engine that is being started. `stop` is set when an operator asks to stop while no replica runs; `last` is
     /// shown until there is a report.
     #[must_use]
-    pub(crate) fn new(stop: Arc<AtomicBool>, last: StatusReport) -> Arc<Engine> {
+    pub(crate) fn new(stop: Arc<AtomicBool>, login: Option<Arc<SourceLogin>>, last: StatusReport) -> Arc<Engine> {
         let state = State { phase: Phase::Starting, last, wanted: None, attempts: 0 };
-        Arc::new(Engine { state: Mutex::new(state), changed: Condvar::new(), stop })
+        Arc::new(Engine { state: Mutex::new(state), changed: Condvar::new(), stop, login })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -147,6 +149,18 @@ impl Engine {
             Phase::Copying(copy) => copy.stop(),
             Phase::Starting | Phase::Down(_) => self.stop.store(true, SeqCst),
         }
+    }
+
+    /// Reads the option files again; returns what became of it. A receiver whose login is refused tries another
+    /// password at once.
+    ///
+    /// # Errors
+    /// The files cannot be read; the options stay as they were.
+    pub(crate) fn reload(&self) -> Result<&'static str, Failure> {
+        let Some(login) = &self.login else { return Ok("the source is files, and needs no login") };
+        let changed = login.reload()?;
+        login.look_again();
+        Ok(if changed { "the login has changed" } else { "the login is the same as before" })
     }
 
     /// Stops one thread.

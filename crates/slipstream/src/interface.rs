@@ -161,6 +161,7 @@ fn full_source() -> SourceReport {
         tls: Some(text()),
         semi_sync: true,
         since: Some(text()),
+        next_try: Some(text()),
         reconnects: 1,
         last_received: Some(text()),
     }

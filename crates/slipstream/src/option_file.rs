@@ -58,6 +58,20 @@ pub fn default_files() -> Vec<PathBuf> {
     files
 }
 
+/// A number that changes when one of the files is changed, replaced, created or removed.
+#[must_use]
+pub(crate) fn stamp(paths: &[PathBuf]) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let of = |path: &PathBuf| {
+        let file = std::fs::metadata(path).ok()?;
+        Some((file.ino(), file.len(), file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()))
+    };
+    let facts: Vec<_> = paths.iter().map(of).collect();
+    let mut hasher = std::hash::DefaultHasher::new();
+    std::hash::Hash::hash(&facts, &mut hasher);
+    std::hash::Hasher::finish(&hasher)
+}
+
 /// Reads the settings of `section` from the file.
 ///
 /// # Errors

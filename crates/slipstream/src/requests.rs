@@ -31,6 +31,10 @@ pub(crate) fn of_engine(engine: Arc<Engine>) -> Handler {
             log::write(Code::OperatorCommand, "Control", &format!("operator asked to start {}", named(thread)));
             Reply::from_result(engine.start_threads(thread))
         }
+        Request::Reload {} => {
+            log::write(Code::OperatorCommand, "Control", "operator asked to read the option files again");
+            engine.reload().map_or_else(|failure| Reply::failed(&failure), |text| Reply::with_body(text.into()))
+        }
         request => {
             let answered = engine.replica().map(|replica| of_replica(&replica, request, &verifying, out));
             answered.unwrap_or_else(|failure| Reply::failed(&failure))
@@ -49,7 +53,7 @@ fn named(thread: Option<ReplicaThread>) -> &'static str {
 /// Handles requests that need a replica.
 fn of_replica(replica: &Arc<Replica>, request: Request, verifying: &Mutex<()>, out: &mut dyn Write) -> Reply {
     match request {
-        Request::Status {} | Request::Stop { .. } | Request::Start { .. } => Reply::done(),
+        Request::Status {} | Request::Stop { .. } | Request::Start { .. } | Request::Reload {} => Reply::done(),
         Request::Verify(options) => match verifying.try_lock() {
             Ok(_alone) => Reply::from_result(reading::verify(replica, &options, out)),
             Err(_) => {

@@ -14,7 +14,7 @@ use base::units::parse_span;
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _};
 use observe::{ErrorReport, ReplayState, StatusReport};
 use replica::{
-    CopyInProgress, Exit, Failure, Folder, FolderLock, Receive, Replica, Start, access,
+    CopyInProgress, Exit, Failure, Folder, FolderLock, Receive, Replica, Reread, SourceLogin, Start, access,
     config::{OnStop, ReplicaConfig, Secret, SourceSpec, url_has_password},
     failure::error_report,
     folder_owner,
@@ -31,7 +31,7 @@ use crate::engine::Engine;
 use crate::options::{self, Flags};
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
-use crate::{hidden, log_file, reading, requests, watch};
+use crate::{hidden, log_file, option_file, reading, requests, watch};
 
 /// Interval at which the main thread checks signals and the replica's outcome.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -136,6 +136,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             ask_running(&data(files, &flags.data)?, &Request::Start { thread: flags.thread }).map(|_| ())
         }
         Command::Stop(flags) => stop(&data(files, &flags.data)?, flags.thread),
+        Command::Reload(flags) => reload(&data(files, &flags)?, &mut out),
         Command::Pause(flags) => ask_running(&data(files, &flags)?, &Request::Pause {}).map(|_| ()),
         Command::Resume(flags) => ask_running(&data(files, &flags)?, &Request::Resume {}).map(|_| ()),
     }
@@ -199,7 +200,8 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
     }
     let signals = Signals::install()?;
     let log_is_stderr = settings.log().file.is_none();
-    let result = own_and_follow(config, &signals);
+    let reread = reread(files, flags, settings.asked_password());
+    let result = own_and_follow(config, reread, &signals);
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log::write(Code::ReplicaFailed, "Replica", &failure.told()),
@@ -208,7 +210,23 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
     result.map_err(|failure| if log_is_stderr { Failure { text: String::new(), ..failure } } else { failure })
 }
 
-fn own_and_follow(config: ReplicaConfig, signals: &Signals) -> Result<(), Failure> {
+/// How a running replica reads the options of its source again: the same files and flags, and the password that was
+/// entered at the terminal.
+fn reread(files: &FileFlags, flags: &ReplicaFlags, asked: Option<Secret>) -> Reread {
+    let (files, given) = (files.files(), flags.options.given.clone());
+    let paths = files.paths();
+    let read = move || {
+        let mut settings = Settings::load(&files, &given)?;
+        asked.iter().for_each(|password| settings.set_password(password.clone()));
+        match settings.source() {
+            Some(SourceSpec::Server(server)) => Ok(server),
+            _ => Err(Failure::usage("the option files name no server as the source now")),
+        }
+    };
+    Reread { read: Box::new(read), stamp: Box::new(move || option_file::stamp(&paths)) }
+}
+
+fn own_and_follow(config: ReplicaConfig, reread: Reread, signals: &Signals) -> Result<(), Failure> {
     let (folder, lock) = Folder::own(&config.data)?;
     let about = format!(
         "slipstream {} starting as process {}: source {}, data {}, relay-sync {}",
@@ -221,7 +239,11 @@ fn own_and_follow(config: ReplicaConfig, signals: &Signals) -> Result<(), Failur
     log::write(Code::Started, "Server", &about);
     narrow(&folder, config.access);
     let source = config.source.shown();
-    let result = follow(&config, &folder, &lock, signals);
+    let login = match &config.source {
+        SourceSpec::Server(server) => Some(SourceLogin::new(server, Some(reread))?),
+        SourceSpec::Files(_) => None,
+    };
+    let result = follow(&config, login, &folder, &lock, signals);
     if let Err(failure) = &result
         && !lock.is_lost()
     {
@@ -256,9 +278,15 @@ fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
 /// `--on-stop=exit` is given; a request then starts it again from the last cut. If the relay log is damaged and the
 /// source can send that part again, it is started again at once: it truncates the log, fetches what is missing and
 /// continues.
-fn follow(config: &ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &Signals) -> Result<(), Failure> {
-    let engine = Engine::new(signals.stop_flag(), folder.last_status());
-    let process = Process { config, folder, lock, signals, engine, control: RefCell::default() };
+fn follow(
+    config: &ReplicaConfig,
+    login: Option<Arc<SourceLogin>>,
+    folder: &Folder,
+    lock: &FolderLock,
+    signals: &Signals,
+) -> Result<(), Failure> {
+    let engine = Engine::new(signals.stop_flag(), login.clone(), folder.last_status());
+    let process = Process { config, login, folder, lock, signals, engine, control: RefCell::default() };
     let result = process.run();
     if let Some(control) = process.control.borrow_mut().as_mut() {
         if lock.is_lost() { control.abandon() } else { control.stop() }
@@ -269,6 +297,7 @@ fn follow(config: &ReplicaConfig, folder: &Folder, lock: &FolderLock, signals: &
 /// What the main thread works with.
 struct Process<'a> {
     config: &'a ReplicaConfig,
+    login: Option<Arc<SourceLogin>>,
     folder: &'a Folder,
     lock: &'a FolderLock,
     signals: &'a Signals,
@@ -353,7 +382,8 @@ impl Process<'_> {
             self.open_socket()?;
             Ok(Box::new(Copied(Arc::clone(&self.engine))))
         };
-        let start = Start { config: self.config, folder: self.folder, watch_copy: &watch_copy, receive };
+        let (config, folder, login) = (self.config, self.folder, self.login.clone());
+        let start = Start { config, folder, watch_copy: &watch_copy, receive, login };
         let replica = Replica::start(&start);
         started.store(true, SeqCst);
         let replica = Arc::new(replica?);
@@ -480,11 +510,16 @@ impl Process<'_> {
         }
     }
 
+    /// What SIGHUP asks for.
     fn reopen_log(&self) {
         if self.signals.take_reopen() {
             match log_file::reopen() {
                 Ok(()) => log::write(Code::LogReopened, "Server", "log file reopened"),
                 Err(failure) => log::write(Code::LogNotReopened, "Server", &failure.text),
+            }
+            // The log has a failure already.
+            if let Ok(text) = self.engine.reload() {
+                log::write(Code::OptionsRead, "Server", &format!("option files read again: {text}"));
             }
         }
     }
@@ -733,6 +768,12 @@ fn list_skips(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
         writeln!(out, "no transaction is to be skipped").map_err(|error| Failure::output(&error))?;
     }
     Ok(())
+}
+
+fn reload(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let reply = ask_running(data, &Request::Reload {})?;
+    let text = reply.as_ref().and_then(|body| body.as_str()).unwrap_or_default();
+    writeln!(out, "{text}").map_err(|error| Failure::output(&error))
 }
 
 /// Requests a stop, and returns once the folder is free; or stops one thread.

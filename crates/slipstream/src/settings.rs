@@ -66,6 +66,8 @@ pub struct Settings {
     client: ServerOptions,
     /// Sentences about the option files that the operator should know.
     warnings: Vec<String>,
+    /// Password entered at the terminal.
+    asked_password: Option<Secret>,
 }
 
 /// Options that are taken from the `[client]` section.
@@ -126,6 +128,7 @@ impl Default for Settings {
             log: LogConfig::default(),
             client: ServerOptions::default(),
             warnings: Vec::new(),
+            asked_password: None,
         };
         for option in OPTIONS {
             if let options::Default::Is(text) = option.default {
@@ -146,6 +149,18 @@ pub struct OptionFiles {
     pub extra: Option<PathBuf>,
     /// Reads no option files.
     pub none: bool,
+}
+
+impl OptionFiles {
+    /// The files that are read, whether they are there or not.
+    #[must_use]
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        match (&self.only, self.none) {
+            (Some(only), _) => vec![only.clone()],
+            (None, true) => Vec::new(),
+            (None, false) => option_file::default_files().into_iter().chain(self.extra.clone()).collect(),
+        }
+    }
 }
 
 impl Settings {
@@ -188,11 +203,7 @@ impl Settings {
 
     /// Reads the `[client]` section of all option files.
     fn read_client(&mut self, files: &OptionFiles) -> Result<(), Failure> {
-        let paths = match (&files.only, files.none) {
-            (Some(only), _) => vec![only.clone()],
-            (None, true) => Vec::new(),
-            (None, false) => option_file::default_files().into_iter().chain(files.extra.clone()).collect(),
-        };
+        let paths = files.paths();
         let mut client = Settings { server: ServerOptions::default(), ..self.clone() };
         for path in paths {
             // Invalid lines in another program's section are not reported, nor are files that cannot be read: our own
@@ -331,7 +342,13 @@ impl Settings {
 
     /// Sets the password entered at the terminal.
     pub fn set_password(&mut self, password: Secret) {
+        self.asked_password = Some(password.clone());
         self.server.password = Some(password);
+    }
+
+    /// The password entered at the terminal.
+    pub(crate) fn asked_password(&self) -> Option<Secret> {
+        self.asked_password.clone()
     }
 
     /// The data folder if named, for commands that also run without one (`check`).

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use wire::auth::{AuthOptions, AuthStep, Authenticator};
-use wire::handshake::{FirstPacket, Greeting, Login, capability};
+use wire::handshake::{FirstPacket, Greeting, Login as LoginPacket, capability};
 use wire::packet::{self, PacketBuffer};
 use wire::rsa::PublicKey;
 
 use super::packets::server_error;
 use super::{Connection, Unread};
+use crate::login_gate::Login;
 use crate::stream::{Socket, Stream};
 use crate::tls::random;
 use crate::{ClientError, ConnectOptions, Result, SslMode};
@@ -21,8 +22,11 @@ const COLLATION_MARIADB: u8 = 45;
 const LOGIN_PACKETS_MAX: usize = 16;
 
 impl Connection {
-    /// Connects and logs in; each read is limited by `connect_timeout`.
+    /// Connects and logs in; each read is limited by `connect_timeout`. A login that was refused is not tried again for
+    /// [`HELD_FOR`](crate::HELD_FOR).
     pub fn connect(options: &ConnectOptions) -> Result<Connection> {
+        let login = Login::of(options);
+        login.check()?;
         let stream = Stream::new(Socket::connect(options)?);
         stream.set_timeout(Some(options.connect_timeout))?;
         let mut connection = Connection {
@@ -44,9 +48,9 @@ impl Connection {
         let range = connection.read_packet()?;
         connection.greeting = match Greeting::parse(connection.input.payload(range))? {
             FirstPacket::Greeting(greeting) => greeting,
-            FirstPacket::Refused(err) => return Err(server_error(err)),
+            FirstPacket::Refused(err) => return login.attempt(|| Err(server_error(err))),
         };
-        connection.log_in(options)?;
+        login.attempt(|| connection.log_in(options))?;
         connection.stream.set_timeout(options.read_timeout)?;
         Ok(connection)
     }
@@ -71,7 +75,7 @@ impl Connection {
             ("_pid", process.as_str()),
             ("program_name", "slipstream"),
         ];
-        let mut login = Login {
+        let mut login = LoginPacket {
             capabilities,
             collation: if self.greeting.is_mariadb() { COLLATION_MARIADB } else { COLLATION_MYSQL },
             user: &options.user,

@@ -1,0 +1,128 @@
+//! The login at the source, read again before each try: a password may change while the replica runs.
+//!
+//! In: the options of the start, a way to read them again. Out: connection options for one try. Never here: another
+//! source than that of the start; a password in a text.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use client::ConnectOptions;
+
+use crate::config::ServerOptions;
+use crate::exit::Failure;
+use crate::log::{self, Code};
+
+/// How the options of the source are read again.
+pub struct Reread {
+    /// Reads the option files, with the flags of the start over them.
+    pub read: Box<dyn Fn() -> Result<ServerOptions, Failure> + Send + Sync>,
+    /// A number that changes when one of the files changes.
+    pub stamp: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+struct Now {
+    server: ServerOptions,
+    options: ConnectOptions,
+    stamp: u64,
+    /// The last failure to read, so that the log has it once.
+    complaint: Option<String>,
+}
+
+/// The login at the source.
+pub struct SourceLogin {
+    reread: Option<Reread>,
+    now: Mutex<Now>,
+    /// Number of requests to try now.
+    requests: AtomicU64,
+}
+
+impl SourceLogin {
+    /// The login of the start. Without `reread` it never changes.
+    ///
+    /// # Errors
+    /// Code 2 if the options are invalid.
+    pub fn new(server: &ServerOptions, reread: Option<Reread>) -> Result<Arc<SourceLogin>, Failure> {
+        let stamp = reread.as_ref().map_or(0, |reread| (reread.stamp)());
+        let now = Now { server: server.clone(), options: server.connect_options()?, stamp, complaint: None };
+        Ok(Arc::new(SourceLogin { reread, now: Mutex::new(now), requests: AtomicU64::new(0) }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The options for one try, read again. Options that cannot be read stay as they were, and the log says why.
+    #[must_use]
+    pub fn for_try(&self) -> ConnectOptions {
+        let _ = self.reload();
+        self.lock().options.clone()
+    }
+
+    /// As [`for_try`](Self::for_try), in the form of the configuration.
+    #[must_use]
+    pub(crate) fn server_for_try(&self) -> ServerOptions {
+        let _ = self.reload();
+        self.lock().server.clone()
+    }
+
+    /// Reads the options again; true if they changed.
+    ///
+    /// # Errors
+    /// The files cannot be read, or name another source. The options stay as they were.
+    pub fn reload(&self) -> Result<bool, Failure> {
+        let Some(reread) = &self.reread else { return Ok(false) };
+        let stamp = (reread.stamp)();
+        let read = (reread.read)().and_then(|server| Ok((server.connect_options()?, server)));
+        let mut now = self.lock();
+        now.stamp = stamp;
+        let place = |options: &ConnectOptions| (options.host.clone(), options.port, options.socket.clone());
+        let read = read.and_then(|(options, server)| {
+            if place(&options) == place(&now.options) {
+                return Ok((options, server));
+            }
+            Err(Failure::usage(format!("the options name another source now, {options}: start the replica again")))
+        });
+        match read {
+            Ok((options, server)) => {
+                let changed = now.server != server;
+                (now.options, now.server, now.complaint) = (options, server, None);
+                Ok(changed)
+            }
+            Err(failure) => {
+                if now.complaint.as_ref() != Some(&failure.text) {
+                    log::write(
+                        Code::OptionsNotRead,
+                        "Server",
+                        &format!("the options stay as they were: {}", failure.text),
+                    );
+                    now.complaint = Some(failure.text.clone());
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// True if a file changed since it was read.
+    #[must_use]
+    pub(crate) fn has_changed(&self) -> bool {
+        self.reread.as_ref().is_some_and(|reread| (reread.stamp)() != self.lock().stamp)
+    }
+
+    /// Number of requests to try now, for a thread that waits for the next one.
+    #[must_use]
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Acquire)
+    }
+
+    /// Makes a waiting thread look again whether it may try.
+    pub fn look_again(&self) {
+        self.requests.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Allows one more try of the same password, and makes a waiting thread try: an operator asks for it.
+    pub(crate) fn try_now(&self) {
+        let options = self.for_try();
+        client::allow_login(&options);
+        self.look_again();
+    }
+}
