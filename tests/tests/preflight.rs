@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use whole_program_tests::{Ran, Replica, Server, assert_equal, copy_folder, folder, slipstream};
+use whole_program_tests::{Ran, Replica, Server, assert_equal, copy_folder, folder, slipstream, wait_for};
 
 static SERVER: Mutex<Weak<Server>> = Mutex::new(Weak::new());
 
@@ -96,6 +96,8 @@ fn purged_and_errant() {
     // An empty folder needs an initial copy, and this account may not make one.
     check(&server, "repl", &[]).expect(4, &["initial copy of", "RELOAD", "GRANT"]);
     replica_refuses(&server, 4, &["RELOAD", "GRANT"]);
+    // None of this leaves a replica behind, once the source has noticed that the earlier one is gone.
+    wait_for("no replica", || server.sql("SHOW REPLICAS").is_empty().then_some(()), || server.sql("SHOW REPLICAS"));
     // Purged while it was away.
     server.sql("INSERT INTO p.t VALUES (4); FLUSH BINARY LOGS; INSERT INTO p.t VALUES (5)");
     let current = server.sql("SHOW BINARY LOGS").lines().last().unwrap().split('\t').next().unwrap().to_owned();

@@ -9,7 +9,7 @@ use wire::command::{self, DumpEvent, Registration, parse_dump_event};
 /// Parameters of a dump.
 #[derive(Debug, Clone)]
 pub struct DumpRequest<'a> {
-    /// Our server id; must be unique among the source's replicas.
+    /// Our server id; must be unique among the source's replicas. 0: we only read, and do not register as a replica.
     pub server_id: u32,
     /// Our uuid: a second dump with the same uuid ends the first.
     pub uuid: Option<Uuid>,
@@ -47,9 +47,12 @@ impl<'a> DumpRequest<'a> {
 pub fn start_dump(mut connection: Connection, request: &DumpRequest<'_>) -> Result<DumpStream> {
     connection.exec(&session_settings(request))?;
     let semi_sync = request.semi_sync && ask_for_semi_sync(&mut connection)?;
-    let registration =
-        Registration { server_id: request.server_id, host: request.register_host, port: request.register_port };
-    connection.command_ok(|out| command::put_register(out, &registration))?;
+    // A source never removes a replica with server id 0 from SHOW REPLICAS (rpl_source.cc, unregister_replica).
+    if request.server_id != 0 {
+        let registration =
+            Registration { server_id: request.server_id, host: request.register_host, port: request.register_port };
+        connection.command_ok(|out| command::put_register(out, &registration))?;
+    }
     let mut flags = 0;
     if version_number(connection.server_version()).is_some_and(|version| version >= 80_026) {
         flags |= command::DUMP_HEARTBEAT_V2;
@@ -67,7 +70,7 @@ pub fn start_dump(mut connection: Connection, request: &DumpRequest<'_>) -> Resu
 
 /// Sets heartbeat, checksum ability and uuid, with the names of old and new servers, in one statement. Without the
 /// checksum announcement, a source that writes checksums refuses the dump.
-fn session_settings(request: &DumpRequest<'_>) -> String {
+pub(crate) fn session_settings(request: &DumpRequest<'_>) -> String {
     let heartbeat_ns = request.heartbeat_period.as_nanos().min(4_294_967_000_000_000);
     let mut sql = String::from("SET ");
     for name in ["master", "source"] {
