@@ -43,6 +43,34 @@ pub struct Intake {
     checksum: ChecksumAlgorithm,
     transactions: u64,
     bytes: u64,
+    /// First event of the open transaction, and of the newest whole one.
+    begun: FirstEvent,
+    newest: FirstEvent,
+}
+
+/// The first event of a transaction, where the source has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstEvent {
+    /// The source's file.
+    pub file: std::sync::Arc<str>,
+    /// Offset of the event.
+    pub offset: u64,
+    /// The whole event; empty if there was no transaction yet.
+    pub bytes: Vec<u8>,
+}
+
+impl FirstEvent {
+    fn none() -> FirstEvent {
+        FirstEvent { file: "".into(), offset: 0, bytes: Vec::new() }
+    }
+
+    /// Keeps the buffer's allocation: this is done for every transaction.
+    fn set(&mut self, end: &LogPosition, event: &[u8]) {
+        self.file.clone_from(&end.file);
+        self.offset = end.offset.saturating_sub(event.len() as u64);
+        self.bytes.clear();
+        self.bytes.extend_from_slice(event);
+    }
 }
 
 /// What became of an event.
@@ -79,6 +107,8 @@ impl Intake {
             checksum: ChecksumAlgorithm::None,
             transactions: 0,
             bytes: 0,
+            begun: FirstEvent::none(),
+            newest: FirstEvent::none(),
         }
     }
 
@@ -133,12 +163,16 @@ impl Intake {
         if header.log_pos != 0 {
             self.file.offset = unwrap_position(self.file.offset, header.log_pos);
         }
+        if step.transaction_begins.is_some() {
+            self.begun.set(&self.file, event);
+        }
         // No transaction is open now, so a reader may begin after these bytes.
         if step.transaction_ends || !self.tracker.in_transaction() {
             self.whole = self.buffer.len();
             self.whole_at.clone_from(&self.file);
             if step.transaction_ends {
                 self.transactions += 1;
+                std::mem::swap(&mut self.begun, &mut self.newest);
                 self.gtids.extend(self.open.take());
             }
             if self.whole >= APPEND_BYTES {
@@ -287,6 +321,12 @@ impl Intake {
     #[must_use]
     pub fn source_position(&self) -> &LogPosition {
         &self.file
+    }
+
+    /// First event of the newest whole transaction of this run; None before there is one.
+    #[must_use]
+    pub fn newest(&self) -> Option<&FirstEvent> {
+        Some(&self.newest).filter(|first| !first.bytes.is_empty())
     }
 
     /// Number of transactions and bytes taken.

@@ -44,7 +44,7 @@ use base::{Buffer, Gtid, GtidSet, LogPosition, ThreadAffinity};
 pub use damage::Damage;
 pub use disk::{DiskOperation, DiskWatch};
 pub use error::RelayError;
-pub use intake::{Intake, Taken};
+pub use intake::{FirstEvent, Intake, Taken};
 pub use names::{file_name, parse_index};
 pub use reader::{Hold, Memory, ReadLimit, ReaderOptions, RelayFiles, RelayReader};
 pub use shared::RelayShared;

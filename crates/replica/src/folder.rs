@@ -10,7 +10,8 @@
 //! DIR/scratch/            data that does not fit into memory; emptied at every start
 //! DIR/skipped             GTIDs to commit empty (`slipstream skip`)
 //! DIR/filters             the filters with which its rows were replicated; absent without filters
-//! DIR/source-facts        facts about the source; DIR/copying, DIR/copying-table: an unfinished copy
+//! DIR/source-facts        facts about the source; DIR/source-last: a received transaction as the source has it
+//! DIR/copying, DIR/copying-table   an unfinished copy
 //! DIR/last-status.json    the status report at the last stop, and every few seconds before
 //! ```
 

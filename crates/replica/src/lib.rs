@@ -29,6 +29,7 @@ mod replica;
 pub mod skip;
 mod status;
 mod table_copy;
+mod witness;
 
 pub use drift::{DriftedTable, OnDrift};
 pub use exit::{Exit, Failure};

@@ -192,6 +192,8 @@ codes! {
     OptionsRead = 70 Note,
     /// The option files could not be read again, and the options stay as they were.
     OptionsNotRead = 71 Warning,
+    /// Whether the source's history is still the one that was received cannot be known.
+    HistoryUnknown = 72 Warning,
 }
 
 impl Code {

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use base::{GtidSet, LogPosition, Uuid};
 use binlog::reader::BinlogFile;
-use client::{ClientError, ConnectOptions, Connection, SslMode};
+use client::{ClientError, ConnectOptions, Connection, DumpRefusal, SslMode};
 use observe::fail_point::{self, Phase};
 use observe::{ConnectionState, Work, now_us};
 use relay_log::{Intake, RelayPosition, RelayWriter, Taken};
+use source::history::{self, Past};
 use source::preflight::{self, PreflightInput, Severity};
 use source::{DumpRequest, DumpStream, start_dump};
 
@@ -27,6 +28,7 @@ use crate::folder::{Folder, write_atomically};
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
 use crate::receiver_status::{Link, SourceFacts};
+use crate::witness::Witness;
 
 /// First pause before a reconnect; doubles up to `connect_retry`.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -73,6 +75,8 @@ pub(crate) struct Receiver {
     feed: Feed,
     lower_case_table_names: u8,
     facts_file: PathBuf,
+    /// True once a connection was made to find out why the source ended a dump, until a dump works again.
+    asked_why: bool,
     /// Content of the facts file.
     known_facts: Option<SourceFacts>,
 }
@@ -105,6 +109,7 @@ impl Receiver {
             feed: Feed::Files(Vec::new()),
             lower_case_table_names: 0,
             facts_file: folder.path().join(FACTS_FILE),
+            asked_why: false,
             known_facts: None,
         };
         match (&config.source, login) {
@@ -323,7 +328,13 @@ impl Receiver {
         for problem in report.problems.iter().filter(|p| p.severity != Severity::Refused) {
             log::write(Code::PreflightWarning, "Source", &problem.to_string());
         }
-        if let Some(failure) = preflight_failure(&report) {
+        let history = self.check_history(options, &mut connection, retrieved, &report);
+        if let Some(mut failure) = preflight_failure(&report) {
+            if let Err(Trouble::Fatal(reset)) = history
+                && reset.exit == Exit::PreflightRefused
+            {
+                failure.text = format!("{}\n{}", failure.text, reset.text);
+            }
             // Not an empty folder, which an initial copy would have filled.
             let lost = failure.exit == Exit::SourcePurged && retrieved.is_empty();
             let hint = || {
@@ -334,6 +345,7 @@ impl Receiver {
             };
             return Err(Trouble::Fatal(if lost { failure.with_hint(hint()) } else { failure }));
         }
+        history?;
         let mut state = self.link.lock();
         state.facts = SourceFacts {
             version: report.facts.version.clone(),
@@ -353,6 +365,50 @@ impl Receiver {
         }
         drop(state);
         Ok(connection)
+    }
+
+    /// Compares what the newest transaction looked like at the source with what the source has there now.
+    fn check_history(
+        &self,
+        options: &ConnectOptions,
+        connection: &mut Connection,
+        retrieved: &GtidSet,
+        report: &preflight::PreflightReport,
+    ) -> Result<(), Trouble> {
+        let Some(Witness { server_uuid, event }) = self.link.witness.kept() else { return Ok(()) };
+        let same_server = report.facts.server_uuid.is_some_and(|uuid| uuid.to_string() == server_uuid);
+        // What a crash took from the relay log is fetched again from whatever history the source has.
+        let Some(gtid) = event.gtid().filter(|gtid| same_server && retrieved.contains(gtid)) else { return Ok(()) };
+        let past = match history::listed(connection, &event).map_err(|e| trouble(&e))? {
+            Some(past) => past,
+            None => {
+                let second = Connection::connect(options).map_err(|e| trouble(&e))?;
+                history::compare(second, &event).map_err(|e| trouble(&e))?
+            }
+        };
+        let place = format!("{}:{}", event.file, event.offset);
+        match past {
+            Past::Same => Ok(()),
+            Past::Unknown(why) => {
+                if !self.link.history_unknown_said.swap(true, Ordering::Relaxed) {
+                    let text = format!(
+                        "{why}, so it cannot be known whether its history is still the one that was received (transaction \
+                         {gtid} at {place}); to be sure: slipstream verify"
+                    );
+                    log::write(Code::HistoryUnknown, "Source", &text);
+                }
+                Ok(())
+            }
+            Past::Other(there) => {
+                let text = format!(
+                    "the source's history is not the one that was received: RESET BINARY LOGS AND GTIDS, or an older backup\n    \
+                     received at {place}: {}\n    the source has there: {there}",
+                    event.shown()
+                );
+                let hint = "compare with: slipstream verify; then start with an empty folder";
+                Err(Trouble::Fatal(Failure::new(Exit::PreflightRefused, text).with_number(1236).with_hint(hint)))
+            }
+        }
     }
 
     /// Receives over one connection until it fails or the replica stops.
@@ -394,6 +450,9 @@ impl Receiver {
         log::write(Code::Connected, "Source", &text);
         let result = self.receive(&mut stream);
         self.link.lock().interrupter = None;
+        self.note_progress();
+        // Without the file, a check of the source's history is left out.
+        let _ = self.link.keep_witness();
         result
     }
 
@@ -409,11 +468,17 @@ impl Receiver {
                 Ok(Some(event)) => event,
                 Ok(None) => return Err(again("the source ended the stream")),
                 Err(_) if self.stopping() => return Ok(()),
+                // The source's log has changed under its dump (RESET): the next connection finds out how.
+                Err(error) if error.dump_refusal() == Some(DumpRefusal::Other) && !self.asked_why => {
+                    self.asked_why = true;
+                    return Err(Trouble::Again(source_failure(&error)));
+                }
                 Err(error) => return Err(trouble(&error)),
             };
             let ack_wanted = event.ack_wanted;
             let taken = self.intake.event(event.event).map_err(intake_trouble)?;
             if matches!(taken, Taken::Heartbeat { .. }) {
+                self.asked_why = false;
                 self.link.lock().last_received_us = now_us();
             }
             // A source counts as acknowledged only what it sent and we answered. If it skips transactions that we have
@@ -456,11 +521,18 @@ impl Receiver {
     fn note_progress(&mut self) {
         let (now, taken_bytes) = (now_us(), self.intake.taken().1);
         let bytes = taken_bytes.saturating_sub(std::mem::replace(&mut self.counted_bytes, taken_bytes));
+        self.asked_why &= bytes == 0;
         self.link.received.add(Work { bytes, ..Work::default() }, now);
         let mut state = self.link.lock();
         state.last_received_us = now;
         state.received_transactions = self.intake.taken().0;
         state.source_position = Some(self.intake.source_position().to_string());
+        if let Some(newest) = self.intake.newest() {
+            // Only this session brings new ones, so they are from the source of the facts.
+            if state.newest.as_ref().is_none_or(|(_, kept)| kept != newest) {
+                state.newest = Some((state.facts.server_uuid.clone(), newest.clone()));
+            }
+        }
         let retrieved = self.intake.writer().retrieved();
         if state.retrieved != *retrieved {
             state.retrieved.clone_from(retrieved);

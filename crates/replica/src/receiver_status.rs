@@ -2,14 +2,18 @@
 //!
 //! In: state changes of the receiver, the request to stop. Out: the parts that status and the outcome need.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::GtidSet;
 use observe::{ConnectionState, ErrorReport, RateMeter};
+use relay_log::FirstEvent;
+use source::history::PastEvent;
 
 use crate::exit::Failure;
 use crate::failure::error_report;
+use crate::witness::{Witness, WitnessFile};
 
 /// Facts that a source reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +39,10 @@ pub(crate) struct Link {
     pub received: RateMeter,
     /// Set when the replica ends.
     pub stopping: AtomicBool,
+    /// True once the log says that the source's history cannot be known.
+    pub history_unknown_said: AtomicBool,
+    /// What the newest received transaction looks like at the source.
+    pub witness: WitnessFile,
     /// Set when receiving must end, to be started again later.
     pub io_stop: AtomicBool,
 }
@@ -72,6 +80,8 @@ pub(crate) struct LinkState {
     pub last_error: Option<ErrorReport>,
     /// Failure that stopped receiving until it is started again.
     pub failure: Option<Failure>,
+    /// First event of the newest transaction received in this run, and the server_uuid of its source.
+    pub newest: Option<(String, FirstEvent)>,
     /// True if all files of a file source have been read.
     pub files_done: bool,
     /// Interrupts a blocked read.
@@ -79,7 +89,7 @@ pub(crate) struct LinkState {
 }
 
 impl Link {
-    pub(crate) fn new() -> Arc<Link> {
+    pub(crate) fn new(data: &Path) -> Arc<Link> {
         Arc::new(Link {
             state: Mutex::new(LinkState::default()),
             clock_difference_us: Arc::new(AtomicI64::new(0)),
@@ -87,6 +97,8 @@ impl Link {
             received: RateMeter::new(),
             stopping: AtomicBool::new(false),
             io_stop: AtomicBool::new(false),
+            history_unknown_said: AtomicBool::new(false),
+            witness: WitnessFile::open(data),
         })
     }
 
@@ -100,6 +112,16 @@ impl Link {
         if let Some(interrupter) = &self.lock().interrupter {
             interrupter.shutdown();
         }
+    }
+
+    /// Stores durably what the newest received transaction looks like at the source.
+    ///
+    /// # Errors
+    /// Code 8 for disk errors.
+    pub(crate) fn keep_witness(&self) -> Result<(), Failure> {
+        let newest = self.lock().newest.clone().filter(|(server_uuid, _)| !server_uuid.is_empty());
+        let Some((server_uuid, FirstEvent { file, offset, bytes })) = newest else { return Ok(()) };
+        self.witness.keep(Witness { server_uuid, event: PastEvent { file: file.to_string(), offset, bytes } })
     }
 
     /// Locks the state; hold the guard only briefly.

@@ -53,6 +53,7 @@ pub struct Replica {
     pub(crate) relay: Arc<RelayShared>,
     pub(crate) relay_sync: Option<Arc<RelaySync>>,
     receiving: Mutex<Receiving>,
+    witness_kept: Mutex<Instant>,
     affinity: ThreadAffinity,
     on_stop: OnStop,
     /// Why replay stopped, with the time at which that was noticed.
@@ -87,6 +88,9 @@ pub struct Replica {
 const CUT_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long a request to stop receiving waits for the thread: longer than one attempt to connect takes.
 const IO_ENDS_WITHIN: Duration = Duration::from_secs(15);
+
+/// Interval at which the file `source-last` is written while transactions arrive.
+const KEEP_WITNESS_EVERY: Duration = Duration::from_secs(5);
 
 /// Input of a start.
 pub struct Start<'a> {
@@ -195,6 +199,7 @@ impl Replica {
             relay,
             relay_sync: Some(relay_sync),
             receiving: Mutex::new(receiving),
+            witness_kept: Mutex::new(Instant::now()),
             affinity: config.pipeline.affinity.clone(),
             on_stop: config.on_stop,
             sql_error: OnceLock::new(),
@@ -643,6 +648,7 @@ impl Replica {
     /// cut if the receiver waits for relay log space, and logs changes of state.
     pub fn housekeep(self: &Arc<Self>) {
         self.tell_the_log();
+        self.keep_witness();
         if self.on_stop == OnStop::Stay {
             self.tell_of_stops();
         }
@@ -659,6 +665,16 @@ impl Replica {
         };
         if std::thread::Builder::new().name("copy-table".into()).spawn(copy).is_err() {
             self.copied_by_itself(&name, false);
+        }
+    }
+
+    /// Stores now and then what the newest transaction looks like at the source: a receiver that is killed cannot.
+    fn keep_witness(&self) {
+        let mut kept = self.witness_kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.elapsed() >= KEEP_WITNESS_EVERY {
+            *kept = Instant::now();
+            // The relay log reports a full disk; without this file, a check of the source's history is left out.
+            let _ = self.link.keep_witness();
         }
     }
 

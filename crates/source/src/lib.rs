@@ -10,6 +10,7 @@ pub mod clock;
 pub mod copy_check;
 pub mod files;
 mod filter;
+pub mod history;
 pub mod polite_lock;
 pub mod preflight;
 pub mod replication;

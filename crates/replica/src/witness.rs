@@ -1,0 +1,104 @@
+//! `source-last`: what the newest received transaction looks like at the source, so that a later connection can tell
+//! whether the source's history is still the one that this replica follows.
+//!
+//! ```text
+//! server_uuid=3e11fa47-71ca-11e1-9e33-c80aa9429562
+//! file=binlog.000003
+//! offset=1234
+//! event=a1b2...
+//! ```
+//! Any transaction of this replica's will do: the file lags by some seconds while transactions arrive.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use source::history::PastEvent;
+
+use crate::exit::Failure;
+use crate::folder::{read_small, write_atomically};
+
+const FILE: &str = "source-last";
+
+/// A past event and the server_uuid of the source that sent it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Witness {
+    pub server_uuid: String,
+    pub event: PastEvent,
+}
+
+/// The file.
+pub(crate) struct WitnessFile {
+    path: PathBuf,
+    /// What it has; locked while it is written.
+    kept: Mutex<Option<Witness>>,
+}
+
+impl WitnessFile {
+    /// The file of a data folder. One that cannot be read counts as none: it only warns.
+    pub(crate) fn open(data: &Path) -> WitnessFile {
+        let path = data.join(FILE);
+        let kept = read_small(&path).ok().flatten().and_then(|text| decode(&text));
+        WitnessFile { path, kept: Mutex::new(kept) }
+    }
+
+    /// What the file has.
+    #[must_use]
+    pub(crate) fn kept(&self) -> Option<Witness> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Stores a witness durably, if it is another one.
+    ///
+    /// # Errors
+    /// Code 8 for disk errors.
+    pub(crate) fn keep(&self, witness: Witness) -> Result<(), Failure> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.as_ref() != Some(&witness) {
+            write_atomically(&self.path, encode(&witness).as_bytes())?;
+            *kept = Some(witness);
+        }
+        Ok(())
+    }
+}
+
+fn encode(witness: &Witness) -> String {
+    let PastEvent { file, offset, bytes } = &witness.event;
+    let mut text = format!("server_uuid={}\nfile={file}\noffset={offset}\nevent=", witness.server_uuid);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.push('\n');
+    text
+}
+
+fn decode(text: &str) -> Option<Witness> {
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    let digits = value("event")?.as_bytes();
+    let bytes = digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    let event = PastEvent {
+        file: value("file")?.to_owned(),
+        offset: value("offset")?.parse().ok()?,
+        bytes: bytes.collect::<Option<_>>()?,
+    };
+    Some(Witness { server_uuid: value("server_uuid")?.to_owned(), event })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let event = PastEvent { file: "b.000001".into(), offset: 1 << 33, bytes: vec![0, 171, 255] };
+        let witness = Witness { server_uuid: "u".into(), event };
+        let file = WitnessFile::open(dir.path());
+        assert_eq!(file.kept(), None);
+        file.keep(witness.clone()).unwrap();
+        assert_eq!(WitnessFile::open(dir.path()).kept(), Some(witness));
+        for text in ["", "file=x\n", "server_uuid=u\nfile=b\noffset=1\nevent=0g\n"] {
+            assert_eq!(decode(text), None, "{text}");
+        }
+    }
+}
