@@ -60,7 +60,7 @@ fn a_stale_password_does_not_lock_the_account() {
     end_dumps(&server);
     let status = stale.wait_until("a refusal", |status| status["source"]["next_try"].is_string());
     assert_eq!((&status["source"]["state"], &status["last_io_error"]["number"]), (&"connecting".into(), &1045.into()));
-    run(&["status"], &stale).expect(0, &["Replica_IO_Running   Connecting", "next try", "[1045]"]);
+    run(&["status"], &stale).expect(0, &["Replica_IO_Running   Connecting", "next try", "Last_IO_Error", "1045"]);
     run(&["start", "sql"], &stale).expect(0, &[]);
     stale.wait_until("replay", |status| goal.is_subset_of(&executed(status)));
     assert_equal(&server, &mut current, &["l"]);
