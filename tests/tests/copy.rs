@@ -229,7 +229,7 @@ fn tables_copied_again_under_load_are_equal() {
         let _ended = Ended(&ended);
         for table in ["again.keyed", "again.bag", "again.wide"] {
             let ran = slipstream(&["copy", "--data", replica.data(), table]);
-            ran.expect(0, &["locked for", "rows", "bytes", "replay", "attempts"]);
+            ran.expect(0, &["locked for", "rows", "B in", "replay", "attempts"]);
             eprintln!("{}", ran.out.lines().last().unwrap_or_default());
         }
     });

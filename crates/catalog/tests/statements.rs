@@ -357,8 +357,10 @@ fn rows_follow_create_table_select() {
         ),
         ("c", "create table c (a int) comment 'START TRANSACTION'", false),
     ] {
-        let outcome = catalog.apply(&context(), sql.as_bytes()).unwrap();
+        // The statement in front of the rows has no transaction number, though the table is of InnoDB.
+        let outcome = catalog.apply(&StatementContext { atomic: Some(!rows), ..context() }, sql.as_bytes()).unwrap();
         assert_eq!(outcome.rows_follow, rows, "{name}");
+        assert_eq!(outcome.catalog.table("d", name).unwrap().engine, "InnoDB");
         catalog = outcome.catalog;
     }
     assert_eq!(catalog.table("d", "b").unwrap().partition_by.as_deref(), Some("HASH (`a`)\nPARTITIONS 2"));

@@ -195,6 +195,11 @@ impl<'a> Change<'a> {
         let name = self.inner.stored(&create.name.name);
         let id = self.fresh_id()?;
         let table = match &create.body {
+            CreateBody::Define(spec) if create.rows_follow => self.scoped(&db, |scope| {
+                // Written so only where the engine takes part in the transaction; the statement itself has no number.
+                let context = StatementContext { atomic: Some(true), ..scope.context.clone() };
+                table_build::table(id, &name, spec, &Scope { context: &context, ..*scope })
+            })?,
             CreateBody::Define(spec) => self.scoped(&db, |scope| table_build::table(id, &name, spec, scope))?,
             CreateBody::Like(source) => match self.expect(source)? {
                 Err(_) => return Problem::unsupported("CREATE TABLE … LIKE a table of the server's own"),
