@@ -33,6 +33,9 @@ pub(crate) struct Facts {
     pub purged: GtidSet,
     /// Names and lengths in bytes of the files that can be requested by name.
     pub files: Vec<(String, u64)>,
+    /// True if SHOW BINARY LOGS lists the files. False where each dump changes events (fresh commit times): whoever looks
+    /// for an event in a listed file expects it as it was sent.
+    pub listed: bool,
 }
 
 impl LogFiles {
@@ -46,6 +49,7 @@ impl LogFiles {
                 executed: log.executed.clone(),
                 purged: log.purged.clone(),
                 files: log.files.iter().map(|file| (file.name.clone(), file.bytes)).collect(),
+                listed: true,
             },
             LogFiles::RelayLog(relay) => Facts {
                 server_version: relay.identity.server_version.clone(),
@@ -55,6 +59,7 @@ impl LogFiles {
                 executed: (relay.executed)(),
                 purged: relay.shared.before_first_file(),
                 files: Vec::new(),
+                listed: true,
             },
         }
     }

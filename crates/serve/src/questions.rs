@@ -38,7 +38,7 @@ pub(super) fn answer(log: &Facts, variables: &mut Variables, replicas: &[u32], s
         }
         ["SHOW", "BINARY", "LOGS"] => rows(
             &["Log_name", "File_size", "Encrypted"],
-            log.files.iter().map(|file| vec![file.0.clone(), file.1.to_string(), "No".into()]),
+            log.files.iter().filter(|_| log.listed).map(|file| vec![file.0.clone(), file.1.to_string(), "No".into()]),
         ),
         ["SHOW", "BINARY", "LOG", "STATUS"] | ["SHOW", "MASTER", "STATUS"] => {
             let columns = ["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB", "Executed_Gtid_Set"];
@@ -185,7 +185,8 @@ mod tests {
 
     fn log() -> Facts {
         Facts {
-            files: Vec::new(),
+            files: vec![("log.000001".into(), 9)],
+            listed: true,
             executed: "00000000-0000-0000-0000-000000000001:1-9".parse().unwrap(),
             purged: GtidSet::new(),
             server_version: "9.7.4".into(),
@@ -229,6 +230,12 @@ mod tests {
             "SELECT @replica_uuid, @x",
             &["a,b=c", ""],
         );
+        assert_eq!(values(&mut session, "SHOW BINARY LOGS"), ["log.000001", "9", "No"]);
+        let changed_on_the_way = Facts { listed: false, ..log() };
+        let Answer::Rows(_, logs) = answer(&changed_on_the_way, &mut session, &[], "SHOW BINARY LOGS") else {
+            panic!()
+        };
+        assert!(logs.is_empty());
         assert_eq!(answer(&log(), &mut session, &[], "SELECT COUNT(*) FROM t"), Answer::Unknown);
         assert_eq!(answer(&log(), &mut session, &[], "DROP TABLE t"), Answer::Unknown);
     }

@@ -13,6 +13,7 @@ use wire::server::{self, ClientCommand, LoginRequest, NONCE_LEN, ServerOk, Serve
 
 use crate::Shared;
 use crate::dump::{Dump, Start};
+use crate::files::Facts;
 use crate::questions::{Answer, Variables, answer};
 use crate::{Result, ServeError};
 
@@ -111,7 +112,9 @@ impl<'a> Session<'a> {
     fn query(&mut self, sql: &str) -> Result<()> {
         let replicas: Vec<u32> =
             self.shared.replicas.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
-        match answer(&self.shared.log.facts(), &mut self.variables, &replicas, sql) {
+        let facts = self.shared.log.facts();
+        let facts = Facts { listed: self.shared.options.hold.is_none(), ..facts };
+        match answer(&facts, &mut self.variables, &replicas, sql) {
             Answer::Ok => self.answer_ok(),
             Answer::Rows(columns, rows) => {
                 let capabilities = self.capabilities;
