@@ -12,7 +12,7 @@ use crate::server_text::statement_text;
 
 use super::{Catalog, Change, Inner};
 use crate::syntax::{Statement, TableName};
-use crate::table::TableId;
+use crate::table::{TableId, same_name};
 
 /// What a statement does when tables are quarantined.
 #[derive(Debug, Clone)]
@@ -138,12 +138,24 @@ impl Catalog {
         pairs.iter().any(|(from, _)| self.is_quarantined(&from.0, &from.1))
     }
 
-    /// True if the text is an ALTER TABLE that contains the name of a quarantined table. Only for statements that
-    /// change more than one table.
+    /// True if the text is an ALTER TABLE that contains the name of a quarantined table, of the default database or beside
+    /// the name of its own. Only for statements that change more than one table.
     fn names_one(&self, context: &StatementContext, sql: &[u8]) -> bool {
         let text = statement_text(context, sql).to_lowercase();
-        text.contains("alter") && self.quarantined().any(|(_, name, _)| text.contains(&name.to_lowercase()))
+        let contains = |name: &str| contains_name(&text, &name.to_lowercase());
+        let is_meant = |db: &str| same_name(db, &context.default_db) || contains(db);
+        text.contains("alter") && self.quarantined().any(|(db, name, _)| contains(name) && is_meant(db))
     }
+}
+
+/// Whether a text contains a name as a word of its own.
+fn contains_name(text: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    text.match_indices(name).any(|(at, _)| {
+        let before = text.get(..at).and_then(|text| text.chars().next_back());
+        let after = text.get(at + name.len()..).and_then(|text| text.chars().next());
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
 }
 
 impl Inner {
@@ -186,5 +198,22 @@ impl Inner {
             Arc::make_mut(database).tables.remove(&name);
         }
         Some(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_name_is_a_word() {
+        for (text, name) in
+            [("alter table v add w int", "v"), ("alter table `v` union=(a,`b c`)", "b c"), ("a, k3", "k3")]
+        {
+            assert!(super::contains_name(text, name), "{text}: {name}");
+        }
+        for (text, name) in
+            [("alter view x", "v"), ("alter table kv_1", "kv"), ("alter table k31", "k3"), ("alter", "k")]
+        {
+            assert!(!super::contains_name(text, name), "{text}: {name}");
+        }
     }
 }
