@@ -22,6 +22,7 @@ const OURS: &[&str] = &[
     "skipped",
     "filters",
     "source-facts",
+    "source-last",
     "copying",
     "copying-table",
     "last-status.json",
