@@ -2,7 +2,7 @@
 // This source code is licensed under both the Apache 2.0 and MIT License
 // (found in the LICENSE-* files in the repository)
 
-use crate::{Checksum, CompressionType};
+use crate::{Checksum, CompressionType, TableId};
 
 /// Represents errors that can occur in the LSM-tree
 #[derive(Debug)]
@@ -40,6 +40,16 @@ pub enum Error {
 
     /// UTF-8 error
     Utf8(std::str::Utf8Error),
+
+    /// slipstream: An error met in the file of a table
+    InTable(TableId, Box<Self>),
+}
+
+impl Error {
+    /// slipstream: Names the table whose file could not be read.
+    pub(crate) fn in_table(self, id: TableId) -> Self {
+        Self::InTable(id, Box::new(self))
+    }
 }
 
 impl std::fmt::Display for Error {
@@ -52,6 +62,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(e) => Some(e),
+            Self::InTable(_, e) => Some(e),
             _ => None,
         }
     }

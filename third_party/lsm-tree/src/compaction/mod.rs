@@ -8,6 +8,7 @@ pub(crate) mod fifo;
 pub(crate) mod leveled;
 // pub(crate) mod maintenance;
 pub(crate) mod drop_range;
+pub(crate) mod drop_tables;
 pub mod filter;
 mod flavour;
 pub(crate) mod major;
@@ -27,6 +28,9 @@ pub use {fifo::NAME as FIFO_COMPACTION_NAME, leveled::NAME as LEVELED_COMPACTION
 
 /// Alias for `Leveled`
 pub type Levelled = Leveled;
+
+#[doc(hidden)]
+pub use drop_tables::Strategy as DropTables;
 
 #[doc(hidden)]
 pub use movedown::Strategy as MoveDown;

@@ -363,6 +363,7 @@ impl Table {
             .expect("data block count should fit");
 
         Scanner::new(
+            self.id(),
             &self.path,
             block_count,
             self.metadata.data_block_compression,

@@ -5,12 +5,15 @@
 use super::{Block, DataBlock};
 use crate::{
     table::{block::BlockType, iter::OwnedDataBlockIter},
-    CompressionType, InternalValue, SeqNo,
+    CompressionType, InternalValue, SeqNo, TableId,
 };
 use std::{fs::File, io::BufReader, path::Path};
 
 /// Table reader that is optimized for consuming an entire table
 pub struct Scanner {
+    /// slipstream: An error names the file.
+    table_id: TableId,
+
     reader: BufReader<File>,
     iter: OwnedDataBlockIter,
 
@@ -23,6 +26,7 @@ pub struct Scanner {
 
 impl Scanner {
     pub fn new(
+        table_id: TableId,
         path: &Path,
         block_count: usize,
         compression: CompressionType,
@@ -30,12 +34,14 @@ impl Scanner {
     ) -> crate::Result<Self> {
         // TODO: a larger buffer size may be better for HDD, maybe make this configurable
         // TODO: benchmarks were inconclusive on SSD, not much difference between 4KB - 2MB
-        let mut reader = BufReader::with_capacity(8 * 4_096, File::open(path)?);
+        let mut reader = BufReader::with_capacity(8 * 4_096, File::open(path).map_err(|e| crate::Error::from(e).in_table(table_id))?);
 
-        let block = Self::fetch_next_block(&mut reader, compression)?;
+        let block = Self::fetch_next_block(&mut reader, compression)
+            .map_err(|e| e.in_table(table_id))?;
         let iter = OwnedDataBlockIter::new(block, DataBlock::iter);
 
         Ok(Self {
+            table_id,
             reader,
             iter,
 
@@ -84,7 +90,10 @@ impl Iterator for Scanner {
             }
 
             // Init new block
-            let block = fail_iter!(Self::fetch_next_block(&mut self.reader, self.compression));
+            let block = fail_iter!(
+                Self::fetch_next_block(&mut self.reader, self.compression)
+                    .map_err(|e| e.in_table(self.table_id))
+            );
             self.iter = OwnedDataBlockIter::new(block, DataBlock::iter);
 
             self.read_count += 1;

@@ -62,6 +62,36 @@ pub fn load_block(
         return Ok(block);
     }
 
+    // slipstream: An error names the file.
+    load_block_from_file(
+        table_id,
+        path,
+        file_accessor,
+        cache,
+        handle,
+        block_type,
+        compression,
+        #[cfg(feature = "metrics")]
+        metrics,
+    )
+    .map_err(|e| e.in_table(table_id.table_id()))
+}
+
+/// slipstream: The part of [`load_block`] that reads the file.
+#[warn(clippy::too_many_arguments)]
+fn load_block_from_file(
+    table_id: GlobalTableId,
+    path: &Path,
+    file_accessor: &FileAccessor,
+    cache: &Cache,
+    handle: &BlockHandle,
+    block_type: BlockType,
+    compression: CompressionType,
+    #[cfg(feature = "metrics")] metrics: &Metrics,
+) -> crate::Result<Block> {
+    #[cfg(feature = "metrics")]
+    use std::sync::atomic::Ordering::Relaxed;
+
     let (fd, fd_cache_miss) = if let Some(cached_fd) = file_accessor.access_for_table(&table_id) {
         #[cfg(feature = "metrics")]
         metrics.table_file_opened_cached.fetch_add(1, Relaxed);

@@ -1100,12 +1100,18 @@ impl Tree {
             })?;
 
             let table_file_path = dirent.path();
-            assert!(!table_file_path.is_dir());
 
-            let table_id = table_file_name.parse::<TableId>().map_err(|e| {
-                log::error!("invalid table file name {table_file_name:?}: {e:?}");
-                crate::Error::Unrecoverable
-            })?;
+            // slipstream: No panic, and an error that names the file.
+            let table_id = table_file_name
+                .parse::<TableId>()
+                .ok()
+                .filter(|_| !table_file_path.is_dir())
+                .ok_or_else(|| {
+                    std::io::Error::new(
+                        std::io::ErrorKind::InvalidData,
+                        format!("{TABLES_FOLDER}/{table_file_name} is not a file of the tree"),
+                    )
+                })?;
 
             if let Some(&(level_idx, checksum, global_seqno)) = table_map.get(&table_id) {
                 let pin_filter = config.filter_block_pinning_policy.get(level_idx.into());
@@ -1122,7 +1128,9 @@ impl Tree {
                     pin_index,
                     #[cfg(feature = "metrics")]
                     metrics.clone(),
-                )?;
+                )
+                // slipstream: The error names the file.
+                .map_err(|e| e.in_table(table_id))?;
 
                 tables.push(table);
 
@@ -1139,7 +1147,16 @@ impl Tree {
                 "Recovered less tables than expected: {:?}",
                 table_map.keys(),
             );
-            return Err(crate::Error::Unrecoverable);
+
+            // slipstream: The error names the first missing file.
+            let missing = table_map
+                .keys()
+                .filter(|&&id| tables.iter().all(|table: &Table| table.id() != id))
+                .min();
+
+            return Err(missing.map_or(crate::Error::Unrecoverable, |&id| {
+                crate::Error::from(std::io::Error::from(std::io::ErrorKind::NotFound)).in_table(id)
+            }));
         }
 
         log::debug!("Successfully recovered {} tables", tables.len());
