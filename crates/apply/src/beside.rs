@@ -1,4 +1,4 @@
-//! Commands from the thread that copies a table to the thread that sequences, which carries them out between two of
+//! Commands from the thread that copies a table, and from the one that found a damaged file, to the thread that sequences, which carries them out between two of
 //! its own pieces.
 //!
 //! In: pieces with changes of the copied table, from the thread that follows it. Out: the same pieces on their way
@@ -45,6 +45,9 @@ pub(crate) enum Command {
     /// Valid only during a hold. Answers with the sequence number of the switch.
     Switch(Arc<TableDef>, Sender<u64>),
     Release,
+    /// Table ids with the reason. Answers with the sequence number from which on they are in quarantine; None if none of
+    /// them is a table any more.
+    Quarantine(Vec<(TableId, String)>, Sender<Option<u64>>),
 }
 
 /// Error: replay has ended, or the hold had expired.
@@ -159,6 +162,15 @@ impl TableCopier {
     /// [`Refused`] also when the hold has expired; nothing was done then.
     pub fn switch(&self, table: &Arc<TableDef>, stop: &AtomicBool) -> Result<u64, Refused> {
         self.ask(|reply| Command::Switch(Arc::clone(table), reply), stop)
+    }
+
+    /// Puts tables in quarantine whose rows cannot be read. Returns the sequence number from which on they are; None if
+    /// none of them is a table any more.
+    ///
+    /// # Errors
+    /// As `look`.
+    pub fn quarantine(&self, tables: Vec<(TableId, String)>, stop: &AtomicBool) -> Result<Option<u64>, Refused> {
+        self.ask(|reply| Command::Quarantine(tables, reply), stop)
     }
 
     /// Ends the hold.

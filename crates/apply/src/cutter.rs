@@ -49,6 +49,8 @@ pub enum CutWait {
     Cut,
     /// The tree has too many runs for one more cut.
     Compaction,
+    /// As `Compaction`, and a damaged file keeps them from being merged.
+    Damage,
 }
 
 /// Largest generation, in bytes, that is still cut when replay ends, so that the next start has nothing to replay.
@@ -85,6 +87,8 @@ pub struct CutState {
     less: Condvar,
     waits_for_cut: AtomicBool,
     waits_for_compaction: AtomicBool,
+    /// Why compaction does not come.
+    waits_for_damage: AtomicBool,
     asked: AtomicBool,
     /// XA transactions in prepared state after the last piece sequenced.
     prepared: Mutex<PreparedSet>,
@@ -95,7 +99,7 @@ impl CutState {
     #[must_use]
     pub fn wait(&self) -> CutWait {
         if self.waits_for_compaction.load(Ordering::Relaxed) {
-            CutWait::Compaction
+            if self.waits_for_damage.load(Ordering::Relaxed) { CutWait::Damage } else { CutWait::Compaction }
         } else if self.waits_for_cut.load(Ordering::Relaxed) {
             CutWait::Cut
         } else {
@@ -460,6 +464,7 @@ impl Cutter {
         while disk.is_full() {
             // A cut adds a run to the tree. Where there are too many already, it waits for compaction; sequencing in
             // turn waits for the cut.
+            self.state.waits_for_damage.store(disk.is_full_of_damage(), Ordering::Relaxed);
             self.state.waits_for_compaction.store(true, Ordering::Relaxed);
             self.kick();
             std::thread::sleep(LOOK);
@@ -579,10 +584,15 @@ pub(crate) fn compact(
                     if store.disk().is_some_and(|disk| disk.l0_runs() >= MERGE_RUNS) {
                         fail_point::enter(Phase::Compaction);
                     }
-                    store.compact_near(idle)?
+                    store.compact_near(idle)
                 }
-                Compaction::Middle => store.compact_middle(idle)?,
-                Compaction::Deep => store.compact_deep(idle)?,
+                Compaction::Middle => store.compact_middle(idle),
+                Compaction::Deep => store.compact_deep(idle),
+            };
+            let did = match did {
+                // An index could not be filled. The table is put in quarantine, which is not this thread's business.
+                Err(StoreError::DamagedFile { .. }) => false,
+                did => did?,
             };
             if !did {
                 break;

@@ -163,6 +163,14 @@ impl Sequencing {
                 answer(&reply, self.stage.boundary());
                 self.hold();
             }
+            Command::Quarantine(tables, reply) => {
+                let done = self.stage.quarantine_unreadable(&tables);
+                let number = done.map(|(flight, number)| {
+                    self.send(&flight);
+                    number
+                });
+                answer(&reply, number);
+            }
             // The hold has expired. Dropping the reply channel tells the caller.
             Command::Switch(..) | Command::Release => {}
         }

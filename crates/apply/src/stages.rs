@@ -259,6 +259,25 @@ impl SequenceStage {
         (self.hand_on_copied(switch, None), number)
     }
 
+    /// Puts tables in quarantine whose rows cannot be read, unless they are gone already. Returns the piece, and the
+    /// sequence number from which on they are. Call only at a transaction boundary.
+    pub fn quarantine_unreadable(&mut self, tables: &[(TableId, String)]) -> Option<(Arc<InFlight>, u64)> {
+        let catalog = self.sequencer.catalog();
+        let named = |(id, why): &(TableId, String)| {
+            let table = catalog.table_by_id(*id)?;
+            Some(((table.db.clone(), table.name.clone()), why.clone()))
+        };
+        let named: Vec<_> = tables.iter().filter_map(named).collect();
+        if named.is_empty() {
+            return None;
+        }
+        self.target.before_copied(&self.sequencer);
+        let empty = DecodedPiece::empty(self.target.store().lane_count());
+        let piece = self.sequencer.quarantine_unreadable(&named, empty, &self.shared);
+        let number = piece.first.0;
+        Some((self.hand_on_copied(piece, None), number))
+    }
+
     fn hand_on_copied(&mut self, sequenced: SequencedPiece, track: Option<Arc<CopyTrack>>) -> Arc<InFlight> {
         let index = self.publisher.enqueue(&sequenced, true);
         self.target.after_copied(index);

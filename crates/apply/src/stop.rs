@@ -7,7 +7,9 @@ use store::StoreError;
 #[must_use]
 pub fn class_of(error: &StoreError) -> StopClass {
     match error {
-        StoreError::Damaged { .. } | StoreError::Version { .. } => StopClass::Corrupt,
+        StoreError::Damaged { .. } | StoreError::DamagedFile { .. } | StoreError::Version { .. } => {
+            StopClass::StoreDamaged
+        }
         StoreError::RowMissing { .. } => StopClass::DataDiffers,
         StoreError::Defect { .. } => StopClass::Defect,
         StoreError::DiskFull { .. }

@@ -120,7 +120,10 @@ impl CompareError {
             CompareError::Value { .. } | CompareError::NoShape { .. } | CompareError::NoRows { .. } => {
                 ErrorClass::NotSupported
             }
-            CompareError::Row { .. } => ErrorClass::Corrupt,
+            CompareError::Row { .. }
+            | CompareError::Store(store::StoreError::Damaged { .. } | store::StoreError::DamagedFile { .. }) => {
+                ErrorClass::Corrupt
+            }
             CompareError::Output(_) => ErrorClass::Io,
             _ => ErrorClass::Error,
         }

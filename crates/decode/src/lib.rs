@@ -39,5 +39,5 @@ pub use rewrite::Rewriter;
 pub use sequence::{SequencedPiece, Sequencer, SharedCatalog};
 pub use skip::{SkipList, Skipped};
 pub use split::{SplitOptions, Splitter};
-pub use stop::{START_SQL, Stop, StopClass};
+pub use stop::{START_ANEW, START_SQL, Stop, StopClass};
 pub use writes::StatementWrites;

@@ -361,6 +361,27 @@ impl Sequencer {
         true
     }
 
+    /// Quarantines tables, each with the reason, as a transaction without a GTID: their rows cannot be read. `decoded` is
+    /// any piece without changes. Call only at a transaction boundary.
+    #[must_use]
+    pub fn quarantine_unreadable(
+        &mut self,
+        tables: &[(NamedTable, String)],
+        decoded: DecodedPiece,
+        shared: &SharedCatalog,
+    ) -> SequencedPiece {
+        let mut piece = self.copied(decoded);
+        for (table, why) in tables {
+            let (catalog, gone) = self.state.catalog.with_quarantined(table, why);
+            self.state.catalog = catalog;
+            piece.dropped.extend(gone.map(|id| (piece.first, id)));
+        }
+        self.state.version += 1;
+        shared.publish(self.epoch, self.state.version, &self.state.catalog);
+        piece.catalogs.push((piece.first, self.state.catalog.clone()));
+        piece
+    }
+
     /// Reserves an id for a table that is being copied; None when ids are exhausted.
     pub fn reserve_table_id(&mut self) -> Option<TableId> {
         let (catalog, id) = self.state.catalog.reserve_id()?;

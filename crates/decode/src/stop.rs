@@ -4,6 +4,9 @@ use base::{Gtid, LogPosition};
 
 /// The command that starts replay again in the process that stopped it.
 pub const START_SQL: &str = "slipstream start sql --data DIR";
+/// Next step when the store is damaged beyond what copies of tables repair.
+pub const START_ANEW: &str = "the store is damaged, the relay log is not to blame: start the replica with --start-anew, \
+     which puts the damaged store aside and copies everything from the source again; uuid, options and the skip list stay";
 
 /// Class of a stop; the program maps each to its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +15,8 @@ pub enum StopClass {
     NotSupported,
     /// The relay log contains bytes that no source writes.
     Corrupt,
+    /// A file of the store does not contain what was written.
+    StoreDamaged,
     /// The stored rows or tables differ from what the log expects.
     DataDiffers,
     /// A file could not be read or written.
@@ -22,7 +27,7 @@ pub enum StopClass {
 
 /// Reason why replay stopped. Everything before it becomes visible, nothing after it does.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{reason}; at relay log {position}{}", gtid.as_ref().map(|g| format!(", GTID {g}")).unwrap_or_default())]
+#[error("{reason}{}", self.place())]
 pub struct Stop {
     /// Class of the stop.
     pub class: StopClass,
@@ -53,6 +58,12 @@ impl Stop {
         Stop { class: StopClass::Defect, position, gtid, reason: format!("{what} (a defect of Slipstream)") }
     }
 
+    /// Where it stopped, for the message. Empty when the fault has no place in the log: in a merge, before the start.
+    fn place(&self) -> String {
+        let gtid = self.gtid.as_ref().map(|gtid| format!(", GTID {gtid}")).unwrap_or_default();
+        if self.position.file.is_empty() { gtid } else { format!("; at relay log {}{gtid}", self.position) }
+    }
+
     /// Returns the next step for the operator, as a command where there is one.
     #[must_use]
     pub fn help(&self) -> String {
@@ -73,6 +84,7 @@ impl Stop {
                  the log from the source again"
                     .into()
             }
+            (StopClass::StoreDamaged, _) => START_ANEW.into(),
             (StopClass::Io, _) => format!("check the disk, then {START_SQL}"),
             _ => "remove the event's cause on the source, or start with an empty folder".into(),
         }

@@ -50,6 +50,21 @@ impl std::fmt::Display for Damage {
 }
 
 impl RelayShared {
+    /// Verifies all checksums of one file. None if it is sound, or no part of the log any more. Purges and new files wait
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// The operating system fails to read.
+    pub fn check_file(&self, file_number: u64) -> Result<Option<String>, RelayError> {
+        let _index = self.lock_index(); // a purged file is not a missing one
+        let file = self.lock().files.iter().find(|file| file.number == file_number).cloned();
+        let Some(file) = file else { return Ok(None) };
+        let walk = walk_known(&self.dir, &file, RelayPosition::default())?;
+        Ok(walk
+            .problem
+            .map(|problem| format!("{} is damaged at offset {}: {}", file.name, problem.offset, problem.reason)))
+    }
+
     /// Searches for damage from the file of `from` on, and verifies checksums of events after `from`. Returns None if
     /// the bad bytes are as the source sent them (or carry no checksum): fetching them again would bring the same
     /// bytes. Purges and new files wait during the search.

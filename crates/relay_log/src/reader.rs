@@ -429,6 +429,14 @@ impl RelayFiles {
         RelayReader::open_at(Arc::clone(&self.shared), start, ReaderOptions::REPLAY)
     }
 
+    /// Verifies all checksums of one file, as [`RelayShared::check_file`].
+    ///
+    /// # Errors
+    /// The operating system fails to read.
+    pub fn check_file(&self, file_number: u64) -> Result<Option<String>, RelayError> {
+        self.shared.check_file(file_number)
+    }
+
     /// Total bytes of all files.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::GtidSet;
 use client::{ClientError, DumpRefusal};
-use decode::{Stop, StopClass};
+use decode::{START_ANEW, Stop, StopClass};
 use observe::{ErrorReport, now_us, utc_text};
 use relay_log::RelayError;
 use source::preflight::{self, Severity};
@@ -16,7 +16,7 @@ use crate::exit::{Exit, FREE_SPACE, Failure};
 #[must_use]
 pub fn store_failure(error: &StoreError) -> Failure {
     let exit = match error {
-        StoreError::Damaged { .. } | StoreError::Version { .. } => Exit::Corrupt,
+        StoreError::Damaged { .. } | StoreError::DamagedFile { .. } | StoreError::Version { .. } => Exit::Corrupt,
         StoreError::RowMissing { .. } => Exit::DataDiffers,
         StoreError::Defect { .. } => Exit::Defect,
         StoreError::DiskFull { .. } | StoreError::Io { .. } => Exit::Disk,
@@ -25,7 +25,11 @@ pub fn store_failure(error: &StoreError) -> Failure {
         }
     };
     let failure = Failure::new(exit, error.to_string());
-    if matches!(error, StoreError::DiskFull { .. }) { failure.with_hint(FREE_SPACE) } else { failure }
+    match error {
+        StoreError::DiskFull { .. } => failure.with_hint(FREE_SPACE),
+        StoreError::Damaged { .. } | StoreError::DamagedFile { .. } => failure.with_hint(START_ANEW),
+        _ => failure,
+    }
 }
 
 /// Converts a stop of replay.
@@ -33,7 +37,7 @@ pub fn store_failure(error: &StoreError) -> Failure {
 pub fn stop_failure(stop: &Stop) -> Failure {
     let exit = match stop.class {
         StopClass::NotSupported => Exit::NotSupported,
-        StopClass::Corrupt => Exit::Corrupt,
+        StopClass::Corrupt | StopClass::StoreDamaged => Exit::Corrupt,
         StopClass::DataDiffers => Exit::DataDiffers,
         StopClass::Io => Exit::Disk,
         StopClass::Defect => Exit::Defect,

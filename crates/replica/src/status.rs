@@ -25,6 +25,7 @@ impl Replica {
             CutWait::None => self.pipeline.store.readable().map_or_else(|error| error.to_string(), |()| String::new()),
             CutWait::Cut => "waiting for a cut".into(),
             CutWait::Compaction => "waiting for compaction".into(),
+            CutWait::Damage => "waiting for compaction, which no damaged file of the store may enter".into(),
         }
     }
 

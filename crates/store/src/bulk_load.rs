@@ -259,6 +259,7 @@ impl<'a> CopyWriter<'a> {
             catalog: Some(catalog),
             prepared: &none,
             prepared_before: &none,
+            all: true,
         })?;
         run.index_states(&if self.entries {
             IndexStates::all_complete(catalog)

@@ -545,6 +545,8 @@ pub(crate) struct CutTo<'a> {
     pub consistent_at: Option<&'a GtidSet>,
     /// True if the catalog differs from that of the last cut.
     pub with_catalog: bool,
+    /// True if all records are written, whether or not they changed.
+    pub all_records: bool,
     /// XA transactions prepared at the last cut.
     pub prepared: &'a PreparedSet,
 }
@@ -597,11 +599,12 @@ pub(crate) fn write<'a>(
         rows,
         ledger: &point.ledger,
         consistent_at: to.consistent_at.filter(|set| !set.is_subset_of(&point.executed)),
-        catalog: to.with_catalog.then_some(&point.catalog),
+        catalog: (to.with_catalog || to.all_records).then_some(&point.catalog),
         prepared: &point.prepared,
         prepared_before: to.prepared,
+        all: to.all_records,
     })?;
-    if to.with_catalog || states != *to.indexes {
+    if to.with_catalog || to.all_records || states != *to.indexes {
         run.index_states(&states)?;
     }
     Ok(Written { run, report, indexes: states, findings })

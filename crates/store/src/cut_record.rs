@@ -28,6 +28,10 @@ const CUT_RECORD: &str = "cut";
 const CATALOG_RECORD: &str = "catalog";
 const INDEXES_RECORD: &str = "indexes";
 
+/// Table ids left out where the highest one in the tree cannot be read: far more than copies can have begun between two
+/// cuts, and few of four billion.
+const IDS_SKIPPED: u32 = 1 << 16;
+
 /// Size of the values that hold the events of a prepared XA transaction.
 const PREPARED_PART_BYTES: usize = 4 << 20;
 
@@ -149,6 +153,8 @@ pub(crate) struct CutFacts<'a> {
     pub prepared: &'a PreparedSet,
     /// XA transactions prepared at the last cut.
     pub prepared_before: &'a PreparedSet,
+    /// Whether records are written that did not change: a damaged file may hold the earlier ones.
+    pub all: bool,
 }
 
 impl Disk {
@@ -233,7 +239,15 @@ impl Disk {
     /// gets one.
     fn past_copies(&self, catalog: Catalog) -> Result<Catalog, StoreError> {
         let records = key_codec::RECORDS.to_be_bytes();
-        let highest = self.range_in(&self.newest(), &[], &records).next_back().transpose()?;
+        let highest = match self.range_in(&self.newest(), &[], &records).next_back().transpose() {
+            Ok(highest) => highest,
+            // A damaged file hides which ids its rows have. Copies took only a few since the cut.
+            Err(StoreError::DamagedFile { .. }) => {
+                let next = catalog.next_table_id().0.saturating_add(IDS_SKIPPED);
+                return Ok(catalog.with_ids_from(TableId(next)));
+            }
+            Err(error) => return Err(error),
+        };
         let id = highest.as_ref().and_then(|(key, _)| key_codec::table_of(key));
         Ok(id.map_or(catalog.clone(), |id| catalog.with_ids_from(TableId(id.saturating_add(1)))))
     }
@@ -264,7 +278,7 @@ impl Run<'_> {
         let mut changed = BTreeMap::new();
         changed.extend(facts.prepared_before.values().map(|old| (old.number, (old, false))));
         for new in facts.prepared.values() {
-            if changed.remove(&new.number).is_none() {
+            if changed.remove(&new.number).is_none() || facts.all {
                 changed.insert(new.number, (new, true));
             }
         }

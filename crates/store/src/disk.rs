@@ -18,10 +18,12 @@ use lsm_tree::{AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTab
 use crate::compaction::filter::DeadRows;
 use crate::compaction::policy;
 use crate::cut_record::Recovered;
+use crate::damage::{DamageList, DamagedFile};
 use crate::drift::{DriftList, Findings, TableDrift};
 use crate::error::StoreError;
 use crate::expectation::Expected;
 use crate::index_state::IndexStates;
+use crate::tree_files;
 use crate::tree_range::TreeRange;
 use crate::tree_view::{TreeValue, TreeView};
 
@@ -64,6 +66,7 @@ pub struct Disk {
     /// Serialises "finish ingestion" with "publish its number", so that nobody reads at a number in between.
     version_lock: Mutex<()>,
     pub(crate) dead: Arc<DeadRows>,
+    damage: Arc<DamageList>,
     pub(crate) recovered_indexes: Mutex<Option<IndexStates>>,
     written: AtomicU64,
     pub(crate) compacted: AtomicU64,
@@ -118,6 +121,7 @@ impl Disk {
     pub fn open(folder: &Path, options: DiskOptions) -> Result<(Disk, Option<Recovered>), StoreError> {
         let kept = Kept::new(options);
         let disk = Disk::open_tree(folder, &kept)?;
+        disk.damage.list_from(&disk.tree);
         let recovered = disk.recover()?;
         if recovered.is_none() && disk.tree.table_count() > 0 {
             drop(disk);
@@ -158,6 +162,7 @@ impl Disk {
     /// Creates a tree for data that exceeds memory; removes whatever is in the folder.
     pub(crate) fn open_scratch(folder: &Path, kept: &Kept) -> Result<Disk, StoreError> {
         remove_folder(folder)?;
+        // Damage there is not listed: the next start empties the folder and replays what was in it.
         Disk::open_tree(folder, kept)
     }
 
@@ -171,6 +176,7 @@ impl Disk {
         let counter = SequenceNumberCounter::default();
         let visible = SequenceNumberCounter::default();
         let dead = Arc::new(DeadRows::new(DriftList::open(folder)?));
+        let damage = Arc::new(DamageList::open(folder)?);
         let config = Config::new(folder, counter.clone(), visible.clone())
             .use_cache(Arc::clone(&kept.blocks))
             .use_descriptor_table(Some(Arc::clone(&kept.files)))
@@ -184,6 +190,7 @@ impl Disk {
         // durable: after a power cut, `current` would again name a version that no longer exists.
         let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
         synced.map_err(|error| StoreError::io(folder, &error))?;
+        tree_files::check_manifest(folder)?;
         let tree = config.open().map_err(|error| StoreError::tree(folder, &error))?;
         // The tree does not restore its counter (invariant 5).
         let next = tree.get_highest_persisted_seqno().map_or(0, |highest| highest + 1);
@@ -199,6 +206,7 @@ impl Disk {
             counter,
             version_lock: Mutex::new(()),
             dead,
+            damage,
             recovered_indexes: Mutex::new(None),
             written: AtomicU64::new(0),
             compacted: AtomicU64::new(0),
@@ -245,7 +253,7 @@ impl Disk {
 
     /// The value of a key in a view.
     pub(crate) fn get_in(&self, view: &TreeView, key: &[u8]) -> Result<Option<TreeValue>, StoreError> {
-        view.get(key).map_err(|fault| StoreError::tree_fault(&self.folder, &fault))
+        view.get(key).map_err(|fault| self.damage.view_fault(&fault))
     }
 
     /// Entries of a view from `from` (inclusive) to `to` (exclusive), in order.
@@ -256,12 +264,12 @@ impl Disk {
         to: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<> {
         self.ranges_read.fetch_add(1, Ordering::Relaxed);
-        let folder = Arc::clone(&self.folder);
-        view.entries(from, to).map(move |entry| entry.map_err(|error| StoreError::tree(&folder, &error)))
+        let damage = Arc::clone(&self.damage);
+        view.entries(from, to).map(move |entry| entry.map_err(|error| damage.fault(&error)))
     }
 
     pub(crate) fn fault(&self, error: &lsm_tree::Error) -> StoreError {
-        StoreError::tree(&self.folder, error)
+        self.damage.fault(error)
     }
 
     pub(crate) fn damaged(&self, text: impl Into<String>) -> StoreError {
@@ -271,7 +279,7 @@ impl Disk {
     /// As `range_in`, without copies; meant for reading forward.
     pub(crate) fn tree_range(&self, view: &Arc<TreeView>, from: &[u8], to: &[u8]) -> TreeRange {
         self.ranges_read.fetch_add(1, Ordering::Relaxed);
-        TreeRange::new(Arc::clone(view), Arc::clone(&self.folder), from, to)
+        TreeRange::new(Arc::clone(view), Arc::clone(&self.damage), from, to)
     }
 
     /// Starts writing a sorted run.
@@ -338,6 +346,32 @@ impl Disk {
         self.dead.drift().changes()
     }
 
+    /// Lists damage that is met from here on, in a tree that was opened for reading. The caller owns the folder.
+    pub fn list_damage(&self) {
+        self.damage.list_from(&self.tree);
+    }
+
+    /// Files of the tree that are damaged, and those that were and are gone.
+    #[must_use]
+    pub fn damage(&self) -> Vec<DamagedFile> {
+        self.damage.all()
+    }
+
+    /// A number that grows with each change of [`damage`](Self::damage).
+    #[must_use]
+    pub fn damage_changes(&self) -> u64 {
+        self.damage.changes()
+    }
+
+    /// Notes which tables (by name, quoted) are in quarantine because of a damaged file.
+    pub fn note_quarantined(&self, file: u64, tables: &[String]) {
+        self.damage.quarantined(file, tables);
+    }
+
+    pub(crate) fn damage_list(&self) -> &DamageList {
+        &self.damage
+    }
+
     /// Takes tables off the list that no cut knows any more.
     pub(crate) fn forget_dead_drift(&self) -> Result<(), StoreError> {
         let known = self.dead.known();
@@ -378,7 +412,16 @@ impl Disk {
     /// Whether compaction must run before the next cut.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        policy::full(&self.levels())
+        // No merge reads a damaged file. It goes once a cut is durable that does not know its tables, so that cut must
+        // not wait for a merge.
+        let more = if self.damage.any() { policy::RUNS_BESIDE_DAMAGE } else { 0 };
+        policy::full(&self.levels(), more)
+    }
+
+    /// Whether a damaged file keeps compaction from making room for the next cut.
+    #[must_use]
+    pub fn is_full_of_damage(&self) -> bool {
+        self.damage.any() && self.is_full()
     }
 
     /// Current size and debt of the tree.

@@ -29,6 +29,16 @@ pub enum StoreError {
         /// What is wrong, and where.
         text: String,
     },
+    /// A file of the tree does not contain what was written.
+    #[error("store {}: {} is damaged: {text}", folder.display(), file_name(*file))]
+    DamagedFile {
+        /// Folder of the store.
+        folder: PathBuf,
+        /// Number of the file.
+        file: u64,
+        /// What is wrong.
+        text: String,
+    },
     /// Written by another version of this program.
     #[error("store {}: format version {found}, this program reads {expected}: use the release that wrote it", folder.display())]
     Version {
@@ -112,7 +122,11 @@ impl StoreError {
         match error {
             lsm_tree::Error::Io(error) if is_of_content(error) => StoreError::damaged(folder, error.to_string()),
             lsm_tree::Error::Io(error) => StoreError::io(folder, error),
-            other => StoreError::damaged(folder, other.to_string()),
+            lsm_tree::Error::InTable(file, error) => match damage_of(error) {
+                Some(text) => StoreError::DamagedFile { folder: folder.to_owned(), file: *file, text },
+                None => StoreError::tree(folder, error),
+            },
+            other => StoreError::damaged(folder, shown(other)),
         }
     }
 
@@ -120,13 +134,44 @@ impl StoreError {
         match fault {
             TreeFault::Tree(error) => StoreError::tree(folder, error),
             TreeFault::Malformed { file } => {
-                StoreError::damaged(folder, format!("a block of tables/{file} is not one of the tree's"))
+                let text = "a block's checksum is right and its content is not the tree's".to_owned();
+                StoreError::DamagedFile { folder: folder.to_owned(), file: *file, text }
             }
         }
     }
 
     pub(crate) fn damaged(folder: &Path, text: impl Into<String>) -> StoreError {
         StoreError::Damaged { folder: folder.to_owned(), text: text.into() }
+    }
+}
+
+/// Name of a file of the tree in the store's folder.
+pub(crate) fn file_name(file: u64) -> String {
+    format!("tables/{file}")
+}
+
+/// What is wrong with a file; None if its content is not to blame.
+fn damage_of(error: &lsm_tree::Error) -> Option<String> {
+    match error {
+        lsm_tree::Error::Io(error) if error.kind() == std::io::ErrorKind::NotFound => Some("it is missing".into()),
+        lsm_tree::Error::Io(error) if !is_of_content(error) => None,
+        other => Some(shown(other)),
+    }
+}
+
+/// The library's error in words.
+fn shown(error: &lsm_tree::Error) -> String {
+    match error {
+        lsm_tree::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            format!("it is too short ({error})")
+        }
+        lsm_tree::Error::Io(error) => error.to_string(),
+        lsm_tree::Error::ChecksumMismatch { .. } => "a checksum does not match".into(),
+        lsm_tree::Error::InvalidHeader(_) | lsm_tree::Error::InvalidTag(_) | lsm_tree::Error::InvalidTrailer => {
+            "a block is not one of the tree's".into()
+        }
+        lsm_tree::Error::Unrecoverable => "its end is not one of the tree's".into(),
+        other => other.to_string(),
     }
 }
 

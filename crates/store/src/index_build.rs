@@ -212,6 +212,13 @@ mod tests {
             world.store.check_index(&snapshot, &TableReader::new(def), def.key("a").unwrap().id).unwrap()
         };
         assert_eq!(check(&world), IndexCheck { entries: 300, missing: 0, stale: 0 });
+        let sample = |every: usize| {
+            let snapshot = Snapshot::pin(&world.store);
+            let def = snapshot.catalog().table("d", "t").unwrap();
+            world.store.sample_index(&snapshot, &TableReader::new(def), def.key("a").unwrap().id, every).unwrap()
+        };
+        assert_eq!(sample(1), IndexCheck { entries: 300, missing: 0, stale: 0 });
+        assert_eq!(sample(7), IndexCheck { entries: 43, missing: 0, stale: 0 });
         drop(world);
         let world = World::open(folder.path());
         assert_eq!(world.read(), Some(expected));

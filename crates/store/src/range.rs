@@ -268,6 +268,60 @@ impl Store {
         Ok(is_ready(&*snapshot.layers()?, table, order))
     }
 
+    /// As [`check_index`](Self::check_index), of every `every`-th row and entry, in bounded memory.
+    ///
+    /// # Errors
+    /// As `range`.
+    pub fn sample_index(
+        &self,
+        snapshot: &Snapshot,
+        table: &TableReader,
+        index: u16,
+        every: usize,
+    ) -> Result<IndexCheck, StoreError> {
+        let layers = snapshot.layers()?;
+        let Some(tree) = &layers.base else { return Ok(IndexCheck::default()) };
+        let disk = &tree.disk;
+        if !layers.indexes.is_complete(table.id().0, index) {
+            return Err(StoreError::IndexNotReady { table: table.id().0, index });
+        }
+        let damaged = || disk.damaged(format!("a row or an entry of table id {} is not one of ours", table.id().0));
+        let mut check = IndexCheck::default();
+        let (mut key, mut buffers) = (Vec::new(), ConversionBuffers::default());
+        let (from, to) = key_codec::table_bounds(table.id());
+        for (place, item) in tree.range(&from, &to).enumerate() {
+            let (row_key, value) = item?;
+            if !place.is_multiple_of(every) {
+                continue;
+            }
+            let row = key_codec::parse_row(&row_key, &value).ok_or_else(damaged)?;
+            let image = table.versions().read(row.definition, row.image, &mut buffers).map_err(|_| damaged())?;
+            key.clear();
+            key.extend_from_slice(&key_codec::index_prefix(table.id(), index));
+            if !append_key(table.order(), index, row.key, image, &mut key).map_err(|_| damaged())? {
+                return Err(damaged());
+            }
+            check.missing += u64::from(!tree.contains(&key)?);
+        }
+        let (from, to) = (key_codec::index_prefix(table.id(), index), key_codec::index_end(table.id(), index));
+        for (place, item) in tree.range(&from, &to).enumerate() {
+            let (entry, value) = item?;
+            if !place.is_multiple_of(every) {
+                continue;
+            }
+            let own = key_codec::own_of(&entry, &value).ok_or_else(damaged)?;
+            key.clear();
+            key.extend_from_slice(&key_codec::table_prefix(table.id()));
+            if !table.order().is_keyless() {
+                table.order().append(own, &mut key);
+            }
+            key.extend_from_slice(own);
+            check.entries += 1;
+            check.stale += u64::from(!tree.contains(&key)?);
+        }
+        Ok(check)
+    }
+
     /// Compares an index on disk, entry by entry, with the rows on disk at a snapshot's cut. Rows in memory are
     /// ignored. Reads the whole table.
     ///

@@ -118,6 +118,14 @@ impl Store {
         Ok(Store::assemble(lanes, Some(Arc::new(disk)), Some(scratch), catalog, recovered))
     }
 
+    /// Starts with another catalog than that of the newest cut: tables are in quarantine. The next cut makes it durable.
+    /// For a store that nobody reads or writes yet.
+    pub fn start_with(&self, catalog: Catalog) {
+        let at = self.visibility.watermark();
+        self.visibility.announce_catalog(at, catalog);
+        self.visibility.advance(at, |_| ());
+    }
+
     /// Opens a stopped store for reading: applied changes stay in memory.
     #[must_use]
     pub fn read_only(lanes: usize, disk: Disk, recovered: Recovered) -> Store {
@@ -323,8 +331,17 @@ impl Store {
         // Only cuts, fills and new copies change the index states, all of them under `last_cut`, which is held here.
         let indexes = Arc::clone(&self.visibility.layers().indexes);
         let (consistent_at, prepared) = (self.consistent_at.as_ref(), &state.prepared);
-        let to =
-            cut::CutTo { disk, scratch, indexes: &indexes, copied: &copied, consistent_at, with_catalog, prepared };
+        let records_due = disk.damage_list().records_due();
+        let to = cut::CutTo {
+            disk,
+            scratch,
+            indexes: &indexes,
+            copied: &copied,
+            consistent_at,
+            with_catalog,
+            all_records: !records_due.is_empty(),
+            prepared,
+        };
         let cut::Written { run, mut report, indexes, mut findings } = cut::write(&to, cutting, point, known)?;
         disk.save_drift(&mut findings)?;
         // Held until the layers are replaced: otherwise compaction could publish a newer view, and this one would
@@ -336,6 +353,7 @@ impl Store {
         drop(version_lock);
         // The cut is durable, so compaction may drop the tables that it no longer knows (invariant 2).
         disk.dead().set_alive(&point.catalog);
+        disk.damage_list().records_rewritten(&records_due);
         disk.forget_dead_drift()?;
         let is_consistent = consistent_at.is_none_or(|set| set.is_subset_of(&point.executed));
         let (catalog, prepared) = (Some(point.catalog.clone()), Arc::clone(&point.prepared));

@@ -4,11 +4,11 @@
 //! a cursor on the blocks reads them, which copies nothing. Once the back is asked for, the tree's iterator reads what is
 //! left, from both ends.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use lsm_tree::Slice;
 
+use crate::damage::DamageList;
 use crate::error::StoreError;
 use crate::tree_cursor::TreeCursor;
 use crate::tree_view::{Entries, TreeView};
@@ -25,7 +25,7 @@ pub(crate) enum End {
 /// A range of a tree that is opened on first use, from the end that is used.
 pub(crate) struct TreeRange {
     view: Arc<TreeView>,
-    folder: Arc<Path>,
+    damage: Arc<DamageList>,
     /// Inclusive.
     from: Vec<u8>,
     /// Exclusive.
@@ -52,8 +52,8 @@ enum Open {
 
 impl TreeRange {
     /// From `from` (inclusive) to `to` (exclusive).
-    pub(crate) fn new(view: Arc<TreeView>, folder: Arc<Path>, from: &[u8], to: &[u8]) -> TreeRange {
-        TreeRange { view, folder, from: from.to_vec(), to: to.to_vec(), open: Open::Not }
+    pub(crate) fn new(view: Arc<TreeView>, damage: Arc<DamageList>, from: &[u8], to: &[u8]) -> TreeRange {
+        TreeRange { view, damage, from: from.to_vec(), to: to.to_vec(), open: Open::Not }
     }
 
     /// Reads the entry at an end, unless it was read already; false if there is none left.
@@ -61,14 +61,14 @@ impl TreeRange {
         match (&mut self.open, end) {
             (Open::Forward { cursor, taken, is_within }, End::Front) => {
                 if std::mem::take(taken) {
-                    cursor.advance().map_err(|fault| StoreError::tree_fault(&self.folder, &fault))?;
+                    cursor.advance().map_err(|fault| self.damage.view_fault(&fault))?;
                     *is_within = comes_before(cursor, &self.to);
                 }
                 Ok(*is_within)
             }
             (Open::Not, End::Front) => {
                 let cursor = TreeCursor::open(&self.view, &self.from);
-                let cursor = cursor.map_err(|fault| StoreError::tree_fault(&self.folder, &fault))?;
+                let cursor = cursor.map_err(|fault| self.damage.view_fault(&fault))?;
                 let is_within = comes_before(&cursor, &self.to);
                 self.open = Open::Forward { is_within, taken: false, cursor };
                 Ok(is_within)
@@ -86,7 +86,7 @@ impl TreeRange {
         let slot = if end == End::Front { front } else { back };
         if slot.is_none() {
             let next = if end == End::Front { entries.next() } else { entries.next_back() };
-            *slot = next.transpose().map_err(|error| StoreError::tree(&self.folder, &error))?;
+            *slot = next.transpose().map_err(|error| self.damage.fault(&error))?;
         }
         Ok(self.entry(end).is_some())
     }
@@ -166,7 +166,7 @@ mod tests {
                 false => VecDeque::new(),
             };
             for pattern in patterns {
-                let mut range = TreeRange::new(Arc::clone(&view), folder.path().into(), &from, &to);
+                let mut range = disk.tree_range(&view, &from, &to);
                 let mut left = expected.clone();
                 for step in 0..expected.len() + 70 {
                     let back = step < 64 && pattern >> step & 1 == 1;

@@ -62,7 +62,7 @@ impl Fault {
     pub fn of_stop(stop: &Stop) -> Fault {
         match stop.class {
             StopClass::Io => Fault::Disk(stop.to_string()),
-            StopClass::Corrupt => Fault::Damaged(stop.to_string()),
+            StopClass::Corrupt | StopClass::StoreDamaged => Fault::Damaged(stop.to_string()),
             StopClass::NotSupported | StopClass::DataDiffers | StopClass::Defect => Fault::Wrong(stop.to_string()),
         }
     }

@@ -67,6 +67,11 @@ impl Known {
         last >= self.next || self.alive.range(first..=last).next().is_some()
     }
 
+    /// Whether all ids of the range (inclusive) are dead; ids that have not been assigned yet are no tables.
+    pub(crate) fn is_dead_range(&self, first: u32, last: u32) -> bool {
+        first > last || self.alive.range(first..=last).next().is_none()
+    }
+
     /// Whether all entries between two keys are dead.
     pub(crate) fn all_dead(&self, first: &[u8], last: &[u8]) -> bool {
         match (key_codec::table_of(first), key_codec::table_of(last)) {

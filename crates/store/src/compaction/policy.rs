@@ -63,10 +63,15 @@ pub(crate) enum Step {
 /// All levels of the tree, newest first.
 pub(crate) type Levels = [Level; 7];
 
-/// Whether there are too many runs to add another.
-pub(crate) fn full(levels: &Levels) -> bool {
+/// Runs above the limits while a damaged file keeps levels from being merged.
+pub(crate) const RUNS_BESIDE_DAMAGE: usize = 2 * MERGE_RUNS;
+
+const _: () = assert!(L0_RUNS_MAX + RUNS_BESIDE_DAMAGE <= u8::MAX as usize);
+
+/// Whether there are too many runs to add another. `more`: runs above the limits.
+pub(crate) fn full(levels: &Levels, more: usize) -> bool {
     let [cuts, _, small, _, large, ..] = levels;
-    cuts.runs >= L0_RUNS_MAX || small.runs >= SMALL_RUNS_MAX || large.runs >= LARGE_RUNS_MAX
+    cuts.runs >= L0_RUNS_MAX + more || small.runs >= SMALL_RUNS_MAX + more || large.runs >= LARGE_RUNS_MAX + more
 }
 
 /// Step due in the levels where cuts arrive: short, and independent of the other tiers.
@@ -235,7 +240,7 @@ mod tests {
             tree.levels[5] = vec![100; random(2)];
             tree.levels[6] = vec![random(2_000) as u64];
             let mut steps = 0;
-            while full(&tree.shape()) {
+            while full(&tree.shape(), 0) {
                 tree.take(any(&tree.shape(), false).expect("nothing to do, and no cut either"));
                 steps += 1;
                 assert!(steps < 20, "{:?}", tree.levels);
@@ -264,7 +269,7 @@ mod tests {
             // The cut at which it ends, source and target level, and the runs it merges.
             let mut large: Option<(u64, usize, usize, Vec<Run>)> = None;
             for cut in 1..=3_000u64 {
-                assert!(!full(&shape(&levels)), "cut {cut}: {levels:?}");
+                assert!(!full(&shape(&levels), 0), "cut {cut}: {levels:?}");
                 levels[0].insert(0, (cut, cut, 1));
                 if let Some((_, from, to, merged)) = large.take_if(|large| large.0 <= cut) {
                     levels[from].retain(|run| !merged.contains(run));

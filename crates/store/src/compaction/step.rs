@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use lsm_tree::compaction::{CompactionStrategy, MoveDown, PullDown};
+use lsm_tree::compaction::{CompactionStrategy, DropTables, MoveDown, PullDown};
 use lsm_tree::{AbstractTree, Slice};
 
 use super::policy::{self, Level, Levels, Step};
@@ -42,6 +42,9 @@ impl Disk {
     /// As [`compact`](Self::compact).
     pub fn compact_near(&self, oldest_read: u64, idle: bool) -> Result<bool, StoreError> {
         let _alone = self.near.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.drop_damaged()? {
+            return Ok(true);
+        }
         if let Some((first, last)) = self.dead_file() {
             let before = self.tree.current_version().id();
             self.tree.drop_range(first..=last).map_err(|error| self.fault(&error))?;
@@ -90,7 +93,7 @@ impl Disk {
 
     /// The caller holds `deep`.
     fn deep_step(&self, oldest_read: u64, idle: bool) -> Result<bool, StoreError> {
-        if self.is_mostly_dead() {
+        if self.is_mostly_dead() && !self.damage_list().any() {
             let before = self.tree.current_version().id();
             self.end_of_merge(self.tree.major_compact(FILE_BYTES, oldest_read))?;
             if self.is_past(before) {
@@ -140,7 +143,7 @@ impl Disk {
     fn take_step(&self, oldest_read: u64, due: impl Fn(&Levels) -> Option<Step>) -> Result<bool, StoreError> {
         let before = self.tree.current_version().id();
         self.let_go();
-        let Some(step) = due(&self.levels()) else { return Ok(false) };
+        let Some(step) = due(&self.levels()).filter(|step| !self.reads_damage(*step)) else { return Ok(false) };
         // Both strategies are meant for lsm-tree's own tests (its trait cannot be implemented outside the crate). They
         // take whole levels as they find them, so runs that reach level 0 between the check and the step are merged
         // too.
@@ -162,8 +165,41 @@ impl Disk {
             Err(lsm_tree::Error::Io(error)) if error.kind() == ErrorKind::Interrupted && self.dead.is_broken_off() => {
                 Ok(())
             }
+            // Nothing was installed, and no further merge reads the file.
+            Err(lsm_tree::Error::InTable(file, error)) => {
+                let error = self.fault(&lsm_tree::Error::InTable(file, error));
+                if self.damage_list().is_damaged(file) { Ok(()) } else { Err(error) }
+            }
             result => result.map_err(|error| self.fault(&error)),
         }
+    }
+
+    /// Whether a merge would read a damaged file.
+    fn reads_damage(&self, step: Step) -> bool {
+        let Step::Merge { from, to } = step else { return false };
+        let damage = self.damage_list();
+        if !damage.any() {
+            return false;
+        }
+        let version = self.tree.current_version();
+        let levels = (from..=to).filter_map(|level| version.level(usize::from(level)));
+        levels.flat_map(|level| level.list_ids()).any(|file| damage.is_damaged(file))
+    }
+
+    /// Drops damaged files that nothing needs any more, unread.
+    fn drop_damaged(&self) -> Result<bool, StoreError> {
+        let damage = self.damage_list();
+        if !damage.any() {
+            return Ok(false);
+        }
+        let files = damage.not_needed(&self.dead.known());
+        let before = self.tree.current_version().id();
+        if !files.is_empty() {
+            let drop: Arc<dyn CompactionStrategy> = Arc::new(DropTables(files));
+            self.tree.compact(drop, 0).map_err(|error| self.fault(&error))?;
+        }
+        damage.note_removed();
+        Ok(self.is_past(before))
     }
 
     /// Whether the tree has changed since this version. A cut that ended in the meantime counts too: one more check
