@@ -10,6 +10,8 @@ use crate::status::{Backlog, ConnectionState, ErrorReport, StatusReport, Unanswe
 
 /// Width of the label column; the longest label is Retrieved_Gtid_Set.
 const LABEL: usize = 20;
+/// Damaged files of the store that the text names.
+const DAMAGED_SHOWN: usize = 3;
 
 /// Width of the column of event names; MySQL's longest is Transaction_payload.
 const EVENT: usize = 22;
@@ -101,6 +103,13 @@ impl StatusReport {
             let _ = write!(state, ": {}", replay.detail);
         }
         line(text, "Replica_SQL_Running", &state);
+        // The newest are the last.
+        for file in replay.damaged.iter().rev().take(DAMAGED_SHOWN) {
+            line(text, "Damaged file", file);
+        }
+        if !replay.scrub.is_empty() {
+            line(text, "Scrub", &replay.scrub);
+        }
         let lag = self.lag.current_us.map_or("NULL".to_owned(), duration_text);
         let recent = self.lag.last_10s;
         let recent = if recent.transactions == 0 {

@@ -410,6 +410,13 @@ pub struct ReplayReport {
     /// True if replay had ended when the report was made: exactly the executed GTIDs are visible on the stopped folder.
     #[serde(rename = "ended", default)]
     pub ended: bool,
+    /// Damaged files of the store, each with what is wrong, when it was found, its state and its tables; also those that
+    /// are gone.
+    #[serde(rename = "damaged", default)]
+    pub damaged: Vec<String>,
+    /// What the slow check of all files does, or found last; empty before its first round.
+    #[serde(rename = "scrub", default)]
+    pub scrub: String,
 }
 
 /// A replica that runs and does not answer; the rest of the report is the last one that it saved.

@@ -15,6 +15,7 @@ use relay_log::SyncPolicy;
 use serde::{Deserialize, Serialize};
 use store::CheckImages;
 
+use crate::damage::OnDamage;
 use crate::drift::OnDrift;
 
 use crate::access::Access;
@@ -243,6 +244,10 @@ pub struct ReplicaConfig {
     pub on_drift: OnDrift,
     /// Whether the process stays when receiving or replay stops.
     pub on_stop: OnStop,
+    /// What to do when a file of the store is damaged; with files as the source it is `Stop`.
+    pub on_damage: OnDamage,
+    /// Time between two checks of all files of store and relay log; None: no checks.
+    pub scrub_interval: Option<Duration>,
     /// Threads and memory of the pipeline.
     pub pipeline: PipelineConfig,
 }

@@ -12,6 +12,7 @@
 //! DIR/filters             the filters with which its rows were replicated; absent without filters
 //! DIR/source-facts        facts about the source; DIR/source-last: a received transaction as the source has it
 //! DIR/copying, DIR/copying-table   an unfinished copy
+//! DIR/aside-TIME/         a relay log and a store that `--start-anew` put aside
 //! DIR/last-status.json    the status report at the last stop, and every few seconds before
 //! ```
 
@@ -29,6 +30,8 @@ use crate::lock::{FolderLock, LOCK_FILE, owner};
 
 /// Replication filters, one rule per line.
 const FILTERS_FILE: &str = "filters";
+/// Beginning of the name of a folder with a store that was put aside; the time follows.
+const ASIDE: &str = "aside-";
 const FORMAT_FILE: &str = "slipstream.format";
 const FORMAT_NAME: &str = "slipstream";
 const FORMAT_VERSION: u32 = 2;
@@ -168,6 +171,34 @@ impl Folder {
             None if filters.is_empty() && read_small(&self.path.join(FILTERS_FILE))?.is_none() => Ok(()),
             None => write_atomically(&self.path.join(FILTERS_FILE), filters.to_string().as_bytes()),
         }
+    }
+
+    /// Puts the relay log and the store aside, so that a start fetches everything again; all else in the folder stays.
+    /// Returns where they are now; None if there was neither.
+    ///
+    /// # Errors
+    /// Code 8 for disk errors.
+    pub fn put_aside(&self) -> Result<Option<PathBuf>, Failure> {
+        let failed = |error: io::Error| Failure::io(self.path.display(), &error);
+        // The relay log first: if only that is moved, the next start goes on from the store.
+        let all = [self.relay_log(), self.store()];
+        let there: Vec<&PathBuf> = all.iter().filter(|part| part.exists()).collect();
+        if there.is_empty() {
+            return Ok(None);
+        }
+        let at = observe::utc_text(observe::now_us());
+        let at: String = at.chars().filter(char::is_ascii_digit).take(14).collect();
+        let names =
+            (1..).map(|number| format!("{ASIDE}{at}{}", if number > 1 { format!("-{number}") } else { String::new() }));
+        let aside = names.map(|name| self.path.join(name)).find(|path| !path.exists()).unwrap_or_default();
+        fs::DirBuilder::new().mode(0o750).create(&aside).map_err(failed)?;
+        for part in there {
+            let Some(name) = part.file_name() else { continue };
+            fs::rename(part, aside.join(name)).map_err(failed)?;
+            File::open(&aside).and_then(|folder| folder.sync_all()).map_err(failed)?;
+            self.sync()?;
+        }
+        Ok(Some(aside))
     }
 
     /// Makes the names of everything created in the folder durable: store and relay log sync only their own folders.
@@ -436,6 +467,25 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert_eq!(read_small(&dir.path().join("none")).unwrap(), None);
         assert!(write_atomically(&dir.path().join("no/such"), b"x").is_err());
+    }
+
+    #[test]
+    fn what_is_put_aside_is_kept_under_a_new_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, _lock) = Folder::own(dir.path()).unwrap();
+        assert_eq!(folder.put_aside().unwrap(), None);
+        fs::write(dir.path().join("skipped"), "x").unwrap();
+        let mut places = Vec::new();
+        for text in ["one", "two"] {
+            fs::create_dir(folder.store()).unwrap();
+            fs::write(folder.store().join("current"), text).unwrap();
+            let aside = folder.put_aside().unwrap().unwrap();
+            assert!(!folder.store().exists() && !places.contains(&aside));
+            assert_eq!(fs::read_to_string(aside.join("store/current")).unwrap(), text);
+            places.push(aside);
+        }
+        assert_eq!(fs::read_to_string(dir.path().join("skipped")).unwrap(), "x");
+        assert_eq!(Folder::own(dir.path()).unwrap_err().exit, Exit::FolderInUse);
     }
 
     #[test]

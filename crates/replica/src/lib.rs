@@ -7,7 +7,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod access;
+mod check_stopped;
 pub mod config;
+mod damage;
 mod drift;
 mod due_copies;
 mod exit;
@@ -26,11 +28,14 @@ mod receiving;
 mod relay_purge;
 #[allow(clippy::module_inception, reason = "the module of the type that the crate is named after")]
 mod replica;
+mod scrub;
 pub mod skip;
 mod status;
 mod table_copy;
 mod witness;
 
+pub use check_stopped::check_stopped;
+pub use damage::OnDamage;
 pub use drift::{DriftedTable, OnDrift};
 pub use exit::{Exit, Failure};
 pub use folder::Folder;
@@ -40,5 +45,5 @@ pub use login::{Reread, SourceLogin};
 pub use memory::MemoryPlan;
 pub use read_only::ReadOnly;
 pub use receiver::{Receive, check};
-pub use replica::{Begun, Replica, Start, cores, quarantined};
+pub use replica::{Begun, Replica, Start, StoreDamage, cores, quarantined};
 pub use table_copy::TableCopyReport;

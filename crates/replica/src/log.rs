@@ -194,6 +194,20 @@ codes! {
     OptionsNotRead = 71 Warning,
     /// Whether the source's history is still the one that was received cannot be known.
     HistoryUnknown = 72 Warning,
+    /// A file of the store is damaged.
+    StoreFileDamaged = 76 Warning,
+    /// A damaged file of the store is gone, because nothing needs it any more.
+    StoreFileGone = 77 System,
+    /// Replay ran into a damaged file of the store; the engine starts again without the tables in it.
+    EngineRestarted = 78 Warning,
+    /// The store was put aside (`--start-anew`).
+    StorePutAside = 79 System,
+    /// The slow check of all files has begun.
+    ScrubBegun = 80 Note,
+    /// The slow check of all files has ended; says what it found.
+    ScrubDone = 81 Note,
+    /// The slow check found damage in the relay log, or could not check a file.
+    ScrubTrouble = 82 Warning,
 }
 
 impl Code {

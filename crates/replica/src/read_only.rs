@@ -88,7 +88,10 @@ impl ReadOnly {
             // Without a cut, too: rows that the log does not bring may lie below for all that replay knows.
             (Some(disk), recovered) => {
                 let recovered = recovered.unwrap_or_else(|| Recovered::nothing(catalog));
-                Store::read_only(lanes_for(workers), disk, recovered)
+                let quarantined = crate::damage::quarantined_at_start(&disk, &recovered.catalog);
+                let store = Store::read_only(lanes_for(workers), disk, recovered);
+                quarantined.into_iter().for_each(|catalog| store.start_with(catalog));
+                store
             }
             (None, _) => Store::new(lanes_for(workers), catalog),
         };

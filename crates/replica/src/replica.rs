@@ -17,6 +17,7 @@ use relay_log::{ReaderOptions, RelayPosition, RelayReader, RelayShared, RelaySyn
 use store::{CheckImages, SnapshotLimits, Store};
 
 use crate::config::{CopyConfig, OnStop, ReplicaConfig, SourceSpec};
+use crate::damage::{self, DamageWatch, Due, OnDamage};
 use crate::drift::{self, DriftWatch, DriftedTable, OnDrift};
 use crate::due_copies::{DueCopies, DueCopy};
 use crate::exit::{Exit, Failure};
@@ -82,6 +83,20 @@ pub struct Replica {
     due: Mutex<DueCopies>,
     on_drift: OnDrift,
     drift: Mutex<DriftWatch>,
+    on_damage: OnDamage,
+    damage: Mutex<DamageWatch>,
+    /// Taken when its thread is started.
+    scrub_interval: Mutex<Option<Duration>>,
+    /// What the slow check does, or found.
+    pub(crate) scrub: Mutex<String>,
+}
+
+/// Damage of the store at which replay stopped.
+pub struct StoreDamage {
+    /// What replay said.
+    pub text: String,
+    /// Number of files on the list of damaged ones.
+    pub files: usize,
 }
 
 /// Interval at which a check looks whether the cut it asked for is done.
@@ -144,6 +159,18 @@ impl Replica {
             crate::skip::store(folder, &open)?;
         }
         let skip = SkipList::new(open);
+        let on_damage = match config.source {
+            SourceSpec::Server(_) => config.on_damage,
+            SourceSpec::Files(_) => OnDamage::Stop,
+        };
+        let damage_watch = DamageWatch::new(Some(&disk));
+        let mut without_damaged = None;
+        if let Some(recovered) = &recovered {
+            if on_damage == OnDamage::Stop {
+                damage::refusal(&disk, &recovered.catalog).map_or(Ok(()), Err)?;
+            }
+            without_damaged = damage::quarantined_at_start(&disk, &recovered.catalog);
+        }
         let mut tail = RelayReader::open_at(Arc::clone(&relay), &recovery.start, ReaderOptions::REPLAY);
         let workers = if config.pipeline.workers == 0 { cores() } else { config.pipeline.workers };
         let catalog = Catalog::new(lower_case_table_names);
@@ -158,6 +185,7 @@ impl Replica {
             after_cut: after_cut(&relay, config.relay_log_expire, &last_cut),
         };
         let store = Arc::new(store.map_err(|error| store_failure(&error))?);
+        without_damaged.into_iter().for_each(|catalog| store.start_with(catalog));
         let bytes = if config.snapshot_memory == 0 { memory.snapshot_bytes } else { config.snapshot_memory };
         store.visibility().limit_snapshots(SnapshotLimits { bytes, age: config.snapshot_age });
         let not_yet_consistent = store.readable();
@@ -222,6 +250,10 @@ impl Replica {
             due: Mutex::new(DueCopies::new(Instant::now())),
             on_drift: config.on_drift,
             drift: Mutex::default(),
+            on_damage,
+            damage: Mutex::new(damage_watch),
+            scrub_interval: Mutex::new(config.scrub_interval),
+            scrub: Mutex::new(String::new()),
         })
     }
 
@@ -403,6 +435,13 @@ impl Replica {
     /// Converts a stop, with this replica's folder and source in the command that continues.
     pub(crate) fn stop_failure(&self, stop: &Stop) -> Failure {
         let mut failure = stop_failure(stop);
+        if stop.class == StopClass::StoreDamaged
+            && let Some(disk) = self.pipeline.store.disk()
+            && let Some(named) = damage::refusal(disk, &self.pipeline.store.visibility().current().catalog)
+        {
+            let text = if stop.reason == named.text { stop.to_string() } else { format!("{stop}; {}", named.text) };
+            failure = Failure { text, ..named };
+        }
         failure.hint = failure.hint.map(|command| {
             let command = match self.on_stop {
                 OnStop::Stay => command,
@@ -461,6 +500,19 @@ impl Replica {
                 None
             }
         }
+    }
+
+    /// Damage of the store at which replay stopped, if a restart of the engine goes on without the tables in it.
+    #[must_use]
+    pub fn store_damage(&self) -> Option<StoreDamage> {
+        let stop = self.pipeline.failure().filter(|stop| stop.class == StopClass::StoreDamaged)?;
+        if self.on_damage != OnDamage::Copy {
+            return None;
+        }
+        let disk = self.pipeline.store.disk()?;
+        // A merge in progress would keep the store open.
+        self.pipeline.store.break_off_merges(true);
+        Some(StoreDamage { text: stop.to_string(), files: disk.damage().len() })
     }
 
     /// Connection options of the source for one try; None for files.
@@ -579,6 +631,12 @@ impl Replica {
             std::thread::sleep(CUT_LOOK_EVERY);
         }
         self.pipeline.store.check_rows().map_err(|error| store_failure(&error))?;
+        // A damaged file is not merged, so its rows were not compared.
+        if let Some(disk) = self.pipeline.store.disk()
+            && let Some(failure) = damage::unchecked(disk)
+        {
+            return Err(failure);
+        }
         Ok(self.drifted())
     }
 
@@ -588,6 +646,53 @@ impl Replica {
         if watch.look(&self.pipeline.store, catalog, self.on_drift) && self.on_drift == OnDrift::Stop {
             self.pipeline.pause();
         }
+    }
+
+    fn look_for_damage(self: &Arc<Self>) {
+        let Some(disk) = self.pipeline.store.disk() else { return };
+        let catalog = || self.pipeline.store.visibility().current().catalog;
+        let mut watch = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = watch.look(disk, catalog, self.on_damage);
+        drop(watch);
+        match due {
+            None => {}
+            Some(Due::Stop(failure)) => {
+                let publisher = &self.pipeline.publisher;
+                let position = publisher.status().position.unwrap_or_else(|| self.pipeline.position());
+                let stop = Stop { class: StopClass::StoreDamaged, position, gtid: None, reason: failure.text };
+                publisher.fail(self.pipeline.store.visibility().watermark().next(), stop);
+            }
+            Some(Due::Quarantine(tables)) => {
+                let replica = Arc::clone(self);
+                // Replay answers at a boundary, or after a pause.
+                let ask = move || {
+                    let _ = replica.pipeline.copier().quarantine(tables, &replica.stopping);
+                    replica.damage.lock().unwrap_or_else(PoisonError::into_inner).quarantined();
+                };
+                if std::thread::Builder::new().name("quarantine".into()).spawn(ask).is_err() {
+                    self.damage.lock().unwrap_or_else(PoisonError::into_inner).quarantined();
+                }
+            }
+        }
+    }
+
+    /// Starts the thread of the slow check, once.
+    fn begin_scrub(self: &Arc<Self>) {
+        let Some(interval) = self.scrub_interval.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let replica = Arc::clone(self);
+        let run = move || {
+            base::priority::to_background();
+            crate::scrub::run(&replica, interval);
+        };
+        if let Err(error) = std::thread::Builder::new().name("scrub".into()).spawn(run) {
+            log::write(Code::ScrubTrouble, "Store", &format!("cannot start a thread: {error}"));
+        }
+    }
+
+    /// Damaged files of the store, for `status`.
+    pub(crate) fn damaged(&self) -> Vec<String> {
+        let catalog = self.pipeline.store.visibility().current().catalog;
+        self.pipeline.store.disk().map_or_else(Vec::new, |disk| damage::report(disk, &catalog))
     }
 
     /// Records the result of the copy of a quarantined table.
@@ -656,6 +761,8 @@ impl Replica {
             self.pipeline.ask_for_cut();
         }
         self.look_for_drift();
+        self.look_for_damage();
+        self.begin_scrub();
         let Some(name) = self.due_copy() else { return };
         let (replica, table) = (Arc::clone(self), name.clone());
         let copy = move || {

@@ -126,6 +126,8 @@ impl Replica {
                 drifted: self.drifted().iter().map(ToString::to_string).collect(),
                 check_images: self.check_images.name().to_owned(),
                 ended: self.pipeline.is_finished(),
+                damaged: self.damaged(),
+                scrub: self.scrub.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             },
             gtid: GtidReport {
                 retrieved: link.retrieved.to_string(),

@@ -61,7 +61,7 @@ impl FileFlags {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Follow a source: receive its log, replay it, keep a current copy
-    Replica(ReplicaFlags),
+    Replica(RunFlags),
     /// Check whether a source meets the requirements of replication; changes nothing
     Check(ReplicaFlags),
     /// Show the state of a replica: lag, backlog, GTID sets, positions, rates, last error, event ledger
@@ -76,7 +76,8 @@ pub(crate) enum Command {
     Skip(SkipFlags),
     /// List rows that contradict the log, found in tables that differ from the source; or accept a table as it is
     Drift(DriftFlags),
-    /// Compare what the log says of every changed row with the rows on disk, now
+    /// Compare what the log says of every changed row with the rows on disk, now; of a stopped replica: verify all checksums,
+    /// and look up a sample of rows and index entries in each other
     CheckStore(Flags<{ options::DATA }>),
     /// Start receiving (io) or replay (sql) after a stop, in the process that runs; both if none is named
     Start(ThreadFlags),
@@ -119,6 +120,17 @@ pub(crate) struct ReplicaFlags {
     pub options: Flags<{ options::ALL }>,
     #[command(flatten)]
     pub password: PasswordFlag,
+}
+
+/// Flags of `replica`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct RunFlags {
+    #[command(flatten)]
+    pub common: ReplicaFlags,
+    /// Put a damaged store aside, under another name in the data folder, and fetch everything from the source again; uuid,
+    /// options and the skip list stay
+    #[arg(long)]
+    pub start_anew: bool,
 }
 
 /// Flags of `status`.
@@ -286,12 +298,12 @@ mod tests {
         .unwrap();
         let Command::Replica(flags) = &cli.command else { panic!("not replica") };
         let none = OptionFiles { none: true, ..OptionFiles::default() };
-        let config = Settings::load(&none, &flags.options.given).unwrap().replica().unwrap();
+        let config = Settings::load(&none, &flags.common.options.given).unwrap().replica().unwrap();
         assert_eq!((config.server_id, config.pipeline.workers, config.semi_sync), (Some(7), 3, true));
         assert_eq!(config.heartbeat, std::time::Duration::from_secs(2));
         let off = parse("replica --semi-sync=OFF --data x").unwrap();
         let Command::Replica(flags) = &off.command else { panic!("not replica") };
-        assert!(flags.options.given.contains(&("semi-sync", Some("OFF".to_owned()))));
+        assert!(flags.common.options.given.contains(&("semi-sync", Some("OFF".to_owned()))));
     }
 
     #[test]
@@ -332,7 +344,9 @@ mod tests {
     #[test]
     fn mysqls_short_options_and_the_last_of_several() {
         let given = |line: &str| match parse(line).unwrap_or_else(|error| panic!("{line}: {error}")).command {
-            Command::Check(flags) | Command::Replica(flags) => (flags.options.given, flags.password.password),
+            Command::Check(flags) | Command::Replica(RunFlags { common: flags, .. }) => {
+                (flags.options.given, flags.password.password)
+            }
             command => panic!("{command:?}"),
         };
         let (options, password) = given("check -h db1 -P 3307 -u repl -S /s.sock -psecret");

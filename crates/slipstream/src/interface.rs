@@ -199,6 +199,8 @@ fn full_replay() -> ReplayReport {
         drifted: vec![text()],
         check_images: text(),
         ended: true,
+        damaged: vec![text()],
+        scrub: text(),
     }
 }
 

@@ -11,9 +11,9 @@ use base::units::{parse_bytes, parse_number, parse_span, parse_switch};
 use clap::{Arg, ArgAction, ArgMatches};
 use client::SslMode;
 use relay_log::SyncPolicy;
-use replica::OnDrift;
 use replica::access::Access;
 use replica::config::{OnStop, Secret, mask_passwords};
+use replica::{OnDamage, OnDrift};
 use store::CheckImages;
 
 use crate::option_file::{dashes, edit_distance};
@@ -469,6 +469,26 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(REPLICATION_PART)
     .default("stay"),
     option(
+        FOLLOW,
+        "on-damage",
+        "HOW",
+        Kind::Text(|s, text| parse_on_damage(text).map(|how| s.config.on_damage = how)),
+        "When a file of the store is damaged: copy the tables in it again, or stop replay; with \
+         binlog files as the source, stop",
+    )
+    .under(PIPELINE_PART)
+    .default("copy"),
+    option(
+        FOLLOW,
+        "scrub-interval",
+        "TIME",
+        Kind::SpanOrNone(|s, every| s.config.scrub_interval = (!every.is_zero()).then_some(every)),
+        "Time between two slow checks of all files of store and relay log against their checksums, \
+         0 = no checks",
+    )
+    .under(PIPELINE_PART)
+    .default("7d"),
+    option(
         PIPELINE,
         "relay-sync",
         "POLICY",
@@ -838,6 +858,14 @@ fn parse_on_stop(value: &str) -> Result<OnStop, String> {
         "stay" => Ok(OnStop::Stay),
         "exit" => Ok(OnStop::Exit),
         _ => Err(format!("'{value}' is none of stay, exit")),
+    }
+}
+
+fn parse_on_damage(value: &str) -> Result<OnDamage, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "copy" => Ok(OnDamage::Copy),
+        "stop" => Ok(OnDamage::Stop),
+        _ => Err(format!("'{value}' is none of copy, stop")),
     }
 }
 

@@ -122,7 +122,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Replica(flags) => {
             drop(out);
-            replica(files, &flags)
+            replica(files, &flags.common, flags.start_anew)
         }
         Command::Check(flags) => check(files, &flags, &mut out),
         Command::Status(flags) => status(files, &flags, &mut out),
@@ -184,7 +184,7 @@ fn ask_running(folder: &Path, request: &Request) -> Result<Option<serde_json::Va
     }
 }
 
-fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
+fn replica(files: &FileFlags, flags: &ReplicaFlags, start_anew: bool) -> Result<(), Failure> {
     let settings = load(files, &flags.options.given, Some(&flags.password))?;
     let config = settings.replica()?;
     // Set before the first thread starts: files created by the store's threads must not be open to others.
@@ -201,7 +201,7 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags) -> Result<(), Failure> {
     let signals = Signals::install()?;
     let log_is_stderr = settings.log().file.is_none();
     let reread = reread(files, flags, settings.asked_password());
-    let result = own_and_follow(config, reread, &signals);
+    let result = own_and_follow(config, reread, start_anew, &signals);
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log::write(Code::ReplicaFailed, "Replica", &failure.told()),
@@ -226,7 +226,7 @@ fn reread(files: &FileFlags, flags: &ReplicaFlags, asked: Option<Secret>) -> Rer
     Reread { read: Box::new(read), stamp: Box::new(move || option_file::stamp(&paths)) }
 }
 
-fn own_and_follow(config: ReplicaConfig, reread: Reread, signals: &Signals) -> Result<(), Failure> {
+fn own_and_follow(config: ReplicaConfig, reread: Reread, start_anew: bool, signals: &Signals) -> Result<(), Failure> {
     let (folder, lock) = Folder::own(&config.data)?;
     let about = format!(
         "slipstream {} starting as process {}: source {}, data {}, relay-sync {}",
@@ -238,6 +238,13 @@ fn own_and_follow(config: ReplicaConfig, reread: Reread, signals: &Signals) -> R
     );
     log::write(Code::Started, "Server", &about);
     narrow(&folder, config.access);
+    if start_anew && let Some(aside) = folder.put_aside()? {
+        let text = format!(
+            "store and relay log were put aside as {} (--start-anew); remove that folder when it is no longer needed",
+            aside.display()
+        );
+        log::write(Code::StorePutAside, "Server", &text);
+    }
     let source = config.source.shown();
     let login = match &config.source {
         SourceSpec::Server(server) => Some(SourceLogin::new(server, Some(reread))?),
@@ -317,8 +324,9 @@ enum Life {
 /// What is left of an engine that was taken down.
 struct Past {
     store: Weak<store::Store>,
-    /// Number of visible transactions at which the relay log was mended.
-    mended_at: Option<u64>,
+    /// Damage that was mended: the number of visible transactions there, and of the store's damaged files if it was the
+    /// store's.
+    mended_at: Option<(u64, Option<usize>)>,
 }
 
 impl Past {
@@ -476,17 +484,27 @@ impl Process<'_> {
         }
     }
 
-    /// True if replay stopped at damage of the relay log that the source can mend.
+    /// True if replay stopped at damage of the relay log that the source can mend, or at damage of the store that a
+    /// start from the last cut leaves behind, with the tables in it.
     fn must_mend(&self, replica: &Arc<Replica>, past: &mut Past) -> bool {
-        let Some(damage) = replica.damage() else { return false };
+        let (files, code, part, text) = match (replica.damage(), replica.store_damage()) {
+            (Some(damage), _) => {
+                let text = format!("{damage}; truncating the relay log and fetching the rest again");
+                (None, Code::RelayLogDamaged, "Relay", text)
+            }
+            (None, Some(damage)) => {
+                let text = format!("{}; starting again from the last cut, without the tables in it", damage.text);
+                (Some(damage.files), Code::EngineRestarted, "Store", text)
+            }
+            (None, None) => return false,
+        };
         let (_, visible) = replica.store_and_watermark();
-        // The same position again: fetching once more would not help.
-        if past.mended_at == Some(visible) {
+        // The same damage again: another start would not help.
+        if past.mended_at == Some((visible, files)) {
             return false;
         }
-        past.mended_at = Some(visible);
-        let text = format!("{damage}; truncating the relay log and fetching the rest again");
-        log::write(Code::RelayLogDamaged, "Relay", &text);
+        past.mended_at = Some((visible, files));
+        log::write(code, part, &text);
         true
     }
 
@@ -677,9 +695,17 @@ fn check_store(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     match Client::connect(data)? {
         Some(client) => client.ask(&Request::CheckStore {}, out).map(|_| ()),
         None => {
+            // What is found is kept for the next start, so no other process may have the folder.
             Folder::check(data)?;
-            let text = format!("no replica runs on {}: checking a store needs a running replica", data.display());
-            Err(Failure::error(text))
+            let (folder, _lock) = Folder::own(data)?;
+            let mut told = Ok(());
+            let result = replica::check_stopped(&folder, &mut |line| {
+                if told.is_ok() {
+                    told = writeln!(out, "{line}").and_then(|()| out.flush());
+                }
+            });
+            told.map_err(|error| Failure::output(&error))?;
+            result
         }
     }
 }

@@ -14,7 +14,7 @@ use replica::access::Access;
 use replica::config::{
     CopyConfig, OnStop, PipelineConfig, ReplicaConfig, Secret, ServerOptions, SourceSpec, url_has_password,
 };
-use replica::{Failure, OnDrift};
+use replica::{Failure, OnDamage, OnDrift};
 
 use crate::option_file::{self, OptionFileError, Setting};
 use crate::options::{self, OPTIONS};
@@ -116,6 +116,8 @@ impl Default for Settings {
             skip: GtidSet::new(),
             on_drift: OnDrift::default(),
             on_stop: OnStop::default(),
+            on_damage: OnDamage::default(),
+            scrub_interval: None,
             pipeline: PipelineConfig::default(),
         };
         let mut settings = Settings {
@@ -433,6 +435,7 @@ mod tests {
         assert_eq!(config.max_relay_log_size, 1 << 30);
         assert_eq!(config.pipeline.check_images, CheckImages::Sample);
         assert_eq!((config.on_drift, config.on_stop), (OnDrift::Copy, OnStop::Stay));
+        assert_eq!(config.on_damage, OnDamage::Copy);
         assert_eq!(config.heartbeat, Duration::from_secs(1));
         assert_eq!(config.source.shown(), "mysql://r@h:3307");
         assert_eq!(config.data, PathBuf::from("/d"));
@@ -447,7 +450,7 @@ mod tests {
                 "ssl-mode" => "required",
                 "relay-sync" => "5ms,1M",
                 "check-images" => "all",
-                "on-drift" => "stop",
+                "on-drift" | "on-damage" => "stop",
                 "on-stop" => "exit",
                 "log-format" => "json",
                 "max-relay-log-size" | "queue-memory" | "relay-log-space-limit" => "64M",
