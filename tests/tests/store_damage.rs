@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use whole_program_tests::{Replica, Server, assert_equal, folder, slipstream};
 
-const OPTIONS: [&str; 3] = ["--cut-interval=200ms", "--memory=128M", "--check-images=sample"];
+const SAMPLE: &str = "--check-images=sample";
+const OPTIONS: [&str; 3] = ["--cut-interval=200ms", "--memory=128M", SAMPLE];
 const ROWS: u32 = 4_000;
 
 /// A source with a large table between two small ones. Its log is purged, so the replica's first rows come by a copy.
 fn source(name: &str) -> Server {
     let server = Server::start(name, &[]);
     server.sql(&format!(
-        "GRANT LOCK TABLES, XA_RECOVER_ADMIN ON *.* TO repl; CREATE DATABASE d; \
+        "GRANT RELOAD, LOCK TABLES, XA_RECOVER_ADMIN ON *.* TO repl; CREATE DATABASE d; \
          CREATE TABLE d.first (id INT PRIMARY KEY, n INT); \
          CREATE TABLE d.large (id INT PRIMARY KEY, n INT, pad VARCHAR(300), KEY (n)); \
          CREATE TABLE d.last (id INT, n INT); SET SESSION cte_max_recursion_depth = {ROWS}; \
@@ -30,12 +31,12 @@ fn source(name: &str) -> Server {
     server
 }
 
-/// Files of the tree, largest first.
-fn files(data: &Path) -> Vec<PathBuf> {
-    let list = fs::read_dir(data.join("store/tables")).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = list.collect();
-    files.sort_by_key(|path| std::cmp::Reverse(fs::metadata(path).unwrap().len()));
-    files
+/// The file of the tree with the rows of the large table. Older ones may wait for their removal.
+fn large_file(data: &Path) -> PathBuf {
+    let files = fs::read_dir(data.join("store/tables")).unwrap().map(|entry| entry.unwrap().path());
+    let large = files.filter(|path| fs::metadata(path).is_ok_and(|facts| facts.len() > 500_000));
+    let number = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().parse::<u64>().unwrap();
+    large.max_by_key(number).unwrap()
 }
 
 fn name_of(file: &Path) -> String {
@@ -49,6 +50,11 @@ fn flip(file: &Path, thousandths: u64) {
     let (mut byte, at) = ([0], len * thousandths / 1000);
     file.read_exact_at(&mut byte, at).unwrap();
     file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+}
+
+/// A start that ends with exit code 7 and these texts in the log.
+fn refused(server: &Server, data: &Path, options: &[&str], texts: &[&str]) {
+    Replica::spawn(&server.url("repl"), data, options, |_| ()).expect_exit(7, texts);
 }
 
 fn damaged(status: &Value) -> Vec<String> {
@@ -88,11 +94,11 @@ fn a_damaged_file_is_named_and_its_tables_are_copied_again() {
         let mut replica = Replica::follow(&server, &data, &OPTIONS);
         replica.catch_up(&server);
         replica.stop();
-        let file = files(&data).remove(0);
+        let file = large_file(&data);
         // In the first half are data blocks.
         flip(&file, 300);
-        let more: &[&str] = if met_by == "replay" { &["--check-images=all"] } else { &[] };
-        let mut replica = Replica::follow(&server, &data, &[&OPTIONS, more].concat());
+        let check = if met_by == "replay" { "--check-images=all" } else { SAMPLE };
+        let mut replica = Replica::follow(&server, &data, &["--cut-interval=200ms", "--memory=128M", check]);
         match met_by {
             "a reader" => {
                 let ran = slipstream(&["dump", "--data", replica.data(), "d.large"]);
@@ -115,14 +121,14 @@ fn a_restart_remembers_the_damage() {
     let mut replica = Replica::follow(&server, &data, &OPTIONS);
     replica.catch_up(&server);
     replica.stop();
-    let file = files(&data).remove(0);
+    let file = large_file(&data);
     flip(&file, 300);
     let stopping = [&OPTIONS[..], &["--on-damage=stop"]].concat();
     let replica = Replica::follow(&server, &data, &stopping);
     slipstream(&["dump", "--data", replica.data(), "d.large"]).expect(7, &[&name_of(&file)]);
     replica.expect_exit(7, &[&name_of(&file), "`d`.`large`", "--on-damage=copy", "--start-anew"]);
-    Replica::follow(&server, &data, &stopping).expect_exit(7, &[&name_of(&file), "`d`.`large`"]);
-    slipstream(&["dump", "--data", data.to_str().unwrap(), "d.large"]).expect(1, &["d.large"]);
+    refused(&server, &data, &stopping, &[&name_of(&file), "`d`.`large`"]);
+    slipstream(&["dump", "--data", data.to_str().unwrap(), "d.large"]).expect(1, &["`d`.`large`", &name_of(&file)]);
     let replica = Replica::follow(&server, &data, &OPTIONS);
     mended(&server, replica, &file);
 }
@@ -141,7 +147,7 @@ fn a_check_of_all_files_finds_damage_that_nobody_met() {
         replica.stop();
         slipstream(&["check-store", "--data", data.to_str().unwrap()])
             .expect(0, &["as they were written", "indexes: 1"]);
-        let file = files(&data).remove(0);
+        let file = large_file(&data);
         flip(&file, thousandths);
         if thousandths == 700 {
             slipstream(&["check-store", "--data", data.to_str().unwrap()]).expect(7, &[&name_of(&file), "`d`.`large`"]);
@@ -173,7 +179,7 @@ fn a_damaged_file_with_records_goes_too() {
     );
     replica.catch_up(&server);
     slipstream(&["check-store", "--data", replica.data()]).expect(0, &["no row contradicts the log"]);
-    let file = files(&data).remove(0);
+    let file = large_file(&data);
     flip(&file, 300);
     replica.wait_until("the damage", |status| !damaged(status).is_empty());
     mended(&server, replica, &file);
@@ -194,7 +200,7 @@ fn a_store_that_cannot_be_opened_is_put_aside() {
         let uuid = replica.catch_up(&server)["server_uuid"].clone();
         replica.stop();
         slipstream(&["skip", skipped, "--data", data.to_str().unwrap()]).expect(0, &[]);
-        let file = files(&data).remove(0);
+        let file = large_file(&data);
         let store = data.join("store");
         let told = match what {
             "current" => {
@@ -212,7 +218,8 @@ fn a_store_that_cannot_be_opened_is_put_aside() {
                 "manifest".to_owned()
             }
             "end" => {
-                flip(&file, 999);
+                let end = fs::metadata(&file).unwrap().len() - 100;
+                File::options().write(true).open(&file).unwrap().write_all_at(b"damage", end).unwrap();
                 name_of(&file)
             }
             "cut off" => {
@@ -224,7 +231,7 @@ fn a_store_that_cannot_be_opened_is_put_aside() {
                 name_of(&file)
             }
         };
-        Replica::follow(&server, &data, &OPTIONS).expect_exit(7, &[&told, "--start-anew"]);
+        refused(&server, &data, &OPTIONS, &[&told, "--start-anew"]);
         let mut replica = Replica::follow(&server, &data, &[&OPTIONS[..], &["--start-anew"]].concat());
         let status = replica.catch_up(&server);
         assert_eq!(status["server_uuid"], uuid, "{what}");

@@ -64,7 +64,7 @@ pub fn check_stopped(folder: &Folder, say: &mut dyn FnMut(&str)) -> Result<(), F
 /// Reads every file of the tree. Returns the damaged ones.
 fn check_files(disk: &Disk, catalog: &catalog::Catalog, say: &mut dyn FnMut(&str)) -> Result<Vec<String>, Failure> {
     let (mut whole, mut bytes) = (0, 0);
-    for file in disk.files() {
+    for file in disk.file_numbers() {
         if let FileCheck::Whole(len) = disk.check_file(file, &mut |_| true).map_err(|error| store_failure(&error))? {
             whole += 1;
             bytes += len;

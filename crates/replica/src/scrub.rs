@@ -143,7 +143,7 @@ fn round(replica: &Arc<Replica>, disk: &Disk, place: &mut Place) -> Result<(), F
     let mut round = match place.round.take() {
         Some(round) => round,
         None => {
-            let files = disk.files();
+            let files = disk.file_numbers();
             let round = Round {
                 next: 0,
                 last: files.last().copied().unwrap_or(0),
@@ -162,7 +162,7 @@ fn round(replica: &Arc<Replica>, disk: &Disk, place: &mut Place) -> Result<(), F
         save(folder, place)
     };
     keep(place, &round)?;
-    while let Some(file) = disk.files().into_iter().find(|file| (round.next..=round.last).contains(file)) {
+    while let Some(file) = disk.file_numbers().into_iter().find(|file| (round.next..=round.last).contains(file)) {
         let shown = format!("checking tables/{file}, up to {}", round.last);
         show(replica, &shown);
         if !waits_for_replay(replica, &shown) {
@@ -211,7 +211,7 @@ fn round(replica: &Arc<Replica>, disk: &Disk, place: &mut Place) -> Result<(), F
     save(folder, place)?;
     let found = match round.damaged {
         0 => "nothing is damaged".to_owned(),
-        damaged => format!("{damaged} files are damaged"),
+        damaged => format!("of these damaged: {damaged}"),
     };
     let text = format!("checked {} files, {} bytes: {found}", round.files, round.bytes);
     show(replica, &format!("{text}; finished {}", utc_text(place.finished_us)));

@@ -179,6 +179,8 @@ impl Disk {
         let catalog = self.get_in(&view, &key_codec::record_key(CATALOG_RECORD))?;
         let catalog = catalog.ok_or_else(|| damaged("catalog", &"missing"))?;
         let catalog = Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?;
+        // What a damaged file may hold is judged by it.
+        self.dead().set_alive(&catalog);
         let indexes = self.index_states(&catalog)?;
         *self.recovered_indexes.lock().unwrap_or_else(PoisonError::into_inner) = Some(indexes);
         Ok(Some(Recovered {

@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lsm_tree::{AbstractTree, AnyTree, Slice, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::compaction::filter::Known;
+use crate::compaction::filter::{DeadRows, Known};
 use crate::error::{StoreError, file_name};
 use crate::key_codec;
 use crate::tree_view::TreeFault;
@@ -97,7 +97,7 @@ struct ListRecord {
 pub(crate) struct DamageList {
     folder: Arc<Path>,
     /// Set once the tree is open. Before that, and in scratch trees, nothing is listed.
-    tree: OnceLock<AnyTree>,
+    tree: OnceLock<(AnyTree, Arc<DeadRows>)>,
     files: Mutex<BTreeMap<u64, DamagedFile>>,
     /// Grows with each change of the list.
     changes: AtomicU64,
@@ -127,8 +127,8 @@ impl DamageList {
     }
 
     /// From here on damage that is met in this tree is listed.
-    pub(crate) fn list_from(&self, tree: &AnyTree) {
-        let _ = self.tree.set(tree.clone());
+    pub(crate) fn list_from(&self, tree: &AnyTree, dead: &Arc<DeadRows>) {
+        let _ = self.tree.set((tree.clone(), Arc::clone(dead)));
     }
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<u64, DamagedFile>> {
@@ -154,10 +154,10 @@ impl DamageList {
 
     /// Lists a damaged file of the newest version. A file that only an older view reads is gone soon.
     pub(crate) fn found(&self, file: u64, what: &str) {
-        let Some(tree) = self.tree.get() else { return };
+        let Some((tree, dead)) = self.tree.get() else { return };
         let version = tree.current_version();
         let Some(table) = version.iter_tables().find(|table| table.id() == file) else { return };
-        let (ids, records) = contents(table);
+        let (ids, records) = contents(table, &dead.known());
         let mut held = self.files();
         if held.get(&file).is_some_and(|known| !known.removed) {
             return;
@@ -222,7 +222,7 @@ impl DamageList {
 
     /// Notes which files are not part of the tree any more.
     pub(crate) fn note_removed(&self) {
-        let Some(tree) = self.tree.get() else { return };
+        let Some((tree, _)) = self.tree.get() else { return };
         let version = tree.current_version();
         let is_there = |file: u64| version.iter_tables().any(|table| table.id() == file);
         let gone: Vec<u64> = self.files().values().filter(|file| !file.removed).map(|file| file.file).collect();
@@ -267,7 +267,7 @@ impl DamageList {
 }
 
 /// First and last id of the tables that a file may hold, and whether it may hold records.
-fn contents(table: &Table) -> (Option<(u32, u32)>, DamagedRecords) {
+fn contents(table: &Table, known: &Known) -> (Option<(u32, u32)>, DamagedRecords) {
     let range = &table.metadata.key_range;
     let id = |key: &[u8]| key_codec::table_of(key).unwrap_or(key_codec::RECORDS);
     let (first, last) = (id(range.min()), id(range.max()));
@@ -277,9 +277,10 @@ fn contents(table: &Table) -> (Option<(u32, u32)>, DamagedRecords) {
     if last != key_codec::RECORDS {
         return (Some((first, last)), DamagedRecords::None);
     }
-    // The last row. If it cannot be read, the file may hold rows of every table that there was.
+    // The last row. If it cannot be read, the file may hold rows of every table that there was at the last cut: only cuts
+    // and merges write records into a file of rows.
     let records = Slice::from(key_codec::RECORDS.to_be_bytes().as_slice());
     let row = table.range(..records).next_back().and_then(Result::ok);
-    let last = row.map_or(key_codec::RECORDS - 1, |row| id(&row.key.user_key));
-    (Some((first, last)), DamagedRecords::Held)
+    let last = row.map_or_else(|| known.highest().unwrap_or(first), |row| id(&row.key.user_key));
+    (Some((first, last.max(first))), DamagedRecords::Held)
 }

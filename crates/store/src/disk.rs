@@ -121,7 +121,7 @@ impl Disk {
     pub fn open(folder: &Path, options: DiskOptions) -> Result<(Disk, Option<Recovered>), StoreError> {
         let kept = Kept::new(options);
         let disk = Disk::open_tree(folder, &kept)?;
-        disk.damage.list_from(&disk.tree);
+        disk.damage.list_from(&disk.tree, &disk.dead);
         let recovered = disk.recover()?;
         if recovered.is_none() && disk.tree.table_count() > 0 {
             drop(disk);
@@ -348,7 +348,7 @@ impl Disk {
 
     /// Lists damage that is met from here on, in a tree that was opened for reading. The caller owns the folder.
     pub fn list_damage(&self) {
-        self.damage.list_from(&self.tree);
+        self.damage.list_from(&self.tree, &self.dead);
     }
 
     /// Files of the tree that are damaged, and those that were and are gone.

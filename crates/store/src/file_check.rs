@@ -32,7 +32,7 @@ pub enum FileCheck {
 impl Disk {
     /// Numbers of the tree's files, in ascending order.
     #[must_use]
-    pub fn files(&self) -> Vec<u64> {
+    pub fn file_numbers(&self) -> Vec<u64> {
         let mut files: Vec<u64> = self.tree.current_version().iter_tables().map(Table::id).collect();
         files.sort_unstable();
         files
@@ -105,7 +105,7 @@ mod tests {
     fn every_flipped_byte_is_found_and_the_file_is_not_merged() {
         let folder = tempfile::tempdir().unwrap();
         let disk = of_three_runs(folder.path(), 300, |_, _| true);
-        assert_eq!(disk.files(), [0, 1, 2]);
+        assert_eq!(disk.file_numbers(), [0, 1, 2]);
         let path = folder.path().join("tables/1");
         let len = std::fs::metadata(&path).unwrap().len();
         let open = File::options().read(true).write(true).open(&path).unwrap();
@@ -122,7 +122,7 @@ mod tests {
             assert_ne!(xxhash_rust::xxh3::xxh3_128(&bytes), table.checksum().into_u128(), "{at}");
             flip(at);
         }
-        for file in disk.files() {
+        for file in disk.file_numbers() {
             assert!(matches!(disk.check_file(file, &mut |_| true).unwrap(), FileCheck::Whole(_)), "{file}");
         }
         assert_eq!(disk.check_file(1, &mut |_| false).unwrap(), FileCheck::BrokenOff);
@@ -132,8 +132,8 @@ mod tests {
         assert_eq!(disk.check_file(1, &mut |_| true).unwrap(), FileCheck::Damaged);
         let damage = disk.damage();
         assert!(matches!(damage.as_slice(), [file] if file.file == 1 && file.records == DamagedRecords::None));
-        // A merge would give the damage a new checksum.
+        // A merge would give the damage a new checksum, and no cut says that nobody needs the file.
         assert!(!disk.compact_near(0, true).unwrap());
-        assert_eq!(disk.files(), [0, 1, 2]);
+        assert_eq!(disk.file_numbers(), [0, 1, 2]);
     }
 }

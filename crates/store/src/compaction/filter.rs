@@ -67,9 +67,14 @@ impl Known {
         last >= self.next || self.alive.range(first..=last).next().is_some()
     }
 
-    /// Whether all ids of the range (inclusive) are dead; ids that have not been assigned yet are no tables.
+    /// Whether all ids of the range (inclusive) are dead.
     pub(crate) fn is_dead_range(&self, first: u32, last: u32) -> bool {
-        first > last || self.alive.range(first..=last).next().is_none()
+        first > last || !self.any_alive(first, last)
+    }
+
+    /// The highest id that was assigned; None if there is none.
+    pub(crate) fn highest(&self) -> Option<u32> {
+        self.next.checked_sub(1)
     }
 
     /// Whether all entries between two keys are dead.
