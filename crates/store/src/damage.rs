@@ -162,7 +162,8 @@ impl DamageList {
         if held.get(&file).is_some_and(|known| !known.removed) {
             return;
         }
-        let found_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let found_us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
         let (what, tables) = (what.to_owned(), Vec::new());
         held.insert(file, DamagedFile { file, what, found_us, ids, records, tables, removed: false });
         self.changed(&held);
@@ -236,7 +237,9 @@ impl DamageList {
         }
         let mut held = self.files();
         let before = held.clone();
-        which.iter().filter_map(|file| Some(change(held.get_mut(file)?))).for_each(drop);
+        for file in which {
+            held.get_mut(file).into_iter().for_each(&change);
+        }
         let mut removed: Vec<(u64, u64)> =
             held.values().filter(|file| file.removed).map(|file| (file.found_us, file.file)).collect();
         removed.sort_unstable();
@@ -283,4 +286,105 @@ fn contents(table: &Table, known: &Known) -> (Option<(u32, u32)>, DamagedRecords
     let row = table.range(..records).next_back().and_then(Result::ok);
     let last = row.map_or_else(|| known.highest().unwrap_or(first), |row| id(&row.key.user_key));
     (Some((first, last.max(first))), DamagedRecords::Held)
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::StatementContext;
+
+    use super::*;
+    use crate::disk::{Disk, DiskOptions};
+
+    const OPTIONS: DiskOptions = DiskOptions { cache_bytes: 1 << 20 };
+
+    /// A run with a row of each of these tables, and a record if asked for.
+    fn write(disk: &Disk, tables: &[u32], with_record: bool) {
+        let mut run = disk.begin().unwrap();
+        for table in tables {
+            run.put(&key_codec::table_prefix(catalog::TableId(*table)), b"row").unwrap();
+        }
+        if with_record {
+            run.put(&key_codec::record_key("cut"), b"{}").unwrap();
+        }
+        let version_lock = disk.version_lock();
+        run.finish(&version_lock).unwrap();
+        disk.take_over(&version_lock);
+    }
+
+    fn catalog_of(tables: u32) -> catalog::Catalog {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        (0..tables).fold(catalog::Catalog::new(0), |catalog, number| {
+            catalog.apply(&context, format!("CREATE TABLE t{number} (i INT)").as_bytes()).unwrap().catalog
+        })
+    }
+
+    /// A damaged file stays, and is merged with nothing, until the last cut knows none of its tables and its records were
+    /// written again. A reopened list is the same.
+    #[test]
+    fn a_damaged_file_goes_once_nothing_needs_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (disk, _) = Disk::open(folder.path(), OPTIONS).unwrap();
+        let catalog = catalog_of(6);
+        let ids: Vec<u32> = catalog.tables().map(|table| table.id.0).collect();
+        let [first, .., last] = ids[..] else { panic!("{ids:?}") };
+        for _ in 0..4 {
+            write(&disk, &ids[..4], true);
+        }
+        write(&disk, &[last], false);
+        disk.dead().set_alive(&catalog);
+        let files = disk.file_numbers();
+        disk.damage_list().found(files[1], "it was hit");
+        disk.damage_list().found(files[4], "it was hit");
+        disk.damage_list().found(99, "no such file");
+        let damage = disk.damage();
+        assert_eq!(damage.len(), 2);
+        assert_eq!((damage[0].ids, damage[0].records), (Some((first, ids[3])), DamagedRecords::Held));
+        assert_eq!((damage[1].ids, damage[1].records), (Some((last, last)), DamagedRecords::None));
+        assert!(damage[0].concerns(first) && !damage[0].concerns(last) && damage[1].concerns(last));
+        let without = |gone: &[u32]| {
+            let named = |id: &u32| catalog.tables().find(|table| table.id.0 == *id).unwrap().name.clone();
+            gone.iter().fold(catalog.clone(), |catalog, id| catalog.with_quarantined(&("d".into(), named(id)), "why").0)
+        };
+        assert!(!disk.compact_near(0, true).unwrap() && disk.file_numbers() == files, "a merge of a damaged file");
+        // The last cut knows no table of the second file any more, and one of the first.
+        disk.dead().set_alive(&without(&[ids[0], ids[1], ids[2], last]));
+        assert!(disk.compact_near(0, true).unwrap());
+        assert_eq!(disk.file_numbers(), files[..4]);
+        disk.dead().set_alive(&without(&ids));
+        assert!(!disk.compact_near(0, true).unwrap(), "its records are needed");
+        let due = disk.damage_list().records_due();
+        assert_eq!(due, [files[1]]);
+        disk.damage_list().records_rewritten(&due);
+        disk.note_quarantined(files[1], &["`d`.`t0`".to_owned()]);
+        assert!(disk.compact_near(0, true).unwrap());
+        assert!(!disk.file_numbers().contains(&files[1]));
+        let damage = disk.damage();
+        assert!(damage.iter().all(|file| file.removed) && !disk.damage_list().any());
+        drop(disk);
+        assert_eq!(DamageList::open(folder.path()).unwrap().all(), damage);
+    }
+
+    #[test]
+    fn a_list_that_lost_a_key_or_has_a_new_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = serde_json::json!({"file": 1, "what": "w", "found_us": 2, "ids": null, "records": "held",
+            "tables": ["t"], "removed": false});
+        let open = |record: &serde_json::Value| {
+            fs::write(folder.path().join(FILE), serde_json::to_vec(record).unwrap()).unwrap();
+            DamageList::open(folder.path())
+        };
+        let whole = serde_json::json!({"format": 1, "files": [file]});
+        let list = open(&whole).unwrap().all();
+        assert_eq!(serde_json::to_value(&list).unwrap(), whole["files"], "stored names changed");
+        for key in file.as_object().unwrap().keys() {
+            let mut lossy = whole.clone();
+            lossy["files"][0].as_object_mut().unwrap().remove(key).unwrap();
+            let error = open(&lossy).err().expect(key).to_string();
+            assert!(error.contains(&format!("`{key}`")), "{key}: {error}");
+        }
+        let mut newer = whole.clone();
+        newer["files"][0]["later"] = 1.into();
+        assert!(open(&newer).is_err());
+        assert!(open(&serde_json::json!({"format": 2, "files": []})).is_err());
+    }
 }
