@@ -23,6 +23,7 @@ const OURS: &[&str] = &[
     "filters",
     "source-facts",
     "source-last",
+    "scrub",
     "copying",
     "copying-table",
     "last-status.json",
