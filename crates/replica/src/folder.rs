@@ -228,6 +228,20 @@ impl Folder {
         written.map_err(|error| Failure::io(path.display(), &error))
     }
 
+    /// Takes back, durably, what the last report says of the end of replay: from now on the folder goes further. A power
+    /// cut would bring that report back otherwise, since later ones are not synced.
+    ///
+    /// # Errors
+    /// Code 8 for disk errors.
+    pub(crate) fn begin_run(&self) -> Result<(), Failure> {
+        let mut report = self.last_status();
+        if !report.replay.ended {
+            return Ok(());
+        }
+        report.replay.ended = false;
+        write_atomically(&self.path.join("last-status.json"), report.to_json().as_bytes())
+    }
+
     /// The last stored report of a replica that runs and does not answer, with its age; None if there is none.
     #[must_use]
     pub fn saved_status(path: &Path) -> Option<StatusReport> {
@@ -467,6 +481,23 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert_eq!(read_small(&dir.path().join("none")).unwrap(), None);
         assert!(write_atomically(&dir.path().join("no/such"), b"x").is_err());
+    }
+
+    /// Found by power cuts: a report of an earlier stop came back, and what was received since was not read.
+    #[test]
+    fn a_run_takes_back_that_replay_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, _lock) = Folder::own(dir.path()).unwrap();
+        let mut report = StatusReport::default();
+        report.replay.ended = true;
+        report.replay.check_images = "all".into();
+        folder.keep_last_status(&report).unwrap();
+        folder.begin_run().unwrap();
+        let kept = folder.last_status().replay;
+        assert_eq!((kept.ended, kept.check_images.as_str()), (false, "all"));
+        fs::remove_file(dir.path().join("last-status.json")).unwrap();
+        folder.begin_run().unwrap();
+        assert!(!dir.path().join("last-status.json").exists());
     }
 
     #[test]

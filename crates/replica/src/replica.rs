@@ -138,6 +138,7 @@ impl Replica {
     pub fn start(start: &Start<'_>) -> Result<Replica, Failure> {
         let Start { config, folder, watch_copy, receive, login } = start;
         let began = Instant::now();
+        folder.begin_run()?;
         let mut skip = crate::skip::load(folder)?;
         if !config.skip.is_subset_of(&skip) {
             log::write(Code::OperatorCommand, "Server", &format!("--skip-gtids asks to skip {}", config.skip));
