@@ -170,6 +170,10 @@ codes! {
     TableCopyAbandoned = 59 Warning,
     /// Rows of a table contradict the log: the table differs from the source's.
     TableDiffers = 60 Error,
+    /// The source cannot compute a virtual column of a table that was copied.
+    VirtualColumnsUnknown = 61 Warning,
+    /// A table was copied whose tablespace is discarded on the source.
+    TablespaceDiscarded = 62 Warning,
     /// A table holds rows outside their partition's rule, so whole images identify its rows.
     MisplacedRows = 64 Warning,
     /// Replay stopped with an error; the process stays.
@@ -178,14 +182,6 @@ codes! {
     IoStopped = 67 Error,
     /// The engine is started again in the same process.
     EngineStarted = 68 System,
-    /// The source cannot compute a virtual column of a table that was copied.
-    VirtualColumnsUnknown = 61 Warning,
-    /// A table was copied whose tablespace is discarded on the source.
-    TablespaceDiscarded = 62 Warning,
-    /// An option file with a password can be read by every user.
-    OptionFileReadable = 83 Warning,
-    /// The source's certificate is not verified, or the connection is not encrypted.
-    SourceNotVerified = 84 Warning,
     /// The source refuses the login; the same password is not tried again for an hour.
     LoginRefused = 69 Error,
     /// The option files were read again.
@@ -208,6 +204,10 @@ codes! {
     ScrubDone = 81 Note,
     /// The slow check found damage in the relay log, or could not check a file.
     ScrubTrouble = 82 Warning,
+    /// An option file with a password can be read by every user.
+    OptionFileReadable = 83 Warning,
+    /// The source's certificate is not verified, or the connection is not encrypted.
+    SourceNotVerified = 84 Warning,
 }
 
 impl Code {
