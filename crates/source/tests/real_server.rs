@@ -452,8 +452,12 @@ fn problems(server: &Server, options: &ConnectOptions, server_id: u32) -> String
 fn preflight_names_each_problem() {
     let Some(server) = Server::or_skip("wire-flight", &[]) else { return };
     let repl = login_as(&server, "repl", "repl", SslMode::Preferred);
-    assert_eq!(problems(&server, &repl, 4_000_000_000), "");
     let mut root = connect_root(&server);
+    root.exec("SET GLOBAL sync_binlog = 0, GLOBAL innodb_flush_log_at_trx_commit = 2").unwrap();
+    let text = problems(&server, &repl, 4_000_000_000);
+    assert!(text.starts_with("Warning: sync_binlog is 0 and innodb_flush_log_at_trx_commit is 2"), "{text}");
+    root.exec("SET GLOBAL sync_binlog = 1, GLOBAL innodb_flush_log_at_trx_commit = 1").unwrap();
+    assert_eq!(problems(&server, &repl, 4_000_000_000), "");
     root.exec(
         "CREATE USER bare@'%'; CREATE ROLE r; GRANT REPLICATION SLAVE ON *.* TO r; GRANT r TO bare@'%'; \
                ALTER USER bare@'%' DEFAULT ROLE r",
