@@ -720,7 +720,10 @@ fn alter(connection: &mut Connection, table: &str, source: &Source, targets: &[&
                 forget(connection, table, (column, row));
                 statements.push(sql);
             }
-            _ if statements.is_empty() && sql.contains(", MODIFY") => statements = changes.clone(),
+            // A change of digits alone would leave the rows as they are: only a copy rounds them.
+            _ if statements.is_empty() && sql.contains(", MODIFY") => {
+                statements = changes.iter().map(|change| format!("{change}, ALGORITHM=COPY")).collect();
+            }
             _ => println!("  {}: {sql}: {error}", source.name),
         }
     }
