@@ -11,6 +11,32 @@ pub const TABLES_FOLDER: &str = "tables";
 pub const BLOBS_FOLDER: &str = "blobs";
 pub const CURRENT_VERSION_FILE: &str = "current";
 
+/// slipstream: The error inside the [`std::io::Error`] of a sync that failed. What it should have made durable may be lost
+/// although later syncs succeed, so it must not be repeated.
+#[derive(Debug)]
+pub struct SyncFailed(pub std::io::Error);
+
+impl SyncFailed {
+    /// slipstream: Marks the error of a sync.
+    pub(crate) fn mark(error: std::io::Error) -> std::io::Error {
+        std::io::Error::new(error.kind(), Self(error))
+    }
+
+    /// slipstream: Whether the error is that of a sync.
+    #[must_use]
+    pub fn is_in(error: &std::io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| inner.is::<Self>())
+    }
+}
+
+impl std::fmt::Display for SyncFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot sync: {}", self.0)
+    }
+}
+
+impl std::error::Error for SyncFailed {}
+
 /// Reads bytes from a file using `pread`.
 pub fn read_exact(file: &File, offset: u64, size: usize) -> std::io::Result<Slice> {
     // SAFETY: This slice builder starts uninitialized, but we know its length
@@ -119,14 +145,14 @@ pub fn rewrite_atomic(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut temp_file = tempfile::NamedTempFile::new_in(folder)?;
     temp_file.write_all(content)?;
     temp_file.flush()?;
-    temp_file.as_file_mut().sync_all()?;
+    temp_file.as_file_mut().sync_all().map_err(SyncFailed::mark)?;
     persist_temp_file(temp_file, path)?;
 
     // TODO: not sure why it fails on Windows...
     #[cfg(not(target_os = "windows"))]
     {
-        let file = std::fs::File::open(path)?;
-        file.sync_all()?;
+        let file = std::fs::File::open(path).map_err(SyncFailed::mark)?;
+        file.sync_all().map_err(SyncFailed::mark)?;
 
         #[expect(
             clippy::expect_used,
@@ -141,9 +167,10 @@ pub fn rewrite_atomic(path: &Path, content: &[u8]) -> std::io::Result<()> {
 
 #[cfg(not(target_os = "windows"))]
 pub fn fsync_directory(path: &Path) -> std::io::Result<()> {
-    let file = std::fs::File::open(path)?;
+    // slipstream: not even tried is not synced
+    let file = std::fs::File::open(path).map_err(SyncFailed::mark)?;
     debug_assert!(file.metadata()?.is_dir());
-    file.sync_all()
+    file.sync_all().map_err(SyncFailed::mark)
 }
 
 #[cfg(target_os = "windows")]

@@ -1,6 +1,6 @@
 use crate::{
     checksum::ChecksummedWriter,
-    file::{fsync_directory, retry_transient_io, rewrite_atomic, CURRENT_VERSION_FILE},
+    file::{fsync_directory, retry_transient_io, rewrite_atomic, SyncFailed, CURRENT_VERSION_FILE},
     version::Version,
 };
 use byteorder::{LittleEndian, WriteBytesExt};
@@ -38,7 +38,7 @@ pub fn persist_version(folder: &Path, version: &Version) -> crate::Result<()> {
 
     drop(writer);
 
-    file.sync_all()?;
+    file.sync_all().map_err(SyncFailed::mark)?;
 
     // IMPORTANT: fsync folder on Unix
     fsync_directory(folder)?;

@@ -155,6 +155,13 @@ impl SuperVersions {
         }
     }
 
+    /// slipstream: Numbers of all files that a version still kept here holds.
+    pub fn table_ids(&self) -> impl Iterator<Item = crate::TableId> + '_ {
+        self.0
+            .iter()
+            .flat_map(|version| version.version.iter_tables().map(crate::Table::id))
+    }
+
     pub fn latest_version(&self) -> SuperVersion {
         #[expect(clippy::expect_used, reason = "SuperVersion is expected to exist")]
         self.0

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     checksum::{ChecksumType, ChecksummedWriter},
     coding::Encode,
-    file::fsync_directory,
+    file::{fsync_directory, SyncFailed},
     table::{
         writer::{
             filter::{FilterWriter, FullFilterWriter},
@@ -516,7 +516,11 @@ impl Writer {
         // Write fixed-size trailer
         // and flush & fsync the table file
         let mut checksum = self.file_writer.into_inner()?;
-        checksum.inner_mut().get_mut().sync_all()?;
+        checksum
+            .inner_mut()
+            .get_mut()
+            .sync_all()
+            .map_err(SyncFailed::mark)?;
         let checksum = checksum.checksum();
 
         // IMPORTANT: fsync folder on Unix
