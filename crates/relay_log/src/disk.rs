@@ -113,15 +113,21 @@ impl RelayFs {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".tmp");
         let temporary = PathBuf::from(temporary);
-        let io = |e| RelayError::io("write", &temporary, &e);
-        self.ask(DiskOperation::Create, &temporary).map_err(io)?;
-        let mut file = File::create(&temporary).map_err(io)?;
-        self.ask(DiskOperation::Write, &temporary).map_err(io)?;
-        file.write_all(bytes).map_err(io)?;
-        self.sync_data(&file, &temporary).map_err(io)?;
-        drop(file);
+        self.write_new(&temporary, bytes).inspect_err(|_| {
+            // Nobody reads it, and the space may be needed.
+            let _ = self.remove(&temporary);
+        })?;
         let io = |e| RelayError::io("rename to", path, &e);
         self.ask(DiskOperation::Rename, path).map_err(io)?;
         fs::rename(&temporary, path).map_err(io)
+    }
+
+    fn write_new(&self, path: &Path, bytes: &[u8]) -> Result<(), RelayError> {
+        let io = |e| RelayError::io("write", path, &e);
+        self.ask(DiskOperation::Create, path).map_err(io)?;
+        let mut file = File::create(path).map_err(io)?;
+        self.ask(DiskOperation::Write, path).map_err(io)?;
+        file.write_all(bytes).map_err(io)?;
+        self.sync_data(&file, path).map_err(|e| RelayError::io("sync", path, &e))
     }
 }

@@ -21,7 +21,7 @@ pub enum RelayError {
         error: String,
     },
     /// The disk is full; the last file was truncated to its last whole transaction and is valid.
-    #[error("relay log: disk full: cannot {action} {path}: free space there, then start again", path = path.display())]
+    #[error("relay log: disk full: cannot {action} {path}", path = path.display())]
     DiskFull {
         /// The failed operation as a verb, e.g. `write`.
         action: &'static str,
@@ -114,6 +114,12 @@ impl RelayError {
             return RelayError::DiskFull { action, path: path.to_path_buf() };
         }
         RelayError::Io { action, path: path.to_path_buf(), kind: error.kind(), error: error.to_string() }
+    }
+
+    /// Whether the disk did not take what was to be made durable: what the system shows of it may be gone after a crash.
+    #[must_use]
+    pub fn is_failed_sync(&self) -> bool {
+        matches!(self, RelayError::Io { action, .. } | RelayError::DiskFull { action, .. } if action.contains("sync"))
     }
 
     pub(crate) fn corrupt(file: &str, offset: u64, reason: impl Into<String>) -> RelayError {

@@ -10,7 +10,8 @@ use base::limits::EVENT_LEN_MAX;
 use base::{Gtid, GtidSet, LogPosition};
 use binlog::writer::BinlogWriter;
 use binlog::{
-    ChecksumAlgorithm, EventHeader, Heartbeat, HeartbeatV2, Rotate, event_body, event_type, flags, verify_checksum,
+    ChecksumAlgorithm, EventHeader, GtidEvent, Heartbeat, HeartbeatV2, Rotate, event_body, event_type, flags,
+    verify_checksum,
 };
 
 use crate::boundary::{BoundaryError, BoundaryTracker};
@@ -18,6 +19,8 @@ use crate::file_header::mended;
 use crate::shared::Next;
 use crate::{AppendMeta, Damage, RelayError, RelayPosition, RelayWriter, TruncateReport};
 
+/// Offset of the type in an event's header.
+const EVENT_TYPE_AT: usize = 4;
 /// Bytes collected before an append, even if more are available.
 const APPEND_BYTES: usize = 256 << 10;
 /// Appends below this are copied into a buffer of their own size, so that they do not hold the whole buffer.
@@ -309,6 +312,29 @@ impl Intake {
         }
         self.rotate = None;
         Ok(report)
+    }
+
+    /// Length in bytes of the transaction that an event begins, as its source says; the event's own length if the source
+    /// does not say. None if the event begins none.
+    #[must_use]
+    pub fn length_of_transaction(&self, event: &[u8]) -> Option<u64> {
+        let event_type = *event.get(EVENT_TYPE_AT)?;
+        let begins = matches!(event_type, event_type::GTID | event_type::GTID_TAGGED | event_type::ANONYMOUS_GTID);
+        if !begins {
+            return None;
+        }
+        let gtid = event_body(event, self.checksum).and_then(|body| GtidEvent::parse(event_type, body)).ok();
+        // What is wrong with the event is said by the one who takes it.
+        Some(gtid.and_then(|gtid| gtid.transaction_length).unwrap_or(0).max(event.len() as u64))
+    }
+
+    /// Begins a new relay log file if the last one holds transactions: a purge never frees the last one.
+    ///
+    /// # Errors
+    /// The relay log cannot be written.
+    pub fn close_file(&mut self) -> Result<(), RelayError> {
+        self.flush()?;
+        self.writer.close_file()
     }
 
     /// True if a transaction is open.

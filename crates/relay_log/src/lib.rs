@@ -16,6 +16,7 @@
 )]
 
 pub mod boundary;
+mod cut_back;
 mod damage;
 mod disk;
 mod error;
@@ -96,6 +97,9 @@ pub struct RelayOptions {
     pub executed: GtidSet,
     /// Relay position at that cut, the end of a whole transaction (default: none).
     pub resume_at: Option<LogPosition>,
+    /// After a failed sync: end of the last whole transaction that was durable, see [`RelaySync::synced_whole`]; what is
+    /// behind it is removed (default: none).
+    pub keep_up_to: Option<RelayPosition>,
     /// Policy for damaged or missing files that the store still needs (default: refuse).
     pub on_damage: OnDamage,
     /// Total bytes of all files above which the writer waits, before the next transaction, for a purge; 0 (default): no
@@ -129,6 +133,7 @@ impl RelayOptions {
             server_id: 0,
             executed: GtidSet::new(),
             resume_at: None,
+            keep_up_to: None,
             on_damage: OnDamage::Refuse,
             space_limit_bytes: 0,
             affinity: ThreadAffinity::default(),

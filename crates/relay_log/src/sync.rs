@@ -41,6 +41,13 @@ impl RelaySync {
         self.shared.lock().sync.synced
     }
 
+    /// End of the last whole transaction that is durable; kept when the log is poisoned.
+    #[must_use]
+    pub fn synced_whole(&self) -> RelayPosition {
+        let state = self.shared.lock();
+        RelayPosition { offset: state.sync.synced_whole, ..state.sync.synced }
+    }
+
     /// Waits until everything before `position` is durable; false on timeout. Does not request a sync: under
     /// [`SyncPolicy::Never`] call [`request_sync`](Self::request_sync) first.
     ///

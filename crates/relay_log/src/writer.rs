@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use base::{GtidSet, LogPosition};
 use binlog::ChecksumAlgorithm;
 
+use crate::cut_back::cut_back;
 use crate::disk::RelayFs;
 use crate::file_header::{SourceHeaders, closing_rotate, own_head};
 use crate::names::file_name;
@@ -95,6 +96,9 @@ impl RelayLog {
 /// Repairs the folder and finds the start.
 fn recover(options: &RelayOptions) -> Result<(Scan, Arc<RelayShared>, StartPoint), RelayError> {
     let disk = RelayFs::new(options.disk_watch.clone());
+    if let Some(end) = options.keep_up_to {
+        cut_back(&disk, &options.dir, end)?;
+    }
     let mut held = StoreState {
         executed: Some(&options.executed),
         resume_at: options.resume_at.as_ref().and_then(RelayPosition::of),
@@ -186,17 +190,15 @@ impl RelayWriter {
         if !meta.ends_transaction && !meta.gtids.is_empty() {
             return Err(RelayError::Misuse("an append with a completed transaction must end after it"));
         }
-        let Some(headers) = &self.headers else {
+        if self.headers.is_none() {
             return Err(RelayError::Misuse("append before note_source_headers"));
-        };
+        }
         let outside = self.len == self.committed;
         let more = data.len() as u64;
         let must_wait = outside && more > 0 && self.shared.must_wait(more);
         // A closed file can be purged, the current file cannot.
         if outside && self.len >= self.max_file_bytes || must_wait && self.shared.last_holds_transactions() {
-            let at = self.source_position.as_ref().unwrap_or(&headers.position);
-            let (bytes, checksum) = (headers.events(Some(at)), headers.checksum);
-            self.start_file(bytes, checksum)?;
+            self.start_next_file()?;
         }
         if must_wait {
             self.shared.wait_for_space(more)?;
@@ -213,6 +215,27 @@ impl RelayWriter {
             self.source_position = Some(meta.source_position);
         }
         Ok(self.position())
+    }
+
+    /// Begins a new file if the last one holds transactions and none is open, so that a purge can free it.
+    ///
+    /// # Errors
+    /// The log is poisoned or the new file cannot be written, which poisons it.
+    pub(crate) fn close_file(&mut self) -> Result<(), RelayError> {
+        self.check()?;
+        if self.len == self.committed && self.shared.last_holds_transactions() {
+            self.start_next_file()?;
+        }
+        Ok(())
+    }
+
+    /// Begins the next file of the same file of the source; the caller knows that no transaction is open.
+    fn start_next_file(&mut self) -> Result<(), RelayError> {
+        // Nothing was received yet, so the log has no file of this run to follow.
+        let Some(headers) = &self.headers else { return Ok(()) };
+        let at = self.source_position.as_ref().unwrap_or(&headers.position);
+        let (bytes, checksum) = (headers.events(Some(at)), headers.checksum);
+        self.start_file(bytes, checksum)
     }
 
     /// Truncates the file to its last whole transaction, durably; None if no transaction was open.
@@ -384,7 +407,7 @@ impl RelayWriter {
         let path = self.shared.path(self.number);
         let io = |e| RelayError::io("cut", &path, &e);
         self.shared.disk.truncate(file, &path, self.committed).map_err(io)?;
-        self.shared.disk.sync_all(file, &path).map_err(io)
+        self.shared.disk.sync_all(file, &path).map_err(|e| RelayError::io("sync", &path, &e))
     }
 
     /// Closes the current file and begins the next one with our header and the source's two events.
@@ -404,9 +427,11 @@ impl RelayWriter {
         let file = disk.create_new(&path).map_err(io)?;
         let mut head = own_head(self.server_id, checksum, &self.retrieved);
         head.extend(source_events);
-        if let Err(e) = disk.write_at(&file, &path, &head, 0).and_then(|()| disk.sync_all(&file, &path)) {
+        let written = disk.write_at(&file, &path, &head, 0).map_err(io);
+        let synced = |()| disk.sync_all(&file, &path).map_err(|e| RelayError::io("sync", &path, &e));
+        if let Err(error) = written.and_then(synced) {
             let _ = disk.remove(&path);
-            return Err(io(e));
+            return Err(error);
         }
         // The name must be durable before the index has it: otherwise a power cut can keep the index and lose the file.
         disk.sync_folder(&self.shared.dir)?;
@@ -452,7 +477,8 @@ impl RelayWriter {
             return Err(io(e));
         }
         if self.file.is_none() {
-            disk.sync_all(&file, &path).map_err(io)?; // the sync thread does not know this file
+            // The sync thread does not know this file.
+            disk.sync_all(&file, &path).map_err(|e| RelayError::io("sync", &path, &e))?;
         }
         let chunk = Chunk {
             file_number: self.number,

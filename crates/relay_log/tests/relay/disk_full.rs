@@ -131,3 +131,64 @@ fn a_disk_full_at_any_operation_is_reported_and_the_log_continues_with_space() {
     }
     assert!(n > 40, "{n} operations");
 }
+
+/// The n-th sync fails once; the system still shows what it should have made durable. What was announced as durable is
+/// kept, nothing behind it is, and the log goes on from there.
+#[test]
+fn a_failed_sync_cuts_the_log_back_to_what_was_announced() {
+    let (mut n, mut cut) = (0, 0);
+    loop {
+        let dir = folder();
+        let count = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&count);
+        let watch = DiskWatch::new(move |operation, _| {
+            let syncs = matches!(operation, DiskOperation::Sync | DiskOperation::SyncFolder);
+            match syncs && counted.fetch_add(1, Ordering::SeqCst) == n {
+                true => Err(io::Error::from_raw_os_error(5)),
+                false => Ok(()),
+            }
+        });
+        let mut source = Source::new(CRC);
+        let (rotate, fde) = source.headers();
+        let small = RelayOptions { max_file_bytes: 900, disk_watch: Some(watch), ..options(dir.path()) };
+        let Ok((mut writer, _)) = RelayLog::open(small) else {
+            n += 1;
+            continue;
+        };
+        let sync = writer.sync();
+        let mut ends = Vec::new();
+        let mut run = || -> Result<(), RelayError> {
+            writer.note_source_headers(&rotate, &fde)?;
+            for i in 0..8 {
+                let data = source.transaction(300);
+                let gtids = [gtid(source.author.last)];
+                let end = writer.append(
+                    data,
+                    AppendMeta { ends_transaction: true, gtids: &gtids, source_position: source.position() },
+                )?;
+                ends.push(end);
+                if i % 2 == 1 {
+                    sync.request_sync();
+                    sync.wait_synced(end, LONG)?;
+                }
+            }
+            Ok(())
+        };
+        let outcome = run();
+        let durable = sync.synced_whole();
+        drop(writer);
+        let Err(error) = outcome else { break };
+        assert!(error.is_failed_sync(), "sync {n}: {error}");
+        let kept = RelayOptions { keep_up_to: Some(durable), ..options(dir.path()) };
+        let (writer, found) = RelayLog::open(kept).unwrap();
+        let announced = ends.iter().filter(|end| **end <= durable).count() as u64;
+        assert_eq!(found.retrieved, executed(announced), "sync {n}");
+        assert_eq!(found.truncated, None, "it is no damage");
+        cut += u64::from(announced < ends.len() as u64);
+        let last = announced + 5;
+        assert_eq!(restart(writer, found.start).unwrap(), expected(1, last), "sync {n}");
+        assert_eq!(RelayFiles::open_read_only(dir.path()).unwrap().1.retrieved, gtids(last));
+        n += 1;
+    }
+    assert!(n > 15 && cut > 3, "{n} syncs, {cut} times something was removed");
+}
