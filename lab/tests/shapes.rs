@@ -195,6 +195,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
                     generation_bytes: 400_000,
                     interval: Duration::from_secs(3600),
                     sync_relay: Box::new(|_| Ok(())),
+                    waits_for_space: false,
                     after_cut: Box::new(|_, _| {}),
                 }),
                 clock_difference_us: Arc::new(AtomicI64::new(0)),

@@ -21,7 +21,7 @@ pub use definitions::assert_same_definitions;
 pub use proxy::Proxy;
 pub use replica::{Replica, slipstream, slipstream_with};
 pub use shop::under_load;
-pub use small_disk::SmallDisk;
+pub use small_disk::{Ballast, SmallDisk};
 pub use testkit::scratch::folder;
 pub use testkit::{Ran, Random, Server, repository, run_with_input, scratch};
 

@@ -1,5 +1,6 @@
 //! A small file system, for tests of a full disk.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,6 +45,26 @@ impl SmallDisk {
     fn mount(&self, options: &[&str]) -> bool {
         let status = Command::new("mount").args(options).arg(&self.0).status();
         status.is_ok_and(|status| status.success())
+    }
+}
+
+/// A file without a name that, while open, leaves this many pages of a disk free.
+pub struct Ballast(#[allow(dead_code, reason = "an open file keeps its space")] File);
+
+impl Ballast {
+    /// Fills the disk up to this many pages of 4 KiB. Others may write meanwhile, so it may be a few pages less.
+    #[must_use]
+    pub fn leave(disk: &SmallDisk, pages: u64) -> Ballast {
+        let path = disk.path().join("ballast");
+        let file = File::create(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        for _ in 0..20 {
+            let size = disk.free().saturating_sub(pages * 4096).max(1);
+            if rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size).is_ok() {
+                break;
+            }
+        }
+        Ballast(file)
     }
 }
 

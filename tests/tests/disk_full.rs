@@ -5,7 +5,7 @@
 use std::fs::File;
 
 use serde_json::Value;
-use whole_program_tests::{Replica, Server, SmallDisk, assert_equal, folder, slipstream, wait_for};
+use whole_program_tests::{Ballast, Replica, Server, SmallDisk, assert_equal, folder, slipstream, wait_for};
 
 const OPTIONS: [&str; 3] = ["--memory=128M", "--cut-interval=100ms", "--max-relay-log-size=256K"];
 
@@ -103,20 +103,6 @@ fn the_disk_fills_while_the_store_is_compacted() {
     let mut replica = Replica::follow(&server, disk.path(), &OPTIONS);
     assert_equal(&server, &mut replica, &["full"]);
     replica.stop();
-}
-
-/// A file without a name that, while open, leaves this many pages of a disk free.
-struct Ballast(#[allow(dead_code, reason = "an open file keeps its space")] File);
-
-impl Ballast {
-    fn leave(disk: &SmallDisk, pages: u64) -> Ballast {
-        let path = disk.path().join("ballast");
-        let file = File::create(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        let size = disk.free().saturating_sub(pages * 4096);
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size.max(1)).unwrap();
-        Ballast(file)
-    }
 }
 
 /// Every small file that the folder starts with, each in turn: code 8, its path and a hint; the next start continues

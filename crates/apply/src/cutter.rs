@@ -19,6 +19,7 @@ use store::{CutPoint, CutReport, Generation, MERGE_RUNS, Store, StoreError};
 use crate::publish::Publisher;
 use crate::rewrite::RewriteBoundary;
 use crate::shutdown::Shutdown;
+use crate::space_wait::SpaceWait;
 use crate::stop::class_of;
 
 /// Makes the relay log durable up to a position.
@@ -38,6 +39,8 @@ pub struct CutOptions {
     pub sync_relay: SyncRelay,
     /// Called after every cut.
     pub after_cut: AfterCut,
+    /// Whether the store's writes wait while the disk is full; otherwise replay stops.
+    pub waits_for_space: bool,
 }
 
 /// What replay waits for, as shown by status.
@@ -51,6 +54,8 @@ pub enum CutWait {
     Compaction,
     /// As `Compaction`, and a damaged file keeps them from being merged.
     Damage,
+    /// A cut, or the merge it waits for, needs more free disk space.
+    Space,
 }
 
 /// Largest generation, in bytes, that is still cut when replay ends, so that the next start has nothing to replay.
@@ -89,6 +94,7 @@ pub struct CutState {
     waits_for_compaction: AtomicBool,
     /// Why compaction does not come.
     waits_for_damage: AtomicBool,
+    waits_for_space: AtomicBool,
     asked: AtomicBool,
     /// XA transactions in prepared state after the last piece sequenced.
     prepared: Mutex<PreparedSet>,
@@ -98,7 +104,9 @@ impl CutState {
     /// What replay waits for.
     #[must_use]
     pub fn wait(&self) -> CutWait {
-        if self.waits_for_compaction.load(Ordering::Relaxed) {
+        if self.waits_for_space.load(Ordering::Relaxed) {
+            CutWait::Space
+        } else if self.waits_for_compaction.load(Ordering::Relaxed) {
             if self.waits_for_damage.load(Ordering::Relaxed) { CutWait::Damage } else { CutWait::Compaction }
         } else if self.waits_for_cut.load(Ordering::Relaxed) {
             CutWait::Cut
@@ -154,6 +162,7 @@ pub struct Cutter {
     from_sealer: Receiver<Sealed>,
     sync_relay: SyncRelay,
     after_cut: AfterCut,
+    waits_for_space: bool,
     kicks: [Sender<()>; 3],
     /// Taken from the queue by `step` and not yet on disk.
     in_hand: Option<Sealed>,
@@ -209,6 +218,7 @@ pub fn sealer_and_cutter(
         from_sealer,
         sync_relay: options.sync_relay,
         after_cut: options.after_cut,
+        waits_for_space: options.waits_for_space,
         kicks: [near, middle, deep],
         in_hand: None,
     };
@@ -424,8 +434,8 @@ impl Cutter {
         self.check_events(sealed)?;
         match (&sealed.unfinished, sealed.generation.point()) {
             (Some((sequence, catalog)), _) => {
-                self.store.spill(&sealed.generation, *sequence, catalog).map_err(|error| self.stop(&error))?;
-                Ok(true)
+                let spilled = self.once_there_is_space(|| self.store.spill(&sealed.generation, *sequence, catalog))?;
+                Ok(spilled.is_some())
             }
             (None, Some(point)) => self.cut(&sealed.generation, point),
             (None, None) => Ok(true),
@@ -465,6 +475,7 @@ impl Cutter {
             // A cut adds a run to the tree. Where there are too many already, it waits for compaction; sequencing in
             // turn waits for the cut.
             self.state.waits_for_damage.store(disk.is_full_of_damage(), Ordering::Relaxed);
+            self.state.waits_for_space.store(disk.merge_wants_bytes() > 0, Ordering::Relaxed);
             self.state.waits_for_compaction.store(true, Ordering::Relaxed);
             self.kick();
             std::thread::sleep(LOOK);
@@ -473,11 +484,34 @@ impl Cutter {
             }
         }
         self.state.waits_for_compaction.store(false, Ordering::Relaxed);
+        self.state.waits_for_space.store(false, Ordering::Relaxed);
         fail_point::enter(Phase::Ingest);
-        let report = self.store.cut(generation).map_err(|error| self.stop(&error))?;
+        let Some(report) = self.once_there_is_space(|| self.store.cut(generation))? else { return Ok(false) };
         self.kick();
         (self.after_cut)(point, &report);
         Ok(true)
+    }
+
+    /// Writes; where the disk is full, again from the same generation once there is space. None when replay ends first.
+    fn once_there_is_space<T>(&self, mut write: impl FnMut() -> Result<T, StoreError>) -> Result<Option<T>, Box<Stop>> {
+        let disk = self.store.disk().filter(|_| self.waits_for_space);
+        let mut wait = disk.map(SpaceWait::new);
+        let written = loop {
+            match (write(), &mut wait) {
+                (Err(StoreError::DiskFull { .. }), Some(wait)) => {
+                    let waits = || self.state.waits_for_space.store(true, Ordering::Relaxed);
+                    match wait.until_next_try(&self.shutdown, waits) {
+                        Ok(true) => {}
+                        Ok(false) => break Ok(None),
+                        Err(error) => break Err(self.stop(&error)),
+                    }
+                }
+                (Err(error), _) => break Err(self.stop(&error)),
+                (Ok(written), _) => break Ok(Some(written)),
+            }
+        };
+        self.state.waits_for_space.store(false, Ordering::Relaxed);
+        written
     }
 
     /// Called when replay is over: cuts everything visible, unless something above the watermark was applied.
@@ -565,6 +599,7 @@ pub(crate) fn compact(
     store: &Store,
     shutdown: &Shutdown,
     which: Compaction,
+    waits_for_space: bool,
     kicked: &Receiver<()>,
 ) -> Result<(), StoreError> {
     let mut quiet = 0;
@@ -592,6 +627,11 @@ pub(crate) fn compact(
             let did = match did {
                 // An index could not be filled. The table is put in quarantine, which is not this thread's business.
                 Err(StoreError::DamagedFile { .. }) => false,
+                // What it wrote is of no use; the next try comes where there is room.
+                Err(StoreError::DiskFull { .. }) if waits_for_space => {
+                    store.disk().map_or(Ok(0), |disk| disk.remove_unnamed())?;
+                    false
+                }
                 did => did?,
             };
             if !did {

@@ -20,6 +20,7 @@ mod pipeline;
 mod publish;
 mod rewrite;
 mod shutdown;
+mod space_wait;
 pub mod stages;
 mod stop;
 mod sync;

@@ -448,6 +448,7 @@ fn start_cuts(
     all_done: Receiver<()>,
 ) -> (Sealer, Vec<JoinHandle<()>>) {
     let Shared { threads, store, publisher, ledger, .. } = shared;
+    let waits_for_space = options.waits_for_space;
     let (sealer, cutter, kicked) =
         cutter::sealer_and_cutter(store, publisher, ledger, threads.shutdown(), state, options);
     threads.spawn("cut", {
@@ -466,7 +467,7 @@ fn start_cuts(
             if which != cutter::Compaction::Near {
                 base::priority::to_background();
             }
-            if let Err(error) = cutter::compact(&store, own.shutdown(), which, &kicked) {
+            if let Err(error) = cutter::compact(&store, own.shutdown(), which, waits_for_space, &kicked) {
                 let position = LogPosition { file: Arc::from(""), offset: 0 };
                 let (class, reason) = (class_of(&error), error.to_string());
                 own.break_off(Stop { class, position, gtid: None, reason });

@@ -71,6 +71,8 @@ impl SplitStage {
             | RelayError::Missing { .. }
             | RelayError::Index { .. }
             | RelayError::Boundary(_) => StopClass::Corrupt,
+            error if error.is_failed_sync() => StopClass::SyncFailed,
+            RelayError::DiskFull { .. } => StopClass::DiskFull,
             _ => StopClass::Io,
         };
         Stop { class, position: self.position.clone(), gtid: None, reason: error.to_string() }

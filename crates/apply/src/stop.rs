@@ -12,8 +12,9 @@ pub fn class_of(error: &StoreError) -> StopClass {
         }
         StoreError::RowMissing { .. } => StopClass::DataDiffers,
         StoreError::Defect { .. } => StopClass::Defect,
-        StoreError::DiskFull { .. }
-        | StoreError::Io { .. }
+        StoreError::DiskFull { .. } => StopClass::DiskFull,
+        StoreError::SyncFailed { .. } => StopClass::SyncFailed,
+        StoreError::Io { .. }
         | StoreError::IndexNotReady { .. }
         | StoreError::SnapshotTooOld
         | StoreError::NotYetConsistent { .. } => StopClass::Io,

@@ -21,6 +21,10 @@ pub enum StopClass {
     DataDiffers,
     /// A file could not be read or written.
     Io,
+    /// The disk is full.
+    DiskFull,
+    /// The disk did not take what was to be made durable.
+    SyncFailed,
     /// An internal check of Slipstream failed: neither the log nor the data are at fault.
     Defect,
 }
@@ -85,7 +89,8 @@ impl Stop {
                     .into()
             }
             (StopClass::StoreDamaged, _) => START_ANEW.into(),
-            (StopClass::Io, _) => format!("check the disk, then {START_SQL}"),
+            (StopClass::Io | StopClass::SyncFailed, _) => format!("check the disk, then {START_SQL}"),
+            (StopClass::DiskFull, _) => format!("free space in the data folder's file system, then {START_SQL}"),
             _ => "remove the event's cause on the source, or start with an empty folder".into(),
         }
     }

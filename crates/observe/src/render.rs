@@ -75,6 +75,9 @@ impl StatusReport {
         if let Some(at) = &source.next_try {
             let _ = write!(state, ", the login is refused, next try {at}");
         }
+        if !source.waits.is_empty() {
+            let _ = write!(state, ", {}", source.waits);
+        }
         if source.semi_sync {
             state.push_str(", semi-sync");
         }
@@ -202,7 +205,13 @@ impl StatusReport {
             );
             line(text, "Memory", &memory);
         }
-        let free = disk.free_bytes.map(|bytes| format!(", {} free", bytes_text(bytes))).unwrap_or_default();
+        let mut free = disk.free_bytes.map(|bytes| format!(", {} free", bytes_text(bytes))).unwrap_or_default();
+        if let Some(bytes) = disk.reserve_bytes.filter(|bytes| *bytes > 0) {
+            let _ = write!(free, ", {} of it in reserve", bytes_text(bytes));
+        }
+        if let Some(full_in_us) = disk.full_in_us {
+            let _ = write!(free, ", full in about {}", duration_text(full_in_us));
+        }
         let disk_text =
             format!("{} (relay log {}){free}", bytes_text(disk.folder_bytes), bytes_text(disk.relay_log_bytes));
         line(text, "Disk", &disk_text);

@@ -137,6 +137,9 @@ pub struct SourceReport {
     /// When a login that the source refused is tried again; UTC.
     #[serde(rename = "next_try", default)]
     pub next_try: Option<String>,
+    /// What receiving waits for on our side, in words; empty if nothing.
+    #[serde(rename = "waits", default)]
+    pub waits: String,
     /// Number of reconnects since the start.
     #[serde(rename = "reconnects", default)]
     pub reconnects: u64,
@@ -369,6 +372,12 @@ pub struct DiskReport {
     /// Free space in the file system of the data folder.
     #[serde(rename = "free_bytes")]
     pub free_bytes: Option<u64>,
+    /// Part of it that only cuts, purges and merges of the newest runs may use.
+    #[serde(rename = "reserve_bytes")]
+    pub reserve_bytes: Option<u64>,
+    /// Time until only the reserve is free, at the mean rate of the last hour, µs; None if space does not shrink.
+    #[serde(rename = "full_in_us")]
+    pub full_in_us: Option<u64>,
 }
 
 /// Replay and the tables it maintains.

@@ -248,6 +248,8 @@ pub struct ReplicaConfig {
     pub on_damage: OnDamage,
     /// Time between two checks of all files of store and relay log; None: no checks.
     pub scrub_interval: Option<Duration>,
+    /// Bytes of the data folder's file system that receiving and large merges leave free; None: 5 %, at most 10 GiB.
+    pub disk_reserve: Option<u64>,
     /// Threads and memory of the pipeline.
     pub pipeline: PipelineConfig,
 }

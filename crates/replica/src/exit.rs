@@ -101,12 +101,23 @@ pub struct Failure {
     pub number: Option<u32>,
     /// The command that continues.
     pub hint: Option<String>,
+    /// What the disk did, if it is to blame and time can mend it.
+    pub disk: Option<DiskTrouble>,
+}
+
+/// Trouble with the disk from which the process recovers by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskTrouble {
+    /// No space is left.
+    Full,
+    /// What was to be made durable was not.
+    SyncFailed,
 }
 
 impl Failure {
     /// A failure with a code and a sentence.
     pub fn new(exit: Exit, text: impl Into<String>) -> Failure {
-        Failure { exit, text: text.into(), number: None, hint: None }
+        Failure { exit, text: text.into(), number: None, hint: None, disk: None }
     }
 
     /// A failure with code 1.
@@ -123,7 +134,9 @@ impl Failure {
     pub fn io(what: impl fmt::Display, error: &io::Error) -> Failure {
         let failure = Failure::new(exit_of_io(error), format!("{what}: {error}"));
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failure.with_hint(FREE_SPACE),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                failure.with_hint(FREE_SPACE).of_disk(DiskTrouble::Full)
+            }
             _ => failure,
         }
     }
@@ -148,6 +161,13 @@ impl Failure {
     #[must_use]
     pub(crate) fn with_number(mut self, number: u32) -> Failure {
         self.number = Some(number);
+        self
+    }
+
+    /// Says what the disk did.
+    #[must_use]
+    pub(crate) fn of_disk(mut self, trouble: DiskTrouble) -> Failure {
+        self.disk = Some(trouble);
         self
     }
 

@@ -5,12 +5,13 @@ use std::time::Duration;
 use base::GtidSet;
 use client::{ClientError, DumpRefusal};
 use decode::{START_ANEW, Stop, StopClass};
-use observe::{ErrorReport, now_us, utc_text};
+use observe::{ErrorReport, bytes_text, now_us, utc_text};
 use relay_log::RelayError;
 use source::preflight::{self, Severity};
 use store::StoreError;
 
-use crate::exit::{Exit, FREE_SPACE, Failure};
+use crate::exit::{DiskTrouble, Exit, FREE_SPACE, Failure};
+use crate::receiver_status::SpaceNeed;
 
 /// Converts an error of the store.
 #[must_use]
@@ -19,14 +20,15 @@ pub fn store_failure(error: &StoreError) -> Failure {
         StoreError::Damaged { .. } | StoreError::DamagedFile { .. } | StoreError::Version { .. } => Exit::Corrupt,
         StoreError::RowMissing { .. } => Exit::DataDiffers,
         StoreError::Defect { .. } => Exit::Defect,
-        StoreError::DiskFull { .. } | StoreError::Io { .. } => Exit::Disk,
+        StoreError::DiskFull { .. } | StoreError::SyncFailed { .. } | StoreError::Io { .. } => Exit::Disk,
         StoreError::IndexNotReady { .. } | StoreError::SnapshotTooOld | StoreError::NotYetConsistent { .. } => {
             Exit::Error
         }
     };
     let failure = Failure::new(exit, error.to_string());
     match error {
-        StoreError::DiskFull { .. } => failure.with_hint(FREE_SPACE),
+        StoreError::DiskFull { .. } => failure.with_hint(FREE_SPACE).of_disk(DiskTrouble::Full),
+        StoreError::SyncFailed { .. } => failure.of_disk(DiskTrouble::SyncFailed),
         StoreError::Damaged { .. } | StoreError::DamagedFile { .. } => failure.with_hint(START_ANEW),
         _ => failure,
     }
@@ -39,10 +41,15 @@ pub fn stop_failure(stop: &Stop) -> Failure {
         StopClass::NotSupported => Exit::NotSupported,
         StopClass::Corrupt | StopClass::StoreDamaged => Exit::Corrupt,
         StopClass::DataDiffers => Exit::DataDiffers,
-        StopClass::Io => Exit::Disk,
+        StopClass::Io | StopClass::DiskFull | StopClass::SyncFailed => Exit::Disk,
         StopClass::Defect => Exit::Defect,
     };
-    let failure = Failure::new(exit, stop.to_string()).with_hint(stop.help());
+    let mut failure = Failure::new(exit, stop.to_string()).with_hint(stop.help());
+    failure.disk = match stop.class {
+        StopClass::DiskFull => Some(DiskTrouble::Full),
+        StopClass::SyncFailed => Some(DiskTrouble::SyncFailed),
+        _ => None,
+    };
     let named = [1062, 1032].into_iter().find(|number: &u32| stop.reason.contains(&number.to_string()));
     match named.filter(|_| stop.class == StopClass::DataDiffers) {
         Some(number) => failure.with_number(number),
@@ -53,7 +60,12 @@ pub fn stop_failure(stop: &Stop) -> Failure {
 /// Converts an error of the relay log.
 #[must_use]
 pub(crate) fn relay_failure(error: RelayError) -> Failure {
-    Failure::new(relay_exit(&error), error.to_string())
+    let failure = Failure::new(relay_exit(&error), error.to_string());
+    match error {
+        error if error.is_failed_sync() => failure.of_disk(DiskTrouble::SyncFailed),
+        RelayError::DiskFull { .. } => failure.with_hint(FREE_SPACE).of_disk(DiskTrouble::Full),
+        _ => failure,
+    }
 }
 
 /// The exit code of an error of the relay log.
@@ -95,6 +107,8 @@ pub(crate) enum SourceTrouble {
     Again(Failure),
     /// The source refuses the login, which must not be tried again for this time.
     Login(Failure, Duration),
+    /// The disk has no room for the next transaction.
+    NoRoom(SpaceNeed),
     /// Reconnecting will not help.
     Fatal(Failure),
 }
@@ -102,8 +116,17 @@ pub(crate) enum SourceTrouble {
 /// Converts an error of the source.
 #[must_use]
 pub(crate) fn source_failure(error: &ClientError) -> Failure {
-    match trouble(error) {
-        SourceTrouble::Again(failure) | SourceTrouble::Login(failure, _) | SourceTrouble::Fatal(failure) => failure,
+    trouble(error).into()
+}
+
+impl From<SourceTrouble> for Failure {
+    fn from(trouble: SourceTrouble) -> Failure {
+        match trouble {
+            SourceTrouble::Again(failure) | SourceTrouble::Login(failure, _) | SourceTrouble::Fatal(failure) => failure,
+            SourceTrouble::NoRoom(need) => {
+                Failure::error(format!("no disk space for a transaction of {}", bytes_text(need.transaction_bytes)))
+            }
+        }
     }
 }
 

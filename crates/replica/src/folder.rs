@@ -225,7 +225,11 @@ impl Folder {
         let path = self.path.join("last-status.json");
         let temporary = self.path.join("last-status.json.tmp");
         let written = fs::write(&temporary, report.to_json()).and_then(|()| fs::rename(&temporary, &path));
-        written.map_err(|error| Failure::io(path.display(), &error))
+        written.map_err(|error| {
+            // On a full disk it would stay behind empty.
+            let _ = fs::remove_file(&temporary);
+            Failure::io(path.display(), &error)
+        })
     }
 
     /// Takes back, durably, what the last report says of the end of replay: from now on the folder goes further. A power

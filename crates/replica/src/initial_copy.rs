@@ -8,8 +8,8 @@ use std::any::Any;
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ use relay_log::RelayShared;
 use source::TableFilter;
 use source::copy_check::{CopyCheckInput, LockWanted, check_copy, oldest_log_age};
 use source::preflight::{self, PreflightInput, Severity};
-use store::{CopyWriter, Disk};
+use store::{CopyWriter, Disk, StoreError};
 
 use crate::config::{ReplicaConfig, ServerOptions};
 use crate::exit::{Exit, Failure};
@@ -212,16 +212,24 @@ pub(crate) fn prepare(
 
 struct Sink<'a> {
     writer: &'a CopyWriter<'a>,
+    /// Why the store did not take rows.
+    failed: OnceLock<StoreError>,
+}
+
+impl Sink<'_> {
+    fn told(&self, error: StoreError) -> String {
+        self.failed.get_or_init(|| error).to_string()
+    }
 }
 
 impl CopySink for Sink<'_> {
     fn rows(&self, table: &Arc<TableDef>, rows: &RowBatch) -> Result<(), String> {
         fail_point::enter(Phase::Copy);
-        self.writer.rows(table, rows.iter()).map_err(|error| error.to_string())
+        self.writer.rows(table, rows.iter()).map_err(|error| self.told(error))
     }
 
     fn table_done(&self, table: &Arc<TableDef>, _rows: u64) -> Result<(), String> {
-        self.writer.table_done(table).map_err(|error| error.to_string())
+        self.writer.table_done(table).map_err(|error| self.told(error))
     }
 }
 
@@ -256,11 +264,16 @@ pub(crate) fn run(
     };
     let watching = watch(Arc::new(in_progress)).map_err(CopyFailure::Own)?;
     let shown = show(&progress);
-    let ran = copy.run(&Sink { writer: &writer }, &progress, &stop);
+    let sink = Sink { writer: &writer, failed: OnceLock::new() };
+    let ran = copy.run(&sink, &progress, &stop);
     shown.end();
     drop(watching);
     let report = match ran {
         Ok(report) => report,
+        Err(error @ CopyError::Sink { .. }) => {
+            let own = sink.failed.get().map(store_failure).unwrap_or_else(|| Failure::new(Exit::Disk, ""));
+            return Err(CopyFailure::Own(Failure { text: format!("initial copy: {error}"), ..own }));
+        }
         Err(error) => return Err(CopyFailure::Copy(error)),
     };
     let consistent_at = report.consistent_at.as_ref();

@@ -174,8 +174,12 @@ codes! {
     VirtualColumnsUnknown = 61 Warning,
     /// A table was copied whose tablespace is discarded on the source.
     TablespaceDiscarded = 62 Warning,
+    /// Receiving or replay waits for free disk space.
+    WaitsForSpace = 63 Warning,
     /// A table holds rows outside their partition's rule, so whole images identify its rows.
     MisplacedRows = 64 Warning,
+    /// What waited for disk space goes on.
+    GoesOnWithSpace = 65 System,
     /// Replay stopped with an error; the process stays.
     SqlStopped = 66 Error,
     /// Receiving stopped with an error; the process stays.
@@ -190,6 +194,10 @@ codes! {
     OptionsNotRead = 71 Warning,
     /// Whether the source's history is still the one that was received cannot be known.
     HistoryUnknown = 72 Warning,
+    /// The disk is nearly full, or will be within a day.
+    DiskNearlyFull = 73 Warning,
+    /// The disk is full all the same, or a sync failed; the engine starts again in the same process.
+    DiskFailed = 74 Error,
     /// A file of the store is damaged.
     StoreFileDamaged = 76 Warning,
     /// A damaged file of the store is gone, because nothing needs it any more.

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::LogPosition;
 use observe::{ConnectionState, bytes_text};
 use relay_log::{OnDamage, RelayLog, RelayOptions, RelayShared, RelaySync};
-use store::{Disk, DiskOptions, Recovered};
+use store::{Disk, DiskOptions, DiskSpace, Recovered};
 
-use crate::config::{ReplicaConfig, ServerOptions, SourceSpec};
+use crate::config::{OnStop, ReplicaConfig, ServerOptions, SourceSpec};
 use crate::exit::Failure;
 use crate::failure::{error_report, relay_failure, shown_set, store_failure};
 use crate::folder::Folder;
@@ -21,6 +21,7 @@ use crate::memory::MemoryPlan;
 use crate::receiver::{Receive, Receiver};
 use crate::receiver_status::Link;
 use crate::receiving::Receiving;
+use crate::replica::AfterDisk;
 
 /// Input of a start.
 pub(crate) struct Opening<'a> {
@@ -30,6 +31,8 @@ pub(crate) struct Opening<'a> {
     pub memory: MemoryPlan,
     pub receive: &'a Receive,
     pub login: Option<&'a Arc<SourceLogin>>,
+    pub space: &'a Arc<DiskSpace>,
+    pub after_disk: AfterDisk,
 }
 
 /// Store and relay log, and a receiver that feeds the relay log.
@@ -73,7 +76,16 @@ impl Opening<'_> {
 
     fn open_disk(&self) -> Result<(Disk, Option<Recovered>), Failure> {
         let options = DiskOptions { cache_bytes: self.memory.cache_bytes };
-        Disk::open(&self.folder.store(), options).map_err(|error| store_failure(&error))
+        let failed = |error| store_failure(&error);
+        if self.after_disk.sync_failed {
+            store::renew_current(&self.folder.store()).map_err(failed)?;
+        }
+        let (disk, recovered) = Disk::open(&self.folder.store(), options).map_err(failed)?;
+        // Without waiting, a merge that fails ends the process, as it always did.
+        if self.config.on_stop == OnStop::Stay {
+            disk.watch_space(Arc::clone(self.space));
+        }
+        Ok((disk, recovered))
     }
 
     /// Copies the source, and meanwhile receives the log after the copy's GTID set.
@@ -158,6 +170,7 @@ impl Opening<'_> {
             SourceSpec::Server(_) => OnDamage::FetchAgain,
             SourceSpec::Files(_) => OnDamage::Refuse,
         };
+        options.keep_up_to = self.after_disk.keep_up_to;
         options.space_limit_bytes = config.relay_log_space_limit;
         options.hot_bytes_max = memory.hot_bytes;
         options.max_file_bytes = config.max_relay_log_size;
@@ -191,6 +204,7 @@ impl Opening<'_> {
         link.lock().retrieved.clone_from(&recovery.retrieved);
         let (relay, relay_sync) = (writer.shared(), writer.sync());
         let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved, self.receive, self.login)?;
+        let receiver = if config.on_stop == OnStop::Stay { receiver.within(self.space) } else { receiver };
         let lower_case_table_names = receiver.lower_case_table_names();
         let receiving = match self.receive {
             Receive::Stopped(failure) => {

@@ -18,16 +18,18 @@ use relay_log::{Intake, RelayPosition, RelayWriter, Taken};
 use source::history::{self, Past};
 use source::preflight::{self, PreflightInput, Severity};
 use source::{DumpRequest, DumpStream, start_dump};
+use store::DiskSpace;
 
 use crate::config::{OnStop, ReplicaConfig, SourceSpec};
-use crate::exit::{Exit, Failure};
+use crate::exit::{DiskTrouble, Exit, Failure};
 use crate::failure::{
     SourceTrouble as Trouble, binlog_failure, preflight_failure, relay_failure, shown_set, source_failure, trouble,
 };
 use crate::folder::{Folder, write_atomically};
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
-use crate::receiver_status::{Link, SourceFacts};
+use crate::receiver_status::{Link, SourceFacts, SpaceNeed};
+use crate::room::Room;
 use crate::witness::Witness;
 
 /// First pause before a reconnect; doubles up to `connect_retry`.
@@ -36,6 +38,10 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const PROGRESS_BYTES: u64 = 4 << 20;
 /// How long an acknowledgement waits for our sync; after that the source's own timeout decides.
 const SYNC_WAIT: Duration = Duration::from_secs(60);
+/// Interval at which a receiver that waits for disk space looks at the disk.
+const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(100);
+/// Free bytes with which a receiver that waits for more still begins a relay log file, so that the last one can be purged.
+const CLOSES_FILE_WITH: u64 = 128 << 10;
 /// Interval at which a receiver whose login was refused looks whether an option file has changed.
 const LOOK_AT_FILES_EVERY: Duration = Duration::from_secs(1);
 /// Interval between comparisons of the clocks.
@@ -79,6 +85,8 @@ pub(crate) struct Receiver {
     asked_why: bool,
     /// Content of the facts file.
     known_facts: Option<SourceFacts>,
+    /// None: receiving does not wait for disk space.
+    room: Option<Room>,
 }
 
 impl Receiver {
@@ -111,6 +119,7 @@ impl Receiver {
             facts_file: folder.path().join(FACTS_FILE),
             asked_why: false,
             known_facts: None,
+            room: None,
         };
         match (&config.source, login) {
             (SourceSpec::Files(path), _) => receiver.feed = Feed::Files(list_files(path)?),
@@ -148,7 +157,6 @@ impl Receiver {
     ) -> Result<Option<Box<Connection>>, Failure> {
         match self.connect(options, retrieved) {
             Ok(connection) => Ok(Some(Box::new(connection))),
-            Err(Trouble::Fatal(failure) | Trouble::Login(failure, _)) => Err(failure),
             Err(Trouble::Again(failure)) => {
                 let Some(known) = known else { return Err(failure) };
                 self.link.note_error(&failure);
@@ -156,6 +164,16 @@ impl Receiver {
                 self.link.lock().facts = known.clone();
                 Ok(None)
             }
+            Err(trouble) => Err(trouble.into()),
+        }
+    }
+
+    fn facts_trouble(&self, failure: Failure) -> Trouble {
+        match failure.disk {
+            Some(DiskTrouble::Full) if self.room.is_some() => {
+                Trouble::NoRoom(SpaceNeed { transaction_bytes: 0, begun_s: 0, lacks_bytes: 1 })
+            }
+            _ => Trouble::Fatal(failure),
         }
     }
 
@@ -167,6 +185,12 @@ impl Receiver {
             self.known_facts = Some(facts);
         }
         Ok(())
+    }
+
+    /// Waits before a transaction for which this file system has no room.
+    #[must_use]
+    pub(crate) fn within(self, space: &Arc<DiskSpace>) -> Receiver {
+        Receiver { room: Some(Room::new(Arc::clone(space))), ..self }
     }
 
     /// The source's `lower_case_table_names`.
@@ -239,6 +263,10 @@ impl Receiver {
             }
             let failure = match trouble {
                 Trouble::Fatal(failure) => return Err(failure),
+                Trouble::NoRoom(need) => {
+                    self.wait_for_room(need)?;
+                    continue;
+                }
                 Trouble::Login(failure, _) if self.config.on_stop == OnStop::Exit => return Err(failure),
                 Trouble::Login(failure, wait) => {
                     self.wait_for_login(login, &failure, wait);
@@ -313,6 +341,40 @@ impl Receiver {
         self.link.lock().next_try_us = 0;
     }
 
+    /// The transaction that an event begins, if there is no room for it.
+    fn lacks_room_for(&mut self, event: &[u8]) -> Option<SpaceNeed> {
+        let room = self.room.as_mut()?;
+        let transaction_bytes = self.intake.length_of_transaction(event).filter(|bytes| !room.takes(*bytes))?;
+        let begun_s = event.first_chunk().map_or(0, |seconds| u64::from(u32::from_le_bytes(*seconds)));
+        Some(SpaceNeed { transaction_bytes, begun_s, lacks_bytes: room.lacks(transaction_bytes) })
+    }
+
+    /// Waits until there is room for the next transaction. Meanwhile cuts purge the relay log: its last file is closed
+    /// for that.
+    fn wait_for_room(&mut self, need: SpaceNeed) -> Result<(), Failure> {
+        let Some(room) = &mut self.room else { return Ok(()) };
+        if room.look().is_none_or(|space| space.free_bytes >= CLOSES_FILE_WITH) {
+            self.intake.close_file().map_err(relay_failure)?;
+        }
+        {
+            let mut state = self.link.lock();
+            state.connection = ConnectionState::Connecting;
+            state.since_us = now_us();
+        }
+        let mut lacks_bytes = room.lacks(need.transaction_bytes);
+        while lacks_bytes > 0 && !self.link.must_end() {
+            self.link.lock().waits_for_space = Some(SpaceNeed { lacks_bytes, ..need });
+            std::thread::sleep(LOOK_FOR_ROOM_EVERY);
+            lacks_bytes = room.lacks(need.transaction_bytes);
+        }
+        let mut state = self.link.lock();
+        state.waits_for_space = None;
+        if let SourceSpec::Files(_) = self.config.source {
+            state.connection = ConnectionState::Files;
+        }
+        Ok(())
+    }
+
     /// Connects to the source and checks it again: it may be a different one, or have purged in the meantime.
     fn connect(&self, options: &ConnectOptions, retrieved: &GtidSet) -> Result<Connection, Trouble> {
         self.link.lock().connection = ConnectionState::Connecting;
@@ -353,6 +415,7 @@ impl Receiver {
             server_uuid: report.facts.server_uuid.map(|uuid| uuid.to_string()).unwrap_or_default(),
             lower_case_table_names: report.facts.lower_case_table_names,
         };
+        state.log_expires_s = report.facts.log_expires_s;
         state.tls = connection.tls_description();
         let not_verified = not_verified(options, state.tls.as_deref());
         if let Some(text) = not_verified.filter(|_| !std::mem::replace(&mut state.not_verified_said, true)) {
@@ -418,7 +481,7 @@ impl Receiver {
             Some(connection) => *connection,
             None => {
                 let connection = self.connect(&self.options_for_try(login), &retrieved)?;
-                self.keep_facts().map_err(Trouble::Fatal)?;
+                self.keep_facts().map_err(|failure| self.facts_trouble(failure))?;
                 connection
             }
         };
@@ -476,6 +539,11 @@ impl Receiver {
                 Err(error) => return Err(trouble(&error)),
             };
             let ack_wanted = event.ack_wanted;
+            if let Some(need) = self.lacks_room_for(event.event) {
+                // Not acknowledged any more, and sent again over the next connection.
+                self.intake.flush().map_err(|e| Trouble::Fatal(relay_failure(e)))?;
+                return Err(Trouble::NoRoom(need));
+            }
             let taken = self.intake.event(event.event).map_err(intake_trouble)?;
             if matches!(taken, Taken::Heartbeat { .. }) {
                 self.asked_why = false;
@@ -560,6 +628,9 @@ impl Receiver {
         self.intake.begin_file(&name);
         while let Some(event) = file.next_event().map_err(binlog_failure)? {
             let offset = event.offset;
+            if let Some(need) = self.lacks_room_for(event.bytes) {
+                self.wait_for_room(need)?;
+            }
             self.intake.event(event.bytes).map_err(|e| {
                 let mut failure = relay_failure(e);
                 failure.text = format!("{name} at offset {offset}: {}", failure.text);

@@ -28,6 +28,17 @@ pub(crate) struct SourceFacts {
     pub lower_case_table_names: u8,
 }
 
+/// What receiving waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpaceNeed {
+    /// Length of the next transaction.
+    pub transaction_bytes: u64,
+    /// When the source began it, by the source's clock: seconds since 1970.
+    pub begun_s: u64,
+    /// Bytes that must become free before it is received.
+    pub lacks_bytes: u64,
+}
+
 /// Shared state of the receiver.
 pub(crate) struct Link {
     state: Mutex<LinkState>,
@@ -84,6 +95,10 @@ pub(crate) struct LinkState {
     pub newest: Option<(String, FirstEvent)>,
     /// True if all files of a file source have been read.
     pub files_done: bool,
+    /// Set while receiving waits for disk space.
+    pub waits_for_space: Option<SpaceNeed>,
+    /// How long the source keeps its log, seconds; None if it never purges it by itself, or is not known.
+    pub log_expires_s: Option<u64>,
     /// Interrupts a blocked read.
     pub interrupter: Option<client::Interrupter>,
 }

@@ -14,10 +14,11 @@ use catalog::Catalog;
 use decode::{START_SQL, SkipList, Stop, StopClass};
 use observe::{ConnectionState, ErrorReport};
 use relay_log::{ReaderOptions, RelayPosition, RelayReader, RelayShared, RelaySync};
-use store::{CheckImages, SnapshotLimits, Store};
+use store::{CheckImages, DiskSpace, SnapshotLimits, Store};
 
 use crate::config::{CopyConfig, OnStop, ReplicaConfig, SourceSpec};
 use crate::damage::{self, DamageWatch, Due, OnDamage};
+use crate::disk_trouble::SpaceWatch;
 use crate::drift::{self, DriftWatch, DriftedTable, OnDrift};
 use crate::due_copies::{DueCopies, DueCopy};
 use crate::exit::{Exit, Failure};
@@ -56,7 +57,9 @@ pub struct Replica {
     receiving: Mutex<Receiving>,
     witness_kept: Mutex<Instant>,
     affinity: ThreadAffinity,
-    on_stop: OnStop,
+    pub(crate) on_stop: OnStop,
+    pub(crate) space: Arc<DiskSpace>,
+    pub(crate) space_watch: Mutex<SpaceWatch>,
     /// Why replay stopped, with the time at which that was noticed.
     sql_error: OnceLock<ErrorReport>,
     /// True once the log says that receiving, or replay, stopped with an error.
@@ -119,6 +122,17 @@ pub struct Start<'a> {
     pub receive: Receive,
     /// The login at the source; None for a source of files.
     pub login: Option<Arc<SourceLogin>>,
+    /// After trouble with the disk: what of it concerns the start.
+    pub after_disk: AfterDisk,
+}
+
+/// What a start must know of an engine that trouble with the disk has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AfterDisk {
+    /// The relay log is removed behind this position: it is not certain that the rest is durable.
+    pub keep_up_to: Option<RelayPosition>,
+    /// A sync failed.
+    pub sync_failed: bool,
 }
 
 /// What became of a request to start receiving or replay.
@@ -136,7 +150,7 @@ impl Replica {
     /// # Errors
     /// The source is refused by preflight, or the folder's files are unusable.
     pub fn start(start: &Start<'_>) -> Result<Replica, Failure> {
-        let Start { config, folder, watch_copy, receive, login } = start;
+        let Start { config, folder, watch_copy, receive, login, after_disk } = start;
         let began = Instant::now();
         folder.begin_run()?;
         let mut skip = crate::skip::load(folder)?;
@@ -147,7 +161,17 @@ impl Replica {
         let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
         base::allocator::configure(memory.limit_bytes);
         table_copy::note_abandoned(folder)?;
-        let opening = Opening { config, folder, watch_copy: *watch_copy, memory, receive, login: login.as_ref() };
+        let space = Arc::new(DiskSpace::new(folder.path(), config.disk_reserve));
+        let opening = Opening {
+            config,
+            folder,
+            watch_copy: *watch_copy,
+            memory,
+            receive,
+            login: login.as_ref(),
+            space: &space,
+            after_disk: *after_disk,
+        };
         let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving } =
             opening.open()?;
         let last_cut = LastCut {
@@ -184,6 +208,7 @@ impl Replica {
             interval: config.cut_interval,
             sync_relay: sync_relay(&relay_sync),
             after_cut: after_cut(&relay, config.relay_log_expire, &last_cut),
+            waits_for_space: config.on_stop == OnStop::Stay,
         };
         let store = Arc::new(store.map_err(|error| store_failure(&error))?);
         without_damaged.into_iter().for_each(|catalog| store.start_with(catalog));
@@ -231,6 +256,8 @@ impl Replica {
             witness_kept: Mutex::new(Instant::now()),
             affinity: config.pipeline.affinity.clone(),
             on_stop: config.on_stop,
+            space,
+            space_watch: Mutex::default(),
             sql_error: OnceLock::new(),
             io_stop_said: AtomicBool::new(matches!(receive, Receive::Stopped(_))),
             sql_stop_said: AtomicBool::new(false),
@@ -400,13 +427,13 @@ impl Replica {
     /// Why replay stopped; None if it runs or was stopped as asked.
     #[must_use]
     pub fn sql_failure(&self) -> Option<Failure> {
-        self.pipeline.failure().map(|stop| self.stop_failure(&stop))
+        self.pipeline.failure().map(|stop| self.by_itself(self.stop_failure(&stop)))
     }
 
     /// Why receiving stopped; None if it runs or was stopped as asked.
     #[must_use]
     pub fn io_failure(&self) -> Option<Failure> {
-        self.link.lock().failure.clone()
+        self.link.lock().failure.clone().map(|failure| self.by_itself(failure))
     }
 
     /// Why replay stopped, for status.
@@ -423,8 +450,11 @@ impl Replica {
     pub(crate) fn io_error(&self) -> Option<ErrorReport> {
         let state = self.link.lock();
         let mut report = state.last_error.clone()?;
-        if state.failure.is_some() && self.on_stop == OnStop::Stay && report.way_on.is_none() {
-            report.way_on = Some(self.start_io_hint());
+        if let Some(failure) = &state.failure
+            && self.on_stop == OnStop::Stay
+        {
+            let hint = self.by_itself(failure.clone()).hint;
+            report.way_on = hint.or(report.way_on).or_else(|| Some(self.start_io_hint()));
         }
         Some(report)
     }
@@ -561,6 +591,12 @@ impl Replica {
             say(line);
         });
         shown("");
+        if result.as_ref().is_err_and(|failure| failure.exit == Exit::Disk)
+            && let Some(disk) = self.pipeline.store.disk()
+        {
+            // Others need the space; a disk that refuses this too has been named already.
+            let _ = disk.remove_unnamed();
+        }
         if result.is_ok() {
             self.tables_copied.fetch_add(1, Ordering::Relaxed);
         }
@@ -758,7 +794,8 @@ impl Replica {
         if self.on_stop == OnStop::Stay {
             self.tell_of_stops();
         }
-        if self.relay.space().waiting.is_some() {
+        self.tell_of_space();
+        if self.relay.space().waiting.is_some() || self.link.lock().waits_for_space.is_some() {
             self.pipeline.ask_for_cut();
         }
         self.look_for_drift();

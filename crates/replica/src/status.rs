@@ -12,6 +12,7 @@ use observe::{
     RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, WaitReport, now_us, utc_text,
 };
 
+use crate::disk_trouble::receiving_waits;
 use crate::receiver_status::LinkState;
 use crate::replica::{Replica, quarantined};
 
@@ -25,6 +26,7 @@ impl Replica {
             CutWait::None => self.pipeline.store.readable().map_or_else(|error| error.to_string(), |()| String::new()),
             CutWait::Cut => "waiting for a cut".into(),
             CutWait::Compaction => "waiting for compaction".into(),
+            CutWait::Space => "waiting for free disk space".into(),
             CutWait::Damage => "waiting for compaction, which no damaged file of the store may enter".into(),
         }
     }
@@ -45,6 +47,16 @@ impl Replica {
             compactions: tree.compactions,
             reader_waits: wait_report(self.pipeline.store.lane_waits().0),
             replay_waits: wait_report(self.pipeline.store.lane_waits().1),
+        }
+    }
+
+    fn disk_report(&self, relay_log_bytes: u64) -> DiskReport {
+        let space = self.space();
+        DiskReport {
+            free_bytes: space.map(|space| space.free_bytes),
+            reserve_bytes: space.map(|space| space.reserve_bytes),
+            full_in_us: self.full_in().map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
+            ..disk(&self.data, relay_log_bytes)
         }
     }
 
@@ -172,7 +184,7 @@ impl Replica {
                 queue_limit_bytes: self.queue_limit_bytes,
             },
             store: self.store_report(&stats),
-            disk: disk(&self.data, relay_bytes),
+            disk: self.disk_report(relay_bytes),
             cpu_us: process.cpu_us,
             threads: process.threads,
         }
@@ -189,6 +201,7 @@ pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
         server_uuid: link.facts.server_uuid.clone(),
         tls: link.tls.clone(),
         semi_sync: link.semi_sync,
+        waits: receiving_waits(link).unwrap_or_default(),
         next_try: (link.next_try_us > 0).then(|| utc_text(link.next_try_us)),
         since: (link.since_us > 0).then(|| utc_text(link.since_us)),
         reconnects: link.reconnects,
@@ -198,7 +211,8 @@ pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
 
 pub(crate) fn disk(data: &Path, relay_log_bytes: u64) -> DiskReport {
     let free = rustix::fs::statvfs(data).ok().map(|fs| fs.f_bavail * fs.f_frsize);
-    DiskReport { folder_bytes: observe::folder_bytes(data), relay_log_bytes, free_bytes: free }
+    let folder_bytes = observe::folder_bytes(data);
+    DiskReport { folder_bytes, relay_log_bytes, free_bytes: free, ..DiskReport::default() }
 }
 
 fn wait_report(waits: store::WaitStats) -> WaitReport {

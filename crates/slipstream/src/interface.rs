@@ -161,6 +161,7 @@ fn full_source() -> SourceReport {
         tls: Some(text()),
         semi_sync: true,
         since: Some(text()),
+        waits: text(),
         next_try: Some(text()),
         reconnects: 1,
         last_received: Some(text()),
@@ -273,7 +274,13 @@ fn full_report() -> StatusReport {
             queue_limit_bytes: 1,
             limit_bytes: 1,
         },
-        disk: DiskReport { folder_bytes: 1, relay_log_bytes: 1, free_bytes: Some(1) },
+        disk: DiskReport {
+            folder_bytes: 1,
+            relay_log_bytes: 1,
+            free_bytes: Some(1),
+            reserve_bytes: Some(1),
+            full_in_us: Some(1),
+        },
         cpu_us: 1,
         threads: vec![ThreadCpu { name: text(), threads: 1, cpu_us: 1, core_wait_us: 1 }],
     }

@@ -7,6 +7,7 @@
 
 mod cli;
 mod control;
+mod disk_mend;
 mod engine;
 mod hidden;
 #[cfg(test)]

@@ -489,6 +489,16 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(PIPELINE_PART)
     .default("7d"),
     option(
+        FOLLOW,
+        "disk-reserve",
+        "SIZE",
+        Kind::BytesOrNone(|s, bytes| s.config.disk_reserve = Some(bytes)),
+        "Free disk space that only cuts, purges and merges of the newest runs may use, bytes; \
+         receiving waits before it, 0 = no reserve",
+    )
+    .under(PIPELINE_PART)
+    .otherwise("5 % of the file system, at most 10 GiB"),
+    option(
         PIPELINE,
         "relay-sync",
         "POLICY",

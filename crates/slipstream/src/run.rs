@@ -21,12 +21,14 @@ use replica::{
     log::{self, Code},
     skip,
 };
+use store::{DiskSpace, FreeSpace};
 
 use crate::cli::{
     Cli, Command, CopyFlags, DriftFlags, DumpFlags, FileFlags, PasswordFlag, ReplicaFlags, SkipFlags, StatusFlags,
     VerifyFlags, normalised,
 };
 use crate::control::{Client, ControlServer, DumpRequest, ReplicaThread, Request, VerifyRequest};
+use crate::disk_mend::DiskMend;
 use crate::engine::Engine;
 use crate::options::{self, Flags};
 use crate::settings::{Settings, relay_sync_text};
@@ -313,6 +315,16 @@ struct Process<'a> {
     control: RefCell<Option<ControlServer>>,
 }
 
+/// Why the wait for another start ended.
+enum Wait {
+    /// An operator asks for it.
+    Asked,
+    /// The disk failed the last one, and may not fail another.
+    DiskMayWork,
+    /// The process ends.
+    Ends,
+}
+
 /// Why one run of the engine ended.
 enum Life {
     /// The process ends.
@@ -327,6 +339,10 @@ struct Past {
     /// Damage that was mended: the number of visible transactions there, and of the store's damaged files if it was the
     /// store's.
     mended_at: Option<(u64, Option<usize>)>,
+    /// Trouble with the disk.
+    disk: DiskMend,
+    /// True if replay was paused.
+    paused: bool,
 }
 
 impl Past {
@@ -345,14 +361,18 @@ impl Past {
 
 impl Process<'_> {
     fn run(&self) -> Result<(), Failure> {
-        let mut past = Past { store: Weak::new(), mended_at: None };
+        let mut past = Past { store: Weak::new(), mended_at: None, disk: DiskMend::default(), paused: false };
         let mut receive = Receive::First;
         loop {
             let first = matches!(receive, Receive::First);
-            let failure = match self.start(&past, receive) {
+            let failure = match self.start(&past, receive.clone()) {
                 Ok(replica) => {
+                    past.disk.started();
                     if !first {
                         log::write(Code::EngineStarted, "Server", "replay starts again, from the last cut");
+                    }
+                    if std::mem::take(&mut past.paused) {
+                        let _ = replica.pause();
                     }
                     match self.live(&replica, &mut past) {
                         Life::Ended(result) => return result,
@@ -363,15 +383,19 @@ impl Process<'_> {
                 Err(failure) => failure,
             };
             let ends = failure.exit == Exit::Defect || self.config.on_stop == OnStop::Exit;
-            if first || ends {
+            // The initial copy, which may have run for hours, begins anew.
+            let copied = self.control.borrow().is_some() && failure.disk.is_some();
+            if first && !copied || ends {
                 return Err(failure);
             }
             let text = format!("the engine could not be started again: {}", failure.told());
             log::write(Code::SqlStopped, "Server", &text);
+            past.disk.start_failed(&failure, self.space().map(|space| space.free_bytes));
             self.engine.is_down(failure);
-            match self.wait_for_request()? {
-                Some(again) => receive = again,
-                None => return Ok(()),
+            match self.wait_for_request(&past.disk)? {
+                Wait::Asked if !first => receive = Receive::Again,
+                Wait::Asked | Wait::DiskMayWork => {}
+                Wait::Ends => return Ok(()),
             }
         }
     }
@@ -391,7 +415,8 @@ impl Process<'_> {
             Ok(Box::new(Copied(Arc::clone(&self.engine))))
         };
         let (config, folder, login) = (self.config, self.folder, self.login.clone());
-        let start = Start { config, folder, watch_copy: &watch_copy, receive, login };
+        let after_disk = past.disk.after();
+        let start = Start { config, folder, watch_copy: &watch_copy, receive, login, after_disk };
         let replica = Replica::start(&start);
         started.store(true, SeqCst);
         let replica = Arc::new(replica?);
@@ -423,6 +448,7 @@ impl Process<'_> {
         let _ = self.folder.keep_last_status(&report);
         if let Life::Again(_) = life {
             (past.store, _) = replica.store_and_watermark();
+            past.paused = replica.pipeline.is_paused();
             self.engine.restarts(report);
             if let Some(control) = self.control.borrow().as_ref() {
                 control.cut_streams();
@@ -447,6 +473,13 @@ impl Process<'_> {
                 if self.must_mend(replica, past) {
                     return Life::Again(replica.receive_again());
                 }
+            }
+            if stopping.is_none()
+                && let Some(stopped) = replica.stopped_by_disk()
+                && past.disk.is_due(&stopped, replica.space())
+            {
+                log::write(Code::DiskFailed, "Server", &format!("{}; starting again from the last cut", stopped.text));
+                return Life::Again(replica.receive_after_disk(&stopped));
             }
             if let Some(outcome) = outcome {
                 return Life::Ended(outcome);
@@ -508,20 +541,27 @@ impl Process<'_> {
         true
     }
 
-    /// Waits for a request to start the engine again; None if the process must end.
+    fn space(&self) -> Option<FreeSpace> {
+        DiskSpace::new(self.folder.path(), self.config.disk_reserve).look()
+    }
+
+    /// Waits for a reason to start the engine again.
     ///
     /// # Errors
     /// The folder is not ours any more.
-    fn wait_for_request(&self) -> Result<Option<Receive>, Failure> {
+    fn wait_for_request(&self, disk: &DiskMend) -> Result<Wait, Failure> {
         loop {
             if self.signals.stop_asked() {
-                return Ok(None);
+                return Ok(Wait::Ends);
             }
             if self.lock.is_lost() {
                 return Err(lost(self.folder));
             }
             if self.engine.take_wanted().is_some() {
-                return Ok(Some(Receive::Again));
+                return Ok(Wait::Asked);
+            }
+            if disk.may_start(self.space()) {
+                return Ok(Wait::DiskMayWork);
             }
             self.reopen_log();
             std::thread::sleep(LOOK_EVERY);

@@ -118,6 +118,7 @@ impl Default for Settings {
             on_stop: OnStop::default(),
             on_damage: OnDamage::default(),
             scrub_interval: None,
+            disk_reserve: None,
             pipeline: PipelineConfig::default(),
         };
         let mut settings = Settings {
@@ -453,7 +454,7 @@ mod tests {
                 "on-drift" | "on-damage" => "stop",
                 "on-stop" => "exit",
                 "log-format" => "json",
-                "max-relay-log-size" | "queue-memory" | "relay-log-space-limit" => "64M",
+                "max-relay-log-size" | "queue-memory" | "relay-log-space-limit" | "disk-reserve" => "64M",
                 "memory" | "snapshot-memory" => "256M",
                 "copy-rate" => "10M",
                 "copy-lock" => "none",

@@ -65,6 +65,8 @@ pub struct SourceFacts {
     pub gtid_owned: GtidSet,
     /// `@@global.gtid_purged`.
     pub gtid_purged: GtidSet,
+    /// How long the source keeps its log, seconds (binlog_expire_logs_seconds); None if it never purges it by itself.
+    pub log_expires_s: Option<u64>,
     /// Difference between the source's clock and ours.
     pub clock: Option<ClockDifference>,
     /// Semi-synchronous replication: on, off, or (None) not installed.
@@ -198,6 +200,8 @@ impl Variables {
             "binlog_encryption",
             "binlog_row_image",
             "binlog_transaction_compression",
+            "binlog_expire_logs_seconds",
+            "binlog_expire_logs_auto_purge",
             "sync_binlog",
             "innodb_flush_log_at_trx_commit",
         ];
@@ -229,6 +233,10 @@ fn read_facts(connection: &mut Connection, variables: &Variables, report: &mut P
     facts.server_id = variables.get("server_id").parse().unwrap_or(0);
     facts.lower_case_table_names = variables.get("lower_case_table_names").parse().unwrap_or(0);
     facts.binlog_checksum = variables.get("binlog_checksum");
+    // Without the second variable (before 8.0.29) the first one alone decides.
+    let purges = variables.get("binlog_expire_logs_auto_purge") != "OFF";
+    let seconds = variables.get("binlog_expire_logs_seconds").parse().ok();
+    facts.log_expires_s = seconds.filter(|seconds| purges && *seconds > 0);
     facts.clock = Some(clock::measure(connection, CLOCK_ROUNDS)?);
     facts.semi_sync = semi_sync_state(connection)?;
     Ok(())

@@ -8,8 +8,8 @@
 //! under fresh ids, and the newest cut writes its records again if the file may hold some. Then nothing needs the file.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::compaction::filter::{DeadRows, Known};
 use crate::error::{StoreError, file_name};
 use crate::key_codec;
+use crate::synced_list;
 use crate::tree_view::TreeFault;
 
 /// Name of the list in the store's folder.
@@ -260,12 +261,7 @@ impl DamageList {
 
     fn write(&self, held: &BTreeMap<u64, DamagedFile>) -> io::Result<()> {
         let record = ListRecord { format: FORMAT, files: held.values().cloned().collect() };
-        let temporary = self.folder.join(format!("{FILE}.tmp"));
-        let mut file = File::create(&temporary)?;
-        file.write_all(&serde_json::to_vec(&record)?)?;
-        file.sync_all()?;
-        fs::rename(&temporary, self.folder.join(FILE))?;
-        File::open(&self.folder)?.sync_all()
+        synced_list::write(&self.folder, FILE, &serde_json::to_vec(&record)?)
     }
 }
 

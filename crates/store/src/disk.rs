@@ -10,15 +10,17 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use lsm_tree::config::{BlockSizePolicy, PinningPolicy, RestartIntervalPolicy};
 use lsm_tree::{AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTable, SequenceNumberCounter, Slice};
 
 use crate::compaction::filter::DeadRows;
 use crate::compaction::policy;
+use crate::compaction::room::Wanted;
 use crate::cut_record::Recovered;
 use crate::damage::{DamageList, DamagedFile};
+use crate::disk_space::DiskSpace;
 use crate::drift::{DriftList, Findings, TableDrift};
 use crate::error::StoreError;
 use crate::expectation::Expected;
@@ -76,6 +78,10 @@ pub struct Disk {
     pub(crate) near: Mutex<()>,
     pub(crate) middle: Mutex<()>,
     pub(crate) deep: Mutex<()>,
+    /// Shared by all that write files of the tree; held alone to remove what failed writes left.
+    pub(crate) writing: RwLock<()>,
+    pub(crate) space: OnceLock<Arc<DiskSpace>>,
+    pub(crate) wanted: Wanted,
 }
 
 impl std::fmt::Debug for Disk {
@@ -214,6 +220,9 @@ impl Disk {
             near: Mutex::new(()),
             middle: Mutex::new(()),
             deep: Mutex::new(()),
+            writing: RwLock::new(()),
+            space: OnceLock::new(),
+            wanted: Wanted::default(),
         })
     }
 
@@ -244,6 +253,11 @@ impl Disk {
 
     fn views(&self) -> MutexGuard<'_, Vec<Arc<TreeView>>> {
         self.views.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `each` with every view.
+    pub(crate) fn each_view(&self, mut each: impl FnMut(&TreeView)) {
+        self.views().iter().for_each(|view| each(view));
     }
 
     /// The newest published view, independent of later ones.
@@ -284,10 +298,11 @@ impl Disk {
 
     /// Starts writing a sorted run.
     pub(crate) fn begin(&self) -> Result<Run<'_>, StoreError> {
+        let writes = self.writes();
         let ingestion = self.tree.ingestion().map_err(|error| self.fault(&error))?;
         // Entries say by their numbers what is expected below them.
         let ingestion = ingestion.use_seqno_span(Expected::SPAN).map_err(|error| self.fault(&error))?;
-        Ok(Run { disk: self, ingestion, bytes: 0 })
+        Ok(Run { disk: self, ingestion, bytes: 0, _writes: writes })
     }
 
     /// Lock for finishing a run or publishing a new number; `Visibility` changes its layers while it is held.
@@ -453,6 +468,8 @@ pub(crate) struct Run<'a> {
     pub(crate) disk: &'a Disk,
     ingestion: AnyIngestion<'a>,
     bytes: u64,
+    /// Released behind the ingestion.
+    _writes: RwLockReadGuard<'a, ()>,
 }
 
 impl Run<'_> {

@@ -5,8 +5,8 @@
 //! that no cut knows any more.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,6 +18,7 @@ use values::{ColumnType, OFFSET_NULL, RowLayout};
 
 use crate::error::StoreError;
 use crate::key_codec;
+use crate::synced_list;
 
 /// Name of the list in the store's folder.
 const FILE: &str = "drift.json";
@@ -276,12 +277,7 @@ impl DriftList {
             return Ok(());
         }
         let record = ListRecord { format: FORMAT, tables: tables.values().cloned().collect() };
-        let temporary = self.folder.join(format!("{FILE}.tmp"));
-        let mut file = File::create(&temporary)?;
-        file.write_all(&serde_json::to_vec(&record)?)?;
-        file.sync_all()?;
-        fs::rename(&temporary, self.folder.join(FILE))?;
-        File::open(&self.folder)?.sync_all()?;
+        synced_list::write(&self.folder, FILE, &serde_json::to_vec(&record)?)?;
         *held = tables;
         self.changes.fetch_add(1, Ordering::AcqRel);
         Ok(())

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use lsm_tree::file::SyncFailed;
+
 use crate::tree_view::TreeFault;
 
 /// Why the store cannot be read or written.
@@ -16,6 +18,15 @@ pub enum StoreError {
     /// The operating system reported an error.
     #[error("store {}: {text}", folder.display())]
     Io {
+        /// Folder of the store.
+        folder: PathBuf,
+        /// The system's error text.
+        text: String,
+    },
+    /// The disk did not take what was to be made durable. What is lost is not known, so nothing is synced again: the store is
+    /// opened anew, from its last cut.
+    #[error("store {}: {text}", folder.display())]
+    SyncFailed {
         /// Folder of the store.
         folder: PathBuf,
         /// The system's error text.
@@ -111,15 +122,20 @@ impl StoreError {
     }
 
     pub(crate) fn io(folder: &Path, error: &std::io::Error) -> StoreError {
-        if error.kind() == std::io::ErrorKind::StorageFull {
-            StoreError::DiskFull { folder: folder.to_owned() }
-        } else {
-            StoreError::Io { folder: folder.to_owned(), text: error.to_string() }
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        let folder = folder.to_owned();
+        if SyncFailed::is_in(error) {
+            return StoreError::SyncFailed { folder, text: error.to_string() };
+        }
+        match error.kind() {
+            StorageFull | QuotaExceeded => StoreError::DiskFull { folder },
+            _ => StoreError::Io { folder, text: error.to_string() },
         }
     }
 
     pub(crate) fn tree(folder: &Path, error: &lsm_tree::Error) -> StoreError {
         match error {
+            lsm_tree::Error::Io(error) if SyncFailed::is_in(error) => StoreError::io(folder, error),
             lsm_tree::Error::Io(error) if is_of_content(error) => StoreError::damaged(folder, error.to_string()),
             lsm_tree::Error::Io(error) => StoreError::io(folder, error),
             lsm_tree::Error::InTable(file, error) => match damage_of(error) {

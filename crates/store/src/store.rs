@@ -354,10 +354,14 @@ impl Store {
         // The cut is durable, so compaction may drop the tables that it no longer knows (invariant 2).
         disk.dead().set_alive(&point.catalog);
         disk.damage_list().records_rewritten(&records_due);
-        disk.forget_dead_drift()?;
         let is_consistent = consistent_at.is_none_or(|set| set.is_subset_of(&point.executed));
         let (catalog, prepared) = (Some(point.catalog.clone()), Arc::clone(&point.prepared));
         *state = LastCut { sequence: point.sequence, rows, catalog, is_consistent, prepared };
+        match disk.forget_dead_drift() {
+            // The cut is done; the next one shortens the list.
+            Err(StoreError::DiskFull { .. }) => {}
+            result => result?,
+        }
         Ok(report)
     }
 
@@ -416,9 +420,13 @@ impl Store {
     ) -> Result<(), StoreError> {
         let (Some(scratch), Some(tree)) = (&self.scratch, &self.disk) else { return Ok(()) };
         let folder = scratch.join(sealed.number().to_string());
-        let disk = Disk::open_scratch(&folder, tree.kept())?;
         // Deltas are applied to rows of the tree while compaction runs, so the layers are pinned.
-        cut::spill(&disk, &PinnedLayers::pin(self), sealed, catalog)?;
+        let spilled = Disk::open_scratch(&folder, tree.kept())
+            .and_then(|disk| cut::spill(&disk, &PinnedLayers::pin(self), sealed, catalog).map(|()| disk));
+        let disk = spilled.inspect_err(|_| {
+            // Others need the space; what remains is removed by the next try, or the next start.
+            let _ = disk::remove_folder(&folder);
+        })?;
         let balances = layers::tables_of(sealed).into_iter().map(|id| (id.0, balance_of(sealed, id))).collect();
         let ids = |set: IndexSet| set.indexes().iter().map(catalog::Index::id).collect();
         let indexes = layers::tables_of(sealed).into_iter().filter_map(|id| {

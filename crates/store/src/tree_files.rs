@@ -13,12 +13,27 @@ use std::path::Path;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::error::StoreError;
+use crate::synced_list;
 
 const CURRENT: &str = "current";
 const TABLES: &str = "tables";
 /// The only kind of checksum: XXH3-128.
 const KIND: u8 = 0;
 const READ_BYTES: usize = 1 << 20;
+
+/// Writes `current` again with what it contains: after a sync that failed, the disk may still have the one before it,
+/// although the system shows the new one. A folder without a tree passes.
+///
+/// # Errors
+/// When the file cannot be read or written; it then contains the same as before.
+pub fn renew_current(folder: &Path) -> Result<(), StoreError> {
+    let failed = |error: std::io::Error| StoreError::io(folder, &error);
+    match fs::read(folder.join(CURRENT)) {
+        Ok(content) => synced_list::write(folder, CURRENT, &content).map_err(failed),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
 
 /// Checks that the manifest is the one that was written last. A folder without a tree passes.
 ///

@@ -107,6 +107,11 @@ impl TreeView {
         TreeView { number, version: version.id(), runs, range: Box::new(range) }
     }
 
+    /// Numbers of the files that it reads.
+    pub(crate) fn files(&self) -> impl Iterator<Item = u64> + '_ {
+        self.runs.iter().flat_map(|run| run.iter()).map(|file| file.table.id())
+    }
+
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

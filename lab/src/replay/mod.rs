@@ -367,6 +367,7 @@ fn make_store(options: &ReplayOptions) -> anyhow::Result<Made> {
         generation_bytes,
         interval: Duration::from_secs(3600),
         sync_relay: Box::new(|_| Ok(())),
+        waits_for_space: false,
         after_cut: Box::new(move |_, _| {
             counted.fetch_add(1, Ordering::Relaxed);
         }),

@@ -54,14 +54,17 @@ impl Fault {
     /// From an error of the store.
     #[must_use]
     pub fn of_store(error: &StoreError) -> Fault {
-        if class_of(error) == StopClass::Io { Fault::Disk(error.to_string()) } else { Fault::Wrong(error.to_string()) }
+        match class_of(error) {
+            StopClass::Io | StopClass::DiskFull | StopClass::SyncFailed => Fault::Disk(error.to_string()),
+            _ => Fault::Wrong(error.to_string()),
+        }
     }
 
     /// From a stop of replay.
     #[must_use]
     pub fn of_stop(stop: &Stop) -> Fault {
         match stop.class {
-            StopClass::Io => Fault::Disk(stop.to_string()),
+            StopClass::Io | StopClass::DiskFull | StopClass::SyncFailed => Fault::Disk(stop.to_string()),
             StopClass::Corrupt | StopClass::StoreDamaged => Fault::Damaged(stop.to_string()),
             StopClass::NotSupported | StopClass::DataDiffers | StopClass::Defect => Fault::Wrong(stop.to_string()),
         }
@@ -537,6 +540,7 @@ fn cut_options(
         generation_bytes: sizes.generation_bytes,
         interval: Duration::MAX,
         sync_relay: Box::new(move |_| sync.lock().unwrap().sync().map_err(|error| error.to_string())),
+        waits_for_space: false,
         after_cut: Box::new(move |point, _| {
             *durable.lock().unwrap() = point.sequence;
             let mut done = done.lock().unwrap();

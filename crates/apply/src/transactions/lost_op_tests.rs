@@ -244,6 +244,7 @@ fn cut_after_a_lost_event(lose: bool, sealed: bool) -> Result<CutterStep, Box<St
         generation_bytes: 1 << 20,
         interval: Duration::MAX,
         sync_relay: Box::new(|_| Ok(())),
+        waits_for_space: false,
         after_cut: Box::new(|_, _| {}),
     };
     let mut replay = Replay::new(Grain::Lanes, store, Some(cuts));

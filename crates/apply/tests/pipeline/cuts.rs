@@ -83,6 +83,7 @@ fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, 
                     let number = counted.fetch_add(1, Ordering::Relaxed);
                     if fate == 0 && number == at { Err("planted".into()) } else { Ok(()) }
                 }),
+                waits_for_space: false,
                 after_cut: Box::new(|_, _| {}),
             }),
             clock_difference_us: Arc::new(AtomicI64::new(0)),
@@ -171,6 +172,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
                 generation_bytes: GENERATION,
                 interval: Duration::from_secs(3600),
                 sync_relay: Box::new(|_| Ok(())),
+                waits_for_space: false,
                 after_cut: Box::new(move |_, _| {
                     counted.fetch_add(1, Ordering::Relaxed);
                 }),

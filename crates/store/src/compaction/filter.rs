@@ -21,11 +21,25 @@ pub(crate) struct DeadRows {
     known: Mutex<Arc<Known>>,
     /// Tables being copied: no cut knows them, but their rows must be kept.
     copied: Mutex<BTreeSet<u32>>,
-    /// True while merges are to be aborted.
-    broken_off: Arc<AtomicBool>,
+    broken_off: Arc<BrokenOff>,
     drift: Arc<DriftList>,
     /// Entries with lower numbers were written by a program that knew no expectations.
     expected_since: AtomicU64,
+}
+
+/// Why merges are to be aborted.
+#[derive(Default)]
+struct BrokenOff {
+    /// The store is closed.
+    ends: AtomicBool,
+    /// Others need the space.
+    held: AtomicBool,
+}
+
+impl BrokenOff {
+    fn is(&self) -> bool {
+        self.ends.load(Ordering::Relaxed) || self.held.load(Ordering::Relaxed)
+    }
 }
 
 /// The ids known to one durable cut.
@@ -153,11 +167,20 @@ impl DeadRows {
 
     /// See [`Disk::break_off_merges`](crate::Disk::break_off_merges).
     pub(crate) fn break_off(&self, break_off: bool) {
-        self.broken_off.store(break_off, Ordering::Relaxed);
+        self.broken_off.ends.store(break_off, Ordering::Relaxed);
     }
 
     pub(crate) fn is_broken_off(&self) -> bool {
-        self.broken_off.load(Ordering::Relaxed)
+        self.broken_off.is()
+    }
+
+    /// See [`Disk::hold_merges`](crate::Disk::hold_merges). Returns whether they were held before.
+    pub(crate) fn hold_merges(&self, hold: bool) -> bool {
+        self.broken_off.held.swap(hold, Ordering::Relaxed)
+    }
+
+    pub(crate) fn are_merges_held(&self) -> bool {
+        self.broken_off.held.load(Ordering::Relaxed)
     }
 
     pub(crate) fn known(&self) -> Arc<Known> {
@@ -183,7 +206,7 @@ impl Factory for DeadRows {
 
 struct Filter {
     known: Arc<Known>,
-    broken_off: Arc<AtomicBool>,
+    broken_off: Arc<BrokenOff>,
     drift: Arc<DriftList>,
     expected_since: u64,
     found: Findings,
@@ -209,7 +232,7 @@ impl Filter {
 
 impl CompactionFilter for Filter {
     fn filter_item(&mut self, item: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
-        if self.broken_off.load(Ordering::Relaxed) {
+        if self.broken_off.is() {
             return Err(lsm_tree::Error::Io(std::io::ErrorKind::Interrupted.into()));
         }
         let dead = self.known.is_dead_key(item.key());

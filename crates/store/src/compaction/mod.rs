@@ -2,4 +2,5 @@
 
 pub(crate) mod filter;
 pub(crate) mod policy;
+pub(crate) mod room;
 mod step;

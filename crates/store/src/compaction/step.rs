@@ -12,6 +12,7 @@ use lsm_tree::{AbstractTree, Slice};
 
 use super::policy::{self, Level, Levels, Step};
 use crate::disk::Disk;
+use crate::disk_space::Claim;
 use crate::error::StoreError;
 
 const FILE_BYTES: u64 = 64 << 20;
@@ -22,6 +23,17 @@ const DEAD_BYTES_MIN: u64 = 32 << 20;
 const RUN_NS_PER_RANGE: u64 = 4_000;
 /// Approximate cost of merging: 250 MB/s (`examples/compaction_cost.rs`).
 const MERGE_NS_PER_BYTE: u64 = 4;
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// Nothing was due, or what was due reads a damaged file.
+    No,
+    /// The disk has no room for it.
+    NoRoom,
+    /// The tree has changed.
+    Done,
+}
 
 impl Disk {
     /// Takes one compaction step, in whichever tier is due; false if none is. `oldest_read` is the oldest number in use
@@ -53,7 +65,7 @@ impl Disk {
                 return Ok(true);
             }
         }
-        self.take_step(oldest_read, |levels| policy::near(levels, idle || self.reads_cost_more(levels)))
+        self.step(oldest_read, Claim::Near, |levels| policy::near(levels, idle || self.reads_cost_more(levels)))
     }
 
     /// Takes one step of merging the results of [`compact_near`](Self::compact_near). Waits for a concurrent call of
@@ -63,7 +75,7 @@ impl Disk {
     /// As [`compact`](Self::compact).
     pub fn compact_middle(&self, oldest_read: u64, idle: bool) -> Result<bool, StoreError> {
         let _alone = self.middle.lock().unwrap_or_else(PoisonError::into_inner);
-        self.take_step(oldest_read, |levels| policy::middle(levels, idle || self.reads_cost_more(levels)))
+        self.step(oldest_read, Claim::Other, |levels| policy::middle(levels, idle || self.reads_cost_more(levels)))
     }
 
     /// Takes one step of merging large runs, which may take as long as writing the whole tree. Also false while another
@@ -95,12 +107,12 @@ impl Disk {
     fn deep_step(&self, oldest_read: u64, idle: bool) -> Result<bool, StoreError> {
         if self.is_mostly_dead() && !self.damage_list().any() {
             let before = self.tree.current_version().id();
-            self.end_of_merge(self.tree.major_compact(FILE_BYTES, oldest_read))?;
+            self.rewrite_all(oldest_read)?;
             if self.is_past(before) {
                 return Ok(true);
             }
         }
-        if self.take_step(oldest_read, |levels| policy::deep(levels, idle || self.reads_cost_more(levels)))? {
+        if self.step(oldest_read, Claim::Other, |levels| policy::deep(levels, idle || self.reads_cost_more(levels)))? {
             return Ok(true);
         }
         let into_last = |levels: &_| policy::into_last(levels, idle || self.reads_cost_more(levels));
@@ -109,7 +121,7 @@ impl Disk {
             return Ok(false);
         }
         let _between = self.middle.lock().unwrap_or_else(PoisonError::into_inner);
-        self.take_step(oldest_read, into_last)
+        self.step(oldest_read, Claim::Other, into_last)
     }
 
     /// Merges everything that is on disk now into the last level, where what the log says of every row is compared with
@@ -122,15 +134,15 @@ impl Disk {
         // on its way. Runs of cuts that come meanwhile are not waited for.
         for _ in 0..3 {
             let _alone = self.near.lock().unwrap_or_else(PoisonError::into_inner);
-            self.take_step(oldest_read(), policy::near_all)?;
+            self.must_step(oldest_read(), Claim::Near, policy::near_all)?;
         }
         for _ in 0..3 {
             let _alone = self.middle.lock().unwrap_or_else(PoisonError::into_inner);
-            self.take_step(oldest_read(), policy::middle_all)?;
+            self.must_step(oldest_read(), Claim::Other, policy::middle_all)?;
         }
         let _alone = self.deep.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..3 {
-            self.take_step(oldest_read(), policy::deep_all)?;
+            self.must_step(oldest_read(), Claim::Other, policy::deep_all)?;
         }
         Ok(())
     }
@@ -140,10 +152,37 @@ impl Disk {
         self.dead.break_off(break_off);
     }
 
-    fn take_step(&self, oldest_read: u64, due: impl Fn(&Levels) -> Option<Step>) -> Result<bool, StoreError> {
+    fn step(&self, oldest_read: u64, claim: Claim, due: impl Fn(&Levels) -> Option<Step>) -> Result<bool, StoreError> {
+        self.take_step(oldest_read, claim, due).map(|taken| taken == Taken::Done)
+    }
+
+    /// As `step`, for a caller for whom having no room is an error.
+    fn must_step(
+        &self,
+        oldest_read: u64,
+        claim: Claim,
+        due: impl Fn(&Levels) -> Option<Step>,
+    ) -> Result<(), StoreError> {
+        match self.take_step(oldest_read, claim, due)? {
+            Taken::NoRoom => Err(StoreError::DiskFull { folder: self.folder().to_owned() }),
+            Taken::No | Taken::Done => Ok(()),
+        }
+    }
+
+    fn take_step(
+        &self,
+        oldest_read: u64,
+        claim: Claim,
+        due: impl Fn(&Levels) -> Option<Step>,
+    ) -> Result<Taken, StoreError> {
         let before = self.tree.current_version().id();
         self.let_go();
-        let Some(step) = due(&self.levels()).filter(|step| !self.reads_damage(*step)) else { return Ok(false) };
+        let Some(step) = due(&self.levels()).filter(|step| !self.reads_damage(*step)) else {
+            self.wants_no_room(claim);
+            return Ok(Taken::No);
+        };
+        let writes = self.writes();
+        let Some(_promise) = self.room_for(self.input_bytes(step), claim) else { return Ok(Taken::NoRoom) };
         // Both strategies are meant for lsm-tree's own tests (its trait cannot be implemented outside the crate). They
         // take whole levels as they find them, so runs that reach level 0 between the check and the step are merged
         // too.
@@ -151,11 +190,22 @@ impl Disk {
             Step::Merge { from, to } => Arc::new(PullDown(from, to)),
             Step::Move { from, to } => Arc::new(MoveDown(from, to)),
         };
-        self.end_of_merge(self.tree.compact(strategy, oldest_read))?;
+        let ended = self.end_of_merge(self.tree.compact(strategy, oldest_read));
+        drop(writes);
+        ended?;
         if matches!(step, Step::Merge { .. }) {
             self.ranges_read.store(0, Ordering::Relaxed);
         }
-        Ok(self.is_past(before))
+        Ok(if self.is_past(before) { Taken::Done } else { Taken::No })
+    }
+
+    /// Merges the whole tree, where the disk has room for it once more.
+    fn rewrite_all(&self, oldest_read: u64) -> Result<(), StoreError> {
+        let writes = self.writes();
+        let Some(_promise) = self.room_for(self.tree.disk_space(), Claim::Other) else { return Ok(()) };
+        let ended = self.end_of_merge(self.tree.major_compact(FILE_BYTES, oldest_read));
+        drop(writes);
+        ended
     }
 
     /// An aborted merge returns the error of the filter that aborted it, which counts as success. Any other error is a
