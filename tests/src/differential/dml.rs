@@ -62,7 +62,9 @@ pub fn any(random: &mut Random, schema: &Schema, database: &str) -> Vec<Statemen
             let set = assignments(random, t, "");
             format!("INSERT INTO {} SET {set}", t.name)
         }),
-        _ => one("INSERT of defaults", format!("INSERT INTO {} () VALUES (),()", t.name)),
+        // One row: with MINIMAL images 9.7.4 cannot log a second one without columns (1534), and a table that is not
+        // transactional keeps it. INSERTs of defaults into InnoDB: tests/regressions/insert_of_defaults_alone.sql.
+        _ => one("INSERT of defaults", format!("INSERT INTO {} () VALUES ()", t.name)),
     }
 }
 
