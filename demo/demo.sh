@@ -137,7 +137,9 @@ esac
 cat <<'USAGE'
 
 Your own primary (MySQL 8.0 or later; what is missing is named with the statement that fixes it):
-  CREATE USER slip@'%' IDENTIFIED BY '…'; GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO slip@'%';
+  CREATE USER slip@'%' IDENTIFIED BY '…';
+  GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT, RELOAD, LOCK TABLES, XA_RECOVER_ADMIN,
+    BACKUP_ADMIN, PROCESS, SHOW VIEW, TRIGGER, EVENT ON *.* TO slip@'%';
   slipstream check   --source mysql://slip@HOST:3306
   slipstream replica --source mysql://slip@HOST:3306 --data DIR      # password: MYSQL_PWD, an option file or a prompt
 USAGE

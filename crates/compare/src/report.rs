@@ -209,15 +209,15 @@ impl fmt::Display for VerifyReport {
             rows += table.source.rows;
             bytes += table.source.bytes;
         }
-        let tables = self.tables.len();
+        let (tables, bytes) = (self.tables.len(), observe::bytes_text(bytes));
         match (self.different(), self.unknown()) {
-            (0, 0) => write!(f, "EQUAL: {tables} tables, {rows} rows, {bytes} bytes"),
+            (0, 0) => write!(f, "EQUAL: {tables} tables, {rows} rows, {bytes}"),
             (0, unknown) => {
                 let compared = tables - unknown;
-                write!(f, "UNKNOWN: {unknown} of {tables} tables; {compared} are equal, {rows} rows, {bytes} bytes")
+                write!(f, "UNKNOWN: {unknown} of {tables} tables; {compared} are equal, {rows} rows, {bytes}")
             }
             (different, unknown) => {
-                write!(f, "DIFFERENT: {different} of {tables} tables; {rows} rows, {bytes} bytes in source")?;
+                write!(f, "DIFFERENT: {different} of {tables} tables; {rows} rows, {bytes} in source")?;
                 if unknown > 0 { write!(f, "; {unknown} unknown") } else { Ok(()) }
             }
         }

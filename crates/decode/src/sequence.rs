@@ -258,9 +258,9 @@ impl Sequencer {
     }
 
     fn sequence(&mut self, mut decoded: DecodedPiece, shared: &SharedCatalog) -> SequencedPiece {
-        // Decoders run ahead, out of order, on three assumptions: the catalog of the piece's epoch, that no transaction
-        // is executed already, and that the skip list does not change. All nearly always hold. Where one does not, the piece is decoded again
-        // here, in order, at the cost of this one thread's time.
+        // Decoders run ahead, out of order, on three assumptions: the catalog of the piece's epoch, that no transaction is
+        // executed already, and that the skip list does not change. All nearly always hold. Where one does not, the
+        // piece is decoded again here, in order, at the cost of this one thread's time.
         let (continues, unfinished) = (decoded.piece.continues, decoded.piece.unfinished);
         let serial = decoded.piece.kind == PieceKind::Serial;
         self.state.first = if continues { self.state.last } else { self.state.last.next() };

@@ -5,6 +5,7 @@
 //! a comparison of rows with the log, which a running replica does.
 
 use catalog::IndexSet;
+use observe::bytes_text;
 use relay_log::RelayFiles;
 use store::{Disk, DiskOptions, FileCheck, Snapshot, Store, StoreError, TableReader};
 
@@ -51,7 +52,7 @@ pub fn check_stopped(folder: &Folder, say: &mut dyn FnMut(&str)) -> Result<(), F
         }
         bytes += len;
     }
-    say(&format!("relay log: {} files, {bytes} bytes", files.len()));
+    say(&format!("relay log: {} files, {}", files.len(), bytes_text(bytes)));
     if damaged.is_empty() {
         return Ok(());
     }
@@ -70,7 +71,7 @@ fn check_files(disk: &Disk, catalog: &catalog::Catalog, say: &mut dyn FnMut(&str
             bytes += len;
         }
     }
-    say(&format!("store: {whole} files, {bytes} bytes, as they were written"));
+    say(&format!("store: {whole} files, {}, as they were written", bytes_text(bytes)));
     let damage: Vec<_> = disk.damage().into_iter().filter(|file| !file.removed).collect();
     let concerned = concerned(catalog, &damage);
     let mut names = Vec::new();

@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use observe::{now_us, utc_text};
+use catalog::TableId;
+use observe::{bytes_text, now_us, utc_text};
 use serde::{Deserialize, Serialize};
-use store::{Disk, FileCheck};
+use store::{Disk, FileCheck, IndexCheck, Snapshot};
 
 use crate::exit::{Exit, Failure};
 use crate::folder::{Folder, read_small, write_atomically};
@@ -26,6 +27,9 @@ const LOOK: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(50);
 /// The same as a multiple of the time that the read took: a fifth of a slow disk.
 const PAUSE_PER_READ: u32 = 4;
+/// Rows or index entries of a file that are looked up in each other, behind this many at most.
+const SAMPLE: usize = 64;
+const SAMPLE_SKIP_MAX: u64 = 2000;
 /// Received bytes that replay has not read yet, from which on it counts as behind.
 const BEHIND_BYTES: u64 = 1 << 20;
 
@@ -137,6 +141,28 @@ fn waits_for_replay(replica: &Replica, shown: &str) -> bool {
     !is_over(replica)
 }
 
+/// Looks up some rows of a file and their index entries in each other.
+fn sample(replica: &Replica, file: u64, round: &mut Round) {
+    let store = &replica.pipeline.store;
+    let snapshot = Snapshot::pin(store);
+    // Another place of the file in each round.
+    let skip = usize::try_from(now_us() % SAMPLE_SKIP_MAX).unwrap_or(0);
+    match store.sample_file(&snapshot, file, skip, SAMPLE) {
+        Ok(Some((table, IndexCheck { missing, stale, .. }))) if missing + stale > 0 => {
+            round.damaged += 1;
+            let table =
+                snapshot.catalog().table_by_id(TableId(table)).map_or_else(String::new, |table| table.full_name());
+            let text = format!(
+                "rows of {table} and their index entries contradict each other, in tables/{file}: {missing} rows without an \
+                 entry, {stale} entries without a row; slipstream copy copies the table again"
+            );
+            log::write(Code::ScrubTrouble, "Store", &text);
+        }
+        // Damage is on the store's list.
+        Ok(_) | Err(_) => {}
+    }
+}
+
 /// Goes on with the round in progress, or begins one, until its end or until the replica stops.
 fn round(replica: &Arc<Replica>, disk: &Disk, place: &mut Place) -> Result<(), Failure> {
     let folder = replica.folder();
@@ -177,7 +203,10 @@ fn round(replica: &Arc<Replica>, disk: &Disk, place: &mut Place) -> Result<(), F
         });
         match checked {
             Ok(FileCheck::BrokenOff) => return Ok(()),
-            Ok(FileCheck::Whole(bytes)) => (round.files, round.bytes) = (round.files + 1, round.bytes + bytes),
+            Ok(FileCheck::Whole(bytes)) => {
+                (round.files, round.bytes) = (round.files + 1, round.bytes + bytes);
+                sample(replica, file, &mut round);
+            }
             Ok(FileCheck::Damaged) => (round.files, round.damaged) = (round.files + 1, round.damaged + 1),
             Ok(FileCheck::Gone) => {}
             Err(error) => log::write(Code::ScrubTrouble, "Store", &format!("tables/{file} was not checked: {error}")),
@@ -213,7 +242,7 @@ fn round(replica: &Arc<Replica>, disk: &Disk, place: &mut Place) -> Result<(), F
         0 => "nothing is damaged".to_owned(),
         damaged => format!("of these damaged: {damaged}"),
     };
-    let text = format!("checked {} files, {} bytes: {found}", round.files, round.bytes);
+    let text = format!("checked {} files, {}: {found}", round.files, bytes_text(round.bytes));
     show(replica, &format!("{text}; finished {}", utc_text(place.finished_us)));
     log::write(Code::ScrubDone, "Store", &text);
     Ok(())

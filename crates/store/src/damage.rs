@@ -289,6 +289,7 @@ mod tests {
     use catalog::StatementContext;
 
     use super::*;
+    use crate::compaction::policy;
     use crate::disk::{Disk, DiskOptions};
 
     const OPTIONS: DiskOptions = DiskOptions { cache_bytes: 1 << 20 };
@@ -358,6 +359,30 @@ mod tests {
         assert!(damage.iter().all(|file| file.removed) && !disk.damage_list().any());
         drop(disk);
         assert_eq!(DamageList::open(folder.path()).unwrap().all(), damage);
+    }
+
+    /// While a damaged file keeps runs from being merged, cuts add some beyond the usual limit, and then wait; once nothing
+    /// needs the file, merges make room again.
+    #[test]
+    fn runs_pile_up_behind_a_damaged_file_up_to_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let (disk, _) = Disk::open(folder.path(), OPTIONS).unwrap();
+        let catalog = catalog_of(2);
+        let ids: Vec<u32> = catalog.tables().map(|table| table.id.0).collect();
+        disk.dead().set_alive(&catalog);
+        write(&disk, &ids[..1], false);
+        disk.damage_list().found(disk.file_numbers()[0], "it was hit");
+        while !disk.is_full() {
+            assert!(!disk.is_full_of_damage() && disk.l0_runs() < 200);
+            write(&disk, &ids[1..], false);
+            assert!(!disk.compact_near(0, true).unwrap(), "a merge of a damaged file");
+        }
+        assert!(disk.is_full_of_damage());
+        assert_eq!(disk.l0_runs(), policy::L0_RUNS_MAX + policy::RUNS_BESIDE_DAMAGE);
+        let gone = catalog.tables().find(|table| table.id.0 == ids[0]).unwrap().name.clone();
+        disk.dead().set_alive(&catalog.with_quarantined(&("d".into(), gone), "why").0);
+        while disk.compact_near(0, true).unwrap() {}
+        assert!(!disk.is_full() && !disk.damage_list().any());
     }
 
     #[test]

@@ -219,10 +219,31 @@ mod tests {
         };
         assert_eq!(sample(1), IndexCheck { entries: 300, missing: 0, stale: 0 });
         assert_eq!(sample(7), IndexCheck { entries: 43, missing: 0, stale: 0 });
+        let samples = |world: &World, skip: usize| -> Vec<(u32, IndexCheck)> {
+            let snapshot = Snapshot::pin(&world.store);
+            let files = world.store.disk().unwrap().file_numbers();
+            files.iter().filter_map(|file| world.store.sample_file(&snapshot, *file, skip, 50).unwrap()).collect()
+        };
+        let id = world.catalog.table("d", "t").unwrap().id;
+        world.store.compact_fully().unwrap();
+        assert_eq!(samples(&world, 100), [(id.0, IndexCheck::default())], "one file, which begins with rows");
         drop(world);
         let world = World::open(folder.path());
         assert_eq!(world.read(), Some(expected));
         assert_eq!(check(&world), IndexCheck { entries: 300, missing: 0, stale: 0 });
+        // Entries that are gone although their rows stand.
+        let disk = world.store.disk().unwrap();
+        let index = world.catalog.table("d", "t").unwrap().key("a").unwrap().id;
+        let (from, to) = (key_codec::index_prefix(id, index), key_codec::index_end(id, index));
+        let entries: Vec<_> = disk.range_in(&disk.newest(), &from, &to).map(|entry| entry.unwrap().0).collect();
+        let mut run = disk.begin().unwrap();
+        entries.iter().for_each(|entry| run.remove(entry).unwrap());
+        let version_lock = disk.version_lock();
+        run.finish(&version_lock).unwrap();
+        disk.take_over(&version_lock);
+        drop(version_lock);
+        world.store.compact_fully().unwrap();
+        assert_eq!(samples(&world, 100), [(id.0, IndexCheck { entries: 0, missing: 50, stale: 0 })]);
     }
 
     #[test]

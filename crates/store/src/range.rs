@@ -11,8 +11,6 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use catalog::ConversionBuffers;
-
 use crate::delta;
 use crate::error::StoreError;
 use crate::key_codec;
@@ -34,17 +32,6 @@ pub struct OwnedRow {
     pub image: Vec<u8>,
     /// Number of equal rows: 1 with a key, 1 or more without.
     pub count: u64,
-}
-
-/// Result of checking an index.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IndexCheck {
-    /// Index entries on disk.
-    pub entries: u64,
-    /// Rows on disk without an entry.
-    pub missing: u64,
-    /// Entries on disk without a row.
-    pub stale: u64,
 }
 
 /// What the range reads.
@@ -266,118 +253,6 @@ impl Store {
     /// The snapshot was given up.
     pub fn is_ready(&self, snapshot: &Snapshot, table: &TableReader, order: ReadOrder) -> Result<bool, StoreError> {
         Ok(is_ready(&*snapshot.layers()?, table, order))
-    }
-
-    /// As [`check_index`](Self::check_index), of every `every`-th row and entry, in bounded memory.
-    ///
-    /// # Errors
-    /// As `range`.
-    pub fn sample_index(
-        &self,
-        snapshot: &Snapshot,
-        table: &TableReader,
-        index: u16,
-        every: usize,
-    ) -> Result<IndexCheck, StoreError> {
-        let layers = snapshot.layers()?;
-        let Some(tree) = &layers.base else { return Ok(IndexCheck::default()) };
-        let disk = &tree.disk;
-        if !layers.indexes.is_complete(table.id().0, index) {
-            return Err(StoreError::IndexNotReady { table: table.id().0, index });
-        }
-        let damaged = || disk.damaged(format!("a row or an entry of table id {} is not one of ours", table.id().0));
-        let mut check = IndexCheck::default();
-        let (mut key, mut buffers) = (Vec::new(), ConversionBuffers::default());
-        let (from, to) = key_codec::table_bounds(table.id());
-        for (place, item) in tree.range(&from, &to).enumerate() {
-            let (row_key, value) = item?;
-            if !place.is_multiple_of(every) {
-                continue;
-            }
-            let row = key_codec::parse_row(&row_key, &value).ok_or_else(damaged)?;
-            let image = table.versions().read(row.definition, row.image, &mut buffers).map_err(|_| damaged())?;
-            key.clear();
-            key.extend_from_slice(&key_codec::index_prefix(table.id(), index));
-            if !append_key(table.order(), index, row.key, image, &mut key).map_err(|_| damaged())? {
-                return Err(damaged());
-            }
-            check.missing += u64::from(!tree.contains(&key)?);
-        }
-        let (from, to) = (key_codec::index_prefix(table.id(), index), key_codec::index_end(table.id(), index));
-        for (place, item) in tree.range(&from, &to).enumerate() {
-            let (entry, value) = item?;
-            if !place.is_multiple_of(every) {
-                continue;
-            }
-            let own = key_codec::own_of(&entry, &value).ok_or_else(damaged)?;
-            key.clear();
-            key.extend_from_slice(&key_codec::table_prefix(table.id()));
-            if !table.order().is_keyless() {
-                table.order().append(own, &mut key);
-            }
-            key.extend_from_slice(own);
-            check.entries += 1;
-            check.stale += u64::from(!tree.contains(&key)?);
-        }
-        Ok(check)
-    }
-
-    /// Compares an index on disk, entry by entry, with the rows on disk at a snapshot's cut. Rows in memory are
-    /// ignored. Reads the whole table.
-    ///
-    /// # Errors
-    /// As `range`.
-    pub fn check_index(&self, snapshot: &Snapshot, table: &TableReader, index: u16) -> Result<IndexCheck, StoreError> {
-        let layers = snapshot.layers()?;
-        let Some(tree) = &layers.base else { return Ok(IndexCheck::default()) };
-        let disk = &tree.disk;
-        if !layers.indexes.is_complete(table.id().0, index) {
-            return Err(StoreError::IndexNotReady { table: table.id().0, index });
-        }
-        let mut expected = crate::index_entries::Sorter::new(self.scratch_for_check());
-        let (from, to) = key_codec::table_bounds(table.id());
-        let (mut key, mut buffers) = (Vec::new(), ConversionBuffers::default());
-        for item in tree.range(&from, &to) {
-            let (row_key, value) = item?;
-            let damaged = || disk.damaged("a row that is not one of ours");
-            let row = key_codec::parse_row(&row_key, &value).ok_or_else(damaged)?;
-            key.clear();
-            key.extend_from_slice(&key_codec::index_prefix(table.id(), index));
-            let image = table.versions().read(row.definition, row.image, &mut buffers).map_err(|_| damaged())?;
-            if !append_key(table.order(), index, row.key, image, &mut key).map_err(|_| damaged())? {
-                return Err(damaged());
-            }
-            expected.push(&key, None)?;
-        }
-        let mut check = IndexCheck::default();
-        let (from, to) = (key_codec::index_prefix(table.id(), index), key_codec::index_end(table.id(), index));
-        let mut entries = tree.range(&from, &to).peekable();
-        let mut take = |upto: Option<&[u8]>| -> Result<bool, StoreError> {
-            loop {
-                let order = match (entries.peek(), upto) {
-                    (None, _) => return Ok(false),
-                    (Some(Err(_)), _) | (Some(Ok(_)), None) => Ordering::Less,
-                    (Some(Ok((key, _))), Some(upto)) => (**key).cmp(upto),
-                };
-                if order.is_gt() {
-                    return Ok(false);
-                }
-                entries.next().transpose()?;
-                check.entries += 1;
-                if order.is_eq() {
-                    return Ok(true);
-                }
-                check.stale += 1;
-            }
-        };
-        let mut missing = 0;
-        expected.finish(|key, _| {
-            missing += u64::from(!take(Some(key))?);
-            Ok(())
-        })?;
-        take(None)?;
-        check.missing = missing;
-        Ok(check)
     }
 }
 
