@@ -30,6 +30,7 @@ pub const MAY_BE_COPIED: &[(&str, &str)] = &[
     ("outside the partition's rule", "EXCHANGE PARTITION … WITHOUT VALIDATION"),
     ("outside their partition's rule", "tables with rows outside their partition"),
     ("changed places with a table, one of them quarantined", "EXCHANGE PARTITION beside a table that waits"),
+    ("without NO_ENGINE_SUBSTITUTION: the log does not say", "engines that another one may have replaced"),
     ("made LIKE a table that is quarantined", "tables made LIKE one that waits for its copy"),
 ];
 
