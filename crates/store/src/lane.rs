@@ -43,6 +43,8 @@ struct Table {
     keyless: bool,
     /// Set once a delta was written, so that other tables need no search for deltas.
     has_deltas: bool,
+    /// Set once a deletion or a delta was written: until then whole rows alone replace rows of the layers below.
+    hides: bool,
     /// Rows added minus rows removed.
     balance: i64,
     /// This table's share of the lane's `bytes`.
@@ -284,6 +286,7 @@ impl Lane {
             Some(image) => RowState::Row(image),
             None => RowState::Deleted,
         };
+        entry.hides |= !matches!(state, RowState::Row(_));
         let expected = if self.bottom { Expected::Unknown } else { Expected::of(&change, check) };
         let version = Version { sequence, state, expected, definition };
         // Last use of the borrowed old image; `append` needs the rows mutably.
@@ -409,6 +412,7 @@ impl Lane {
             }
             let entry = self.tables[index].get_or_insert_with(Box::default);
             entry.keyless = shape.order.is_keyless();
+            entry.hides |= !there;
             let found = entry.rows.find(hash, &key);
             // A keyless row may have lost exactly as many copies as there were.
             let state = if there { RowState::Row(image.as_slice()) } else { RowState::Deleted };
@@ -447,6 +451,11 @@ impl Lane {
 
     pub(crate) fn is_keyless(&self, table: TableId) -> bool {
         self.tables.get(table.0 as usize).and_then(Option::as_ref).is_some_and(|entry| entry.keyless)
+    }
+
+    /// Whether a version here may hide a row of a layer below, or change it, without being a whole row itself.
+    pub(crate) fn hides(&self, table: TableId) -> bool {
+        self.tables.get(table.0 as usize).and_then(Option::as_ref).is_some_and(|entry| entry.hides)
     }
 
     /// Rows added to a table here, minus rows removed.

@@ -131,13 +131,14 @@ impl Generation {
         self.bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
     }
 
-    /// Rows of a table in the order of an index (0: of the identifying key): see `order`.
+    /// Rows of a table in the order of an index (0: of the identifying key): see `order`. Returns whether this generation
+    /// may hide rows below with something that is not in these slices: see [`Lane::hides`].
     pub(crate) fn slices(
         &self,
         table: &TableReader,
         index: u16,
         each: impl FnMut(&Arc<Slice>),
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         self.orders.slices(self, table, index, each)
     }
 

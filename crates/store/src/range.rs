@@ -101,6 +101,9 @@ pub struct Range<'a> {
     index: u16,
     lanes: usize,
     sources: Vec<Source>,
+    /// True if a row of the tree stands as it is unless one of the slices has its key: no layer in memory hides or changes
+    /// rows otherwise, of what is visible here. For the identifying key of a snapshot only.
+    tree_stands: bool,
     /// The sources that have entries left, in the order of their keys at the end being read; of equal keys the newer
     /// layer first.
     order: Vec<usize>,
@@ -213,7 +216,10 @@ impl Store {
             return Err(StoreError::IndexNotReady { table: table.id().0, index });
         }
         let mut sources = Vec::with_capacity(layers.below.len() + 4);
-        memory_sources(&layers.active, 0, table, index, range, &mut sources)?;
+        // A single writer's rows may come while the range is open.
+        let mut tree_stands =
+            matches!(view, View::Snapshot(_)) && order == ReadOrder::Identity && !table.order().is_keyless();
+        tree_stands &= !memory_sources(&layers.active, 0, table, index, range, &mut sources)?;
         let prefix = key_codec::index_prefix(table.id(), index);
         let first = [prefix.as_slice(), &range.from].concat();
         let last = match &range.to {
@@ -229,6 +235,7 @@ impl Store {
             match layer {
                 Layer::Spill(spill) if spill.sequence <= sequence => {
                     tree(&spill.tree, below + 1);
+                    tree_stands = false;
                 }
                 Layer::Spill(_) | Layer::Memory(_) => {}
             }
@@ -238,12 +245,14 @@ impl Store {
         }
         for (below, layer) in layers.below.iter().enumerate() {
             if let Layer::Memory(generation) = layer {
-                memory_sources(generation, below + 1, table, index, range, &mut sources)?;
+                tree_stands &= !memory_sources(generation, below + 1, table, index, range, &mut sources)?;
             }
         }
+        // Of entries with one key, that of the newest layer comes first.
+        sources.sort_by_key(|source| source.layer);
         let (lanes, table) = (self.lane_count(), table.clone());
         let (order, key, row) = (Vec::with_capacity(sources.len()), Vec::new(), RowBuf::default());
-        Ok(Range { view, table, index, lanes, sources, order, ordered: None, key, row })
+        Ok(Range { view, table, index, lanes, sources, tree_stands, order, ordered: None, key, row })
     }
 
     /// Whether rows can be read in this order at this snapshot. False for an index that a later DDL statement added
@@ -273,7 +282,7 @@ fn memory_sources(
     index: u16,
     range: &KeyRange,
     sources: &mut Vec<Source>,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     generation.slices(table, index, |slice| {
         let front = slice.below(&range.from);
         let back = range.to.as_ref().map_or(slice.len(), |to| slice.below(to));
@@ -396,12 +405,13 @@ impl Range<'_> {
             self.key.extend_from_slice(key_of(sources, end, first));
             // All entries with this key are consumed: several layers and slices may have one, but the row is returned
             // once.
-            let (mut found, mut next) = (false, Some(first));
+            let (mut found, mut is_newest, mut next) = (false, true, Some(first));
             while let Some(first) = next {
                 let Some(source) = sources.get_mut(first) else { break };
                 if !found && let Some(candidate) = source.candidate(end) {
-                    found = self.row_of(layers, source.layer, candidate, row)?;
+                    found = self.row_of(layers, source.layer, candidate, is_newest, row)?;
                 }
+                is_newest = false;
                 source.advance(end);
                 let has_more = source.read(end)?;
                 let stays = has_more && order.get(1).is_none_or(|second| compare(sources, end, first, *second).is_lt());
@@ -421,15 +431,17 @@ impl Range<'_> {
         Ok(false)
     }
 
-    /// Copies the row of an entry, if the entry counts.
+    /// Copies the row of an entry, if the entry counts. `is_newest`: no newer layer has an entry with its key.
     fn row_of(
         &self,
         layers: &Layers,
         layer: usize,
         candidate: Candidate<'_>,
+        is_newest: bool,
         row: &mut RowBuf,
     ) -> Result<bool, StoreError> {
         row.clear();
+        let is_sole = self.tree_stands && is_newest && matches!(candidate, Candidate::Entry { .. });
         let (found, is_sure) = match candidate {
             Candidate::Slot { lane, slot, own_len } => {
                 let found = self.row_in_memory(layers, layer, lane, slot, row)?;
@@ -458,7 +470,7 @@ impl Range<'_> {
                 return Ok(false);
             }
         }
-        if layer == 0 && !is_difference {
+        if (layer == 0 || is_sole) && !is_difference {
             return Ok(true);
         }
         let hash = base::key_hash(self.table.id().0, &row.key);

@@ -164,6 +164,8 @@ struct Order {
     slices: Vec<Arc<Slice>>,
     /// Number of entries when it was last rebuilt.
     made_with: usize,
+    /// Whether a lane holds more of the table than whole rows: see `Lane::hides`.
+    hides: bool,
 }
 
 impl Order {
@@ -200,6 +202,7 @@ impl Order {
             let Ok(lane_number) = u16::try_from(lane) else { return Err(StoreError::defect("a lane above the limit")) };
             loop {
                 let guard = generation.lane(lane);
+                self.hides |= guard.hides(id);
                 let more = guard.written_since(id, cursor, (HOLD_RECORDS, HOLD_BYTES), |written| {
                     // A snapshot with this definition sees no rows of a later one.
                     if written.definition > table.definition() {
@@ -300,7 +303,7 @@ impl Orders {
         table: &TableReader,
         index: u16,
         each: impl FnMut(&Arc<Slice>),
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let name = (table.id().0, index, table.definition());
         let shared = {
             let mut held = self.held();
@@ -311,11 +314,11 @@ impl Orders {
             Arc::clone(&named.order)
         };
         // Each order has a lock of its own, so that readers of other orders do not wait while this one is sorted.
-        let bytes = {
+        let (bytes, hides) = {
             let mut made = shared.lock().unwrap_or_else(PoisonError::into_inner);
             made.catch_up(generation, table, index)?;
             made.slices.iter().for_each(each);
-            made.bytes()
+            (made.bytes(), made.hides)
         };
         let mut held = self.held();
         if let Some(named) = held.by_name.get_mut(&name) {
@@ -332,7 +335,7 @@ impl Orders {
             }
         }
         self.bytes.store(total(&held), Ordering::Relaxed);
-        Ok(())
+        Ok(hides)
     }
 }
 

@@ -30,6 +30,8 @@ pub const MAY_BE_COPIED: &[(&str, &str)] = &[
     ("outside the partition's rule", "EXCHANGE PARTITION … WITHOUT VALIDATION"),
     ("outside their partition's rule", "tables with rows outside their partition"),
     ("changed places with a table, one of them quarantined", "EXCHANGE PARTITION beside a table that waits"),
+    // A session that says SET NAMES and goes on in UTF-8.
+    ("beyond ASCII in a definition", "bytes that are no text of the client's character set"),
     ("without NO_ENGINE_SUBSTITUTION: the log does not say", "engines that another one may have replaced"),
     ("made LIKE a table that is quarantined", "tables made LIKE one that waits for its copy"),
 ];
