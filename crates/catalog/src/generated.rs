@@ -53,8 +53,9 @@ pub(crate) fn of_the_session(table: &TableDef) -> Vec<bool> {
 /// Positions of virtual columns that may have another value at the source than the log says.
 ///
 /// Besides those that depend on the session:
-/// - A BLOB, TEXT, JSON or GEOMETRY that another generated column or an index's expression reads. The after image of an
-///   UPDATE may have bytes of the old value: the source computes the old row's value into the same buffer.
+/// - A BLOB, TEXT, JSON or GEOMETRY that an index has, or that another generated column or an index's expression reads. The
+///   after image of an UPDATE may have bytes of the old value: the source computes the old row's value into the same
+///   buffer.
 /// - One that reads such a column. Under `binlog_row_image=NOBLOB` it is logged as if that one were NULL.
 pub(crate) fn not_known(table: &TableDef) -> Vec<usize> {
     let is_virtual = |column: &Column| column.generated == Some(GeneratedKind::Virtual);
@@ -65,7 +66,9 @@ pub(crate) fn not_known(table: &TableDef) -> Vec<usize> {
     let is_read = |at: usize, name: &str| {
         let mut others = table.columns.iter().enumerate().filter(|(other, _)| *other != at);
         let mut expressions = table.keys.iter().flat_map(|key| &key.expressions);
-        others.any(|(_, other)| other.generated.is_some() && may_read(other, name))
+        let mut parts = table.keys.iter().flat_map(|key| &key.parts);
+        parts.any(|part| part.column == at)
+            || others.any(|(_, other)| other.generated.is_some() && may_read(other, name))
             || expressions.any(|(_, text)| names(text, name))
     };
     let mut found: Vec<usize> = Vec::new();
@@ -100,10 +103,27 @@ mod tests {
             ["g", "h", "i"]
         );
         assert_eq!(not_known("a BLOB, g TEXT AS (a), s INT AS (g) STORED"), ["g"]);
+        assert_eq!(not_known("a BLOB, e INT, g LONGBLOB AS (a), v VARCHAR(9) AS (a), KEY (e, g(5)), KEY (v)"), ["g"]);
         assert_eq!(not_known("a INT, j JSON AS (json_array(a)), KEY ((CAST(j->'$[0]' AS SIGNED)))"), ["j"]);
         assert_eq!(not_known("x TIMESTAMP, v INT AS (hour(x)), s INT AS (hour(x)) STORED, w INT AS (s)"), ["v", "w"]);
         assert_eq!(not_known("a INT, v DATETIME AS (from_unixtime(a)), w VARCHAR(20) AS (monthname(v))"), ["v", "w"]);
         assert_eq!(not_known("a DATETIME, v TIMESTAMP AS (a), w INT AS (year(a))"), ["v"]);
+    }
+
+    /// What a row got while the log did not tell it stays in the row.
+    #[test]
+    fn what_was_not_known_stays_so_without_the_index() {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        let sql = "CREATE TABLE t (id INT PRIMARY KEY, a BLOB, g BLOB AS (a), h INT AS (id), KEY k (g(5)))";
+        let catalog = Catalog::new(0).apply(&context, sql.as_bytes()).unwrap().catalog;
+        let after = |statements: &[&str]| {
+            let apply = |catalog: Catalog, sql: &&str| catalog.apply(&context, sql.as_bytes()).unwrap().catalog;
+            statements.iter().fold(catalog.clone(), apply).table("d", "t").unwrap().not_known()
+        };
+        assert_eq!(after(&["DROP INDEX k ON t"]), [2, 3]);
+        assert_eq!(after(&["ALTER TABLE t ADD COLUMN n INT FIRST", "ALTER TABLE t DROP KEY k"]), [3, 4]);
+        assert_eq!(after(&["ALTER TABLE t DROP COLUMN g"]), [0usize; 0]);
+        assert_eq!(after(&["ALTER TABLE t ADD KEY (h)"]), [2]);
     }
 
     #[test]

@@ -102,6 +102,11 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     if matches!(rows, RowsEffect::Rewritten(..)) {
         table.settle_virtual();
     }
+    // What rows got while the log did not tell it stays in them. Without a key they got nothing.
+    let (was_unknown, is_unknown) = (old.not_known(), table.not_known());
+    let mut kept = origins.iter().enumerate().filter(|(at, _)| !is_unknown.contains(at));
+    table.virtual_unknown |=
+        !old.without_virtual && kept.any(|(_, origin)| origin.is_some_and(|origin| was_unknown.contains(&origin)));
     Ok(Altered { table, rename_to, renamed_columns: renamed, rows, revalued, partitions })
 }
 
