@@ -13,6 +13,8 @@ pub const INIT_DB: u8 = 0x02;
 pub const QUERY: u8 = 0x03;
 /// Checks that the server answers with an OK.
 pub const PING: u8 = 0x0e;
+/// Logs in again as another user.
+pub const CHANGE_USER: u8 = 0x11;
 /// Requests the log from a file and position.
 pub const BINLOG_DUMP: u8 = 0x12;
 /// Registers us in SHOW REPLICAS.

@@ -1,6 +1,7 @@
 //! Greeting and login, on the server's side.
 
 use super::NONCE_LEN;
+use crate::command;
 use crate::handshake::{Greeting, capability};
 use crate::read::Reader;
 use crate::response::status;
@@ -80,6 +81,8 @@ pub struct ClientLogin<'a> {
     pub auth_plugin: &'a [u8],
     /// Connection attributes of the client.
     pub attributes: ConnectAttributes<'a>,
+    /// Compression level for zstd, if the client offers zstd.
+    pub zstd_level: Option<u8>,
 }
 
 impl<'a> LoginRequest<'a> {
@@ -115,12 +118,11 @@ impl<'a> LoginRequest<'a> {
         };
         let database = optional(capability::CONNECT_WITH_DB);
         let auth_plugin = optional(capability::PLUGIN_AUTH);
-        let attributes = if capabilities & capability::CONNECT_ATTRS != 0 && !reader.is_empty() {
-            reader.lenenc_bytes("connection attributes")?
-        } else {
-            &[]
+        let attributes = attributes(&mut reader, capabilities)?;
+        let zstd_level = match capabilities & capability::ZSTD_COMPRESSION_ALGORITHM {
+            0 => None,
+            _ => reader.u8("zstd level").ok(),
         };
-        let attributes = ConnectAttributes(Reader::new(attributes));
         Ok(LoginRequest::Login(ClientLogin {
             capabilities,
             packet_bytes_max,
@@ -130,7 +132,60 @@ impl<'a> LoginRequest<'a> {
             database,
             auth_plugin,
             attributes,
+            zstd_level,
         }))
+    }
+}
+
+/// Connection attributes, which clients omit if they have none.
+fn attributes<'a>(reader: &mut Reader<'a>, capabilities: u32) -> Result<ConnectAttributes<'a>> {
+    let bytes = match capabilities & capability::CONNECT_ATTRS {
+        0 => &[],
+        _ if reader.is_empty() => &[],
+        _ => reader.lenenc_bytes("connection attributes")?,
+    };
+    Ok(ConnectAttributes(Reader::new(bytes)))
+}
+
+/// A client's COM_CHANGE_USER, borrowed from its packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangeUser<'a> {
+    /// Account name.
+    pub user: &'a [u8],
+    /// First answer of the authentication plugin.
+    pub auth_response: &'a [u8],
+    /// Default database; empty for none.
+    pub database: &'a [u8],
+    /// The collation of the connection; None if the client does not say.
+    pub collation: Option<u16>,
+    /// The plugin that computed `auth_response`; empty if the client names none.
+    pub auth_plugin: &'a [u8],
+    /// Connection attributes of the client.
+    pub attributes: ConnectAttributes<'a>,
+}
+
+impl<'a> ChangeUser<'a> {
+    /// Parses the whole payload, with the command's byte, from a client that uses `capabilities`.
+    ///
+    /// # Errors
+    /// It is another command, or cut short.
+    pub fn parse(payload: &'a [u8], capabilities: u32) -> Result<Self> {
+        let mut reader = Reader::new(payload);
+        if reader.u8("command")? != command::CHANGE_USER {
+            return Err(WireError::Malformed { what: "not a change of the user" });
+        }
+        let user = reader.nul_bytes("user")?;
+        let len = usize::from(reader.u8("authentication response")?);
+        let auth_response = reader.take(len, "authentication response")?;
+        // Everything after this may be missing.
+        let database = reader.nul_or_rest();
+        let collation = if reader.is_empty() { None } else { Some(reader.u16("collation")?) };
+        let auth_plugin = match capabilities & capability::PLUGIN_AUTH {
+            0 => &[],
+            _ => reader.nul_or_rest(),
+        };
+        let attributes = attributes(&mut reader, capabilities)?;
+        Ok(ChangeUser { user, auth_response, database, collation, auth_plugin, attributes })
     }
 }
 
@@ -159,4 +214,9 @@ pub fn put_auth_switch(out: &mut Vec<u8>, plugin: &str, nonce: &[u8]) {
 /// Payload that tells a caching_sha2_password client that its first answer was correct; an OK follows.
 pub fn put_fast_auth_ok(out: &mut Vec<u8>) {
     out.extend_from_slice(&[1, 3]);
+}
+
+/// Payload that asks a caching_sha2_password client for the password itself.
+pub fn put_full_auth_request(out: &mut Vec<u8>) {
+    out.extend_from_slice(&[1, 4]);
 }

@@ -14,7 +14,10 @@ mod tests;
 
 pub use answer::{ServerOk, SessionChange, SessionChanges, put_columns, put_err, put_ok, put_rows_end, put_text_rows};
 pub use command::{BoundParams, ClientCommand, DumpFrom, Execute, ParamType, Query};
-pub use login::{ClientLogin, ConnectAttributes, LoginRequest, TlsRequest, put_auth_switch, put_fast_auth_ok};
+pub use login::{
+    ChangeUser, ClientLogin, ConnectAttributes, LoginRequest, TlsRequest, put_auth_switch, put_fast_auth_ok,
+    put_full_auth_request,
+};
 pub use row::{ColumnForm, put_binary_row, put_text_row};
 
 use crate::Result;

@@ -1,0 +1,420 @@
+//! The accounts: found by name and peer, changed while sessions run, kept in one file.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use arc_swap::ArcSwap;
+
+use crate::error::AccountsError;
+use crate::file;
+use crate::grants;
+use crate::host::HostPattern;
+use crate::login::USER_CHARS_MAX;
+use crate::password::{PasswordPlugin, SHA256_LEN, StoredPassword};
+use crate::rights::{Requirement, Rights, Transport};
+
+/// Most accounts in one folder: the file is written whole, and changes look at each.
+const ACCOUNTS_MAX: usize = 10_000;
+/// Longest name of a schema in characters, MySQL's limit.
+const SCHEMA_CHARS_MAX: usize = 64;
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// A TCP connection from this address.
+    Tcp(IpAddr),
+    /// A connection over the unix socket, of a process of this user (SO_PEERCRED).
+    Socket {
+        /// User id.
+        uid: u32,
+    },
+}
+
+impl Peer {
+    /// The address, an IPv4 one also where the socket gives it in IPv6 form; None for the unix socket.
+    #[must_use]
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Peer::Tcp(ip) => Some(ip.to_canonical()),
+            Peer::Socket { .. } => None,
+        }
+    }
+
+    /// The host as USER() and error texts show it.
+    #[must_use]
+    pub fn host(&self) -> String {
+        self.ip().map_or_else(|| "localhost".to_owned(), |ip| ip.to_string())
+    }
+}
+
+/// Name of an account: user and host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountName {
+    /// User part; case matters.
+    pub user: String,
+    /// Host part.
+    pub host: HostPattern,
+}
+
+impl fmt::Display for AccountName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.user, self.host)
+    }
+}
+
+/// Reads `user@host`. Without a host: `%`, as MySQL.
+impl FromStr for AccountName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<AccountName, String> {
+        let (user, host) = text.rsplit_once('@').unwrap_or((text, "%"));
+        AccountName::new(user, host)
+    }
+}
+
+impl AccountName {
+    /// Checks both parts.
+    ///
+    /// # Errors
+    /// The user is empty, longer than 32 characters or has control characters; the host is no address, network, pattern
+    /// or `localhost`.
+    pub fn new(user: &str, host: &str) -> Result<AccountName, String> {
+        let len = user.chars().count();
+        if len == 0 || len > USER_CHARS_MAX || user.chars().any(char::is_control) {
+            return Err(format!("a user has 1 to {USER_CHARS_MAX} characters, none of them a control character"));
+        }
+        Ok(AccountName { user: user.to_owned(), host: host.parse()? })
+    }
+}
+
+/// An account without its password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Name and host.
+    pub name: AccountName,
+    /// Its rights.
+    pub rights: Rights,
+    /// Schemas that it may read; None: all.
+    pub schemas: Option<Arc<[String]>>,
+    /// What its connections must have.
+    pub requirement: Requirement,
+    /// The plugin of its password.
+    pub plugin: PasswordPlugin,
+}
+
+/// An account to add.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAccount {
+    /// Name and host.
+    pub name: AccountName,
+    /// Its rights.
+    pub rights: Rights,
+    /// Schemas that it may read; None: all.
+    pub schemas: Option<Vec<String>>,
+    /// What its connections must have.
+    pub requirement: Requirement,
+    /// Its password.
+    pub password: StoredPassword,
+}
+
+/// Whose session it is, and what it may do. Fixed at login: rights that are given later count from the next login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// `user@host` of the account, as CURRENT_USER() shows it.
+    pub account: String,
+    /// User name, as sent.
+    pub user: String,
+    /// The peer's address or `localhost`, as USER() shows it after the user name.
+    pub peer_host: String,
+    /// Rights.
+    pub rights: Rights,
+    /// Schemas that may be read, if `rights` has `read`; None: all.
+    pub schemas: Option<Arc<[String]>>,
+    /// What the connection has.
+    pub(crate) transport: Transport,
+    /// The password's number; None for who needed none (the socket's `admin`).
+    pub(crate) password: Option<u64>,
+}
+
+impl Identity {
+    /// True if rows and definitions of this schema may be read. Names are compared as they are stored.
+    #[must_use]
+    pub fn may_read(&self, schema: &str) -> bool {
+        self.rights.read && self.schemas.as_ref().is_none_or(|schemas| schemas.iter().any(|own| own == schema))
+    }
+
+    /// The rows of SHOW GRANTS.
+    #[must_use]
+    pub fn grants(&self) -> Vec<String> {
+        let (user, host) = self.account.rsplit_once('@').unwrap_or((&self.account, "%"));
+        grants::lines(user, host, self.rights, self.schemas.as_deref())
+    }
+}
+
+/// An account as it is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub account: Account,
+    pub password: StoredPassword,
+}
+
+/// An account with what is known of it in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub kept: Kept,
+    /// Unique in the process; another one after each change of the password.
+    pub password_number: u64,
+    /// SHA-256 of SHA-256 of the password, once it has been seen.
+    pub fast: OnceLock<[u8; SHA256_LEN]>,
+}
+
+/// All accounts at one moment.
+#[derive(Debug, Default)]
+struct State {
+    /// By user name; most specific host first.
+    by_user: HashMap<String, Vec<Arc<Entry>>>,
+    count: usize,
+}
+
+/// The accounts of a data folder. Shared; changes count for the next login at once.
+#[derive(Debug)]
+pub struct Accounts {
+    path: PathBuf,
+    state: ArcSwap<State>,
+    /// Held while the file is written.
+    writing: Mutex<()>,
+    generation: AtomicU64,
+    password_numbers: AtomicU64,
+    /// Chooses what an unknown name looks like. Kept in the file: the choice must not change with a restart.
+    pub(crate) decoy_key: [u8; 32],
+}
+
+impl Accounts {
+    /// Reads the accounts of a file. No file: no accounts, and nobody may log in.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not one that this program wrote.
+    pub fn open(path: &Path) -> Result<Arc<Accounts>, AccountsError> {
+        let numbers = AtomicU64::new(0);
+        let (decoy_key, kept) = match file::read(path)? {
+            Some(content) => (content.decoy_key, content.accounts),
+            None => (crate::password::random()?, Vec::new()),
+        };
+        let entries = kept.into_iter().map(|kept| Entry::new(kept, &numbers)).collect();
+        Ok(Arc::new(Accounts {
+            path: path.to_owned(),
+            state: ArcSwap::from_pointee(State::new(entries)),
+            writing: Mutex::new(()),
+            generation: AtomicU64::new(1),
+            password_numbers: numbers,
+            decoy_key,
+        }))
+    }
+
+    /// Grows with every change. A session asks [`still_valid`](Accounts::still_valid) when it has.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Whether a session may go on: its account is still there with this password and at least these rights.
+    #[must_use]
+    pub fn still_valid(&self, identity: &Identity) -> bool {
+        let Some(number) = identity.password else { return true };
+        let state = self.state.load();
+        let entry = state.entries().find(|entry| entry.password_number == number);
+        entry.is_some_and(|entry| entry.kept.account.allows(identity))
+    }
+
+    /// All accounts, by user name and then most specific host first.
+    #[must_use]
+    pub fn list(&self) -> Vec<Account> {
+        let state = self.state.load();
+        let mut accounts: Vec<Account> = state.entries().map(|entry| entry.kept.account.clone()).collect();
+        accounts.sort_by(|a, b| a.name.user.cmp(&b.name.user).then(a.name.host.by_specificity(&b.name.host)));
+        accounts
+    }
+
+    /// The rows of SHOW GRANTS FOR an account; None if there is none of this name.
+    #[must_use]
+    pub fn grants(&self, name: &AccountName) -> Option<Vec<String>> {
+        let state = self.state.load();
+        let account = &state.find(name)?.kept.account;
+        Some(grants::lines(&name.user, name.host.as_str(), account.rights, account.schemas.as_deref()))
+    }
+
+    /// Adds an account.
+    ///
+    /// # Errors
+    /// It exists, its schemas do not fit its rights, or the file cannot be written.
+    pub fn add(&self, new: NewAccount) -> Result<(), AccountsError> {
+        let NewAccount { name, rights, schemas, requirement, password } = new;
+        let schemas = checked_schemas(rights, schemas)?;
+        let plugin = password.plugin();
+        let kept = Kept { account: Account { name, rights, schemas, requirement, plugin }, password };
+        self.alter(|entries, numbers| {
+            if entries.iter().any(|entry| entry.kept.account.name == kept.account.name) {
+                return Err(AccountsError::Exists { name: kept.account.name.to_string() });
+            }
+            entries.push(Entry::new(kept, numbers));
+            Ok(())
+        })
+    }
+
+    /// Removes an account.
+    ///
+    /// # Errors
+    /// There is none of this name, or the file cannot be written.
+    pub fn remove(&self, name: &AccountName) -> Result<(), AccountsError> {
+        self.alter(|entries, _| {
+            entries.remove(position(entries, name)?);
+            Ok(())
+        })
+    }
+
+    /// Gives an account another password.
+    ///
+    /// # Errors
+    /// There is none of this name, or the file cannot be written.
+    pub fn set_password(&self, name: &AccountName, password: StoredPassword) -> Result<(), AccountsError> {
+        self.alter(|entries, numbers| {
+            let at = position(entries, name)?;
+            let mut account = entries.remove(at).kept.account;
+            account.plugin = password.plugin();
+            entries.push(Entry::new(Kept { account, password }, numbers));
+            Ok(())
+        })
+    }
+
+    /// Gives an account other rights, schemas and requirements. Its password stays.
+    ///
+    /// # Errors
+    /// There is none of this name, its schemas do not fit its rights, or the file cannot be written.
+    pub fn change(
+        &self,
+        name: &AccountName,
+        rights: Rights,
+        schemas: Option<Vec<String>>,
+        requirement: Requirement,
+    ) -> Result<(), AccountsError> {
+        let schemas = checked_schemas(rights, schemas)?;
+        self.alter(|entries, _| {
+            let at = position(entries, name)?;
+            let mut entry = entries.remove(at);
+            let account = &mut entry.kept.account;
+            (account.rights, account.schemas, account.requirement) = (rights, schemas, requirement);
+            entries.push(entry);
+            Ok(())
+        })
+    }
+
+    /// Changes the accounts: first the file, then what logins see.
+    fn alter(
+        &self,
+        change: impl FnOnce(&mut Vec<Entry>, &AtomicU64) -> Result<(), AccountsError>,
+    ) -> Result<(), AccountsError> {
+        let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries: Vec<Entry> = self.state.load().entries().cloned().collect();
+        change(&mut entries, &self.password_numbers)?;
+        if entries.len() > ACCOUNTS_MAX {
+            return Err(AccountsError::Invalid(format!("there are {ACCOUNTS_MAX} accounts, and no more are possible")));
+        }
+        file::replace(&self.path, &self.decoy_key, entries.iter().map(|entry| &entry.kept))?;
+        self.state.store(Arc::new(State::new(entries)));
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        // Logins already see what the file says, durable or not: a removed account must not come back for an error here.
+        file::sync_folder(&self.path)
+    }
+
+    /// What a login of this name is checked against: an account, or for an unknown name something that looks like one.
+    pub(crate) fn candidate(&self, user: &str, peer: &Peer) -> Candidate {
+        let state = self.state.load();
+        let entries = state.by_user.get(user).map(Vec::as_slice).unwrap_or_default();
+        match entries.iter().find(|entry| entry.kept.account.name.host.matches(peer)) {
+            Some(entry) => Candidate { stored: entry.kept.password.clone(), entry: Some(Arc::clone(entry)) },
+            None => Candidate { stored: self.decoy(&state, user), entry: None },
+        }
+    }
+
+    /// A password that nobody has. As many names get mysql_native_password as accounts have it, and a name always gets
+    /// the same.
+    fn decoy(&self, state: &State, user: &str) -> StoredPassword {
+        let native = state.entries().filter(|entry| entry.kept.account.plugin == PasswordPlugin::Native).count();
+        StoredPassword::decoy(&self.decoy_key, user, native, state.count)
+    }
+}
+
+/// What a login is checked against.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    /// None for an unknown name.
+    pub entry: Option<Arc<Entry>>,
+    /// The account's password, or a decoy.
+    pub stored: StoredPassword,
+}
+
+impl Account {
+    /// True if a session of these rights may go on.
+    fn allows(&self, identity: &Identity) -> bool {
+        let schemas = match (&self.schemas, &identity.schemas) {
+            (None, _) => true,
+            (Some(_), None) => !identity.rights.read,
+            (Some(own), Some(used)) => used.iter().all(|schema| own.contains(schema)),
+        };
+        self.rights.contains(identity.rights) && schemas && self.requirement.is_met(identity.transport)
+    }
+}
+
+impl Entry {
+    fn new(kept: Kept, numbers: &AtomicU64) -> Entry {
+        Entry { kept, password_number: numbers.fetch_add(1, Ordering::Relaxed), fast: OnceLock::new() }
+    }
+}
+
+impl State {
+    fn new(entries: Vec<Entry>) -> State {
+        let count = entries.len();
+        let mut by_user: HashMap<String, Vec<Arc<Entry>>> = HashMap::new();
+        for entry in entries {
+            by_user.entry(entry.kept.account.name.user.clone()).or_default().push(Arc::new(entry));
+        }
+        for entries in by_user.values_mut() {
+            entries.sort_by(|a, b| a.kept.account.name.host.by_specificity(&b.kept.account.name.host));
+        }
+        State { by_user, count }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.by_user.values().flatten().map(Arc::as_ref)
+    }
+
+    fn find(&self, name: &AccountName) -> Option<&Entry> {
+        self.by_user.get(&name.user)?.iter().map(Arc::as_ref).find(|entry| entry.kept.account.name == *name)
+    }
+}
+
+fn position(entries: &[Entry], name: &AccountName) -> Result<usize, AccountsError> {
+    let at = entries.iter().position(|entry| entry.kept.account.name == *name);
+    at.ok_or_else(|| AccountsError::Unknown { name: name.to_string() })
+}
+
+/// Checks a list of schemas: the binary log has all of them, so who may replicate cannot be kept to some.
+fn checked_schemas(rights: Rights, schemas: Option<Vec<String>>) -> Result<Option<Arc<[String]>>, AccountsError> {
+    let Some(schemas) = schemas else { return Ok(None) };
+    let invalid = |text: &str| Err(AccountsError::Invalid(text.to_owned()));
+    if !rights.read {
+        return invalid("schemas are of the right 'read', which is not given");
+    }
+    if rights.replicate {
+        return invalid("the right 'replicate' gives the rows of all schemas; it cannot be kept to some");
+    }
+    if schemas.is_empty() || schemas.iter().any(|name| name.is_empty() || name.chars().count() > SCHEMA_CHARS_MAX) {
+        return invalid("a schema's name has 1 to 64 characters");
+    }
+    Ok(Some(schemas.into()))
+}

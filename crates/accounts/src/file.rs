@@ -1,0 +1,206 @@
+//! The accounts file: one JSON document, written whole.
+//!
+//! In: accounts, bytes of the file. Out: the same. Never here: a field that may be missing, a partly read file, a file
+//! that others may read.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::accounts::{Account, AccountName, Kept};
+use crate::error::AccountsError;
+use crate::password::{PasswordPlugin, StoredPassword, from_hex, to_hex};
+use crate::rights::{Requirement, Rights};
+
+/// Format version.
+const VERSION: u32 = 1;
+/// Largest accepted file in bytes: 10,000 accounts with some 800 schemas each.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// What a file holds.
+pub(crate) struct Content {
+    pub decoy_key: [u8; 32],
+    pub accounts: Vec<Kept>,
+}
+
+/// The document. Names in the file are part of its format and do not follow the code.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(rename = "slipstream_accounts")]
+    version: u32,
+    #[serde(rename = "decoy_key")]
+    decoy_key: String,
+    #[serde(rename = "accounts")]
+    accounts: Vec<Record>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    #[serde(rename = "user")]
+    user: String,
+    #[serde(rename = "host")]
+    host: String,
+    #[serde(rename = "plugin")]
+    plugin: String,
+    #[serde(rename = "authentication_string")]
+    password: String,
+    #[serde(rename = "may")]
+    rights: Vec<String>,
+    #[serde(rename = "schemas")]
+    schemas: Schemas,
+    #[serde(rename = "require")]
+    requirement: Require,
+}
+
+/// No option: a missing list must not mean all schemas.
+#[derive(Debug, Serialize, Deserialize)]
+enum Schemas {
+    #[serde(rename = "all")]
+    All,
+    #[serde(rename = "only")]
+    Only(Vec<String>),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Require {
+    #[serde(rename = "nothing")]
+    Nothing,
+    #[serde(rename = "tls")]
+    Tls,
+    #[serde(rename = "certificate")]
+    Certificate,
+}
+
+/// Reads a file; None if there is none.
+pub(crate) fn read(path: &Path) -> Result<Option<Content>, AccountsError> {
+    let Some(bytes) = read_bytes(path)? else { return Ok(None) };
+    let damaged = |reason: String| AccountsError::Damaged { path: path.to_owned(), reason };
+    parse(&bytes).map(Some).map_err(damaged)
+}
+
+fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, AccountsError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io_error(path, error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(|error| io_error(path, error))?;
+    Ok(Some(bytes))
+}
+
+fn io_error(path: &Path, source: io::Error) -> AccountsError {
+    AccountsError::Io { path: path.to_owned(), source }
+}
+
+fn parse(bytes: &[u8]) -> Result<Content, String> {
+    // serde_json's errors give line and column, and quote the text only where it names an unknown field or variant.
+    let document: Document =
+        serde_json::from_slice(bytes).map_err(|error| format!("not a file of accounts: {error}"))?;
+    if document.version != VERSION {
+        return Err(format!("format version {}, this program reads {VERSION}", document.version));
+    }
+    let decoy_key = from_hex(&document.decoy_key).ok_or("decoy_key is not 64 hexadecimal digits")?;
+    let mut accounts: Vec<Kept> = Vec::new();
+    for (index, record) in document.accounts.into_iter().enumerate() {
+        let kept = kept(record).map_err(|reason| format!("account {}: {reason}", index + 1))?;
+        if accounts.iter().any(|other| other.account.name == kept.account.name) {
+            return Err(format!("account {} is there twice", kept.account.name));
+        }
+        accounts.push(kept);
+    }
+    Ok(Content { decoy_key, accounts })
+}
+
+fn kept(record: Record) -> Result<Kept, String> {
+    let name = AccountName::new(&record.user, &record.host)?;
+    let plugin = PasswordPlugin::from_name(&record.plugin).ok_or_else(|| format!("unknown plugin of {name}"))?;
+    let password = StoredPassword::from_text(plugin, &record.password)
+        .ok_or_else(|| format!("authentication_string of {name} is none of {}", plugin.name()))?;
+    let mut rights = Rights::default();
+    if !record.rights.iter().all(|right| rights.add(right)) {
+        return Err(format!("unknown right of {name}"));
+    }
+    let schemas = match record.schemas {
+        Schemas::All => None,
+        Schemas::Only(schemas) => Some(Arc::from(schemas)),
+    };
+    let requirement = match record.requirement {
+        Require::Nothing => Requirement::None,
+        Require::Tls => Requirement::Tls,
+        Require::Certificate => Requirement::Certificate,
+    };
+    Ok(Kept { account: Account { name, rights, schemas, requirement, plugin }, password })
+}
+
+fn record(kept: &Kept) -> Record {
+    let account = &kept.account;
+    Record {
+        user: account.name.user.clone(),
+        host: account.name.host.to_string(),
+        plugin: account.plugin.name().to_owned(),
+        password: kept.password.to_text(),
+        rights: account.rights.names().map(str::to_owned).collect(),
+        schemas: account.schemas.as_ref().map_or(Schemas::All, |schemas| Schemas::Only(schemas.to_vec())),
+        requirement: match account.requirement {
+            Requirement::None => Require::Nothing,
+            Requirement::Tls => Require::Tls,
+            Requirement::Certificate => Require::Certificate,
+        },
+    }
+}
+
+/// Replaces the file by another content: new file, sync, rename. [`sync_folder`] then makes the rename durable.
+///
+/// # Errors
+/// The system's; the old content is then unchanged.
+pub(crate) fn replace<'a>(
+    path: &Path,
+    decoy_key: &[u8; 32],
+    accounts: impl Iterator<Item = &'a Kept>,
+) -> Result<(), AccountsError> {
+    let document =
+        Document { version: VERSION, decoy_key: to_hex(decoy_key), accounts: accounts.map(record).collect() };
+    let mut bytes = serde_json::to_vec_pretty(&document).map_err(|error| io_error(path, error.into()))?;
+    bytes.push(b'\n');
+    write_secret(path, &bytes).map_err(|error| io_error(path, error))
+}
+
+/// Writes a file that only its owner may read, whole or not at all.
+pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = PathBuf::from(temporary);
+    // What a crash left could have another mode.
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let write = || {
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().inspect_err(|_| {
+        // It may occupy the last free space. Best effort: the next write removes it first.
+        let _ = fs::remove_file(&temporary);
+    })
+}
+
+/// Makes the last replacement of a file durable.
+pub(crate) fn sync_folder(path: &Path) -> Result<(), AccountsError> {
+    sync_names(path).map_err(|error| io_error(path, error))
+}
+
+/// Makes the names in a file's folder durable.
+pub(crate) fn sync_names(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
