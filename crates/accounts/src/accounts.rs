@@ -15,7 +15,7 @@ use crate::file;
 use crate::grants;
 use crate::host::HostPattern;
 use crate::login::USER_CHARS_MAX;
-use crate::password::{PasswordPlugin, SHA256_LEN, StoredPassword};
+use crate::password::{PasswordKind, PasswordPlugin, SHA256_LEN, StoredPassword};
 use crate::rights::{Requirement, Rights, Transport};
 
 /// Most accounts in one folder: the file is written whole, and changes look at each.
@@ -178,7 +178,8 @@ pub(crate) struct Entry {
 struct State {
     /// By user name; most specific host first.
     by_user: HashMap<String, Vec<Arc<Entry>>>,
-    count: usize,
+    /// Kinds of all passwords, in order: unknown names look like one of them.
+    kinds: Vec<PasswordKind>,
 }
 
 /// The accounts of a data folder. Shared; changes count for the next login at once.
@@ -191,7 +192,7 @@ pub struct Accounts {
     generation: AtomicU64,
     password_numbers: AtomicU64,
     /// Chooses what an unknown name looks like. Kept in the file: the choice must not change with a restart.
-    pub(crate) decoy_key: [u8; 32],
+    decoy_key: [u8; 32],
 }
 
 impl Accounts {
@@ -337,15 +338,8 @@ impl Accounts {
         let entries = state.by_user.get(user).map(Vec::as_slice).unwrap_or_default();
         match entries.iter().find(|entry| entry.kept.account.name.host.matches(peer)) {
             Some(entry) => Candidate { stored: entry.kept.password.clone(), entry: Some(Arc::clone(entry)) },
-            None => Candidate { stored: self.decoy(&state, user), entry: None },
+            None => Candidate { stored: StoredPassword::decoy(&self.decoy_key, user, &state.kinds), entry: None },
         }
-    }
-
-    /// A password that nobody has. As many names get mysql_native_password as accounts have it, and a name always gets
-    /// the same.
-    fn decoy(&self, state: &State, user: &str) -> StoredPassword {
-        let native = state.entries().filter(|entry| entry.kept.account.plugin == PasswordPlugin::Native).count();
-        StoredPassword::decoy(&self.decoy_key, user, native, state.count)
     }
 }
 
@@ -378,15 +372,16 @@ impl Entry {
 
 impl State {
     fn new(entries: Vec<Entry>) -> State {
-        let count = entries.len();
         let mut by_user: HashMap<String, Vec<Arc<Entry>>> = HashMap::new();
+        let mut kinds: Vec<PasswordKind> = entries.iter().map(|entry| entry.kept.password.kind()).collect();
+        kinds.sort_unstable();
         for entry in entries {
             by_user.entry(entry.kept.account.name.user.clone()).or_default().push(Arc::new(entry));
         }
         for entries in by_user.values_mut() {
             entries.sort_by(|a, b| a.kept.account.name.host.by_specificity(&b.kept.account.name.host));
         }
-        State { by_user, count }
+        State { by_user, kinds }
     }
 
     fn entries(&self) -> impl Iterator<Item = &Entry> {
@@ -418,3 +413,7 @@ fn checked_schemas(rights: Rights, schemas: Option<Vec<String>>) -> Result<Optio
     }
     Ok(Some(schemas.into()))
 }
+
+#[cfg(test)]
+#[path = "accounts_tests.rs"]
+mod tests;

@@ -3,6 +3,7 @@
 //! In: accounts, bytes of the file. Out: the same. Never here: a field that may be missing, a partly read file, a file
 //! that others may read.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -108,9 +109,10 @@ fn parse(bytes: &[u8]) -> Result<Content, String> {
     }
     let decoy_key = from_hex(&document.decoy_key).ok_or("decoy_key is not 64 hexadecimal digits")?;
     let mut accounts: Vec<Kept> = Vec::new();
+    let mut names = HashSet::new();
     for (index, record) in document.accounts.into_iter().enumerate() {
         let kept = kept(record).map_err(|reason| format!("account {}: {reason}", index + 1))?;
-        if accounts.iter().any(|other| other.account.name == kept.account.name) {
+        if !names.insert(kept.account.name.to_string()) {
             return Err(format!("account {} is there twice", kept.account.name));
         }
         accounts.push(kept);

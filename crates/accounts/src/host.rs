@@ -164,3 +164,136 @@ fn like(pattern: &[u8], text: &[u8]) -> bool {
     }
     pattern.get(p..).unwrap_or_default().iter().all(|&byte| byte == b'%')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn host(text: &str) -> HostPattern {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn matches(pattern: &str, peer: &str) -> bool {
+        let peer = match peer {
+            "socket" => Peer::Socket { uid: 1 },
+            address => Peer::Tcp(address.parse().unwrap()),
+        };
+        host(pattern).matches(&peer)
+    }
+
+    #[test]
+    fn addresses_and_networks() {
+        for (pattern, inside, outside) in [
+            ("10.1.2.3", "10.1.2.3", "10.1.2.4"),
+            ("10.1.2.3", "::ffff:10.1.2.3", "::ffff:10.1.2.4"),
+            ("::ffff:10.1.2.3", "10.1.2.3", "10.1.2.4"),
+            ("10.1.0.0/16", "10.1.255.255", "10.2.0.0"),
+            ("10.1.2.0/255.255.255.0", "10.1.2.0", "10.1.3.0"),
+            ("0.0.0.0/0", "255.1.2.3", "fd00::1"),
+            ("192.168.7.4/31", "192.168.7.5", "192.168.7.6"),
+            ("192.168.7.4/32", "192.168.7.4", "192.168.7.5"),
+            ("fd00:0:0::1", "fd00::1", "fd00::2"),
+            ("fd00::/8", "fdff::1", "fe00::1"),
+            ("::/0", "1::", "1.2.3.4"),
+        ] {
+            assert!(matches(pattern, inside), "{pattern} {inside}");
+            assert!(!matches(pattern, outside), "{pattern} {outside}");
+            assert!(!matches(pattern, "socket"), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_compared_with_the_text_of_an_address() {
+        for (pattern, inside, outside) in [
+            ("10.%", "10.0.0.1", "110.0.0.1"),
+            ("10.0.0._", "10.0.0.7", "10.0.0.77"),
+            ("%.7", "10.0.0.7", "10.0.0.77"),
+            ("10.%.0.%", "10.200.0.9", "10.200.1.9"),
+            ("FD00::%", "fd00::1", "fe00::1"),
+            ("%", "::1", "socket"),
+        ] {
+            assert!(matches(pattern, inside), "{pattern} {inside}");
+            assert_eq!(matches(pattern, outside), pattern == "%", "{pattern} {outside}");
+        }
+    }
+
+    #[test]
+    fn localhost_is_the_unix_socket() {
+        for pattern in ["localhost", "LOCALHOST", "local%", "%"] {
+            assert!(matches(pattern, "socket"), "{pattern}");
+        }
+        assert!(!matches("localhost", "127.0.0.1") && !matches("127.0.0.1", "socket"));
+    }
+
+    #[test]
+    fn hosts_that_cannot_be() {
+        let long = "1".repeat(256) + "%";
+        for text in [
+            "",
+            "db.example.org",
+            "10.0.0.256",
+            "10.0.0.0/33",
+            "10.0.0.1/8",
+            "10.0.0.0/255.0.255.0",
+            "10.0.0.0/x",
+            "::/129",
+            "fd00::/255.0.0.0",
+            "10.0.0.0/8/8",
+            "%/8",
+            "a b%",
+            "'%'",
+            "a@%",
+            long.as_str(),
+        ] {
+            assert!(text.parse::<HostPattern>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_most_specific_first() {
+        let order = [
+            "127.0.0.1",
+            "127.0.0.0/30",
+            "127.0.0.0/8",
+            "127.0.0.0/255.255.255.0",
+            "127.0.0.0/255.0.0.0",
+            "localhost",
+            "127.0.0._",
+            "127.0.%",
+            "127.%",
+            "%",
+        ];
+        let mut hosts: Vec<HostPattern> = order.iter().rev().map(|text| host(text)).collect();
+        hosts.sort_by(HostPattern::by_specificity);
+        assert_eq!(hosts.iter().map(HostPattern::as_str).collect::<Vec<_>>(), order);
+    }
+
+    /// LIKE as it is defined: % tries every length.
+    fn slow_like(pattern: &[u8], text: &[u8]) -> bool {
+        match (pattern.split_first(), text.split_first()) {
+            (None, _) => text.is_empty(),
+            (Some((b'%', rest)), _) => (0..=text.len()).any(|from| slow_like(rest, &text[from..])),
+            (Some((b'_', rest)), Some((_, after))) => slow_like(rest, after),
+            (Some((own, rest)), Some((other, after))) => own == other && slow_like(rest, after),
+            (Some(_), None) => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn like_equals_its_definition(pattern in "[ab%_]{0,8}", text in "[ab]{0,8}") {
+            prop_assert_eq!(like(pattern.as_bytes(), text.as_bytes()), slow_like(pattern.as_bytes(), text.as_bytes()));
+        }
+
+        #[test]
+        fn any_text_is_a_host_or_an_error(text in "\\PC{0,20}", net in "[0-9a-f.:/%_]{0,24}", ip: u32) {
+            for text in [text, net] {
+                if let Ok(host) = text.parse::<HostPattern>() {
+                    let _ = host.matches(&Peer::Tcp(Ipv4Addr::from_bits(ip).into()));
+                    prop_assert_eq!(host.as_str().parse::<HostPattern>(), Ok(host.clone()));
+                }
+            }
+        }
+    }
+}

@@ -1,5 +1,4 @@
-//! SHA-256 crypt, as caching_sha2_password keeps passwords: 5,000 rounds and a salt of 20 bytes, where the published
-//! scheme allows 16.
+//! SHA-256 crypt, as caching_sha2_password keeps passwords: with a salt of 20 bytes, where the published scheme allows 16.
 
 use sha2::{Digest, Sha256};
 
@@ -9,8 +8,6 @@ use crate::password::SHA256_LEN;
 pub(crate) const SALT_LEN: usize = 20;
 /// Length of the hash as text.
 pub(crate) const HASH_LEN: usize = 43;
-/// Number of rounds.
-const ROUNDS: usize = 5_000;
 /// Digits of the text, in order of their value.
 const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Places of the digest's bytes in the text, three bytes to four digits; the last two are apart.
@@ -29,13 +26,18 @@ const ORDER: [[usize; 3]; 10] = [
 
 type Hash = [u8; SHA256_LEN];
 
-/// Hash of a password as text. Takes milliseconds.
-pub(crate) fn crypt(password: &[u8], salt: &[u8; SALT_LEN]) -> [u8; HASH_LEN] {
+/// Hash of a password as text. 5,000 rounds take milliseconds.
+pub(crate) fn crypt(password: &[u8], salt: &[u8; SALT_LEN], rounds: usize) -> [u8; HASH_LEN] {
     let first = first_hash(password, salt);
     let password_bytes = stretched(&repeated_hash(password, password.len()), password.len());
     let salt_bytes = stretched(&repeated_hash(salt, 16 + usize::from(first[0])), SALT_LEN);
-    let last = (0..ROUNDS).fold(first, |hash, round| one_round(&hash, round, &password_bytes, &salt_bytes));
+    let last = (0..rounds).fold(first, |hash, round| one_round(&hash, round, &password_bytes, &salt_bytes));
     text(&last)
+}
+
+/// True for the characters that a hash is written with.
+pub(crate) fn is_digit(byte: u8) -> bool {
+    DIGITS.contains(&byte)
 }
 
 fn first_hash(password: &[u8], salt: &[u8]) -> Hash {

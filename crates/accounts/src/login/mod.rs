@@ -3,6 +3,7 @@
 //! In: payloads, the result of slow hashing, the end of a delay. Out: the next thing to do. Never here: a different
 //! packet, or other work, for an unknown name than for a wrong password.
 
+mod full;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -15,10 +16,11 @@ use wire::server::{self, ChangeUser, ClientLogin, LoginRequest, NONCE_LEN};
 
 use crate::accounts::{Accounts, Candidate, Identity, Peer};
 use crate::guard::LoginGuard;
-use crate::password::{self, PASSWORD_BYTES_MAX, PasswordPlugin, SHA256_LEN, StoredPassword};
+use crate::password::{self, PASSWORD_BYTES_MAX, PasswordPlugin, SHA256_LEN};
 use crate::refusal::ServerError;
 use crate::rights::{Rights, Transport};
 
+pub use full::{FullLogin, FullLoginResult};
 pub use session::SessionStart;
 
 /// Longest user name in characters, MySQL's limit.
@@ -36,6 +38,9 @@ const NEEDED: u32 = capability::PROTOCOL_41
     | capability::PLUGIN_AUTH_LENENC_CLIENT_DATA
     | capability::CONNECT_WITH_DB
     | capability::CONNECT_ATTRS;
+/// A client's request for an RSA key to encrypt the password with. There is none: what would decrypt it in constant time
+/// does not exist here.
+const KEY_REQUEST: [u8; 1] = [2];
 /// What to do where the password itself may not be sent.
 const NEEDS_FULL_LOGIN: &str = "; without TLS only a password that this server has seen since its start can be \
                                 checked: log in once with TLS (--ssl-mode=REQUIRED) or over the unix socket";
@@ -322,9 +327,7 @@ impl Login {
             server::put_fast_auth_ok(&mut before_ok);
             return self.accept(&attempt, Some(before_ok));
         }
-        // A key to encrypt the password with is not to be had: what decrypts it in constant time does not exist here.
-        let wants_key = attempt.answer.len() == 1;
-        if wants_key || !attempt.transport.is_secure {
+        if attempt.answer == KEY_REQUEST || !attempt.transport.is_secure {
             return self.deny(&attempt, NEEDS_FULL_LOGIN);
         }
         let mut out = Vec::new();
@@ -334,6 +337,9 @@ impl Login {
     }
 
     fn take_password(&mut self, mut attempt: Box<Attempt>, payload: &[u8]) -> LoginStep {
+        if payload == KEY_REQUEST {
+            return self.deny(&attempt, NEEDS_FULL_LOGIN);
+        }
         let password = payload.strip_suffix(&[0]).unwrap_or(payload);
         match password.len() {
             0 => {
@@ -341,7 +347,7 @@ impl Login {
                 self.deny(&attempt, "")
             }
             1..=PASSWORD_BYTES_MAX => {
-                let work = FullLogin { password: password.to_vec(), stored: attempt.candidate.stored.clone() };
+                let work = FullLogin::new(password, &attempt.candidate.stored);
                 self.state = State::Working(attempt);
                 LoginStep::Work(work)
             }
@@ -432,40 +438,6 @@ impl Attempt {
     fn is_allowed(&self) -> bool {
         let account = self.candidate.entry.as_ref().map(|entry| &entry.kept.account);
         account.is_some_and(|account| account.requirement.is_met(self.transport))
-    }
-}
-
-/// A password to hash, with what it must give. Holds the password: run it soon.
-pub struct FullLogin {
-    password: Vec<u8>,
-    stored: StoredPassword,
-}
-
-/// Without the password.
-impl std::fmt::Debug for FullLogin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FullLogin({:?})", self.stored)
-    }
-}
-
-impl FullLogin {
-    /// Hashes the password; takes milliseconds, the same for a right one, a wrong one and an unknown name.
-    #[must_use]
-    pub fn run(self) -> FullLoginResult {
-        FullLoginResult { is_right: self.stored.is(&self.password), fast: password::fast_form(&self.password) }
-    }
-}
-
-/// What hashing a password gave.
-pub struct FullLoginResult {
-    is_right: bool,
-    fast: [u8; SHA256_LEN],
-}
-
-/// Without anything that the password could be found from.
-impl std::fmt::Debug for FullLoginResult {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("FullLoginResult")
     }
 }
 

@@ -220,3 +220,70 @@ pub fn put_fast_auth_ok(out: &mut Vec<u8>) {
 pub fn put_full_auth_request(out: &mut Vec<u8>) {
     out.extend_from_slice(&[1, 4]);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CAPABILITIES: u32 = capability::PROTOCOL_41
+        | capability::SECURE_CONNECTION
+        | capability::PLUGIN_AUTH
+        | capability::CONNECT_ATTRS
+        | capability::ZSTD_COMPRESSION_ALGORITHM;
+
+    fn login() -> Vec<u8> {
+        let mut out = CAPABILITIES.to_le_bytes().to_vec();
+        out.extend_from_slice(&[0, 0, 0, 1, 45]);
+        out.extend_from_slice(&[0; 23]);
+        out.extend_from_slice(b"app\0\x02xyplugin\0\x04\x01a\x01b\x07");
+        out
+    }
+
+    #[test]
+    fn the_level_of_zstd_stands_last() {
+        let bytes = login();
+        let parse = |bytes: &'static [u8]| match LoginRequest::parse(bytes) {
+            Ok(LoginRequest::Login(login)) => (login.attributes.count(), login.zstd_level),
+            other => panic!("{other:?}"),
+        };
+        let bytes: &'static [u8] = Vec::leak(bytes);
+        assert_eq!(parse(bytes), (1, Some(7)));
+        assert_eq!(parse(&bytes[..bytes.len() - 1]), (1, None));
+    }
+
+    #[test]
+    fn a_change_of_the_user() {
+        let payload = b"\x11app\0\x03abcshop\0\xff\x01caching_sha2_password\0\x04\x01a\x01b";
+        let change = ChangeUser::parse(payload, CAPABILITIES).unwrap();
+        assert_eq!((change.user, change.auth_response, change.database), (&b"app"[..], &b"abc"[..], &b"shop"[..]));
+        assert_eq!((change.collation, change.auth_plugin), (Some(0x1ff), &b"caching_sha2_password"[..]));
+        assert_eq!(change.attributes.collect::<Vec<_>>(), [(&b"a"[..], &b"b"[..])]);
+        // Old clients stop early.
+        let change = ChangeUser::parse(b"\x11app\0\0shop\0", CAPABILITIES).unwrap();
+        assert_eq!((change.database, change.collation, change.auth_plugin), (&b"shop"[..], None, &b""[..]));
+        for bad in [&b""[..], b"\x03app\0\0", b"\x11app", b"\x11app\0\x05abc", b"\x11app\0\0shop\0\xff"] {
+            assert!(ChangeUser::parse(bad, CAPABILITIES).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_logins_never_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..120),
+            at in 0usize..60,
+            with: u8,
+            cut in 0usize..70,
+            capabilities: u32,
+        ) {
+            let _ = LoginRequest::parse(&bytes);
+            let _ = ChangeUser::parse(&[&[command::CHANGE_USER], &bytes[..]].concat(), capabilities);
+            let mut real = login();
+            let at = at.min(real.len() - 1);
+            real[at] = with;
+            if let Ok(LoginRequest::Login(login)) = LoginRequest::parse(&real[..cut.min(real.len())]) {
+                let _ = login.attributes.count();
+            }
+        }
+    }
+}
