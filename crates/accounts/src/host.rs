@@ -52,19 +52,25 @@ impl HostPattern {
     }
 
     /// `Less` if this host is more specific than the other, in MySQL's order: addresses, networks in CIDR form, networks
-    /// with a mask (the smaller network first), `localhost`, then patterns by the place of their first wildcard.
+    /// with a mask (the smaller network first), `localhost`, patterns by the place of their first wildcard, `%`. MySQL
+    /// leaves the rest to the order in which accounts were created; here the one with more fixed characters comes first.
     #[must_use]
     pub fn by_specificity(&self, other: &HostPattern) -> Ordering {
         other.rank().cmp(&self.rank()).then_with(|| self.text.cmp(&other.text))
     }
 
     /// Higher is more specific.
-    fn rank(&self) -> (u8, usize) {
+    fn rank(&self) -> (u8, usize, usize) {
+        let is_wildcard = |c: char| matches!(c, '%' | '_');
         match self.kind {
-            Kind::Address(_) => (4, 0),
-            Kind::Network { bits, as_mask, .. } => (if as_mask { 2 } else { 3 }, usize::from(bits)),
-            Kind::Localhost => (1, 0),
-            Kind::Wildcards => (0, self.text.find(['%', '_']).unwrap_or(usize::MAX)),
+            Kind::Address(_) => (5, 0, 0),
+            Kind::Network { bits, as_mask, .. } => (if as_mask { 3 } else { 4 }, usize::from(bits), 0),
+            Kind::Localhost => (2, 0, 0),
+            Kind::Wildcards if self.text == "%" => (0, 0, 0),
+            Kind::Wildcards => {
+                let first = self.text.find(is_wildcard).unwrap_or(usize::MAX);
+                (1, first, self.text.chars().filter(|c| !is_wildcard(*c)).count())
+            }
         }
     }
 }
@@ -261,7 +267,9 @@ mod tests {
             "localhost",
             "127.0.0._",
             "127.0.%",
+            "127.%.0.1",
             "127.%",
+            "%.1",
             "%",
         ];
         let mut hosts: Vec<HostPattern> = order.iter().rev().map(|text| host(text)).collect();

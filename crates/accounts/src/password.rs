@@ -160,7 +160,8 @@ impl StoredPassword {
     }
 
     /// True if this is the password; takes milliseconds for caching_sha2_password.
-    pub(crate) fn is(&self, password: &[u8]) -> bool {
+    #[must_use]
+    pub fn is(&self, password: &[u8]) -> bool {
         match &self.0 {
             Kept::CachingSha2 { thousands, salt, hash } => {
                 sha_crypt::crypt(password, salt, rounds(*thousands)).ct_eq(hash).into()

@@ -228,6 +228,14 @@ pub fn mysqlbinlog(options: &[&str], file: &Path) -> Ran {
     Ran::from(testbed("mysql").args(["run", "mysqlbinlog"]).args(options).arg(file).output().unwrap())
 }
 
+/// MySQL's `mysql` client without options, for servers that are not the testbed's.
+#[must_use]
+pub fn mysql_client() -> Command {
+    let mut command = testbed("mysql");
+    command.args(["run", "mysql", "--no-defaults"]);
+    command
+}
+
 fn testbed(script: &str) -> Command {
     Command::new(repository().join("testbed").join(script))
 }

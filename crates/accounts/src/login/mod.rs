@@ -70,7 +70,8 @@ pub struct TlsPeer {
 pub enum LoginStep {
     /// Send this payload; the client's next packet goes to [`Login::packet`].
     Send(Vec<u8>),
-    /// Begin TLS; the client's next packet comes inside it and goes to [`Login::packet`].
+    /// Begin TLS; the client's next packet comes inside it and goes to [`Login::packet`]. Bytes that came together with
+    /// the request belong to TLS already.
     StartTls,
     /// Run this where milliseconds of work hold up nobody, and give the result to [`Login::worked`].
     Work(FullLogin),
