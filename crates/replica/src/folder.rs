@@ -11,6 +11,8 @@
 //! DIR/skipped             GTIDs to commit empty (`slipstream skip`)
 //! DIR/filters             the filters with which its rows were replicated; absent without filters
 //! DIR/source-facts        facts about the source; DIR/source-last: a received transaction as the source has it
+//! DIR/accounts            who may log in, with password hashes; 0600
+//! DIR/server-cert.pem, DIR/server-key.pem   the certificate that the server made for itself; 0600
 //! DIR/copying, DIR/copying-table   an unfinished copy
 //! DIR/aside-TIME/         a relay log and a store that `--start-anew` put aside
 //! DIR/last-status.json    the status report at the last stop, and every few seconds before
@@ -113,6 +115,12 @@ impl Folder {
     pub(crate) fn default_server_id(&self) -> u32 {
         let [a, b, c, d, ..] = self.server_uuid.0;
         u32::from_be_bytes([a, b, c, d]) | 0x8000_0000
+    }
+
+    /// The file of the accounts that may log in.
+    #[must_use]
+    pub fn accounts(&self) -> PathBuf {
+        self.path.join("accounts")
     }
 
     /// Folder of the relay log.

@@ -216,6 +216,10 @@ codes! {
     OptionFileReadable = 83 Warning,
     /// The source's certificate is not verified, or the connection is not encrypted.
     SourceNotVerified = 84 Warning,
+    /// An operator added, changed or removed an account.
+    AccountChanged = 85 Note,
+    /// An account uses mysql_native_password.
+    NativePassword = 86 Warning,
 }
 
 impl Code {

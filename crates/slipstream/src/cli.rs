@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use accounts::{AccountName, PasswordPlugin, Rights};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use compare::DumpFormat;
@@ -89,6 +90,8 @@ pub(crate) enum Command {
     Pause(Flags<{ options::DATA }>),
     /// Resume replay after a pause (START REPLICA SQL_THREAD)
     Resume(Flags<{ options::DATA }>),
+    /// Who may log in at the MySQL port, and what they may do; changes count at once
+    Account(AccountFlags),
 }
 
 /// Flag for the password.
@@ -257,6 +260,125 @@ pub(crate) struct CopyFlags {
     pub data: Flags<{ options::DATA }>,
 }
 
+/// Flags of `account`.
+#[derive(Debug, Args)]
+pub(crate) struct AccountFlags {
+    #[command(subcommand)]
+    pub command: AccountCommand,
+}
+
+/// Subcommands of `account`. A new password is asked for at the terminal, or is the first line of standard input.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AccountCommand {
+    /// Add an account; its password is asked for at the terminal, or is the first line of standard input
+    Add(AccountAddFlags),
+    /// Replace what an account may and requires; its password stays. Sessions that lose something end
+    Change(AccountChangeFlags),
+    /// List the accounts
+    List(AccountListFlags),
+    /// Remove an account and end its sessions
+    Remove(AccountRemoveFlags),
+    /// Give an account a new password, read as by `add`, and end its sessions
+    Password(AccountPasswordFlags),
+}
+
+impl AccountCommand {
+    /// The data folder.
+    pub(crate) fn data(&self) -> &Flags<{ options::DATA }> {
+        match self {
+            AccountCommand::Add(flags) => &flags.data,
+            AccountCommand::Change(flags) => &flags.data,
+            AccountCommand::List(flags) => &flags.data,
+            AccountCommand::Remove(flags) => &flags.data,
+            AccountCommand::Password(flags) => &flags.data,
+        }
+    }
+}
+
+/// Flags of `account add`.
+#[derive(Debug, Args)]
+pub(crate) struct AccountAddFlags {
+    /// User and host: an address, a network (10.0.0.0/8), a pattern ('10.%'), localhost for the unix socket; without
+    /// @HOST any
+    #[arg(value_name = "NAME@HOST")]
+    pub name: AccountName,
+    #[command(flatten)]
+    pub rights: AccountRights,
+    /// caching_sha2_password (the default), or mysql_native_password for clients that know nothing else
+    #[arg(long, value_name = "PLUGIN", value_parser = password_plugin())]
+    pub plugin: Option<PasswordPlugin>,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
+}
+
+/// Flags of `account change`.
+#[derive(Debug, Args)]
+pub(crate) struct AccountChangeFlags {
+    /// The account
+    #[arg(value_name = "NAME@HOST")]
+    pub name: AccountName,
+    #[command(flatten)]
+    pub rights: AccountRights,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
+}
+
+/// What an account may and requires.
+#[derive(Debug, Args)]
+pub(crate) struct AccountRights {
+    /// monitor (status, variables, threads), read (rows), replicate (the log), admin (KILL, START and STOP REPLICA, SET
+    /// GLOBAL); separated by commas
+    #[arg(long, value_name = "RIGHTS", required = true)]
+    pub may: Rights,
+    /// Only these schemas may be read and seen; separated by commas
+    #[arg(long, value_name = "SCHEMAS", value_delimiter = ',')]
+    pub schemas: Vec<String>,
+    /// Log in over TCP with TLS only
+    #[arg(long)]
+    pub require_tls: bool,
+    /// Log in with a client certificate only that --ssl-ca verifies
+    #[arg(long)]
+    pub require_certificate: bool,
+}
+
+/// Flags of `account list`.
+#[derive(Debug, Args)]
+pub(crate) struct AccountListFlags {
+    /// One JSON document
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
+}
+
+/// Flags of `account remove`.
+#[derive(Debug, Args)]
+pub(crate) struct AccountRemoveFlags {
+    /// The account
+    #[arg(value_name = "NAME@HOST")]
+    pub name: AccountName,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
+}
+
+/// Flags of `account password`.
+#[derive(Debug, Args)]
+pub(crate) struct AccountPasswordFlags {
+    /// The account
+    #[arg(value_name = "NAME@HOST")]
+    pub name: AccountName,
+    /// caching_sha2_password or mysql_native_password; without it the plugin stays
+    #[arg(long, value_name = "PLUGIN", value_parser = password_plugin())]
+    pub plugin: Option<PasswordPlugin>,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
+}
+
+fn password_plugin() -> impl TypedValueParser<Value = PasswordPlugin> {
+    let names = [PasswordPlugin::CachingSha2, PasswordPlugin::Native].map(PasswordPlugin::name);
+    PossibleValuesParser::new(names).map(|name| PasswordPlugin::from_name(&name).unwrap_or(PasswordPlugin::CachingSha2))
+}
+
 /// Underscores in long option names become dashes, as in mysqld: `--server_id=7`. `-pPASSWORD` is `--password=PASSWORD`,
 /// but for the lab.
 pub(crate) fn normalised(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -316,6 +438,11 @@ mod tests {
         assert_eq!(parse("--version").unwrap_err().exit_code(), 0);
         assert_eq!(parse("status --json --watch --data x").unwrap_err().exit_code(), 2);
         assert_eq!(parse("verify --data x --replica mysql://h").unwrap_err().exit_code(), 2);
+        for line in
+            ["add a", "add a --may write", "add a@host.example --may read", "password a secret", "add a -pX --may read"]
+        {
+            assert_eq!(parse(&format!("account {line}")).unwrap_err().exit_code(), 2, "{line}");
+        }
     }
 
     #[test]
@@ -336,6 +463,12 @@ mod tests {
             "start --data /d",
             "start sql --data /d",
             "reload --data /d",
+            "account add app@10.% --may read,monitor --schemas a,b --require-tls --data /d",
+            "account add old --may read --plugin mysql_native_password --data /d",
+            "account change app@10.% --may read --require-certificate --data /d",
+            "account list --json --data /d",
+            "account password app --data /d",
+            "account remove app@localhost --data /d",
         ] {
             parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }

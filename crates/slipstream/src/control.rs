@@ -22,6 +22,8 @@ use compare::DumpFormat;
 use replica::{Exit, Failure, FolderLock, config::ServerOptions, folder_owner};
 use serde::{Deserialize, Serialize};
 
+use crate::account::AccountRequest;
+
 /// Name of the socket in the data folder.
 pub(crate) const SOCKET_FILE: &str = "slipstream.sock";
 
@@ -154,6 +156,11 @@ pub(crate) enum Request {
     },
     /// Returns the list of transactions to skip as the reply's body.
     SkipList {},
+    /// Lists or changes the accounts; the reply's body is the list, or says what was done.
+    Account {
+        /// What to do.
+        account: AccountRequest,
+    },
 }
 
 impl Request {
@@ -716,6 +723,7 @@ mod tests {
             Request::Skip { gtid_set } => Reply::failed(&Failure::usage(gtid_set)),
             Request::UndoSkip { .. }
             | Request::SkipList {}
+            | Request::Account { .. }
             | Request::Copy { .. }
             | Request::Stop { .. }
             | Request::Start { .. }

@@ -1,7 +1,7 @@
-//! Prompts for a password at the terminal, with echo off. Does not touch stdin, which may be a pipe.
+//! Reads passwords: at the terminal with echo off, or a new one from standard input if that is no terminal.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
 
 use replica::{Failure, config::Secret};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
@@ -24,10 +24,48 @@ pub(crate) fn ask(prompt: &str) -> Result<Secret, Failure> {
     silent.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&terminal, OptionalActions::Flush, &silent).map_err(|error| failed(error.into()))?;
     let mut line = String::new();
-    let read = std::io::Read::take(BufReader::new(&terminal), PASSWORD_BYTES_MAX).read_line(&mut line);
+    let read = BufReader::new(&terminal).take(PASSWORD_BYTES_MAX).read_line(&mut line);
     let restored = tcsetattr(&terminal, OptionalActions::Flush, &before);
     terminal.write_all(b"\n").map_err(failed)?;
     restored.map_err(|error| failed(error.into()))?;
     read.map_err(failed)?;
     Ok(Secret(line.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// A new password: asked for twice at the terminal, or the first line of standard input if that is no terminal.
+///
+/// # Errors
+/// Code 2 if both differ, or standard input has no line or one that is too long.
+pub(crate) fn new(what: &str) -> Result<Secret, Failure> {
+    if !std::io::stdin().is_terminal() {
+        return first_line(&mut std::io::stdin().lock());
+    }
+    let password = ask(&format!("New {what}: "))?;
+    if ask("The same again: ")? == password { Ok(password) } else { Err(Failure::usage("the passwords differ")) }
+}
+
+fn first_line(input: &mut dyn std::io::BufRead) -> Result<Secret, Failure> {
+    let mut line = String::new();
+    let read = input.take(PASSWORD_BYTES_MAX).read_line(&mut line);
+    read.map_err(|error| Failure::usage(format!("password on standard input: {error}")))?;
+    match line.trim_end_matches(['\r', '\n']) {
+        "" => Err(Failure::usage("no password on standard input")),
+        password => Ok(Secret(password.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_is_the_password() {
+        let read = |text: &str| first_line(&mut text.as_bytes()).map(|password| password.0);
+        assert_eq!(read("a b\r\nmore\n"), Ok("a b".to_owned()));
+        assert_eq!(read(" x"), Ok(" x".to_owned()));
+        for text in ["", "\n", "\r\n"] {
+            assert!(read(text).is_err());
+        }
+        assert!(first_line(&mut &b"\xff\n"[..]).is_err());
+    }
 }

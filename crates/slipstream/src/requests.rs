@@ -3,17 +3,19 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use accounts::Accounts;
 use replica::{
     Exit, Failure, Replica,
     log::{self, Code},
 };
 
+use crate::account;
 use crate::control::{Handler, ReplicaThread, Reply, Request};
 use crate::engine::Engine;
 use crate::reading;
 
 /// Handles requests to the engine's replica.
-pub(crate) fn of_engine(engine: Arc<Engine>) -> Handler {
+pub(crate) fn of_engine(engine: Arc<Engine>, accounts: Arc<Accounts>) -> Handler {
     // Only one verify at a time, because it blocks publishing for a moment.
     let verifying = Mutex::new(());
     Arc::new(move |request, out| match request {
@@ -35,6 +37,10 @@ pub(crate) fn of_engine(engine: Arc<Engine>) -> Handler {
             log::write(Code::OperatorCommand, "Control", "operator asked to read the option files again");
             engine.reload().map_or_else(|failure| Reply::failed(&failure), |text| Reply::with_body(text.into()))
         }
+        Request::Account { account } => match account::perform(&accounts, &account) {
+            Ok(body) => Reply { body, ..Reply::done() },
+            Err(failure) => Reply::failed(&failure),
+        },
         request => {
             let answered = engine.replica().map(|replica| of_replica(&replica, request, &verifying, out));
             answered.unwrap_or_else(|failure| Reply::failed(&failure))
@@ -53,7 +59,11 @@ fn named(thread: Option<ReplicaThread>) -> &'static str {
 /// Handles requests that need a replica.
 fn of_replica(replica: &Arc<Replica>, request: Request, verifying: &Mutex<()>, out: &mut dyn Write) -> Reply {
     match request {
-        Request::Status {} | Request::Stop { .. } | Request::Start { .. } | Request::Reload {} => Reply::done(),
+        Request::Status {}
+        | Request::Stop { .. }
+        | Request::Start { .. }
+        | Request::Reload {}
+        | Request::Account { .. } => Reply::done(),
         Request::Verify(options) => match verifying.try_lock() {
             Ok(_alone) => Reply::from_result(reading::verify(replica, &options, out)),
             Err(_) => {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use accounts::Accounts;
 use base::units::parse_span;
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _};
 use observe::{ErrorReport, ReplayState, StatusReport};
@@ -33,7 +34,7 @@ use crate::engine::Engine;
 use crate::options::{self, Flags};
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
-use crate::{hidden, log_file, option_file, reading, requests, watch};
+use crate::{account, hidden, log_file, option_file, reading, requests, watch};
 
 /// Interval at which the main thread checks signals and the replica's outcome.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -141,6 +142,10 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Reload(flags) => reload(&data(files, &flags)?, &mut out),
         Command::Pause(flags) => ask_running(&data(files, &flags)?, &Request::Pause {}).map(|_| ()),
         Command::Resume(flags) => ask_running(&data(files, &flags)?, &Request::Resume {}).map(|_| ()),
+        Command::Account(flags) => {
+            let settings = settings(files, &flags.command.data().given, None)?;
+            account::run(&settings.data()?, &flags.command, settings.access(), &mut out)
+        }
     }
 }
 
@@ -240,6 +245,8 @@ fn own_and_follow(config: ReplicaConfig, reread: Reread, start_anew: bool, signa
     );
     log::write(Code::Started, "Server", &about);
     narrow(&folder, config.access);
+    let accounts = account::open(&folder)?;
+    account::warn_of_native(&accounts);
     if start_anew && let Some(aside) = folder.put_aside()? {
         let text = format!(
             "store and relay log were put aside as {} (--start-anew); remove that folder when it is no longer needed",
@@ -252,7 +259,7 @@ fn own_and_follow(config: ReplicaConfig, reread: Reread, start_anew: bool, signa
         SourceSpec::Server(server) => Some(SourceLogin::new(server, Some(reread))?),
         SourceSpec::Files(_) => None,
     };
-    let result = follow(&config, login, &folder, &lock, signals);
+    let result = follow(&config, login, accounts, &folder, &lock, signals);
     if let Err(failure) = &result
         && !lock.is_lost()
     {
@@ -290,12 +297,13 @@ fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
 fn follow(
     config: &ReplicaConfig,
     login: Option<Arc<SourceLogin>>,
+    accounts: Arc<Accounts>,
     folder: &Folder,
     lock: &FolderLock,
     signals: &Signals,
 ) -> Result<(), Failure> {
     let engine = Engine::new(signals.stop_flag(), login.clone(), folder.last_status());
-    let process = Process { config, login, folder, lock, signals, engine, control: RefCell::default() };
+    let process = Process { config, login, accounts, folder, lock, signals, engine, control: RefCell::default() };
     let result = process.run();
     if let Some(control) = process.control.borrow_mut().as_mut() {
         if lock.is_lost() { control.abandon() } else { control.stop() }
@@ -307,6 +315,8 @@ fn follow(
 struct Process<'a> {
     config: &'a ReplicaConfig,
     login: Option<Arc<SourceLogin>>,
+    /// Who may log in. Stays when the engine starts again.
+    accounts: Arc<Accounts>,
     folder: &'a Folder,
     lock: &'a FolderLock,
     signals: &'a Signals,
@@ -432,7 +442,7 @@ impl Process<'_> {
     fn open_socket(&self) -> Result<(), Failure> {
         let mut control = self.control.borrow_mut();
         if control.is_none() {
-            let handler = requests::of_engine(Arc::clone(&self.engine));
+            let handler = requests::of_engine(Arc::clone(&self.engine), Arc::clone(&self.accounts));
             *control = Some(ControlServer::start(self.folder.path(), self.lock, handler)?);
         }
         Ok(())
