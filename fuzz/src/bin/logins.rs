@@ -11,8 +11,8 @@ use fuzz::{Input, chunk, join, seeds};
 
 /// Long enough that no input guesses it; no seed has it.
 const PASSWORD: &str = "a password that no packet here holds, 7d1c0fa2";
-const LOGIN: &[u8] = b"\x8d\xa2\x28\0\0\0\0\x40\xff\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-const TLS_REQUEST: &[u8] = b"\x8d\xaa\x28\0\0\0\0\x40\xff\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+const LOGIN: &[u8] = b"\x85\xa2\x28\0\0\0\0\x40\xff\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+const TLS_REQUEST: &[u8] = b"\x85\xaa\x28\0\0\0\0\x40\xff\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
 /// An account of each plugin.
 static ACCOUNTS: LazyLock<Arc<Accounts>> = LazyLock::new(|| {
