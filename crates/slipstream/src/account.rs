@@ -185,7 +185,27 @@ fn failure(error: &AccountsError) -> Failure {
     }
 }
 
-/// Carries out a request; returns the body of the reply, and says in the log of a running replica what was changed.
+/// As [`perform`], and says in the log what was changed.
+///
+/// # Errors
+/// As [`perform`].
+pub(crate) fn perform_logged(
+    accounts: &Accounts,
+    request: &AccountRequest,
+) -> Result<Option<serde_json::Value>, Failure> {
+    let body = perform(accounts, request)?;
+    if let Some(done) = body.as_ref().and_then(serde_json::Value::as_str) {
+        log::write(Code::AccountChanged, "Control", done);
+    }
+    if let AccountRequest::Add { name, password, .. } | AccountRequest::Password { name, password } = request
+        && password.plugin == PasswordPlugin::Native.name()
+    {
+        log::write(Code::NativePassword, "Control", &native_warning(name));
+    }
+    Ok(body)
+}
+
+/// Carries out a request; returns the body of the reply: the list, or a sentence that says what was done.
 ///
 /// # Errors
 /// Code 2 for values that cannot be; 1 for an account that is there already or not there; 8 for disk errors.
@@ -200,7 +220,6 @@ pub(crate) fn perform(accounts: &Accounts, request: &AccountRequest) -> Result<O
         AccountRequest::Password { name, password } => {
             let own = parsed(name)?;
             accounts.set_password(&own, password.stored()?).map_err(|error| failure(&error))?;
-            warn_if_native(name, password);
             format!("account {own} has a new password")
         }
         AccountRequest::Remove { name } => {
@@ -209,7 +228,6 @@ pub(crate) fn perform(accounts: &Accounts, request: &AccountRequest) -> Result<O
             format!("account {name} is removed")
         }
     };
-    log::write(Code::AccountChanged, "Control", &done);
     Ok(Some(done.into()))
 }
 
@@ -223,7 +241,6 @@ fn add(accounts: &Accounts, name: &str, grant: &Grant, password: &PasswordHash) 
     };
     let done = format!("account {} is added; it may {}{}", new.name, new.rights, of_schemas(grant));
     accounts.add(new).map_err(|error| failure(&error))?;
-    warn_if_native(name, password);
     Ok(done)
 }
 
@@ -232,12 +249,6 @@ fn change(accounts: &Accounts, name: &str, grant: &Grant) -> Result<String, Fail
     let changed = accounts.change(&name, rights, grant.schemas(), grant.requirement()?);
     changed.map_err(|error| failure(&error))?;
     Ok(format!("account {name} may {rights}{} now", of_schemas(grant)))
-}
-
-fn warn_if_native(name: &str, password: &PasswordHash) {
-    if password.plugin == PasswordPlugin::Native.name() {
-        log::write(Code::NativePassword, "Control", &native_warning(name));
-    }
 }
 
 fn of_schemas(grant: &Grant) -> String {

@@ -37,7 +37,7 @@ pub(crate) fn of_engine(engine: Arc<Engine>, accounts: Arc<Accounts>) -> Handler
             log::write(Code::OperatorCommand, "Control", "operator asked to read the option files again");
             engine.reload().map_or_else(|failure| Reply::failed(&failure), |text| Reply::with_body(text.into()))
         }
-        Request::Account { account } => match account::perform(&accounts, &account) {
+        Request::Account { account } => match account::perform_logged(&accounts, &account) {
             Ok(body) => Reply { body, ..Reply::done() },
             Err(failure) => Reply::failed(&failure),
         },
