@@ -1,5 +1,5 @@
-//! A full disk, and syncs that fail, under a process that stays: nothing ends, what waits goes on by itself, and rows are
-//! equal at the end. By hand: SLIPSTREAM_FULL_DISK_SEED=N.
+//! A full disk, and syncs that fail, under a process that stays: nothing ends, what waits goes on by itself, and rows
+//! are equal at the end. By hand: SLIPSTREAM_FULL_DISK_SEED=N.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
@@ -171,7 +171,8 @@ fn receiving_waits_first_and_says_for_what() {
     replica.stop();
 }
 
-/// Without a reserve receiving goes on until nothing is free; the source is copied onto a disk that is too small at first.
+/// Without a reserve receiving goes on until nothing is free; the source is copied onto a disk that is too small at
+/// first.
 #[test]
 fn a_copy_waits_and_begins_anew() {
     let Some(disk) = SmallDisk::new("full-copied", 6) else { return };

@@ -1,5 +1,5 @@
-//! A replica left alone under load: its source restarts and is killed, the account's password changes, the disk fills, bytes
-//! of the store flip. Nobody touches the replica, and its rows are equal at the end.
+//! A replica left alone under load: its source restarts and is killed, the account's password changes, the disk fills,
+//! bytes of the store flip. Nobody touches the replica, and its rows are equal at the end.
 //!
 //! By hand: SLIPSTREAM_LEFT_ALONE_SEED=N, SLIPSTREAM_LEFT_ALONE_SECONDS=N (two hours in a soak).
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -328,7 +328,8 @@ impl Accounts {
         file::replace(&self.path, &self.decoy_key, entries.iter().map(|entry| &entry.kept))?;
         self.state.store(Arc::new(State::new(entries)));
         self.generation.fetch_add(1, Ordering::AcqRel);
-        // Logins already see what the file says, durable or not: a removed account must not come back for an error here.
+        // Logins already see what the file says, durable or not: a removed account must not come back for an error
+        // here.
         file::sync_folder(&self.path)
     }
 

@@ -51,9 +51,10 @@ impl HostPattern {
         }
     }
 
-    /// `Less` if this host is more specific than the other, in MySQL's order: addresses, networks in CIDR form, networks
-    /// with a mask (the smaller network first), `localhost`, patterns by the place of their first wildcard, `%`. MySQL
-    /// leaves the rest to the order in which accounts were created; here the one with more fixed characters comes first.
+    /// `Less` if this host is more specific than the other, in MySQL's order: addresses, networks in CIDR form,
+    /// networks with a mask (the smaller network first), `localhost`, patterns by the place of their first wildcard,
+    /// `%`. MySQL leaves the rest to the order in which accounts were created; here the one with more fixed characters
+    /// comes first.
     #[must_use]
     pub fn by_specificity(&self, other: &HostPattern) -> Ordering {
         other.rank().cmp(&self.rank()).then_with(|| self.text.cmp(&other.text))

@@ -1,4 +1,5 @@
-//! SHA-256 crypt, as caching_sha2_password keeps passwords: with a salt of 20 bytes, where the published scheme allows 16.
+//! SHA-256 crypt, as caching_sha2_password keeps passwords: with a salt of 20 bytes, where the published scheme allows
+//! 16.
 
 use sha2::{Digest, Sha256};
 

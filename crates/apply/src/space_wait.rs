@@ -14,8 +14,8 @@ use crate::shutdown::Shutdown;
 const LOOK: Duration = Duration::from_millis(50);
 /// The next try comes once this much more is free than there was.
 const MORE_BYTES: u64 = 256 << 10;
-/// It comes anyway after this pause, which doubles with each try up to the longest: not every limit shows in the number of
-/// free bytes (quotas, inodes).
+/// It comes anyway after this pause, which doubles with each try up to the longest: not every limit shows in the number
+/// of free bytes (quotas, inodes).
 const PAUSE_FIRST: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -30,8 +30,8 @@ impl<'a> SpaceWait<'a> {
         SpaceWait { disk, tries: 0 }
     }
 
-    /// Frees what failed writes left, and waits until another try makes sense: at once the first time, later until more is
-    /// free than was, or for a while. False when replay ends first. `waits` is called before the wait.
+    /// Frees what failed writes left, and waits until another try makes sense: at once the first time, later until more
+    /// is free than was, or for a while. False when replay ends first. `waits` is called before the wait.
     ///
     /// # Errors
     /// What failed writes left cannot be removed.

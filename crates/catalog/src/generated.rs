@@ -53,9 +53,9 @@ pub(crate) fn of_the_session(table: &TableDef) -> Vec<bool> {
 /// Positions of virtual columns that may have another value at the source than the log says.
 ///
 /// Besides those that depend on the session:
-/// - A BLOB, TEXT, JSON or GEOMETRY that an index has, or that another generated column or an index's expression reads. The
-///   after image of an UPDATE may have bytes of the old value: the source computes the old row's value into the same
-///   buffer.
+/// - A BLOB, TEXT, JSON or GEOMETRY that an index has, or that another generated column or an index's expression reads.
+///   The after image of an UPDATE may have bytes of the old value: the source computes the old row's value into the
+///   same buffer.
 /// - One that reads such a column. Under `binlog_row_image=NOBLOB` it is logged as if that one were NULL.
 pub(crate) fn not_known(table: &TableDef) -> Vec<usize> {
     let is_virtual = |column: &Column| column.generated == Some(GeneratedKind::Virtual);

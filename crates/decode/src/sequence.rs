@@ -258,8 +258,8 @@ impl Sequencer {
     }
 
     fn sequence(&mut self, mut decoded: DecodedPiece, shared: &SharedCatalog) -> SequencedPiece {
-        // Decoders run ahead, out of order, on three assumptions: the catalog of the piece's epoch, that no transaction is
-        // executed already, and that the skip list does not change. All nearly always hold. Where one does not, the
+        // Decoders run ahead, out of order, on three assumptions: the catalog of the piece's epoch, that no transaction
+        // is executed already, and that the skip list does not change. All nearly always hold. Where one does not, the
         // piece is decoded again here, in order, at the cost of this one thread's time.
         let (continues, unfinished) = (decoded.piece.continues, decoded.piece.unfinished);
         let serial = decoded.piece.kind == PieceKind::Serial;
@@ -361,8 +361,8 @@ impl Sequencer {
         true
     }
 
-    /// Quarantines tables, each with the reason, as a transaction without a GTID: their rows cannot be read. `decoded` is
-    /// any piece without changes. Call only at a transaction boundary.
+    /// Quarantines tables, each with the reason, as a transaction without a GTID: their rows cannot be read. `decoded`
+    /// is any piece without changes. Call only at a transaction boundary.
     #[must_use]
     pub fn quarantine_unreadable(
         &mut self,

@@ -419,8 +419,8 @@ pub struct ReplayReport {
     /// True if replay had ended when the report was made: exactly the executed GTIDs are visible on the stopped folder.
     #[serde(rename = "ended", default)]
     pub ended: bool,
-    /// Damaged files of the store, each with what is wrong, when it was found, its state and its tables; also those that
-    /// are gone.
+    /// Damaged files of the store, each with what is wrong, when it was found, its state and its tables; also those
+    /// that are gone.
     #[serde(rename = "damaged", default)]
     pub damaged: Vec<String>,
     /// What the slow check of all files does, or found last; empty before its first round.

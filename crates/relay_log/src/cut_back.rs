@@ -1,7 +1,7 @@
 //! Cutting a closed log back to what was durable, after a sync that failed.
 //!
-//! In: a folder, the end of the last whole transaction that a sync announced. Out: a log that ends there. Never here: bytes
-//! that a failed sync should have made durable: the system may show them, although the disk never got them.
+//! In: a folder, the end of the last whole transaction that a sync announced. Out: a log that ends there. Never here:
+//! bytes that a failed sync should have made durable: the system may show them, although the disk never got them.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;

@@ -116,7 +116,8 @@ impl RelayError {
         RelayError::Io { action, path: path.to_path_buf(), kind: error.kind(), error: error.to_string() }
     }
 
-    /// Whether the disk did not take what was to be made durable: what the system shows of it may be gone after a crash.
+    /// Whether the disk did not take what was to be made durable: what the system shows of it may be gone after a
+    /// crash.
     #[must_use]
     pub fn is_failed_sync(&self) -> bool {
         matches!(self, RelayError::Io { action, .. } | RelayError::DiskFull { action, .. } if action.contains("sync"))

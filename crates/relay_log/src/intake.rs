@@ -314,8 +314,8 @@ impl Intake {
         Ok(report)
     }
 
-    /// Length in bytes of the transaction that an event begins, as its source says; the event's own length if the source
-    /// does not say. None if the event begins none.
+    /// Length in bytes of the transaction that an event begins, as its source says; the event's own length if the
+    /// source does not say. None if the event begins none.
     #[must_use]
     pub fn length_of_transaction(&self, event: &[u8]) -> Option<u64> {
         let event_type = *event.get(EVENT_TYPE_AT)?;

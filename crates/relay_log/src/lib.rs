@@ -97,8 +97,8 @@ pub struct RelayOptions {
     pub executed: GtidSet,
     /// Relay position at that cut, the end of a whole transaction (default: none).
     pub resume_at: Option<LogPosition>,
-    /// After a failed sync: end of the last whole transaction that was durable, see [`RelaySync::synced_whole`]; what is
-    /// behind it is removed (default: none).
+    /// After a failed sync: end of the last whole transaction that was durable, see [`RelaySync::synced_whole`]; what
+    /// is behind it is removed (default: none).
     pub keep_up_to: Option<RelayPosition>,
     /// Policy for damaged or missing files that the store still needs (default: refuse).
     pub on_damage: OnDamage,

@@ -1,8 +1,8 @@
-//! `check-store` on a stopped folder: every byte of the store and of the relay log that has a checksum, and a sample of the
-//! rows and their index entries.
+//! `check-store` on a stopped folder: every byte of the store and of the relay log that has a checksum, and a sample of
+//! the rows and their index entries.
 //!
-//! In: an owned, stopped folder. Out: a line for each part, and what is damaged, on the store's list. Never here: a repair;
-//! a comparison of rows with the log, which a running replica does.
+//! In: an owned, stopped folder. Out: a line for each part, and what is damaged, on the store's list. Never here: a
+//! repair; a comparison of rows with the log, which a running replica does.
 
 use catalog::IndexSet;
 use observe::bytes_text;

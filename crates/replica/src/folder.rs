@@ -240,8 +240,8 @@ impl Folder {
         })
     }
 
-    /// Takes back, durably, what the last report says of the end of replay: from now on the folder goes further. A power
-    /// cut would bring that report back otherwise, since later ones are not synced.
+    /// Takes back, durably, what the last report says of the end of replay: from now on the folder goes further. A
+    /// power cut would bring that report back otherwise, since later ones are not synced.
     ///
     /// # Errors
     /// Code 8 for disk errors.

@@ -40,7 +40,8 @@ const PROGRESS_BYTES: u64 = 4 << 20;
 const SYNC_WAIT: Duration = Duration::from_secs(60);
 /// Interval at which a receiver that waits for disk space looks at the disk.
 const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(100);
-/// Free bytes with which a receiver that waits for more still begins a relay log file, so that the last one can be purged.
+/// Free bytes with which a receiver that waits for more still begins a relay log file, so that the last one can be
+/// purged.
 const CLOSES_FILE_WITH: u64 = 128 << 10;
 /// Interval at which a receiver whose login was refused looks whether an option file has changed.
 const LOOK_AT_FILES_EVERY: Duration = Duration::from_secs(1);
@@ -663,7 +664,8 @@ fn intake_trouble(error: relay_log::RelayError) -> Trouble {
     }
 }
 
-/// What an attacker on the network could do with a connection of this mode; None if nothing, or if the operator chose it.
+/// What an attacker on the network could do with a connection of this mode; None if nothing, or if the operator chose
+/// it.
 fn not_verified(options: &ConnectOptions, tls: Option<&str>) -> Option<String> {
     let mode = match options.ssl_mode {
         SslMode::Preferred => "PREFERRED",

@@ -740,8 +740,8 @@ impl Replica {
         }
     }
 
-    /// Commits these GTIDs empty when replay meets them, also after a restart. Returns a warning if some are unlikely to
-    /// come.
+    /// Commits these GTIDs empty when replay meets them, also after a restart. Returns a warning if some are unlikely
+    /// to come.
     ///
     /// # Errors
     /// Some of `more` are already sequenced; code 7 or 8 if the list cannot be stored.

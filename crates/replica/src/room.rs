@@ -1,7 +1,7 @@
 //! Room on the disk for what the source sends next, and how the room shrinks.
 //!
-//! In: the free space of the data folder's file system. Out: whether a transaction may be received, when the disk will be
-//! full. Never here: a wait.
+//! In: the free space of the data folder's file system. Out: whether a transaction may be received, when the disk will
+//! be full. Never here: a wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The slow check of a running replica's files: every file of the store and of the relay log against its checksums.
 //!
-//! In: an interval. Out: damage on the store's list (`damage` does the rest), a log line when a round begins and ends, the
-//! place reached, which survives restarts. Never here: a read from a cache; more than one file held; work while replay is
-//! behind; a repair.
+//! In: an interval. Out: damage on the store's list (`damage` does the rest), a log line when a round begins and ends,
+//! the place reached, which survives restarts. Never here: a read from a cache; more than one file held; work while
+//! replay is behind; a repair.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

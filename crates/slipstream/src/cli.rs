@@ -77,8 +77,8 @@ pub(crate) enum Command {
     Skip(SkipFlags),
     /// List rows that contradict the log, found in tables that differ from the source; or accept a table as it is
     Drift(DriftFlags),
-    /// Compare what the log says of every changed row with the rows on disk, now; of a stopped replica: verify all checksums,
-    /// and look up a sample of rows and index entries in each other
+    /// Compare what the log says of every changed row with the rows on disk, now; of a stopped replica: verify all
+    /// checksums, and look up a sample of rows and index entries in each other
     CheckStore(Flags<{ options::DATA }>),
     /// Start receiving (io) or replay (sql) after a stop, in the process that runs; both if none is named
     Start(ThreadFlags),
@@ -130,8 +130,8 @@ pub(crate) struct ReplicaFlags {
 pub(crate) struct RunFlags {
     #[command(flatten)]
     pub common: ReplicaFlags,
-    /// Put a damaged store aside, under another name in the data folder, and fetch everything from the source again; uuid,
-    /// options and the skip list stay
+    /// Put a damaged store aside, under another name in the data folder, and fetch everything from the source again;
+    /// uuid, options and the skip list stay
     #[arg(long)]
     pub start_anew: bool,
 }
@@ -379,8 +379,8 @@ fn password_plugin() -> impl TypedValueParser<Value = PasswordPlugin> {
     PossibleValuesParser::new(names).map(|name| PasswordPlugin::from_name(&name).unwrap_or(PasswordPlugin::CachingSha2))
 }
 
-/// Underscores in long option names become dashes, as in mysqld: `--server_id=7`. `-pPASSWORD` is `--password=PASSWORD`,
-/// but for the lab.
+/// Underscores in long option names become dashes, as in mysqld: `--server_id=7`. `-pPASSWORD` is
+/// `--password=PASSWORD`, but for the lab.
 pub(crate) fn normalised(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut only_values = false;
     let mut lab = false;

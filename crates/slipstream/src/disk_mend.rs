@@ -1,7 +1,7 @@
 //! When an engine that the disk has stopped is started again.
 //!
-//! In: trouble with the disk, free space, starts and their failures. Out: whether a start is due, and what it must know.
-//! Never here: a wait, a start.
+//! In: trouble with the disk, free space, starts and their failures. Out: whether a start is due, and what it must
+//! know. Never here: a wait, a start.
 
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,8 @@ impl DiskMend {
         self.next = Some(Instant::now() + self.pause());
     }
 
-    /// Whether a start that failed is tried again: after a pause, or at once where there was no space and there is more.
+    /// Whether a start that failed is tried again: after a pause, or at once where there was no space and there is
+    /// more.
     pub(crate) fn may_start(&self, space: Option<FreeSpace>) -> bool {
         let Some(next) = self.next else { return false };
         let Some(before) = self.not_enough else { return Instant::now() >= next };

@@ -311,8 +311,8 @@ impl Settings {
         Some(SourceSpec::Server(self.server(url.unwrap_or_default())))
     }
 
-    /// A server by URL, with the login and TLS options of these settings. What neither URL nor options have is taken from
-    /// the `[client]` section; a password then from the environment variable MYSQL_PWD.
+    /// A server by URL, with the login and TLS options of these settings. What neither URL nor options have is taken
+    /// from the `[client]` section; a password then from the environment variable MYSQL_PWD.
     #[must_use]
     pub fn server(&self, url: &str) -> ServerOptions {
         let mut server = self.server.clone();

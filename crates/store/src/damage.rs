@@ -1,8 +1,8 @@
 //! Files of the tree that do not contain what was written.
 //!
-//! In: faults that readers, cuts, merges and checks meet. Out: a list in the store's folder, with the tables whose rows a
-//! file may hold; which files no merge may read, and which may go. Never here: a file dropped that a recoverable state
-//! needs (invariant 2); a guess at what a damaged block contained.
+//! In: faults that readers, cuts, merges and checks meet. Out: a list in the store's folder, with the tables whose rows
+//! a file may hold; which files no merge may read, and which may go. Never here: a file dropped that a recoverable
+//! state needs (invariant 2); a guess at what a damaged block contained.
 //!
 //! A damaged file is not repaired. All tables between its first and its last key are put in quarantine and copied again
 //! under fresh ids, and the newest cut writes its records again if the file may hold some. Then nothing needs the file.
@@ -276,8 +276,8 @@ fn contents(table: &Table, known: &Known) -> (Option<(u32, u32)>, DamagedRecords
     if last != key_codec::RECORDS {
         return (Some((first, last)), DamagedRecords::None);
     }
-    // The last row. If it cannot be read, the file may hold rows of every table that there was at the last cut: only cuts
-    // and merges write records into a file of rows.
+    // The last row. If it cannot be read, the file may hold rows of every table that there was at the last cut: only
+    // cuts and merges write records into a file of rows.
     let records = Slice::from(key_codec::RECORDS.to_be_bytes().as_slice());
     let row = table.range(..records).next_back().and_then(Result::ok);
     let last = row.map_or_else(|| known.highest().unwrap_or(first), |row| id(&row.key.user_key));
@@ -315,8 +315,8 @@ mod tests {
         })
     }
 
-    /// A damaged file stays, and is merged with nothing, until the last cut knows none of its tables and its records were
-    /// written again. A reopened list is the same.
+    /// A damaged file stays, and is merged with nothing, until the last cut knows none of its tables and its records
+    /// were written again. A reopened list is the same.
     #[test]
     fn a_damaged_file_goes_once_nothing_needs_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -361,8 +361,8 @@ mod tests {
         assert_eq!(DamageList::open(folder.path()).unwrap().all(), damage);
     }
 
-    /// While a damaged file keeps runs from being merged, cuts add some beyond the usual limit, and then wait; once nothing
-    /// needs the file, merges make room again.
+    /// While a damaged file keeps runs from being merged, cuts add some beyond the usual limit, and then wait; once
+    /// nothing needs the file, merges make room again.
     #[test]
     fn runs_pile_up_behind_a_damaged_file_up_to_a_limit() {
         let folder = tempfile::tempdir().unwrap();

@@ -62,8 +62,8 @@ pub struct Disk {
     pub(crate) tree: AnyTree,
     kept: Kept,
     counter: SequenceNumberCounter,
-    /// Views in ascending order of their numbers; new layers take the last one. Added to only under `version_lock`. Held here
-    /// too, so that the last reference is dropped by the thread that can afford to remove files.
+    /// Views in ascending order of their numbers; new layers take the last one. Added to only under `version_lock`.
+    /// Held here too, so that the last reference is dropped by the thread that can afford to remove files.
     views: Mutex<Vec<Arc<TreeView>>>,
     /// Serialises "finish ingestion" with "publish its number", so that nobody reads at a number in between.
     version_lock: Mutex<()>,

@@ -23,8 +23,8 @@ pub enum StoreError {
         /// The system's error text.
         text: String,
     },
-    /// The disk did not take what was to be made durable. What is lost is not known, so nothing is synced again: the store is
-    /// opened anew, from its last cut.
+    /// The disk did not take what was to be made durable. What is lost is not known, so nothing is synced again: the
+    /// store is opened anew, from its last cut.
     #[error("store {}: {text}", folder.display())]
     SyncFailed {
         /// Folder of the store.

@@ -104,8 +104,8 @@ impl Store {
         Ok(check)
     }
 
-    /// Looks up the rows, or the index entries, with which a file of the tree begins: behind the first `skip`, and `most`
-    /// of them. Returns the table's id with the result; None if the file is gone, or begins with neither.
+    /// Looks up the rows, or the index entries, with which a file of the tree begins: behind the first `skip`, and
+    /// `most` of them. Returns the table's id with the result; None if the file is gone, or begins with neither.
     ///
     /// # Errors
     /// As `range`.

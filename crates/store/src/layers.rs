@@ -131,8 +131,8 @@ impl Generation {
         self.bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
     }
 
-    /// Rows of a table in the order of an index (0: of the identifying key): see `order`. Returns whether this generation
-    /// may hide rows below with something that is not in these slices: see [`Lane::hides`].
+    /// Rows of a table in the order of an index (0: of the identifying key): see `order`. Returns whether this
+    /// generation may hide rows below with something that is not in these slices: see [`Lane::hides`].
     pub(crate) fn slices(
         &self,
         table: &TableReader,

@@ -101,8 +101,8 @@ pub struct Range<'a> {
     index: u16,
     lanes: usize,
     sources: Vec<Source>,
-    /// True if a row of the tree stands as it is unless one of the slices has its key: no layer in memory hides or changes
-    /// rows otherwise, of what is visible here. For the identifying key of a snapshot only.
+    /// True if a row of the tree stands as it is unless one of the slices has its key: no layer in memory hides or
+    /// changes rows otherwise, of what is visible here. For the identifying key of a snapshot only.
     tree_stands: bool,
     /// The sources that have entries left, in the order of their keys at the end being read; of equal keys the newer
     /// layer first.

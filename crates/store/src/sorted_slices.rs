@@ -191,7 +191,8 @@ impl Order {
             *self = Order::default();
             self.cursors.resize(generation.lane_count(), Cursor::default());
         }
-        // The identifying key of a row makes its sort key; too long for 16 bits, it is compared as those of indexes are.
+        // The identifying key of a row makes its sort key; too long for 16 bits, it is compared as those of indexes
+        // are.
         let own_len = |key: &[u8]| match index == 0 && !order.is_keyless() {
             true => u16::try_from(key.len()).unwrap_or(0),
             false => 0,

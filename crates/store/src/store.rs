@@ -118,8 +118,8 @@ impl Store {
         Ok(Store::assemble(lanes, Some(Arc::new(disk)), Some(scratch), catalog, recovered))
     }
 
-    /// Starts with another catalog than that of the newest cut: tables are in quarantine. The next cut makes it durable.
-    /// For a store that nobody reads or writes yet.
+    /// Starts with another catalog than that of the newest cut: tables are in quarantine. The next cut makes it
+    /// durable. For a store that nobody reads or writes yet.
     pub fn start_with(&self, catalog: Catalog) {
         let at = self.visibility.watermark();
         self.visibility.announce_catalog(at, catalog);

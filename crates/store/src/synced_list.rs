@@ -1,6 +1,7 @@
 //! Small lists beside the tree, replaced as a whole.
 //!
-//! In: the new content. Out: the file, durable under its name. Never here: half a list, after a crash or on a full disk.
+//! In: the new content. Out: the file, durable under its name. Never here: half a list, after a crash or on a full
+//! disk.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! The files of a tree as files: the manifest, and what their checksums say.
 //!
-//! In: a store's folder. Out: whether its bytes are those that were written. Never here: a block's content, a file of the
-//! tree changed.
+//! In: a store's folder. Out: whether its bytes are those that were written. Never here: a block's content, a file of
+//! the tree changed.
 //!
 //! lsm-tree writes a checksum of the whole manifest (`v*`) into `current`, and one of each file into the manifest, and
 //! compares neither when it opens a tree. It makes a new tree where `current` is missing.

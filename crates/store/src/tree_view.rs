@@ -5,9 +5,9 @@
 //! it up to 0.7 s after a merge of gigabytes.
 //!
 //! The tree's memtables are always empty (every write is a sorted ingestion), so the runs are all that must be read.
-//! A key's value and ranges read forward come from the blocks themselves (`tree_blocks`, `tree_cursor`); ranges read from
-//! the back use the tree's iterator. The lsm-tree items used here are public but hidden from its documentation: check
-//! them on every upgrade.
+//! A key's value and ranges read forward come from the blocks themselves (`tree_blocks`, `tree_cursor`); ranges read
+//! from the back use the tree's iterator. The lsm-tree items used here are public but hidden from its documentation:
+//! check them on every upgrade.
 
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};

@@ -38,8 +38,8 @@ const NEEDED: u32 = capability::PROTOCOL_41
     | capability::PLUGIN_AUTH_LENENC_CLIENT_DATA
     | capability::CONNECT_WITH_DB
     | capability::CONNECT_ATTRS;
-/// A client's request for an RSA key to encrypt the password with. There is none: what would decrypt it in constant time
-/// does not exist here.
+/// A client's request for an RSA key to encrypt the password with. There is none: what would decrypt it in constant
+/// time does not exist here.
 const KEY_REQUEST: [u8; 1] = [2];
 /// What to do where the password itself may not be sent.
 const NEEDS_FULL_LOGIN: &str = "; without TLS only a password that this server has seen since its start can be \

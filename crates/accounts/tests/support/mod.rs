@@ -51,8 +51,8 @@ pub(crate) trait Both: Read + Write + Send {}
 impl<T: Read + Write + Send> Both for T {}
 
 impl LoginServer {
-    /// Accounts: `app` with `secret`, `old` with `secret` by mysql_native_password, `tls` that requires TLS, `cert` that
-    /// requires a certificate of `friend`.
+    /// Accounts: `app` with `secret`, `old` with `secret` by mysql_native_password, `tls` that requires TLS, `cert`
+    /// that requires a certificate of `friend`.
     pub(crate) fn start(change: impl FnOnce(&mut LoginRules)) -> LoginServer {
         let folder = tempfile::tempdir().unwrap();
         let accounts = Accounts::open(&folder.path().join("accounts")).unwrap();

@@ -1,7 +1,7 @@
 //! Room on the disk for merges, and what to do when it runs out all the same.
 //!
-//! In: a step of compaction, the free space. Out: a promise of space or none, a tree without the files of failed writes.
-//! Never here: a file that a version or a view names is removed; a removal beside a write.
+//! In: a step of compaction, the free space. Out: a promise of space or none, a tree without the files of failed
+//! writes. Never here: a file that a version or a view names is removed; a removal beside a write.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -93,8 +93,8 @@ impl Disk {
         self.writing.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes files of the tree that no version and no view names: what failed writes left. Aborts merges, and waits for
-    /// other writes in progress; none is removed beside one that takes long. Returns the number of bytes removed.
+    /// Removes files of the tree that no version and no view names: what failed writes left. Aborts merges, and waits
+    /// for other writes in progress; none is removed beside one that takes long. Returns the number of bytes removed.
     ///
     /// # Errors
     /// When the folder cannot be read or a file not be removed.
