@@ -350,6 +350,11 @@ impl<'a> Life<'a> {
             }
             Way::Stops => {
                 self.run(&mut replica, phase)?;
+                // A stopped folder shows what its replica showed, which is less in the middle of recovery.
+                self.note_acknowledged();
+                let mut shown = self.kept.clone();
+                shown.union_with(&self.acknowledged);
+                until(&mut replica, |status| shown.is_subset_of(&executed(status)))?;
                 replica.stop();
                 let found = self.look("after a clean stop")?;
                 self.kept.union_with(&found);

@@ -321,6 +321,10 @@ impl Replica {
 
     /// Requests that receiver and replay end at a transaction boundary.
     pub fn stop(&self) {
+        if self.on_stop == OnStop::Stay && !self.stopping.load(Ordering::Acquire) {
+            // What stopped before is no failure of this stop, although the log has not said it yet.
+            self.tell_of_stops();
+        }
         if !self.stopping.swap(true, Ordering::AcqRel) {
             self.pipeline.stop();
             self.relay.end_space_wait();

@@ -317,7 +317,13 @@ impl<'a> Session<'a> {
         };
         if let Some(xid) = xid {
             let verb = if self.random.chance(75) { "COMMIT" } else { "ROLLBACK" };
-            self.quiet(&format!("XA {verb} {xid}"));
+            // Its session may not have let go of it yet (1397); left alone it would keep tables from being copied for
+            // ever.
+            let mut tries = 0;
+            while !self.quiet(&format!("XA {verb} {xid}")) && tries < 100 {
+                tries += 1;
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
         }
     }
 
