@@ -13,17 +13,27 @@ pub(crate) const SERVER_VERSION_DEFAULT: u32 = 90_799;
 
 /// One token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Tok {
+pub enum Tok {
     /// A bare word: keyword or identifier, as written.
     Word(Vec<u8>),
     /// An identifier in backticks, or in double quotes under ANSI_QUOTES, with doubled quotes resolved.
     Quoted(Vec<u8>),
     /// A string with escapes resolved; `introducer` is the character set of `_utf8mb4'…'`, or `utf8mb3` for `N'…'`.
-    Str { bytes: Vec<u8>, introducer: Option<String> },
+    Str {
+        /// Its bytes.
+        bytes: Vec<u8>,
+        /// The introducer's character set.
+        introducer: Option<String>,
+    },
     /// A number as written, without its sign.
     Number(String),
     /// `0x…`, `x'…'`, `0b…` or `b'…'` as bytes, most significant first.
-    Bytes { bytes: Vec<u8>, introducer: Option<String> },
+    Bytes {
+        /// Its bytes.
+        bytes: Vec<u8>,
+        /// The introducer's character set.
+        introducer: Option<String>,
+    },
     /// `@x` or `@@x`.
     Variable,
     /// Any other byte.
@@ -34,24 +44,27 @@ pub(crate) enum Tok {
 
 /// A token and its byte range in the statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Token {
-    pub(crate) tok: Tok,
+pub struct Token {
+    /// The token.
+    pub tok: Tok,
     /// Offset of the first byte.
-    pub(crate) start: usize,
+    pub start: usize,
     /// One past the last byte.
-    pub(crate) end: usize,
+    pub end: usize,
 }
 
 /// What is wrong with the text, and at which byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LexError {
-    pub(crate) what: &'static str,
-    pub(crate) at: usize,
+pub struct LexError {
+    /// Description of the error.
+    pub what: &'static str,
+    /// Offset of the byte.
+    pub at: usize,
 }
 
 /// Produces the tokens of one statement.
 #[derive(Debug, Clone)]
-pub(crate) struct Lexer<'a> {
+pub struct Lexer<'a> {
     sql: &'a [u8],
     at: usize,
     text: ClientText,
@@ -77,7 +90,10 @@ pub(crate) fn without_final_nul(sql: &[u8]) -> &[u8] {
 }
 
 impl<'a> Lexer<'a> {
-    pub(crate) fn new(sql: &'a [u8], sql_mode: u64, server_version: u32) -> Lexer<'a> {
+    /// Reads `sql` under a `sql_mode` (bits of [`sql_mode`]); `server_version` decides about version comments, 90700
+    /// for 9.7.0.
+    #[must_use]
+    pub fn new(sql: &'a [u8], sql_mode: u64, server_version: u32) -> Lexer<'a> {
         Lexer {
             sql: without_final_nul(sql),
             at: 0,
@@ -99,7 +115,8 @@ impl<'a> Lexer<'a> {
     }
 
     /// The same for text in this character set, instead of ASCII or UTF-8.
-    pub(crate) fn in_charset(self, charset: &str) -> Lexer<'a> {
+    #[must_use]
+    pub fn in_charset(self, charset: &str) -> Lexer<'a> {
         Lexer { text: ClientText::of(charset), ..self }
     }
 
@@ -179,7 +196,10 @@ impl<'a> Lexer<'a> {
     }
 
     /// Returns the next token; [`Tok::End`] again and again at the end.
-    pub(crate) fn next_token(&mut self) -> Result<Token, LexError> {
+    ///
+    /// # Errors
+    /// A string, name or comment lacks its end, or a literal has a wrong digit.
+    pub fn next_token(&mut self) -> Result<Token, LexError> {
         let after_dot = std::mem::take(&mut self.after_dot);
         let name_end = self.name_end.take();
         if !after_dot {

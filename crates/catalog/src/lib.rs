@@ -22,7 +22,7 @@ mod identity;
 mod index_set;
 mod key_order;
 mod layout;
-mod lexer;
+pub mod lexer;
 mod mask;
 mod named;
 mod numbering;

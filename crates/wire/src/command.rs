@@ -11,6 +11,10 @@ pub const QUIT: u8 = 0x01;
 pub const INIT_DB: u8 = 0x02;
 /// Runs a statement; its text follows.
 pub const QUERY: u8 = 0x03;
+/// Lists the columns of a table.
+pub const FIELD_LIST: u8 = 0x04;
+/// Asks for a line about the server.
+pub const STATISTICS: u8 = 0x09;
 /// Checks that the server answers with an OK.
 pub const PING: u8 = 0x0e;
 /// Logs in again as another user.
@@ -29,6 +33,8 @@ pub const STMT_SEND_LONG_DATA: u8 = 0x18;
 pub const STMT_CLOSE: u8 = 0x19;
 /// Discards a prepared statement's long data and cursor.
 pub const STMT_RESET: u8 = 0x1a;
+/// Turns multi-statements on or off.
+pub const SET_OPTION: u8 = 0x1b;
 /// Fetches rows from a prepared statement's cursor.
 pub const STMT_FETCH: u8 = 0x1c;
 /// Requests the log by GTID set.

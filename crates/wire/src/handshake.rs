@@ -12,7 +12,9 @@ pub mod capability {
     pub const LONG_FLAG: u32 = 1 << 2;
     pub const CONNECT_WITH_DB: u32 = 1 << 3;
     pub const COMPRESS: u32 = 1 << 5;
+    pub const IGNORE_SPACE: u32 = 1 << 8;
     pub const PROTOCOL_41: u32 = 1 << 9;
+    pub const INTERACTIVE: u32 = 1 << 10;
     pub const SSL: u32 = 1 << 11;
     pub const TRANSACTIONS: u32 = 1 << 13;
     pub const SECURE_CONNECTION: u32 = 1 << 15;
@@ -24,6 +26,7 @@ pub mod capability {
     pub const PLUGIN_AUTH_LENENC_CLIENT_DATA: u32 = 1 << 21;
     pub const SESSION_TRACK: u32 = 1 << 23;
     pub const DEPRECATE_EOF: u32 = 1 << 24;
+    pub const OPTIONAL_RESULTSET_METADATA: u32 = 1 << 25;
     pub const ZSTD_COMPRESSION_ALGORITHM: u32 = 1 << 26;
     pub const QUERY_ATTRIBUTES: u32 = 1 << 27;
 }

@@ -12,6 +12,7 @@
 
 pub mod auth;
 pub mod command;
+pub mod compress;
 pub mod handshake;
 pub mod packet;
 pub mod read;

@@ -161,6 +161,37 @@ impl PacketBuffer {
         self.end = (self.end + len).min(self.bytes.len());
     }
 
+    /// Appends received bytes: for connections that share one buffer for reading instead of [`PacketBuffer::spare`].
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.start > 0 && self.joined == 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        self.bytes.truncate(self.end);
+        // Doubling would hold twice the largest packet.
+        if self.bytes.capacity() - self.end < bytes.len() && self.end > 4 * READ_LEN {
+            self.bytes.reserve_exact(bytes.len().max(self.end / 4));
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.end = self.bytes.len();
+    }
+
+    /// Releases memory above `keep` bytes, if all packets were taken.
+    pub fn release(&mut self, keep: usize) {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            self.bytes.clear();
+            self.bytes.shrink_to(keep);
+        }
+    }
+
+    /// Refuses payloads above `limit` bytes from now on.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Takes the next whole packet; `None` if more bytes must be read first.
     #[inline]
     pub fn take(&mut self) -> Result<Option<PayloadRange>> {
@@ -319,6 +350,26 @@ mod tests {
             }
             let mut buffer = PacketBuffer::new(MAX_PAYLOAD_LEN);
             prop_assert_eq!(feed(&mut buffer, &out, step), payloads);
+        }
+
+        #[test]
+        fn pushed_bytes_give_the_same_packets(
+            payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..20),
+            step in 1usize..400,
+        ) {
+            let (mut out, mut sequence) = (Vec::new(), 0);
+            for payload in &payloads {
+                write(&mut out, &mut sequence, payload);
+            }
+            let (mut buffer, mut packets) = (PacketBuffer::strict(MAX_PAYLOAD_LEN), Vec::new());
+            for bytes in out.chunks(step) {
+                buffer.push(bytes);
+                while let Some(range) = buffer.take().unwrap() {
+                    packets.push(buffer.payload(range).to_vec());
+                }
+                buffer.release(16);
+            }
+            prop_assert_eq!(packets, payloads);
         }
 
         #[test]

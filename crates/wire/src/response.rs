@@ -11,6 +11,14 @@ pub mod status {
     pub const AUTOCOMMIT: u16 = 2;
     /// Another result follows.
     pub const MORE_RESULTS_EXISTS: u16 = 8;
+    /// A read-only cursor is open for the statement.
+    pub const CURSOR_EXISTS: u16 = 1 << 6;
+    /// The cursor's last row was sent.
+    pub const LAST_ROW_SENT: u16 = 1 << 7;
+    /// Backslashes in strings are ordinary characters.
+    pub const NO_BACKSLASH_ESCAPES: u16 = 1 << 9;
+    /// The open transaction is read only.
+    pub const IN_TRANS_READONLY: u16 = 1 << 13;
     /// The OK packet reports changes of the session's state.
     pub const SESSION_STATE_CHANGED: u16 = 1 << 14;
 }

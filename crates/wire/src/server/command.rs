@@ -20,6 +20,19 @@ pub enum ClientCommand<'a> {
     Ping,
     /// Changes the default database.
     InitDb(&'a [u8]),
+    /// Lists the columns of a table that match a pattern; both as sent.
+    FieldList {
+        /// Name of the table in the default database.
+        table: &'a [u8],
+        /// Pattern of LIKE; empty for all columns.
+        pattern: &'a [u8],
+    },
+    /// Asks for a line about the server.
+    Statistics,
+    /// Turns multi-statements on (0) or off (1).
+    SetOption(u16),
+    /// Logs in again: see [`ChangeUser`](super::ChangeUser).
+    ChangeUser,
     /// Runs a statement.
     Query(Query<'a>),
     /// Prepares a statement.
@@ -130,6 +143,13 @@ impl<'a> ClientCommand<'a> {
             command::QUIT => ClientCommand::Quit,
             command::PING => ClientCommand::Ping,
             command::INIT_DB => ClientCommand::InitDb(reader.rest()),
+            command::FIELD_LIST => {
+                let table = reader.nul_bytes("table")?;
+                ClientCommand::FieldList { table, pattern: reader.nul_or_rest() }
+            }
+            command::STATISTICS => ClientCommand::Statistics,
+            command::SET_OPTION => ClientCommand::SetOption(reader.u16("option")?),
+            command::CHANGE_USER => ClientCommand::ChangeUser,
             command::QUERY => ClientCommand::Query(query(reader, capabilities)?),
             command::STMT_PREPARE => ClientCommand::Prepare(reader.rest()),
             command::STMT_EXECUTE => {
