@@ -187,6 +187,13 @@ impl PacketBuffer {
         }
     }
 
+    /// Takes all bytes that are not taken yet, whatever they are: TLS begins in the middle of a read.
+    pub fn take_pending(&mut self) -> Vec<u8> {
+        let pending = self.bytes.get(self.start..self.end).unwrap_or_default().to_vec();
+        (self.start, self.end, self.joined) = (0, 0, 0);
+        pending
+    }
+
     /// Refuses payloads above `limit` bytes from now on.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;

@@ -76,7 +76,8 @@ impl<'a> SessionChange<'a> {
                 1
             }
             SessionChange::State(changed) => {
-                put_lenenc_bytes(&mut data, if *changed { b"1" } else { b"0" });
+                // The only one without a length of its own.
+                data.push(if *changed { b'1' } else { b'0' });
                 2
             }
             SessionChange::Gtids(set) => {
@@ -103,7 +104,7 @@ impl<'a> SessionChange<'a> {
         Ok(Some(match kind {
             0 => SessionChange::Variable { name: data.lenenc_bytes(what)?, value: data.lenenc_bytes(what)? },
             1 => SessionChange::Schema(data.lenenc_bytes(what)?),
-            2 => SessionChange::State(data.lenenc_bytes(what)? == b"1"),
+            2 => SessionChange::State(data.rest() == b"1"),
             3 => {
                 data.u8(what)?;
                 SessionChange::Gtids(data.lenenc_bytes(what)?)

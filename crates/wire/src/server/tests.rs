@@ -136,7 +136,16 @@ fn commands_of_a_replica() {
     assert_eq!(parse(b"\x03SELECT 1"), ClientCommand::Query(query));
     assert_eq!(parse(b"\x02db"), ClientCommand::InitDb(b"db"));
     assert_eq!(parse(b"\x1f"), ClientCommand::ResetConnection);
-    assert_eq!(parse(b"\x11x"), ClientCommand::Other(0x11));
+    assert_eq!(parse(b"\x0c\x01\0\0\0"), ClientCommand::Other(0x0c));
+}
+
+#[test]
+fn commands_of_sessions() {
+    let parse = |bytes: &'static [u8]| ClientCommand::parse(bytes, 0).unwrap();
+    assert_eq!(parse(b"\x04t\0a%"), ClientCommand::FieldList { table: b"t", pattern: b"a%" });
+    assert_eq!(parse(b"\x09"), ClientCommand::Statistics);
+    assert_eq!(parse(b"\x11x"), ClientCommand::ChangeUser);
+    assert_eq!(parse(b"\x1b\x01\0"), ClientCommand::SetOption(1));
 }
 
 #[test]
