@@ -1,0 +1,58 @@
+//! Configuration of the port, and what it asks of the replica.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::world::SchemaState;
+
+/// Configuration of the port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoorConfig {
+    /// TCP port; 0 takes any free one, None listens on the socket only.
+    pub port: Option<u16>,
+    /// Address to listen on.
+    pub bind_address: IpAddr,
+    /// Path of the unix socket, if there is to be one.
+    pub socket: Option<PathBuf>,
+    /// Whether connections over TCP must have TLS.
+    pub require_secure_transport: bool,
+    /// Whether the owner of the process may log in over the socket as `admin` without a password.
+    pub socket_admin: bool,
+    /// Connections that are logged in, at most; an account with the right admin gets one more.
+    pub max_connections: usize,
+    /// Largest packet of a client that is logged in, in bytes.
+    pub max_allowed_packet: usize,
+    /// Time for a whole login.
+    pub connect_timeout: Duration,
+    /// Value of `version`, also in the greeting.
+    pub server_version: String,
+    /// Values of system variables that are about this process, by name in lower case.
+    pub own_values: HashMap<String, String>,
+}
+
+/// What the port asks of the replica. Called by its threads, so nothing here may wait.
+pub trait Facts: Send + Sync {
+    /// Looks up a schema.
+    fn schema(&self, name: &str) -> SchemaState;
+
+    /// Takes note of something that an operator should know.
+    fn note(&self, note: Note);
+}
+
+/// Something that an operator should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// So many wrong passwords in a row that logins of this account from this address are delayed now. Told once.
+    LoginsDelayed {
+        /// The account's name and the peer's address.
+        who: String,
+    },
+    /// No more connections can be accepted, because the process has no more file descriptors. Told once.
+    NoDescriptors,
+    /// TLS was reloaded on a client's request.
+    TlsReloaded,
+    /// TLS could not be reloaded on a client's request.
+    TlsNotReloaded(String),
+}

@@ -1,0 +1,450 @@
+//! One connection: login, then commands, stepped when its socket or its time allows.
+//!
+//! In: readiness, results of the helper, the time. Out: bytes on its socket. Never here: a wait; more than one answer
+//! that is not sent; input that is read while an answer waits.
+
+mod login;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use accounts::{Login, Peer};
+use rustix::event::epoll::EventFlags;
+use sql::SqlError;
+use wire::WireError;
+use wire::compress::{Algorithm, Compression};
+use wire::packet::{PacketBuffer, PayloadRange};
+use wire::server::put_err;
+
+use crate::Output;
+use crate::event_loop::Inbox;
+use crate::helper::{Job, Work, Worked};
+use crate::server::Server;
+use crate::session::{After, Session, is_question};
+use crate::transport::{Arrived, Socket, Transport};
+
+/// Largest packet before a login, in bytes.
+const LOGIN_PACKET_BYTES: usize = 64 << 10;
+/// Memory that an idle connection keeps for its input, in bytes.
+const KEPT_BYTES: usize = 512;
+/// Commands and reads in one turn: other connections come in between.
+const STEPS_A_TURN: usize = 32;
+/// Time for the rest of a packet (`net_read_timeout`).
+const PACKET_WITHIN: Duration = Duration::from_secs(30);
+/// Time in which a client takes the error that ends its connection.
+const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
+
+/// What a loop does with a connection after its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Waits for its socket, the helper or the time.
+    Wait,
+    /// Has more to do.
+    Again,
+    /// Ends it.
+    End,
+}
+
+/// What a connection needs for a turn.
+pub(crate) struct Turn<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) inbox: &'a Arc<Inbox>,
+    pub(crate) scratch: &'a mut [u8],
+    pub(crate) now: Instant,
+}
+
+/// What a connection waits for, besides its socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    None,
+    /// The helper works for it.
+    Helper,
+    /// Its login is delayed.
+    Until(Instant),
+    /// Its session goes on once the output is sent.
+    Resume,
+    /// It ends once the output is sent.
+    Close,
+}
+
+/// A client's connection.
+pub(crate) struct Connection {
+    id: u64,
+    peer: Peer,
+    transport: Transport,
+    input: PacketBuffer,
+    output: Output,
+    /// Bytes of `output` in envelopes.
+    squeezed: Vec<u8>,
+    /// Bytes of `output`, or of `squeezed`, that the socket has taken.
+    sent: usize,
+    compression: Option<Compression>,
+    /// Compression that begins once the login's OK is sent.
+    compresses_next: Option<Algorithm>,
+    login: Option<Box<Login>>,
+    session: Option<Box<Session>>,
+    hold: Hold,
+    deadline: Instant,
+    why: Deadline,
+    interest: EventFlags,
+    told_interest: EventFlags,
+}
+
+/// What a deadline is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deadline {
+    Login,
+    /// None: it works, and what it waits for next has a time of its own.
+    Busy,
+    Idle,
+    Packet,
+    Write,
+}
+
+impl Connection {
+    /// A connection whose greeting is put out; None without random bytes.
+    pub(crate) fn new(socket: Socket, peer: Peer, id: u64, server: &Server) -> Option<Connection> {
+        let mut connection = Connection {
+            id,
+            peer,
+            transport: Transport::new(socket),
+            input: PacketBuffer::strict(LOGIN_PACKET_BYTES),
+            output: Output::default(),
+            squeezed: Vec::new(),
+            sent: 0,
+            compression: None,
+            compresses_next: None,
+            login: None,
+            session: None,
+            hold: Hold::None,
+            deadline: Instant::now() + server.config.connect_timeout,
+            why: Deadline::Login,
+            interest: EventFlags::IN,
+            told_interest: EventFlags::IN,
+        };
+        let login = connection.new_login(server)?;
+        let greeting = login.greeting(&server.config.server_version, connection.number());
+        connection.send(|out| out.extend_from_slice(&greeting));
+        connection.login = Some(Box::new(login));
+        Some(connection)
+    }
+
+    /// `CONNECTION_ID()`.
+    fn number(&self) -> u32 {
+        u32::try_from(self.id & u64::from(u32::MAX)).unwrap_or_default()
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        self.transport.socket()
+    }
+
+    pub(crate) fn is_logged_in(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// Readiness to wait for, if it is other than before.
+    pub(crate) fn changed_interest(&mut self) -> Option<EventFlags> {
+        (self.interest != self.told_interest).then(|| {
+            self.told_interest = self.interest;
+            self.interest
+        })
+    }
+
+    /// Puts out a packet that continues the client's sequence.
+    fn send(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        self.output.send(put);
+        self.input.expect_sequence(self.output.sequence());
+    }
+
+    /// Goes on as far as possible.
+    pub(crate) fn step(&mut self, turn: &mut Turn<'_>) -> Fate {
+        for _ in 0..STEPS_A_TURN {
+            match self.flush() {
+                Ok(true) => {}
+                Ok(false) => return self.wait(EventFlags::OUT, turn, Deadline::Write),
+                Err(_) => return Fate::End,
+            }
+            match self.hold {
+                Hold::Close => return Fate::End,
+                Hold::Helper | Hold::Until(_) => {
+                    self.interest = EventFlags::empty();
+                    return Fate::Wait;
+                }
+                Hold::Resume => self.resume(turn),
+                Hold::None => match self.next_packet(turn) {
+                    Ok(true) => {}
+                    Ok(false) => return self.wait_for_input(turn),
+                    Err(fate) => return fate,
+                },
+            }
+        }
+        Fate::Again
+    }
+
+    fn wait(&mut self, interest: EventFlags, turn: &Turn<'_>, why: Deadline) -> Fate {
+        self.interest = interest;
+        if self.why != why && self.why != Deadline::Login {
+            self.set_deadline(why, turn.now);
+        }
+        Fate::Wait
+    }
+
+    fn wait_for_input(&mut self, turn: &Turn<'_>) -> Fate {
+        self.input.release(KEPT_BYTES);
+        if let Some(compression) = &mut self.compression {
+            compression.release();
+        }
+        let partial = self.input.pending_len() + self.compression.as_ref().map_or(0, Compression::pending_len);
+        self.wait(EventFlags::IN, turn, if partial > 0 { Deadline::Packet } else { Deadline::Idle })
+    }
+
+    fn set_deadline(&mut self, why: Deadline, now: Instant) {
+        let seconds = |of: fn(&Session) -> u64| self.session.as_deref().map_or(u64::MAX, of);
+        let span = match why {
+            Deadline::Login | Deadline::Busy => return,
+            Deadline::Packet => PACKET_WITHIN,
+            Deadline::Idle => Duration::from_secs(seconds(Session::wait_timeout_s).min(FAR_S)),
+            Deadline::Write => Duration::from_secs(seconds(Session::net_write_timeout_s).min(FAR_S)),
+        };
+        (self.why, self.deadline) = (why, now + span);
+    }
+
+    /// Sends what is put out; false if the socket is full.
+    fn flush(&mut self) -> std::io::Result<bool> {
+        if !self.output.is_empty() {
+            if let Some(compression) = &mut self.compression
+                && self.squeezed.is_empty()
+            {
+                let put = compression.put(&mut self.squeezed, self.output.bytes());
+                put.map_err(|error| std::io::Error::other(error.to_string()))?;
+            }
+            let bytes = if self.compression.is_some() { &self.squeezed } else { self.output.bytes() };
+            while let Some(rest) = bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
+                match self.transport.write(rest)? {
+                    0 => return Ok(false),
+                    len => {
+                        self.sent += len;
+                        // A client that reads at all is not one that never reads.
+                        if self.why == Deadline::Write {
+                            self.why = Deadline::Busy;
+                        }
+                    }
+                }
+            }
+            self.sent = 0;
+            self.output.taken();
+            self.squeezed = Vec::new();
+        }
+        if !self.transport.flush()? {
+            return Ok(false);
+        }
+        if let Some(algorithm) = self.compresses_next.take() {
+            self.compression = Some(Compression::new(algorithm));
+            self.input.accept_any_sequence();
+        }
+        Ok(true)
+    }
+
+    /// Handles the next packet, or reads; false if there is nothing to read.
+    fn next_packet(&mut self, turn: &mut Turn<'_>) -> Result<bool, Fate> {
+        match self.input.take() {
+            Ok(Some(range)) => {
+                self.output.continue_from(self.input.sequence());
+                if self.login.is_none() {
+                    self.command(range, turn);
+                } else {
+                    let payload = self.input.payload(range).to_vec();
+                    self.login_packet(&payload, turn);
+                }
+                return Ok(true);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                self.refuse(&broken(&error));
+                return Ok(true);
+            }
+        }
+        if let Some(compression) = &mut self.compression {
+            let input = &mut self.input;
+            match compression.open(|content| input.push(content)) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(_) => {
+                    let text = "Couldn't uncompress communication packet";
+                    self.refuse(&SqlError::new(1157, "08S01", text));
+                    return Ok(true);
+                }
+            }
+        }
+        self.read(turn)
+    }
+
+    fn read(&mut self, turn: &mut Turn<'_>) -> Result<bool, Fate> {
+        match self.transport.read(turn.scratch) {
+            Ok(Arrived::Bytes(len)) => {
+                let bytes = turn.scratch.get(..len).unwrap_or_default();
+                match &mut self.compression {
+                    Some(compression) => compression.push(bytes),
+                    None => self.input.push(bytes),
+                }
+                // Each part of a packet has its own time.
+                if self.why == Deadline::Packet {
+                    self.set_deadline(Deadline::Packet, turn.now);
+                }
+                Ok(true)
+            }
+            Ok(Arrived::Nothing) => Ok(false),
+            Ok(Arrived::Handshake) => {
+                let tls = self.transport.take_handshake().ok_or(Fate::End)?;
+                self.submit(Work::Tls(tls), turn);
+                Ok(true)
+            }
+            Ok(Arrived::Closed) | Err(_) => Err(Fate::End),
+        }
+    }
+
+    /// Gives work to the helper; a full queue ends the connection.
+    fn submit(&mut self, work: Work, turn: &Turn<'_>) {
+        let job = Job { inbox: Arc::clone(turn.inbox), connection: self.id, work };
+        self.hold = if turn.server.submit(job) { Hold::Helper } else { Hold::Close };
+    }
+
+    /// The helper's result.
+    pub(crate) fn worked(&mut self, worked: Worked, turn: &mut Turn<'_>) {
+        self.hold = Hold::None;
+        match worked {
+            Worked::Tls(tls, result) => {
+                self.transport.return_handshake(tls);
+                if result.is_err() {
+                    self.hold = Hold::Close;
+                }
+            }
+            Worked::Login(result) => {
+                let step = self.login.as_mut().map(|login| login.worked(result));
+                self.login_step(step, turn);
+            }
+        }
+    }
+
+    fn command(&mut self, range: PayloadRange, turn: &mut Turn<'_>) {
+        let Some(session) = &mut self.session else { return };
+        let payload = self.input.payload(range);
+        turn.server.gate.questions.fetch_add(u64::from(is_question(payload)), Relaxed);
+        match session.command(payload, turn.server, &mut self.output) {
+            After::ChangeUser => {
+                let payload = payload.to_vec();
+                self.change_user(&payload, turn);
+            }
+            after => self.after(after),
+        }
+    }
+
+    fn resume(&mut self, turn: &mut Turn<'_>) {
+        let Some(session) = &mut self.session else { return };
+        let after = session.resume(turn.server, &mut self.output);
+        self.after(after);
+    }
+
+    fn after(&mut self, after: After) {
+        self.hold = match after {
+            After::Next | After::ChangeUser => Hold::None,
+            After::More => Hold::Resume,
+            After::Close => Hold::Close,
+        };
+        self.input.expect_sequence(0);
+        self.why = Deadline::Busy;
+    }
+
+    /// Sends an error and ends.
+    fn refuse(&mut self, error: &SqlError) {
+        self.output.send(|out| put_err(out, error.code, error.sqlstate, &error.message));
+        self.hold = Hold::Close;
+        self.deadline = self.deadline.min(Instant::now() + GOODBYE_WITHIN);
+    }
+
+    /// An error out of turn.
+    fn refuse_idle(&mut self, error: &SqlError) {
+        self.output.continue_from(0);
+        self.refuse(error);
+        self.deadline = Instant::now() + GOODBYE_WITHIN;
+    }
+
+    /// Looks at deadlines; true if it has something to do.
+    pub(crate) fn look(&mut self, accounts_changed: bool, turn: &mut Turn<'_>) -> bool {
+        let (now, server) = (turn.now, turn.server);
+        if accounts_changed
+            && let Some(session) = &self.session
+            && !server.accounts.still_valid(session.identity())
+            && self.hold != Hold::Close
+        {
+            self.refuse_idle(&SqlError::new(3169, "HY000", "Session was killed"));
+            return true;
+        }
+        if let Hold::Until(until) = self.hold
+            && until <= now
+        {
+            self.hold = Hold::None;
+            let step = self.login.as_mut().map(|login| login.waited());
+            self.login_step(step, turn);
+            return true;
+        }
+        if self.deadline > now || self.hold == Hold::Helper {
+            return false;
+        }
+        self.timed_out();
+        true
+    }
+
+    fn timed_out(&mut self) {
+        match self.why {
+            _ if self.hold == Hold::Close => self.output = Output::default(),
+            Deadline::Idle => self.refuse_idle(&SqlError::new(4031, "HY000", INACTIVE)),
+            Deadline::Packet => {
+                self.refuse_idle(&SqlError::new(1159, "08S01", "Got timeout reading communication packets"));
+            }
+            Deadline::Login | Deadline::Busy | Deadline::Write => {
+                self.output = Output::default();
+                self.hold = Hold::Close;
+            }
+        }
+        if self.hold == Hold::Close && self.output.is_empty() {
+            (self.sent, self.squeezed) = (0, Vec::new());
+        }
+    }
+
+    /// The server stops: false if nothing is to be sent any more.
+    pub(crate) fn shut_down(&mut self) -> bool {
+        if self.session.is_none() || self.login.is_some() {
+            return false;
+        }
+        if self.hold == Hold::None && self.output.is_empty() {
+            self.refuse_idle(&SqlError::new(1053, "08S01", "Server shutdown in progress"));
+        }
+        true
+    }
+
+    /// Gives back what it holds of the server.
+    pub(crate) fn end(&mut self, server: &Server) {
+        if let Some(mut session) = self.session.take() {
+            session.end(server);
+            server.gate.leave();
+        }
+        self.transport.close();
+    }
+}
+
+/// Deadlines further away than this, in seconds, are none: a year.
+const FAR_S: u64 = 365 * 24 * 3600;
+
+const INACTIVE: &str = "The client was disconnected by the server because of inactivity. See wait_timeout and \
+                        interactive_timeout for configuring this behavior.";
+
+fn broken(error: &WireError) -> SqlError {
+    match error {
+        WireError::TooLarge { .. } => {
+            SqlError::new(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+        }
+        _ => SqlError::new(1156, "08S01", "Got packets out of order"),
+    }
+}

@@ -1,0 +1,351 @@
+//! One thread with an epoll loop; a connection stays with its loop.
+//!
+//! In: new sockets, results of the helper, readiness, the time. Out: connections that are stepped. Never here: a system
+//! call that waits, but for epoll's own.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::{self, ErrorKind};
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use accounts::Peer;
+use rustix::event::{EventfdFlags, Timespec, epoll};
+
+use crate::config::Note;
+use crate::connection::{Connection, Fate, Turn};
+use crate::helper::Worked;
+use crate::server::Server;
+use crate::transport::Socket;
+
+/// Events taken from one call of epoll.
+const EVENTS_MAX: usize = 256;
+/// Connections accepted in one turn: others are served in between.
+const ACCEPTS_A_TURN: usize = 64;
+/// How often deadlines are looked at. They are of seconds.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Bytes read from a socket at once; one buffer a loop, so that idle connections hold none.
+const READ_BYTES: usize = 64 << 10;
+/// Connections without login over all loops; the oldest ends when one more comes.
+pub(crate) const UNAUTHENTICATED_MAX: usize = 1_000;
+
+const WAKE: u64 = 0;
+const TCP: u64 = 1;
+const UNIX: u64 = 2;
+/// The first number of a connection.
+const FIRST: u64 = 16;
+
+/// How other threads reach a loop.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    mail: Mutex<Mail>,
+    wake: OwnedFd,
+}
+
+#[derive(Default)]
+struct Mail {
+    sockets: Vec<(Socket, Peer)>,
+    worked: Vec<(u64, Worked)>,
+}
+
+impl std::fmt::Debug for Mail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Mail({} sockets, {} results)", self.sockets.len(), self.worked.len())
+    }
+}
+
+impl Inbox {
+    pub(crate) fn new() -> io::Result<Inbox> {
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Inbox { mail: Mutex::default(), wake })
+    }
+
+    fn put(&self, put: impl FnOnce(&mut Mail)) {
+        put(&mut self.mail.lock().unwrap_or_else(PoisonError::into_inner));
+        self.wake();
+    }
+
+    /// The helper is done with a connection's work.
+    pub(crate) fn worked(&self, connection: u64, worked: Worked) {
+        self.put(|mail| mail.worked.push((connection, worked)));
+    }
+
+    fn socket(&self, socket: Socket, peer: Peer) {
+        self.put(|mail| mail.sockets.push((socket, peer)));
+    }
+
+    /// Makes the loop look at its inbox and at whether to stop.
+    pub(crate) fn wake(&self) {
+        // Full means that it is awake anyway.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// The listeners, which one loop has.
+#[derive(Debug, Default)]
+pub(crate) struct Accepting {
+    pub(crate) tcp: Option<TcpListener>,
+    pub(crate) unix: Option<UnixListener>,
+}
+
+/// One loop.
+pub(crate) struct EventLoop {
+    server: Arc<Server>,
+    inbox: Arc<Inbox>,
+    /// Inboxes of all loops, which get new connections by turns.
+    all: Vec<Arc<Inbox>>,
+    next: usize,
+    epoll: OwnedFd,
+    accepting: Accepting,
+    connections: HashMap<u64, Connection>,
+    unauthenticated: BTreeSet<u64>,
+    last: u64,
+    /// Connections that have input left after their turn.
+    again: Vec<u64>,
+    scratch: Vec<u8>,
+    /// Accounts' generation that sessions were checked against.
+    generation: u64,
+    told_no_descriptors: bool,
+}
+
+impl EventLoop {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        inbox: Arc<Inbox>,
+        all: Vec<Arc<Inbox>>,
+        accepting: Accepting,
+    ) -> io::Result<EventLoop> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let readable = epoll::EventFlags::IN;
+        epoll::add(&epoll, &inbox.wake, epoll::EventData::new_u64(WAKE), readable)?;
+        if let Some(listener) = &accepting.tcp {
+            epoll::add(&epoll, listener, epoll::EventData::new_u64(TCP), readable)?;
+        }
+        if let Some(listener) = &accepting.unix {
+            epoll::add(&epoll, listener, epoll::EventData::new_u64(UNIX), readable)?;
+        }
+        let generation = server.accounts.generation();
+        Ok(EventLoop {
+            server,
+            inbox,
+            all,
+            next: 0,
+            epoll,
+            accepting,
+            connections: HashMap::new(),
+            unauthenticated: BTreeSet::new(),
+            last: FIRST,
+            again: Vec::new(),
+            scratch: vec![0; READ_BYTES],
+            generation,
+            told_no_descriptors: false,
+        })
+    }
+
+    /// Runs until the server stops and its connections have ended, or their time is over.
+    pub(crate) fn run(mut self) {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut looked = Instant::now();
+        loop {
+            events.clear();
+            let timeout = self.timeout();
+            let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref());
+            if waited.is_err_and(|error| error != rustix::io::Errno::INTR) {
+                return;
+            }
+            for id in std::mem::take(&mut self.again) {
+                self.turn(id);
+            }
+            for event in &events {
+                self.event(event.data.u64(), event.flags);
+            }
+            if looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                self.look();
+            }
+            if self.server.is_stopping() && self.wind_down() {
+                return;
+            }
+        }
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let wait = match (self.again.is_empty(), self.connections.is_empty()) {
+            (false, _) => Duration::ZERO,
+            (true, false) => LOOK_EVERY,
+            (true, true) => return None,
+        };
+        Timespec::try_from(wait).ok()
+    }
+
+    fn event(&mut self, number: u64, flags: epoll::EventFlags) {
+        match number {
+            WAKE => self.read_inbox(),
+            TCP | UNIX => self.accept(number),
+            id if flags.contains(epoll::EventFlags::ERR) => self.end(id),
+            id if flags.contains(epoll::EventFlags::HUP) && !flags.contains(epoll::EventFlags::IN) => self.end(id),
+            id => self.turn(id),
+        }
+    }
+
+    fn read_inbox(&mut self) {
+        let mut count = [0; 8];
+        // Nothing to read means that another turn has read it.
+        let _ = rustix::io::read(&self.inbox.wake, &mut count);
+        let Mail { sockets, worked } =
+            std::mem::take(&mut *self.inbox.mail.lock().unwrap_or_else(PoisonError::into_inner));
+        for (socket, peer) in sockets {
+            self.begin(socket, peer);
+        }
+        for (id, worked) in worked {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.worked(worked, &mut turn(&self.server, &self.inbox, &mut self.scratch));
+                self.turn(id);
+            }
+        }
+    }
+
+    /// Accepts what waits, up to a number, and hands it out.
+    fn accept(&mut self, number: u64) {
+        for _ in 0..ACCEPTS_A_TURN {
+            let accepted = match number {
+                TCP => self.accepting.tcp.as_ref().map(accept_tcp),
+                _ => self.accepting.unix.as_ref().map(accept_unix),
+            };
+            match accepted {
+                None => return,
+                Some(Ok((socket, peer))) => self.hand_out(socket, peer),
+                Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => return,
+                Some(Err(error)) if is_out_of_descriptors(&error) => return self.make_room(),
+                // A client that is gone before it was accepted.
+                Some(Err(_)) => {}
+            }
+        }
+    }
+
+    fn hand_out(&mut self, socket: Socket, peer: Peer) {
+        self.server.gate.accepted.fetch_add(1, Relaxed);
+        self.next = (self.next + 1) % self.all.len().max(1);
+        match self.all.get(self.next).cloned() {
+            Some(other) if !Arc::ptr_eq(&other, &self.inbox) => other.socket(socket, peer),
+            _ => self.begin(socket, peer),
+        }
+    }
+
+    /// Without descriptors the oldest connection that is not logged in ends.
+    fn make_room(&mut self) {
+        if !self.told_no_descriptors {
+            self.told_no_descriptors = true;
+            self.server.facts.note(Note::NoDescriptors);
+        }
+        match self.unauthenticated.first().copied() {
+            Some(oldest) => self.end(oldest),
+            // Accepting fails at once again until a connection ends: not in a hurry.
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+
+    fn begin(&mut self, socket: Socket, peer: Peer) {
+        self.last += 1;
+        let id = self.last;
+        let Some(connection) = Connection::new(socket, peer, id, &self.server) else { return };
+        let data = epoll::EventData::new_u64(id);
+        if epoll::add(&self.epoll, connection.socket().as_fd(), data, epoll::EventFlags::IN).is_err() {
+            return;
+        }
+        self.connections.insert(id, connection);
+        self.unauthenticated.insert(id);
+        self.server.gate.unauthenticated.fetch_add(1, Relaxed);
+        if self.unauthenticated.len() > UNAUTHENTICATED_MAX / self.all.len().max(1)
+            && let Some(oldest) = self.unauthenticated.first().copied()
+        {
+            self.end(oldest);
+        }
+        self.turn(id);
+    }
+
+    /// Steps a connection as far as it goes.
+    fn turn(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let fate = connection.step(&mut turn(&self.server, &self.inbox, &mut self.scratch));
+        if connection.is_logged_in() && self.unauthenticated.remove(&id) {
+            self.server.gate.unauthenticated.fetch_sub(1, Relaxed);
+        }
+        match fate {
+            Fate::End => return self.end(id),
+            Fate::Again => self.again.push(id),
+            Fate::Wait => {}
+        }
+        if let Some(flags) = connection.changed_interest() {
+            let data = epoll::EventData::new_u64(id);
+            if epoll::modify(&self.epoll, connection.socket().as_fd(), data, flags).is_err() {
+                self.end(id);
+            }
+        }
+    }
+
+    fn end(&mut self, id: u64) {
+        if self.unauthenticated.remove(&id) {
+            self.server.gate.unauthenticated.fetch_sub(1, Relaxed);
+        }
+        if let Some(mut connection) = self.connections.remove(&id) {
+            // Closing the socket takes it out of epoll too.
+            connection.end(&self.server);
+        }
+    }
+
+    /// Looks at deadlines, and at accounts that were changed.
+    fn look(&mut self) {
+        let generation = self.server.accounts.generation();
+        let changed = std::mem::replace(&mut self.generation, generation) != generation;
+        let ids: Vec<u64> = self.connections.keys().copied().collect();
+        for id in ids {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            if connection.look(changed, &mut turn(&self.server, &self.inbox, &mut self.scratch)) {
+                self.turn(id);
+            }
+        }
+    }
+
+    /// Closes what is idle; true once all have ended.
+    fn wind_down(&mut self) -> bool {
+        self.accepting = Accepting::default();
+        let is_over = self.server.drain_is_over();
+        let ids: Vec<u64> = self.connections.keys().copied().collect();
+        for id in ids {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            if is_over || !connection.shut_down() {
+                self.end(id);
+            } else {
+                self.turn(id);
+            }
+        }
+        self.connections.is_empty()
+    }
+}
+
+fn turn<'a>(server: &'a Server, inbox: &'a Arc<Inbox>, scratch: &'a mut [u8]) -> Turn<'a> {
+    Turn { server, inbox, scratch, now: Instant::now() }
+}
+
+fn accept_tcp(listener: &TcpListener) -> io::Result<(Socket, Peer)> {
+    let (socket, address) = listener.accept()?;
+    socket.set_nonblocking(true)?;
+    socket.set_nodelay(true)?;
+    Ok((Socket::Tcp(socket), Peer::Tcp(address.ip())))
+}
+
+fn accept_unix(listener: &UnixListener) -> io::Result<(Socket, Peer)> {
+    let (socket, _) = listener.accept()?;
+    socket.set_nonblocking(true)?;
+    let uid = rustix::net::sockopt::socket_peercred(&socket)?.uid.as_raw();
+    Ok((Socket::Unix(socket), Peer::Socket { uid }))
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    matches!(code, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+}

@@ -1,0 +1,72 @@
+//! One thread beside the loops for what takes milliseconds: full logins and TLS handshakes.
+//!
+//! In: jobs of connections, each with at most one. Out: results in the loop's inbox. Never here: more than
+//! [`QUEUE_MAX`] jobs, a second core.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use accounts::{FullLogin, FullLoginResult};
+use rustls::ServerConnection;
+
+use crate::event_loop::Inbox;
+
+/// Jobs that wait: more than there can be connections that log in.
+const QUEUE_MAX: usize = 2_048;
+
+/// Work for the helper.
+pub(crate) enum Work {
+    /// Hashing of a password.
+    Login(FullLogin),
+    /// Bytes of a handshake that were read.
+    Tls(Box<ServerConnection>),
+}
+
+/// What became of it.
+pub(crate) enum Worked {
+    /// The password was hashed.
+    Login(FullLoginResult),
+    /// The handshake went on, or failed.
+    Tls(Box<ServerConnection>, Result<(), rustls::Error>),
+}
+
+/// A job of a connection.
+pub(crate) struct Job {
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) connection: u64,
+    pub(crate) work: Work,
+}
+
+/// The helper's queue.
+#[derive(Clone)]
+pub(crate) struct Helper {
+    queue: SyncSender<Job>,
+}
+
+impl Helper {
+    /// Starts the thread, which ends with the last queue.
+    pub(crate) fn start() -> std::io::Result<(Helper, JoinHandle<()>)> {
+        let (queue, jobs) = sync_channel(QUEUE_MAX);
+        let thread = std::thread::Builder::new().name("door-help".into()).spawn(move || run(&jobs))?;
+        Ok((Helper { queue }, thread))
+    }
+
+    /// Queues a job; false if the queue is full.
+    pub(crate) fn submit(&self, job: Job) -> bool {
+        self.queue.try_send(job).is_ok()
+    }
+}
+
+fn run(jobs: &Receiver<Job>) {
+    while let Ok(Job { inbox, connection, work }) = jobs.recv() {
+        let worked = match work {
+            Work::Login(login) => Worked::Login(login.run()),
+            Work::Tls(mut tls) => {
+                let result = tls.process_new_packets().map(|_| ());
+                Worked::Tls(tls, result)
+            }
+        };
+        inbox.worked(connection, worked);
+    }
+}

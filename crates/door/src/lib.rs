@@ -1,0 +1,25 @@
+//! The port for clients: listens, lets them log in, and runs their sessions.
+//!
+//! In: connections over TCP and a unix socket; accounts and TLS from crate `accounts`; facts of the replica through
+//! [`Facts`]. Out: answers of the MySQL protocol. Never here: passwords, the meaning of a statement (crate `sql`), an
+//! unbounded buffer, a thread a connection.
+#![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod config;
+mod connection;
+mod event_loop;
+mod gate;
+mod helper;
+mod listen;
+mod output;
+mod server;
+pub mod session;
+mod transport;
+mod world;
+
+pub use config::{DoorConfig, Facts, Note};
+pub use output::Output;
+pub use server::{Door, DoorError, DoorStatus};
+pub use world::{SchemaState, Statistics, World};

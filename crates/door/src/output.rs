@@ -1,0 +1,64 @@
+//! Packets to send to one client.
+
+use wire::packet;
+
+/// Memory that an idle connection keeps for its next answer, in bytes.
+const KEPT_BYTES: usize = 1024;
+
+/// Packets of one command's answer, with their sequence.
+#[derive(Debug, Default)]
+pub struct Output {
+    bytes: Vec<u8>,
+    sequence: u8,
+}
+
+impl Output {
+    /// Sets the sequence id of the next packet.
+    pub fn continue_from(&mut self, sequence: u8) {
+        self.sequence = sequence;
+    }
+
+    /// The sequence id of the next packet.
+    #[must_use]
+    pub fn sequence(&self) -> u8 {
+        self.sequence
+    }
+
+    /// Adds one packet whose payload `put` writes, in as many frames as it needs.
+    pub fn send<T>(&mut self, put: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        let at = packet::start(&mut self.bytes);
+        let result = put(&mut self.bytes);
+        packet::finish(&mut self.bytes, at, &mut self.sequence);
+        result
+    }
+
+    /// Length of what is not taken yet, in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// True if all was taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The packets' bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Records that all bytes were taken; the memory of a large answer is released.
+    pub fn taken(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+    }
+
+    /// Takes back everything from `len` on: an answer that fails half-way is none.
+    pub(crate) fn truncate(&mut self, len: usize, sequence: u8) {
+        self.bytes.truncate(len);
+        self.sequence = sequence;
+    }
+}

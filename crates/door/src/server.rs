@@ -1,0 +1,264 @@
+//! The port as a whole: bound, running, stopped.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use accounts::{Accounts, LoginGuard, ServerTls};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustls::crypto::SecureRandom;
+use sql::OwnValues;
+use wire::server::NONCE_LEN;
+
+use crate::config::{DoorConfig, Facts, Note};
+use crate::event_loop::{Accepting, EventLoop, Inbox, UNAUTHENTICATED_MAX};
+use crate::gate::Gate;
+use crate::helper::{Helper, Job};
+use crate::listen::{Listeners, SocketFile};
+use crate::world::{SchemaState, Statistics, World};
+
+/// Loops, at most: each serves some 100,000 short statements a second, and replay needs the other cores.
+const LOOPS_MAX: usize = 4;
+/// Descriptors that the process needs besides those of connections.
+const OTHER_DESCRIPTORS: u64 = 2_048;
+/// Stack of a loop's thread in bytes: the parser's depth is bounded for it.
+const STACK_BYTES: usize = 4 << 20;
+
+/// Why the port cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum DoorError {
+    /// An address or a path cannot be listened on.
+    #[error("cannot listen on {what}: {source}")]
+    Bind {
+        /// The address or path.
+        what: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A thread or one of its descriptors cannot be had.
+    #[error("the port's threads: {0}")]
+    Threads(io::Error),
+}
+
+/// What the port shows of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DoorStatus {
+    /// Address of the TCP listener.
+    pub address: Option<SocketAddr>,
+    /// Connections that are logged in.
+    pub sessions: usize,
+    /// Connections that are not logged in yet.
+    pub unauthenticated: usize,
+    /// Connections accepted since the start.
+    pub accepted: u64,
+    /// Statements received since the start.
+    pub questions: u64,
+    /// When the certificate ends.
+    pub certificate_expires: SystemTime,
+}
+
+/// What connections share.
+pub(crate) struct Server {
+    pub(crate) config: DoorConfig,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) guard: Arc<LoginGuard>,
+    pub(crate) tls: Arc<ServerTls>,
+    pub(crate) facts: Arc<dyn Facts>,
+    pub(crate) gate: Gate,
+    /// Who needs no password over the socket.
+    pub(crate) socket_admin: Option<u32>,
+    helper: Helper,
+    random: &'static dyn SecureRandom,
+    address: Option<SocketAddr>,
+    started: Instant,
+    stopping: AtomicBool,
+    stop_by: Mutex<Option<Instant>>,
+}
+
+impl Server {
+    /// Random bytes of a greeting.
+    pub(crate) fn nonce(&self) -> Option<[u8; NONCE_LEN]> {
+        let mut nonce = [0; NONCE_LEN];
+        self.random.fill(&mut nonce).ok()?;
+        Some(nonce)
+    }
+
+    pub(crate) fn submit(&self, job: Job) -> bool {
+        self.helper.submit(job)
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(SeqCst)
+    }
+
+    pub(crate) fn drain_is_over(&self) -> bool {
+        let by = *self.stop_by.lock().unwrap_or_else(PoisonError::into_inner);
+        by.is_some_and(|by| by <= Instant::now())
+    }
+}
+
+impl World for Server {
+    fn own_values(&self) -> &dyn OwnValues {
+        self
+    }
+
+    fn schema(&self, name: &str) -> SchemaState {
+        self.facts.schema(name)
+    }
+
+    fn reload_tls(&self) -> Result<(), String> {
+        let result = self.tls.reload(SystemTime::now()).map_err(|error| error.to_string());
+        self.facts.note(match &result {
+            Ok(()) => Note::TlsReloaded,
+            Err(why) => Note::TlsNotReloaded(why.clone()),
+        });
+        result
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics {
+            uptime_s: self.started.elapsed().as_secs(),
+            threads: self.gate.sessions() as u64,
+            questions: self.gate.questions.load(Relaxed),
+        }
+    }
+
+    fn take_statement(&self) -> bool {
+        self.gate.take_statement()
+    }
+
+    fn give_statements(&self, count: usize) {
+        self.gate.give_statements(count);
+    }
+}
+
+impl OwnValues for Server {
+    fn own_value(&self, name: &str) -> Option<String> {
+        let switch = |on: bool| u8::from(on).to_string();
+        Some(match name {
+            "version" => self.config.server_version.clone(),
+            "version_comment" => "Slipstream".to_owned(),
+            "port" => self.address.map_or(0, |address| address.port()).to_string(),
+            "bind_address" => self.config.bind_address.to_string(),
+            "socket" => self.config.socket.as_ref().map_or_else(String::new, |path| path.display().to_string()),
+            "max_connections" => self.config.max_connections.to_string(),
+            "max_allowed_packet" => self.config.max_allowed_packet.to_string(),
+            "require_secure_transport" => switch(self.config.require_secure_transport),
+            "connect_timeout" => self.config.connect_timeout.as_secs().to_string(),
+            "read_only" | "super_read_only" => switch(true),
+            "log_bin" | "log_replica_updates" | "log_slave_updates" | "local_infile" => switch(false),
+            "gtid_mode" | "enforce_gtid_consistency" => "ON".to_owned(),
+            _ => return self.config.own_values.get(name).cloned(),
+        })
+    }
+}
+
+/// The port for clients. Dropped without [`stop`](Door::stop), it stops at once.
+pub struct Door {
+    server: Arc<Server>,
+    inboxes: Vec<Arc<Inbox>>,
+    threads: Vec<JoinHandle<()>>,
+    _file: Option<SocketFile>,
+}
+
+impl Door {
+    /// Binds port and socket, and begins to serve.
+    ///
+    /// # Errors
+    /// A port or path that is taken, or no threads.
+    pub fn open(
+        config: DoorConfig,
+        accounts: Arc<Accounts>,
+        tls: Arc<ServerTls>,
+        facts: Arc<dyn Facts>,
+    ) -> Result<Door, DoorError> {
+        let listeners = Listeners::bind(&config)?;
+        raise_descriptors(config.max_connections);
+        let (helper, helper_thread) = Helper::start().map_err(DoorError::Threads)?;
+        let socket_admin = config.socket_admin.then(|| rustix::process::geteuid().as_raw());
+        let server = Arc::new(Server {
+            config,
+            accounts,
+            guard: Arc::new(LoginGuard::default()),
+            tls,
+            facts,
+            gate: Gate::default(),
+            socket_admin,
+            helper,
+            random: rustls::crypto::ring::default_provider().secure_random,
+            address: listeners.address,
+            started: Instant::now(),
+            stopping: AtomicBool::new(false),
+            stop_by: Mutex::new(None),
+        });
+        // The helper ends once no loop is left to give it work.
+        drop(helper_thread);
+        let mut door = Door { server, inboxes: Vec::new(), threads: Vec::new(), _file: listeners.file };
+        door.start_loops(Accepting { tcp: listeners.tcp, unix: listeners.unix }).map_err(DoorError::Threads)?;
+        Ok(door)
+    }
+
+    fn start_loops(&mut self, accepting: Accepting) -> io::Result<()> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let count = (cores / 4).clamp(1, LOOPS_MAX);
+        self.inboxes = (0..count).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<_>>()?;
+        let mut accepting = Some(accepting);
+        for (number, inbox) in self.inboxes.iter().enumerate() {
+            let accepting = accepting.take().unwrap_or_default();
+            let (server, inbox) = (Arc::clone(&self.server), Arc::clone(inbox));
+            let event_loop = EventLoop::new(server, inbox, self.inboxes.clone(), accepting)?;
+            let thread = std::thread::Builder::new().name(format!("door-{number}")).stack_size(STACK_BYTES);
+            self.threads.push(thread.spawn(move || event_loop.run())?);
+        }
+        Ok(())
+    }
+
+    /// What it shows of itself.
+    #[must_use]
+    pub fn status(&self) -> DoorStatus {
+        let gate = &self.server.gate;
+        DoorStatus {
+            address: self.server.address,
+            sessions: gate.sessions(),
+            unauthenticated: gate.unauthenticated.load(Relaxed).min(UNAUTHENTICATED_MAX),
+            accepted: gate.accepted.load(Relaxed),
+            questions: gate.questions.load(Relaxed),
+            certificate_expires: self.server.tls.expires(),
+        }
+    }
+
+    /// Takes no more connections, closes idle sessions, and gives statements this long to end.
+    pub fn stop(mut self, drain: Duration) {
+        self.end(drain);
+    }
+
+    fn end(&mut self, drain: Duration) {
+        *self.server.stop_by.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + drain);
+        self.server.stopping.store(true, SeqCst);
+        self.inboxes.iter().for_each(|inbox| inbox.wake());
+        for thread in self.threads.drain(..) {
+            // A loop that panicked has ended too.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.end(Duration::ZERO);
+    }
+}
+
+/// Lets the process have as many descriptors as its connections need, as far as the system allows.
+fn raise_descriptors(connections: usize) {
+    let wanted = connections as u64 + UNAUTHENTICATED_MAX as u64 + OTHER_DESCRIPTORS;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_some_and(|current| current < wanted) {
+        let raised = Rlimit { current: Some(maximum.map_or(wanted, |maximum| maximum.min(wanted))), maximum };
+        // Where that is refused, accepting connections makes room instead.
+        let _ = setrlimit(Resource::Nofile, raised);
+    }
+}

@@ -1,0 +1,376 @@
+//! A session: commands of one client and their answers, without I/O.
+//!
+//! In: payloads of a client that is logged in. Out: packets. Never here: sockets, clocks, rows of tables; memory that a
+//! client can make grow without bound.
+
+mod changes;
+mod execute;
+mod prepared;
+mod query;
+mod results;
+mod set;
+#[cfg(test)]
+mod tests;
+mod transaction;
+
+use accounts::{Identity, SessionStart};
+use sql::{Bind, Charsets, OwnValues, Settings, SqlError, Value, Warning};
+use wire::command;
+use wire::handshake::capability;
+use wire::response::status;
+use wire::server::{self, ClientCommand, ServerOk};
+
+use crate::Output;
+use crate::world::{SchemaState, World};
+use changes::Changes;
+use prepared::Statements;
+use query::Rest;
+use transaction::Transaction;
+
+/// Warnings that are kept of a statement (`max_error_count`).
+const WARNINGS_MAX: usize = 1024;
+/// Schemas that every account may name as its default.
+const VIRTUAL_SCHEMAS: &[&str] = &["information_schema", "performance_schema"];
+/// utf8mb4_0900_ai_ci: the collation of a client whose own cannot be one of a client.
+const DEFAULT_COLLATION: u16 = 255;
+
+/// What the connection does after a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// Waits for the next command.
+    Next,
+    /// Calls [`Session::resume`] once what was put out is sent.
+    More,
+    /// Begins the login that this command asks for.
+    ChangeUser,
+    /// Sends what was put out and closes.
+    Close,
+}
+
+/// A client that is logged in.
+#[derive(Debug)]
+pub struct Session {
+    id: u32,
+    identity: Identity,
+    start: SessionStart,
+    capabilities: u32,
+    settings: Settings,
+    schema: Option<Schema>,
+    transaction: Transaction,
+    statements: Statements,
+    warnings: Vec<Warning>,
+    row_count: i64,
+    rest: Option<Rest>,
+    changes: Changes,
+}
+
+/// The default schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Schema {
+    name: String,
+    collation: Option<u16>,
+}
+
+impl Session {
+    /// A session that begins as its login asked.
+    ///
+    /// # Errors
+    /// The default schema does not exist, or the account may not use it.
+    pub fn begin(id: u32, identity: Identity, start: SessionStart, world: &dyn World) -> Result<Session, SqlError> {
+        let mut session = Session {
+            id,
+            identity,
+            capabilities: start.capabilities,
+            settings: Settings::new(charsets(start.collation)),
+            schema: None,
+            transaction: Transaction::default(),
+            statements: Statements::default(),
+            warnings: Vec::new(),
+            row_count: -1,
+            rest: None,
+            changes: Changes::default(),
+            start,
+        };
+        if session.capabilities & capability::INTERACTIVE != 0 {
+            session.wait_as_interactive(world);
+        }
+        if let Some(name) = session.start.schema.clone() {
+            session.use_schema(&name, world)?;
+        }
+        Ok(session)
+    }
+
+    /// An interactive client's `wait_timeout` is `interactive_timeout`.
+    fn wait_as_interactive(&mut self, world: &dyn World) {
+        let interactive = self.settings.number("interactive_timeout").map(Value::UInt);
+        // Both have the same bounds.
+        let _ = self.settings.set("wait_timeout", interactive.as_ref(), world.own_values(), &mut Vec::new());
+        self.changes = Changes::default();
+    }
+
+    /// The OK that ends a login.
+    pub fn welcome(&mut self, out: &mut Output) {
+        self.ok(out);
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What the login asked for.
+    #[must_use]
+    pub fn start(&self) -> &SessionStart {
+        &self.start
+    }
+
+    /// Seconds after which an idle session ends.
+    #[must_use]
+    pub fn wait_timeout_s(&self) -> u64 {
+        self.settings.number("wait_timeout").unwrap_or(u64::MAX)
+    }
+
+    /// Seconds that a client may leave an answer unread.
+    #[must_use]
+    pub fn net_write_timeout_s(&self) -> u64 {
+        self.settings.number("net_write_timeout").unwrap_or(u64::MAX)
+    }
+
+    /// Gives up what the session holds of the server.
+    pub fn end(&mut self, world: &dyn World) {
+        world.give_statements(self.statements.clear());
+    }
+
+    /// Answers a command.
+    pub fn command(&mut self, payload: &[u8], world: &dyn World, out: &mut Output) -> After {
+        match ClientCommand::parse(payload, self.capabilities) {
+            Ok(command) => self.dispatch(&command, world, out),
+            Err(_) => self.fail(&SqlError::new(1835, "HY000", "Malformed communication packet"), out),
+        }
+    }
+
+    fn dispatch(&mut self, command: &ClientCommand<'_>, world: &dyn World, out: &mut Output) -> After {
+        match command {
+            ClientCommand::Quit => return After::Close,
+            ClientCommand::ChangeUser => return After::ChangeUser,
+            ClientCommand::Query(query) => return self.query(query.sql, world, out),
+            ClientCommand::Ping => self.ok(out),
+            ClientCommand::InitDb(name) => return self.init_db(name, world, out),
+            ClientCommand::Statistics => {
+                let line = world.statistics().line();
+                out.send(|out| out.extend_from_slice(line.as_bytes()));
+            }
+            ClientCommand::SetOption(option) => return self.set_option(*option, out),
+            ClientCommand::FieldList { .. } => {
+                let error = match self.schema {
+                    Some(_) => SqlError::not_supported("COM_FIELD_LIST"),
+                    None => SqlError::new(1046, "3D000", "No database selected"),
+                };
+                return self.fail(&error, out);
+            }
+            ClientCommand::ResetConnection => {
+                self.reset(world);
+                self.ok(out);
+            }
+            ClientCommand::Prepare(sql) => return self.prepare(sql, world, out),
+            ClientCommand::Execute(execute) => return self.execute(execute, world, out),
+            ClientCommand::SendLongData { statement_id, parameter, data } => {
+                self.statements.add_long_data(*statement_id, *parameter, data);
+            }
+            ClientCommand::Close(id) => {
+                if self.statements.close(*id) {
+                    world.give_statements(1);
+                }
+            }
+            ClientCommand::Reset(id) => return self.reset_statement(*id, out),
+            ClientCommand::Fetch { statement_id, rows } => return self.fetch(*statement_id, *rows, out),
+            ClientCommand::Register { .. } | ClientCommand::Dump(_) | ClientCommand::DumpGtid { .. } => {
+                return self.fail(&SqlError::not_supported("the binary log over this port"), out);
+            }
+            ClientCommand::Other(_) => return self.fail(&SqlError::new(1047, "08S01", "Unknown command"), out),
+        }
+        After::Next
+    }
+
+    /// COM_RESET_CONNECTION: as a new login, but for the default schema.
+    fn reset(&mut self, world: &dyn World) {
+        self.end(world);
+        self.settings = Settings::new(charsets(self.start.collation));
+        self.capabilities = self.start.capabilities;
+        self.transaction = Transaction::default();
+        self.warnings.clear();
+        self.row_count = -1;
+        self.changes = Changes::default();
+        if self.capabilities & capability::INTERACTIVE != 0 {
+            self.wait_as_interactive(world);
+        }
+    }
+
+    /// COM_SET_OPTION: multi-statements on (0) or off (1).
+    fn set_option(&mut self, option: u16, out: &mut Output) -> After {
+        match option {
+            0 => self.capabilities |= capability::MULTI_STATEMENTS,
+            1 => self.capabilities &= !capability::MULTI_STATEMENTS,
+            _ => return self.fail(&SqlError::new(1047, "08S01", "Unknown command"), out),
+        }
+        self.rows_end(out, self.status());
+        After::Next
+    }
+
+    fn init_db(&mut self, name: &[u8], world: &dyn World, out: &mut Output) -> After {
+        let used = self.settings.charsets().from_client(name).map(|name| String::from_utf8_lossy(&name).into_owned());
+        match used.and_then(|name| self.use_schema(&name, world)) {
+            Ok(()) => {
+                self.ok(out);
+                After::Next
+            }
+            Err(error) => self.fail(&error, out),
+        }
+    }
+
+    fn use_schema(&mut self, name: &str, world: &dyn World) -> Result<(), SqlError> {
+        let found = self.schema_of(name, world)?;
+        self.changes.schema(&found.name);
+        self.schema = Some(found);
+        Ok(())
+    }
+
+    /// A schema that the account may use. Whether others exist is not said.
+    fn schema_of(&self, name: &str, world: &dyn World) -> Result<Schema, SqlError> {
+        if name.is_empty() {
+            return Err(SqlError::new(1046, "3D000", "No database selected"));
+        }
+        if let Some(own) = VIRTUAL_SCHEMAS.iter().find(|own| own.eq_ignore_ascii_case(name)) {
+            return Ok(Schema { name: (*own).to_owned(), collation: None });
+        }
+        if !self.identity.may_read(name) {
+            let Identity { account, .. } = &self.identity;
+            let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
+            let text = format!("Access denied for user '{user}'@'{host}' to database '{name}'");
+            return Err(SqlError::new(1044, "42000", text));
+        }
+        match world.schema(name) {
+            SchemaState::There(collation) => Ok(Schema { name: name.to_owned(), collation }),
+            SchemaState::Missing => Err(SqlError::new(1049, "42000", format!("Unknown database '{name}'"))),
+            SchemaState::Unknown(why) => Err(SqlError::new(1105, "HY000", why)),
+        }
+    }
+
+    /// Status bits of the next OK.
+    fn status(&self) -> u16 {
+        let bit = |on: bool, bit: u16| if on { bit } else { 0 };
+        bit(self.settings.autocommit(), status::AUTOCOMMIT)
+            | bit(self.transaction.is_open(), status::IN_TRANS)
+            | bit(self.transaction.is_read_only(), status::IN_TRANS_READONLY)
+            | bit(self.settings.sql_mode() & (1 << 20) != 0, status::NO_BACKSLASH_ESCAPES)
+    }
+
+    fn ok(&mut self, out: &mut Output) {
+        self.ok_as(out, self.status());
+    }
+
+    fn ok_as(&mut self, out: &mut Output, status: u16) {
+        let changes = self.changes.take(&self.settings, &self.transaction);
+        let ok = ServerOk { status, warnings: self.warning_count(), changes: &changes.list(), ..ServerOk::default() };
+        out.send(|out| server::put_ok(out, &ok, self.capabilities));
+    }
+
+    /// The packet after rows, which carries changes for clients that no longer use EOF.
+    fn rows_end(&mut self, out: &mut Output, status: u16) {
+        self.rows_end_with(out, status, self.warning_count());
+    }
+
+    fn rows_end_with(&mut self, out: &mut Output, status: u16, warnings: u16) {
+        let deprecated = self.capabilities & capability::DEPRECATE_EOF != 0;
+        let changes =
+            if deprecated { self.changes.take(&self.settings, &self.transaction) } else { Default::default() };
+        let ok = ServerOk { status, warnings, changes: &changes.list(), ..ServerOk::default() };
+        out.send(|out| server::put_rows_end(out, &ok, self.capabilities));
+    }
+
+    fn warning_count(&self) -> u16 {
+        u16::try_from(self.warnings.len()).unwrap_or(u16::MAX)
+    }
+
+    /// Answers with an error, which SHOW WARNINGS then lists.
+    fn fail(&mut self, error: &SqlError, out: &mut Output) -> After {
+        self.rest = None;
+        self.row_count = -1;
+        self.warnings.clear();
+        self.warnings.push(error.as_warning());
+        out.send(|out| server::put_err(out, error.code, error.sqlstate, &error.message));
+        After::Next
+    }
+}
+
+fn charsets(collation: u16) -> Charsets {
+    let default =
+        Charsets { client: DEFAULT_COLLATION, connection: DEFAULT_COLLATION, results: Some(DEFAULT_COLLATION) };
+    Charsets::of_login(collation).unwrap_or(default)
+}
+
+/// Values of variables that are about one session, then those of the server.
+struct Own<'a> {
+    session: &'a Session,
+    world: &'a dyn World,
+}
+
+impl OwnValues for Own<'_> {
+    fn own_value(&self, name: &str) -> Option<String> {
+        let collation = || self.session.schema.as_ref()?.collation.and_then(values::collation::by_id);
+        match name {
+            "pseudo_thread_id" => Some(self.session.id.to_string()),
+            "warning_count" => Some(self.session.warnings.len().to_string()),
+            "error_count" => {
+                Some(self.session.warnings.iter().filter(|warning| warning.level == "Error").count().to_string())
+            }
+            "collation_database" => collation().map(|found| found.name.to_owned()),
+            "character_set_database" => collation().map(|found| found.charset.to_owned()),
+            _ => self.world.own_values().own_value(name),
+        }
+    }
+}
+
+/// True for commands that are statements, as `Questions` counts them.
+#[must_use]
+pub fn is_question(payload: &[u8]) -> bool {
+    matches!(payload.first(), Some(&(command::QUERY | command::STMT_EXECUTE)))
+}
+
+/// Texts that a bind borrows.
+struct Names {
+    user: String,
+    current_user: String,
+}
+
+impl Names {
+    fn of(identity: &Identity) -> Names {
+        Names { user: format!("{}@{}", identity.user, identity.peer_host), current_user: identity.account.clone() }
+    }
+}
+
+impl Session {
+    /// Runs `work` with what a statement of this session is bound against.
+    fn bound<T>(
+        &self,
+        sql: &[u8],
+        parameters: Option<&[Value]>,
+        world: &dyn World,
+        work: impl FnOnce(&Bind<'_>) -> T,
+    ) -> T {
+        let names = Names::of(&self.identity);
+        let own = Own { session: self, world };
+        work(&Bind {
+            sql,
+            settings: &self.settings,
+            own: &own,
+            schema: self.schema.as_ref().map(|schema| schema.name.as_str()),
+            user: &names.user,
+            current_user: &names.current_user,
+            connection_id: u64::from(self.id),
+            row_count: self.row_count,
+            parameters,
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! What each statement does.
+
+use sql::{Bind, Column, Completion, Expression, Field, Limit, SqlError, Statement, Value, Warning};
+use wire::response::column_flag;
+use wire::row::type_code;
+
+use super::results::Rows;
+use super::{After, Session, WARNINGS_MAX};
+use crate::world::World;
+
+/// utf8mb3_general_ci: the collation of texts of SHOW.
+const SYSTEM_COLLATION: u16 = 33;
+
+/// Result of a statement.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// None: OK.
+    pub rows: Option<Rows>,
+    /// What the connection does then.
+    pub after: After,
+    /// It shows warnings of an earlier statement.
+    pub lists_warnings: bool,
+}
+
+impl Outcome {
+    const OK: Outcome = Outcome { rows: None, after: After::Next, lists_warnings: false };
+}
+
+impl Session {
+    /// Runs a statement; `parameters` is None while it is prepared.
+    ///
+    /// # Errors
+    /// With MySQL's number, or 1235.
+    pub(super) fn run(
+        &mut self,
+        statement: &Statement,
+        sql: &[u8],
+        parameters: Option<&[Value]>,
+        world: &dyn World,
+    ) -> Result<Outcome, SqlError> {
+        match statement {
+            Statement::ShowWarnings { .. } | Statement::ShowWarningCount { .. } => {
+                let rows = self.columns_of(statement, sql, parameters, world)?;
+                return Ok(Outcome { rows, lists_warnings: true, ..Outcome::OK });
+            }
+            Statement::Select(_) => {
+                let rows = self.columns_of(statement, sql, parameters, world)?;
+                self.warnings.clear();
+                self.row_count = -1;
+                return Ok(Outcome { rows, ..Outcome::OK });
+            }
+            _ => {}
+        }
+        let mut warnings = Vec::new();
+        let outcome = self.change(statement, sql, parameters, world, &mut warnings)?;
+        warnings.truncate(WARNINGS_MAX);
+        self.warnings = warnings;
+        self.row_count = 0;
+        Ok(outcome)
+    }
+
+    /// Columns and rows of a statement that has some; None for others.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(super) fn columns_of(
+        &self,
+        statement: &Statement,
+        sql: &[u8],
+        parameters: Option<&[Value]>,
+        world: &dyn World,
+    ) -> Result<Option<Rows>, SqlError> {
+        self.bound(sql, parameters, world, |bind| match statement {
+            Statement::Select(select) => {
+                let (columns, has_row) = sql::select(bind, select)?;
+                let row = columns.iter().map(|column| column.value.clone()).collect();
+                Ok(Some(Rows { columns, rows: if has_row { vec![row] } else { Vec::new() } }))
+            }
+            Statement::ShowWarnings { errors, limit } => self.show_warnings(*errors, limit, bind).map(Some),
+            Statement::ShowWarningCount { errors } => Ok(Some(self.show_warning_count(*errors))),
+            _ => Ok(None),
+        })
+    }
+
+    fn change(
+        &mut self,
+        statement: &Statement,
+        sql: &[u8],
+        parameters: Option<&[Value]>,
+        world: &dyn World,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Outcome, SqlError> {
+        match statement {
+            Statement::Set(assignments) => self.set(assignments, sql, parameters, world, warnings)?,
+            Statement::SetTransaction { scope, characteristics } => {
+                self.set_transaction(*scope, *characteristics, world, warnings)?;
+            }
+            Statement::Use(name) => {
+                let name = self.settings.charsets().from_client(name)?;
+                self.use_schema(&String::from_utf8_lossy(&name), world)?;
+            }
+            Statement::Begin { consistent, access } => {
+                let isolation = self.settings.isolation().to_owned();
+                let session =
+                    super::transaction::Session { isolation: &isolation, read_only: self.settings.read_only() };
+                warnings.extend(self.transaction.begin(*consistent, *access, session)?);
+            }
+            Statement::Commit(completion) | Statement::Rollback(completion) => {
+                return Ok(self.complete(*completion));
+            }
+            Statement::Savepoint(name) => self.transaction.savepoint(name.clone())?,
+            Statement::RollbackTo(name) => self.transaction.rollback_to(name)?,
+            Statement::Release(name) => self.transaction.release(name)?,
+            Statement::ReloadTls => self.reload_tls(world)?,
+            Statement::Write => return Err(SqlError::read_only()),
+            Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),
+            Statement::Select(_) | Statement::ShowWarnings { .. } | Statement::ShowWarningCount { .. } => {}
+        }
+        Ok(Outcome::OK)
+    }
+
+    fn complete(&mut self, completion: Completion) -> Outcome {
+        self.transaction.complete(completion);
+        let after = if completion.release { After::Close } else { After::Next };
+        Outcome { after, ..Outcome::OK }
+    }
+
+    fn reload_tls(&mut self, world: &dyn World) -> Result<(), SqlError> {
+        if !self.identity.rights.admin {
+            return Err(needs("CONNECTION_ADMIN"));
+        }
+        self.transaction.end();
+        world.reload_tls().map_err(|why| SqlError::new(1105, "HY000", format!("TLS stays as it was: {why}")))
+    }
+
+    fn listed(&self, errors: bool) -> impl Iterator<Item = &Warning> {
+        self.warnings.iter().filter(move |warning| !errors || warning.level == "Error")
+    }
+
+    fn show_warnings(&self, errors: bool, limit: &Limit, bind: &Bind<'_>) -> Result<Rows, SqlError> {
+        let number = |expression: &Expression| match sql::evaluate(bind, expression)? {
+            Value::Int(value) => Ok(usize::try_from(value).unwrap_or(usize::MAX)),
+            _ => Ok::<_, SqlError>(usize::MAX),
+        };
+        let offset = number(&limit.offset)?;
+        let most = limit.rows.as_ref().map_or(Ok(usize::MAX), number)?;
+        let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+        let row =
+            |warning: &Warning| vec![text(warning.level), Value::UInt(u64::from(warning.code)), text(&warning.message)];
+        let rows = self.listed(errors).skip(offset).take(most).map(row).collect();
+        let not_null = column_flag::NOT_NULL;
+        let columns = vec![
+            text_column("Level", not_null, 7),
+            number_column("Code", not_null | column_flag::UNSIGNED, type_code::LONG, 5),
+            text_column("Message", not_null, 512),
+        ];
+        Ok(Rows { columns, rows })
+    }
+
+    fn show_warning_count(&self, errors: bool) -> Rows {
+        let name = if errors { "@@session.error_count" } else { "@@session.warning_count" };
+        let columns = vec![number_column(name, column_flag::UNSIGNED, type_code::LONGLONG, 21)];
+        Rows { columns, rows: vec![vec![Value::UInt(self.listed(errors).count() as u64)]] }
+    }
+}
+
+/// 1227: a right is missing.
+pub(super) fn needs(privilege: &str) -> SqlError {
+    let text = format!("Access denied; you need (at least one of) the {privilege} privilege(s) for this operation");
+    SqlError::new(1227, "42000", text)
+}
+
+fn text_column(name: &str, flags: u16, length: u32) -> Column {
+    let field = Field { type_code: type_code::VAR_STRING, flags, length, decimals: 31, collation: SYSTEM_COLLATION };
+    Column { name: name.as_bytes().to_vec(), field, value: Value::Null }
+}
+
+fn number_column(name: &str, flags: u16, type_code: u8, length: u32) -> Column {
+    let flags = flags | column_flag::BINARY;
+    let field = Field { type_code, flags, length, decimals: 0, collation: values::collation::BINARY };
+    Column { name: name.as_bytes().to_vec(), field, value: Value::Null }
+}

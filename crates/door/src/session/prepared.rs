@@ -1,0 +1,315 @@
+//! Prepared statements: prepare, long data, execute, cursors.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sql::{Column, Field, Parsed, SqlError, Statement, Value};
+use wire::handshake::capability;
+use wire::response::{PrepareOk, status};
+use wire::row::{self, type_code};
+use wire::server::{Execute, ParamType};
+
+use super::results::{Form, Rows};
+use super::{After, Session, query};
+use crate::Output;
+use crate::world::World;
+
+/// Texts and long data of a session's prepared statements, in bytes.
+const HELD_BYTES_MAX: usize = 64 << 20;
+/// Flag of COM_STMT_EXECUTE: a read-only cursor.
+const CURSOR_READ_ONLY: u8 = 1;
+
+/// The session's prepared statements.
+#[derive(Debug, Default)]
+pub(super) struct Statements {
+    list: HashMap<u32, Prepared>,
+    last_id: u32,
+    /// Bytes of texts and long data.
+    held_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Prepared {
+    sql: Vec<u8>,
+    parsed: Parsed,
+    /// Types of the last execution.
+    types: Vec<ParamType>,
+    long_data: BTreeMap<u16, Vec<u8>>,
+    /// Long data went beyond the limit.
+    too_long: bool,
+    cursor: Option<Cursor>,
+}
+
+/// An open cursor: a result and how many of its rows were sent.
+#[derive(Debug)]
+struct Cursor {
+    rows: Rows,
+    sent: usize,
+}
+
+impl Statements {
+    /// Closes all; returns how many there were.
+    pub(super) fn clear(&mut self) -> usize {
+        let count = self.list.len();
+        *self = Statements { last_id: self.last_id, ..Statements::default() };
+        count
+    }
+
+    /// Bytes of texts and long data.
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    pub(super) fn close(&mut self, id: u32) -> bool {
+        let Some(closed) = self.list.remove(&id) else { return false };
+        self.held_bytes -= closed.sql.len() + closed.long_len();
+        true
+    }
+
+    /// Parts of a parameter; the client gets no answer, so errors come with the execution.
+    pub(super) fn add_long_data(&mut self, id: u32, parameter: u16, data: &[u8]) {
+        let fits = self.held_bytes + data.len() <= HELD_BYTES_MAX;
+        let Some(prepared) = self.list.get_mut(&id) else { return };
+        if !fits || usize::from(parameter) >= prepared.parsed.parameters {
+            prepared.too_long = true;
+            return;
+        }
+        self.held_bytes += data.len();
+        prepared.long_data.entry(parameter).or_default().extend_from_slice(data);
+    }
+
+    /// Forgets long data and cursor.
+    fn reset(&mut self, id: u32) -> bool {
+        let Some(prepared) = self.list.get_mut(&id) else { return false };
+        self.held_bytes -= prepared.long_len();
+        prepared.long_data.clear();
+        prepared.too_long = false;
+        prepared.cursor = None;
+        true
+    }
+}
+
+impl Prepared {
+    fn long_len(&self) -> usize {
+        self.long_data.values().map(Vec::len).sum()
+    }
+}
+
+fn unknown(id: u32) -> SqlError {
+    SqlError::new(1243, "HY000", format!("Unknown prepared statement handler ({id}) given to mysql_stmt_precheck"))
+}
+
+/// Statements that MySQL prepares, of those that are answered here.
+fn can_be_prepared(statement: &Statement) -> bool {
+    !matches!(
+        statement,
+        Statement::Use(_)
+            | Statement::ShowWarnings { .. }
+            | Statement::ShowWarningCount { .. }
+            | Statement::Begin { .. }
+            | Statement::Savepoint(_)
+            | Statement::RollbackTo(_)
+            | Statement::Release(_)
+    )
+}
+
+impl Session {
+    pub(super) fn prepare(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> After {
+        match self.prepared(sql, world, out) {
+            Ok(()) => After::Next,
+            Err(error) => self.fail(&error, out),
+        }
+    }
+
+    fn prepared(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> Result<(), SqlError> {
+        // An attempt that fails takes a number too.
+        let id = self.statements.last_id.wrapping_add(1);
+        self.statements.last_id = id;
+        let parsed = sql::parse(sql, self.settings.sql_mode(), self.settings.charsets())?;
+        if let Some(next) = parsed.next {
+            return Err(query::second_statement(sql, next));
+        }
+        if !can_be_prepared(&parsed.statement) {
+            let text = "This command is not supported in the prepared statement protocol yet";
+            return Err(SqlError::new(1295, "HY000", text));
+        }
+        match &parsed.statement {
+            Statement::Write => return Err(SqlError::read_only()),
+            Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),
+            _ => {}
+        }
+        let columns = self.columns_of(&parsed.statement, sql, None, world)?.map_or_else(Vec::new, |rows| rows.columns);
+        if self.statements.held_bytes + sql.len() > HELD_BYTES_MAX {
+            return Err(SqlError::new(1041, "HY000", "Out of memory: this session's prepared statements hold 64 MiB"));
+        }
+        if !world.take_statement() {
+            let text = "Can't create more than max_prepared_stmt_count statements (current value: 16382)";
+            return Err(SqlError::new(1461, "42000", text));
+        }
+        self.warnings.clear();
+        let parameters = parsed.parameters;
+        self.statements.held_bytes += sql.len();
+        let prepared = Prepared {
+            sql: sql.to_vec(),
+            parsed,
+            types: Vec::new(),
+            long_data: BTreeMap::new(),
+            too_long: false,
+            cursor: None,
+        };
+        self.statements.list.insert(id, prepared);
+        self.put_prepared(id, parameters, &columns, out)
+    }
+
+    fn put_prepared(
+        &mut self,
+        id: u32,
+        parameters: usize,
+        columns: &[Column],
+        out: &mut Output,
+    ) -> Result<(), SqlError> {
+        let count = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+        let ok = PrepareOk { statement_id: id, columns: count(columns.len()), parameters: count(parameters) };
+        let optional = self.capabilities & capability::OPTIONAL_RESULTSET_METADATA != 0;
+        out.send(|out| {
+            ok.write(out, self.warning_count());
+            if optional {
+                out.push(1);
+            }
+        });
+        for _ in 0..parameters {
+            self.put_definition(&placeholder(), out)?;
+        }
+        if parameters > 0 {
+            self.definitions_end(self.status(), out);
+        }
+        for column in columns {
+            self.put_definition(column, out)?;
+        }
+        if !columns.is_empty() {
+            self.definitions_end(self.status(), out);
+        }
+        Ok(())
+    }
+
+    pub(super) fn execute(&mut self, execute: &Execute<'_>, world: &dyn World, out: &mut Output) -> After {
+        // Taken out while it runs: the session is borrowed by what it runs.
+        let Some(mut prepared) = self.statements.list.remove(&execute.statement_id) else {
+            return self.fail(&unknown(execute.statement_id), out);
+        };
+        prepared.cursor = None;
+        let result = self.run_prepared(&mut prepared, execute, world, out);
+        self.statements.held_bytes -= prepared.long_len();
+        prepared.long_data.clear();
+        prepared.too_long = false;
+        self.statements.list.insert(execute.statement_id, prepared);
+        result.unwrap_or_else(|error| self.fail(&error, out))
+    }
+
+    fn run_prepared(
+        &mut self,
+        prepared: &mut Prepared,
+        execute: &Execute<'_>,
+        world: &dyn World,
+        out: &mut Output,
+    ) -> Result<After, SqlError> {
+        let parameters = self.parameters(prepared, execute)?;
+        let outcome = self.run(&prepared.parsed.statement, &prepared.sql, Some(&parameters), world)?;
+        let Some(rows) = outcome.rows else {
+            self.ok(out);
+            return Ok(outcome.after);
+        };
+        self.transaction.answered();
+        if execute.flags & CURSOR_READ_ONLY == 0 {
+            self.put_rows(&rows, Form::Binary, self.status(), out)?;
+            self.rows_end(out, self.status());
+            return Ok(outcome.after);
+        }
+        let status = self.status() | status::CURSOR_EXISTS;
+        self.put_head(&rows, status, out)?;
+        if self.capabilities & capability::DEPRECATE_EOF != 0 {
+            self.rows_end(out, status);
+        }
+        prepared.cursor = Some(Cursor { rows, sent: 0 });
+        Ok(outcome.after)
+    }
+
+    fn parameters(&self, prepared: &mut Prepared, execute: &Execute<'_>) -> Result<Vec<Value>, SqlError> {
+        if prepared.too_long {
+            let text = "Parameter of prepared statement which is set through mysql_send_long_data() is longer than \
+                        'max_allowed_packet' bytes";
+            return Err(SqlError::new(1105, "HY000", text));
+        }
+        let is_long = |index: usize| u16::try_from(index).is_ok_and(|index| prepared.long_data.contains_key(&index));
+        let malformed = |_| SqlError::new(1210, "HY000", "Incorrect arguments to mysqld_stmt_execute");
+        let count = prepared.parsed.parameters;
+        let bound = execute.params(count, &prepared.types, &is_long).map_err(malformed)?;
+        let charsets = self.settings.charsets();
+        let text = |bytes: &[u8]| charsets.from_client(bytes).map(|text| Value::Text(text.into_owned()));
+        let mut values = Vec::with_capacity(count.min(bound.values.len()));
+        for (index, value) in bound.values.iter().take(count).enumerate() {
+            values.push(match value {
+                None => {
+                    text(u16::try_from(index).ok().and_then(|i| prepared.long_data.get(&i)).map_or(&[], Vec::as_slice))?
+                }
+                Some(row::Value::Null) => Value::Null,
+                Some(row::Value::Int(value)) => Value::Int(*value),
+                Some(row::Value::UInt(value)) => Value::UInt(*value),
+                Some(row::Value::Double(value)) => Value::Double(*value),
+                Some(row::Value::Bytes(bytes)) => text(bytes)?,
+                Some(row::Value::Float(_) | row::Value::DateTime(_) | row::Value::Time(_)) => {
+                    return Err(SqlError::not_supported("parameters of FLOAT, DATE, TIME and DATETIME"));
+                }
+            });
+        }
+        prepared.types = bound.types;
+        Ok(values)
+    }
+
+    pub(super) fn reset_statement(&mut self, id: u32, out: &mut Output) -> After {
+        if !self.statements.reset(id) {
+            return self.fail(&unknown(id), out);
+        }
+        self.warnings.clear();
+        self.ok(out);
+        After::Next
+    }
+
+    pub(super) fn fetch(&mut self, id: u32, count: u32, out: &mut Output) -> After {
+        let Some(prepared) = self.statements.list.get_mut(&id) else {
+            return self.fail(&unknown(id), out);
+        };
+        let Some(mut cursor) = prepared.cursor.take() else {
+            let text = format!("The statement ({id}) has no open cursor.");
+            return self.fail(&SqlError::new(1421, "HY000", text), out);
+        };
+        let left = cursor.rows.rows.len() - cursor.sent;
+        let wanted = usize::try_from(count).unwrap_or(usize::MAX);
+        for values in cursor.rows.rows.iter().skip(cursor.sent).take(wanted) {
+            if let Err(error) = self.put_row(&cursor.rows.columns, values, Form::Binary, out) {
+                return self.fail(&error, out);
+            }
+        }
+        // The end is seen only by looking for a row more.
+        let is_at_end = wanted > left;
+        cursor.sent += wanted.min(left);
+        let bit = if is_at_end { status::LAST_ROW_SENT } else { status::CURSOR_EXISTS };
+        self.rows_end(out, self.status() | bit);
+        if !is_at_end && let Some(prepared) = self.statements.list.get_mut(&id) {
+            prepared.cursor = Some(cursor);
+        }
+        After::Next
+    }
+}
+
+/// How MySQL describes a placeholder.
+fn placeholder() -> Column {
+    let field = Field {
+        type_code: type_code::VAR_STRING,
+        flags: wire::response::column_flag::BINARY,
+        length: 0,
+        decimals: 0,
+        collation: values::collation::BINARY,
+    };
+    Column { name: b"?".to_vec(), field, value: Value::Null }
+}

@@ -1,0 +1,104 @@
+//! COM_QUERY: one statement, or several with a result each.
+
+use sql::{SqlError, Statement};
+use wire::handshake::capability;
+use wire::response::status;
+
+use super::results::Form;
+use super::{After, Session};
+use crate::Output;
+use crate::world::World;
+
+/// Output of one command that may wait to be sent before its next statement runs, in bytes.
+const WAITING_BYTES: usize = 256 << 10;
+
+/// Statements of a text that have not run yet.
+#[derive(Debug)]
+pub(super) struct Rest {
+    sql: Vec<u8>,
+    at: usize,
+}
+
+impl Session {
+    pub(super) fn query(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> After {
+        let mut at = 0;
+        loop {
+            match self.first_of(sql.get(at..).unwrap_or_default(), world, out) {
+                (after, None) => return after,
+                (_, Some(next)) => at += next,
+            }
+            if out.len() > WAITING_BYTES {
+                self.rest = Some(Rest { sql: sql.to_vec(), at });
+                return After::More;
+            }
+        }
+    }
+
+    /// Goes on with the statements that wait.
+    pub fn resume(&mut self, world: &dyn World, out: &mut Output) -> After {
+        let Some(mut rest) = self.rest.take() else { return After::Next };
+        loop {
+            match self.first_of(rest.sql.get(rest.at..).unwrap_or_default(), world, out) {
+                (after, None) => return after,
+                (_, Some(next)) => rest.at += next,
+            }
+            if out.len() > WAITING_BYTES {
+                self.rest = Some(rest);
+                return After::More;
+            }
+        }
+    }
+
+    /// Runs the first statement of a text; returns the offset of the next one, if the client is to get its result too.
+    fn first_of(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> (After, Option<usize>) {
+        let parsed = match sql::parse(sql, self.settings.sql_mode(), self.settings.charsets()) {
+            Ok(parsed) => parsed,
+            Err(error) => return (self.fail(&error, out), None),
+        };
+        if parsed.parameters > 0 {
+            let at = sql.iter().position(|byte| *byte == b'?').unwrap_or_default();
+            return (self.fail(&SqlError::syntax(sql, at), out), None);
+        }
+        if let Some(next) = parsed.next
+            && self.capabilities & capability::MULTI_STATEMENTS == 0
+        {
+            return (self.fail(&second_statement(sql, next), out), None);
+        }
+        let more = parsed.next.map_or(0, |_| status::MORE_RESULTS_EXISTS);
+        match self.answer(&parsed.statement, sql, more, world, out) {
+            Ok(After::Next) => (After::Next, parsed.next),
+            Ok(after) => (after, None),
+            Err(error) => (self.fail(&error, out), None),
+        }
+    }
+
+    /// Runs a statement and puts out its result in text form.
+    fn answer(
+        &mut self,
+        statement: &Statement,
+        sql: &[u8],
+        more: u16,
+        world: &dyn World,
+        out: &mut Output,
+    ) -> Result<After, SqlError> {
+        let outcome = self.run(statement, sql, Some(&[]), world)?;
+        let status = self.status() | more;
+        match &outcome.rows {
+            None => self.ok_as(out, status),
+            Some(rows) => {
+                self.put_rows(rows, Form::Text, status, out)?;
+                self.transaction.answered();
+                // What lists warnings has none.
+                let warnings = if outcome.lists_warnings { 0 } else { self.warning_count() };
+                self.rows_end_with(out, status, warnings);
+            }
+        }
+        Ok(outcome.after)
+    }
+}
+
+/// A second statement where only one is allowed.
+pub(super) fn second_statement(sql: &[u8], at: usize) -> SqlError {
+    let blanks = sql.get(at..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_whitespace());
+    SqlError::syntax(sql, at + blanks.count())
+}

@@ -1,0 +1,147 @@
+//! Results with rows, in both formats.
+
+use sql::{Column, SqlError, Value};
+use wire::handshake::capability;
+use wire::read::put_lenenc;
+use wire::response::ColumnDefinition;
+use wire::row;
+use wire::server::{self, ColumnForm, ServerOk};
+
+use super::Session;
+use crate::Output;
+
+/// Whether a result goes in text or binary form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Of COM_QUERY.
+    Text,
+    /// Of COM_STMT_EXECUTE.
+    Binary,
+}
+
+/// A result: columns, and values of each row.
+#[derive(Debug)]
+pub(super) struct Rows {
+    /// Columns; their values are those of the first row.
+    pub columns: Vec<Column>,
+    /// Values of the rows, in the order of the columns.
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl Session {
+    /// Definitions and rows; the packet that ends them is the caller's.
+    ///
+    /// # Errors
+    /// A value that cannot be sent in the client's character set. Nothing was put out then.
+    pub(super) fn put_rows(&self, rows: &Rows, form: Form, status: u16, out: &mut Output) -> Result<(), SqlError> {
+        let (len, sequence) = (out.len(), out.sequence());
+        let put = self.put_head(rows, status, out).and_then(|()| self.put_values(rows, form, out));
+        if put.is_err() {
+            out.truncate(len, sequence);
+        }
+        put
+    }
+
+    /// Column count, definitions, and an EOF for clients that expect one.
+    pub(super) fn put_head(&self, rows: &Rows, status: u16, out: &mut Output) -> Result<(), SqlError> {
+        let optional = self.capabilities & capability::OPTIONAL_RESULTSET_METADATA != 0;
+        out.send(|out| {
+            if optional {
+                out.push(1);
+            }
+            put_lenenc(out, rows.columns.len() as u64);
+        });
+        for column in &rows.columns {
+            self.put_definition(column, out)?;
+        }
+        self.definitions_end(status, out);
+        Ok(())
+    }
+
+    /// The EOF after definitions, for clients that expect one.
+    pub(super) fn definitions_end(&self, status: u16, out: &mut Output) {
+        if self.capabilities & capability::DEPRECATE_EOF == 0 {
+            let ok = ServerOk { status, ..ServerOk::default() };
+            out.send(|out| server::put_rows_end(out, &ok, self.capabilities));
+        }
+    }
+
+    pub(super) fn put_definition(&self, column: &Column, out: &mut Output) -> Result<(), SqlError> {
+        let charsets = self.settings.charsets();
+        let (collation, length) = column.field.announced(charsets);
+        // Names are sent in the character set of results too.
+        let name = charsets.encoded(&column.name, charsets.results.unwrap_or(collation))?;
+        let definition = ColumnDefinition {
+            schema: b"",
+            table: b"",
+            org_table: b"",
+            name: &name,
+            org_name: b"",
+            collation,
+            length,
+            type_code: column.field.type_code,
+            flags: column.field.flags,
+            decimals: column.field.decimals,
+        };
+        out.send(|out| definition.write(out));
+        Ok(())
+    }
+
+    /// All rows.
+    pub(super) fn put_values(&self, rows: &Rows, form: Form, out: &mut Output) -> Result<(), SqlError> {
+        rows.rows.iter().try_for_each(|values| self.put_row(&rows.columns, values, form, out))
+    }
+
+    pub(super) fn put_row(
+        &self,
+        columns: &[Column],
+        values: &[Value],
+        form: Form,
+        out: &mut Output,
+    ) -> Result<(), SqlError> {
+        let forms: Vec<ColumnForm> = columns.iter().map(form_of).collect();
+        let texts: Vec<Vec<u8>> = columns
+            .iter()
+            .zip(values)
+            .map(|(column, value)| self.sent_text(column, value, form))
+            .collect::<Result<_, _>>()?;
+        let values: Vec<row::Value<'_>> =
+            values.iter().zip(&texts).map(|(value, text)| wire_value(value, text, form)).collect();
+        out.send(|out| match form {
+            Form::Text => server::put_text_row(out, &forms, &values),
+            Form::Binary => server::put_binary_row(out, &forms, &values),
+        })
+        .map_err(|error| SqlError::new(1105, "HY000", error.to_string()))
+    }
+
+    /// A value's bytes, where it is sent as text.
+    fn sent_text(&self, column: &Column, value: &Value, form: Form) -> Result<Vec<u8>, SqlError> {
+        Ok(match value {
+            Value::Text(text) => {
+                let collation = self.settings.charsets().announced(column.field.collation);
+                self.settings.charsets().encoded(text, collation)?.into_owned()
+            }
+            Value::Decimal(text) => text.clone().into_bytes(),
+            Value::Double(value) if form == Form::Text && column.field.decimals < 31 => {
+                format!("{value:.*}", usize::from(column.field.decimals)).into_bytes()
+            }
+            Value::Double(_) if form == Form::Text => value.text().unwrap_or_default(),
+            _ => Vec::new(),
+        })
+    }
+}
+
+fn form_of(column: &Column) -> ColumnForm {
+    let unsigned = column.field.flags & wire::response::column_flag::UNSIGNED != 0;
+    ColumnForm { value: row::ValueType { code: column.field.type_code, unsigned }, decimals: column.field.decimals }
+}
+
+fn wire_value<'a>(value: &Value, text: &'a [u8], form: Form) -> row::Value<'a> {
+    match value {
+        Value::Null => row::Value::Null,
+        Value::Int(value) => row::Value::Int(*value),
+        Value::UInt(value) => row::Value::UInt(*value),
+        Value::Double(value) if form == Form::Binary => row::Value::Double(*value),
+        Value::Double(_) | Value::Decimal(_) | Value::Text(_) => row::Value::Bytes(text),
+    }
+}

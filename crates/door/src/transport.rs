@@ -1,0 +1,223 @@
+//! A non-blocking socket, with or without TLS.
+//!
+//! In: a socket, later a TLS connection. Out: bytes of the client, and whether bytes for it were taken. Never here: the
+//! work of a handshake, which the helper does.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use rustls::ServerConnection;
+
+/// Plain bytes that rustls may hold encrypted, in bytes.
+const TLS_BUFFER_BYTES: usize = 64 << 10;
+
+/// A socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl Read for &Socket {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => (&mut &*socket).read(buf),
+            Socket::Unix(socket) => (&mut &*socket).read(buf),
+        }
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => (&mut &*socket).write(buf),
+            Socket::Unix(socket) => (&mut &*socket).write(buf),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Encryption of a connection.
+enum Tls {
+    Off,
+    On(Box<ServerConnection>),
+    /// The helper has it.
+    Away,
+}
+
+/// What reading gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrived {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing now.
+    Nothing,
+    /// The client has closed.
+    Closed,
+    /// Bytes of a handshake, which the helper must process: see [`Transport::take_handshake`].
+    Handshake,
+}
+
+/// A client's connection.
+pub(crate) struct Transport {
+    socket: Socket,
+    tls: Tls,
+    /// Bytes that were read before TLS began and belong to it.
+    early: Vec<u8>,
+}
+
+impl Transport {
+    pub(crate) fn new(socket: Socket) -> Transport {
+        Transport { socket, tls: Tls::Off, early: Vec::new() }
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    pub(crate) fn has_tls(&self) -> bool {
+        !matches!(self.tls, Tls::Off)
+    }
+
+    /// True if the client gave a certificate.
+    pub(crate) fn has_certificate(&self) -> bool {
+        matches!(&self.tls, Tls::On(tls) if tls.peer_certificates().is_some_and(|chain| !chain.is_empty()))
+    }
+
+    /// Begins TLS; `early` are bytes of the client that were read already.
+    pub(crate) fn start_tls(&mut self, mut tls: Box<ServerConnection>, early: Vec<u8>) {
+        tls.set_buffer_limit(Some(TLS_BUFFER_BYTES));
+        self.tls = Tls::On(tls);
+        self.early = early;
+    }
+
+    /// The TLS connection for the helper.
+    pub(crate) fn take_handshake(&mut self) -> Option<Box<ServerConnection>> {
+        match std::mem::replace(&mut self.tls, Tls::Away) {
+            Tls::On(tls) => Some(tls),
+            other => {
+                self.tls = other;
+                None
+            }
+        }
+    }
+
+    /// The TLS connection comes back.
+    pub(crate) fn return_handshake(&mut self, tls: Box<ServerConnection>) {
+        self.tls = Tls::On(tls);
+    }
+
+    /// Reads bytes of the client.
+    pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<Arrived> {
+        match &mut self.tls {
+            Tls::Off => arrived((&self.socket).read(buf)),
+            Tls::Away => Ok(Arrived::Nothing),
+            Tls::On(tls) => loop {
+                match tls.reader().read(buf) {
+                    Ok(0) => return Ok(Arrived::Closed),
+                    Ok(len) => return Ok(Arrived::Bytes(len)),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Arrived::Closed),
+                    Err(error) => return Err(error),
+                }
+                match read_records(tls, &self.socket, &mut self.early)? {
+                    Arrived::Bytes(_) if tls.is_handshaking() => return Ok(Arrived::Handshake),
+                    Arrived::Bytes(_) => {
+                        tls.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+                    }
+                    other => return Ok(other),
+                }
+            },
+        }
+    }
+
+    /// Takes as much of `bytes` as the socket, or rustls' buffer, has room for.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            Tls::Off => taken((&self.socket).write(bytes)),
+            Tls::Away => Ok(0),
+            Tls::On(tls) => {
+                let mut done = 0;
+                while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+                    match tls.writer().write(rest)? {
+                        0 => {
+                            if !send_records(tls, &self.socket)? {
+                                break;
+                            }
+                        }
+                        len => done += len,
+                    }
+                }
+                Ok(done)
+            }
+        }
+    }
+
+    /// Sends what rustls holds; false if some is left.
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        match &mut self.tls {
+            Tls::On(tls) => send_records(tls, &self.socket),
+            Tls::Off | Tls::Away => Ok(true),
+        }
+    }
+
+    /// Tells the client that nothing follows.
+    pub(crate) fn close(&mut self) {
+        if let Tls::On(tls) = &mut self.tls {
+            tls.send_close_notify();
+            // Whether it arrives is not awaited.
+            let _ = send_records(tls, &self.socket);
+        }
+    }
+}
+
+fn arrived(read: io::Result<usize>) -> io::Result<Arrived> {
+    match read {
+        Ok(0) => Ok(Arrived::Closed),
+        Ok(len) => Ok(Arrived::Bytes(len)),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(Arrived::Nothing),
+        Err(error) => Err(error),
+    }
+}
+
+fn taken(written: io::Result<usize>) -> io::Result<usize> {
+    match written {
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+        other => other,
+    }
+}
+
+/// Bytes for rustls: those that came early, then the socket's.
+fn read_records(tls: &mut ServerConnection, mut socket: &Socket, early: &mut Vec<u8>) -> io::Result<Arrived> {
+    if early.is_empty() {
+        return arrived(tls.read_tls(&mut socket));
+    }
+    let len = tls.read_tls(&mut early.as_slice())?;
+    early.drain(..len);
+    Ok(Arrived::Bytes(len))
+}
+
+/// False if the socket is full.
+fn send_records(tls: &mut ServerConnection, mut socket: &Socket) -> io::Result<bool> {
+    while tls.wants_write() {
+        match taken(tls.write_tls(&mut socket))? {
+            0 => return Ok(false),
+            _ => {}
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,60 @@
+//! What sessions cost: printed, not asserted. `cargo test -p door --test cost -- --ignored --nocapture`
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use support::{CAPABILITIES, RawClient, open};
+
+const SESSIONS: u64 = 1_000;
+
+/// Resident memory of this process in KiB.
+fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// CPU time of threads with this name, in microseconds.
+fn cpu_us(name: &str) -> u64 {
+    let mut sum = 0;
+    for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
+        let comm = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        if comm.starts_with(name) {
+            let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            sum += text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or_default() / 1000;
+        }
+    }
+    sum
+}
+
+#[test]
+#[ignore = "prints figures"]
+fn cpu_of_a_statement() {
+    let door = open(|_| ());
+    let mut client = RawClient::over_socket(&door.socket, "admin", CAPABILITIES);
+    for _ in 0..1_000 {
+        client.query("SELECT 1");
+    }
+    let (statements, before) = (20_000u64, cpu_us("door-0"));
+    for _ in 0..statements {
+        client.query("SELECT 1");
+    }
+    println!("SELECT 1: {:.1} us of server CPU", (cpu_us("door-0") - before) as f64 / statements as f64);
+}
+
+#[test]
+#[ignore = "prints figures; its memory is the server's and the client's together, so clients are raw sockets"]
+fn memory_of_idle_sessions() {
+    let door = open(|config| config.max_connections = 5_000);
+    let warm = RawClient::over_socket(&door.socket, "admin", CAPABILITIES);
+    let before = resident_kib();
+    let mut clients = Vec::new();
+    for _ in 0..SESSIONS {
+        let mut client = RawClient::over_socket(&door.socket, "admin", CAPABILITIES);
+        client.query("SELECT 1");
+        clients.push(client.into_bare());
+    }
+    let grown = resident_kib() - before;
+    println!("without TLS: {:.1} KiB a session, client's side included", grown as f64 / SESSIONS as f64);
+    drop((warm, clients));
+}

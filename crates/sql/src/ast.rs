@@ -1,0 +1,247 @@
+//! Parsed statements.
+
+use std::ops::Range;
+
+/// A statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Statement {
+    /// SELECT without tables.
+    Select(Select),
+    /// SET of variables.
+    Set(Vec<Assignment>),
+    /// SET TRANSACTION.
+    SetTransaction {
+        /// None: for the next transaction only.
+        scope: Option<Scope>,
+        /// What is set.
+        characteristics: Characteristics,
+    },
+    /// USE.
+    Use(Vec<u8>),
+    /// BEGIN or START TRANSACTION.
+    Begin {
+        /// WITH CONSISTENT SNAPSHOT.
+        consistent: bool,
+        /// READ ONLY or READ WRITE, if given.
+        access: Option<AccessMode>,
+    },
+    /// COMMIT.
+    Commit(Completion),
+    /// ROLLBACK.
+    Rollback(Completion),
+    /// SAVEPOINT.
+    Savepoint(Vec<u8>),
+    /// ROLLBACK TO SAVEPOINT.
+    RollbackTo(Vec<u8>),
+    /// RELEASE SAVEPOINT.
+    Release(Vec<u8>),
+    /// SHOW WARNINGS or SHOW ERRORS.
+    ShowWarnings {
+        /// Only errors.
+        errors: bool,
+        /// Which of them.
+        limit: Limit,
+    },
+    /// SHOW COUNT(*) WARNINGS or ERRORS.
+    ShowWarningCount {
+        /// Only errors.
+        errors: bool,
+    },
+    /// ALTER INSTANCE RELOAD TLS.
+    ReloadTls,
+    /// A statement that writes, refused with 1290.
+    Write,
+    /// A statement that is not answered, by its construct.
+    Refused(String),
+}
+
+/// SELECT without tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Select {
+    /// The select list.
+    pub items: Vec<Item>,
+    /// LIMIT and OFFSET.
+    pub limit: Limit,
+}
+
+/// One expression of a select list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// The expression.
+    pub expression: Expression,
+    /// The alias, if one was given.
+    pub alias: Option<Vec<u8>>,
+    /// The expression's place in the statement: MySQL names a column by its text.
+    pub span: Range<usize>,
+}
+
+/// Rows of a result that are sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// Rows that are left out first.
+    pub offset: Expression,
+    /// Largest number of rows; None is no limit.
+    pub rows: Option<Expression>,
+}
+
+impl Limit {
+    /// All rows.
+    pub(crate) fn none() -> Limit {
+        Limit { offset: Expression::Number("0".to_owned()), rows: None }
+    }
+}
+
+/// An expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expression {
+    /// NULL.
+    Null,
+    /// TRUE or FALSE.
+    Bool(bool),
+    /// A number as written, without sign.
+    Number(String),
+    /// A string, with escapes resolved, in the client's character set or the introducer's.
+    Text {
+        /// Its bytes.
+        bytes: Vec<u8>,
+        /// Length of the first of several adjacent strings, which names the column.
+        first_len: usize,
+        /// The introducer's character set.
+        introducer: Option<String>,
+    },
+    /// A hexadecimal or bit literal.
+    Bytes,
+    /// A placeholder of a prepared statement, by number from 0.
+    Parameter(usize),
+    /// `@@name`.
+    Variable {
+        /// As given.
+        scope: Option<Scope>,
+        /// Name in lower case.
+        name: String,
+    },
+    /// `@name`.
+    UserVariable,
+    /// A name of a column, perhaps qualified.
+    Name(Vec<Vec<u8>>),
+    /// `*`.
+    Star,
+    /// A function, by its name as written.
+    Call {
+        /// Its name.
+        name: String,
+        /// Its arguments.
+        arguments: Vec<Expression>,
+    },
+    /// A minus sign before an expression.
+    Negative(Box<Expression>),
+    /// Anything that has no meaning here yet, by name.
+    Other {
+        /// The construct.
+        construct: String,
+        /// Its operands, in which placeholders count.
+        operands: Vec<Expression>,
+    },
+}
+
+/// Whose value of a variable is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The server's.
+    Global,
+    /// The session's.
+    Session,
+    /// Kept over restarts (PERSIST, PERSIST_ONLY).
+    Persist,
+}
+
+/// One assignment of SET.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// What is set.
+    pub target: Target,
+    /// To what.
+    pub value: NewValue,
+}
+
+/// What SET changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A system variable.
+    Variable {
+        /// As given.
+        scope: Option<Scope>,
+        /// Name in lower case.
+        name: String,
+    },
+    /// SET NAMES, with its COLLATE clause.
+    Names {
+        /// The collation, if one was given.
+        collation: Option<String>,
+    },
+    /// SET CHARACTER SET.
+    CharacterSet,
+    /// `@name`.
+    UserVariable,
+}
+
+/// The right side of an assignment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewValue {
+    /// DEFAULT.
+    Default,
+    /// A bare word, which is its own text.
+    Word(String),
+    /// An expression.
+    Expression(Expression),
+}
+
+/// READ ONLY or READ WRITE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessMode {
+    /// READ ONLY.
+    ReadOnly,
+    /// READ WRITE.
+    ReadWrite,
+}
+
+/// Isolation levels, by MySQL's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Isolation {
+    ReadUncommitted,
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+impl Isolation {
+    /// The value of `transaction_isolation`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Isolation::ReadUncommitted => "READ-UNCOMMITTED",
+            Isolation::ReadCommitted => "READ-COMMITTED",
+            Isolation::RepeatableRead => "REPEATABLE-READ",
+            Isolation::Serializable => "SERIALIZABLE",
+        }
+    }
+}
+
+/// What SET TRANSACTION sets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Characteristics {
+    /// ISOLATION LEVEL.
+    pub isolation: Option<Isolation>,
+    /// READ ONLY or READ WRITE.
+    pub access: Option<AccessMode>,
+}
+
+/// What follows COMMIT and ROLLBACK.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Completion {
+    /// AND CHAIN.
+    pub chain: bool,
+    /// RELEASE.
+    pub release: bool,
+}

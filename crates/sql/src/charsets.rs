@@ -1,0 +1,128 @@
+//! The session's character sets, and text between them.
+
+use std::borrow::Cow;
+
+use values::collation::{self, BINARY, Collation};
+
+use crate::Result;
+use crate::error::SqlError;
+
+/// Character sets that cannot be a client's: its statements must be ASCII but for literals.
+const NOT_OF_CLIENTS: &[&str] = &["ucs2", "utf16", "utf16le", "utf32"];
+
+/// What `character_set_client`, `collation_connection` and `character_set_results` say, as collation ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Charsets {
+    /// Of statements.
+    pub client: u16,
+    /// Of literals.
+    pub connection: u16,
+    /// Of answers; None sends them as they are.
+    pub results: Option<u16>,
+}
+
+impl Charsets {
+    /// All three by a login's collation; None if a client cannot have it.
+    #[must_use]
+    pub fn of_login(collation: u16) -> Option<Charsets> {
+        let found = collation::by_id(collation).filter(|found| !NOT_OF_CLIENTS.contains(&found.charset))?;
+        Some(Charsets { client: found.id, connection: found.id, results: Some(found.id) })
+    }
+
+    /// The character set's default collation.
+    ///
+    /// # Errors
+    /// 1115: there is none of this name.
+    pub fn by_name(name: &str) -> Result<Collation> {
+        let unknown = || SqlError::new(1115, "42000", format!("Unknown character set: '{name}'"));
+        collation::charset_default(name).ok_or_else(unknown)
+    }
+
+    /// The character set's default collation, if it can be a client's.
+    ///
+    /// # Errors
+    /// 1115 and 1231.
+    pub fn of_client(name: &str) -> Result<Collation> {
+        let found = Charsets::by_name(name)?;
+        if NOT_OF_CLIENTS.contains(&found.charset) {
+            return Err(SqlError::wrong_value("character_set_client", found.charset));
+        }
+        Ok(found)
+    }
+
+    /// The collation of this name.
+    ///
+    /// # Errors
+    /// 1273.
+    pub fn collation(name: &str) -> Result<Collation> {
+        let unknown = || SqlError::new(1273, "HY000", format!("Unknown collation: '{name}'"));
+        collation::by_name(name).ok_or_else(unknown)
+    }
+
+    /// Name of the client's character set.
+    #[must_use]
+    pub fn client_charset(&self) -> &'static str {
+        charset_of(self.client)
+    }
+
+    /// Text of a statement, as UTF-8.
+    ///
+    /// # Errors
+    /// 1300: it is not text in the client's character set.
+    pub fn from_client<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        decoded(self.client, text)
+    }
+
+    /// The collation in which text of `collation` is announced to the client.
+    #[must_use]
+    pub fn announced(&self, collation: u16) -> u16 {
+        match self.results {
+            Some(results) if results != BINARY && collation != BINARY => results,
+            _ => collation,
+        }
+    }
+
+    /// UTF-8 as the client gets it that expects `collation`.
+    ///
+    /// # Errors
+    /// The character set cannot be converted to.
+    pub fn encoded<'a>(&self, text: &'a [u8], collation: u16) -> Result<Cow<'a, [u8]>> {
+        if text.is_ascii() && is_ascii_based(collation) {
+            return Ok(Cow::Borrowed(text));
+        }
+        let refused = |_| SqlError::not_supported(&format!("an answer in character set {}", charset_of(collation)));
+        values::charset::from_utf8mb4(collation, text).map_err(refused)
+    }
+}
+
+/// Name of a collation's character set.
+pub(crate) fn charset_of(collation: u16) -> &'static str {
+    collation::by_id(collation).map_or("binary", |found| found.charset)
+}
+
+/// Largest length of a character in bytes.
+pub(crate) fn bytes_a_character(collation: u16) -> u32 {
+    collation::by_id(collation).map_or(1, |found| u32::from(found.mbmaxlen))
+}
+
+/// True if ASCII text is the same bytes in it.
+fn is_ascii_based(collation: u16) -> bool {
+    !NOT_OF_CLIENTS.contains(&charset_of(collation)) && charset_of(collation) != "swe7"
+}
+
+/// Text of a collation as UTF-8.
+pub(crate) fn decoded(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>> {
+    if text.is_ascii() && is_ascii_based(collation) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let charset = charset_of(collation);
+    let wrong = || {
+        let hex: String = text.iter().skip_while(|byte| byte.is_ascii()).take(6).map(|b| format!("{b:02X}")).collect();
+        SqlError::new(1300, "HY000", format!("Invalid {charset} character string: '{hex}'"))
+    };
+    let utf8 = values::charset::to_utf8mb4(collation, text).map_err(|_| wrong())?;
+    if charset != "binary" && std::str::from_utf8(&utf8).is_err() {
+        return Err(wrong());
+    }
+    Ok(utf8)
+}

@@ -1,0 +1,91 @@
+//! Errors and warnings with MySQL's number, SQLSTATE and text.
+
+/// An error to send to the client.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code} ({sqlstate}): {message}")]
+pub struct SqlError {
+    /// MySQL's error number.
+    pub code: u16,
+    /// SQLSTATE of five characters.
+    pub sqlstate: &'static str,
+    /// The text.
+    pub message: String,
+}
+
+/// A warning or note, as SHOW WARNINGS lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// `Note`, `Warning` or `Error`.
+    pub level: &'static str,
+    /// MySQL's number.
+    pub code: u16,
+    /// The text.
+    pub message: String,
+}
+
+/// Characters of a statement that a syntax error shows.
+const NEAR_MAX: usize = 80;
+
+impl SqlError {
+    /// An error with this number, SQLSTATE and text.
+    pub fn new(code: u16, sqlstate: &'static str, message: impl Into<String>) -> SqlError {
+        SqlError { code, sqlstate, message: message.into() }
+    }
+
+    /// 1235: this construct is not answered here.
+    #[must_use]
+    pub fn not_supported(construct: &str) -> SqlError {
+        SqlError::new(1235, "42000", format!("This version of Slipstream doesn't yet support '{construct}'"))
+    }
+
+    /// 1290: a statement that writes.
+    #[must_use]
+    pub fn read_only() -> SqlError {
+        let text = "The MySQL server is running with the --super-read-only option so it cannot execute this statement";
+        SqlError::new(1290, "HY000", text)
+    }
+
+    /// 1064: the statement cannot be parsed from this offset on.
+    #[must_use]
+    pub fn syntax(sql: &[u8], at: usize) -> SqlError {
+        let (before, rest) = sql.split_at(at.min(sql.len()));
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let near: String = String::from_utf8_lossy(rest).chars().take(NEAR_MAX).collect();
+        let text = format!(
+            "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for \
+             the right syntax to use near '{near}' at line {line}"
+        );
+        SqlError::new(1064, "42000", text)
+    }
+
+    /// 1193: no variable has this name.
+    #[must_use]
+    pub fn unknown_variable(name: &str) -> SqlError {
+        SqlError::new(1193, "HY000", format!("Unknown system variable '{name}'"))
+    }
+
+    /// 1231: the variable does not take this value.
+    #[must_use]
+    pub fn wrong_value(name: &str, value: &str) -> SqlError {
+        SqlError::new(1231, "42000", format!("Variable '{name}' can't be set to the value of '{value}'"))
+    }
+
+    /// 1232: the variable takes another type.
+    #[must_use]
+    pub fn wrong_type(name: &str) -> SqlError {
+        SqlError::new(1232, "42000", format!("Incorrect argument type to variable '{name}'"))
+    }
+
+    /// The error as SHOW WARNINGS lists it.
+    #[must_use]
+    pub fn as_warning(&self) -> Warning {
+        Warning { level: "Error", code: self.code, message: self.message.clone() }
+    }
+}
+
+impl Warning {
+    /// A warning.
+    pub fn new(code: u16, message: impl Into<String>) -> Warning {
+        Warning { level: "Warning", code, message: message.into() }
+    }
+}

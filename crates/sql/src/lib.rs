@@ -1,0 +1,33 @@
+//! Statements of clients: parsed, bound as MySQL binds them, evaluated.
+//!
+//! In: the text of a statement, the session's settings, facts about the session. Out: a statement that the session
+//! carries out; columns with the metadata that MySQL sends and their values; errors with MySQL's number and text. Never
+//! here: rows of tables, sockets, an answer that was not bound. What this crate lacks is refused by name (1235).
+#![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod ast;
+mod bind;
+mod charsets;
+mod error;
+mod functions;
+mod modes;
+mod parse;
+mod rules;
+mod settings;
+mod variables;
+
+pub use ast::{
+    AccessMode, Assignment, Characteristics, Completion, Expression, Isolation, Item, Limit, NewValue, Scope, Select,
+    Statement, Target,
+};
+pub use bind::{Bind, Column, Field, Value, evaluate, select};
+pub use charsets::Charsets;
+pub use error::{SqlError, Warning};
+pub use parse::{Parsed, parse};
+pub use settings::{Settings, Tracked};
+pub use variables::{OwnValues, Variable, variables};
+
+/// Result with this crate's error.
+pub type Result<T> = std::result::Result<T, SqlError>;

@@ -1,0 +1,186 @@
+//! Parser of statements, over the catalog's lexer.
+//!
+//! In: text in the client's character set. Out: the first statement in it and where the next one begins. Never here:
+//! what a name means, an answer; recursion deeper than [`DEPTH_MAX`].
+
+mod expression;
+mod select;
+mod set;
+mod statement;
+#[cfg(test)]
+mod tests;
+
+use catalog::lexer::{Lexer, Tok, Token};
+
+use crate::ast::Statement;
+use crate::error::SqlError;
+use crate::{Charsets, Result};
+
+/// Nesting of expressions: a frame of the parser takes less than 1 KiB of stack in a debug build, so this stays below
+/// 1 MiB. MySQL's own parser ends at about 10,000 symbols on its stack.
+const DEPTH_MAX: usize = 400;
+/// Expressions and assignments of a statement: each takes some 200 bytes, whatever its text takes.
+const NODES_MAX: usize = 200_000;
+/// Version that decides about `/*!NNNNNN … */`.
+const SERVER_VERSION: u32 = 90_700;
+
+/// The first statement of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parsed {
+    /// The statement.
+    pub statement: Statement,
+    /// Number of placeholders.
+    pub parameters: usize,
+    /// Offset of the text behind its semicolon; None if nothing follows it.
+    pub next: Option<usize>,
+}
+
+/// Parses the first statement of `sql`; `sql_mode` are bits of [`catalog::sql_mode`].
+///
+/// # Errors
+/// 1064 with the place; 1065 if there is no statement; 1235 for what has no parser here.
+pub fn parse(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Result<Parsed> {
+    let lexer = Lexer::new(sql, sql_mode, SERVER_VERSION).in_charset(charsets.client_charset());
+    let current = Token { tok: Tok::End, start: 0, end: 0 };
+    let mut parser = Parser { sql, lexer, current, last_end: 0, depth: 0, nodes: 0, parameters: 0 };
+    parser.advance()?;
+    if parser.current.tok == Tok::End {
+        return Err(SqlError::new(1065, "42000", "Query was empty"));
+    }
+    let statement = parser.statement()?;
+    let next = match (&statement, &parser.current.tok) {
+        // What follows is not looked at: an error ends the text.
+        (Statement::Refused(_) | Statement::Write, _) | (_, Tok::End) => None,
+        (_, Tok::Punct(b';')) => parser.next_statement()?,
+        _ => return Err(parser.syntax()),
+    };
+    Ok(Parsed { statement, parameters: parser.parameters, next })
+}
+
+/// A parser at one token.
+struct Parser<'a> {
+    sql: &'a [u8],
+    lexer: Lexer<'a>,
+    current: Token,
+    /// End of the token before `current`.
+    last_end: usize,
+    depth: usize,
+    nodes: usize,
+    parameters: usize,
+}
+
+impl Parser<'_> {
+    fn advance(&mut self) -> Result<()> {
+        self.last_end = self.current.end;
+        self.current = self.lexer.next_token().map_err(|_| SqlError::syntax(self.sql, self.last_end))?;
+        Ok(())
+    }
+
+    /// The offset behind a semicolon, unless only blanks, comments and semicolons follow.
+    fn next_statement(&mut self) -> Result<Option<usize>> {
+        let at = self.current.end;
+        while self.current.tok == Tok::Punct(b';') {
+            self.advance()?;
+        }
+        Ok((self.current.tok != Tok::End).then_some(at))
+    }
+
+    fn syntax(&self) -> SqlError {
+        SqlError::syntax(self.sql, self.current.start)
+    }
+
+    fn text(&self, start: usize, end: usize) -> &[u8] {
+        self.sql.get(start..end).unwrap_or_default()
+    }
+
+    /// True if the current token is this word.
+    fn is(&self, word: &str) -> bool {
+        matches!(&self.current.tok, Tok::Word(found) if found.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    fn is_one_of(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.is(word))
+    }
+
+    /// Takes this word if it is there.
+    fn accept(&mut self, word: &str) -> Result<bool> {
+        let found = self.is(word);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn expect(&mut self, word: &str) -> Result<()> {
+        if self.accept(word)? { Ok(()) } else { Err(self.syntax()) }
+    }
+
+    /// Takes these words if the first one is there; the others must follow.
+    fn accept_all(&mut self, words: &[&str]) -> Result<bool> {
+        let Some((first, rest)) = words.split_first() else { return Ok(true) };
+        if !self.accept(first)? {
+            return Ok(false);
+        }
+        for word in rest {
+            self.expect(word)?;
+        }
+        Ok(true)
+    }
+
+    fn is_punct(&self, byte: u8) -> bool {
+        self.current.tok == Tok::Punct(byte)
+    }
+
+    fn accept_punct(&mut self, byte: u8) -> Result<bool> {
+        let found = self.is_punct(byte);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn expect_punct(&mut self, byte: u8) -> Result<()> {
+        if self.accept_punct(byte)? { Ok(()) } else { Err(self.syntax()) }
+    }
+
+    /// True at the end of a statement.
+    fn at_end(&self) -> bool {
+        matches!(self.current.tok, Tok::End | Tok::Punct(b';'))
+    }
+
+    /// A name, quoted or not.
+    fn name(&mut self) -> Result<Vec<u8>> {
+        let name = match &mut self.current.tok {
+            Tok::Word(name) | Tok::Quoted(name) => std::mem::take(name),
+            _ => return Err(self.syntax()),
+        };
+        self.advance()?;
+        Ok(name)
+    }
+
+    /// The current word in upper case, for messages.
+    fn word(&self) -> String {
+        match &self.current.tok {
+            Tok::Word(word) => String::from_utf8_lossy(word).to_ascii_uppercase(),
+            _ => String::new(),
+        }
+    }
+
+    /// Runs `parse` one level deeper.
+    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX {
+            let text = "Memory capacity exceeded for 'parser_max_mem_size'. Parser bailed out for this query.";
+            return Err(SqlError::new(3170, "HY000", text));
+        }
+        if self.depth == DEPTH_MAX {
+            // What MySQL answers once its parser's stack is full.
+            let text = format!("Out of memory: expressions nested more than {DEPTH_MAX} deep");
+            return Err(SqlError::new(3950, "HY000", text));
+        }
+        self.depth += 1;
+        let result = parse(self);
+        self.depth -= 1;
+        result
+    }
+}

@@ -1,0 +1,326 @@
+//! Expressions, by MySQL's precedences.
+
+use catalog::lexer::Tok;
+
+use super::Parser;
+use crate::Result;
+use crate::ast::{Expression, Scope};
+
+/// Binary operators of words, with their precedence; a higher one binds more tightly.
+const WORD_OPERATORS: &[(&str, u8)] = &[
+    ("OR", 1),
+    ("XOR", 2),
+    ("AND", 3),
+    ("IS", 6),
+    ("LIKE", 6),
+    ("REGEXP", 6),
+    ("RLIKE", 6),
+    ("IN", 6),
+    ("MEMBER", 6),
+    ("SOUNDS", 6),
+    ("BETWEEN", 5),
+    ("NOT", 6),
+    ("DIV", 10),
+    ("MOD", 10),
+    ("COLLATE", 13),
+];
+
+/// Binary operators of signs, the longest first.
+const SIGN_OPERATORS: &[(&str, u8)] = &[
+    ("->>", 14),
+    ("<=>", 6),
+    ("->", 14),
+    (":=", 0),
+    ("||", 1),
+    ("&&", 3),
+    ("<>", 6),
+    ("!=", 6),
+    (">=", 6),
+    ("<=", 6),
+    ("<<", 8),
+    (">>", 8),
+    ("=", 6),
+    ("<", 6),
+    (">", 6),
+    ("|", 7),
+    ("&", 7),
+    ("+", 9),
+    ("-", 9),
+    ("*", 10),
+    ("/", 10),
+    ("%", 10),
+    ("^", 11),
+];
+
+/// Words that begin an expression of a form of its own.
+const FORMS: &[&str] =
+    &["CASE", "CAST", "CONVERT", "EXISTS", "INTERVAL", "MATCH", "SELECT", "BINARY", "ROW", "DATE", "TIME", "TIMESTAMP"];
+
+/// Reserved words that begin no expression.
+const RESERVED: &[&str] = &[
+    "ALL",
+    "AND",
+    "AS",
+    "ASC",
+    "BETWEEN",
+    "BY",
+    "DESC",
+    "DISTINCT",
+    "DIV",
+    "ELSE",
+    "FOR",
+    "FROM",
+    "GROUP",
+    "HAVING",
+    "IN",
+    "INNER",
+    "INTO",
+    "IS",
+    "JOIN",
+    "LIKE",
+    "LIMIT",
+    "LOCK",
+    "NATURAL",
+    "ON",
+    "OR",
+    "ORDER",
+    "PROCEDURE",
+    "REGEXP",
+    "RLIKE",
+    "SET",
+    "TABLE",
+    "THEN",
+    "UNION",
+    "UPDATE",
+    "USING",
+    "WHEN",
+    "WHERE",
+    "WITH",
+    "XOR",
+];
+
+/// Functions that MySQL allows without brackets.
+const WITHOUT_BRACKETS: &[&str] = &[
+    "CURRENT_USER",
+    "CURRENT_DATE",
+    "CURRENT_TIME",
+    "CURRENT_TIMESTAMP",
+    "LOCALTIME",
+    "LOCALTIMESTAMP",
+    "UTC_DATE",
+    "UTC_TIME",
+    "UTC_TIMESTAMP",
+];
+
+impl Parser<'_> {
+    pub(super) fn expression(&mut self) -> Result<Expression> {
+        self.deeper(|parser| parser.binary(0))
+    }
+
+    /// An expression of operators that bind at least as tightly as `least`.
+    fn binary(&mut self, least: u8) -> Result<Expression> {
+        let mut left = self.unary()?;
+        while let Some((name, precedence, signs)) = self.operator().filter(|(_, precedence, _)| *precedence >= least) {
+            for _ in 0..signs {
+                self.advance()?;
+            }
+            // What follows these has a form of its own, which is not parsed: the statement is refused all the same.
+            let right = match name {
+                "IS" | "IN" | "BETWEEN" | "NOT" | "MEMBER" | "SOUNDS" | "COLLATE" => {
+                    return Err(crate::SqlError::not_supported(name));
+                }
+                _ => self.deeper(|parser| parser.binary(precedence + 1))?,
+            };
+            left = Expression::Other { construct: format!("operator {name}"), operands: vec![left, right] };
+        }
+        Ok(left)
+    }
+
+    /// The operator at the current token, its precedence and its number of tokens.
+    fn operator(&self) -> Option<(&'static str, u8, usize)> {
+        match &self.current.tok {
+            Tok::Word(_) => WORD_OPERATORS.iter().find(|(word, _)| self.is(word)).map(|(word, p)| (*word, *p, 1)),
+            Tok::Punct(_) => {
+                let text = self.text(self.current.start, self.current.start + 3);
+                let sign = SIGN_OPERATORS.iter().find(|(sign, _)| text.starts_with(sign.as_bytes()));
+                sign.map(|(sign, p)| (*sign, *p, sign.len()))
+            }
+            _ => None,
+        }
+    }
+
+    fn unary(&mut self) -> Result<Expression> {
+        if self.accept_punct(b'-')? {
+            let operand = self.deeper(Self::unary)?;
+            return Ok(Expression::Negative(Box::new(operand)));
+        }
+        if self.accept_punct(b'+')? {
+            return self.deeper(Self::unary);
+        }
+        for (sign, name) in [(b'!', "operator !"), (b'~', "operator ~")] {
+            if self.accept_punct(sign)? {
+                let operand = self.deeper(Self::unary)?;
+                return Ok(Expression::Other { construct: name.to_owned(), operands: vec![operand] });
+            }
+        }
+        if self.accept("NOT")? {
+            let operand = self.deeper(Self::unary)?;
+            return Ok(Expression::Other { construct: "operator NOT".to_owned(), operands: vec![operand] });
+        }
+        self.primary()
+    }
+
+    fn primary(&mut self) -> Result<Expression> {
+        let expression = match &mut self.current.tok {
+            Tok::Number(digits) => Expression::Number(std::mem::take(digits)),
+            Tok::Bytes { .. } => Expression::Bytes,
+            Tok::Str { .. } => return self.string(),
+            Tok::Variable => return self.variable(),
+            Tok::Quoted(_) => return self.column(),
+            Tok::Word(_) => return self.word_expression(),
+            Tok::Punct(b'*') => Expression::Star,
+            Tok::Punct(b'?') => return self.parameter(),
+            Tok::Punct(b'(') => return self.in_brackets(),
+            _ => return Err(self.syntax()),
+        };
+        self.advance()?;
+        Ok(expression)
+    }
+
+    fn in_brackets(&mut self) -> Result<Expression> {
+        self.advance()?;
+        if self.is("SELECT") {
+            return Err(crate::SqlError::not_supported("subquery"));
+        }
+        let inner = self.expression()?;
+        if self.is_punct(b',') {
+            return Err(crate::SqlError::not_supported("row constructor"));
+        }
+        self.expect_punct(b')')?;
+        Ok(inner)
+    }
+
+    /// Adjacent strings are one.
+    fn string(&mut self) -> Result<Expression> {
+        let (mut all, mut first_len, mut charset) = (Vec::new(), None, None);
+        while let Tok::Str { bytes, introducer } = &mut self.current.tok {
+            if first_len.is_none() {
+                (all, charset) = (std::mem::take(bytes), introducer.take());
+                first_len = Some(all.len());
+            } else if introducer.is_some() {
+                break;
+            } else {
+                all.extend_from_slice(bytes);
+            }
+            self.advance()?;
+        }
+        Ok(Expression::Text { first_len: first_len.unwrap_or_default(), bytes: all, introducer: charset })
+    }
+
+    pub(super) fn parameter(&mut self) -> Result<Expression> {
+        self.advance()?;
+        self.parameters += 1;
+        if self.parameters > usize::from(u16::MAX) {
+            return Err(crate::SqlError::new(1390, "HY000", "Prepared statement contains too many placeholders"));
+        }
+        Ok(Expression::Parameter(self.parameters - 1))
+    }
+
+    fn variable(&mut self) -> Result<Expression> {
+        let expression = match self.system_variable() {
+            Some((scope, name)) => Expression::Variable { scope, name },
+            None => Expression::UserVariable,
+        };
+        self.advance()?;
+        Ok(expression)
+    }
+
+    /// Scope and name of the current token; None for a user variable.
+    pub(super) fn system_variable(&self) -> Option<(Option<Scope>, String)> {
+        let text = self.text(self.current.start, self.current.end).strip_prefix(b"@@")?;
+        let text = String::from_utf8_lossy(text).replace('`', "").to_ascii_lowercase();
+        let scoped = |scope, prefix: &str| text.strip_prefix(prefix).map(|name| (Some(scope), name.to_owned()));
+        scoped(Scope::Global, "global.")
+            .or_else(|| scoped(Scope::Session, "session."))
+            .or_else(|| scoped(Scope::Session, "local."))
+            .or_else(|| scoped(Scope::Persist, "persist."))
+            .or_else(|| scoped(Scope::Persist, "persist_only."))
+            .or(Some((None, text)))
+    }
+
+    fn word_expression(&mut self) -> Result<Expression> {
+        let word = self.word();
+        let constant = match word.as_str() {
+            "NULL" => Some(Expression::Null),
+            "TRUE" => Some(Expression::Bool(true)),
+            "FALSE" => Some(Expression::Bool(false)),
+            _ => None,
+        };
+        if let Some(constant) = constant {
+            self.advance()?;
+            return Ok(constant);
+        }
+        if RESERVED.contains(&word.as_str()) {
+            return Err(self.syntax());
+        }
+        let begins_form = FORMS.contains(&word.as_str());
+        let name = self.name()?;
+        if self.is_punct(b'(') {
+            return self.call(String::from_utf8_lossy(&name).into_owned(), begins_form);
+        }
+        if WITHOUT_BRACKETS.contains(&word.as_str()) {
+            return Ok(Expression::Call { name: word, arguments: Vec::new() });
+        }
+        if begins_form && !self.at_end() && !self.is_punct(b',') {
+            return Err(crate::SqlError::not_supported(&word));
+        }
+        self.column_after(name)
+    }
+
+    fn call(&mut self, name: String, begins_form: bool) -> Result<Expression> {
+        if begins_form {
+            return Err(crate::SqlError::not_supported(&name.to_ascii_uppercase()));
+        }
+        self.advance()?;
+        let mut arguments = Vec::new();
+        if self.accept_punct(b')')? {
+            return Ok(Expression::Call { name, arguments });
+        }
+        if self.is_one_of(&["DISTINCT", "ALL"]) {
+            return Err(crate::SqlError::not_supported(&format!("{}()", name.to_ascii_uppercase())));
+        }
+        loop {
+            arguments.push(self.expression()?);
+            if self.accept_punct(b')')? {
+                return Ok(Expression::Call { name, arguments });
+            }
+            if !self.is_punct(b',') {
+                // FROM, SEPARATOR, USING, AS …: functions of a syntax of their own.
+                return match self.current.tok {
+                    Tok::Word(_) => Err(crate::SqlError::not_supported(&format!("{}()", name.to_ascii_uppercase()))),
+                    _ => Err(self.syntax()),
+                };
+            }
+            self.advance()?;
+        }
+    }
+
+    fn column(&mut self) -> Result<Expression> {
+        let name = self.name()?;
+        if self.is_punct(b'(') {
+            return self.call(String::from_utf8_lossy(&name).into_owned(), false);
+        }
+        self.column_after(name)
+    }
+
+    fn column_after(&mut self, first: Vec<u8>) -> Result<Expression> {
+        let mut parts = vec![first];
+        while parts.len() < 3 && self.accept_punct(b'.')? {
+            if self.accept_punct(b'*')? {
+                return Ok(Expression::Star);
+            }
+            parts.push(self.name()?);
+        }
+        Ok(Expression::Name(parts))
+    }
+}

@@ -1,0 +1,116 @@
+//! SELECT without tables.
+
+use catalog::lexer::Tok;
+
+use super::Parser;
+use crate::Result;
+use crate::ast::{Expression, Item, Limit, Select, Statement};
+
+/// Words between SELECT and its list that change nothing without tables.
+const MODIFIERS: &[&str] = &["ALL", "SQL_NO_CACHE", "HIGH_PRIORITY", "STRAIGHT_JOIN", "SQL_SMALL_RESULT"];
+
+/// What may follow the select list and is not answered.
+const CLAUSES: &[&str] = &["WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "PROCEDURE"];
+
+/// Words that end an item, so that they are no alias.
+const NO_ALIAS: &[&str] =
+    &["FROM", "LIMIT", "INTO", "UNION", "EXCEPT", "INTERSECT", "FOR", "LOCK", "OFFSET", "WHERE", "GROUP", "HAVING"];
+
+impl Parser<'_> {
+    pub(super) fn select(&mut self) -> Result<Statement> {
+        self.advance()?;
+        while self.is_one_of(MODIFIERS) {
+            self.advance()?;
+        }
+        if self.is_one_of(&["DISTINCT", "DISTINCTROW", "SQL_CALC_FOUND_ROWS", "SQL_BIG_RESULT", "SQL_BUFFER_RESULT"]) {
+            return Ok(Statement::Refused(format!("SELECT {}", self.word())));
+        }
+        let mut items = Vec::new();
+        loop {
+            items.push(self.item()?);
+            if !self.accept_punct(b',')? {
+                break;
+            }
+        }
+        if self.accept("FROM")? && !self.accept("DUAL")? {
+            let named = matches!(self.current.tok, Tok::Word(_) | Tok::Quoted(_) | Tok::Punct(b'('));
+            return if named { Ok(Statement::Refused("SELECT … FROM".to_owned())) } else { Err(self.syntax()) };
+        }
+        if self.is_one_of(CLAUSES) {
+            return Ok(Statement::Refused(format!("SELECT … {}", self.word())));
+        }
+        let limit = self.limit()?;
+        if let Some(refused) = self.after_select()? {
+            return Ok(refused);
+        }
+        Ok(Statement::Select(Select { items, limit }))
+    }
+
+    fn after_select(&mut self) -> Result<Option<Statement>> {
+        if self.is_one_of(&["UNION", "EXCEPT", "INTERSECT", "INTO"]) {
+            return Ok(Some(Statement::Refused(format!("SELECT … {}", self.word()))));
+        }
+        if self.accept("FOR")? {
+            return Ok(Some(match self.is("UPDATE") {
+                true => Statement::Write,
+                false if self.is("SHARE") => Statement::Refused("SELECT … FOR SHARE".to_owned()),
+                false => return Err(self.syntax()),
+            }));
+        }
+        if self.is("LOCK") {
+            return Ok(Some(Statement::Refused("SELECT … LOCK IN SHARE MODE".to_owned())));
+        }
+        Ok(None)
+    }
+
+    fn item(&mut self) -> Result<Item> {
+        let start = self.current.start;
+        let expression = self.expression()?;
+        let span = start..self.last_end;
+        let alias = if self.accept("AS")? { Some(self.alias()?) } else { self.bare_alias()? };
+        Ok(Item { expression, alias, span })
+    }
+
+    fn alias(&mut self) -> Result<Vec<u8>> {
+        if let Tok::Str { bytes, introducer: None } = &mut self.current.tok {
+            let alias = std::mem::take(bytes);
+            self.advance()?;
+            return Ok(alias);
+        }
+        self.name()
+    }
+
+    fn bare_alias(&mut self) -> Result<Option<Vec<u8>>> {
+        let is_alias = match &self.current.tok {
+            Tok::Word(_) => !self.is_one_of(NO_ALIAS) && !self.is_one_of(CLAUSES),
+            Tok::Quoted(_) | Tok::Str { introducer: None, .. } => true,
+            _ => false,
+        };
+        if is_alias { self.alias().map(Some) } else { Ok(None) }
+    }
+
+    /// `LIMIT [offset,] rows` or `LIMIT rows OFFSET offset`, if it is there.
+    pub(super) fn limit(&mut self) -> Result<Limit> {
+        if !self.accept("LIMIT")? {
+            return Ok(Limit::none());
+        }
+        let first = self.limit_option()?;
+        if self.accept_punct(b',')? {
+            return Ok(Limit { offset: first, rows: Some(self.limit_option()?) });
+        }
+        let offset = if self.accept("OFFSET")? { self.limit_option()? } else { Limit::none().offset };
+        Ok(Limit { offset, rows: Some(first) })
+    }
+
+    fn limit_option(&mut self) -> Result<Expression> {
+        match &self.current.tok {
+            Tok::Number(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let number = Expression::Number(digits.clone());
+                self.advance()?;
+                Ok(number)
+            }
+            Tok::Punct(b'?') => self.parameter(),
+            _ => Err(self.syntax()),
+        }
+    }
+}

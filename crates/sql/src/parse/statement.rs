@@ -1,0 +1,201 @@
+//! Statements by their first words.
+
+use catalog::lexer::Tok;
+
+use super::Parser;
+use crate::Result;
+use crate::ast::{AccessMode, Completion, Statement};
+
+/// First words of statements that change data, definitions or accounts: refused as a read-only server refuses them.
+const WRITES: &[&str] = &[
+    "INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "IMPORT", "CREATE", "DROP", "RENAME", "TRUNCATE", "GRANT",
+    "REVOKE",
+];
+
+/// First words of other statements that MySQL has and that are not answered here.
+const REFUSED: &[&str] = &[
+    "ANALYZE",
+    "BINLOG",
+    "CACHE",
+    "CALL",
+    "CHANGE",
+    "CHECK",
+    "CHECKSUM",
+    "CLONE",
+    "DEALLOCATE",
+    "DESC",
+    "DESCRIBE",
+    "DO",
+    "EXECUTE",
+    "EXPLAIN",
+    "FLUSH",
+    "GET",
+    "HANDLER",
+    "HELP",
+    "INSTALL",
+    "KILL",
+    "LOCK",
+    "OPTIMIZE",
+    "PREPARE",
+    "PURGE",
+    "REPAIR",
+    "RESET",
+    "RESIGNAL",
+    "RESTART",
+    "SHUTDOWN",
+    "SIGNAL",
+    "STOP",
+    "TABLE",
+    "UNINSTALL",
+    "UNLOCK",
+    "VALUES",
+    "WITH",
+    "XA",
+];
+
+impl Parser<'_> {
+    pub(super) fn statement(&mut self) -> Result<Statement> {
+        if self.is_punct(b'(') {
+            return Ok(Statement::Refused("SELECT in brackets".to_owned()));
+        }
+        let word = self.word();
+        match word.as_str() {
+            "SELECT" => self.select(),
+            "SET" => self.set(),
+            "USE" => {
+                self.advance()?;
+                Ok(Statement::Use(self.name()?))
+            }
+            "BEGIN" => {
+                self.advance()?;
+                self.accept("WORK")?;
+                Ok(Statement::Begin { consistent: false, access: None })
+            }
+            "START" => self.start(),
+            "COMMIT" => {
+                self.advance()?;
+                Ok(Statement::Commit(self.completion()?))
+            }
+            "ROLLBACK" => self.rollback(),
+            "SAVEPOINT" => {
+                self.advance()?;
+                Ok(Statement::Savepoint(self.name()?))
+            }
+            "RELEASE" => {
+                self.advance()?;
+                self.expect("SAVEPOINT")?;
+                Ok(Statement::Release(self.name()?))
+            }
+            "SHOW" => self.show(),
+            "ALTER" => self.alter(),
+            word if WRITES.contains(&word) => Ok(Statement::Write),
+            word if REFUSED.contains(&word) => Ok(Statement::Refused(word.to_owned())),
+            _ => Err(self.syntax()),
+        }
+    }
+
+    fn start(&mut self) -> Result<Statement> {
+        self.advance()?;
+        if self.is_one_of(&["REPLICA", "SLAVE", "GROUP_REPLICATION"]) {
+            return Ok(Statement::Refused(format!("START {}", self.word())));
+        }
+        self.expect("TRANSACTION")?;
+        let (mut consistent, mut access) = (false, None);
+        if !self.at_end() {
+            loop {
+                if self.accept_all(&["WITH", "CONSISTENT", "SNAPSHOT"])? {
+                    consistent = true;
+                } else {
+                    // Both together contradict each other.
+                    match (self.access_mode()?, access) {
+                        (found, Some(before)) if found != before => return Err(self.syntax()),
+                        (found, _) => access = Some(found),
+                    }
+                }
+                if !self.accept_punct(b',')? {
+                    break;
+                }
+            }
+        }
+        Ok(Statement::Begin { consistent, access })
+    }
+
+    /// READ ONLY or READ WRITE.
+    pub(super) fn access_mode(&mut self) -> Result<AccessMode> {
+        self.expect("READ")?;
+        if self.accept("ONLY")? {
+            return Ok(AccessMode::ReadOnly);
+        }
+        self.expect("WRITE")?;
+        Ok(AccessMode::ReadWrite)
+    }
+
+    /// `[WORK] [AND [NO] CHAIN] [[NO] RELEASE]`
+    fn completion(&mut self) -> Result<Completion> {
+        self.accept("WORK")?;
+        let mut completion = Completion::default();
+        if self.accept("AND")? {
+            completion.chain = !self.accept("NO")?;
+            self.expect("CHAIN")?;
+        }
+        let place = self.syntax();
+        if self.accept("NO")? {
+            self.expect("RELEASE")?;
+        } else if self.accept("RELEASE")? {
+            // A connection that ends begins no transaction.
+            if completion.chain {
+                return Err(place);
+            }
+            completion.release = true;
+        }
+        Ok(completion)
+    }
+
+    fn rollback(&mut self) -> Result<Statement> {
+        self.advance()?;
+        self.accept("WORK")?;
+        if self.accept("TO")? {
+            self.accept("SAVEPOINT")?;
+            return Ok(Statement::RollbackTo(self.name()?));
+        }
+        Ok(Statement::Rollback(self.completion()?))
+    }
+
+    fn show(&mut self) -> Result<Statement> {
+        self.advance()?;
+        if self.is("COUNT") {
+            self.advance()?;
+            self.expect_punct(b'(')?;
+            self.expect_punct(b'*')?;
+            self.expect_punct(b')')?;
+            let errors = self.accept("ERRORS")?;
+            if !errors {
+                self.expect("WARNINGS")?;
+            }
+            return Ok(Statement::ShowWarningCount { errors });
+        }
+        if self.is_one_of(&["WARNINGS", "ERRORS"]) {
+            let errors = self.is("ERRORS");
+            self.advance()?;
+            return Ok(Statement::ShowWarnings { errors, limit: self.limit()? });
+        }
+        match &self.current.tok {
+            Tok::Word(_) => Ok(Statement::Refused(format!("SHOW {}", self.word()))),
+            _ => Err(self.syntax()),
+        }
+    }
+
+    fn alter(&mut self) -> Result<Statement> {
+        self.advance()?;
+        if !self.accept("INSTANCE")? {
+            return Ok(Statement::Write);
+        }
+        if self.accept("RELOAD")? && self.is("TLS") {
+            self.advance()?;
+            if self.at_end() {
+                return Ok(Statement::ReloadTls);
+            }
+        }
+        Ok(Statement::Refused("ALTER INSTANCE but RELOAD TLS".to_owned()))
+    }
+}

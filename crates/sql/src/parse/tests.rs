@@ -1,0 +1,139 @@
+//! Statements and what they are parsed as.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::ast::{AccessMode, Completion, Expression, NewValue, Scope, Target};
+
+fn charsets() -> Charsets {
+    Charsets::of_login(255).unwrap()
+}
+
+fn parsed(sql: &str) -> Parsed {
+    parse(sql.as_bytes(), 0, &charsets()).unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+fn refused(sql: &str) -> SqlError {
+    parse(sql.as_bytes(), 0, &charsets()).unwrap_err()
+}
+
+fn items(sql: &str) -> Vec<crate::Item> {
+    match parsed(sql).statement {
+        Statement::Select(select) => select.items,
+        other => panic!("{sql}: {other:?}"),
+    }
+}
+
+#[test]
+fn items_have_aliases_and_places() {
+    let sql = "select  1 /* x */ , 'a' 'b' AS c, @@Session.autocommit d, version() 'e f' from dual";
+    let items = items(sql);
+    assert_eq!(&sql[items[0].span.clone()], "1");
+    assert_eq!(items[1].expression, Expression::Text { bytes: b"ab".to_vec(), first_len: 1, introducer: None });
+    assert_eq!(items[1].alias.as_deref(), Some(&b"c"[..]));
+    assert_eq!(
+        items[2].expression,
+        Expression::Variable { scope: Some(Scope::Session), name: "autocommit".to_owned() }
+    );
+    assert_eq!(items[3].alias.as_deref(), Some(&b"e f"[..]));
+}
+
+#[test]
+fn transactions() {
+    let begin = |consistent, access| Statement::Begin { consistent, access };
+    for (sql, wanted) in [
+        ("BEGIN", begin(false, None)),
+        ("begin work;", begin(false, None)),
+        ("START TRANSACTION", begin(false, None)),
+        ("START TRANSACTION READ ONLY", begin(false, Some(AccessMode::ReadOnly))),
+        ("start transaction with consistent snapshot, read only", begin(true, Some(AccessMode::ReadOnly))),
+        ("start transaction read write", begin(false, Some(AccessMode::ReadWrite))),
+        ("COMMIT AND CHAIN", Statement::Commit(Completion { chain: true, release: false })),
+        ("rollback and no chain no release", Statement::Rollback(Completion::default())),
+        ("ROLLBACK WORK TO SAVEPOINT a", Statement::RollbackTo(b"a".to_vec())),
+        ("rollback to `b c`", Statement::RollbackTo(b"b c".to_vec())),
+        ("RELEASE SAVEPOINT a", Statement::Release(b"a".to_vec())),
+    ] {
+        assert_eq!(parsed(sql).statement, wanted, "{sql}");
+    }
+    for sql in ["commit and chain release", "start transaction read only, read write", "begin x", "commit to a"] {
+        assert_eq!(refused(sql).code, 1064, "{sql}");
+    }
+}
+
+#[test]
+fn assignments() {
+    let Statement::Set(set) = parsed("SET NAMES 'utf8mb4' COLLATE utf8mb4_bin, @@session.autocommit := ON").statement
+    else {
+        panic!()
+    };
+    assert_eq!(set[0].target, Target::Names { collation: Some("utf8mb4_bin".to_owned()) });
+    assert_eq!(set[1].value, NewValue::Word("ON".to_owned()));
+    let Statement::Set(set) = parsed("set global x = DEFAULT, y = 1, character_set_results = NULL").statement else {
+        panic!()
+    };
+    assert_eq!(set[0].target, Target::Variable { scope: Some(Scope::Global), name: "x".to_owned() });
+    assert_eq!(set[2].value, NewValue::Expression(Expression::Null));
+    assert!(matches!(
+        parsed("set session transaction isolation level read committed, read only").statement,
+        Statement::SetTransaction { scope: Some(Scope::Session), .. }
+    ));
+}
+
+#[test]
+fn what_follows_a_semicolon_is_the_next_statement() {
+    assert_eq!(parsed("select 1; select 2").next, Some(9));
+    for sql in ["select 1;", "select 1; ; -- x\n;", "select 1"] {
+        assert_eq!(parsed(sql).next, None, "{sql}");
+    }
+    assert_eq!(refused(" /* x */ ").code, 1065);
+    assert_eq!(refused(";").code, 1064);
+}
+
+#[test]
+fn what_is_not_answered_is_named() {
+    for (sql, construct) in [
+        ("SHOW TABLES", "SHOW TABLES"),
+        ("explain select 1", "EXPLAIN"),
+        ("select a from t where b = 1", "SELECT … FROM"),
+        ("select 1 union select 2", "SELECT … UNION"),
+        ("select 1 where 1", "SELECT … WHERE"),
+    ] {
+        assert_eq!(parsed(sql).statement, Statement::Refused(construct.to_owned()), "{sql}");
+    }
+    for sql in ["insert into t values (1)", "update t set a=1", "select 1 for update", "alter table t add a int"] {
+        assert_eq!(parsed(sql).statement, Statement::Write, "{sql}");
+    }
+    for sql in ["select case when 1 then 2 end", "select (select 1)", "select cast(1 as char)", "select 1 in (2)"] {
+        assert_eq!(refused(sql).code, 1235, "{sql}");
+    }
+}
+
+#[test]
+fn a_syntax_error_says_where() {
+    let text = refused("select 1,\n 2 from").message;
+    assert!(text.ends_with("near '' at line 2"), "{text}");
+    let text = refused("foo bar").message;
+    assert!(text.ends_with("near 'foo bar' at line 1"), "{text}");
+}
+
+#[test]
+fn brackets_without_end_do_not_take_the_stack() {
+    let deep = |n: usize| format!("select {}1{}", "(".repeat(n), ")".repeat(n));
+    assert!(matches!(parsed(&deep(300)).statement, Statement::Select(_)));
+    assert_eq!(refused(&deep(65_535)).code, 3950);
+    assert_eq!(refused(&format!("select {}1", "- ".repeat(65_535))).code, 3950);
+    assert_eq!(refused(&format!("select {}1", "f(".repeat(65_535))).code, 3950);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_parsed_or_refused(sql in "([a-z@'(),;.*0-9 ]|select |set |begin|\\?){0,40}", modes: u64) {
+        let _ = parse(sql.as_bytes(), modes, &charsets());
+    }
+
+    #[test]
+    fn any_bytes_are_parsed_or_refused(sql in prop::collection::vec(any::<u8>(), 0..60)) {
+        let _ = parse(&[&b"select "[..], &sql].concat(), 0, &charsets());
+    }
+}

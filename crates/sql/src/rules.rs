@@ -1,0 +1,205 @@
+//! Which variables a session may set, and to what.
+//!
+//! In: a variable and a new value. Out: the value as `SELECT @@name` prints it. Never here: the effect of a value. A
+//! variable that is not in the table may be set to the value that it has, and to no other.
+
+use crate::Result;
+use crate::bind::Value;
+use crate::charsets::Charsets;
+use crate::error::{SqlError, Warning};
+use crate::modes;
+use crate::variables::Variable;
+
+/// What values a variable takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// ON or OFF.
+    Switch,
+    /// OFF only: ON changes answers that are not implemented.
+    Off,
+    /// An integer within the recorded bounds; others are brought into them with a warning.
+    Integer,
+    /// One of these, by name or number.
+    Choice(&'static [&'static str]),
+    /// A character set of a client.
+    ClientCharset,
+    /// A character set, or NULL.
+    ResultsCharset,
+    /// A character set, whose default collation counts.
+    ConnectionCharset,
+    /// A collation.
+    Collation,
+    /// A list of modes.
+    Mode,
+    /// A time zone.
+    Zone,
+    /// Names of variables.
+    Names,
+}
+
+/// Variables that a session may set. Those without a use here cannot change an answer.
+const RULES: &[(&str, Rule)] = &[
+    ("autocommit", Rule::Switch),
+    ("character_set_client", Rule::ClientCharset),
+    ("character_set_connection", Rule::ConnectionCharset),
+    ("character_set_results", Rule::ResultsCharset),
+    ("collation_connection", Rule::Collation),
+    ("foreign_key_checks", Rule::Switch),
+    ("group_concat_max_len", Rule::Integer),
+    ("information_schema_stats_expiry", Rule::Integer),
+    ("innodb_lock_wait_timeout", Rule::Integer),
+    ("interactive_timeout", Rule::Integer),
+    ("lock_wait_timeout", Rule::Integer),
+    ("low_priority_updates", Rule::Switch),
+    ("max_execution_time", Rule::Integer),
+    ("max_join_size", Rule::Integer),
+    ("net_read_timeout", Rule::Integer),
+    ("net_write_timeout", Rule::Integer),
+    ("session_track_gtids", Rule::Choice(&["OFF"])),
+    ("session_track_schema", Rule::Switch),
+    ("session_track_state_change", Rule::Switch),
+    ("session_track_system_variables", Rule::Names),
+    ("session_track_transaction_info", Rule::Choice(&["OFF", "STATE", "CHARACTERISTICS"])),
+    ("show_create_table_skip_secondary_engine", Rule::Switch),
+    ("show_create_table_verbosity", Rule::Switch),
+    ("show_gipk_in_create_table_and_information_schema", Rule::Switch),
+    ("sql_auto_is_null", Rule::Off),
+    ("sql_big_selects", Rule::Switch),
+    ("sql_buffer_result", Rule::Switch),
+    ("sql_log_off", Rule::Switch),
+    ("sql_mode", Rule::Mode),
+    ("sql_notes", Rule::Switch),
+    ("sql_quote_show_create", Rule::Switch),
+    ("sql_safe_updates", Rule::Switch),
+    ("sql_select_limit", Rule::Integer),
+    ("sql_warnings", Rule::Switch),
+    ("time_zone", Rule::Zone),
+    ("transaction_isolation", Rule::Choice(&["READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"])),
+    ("transaction_read_only", Rule::Switch),
+    ("unique_checks", Rule::Switch),
+    ("wait_timeout", Rule::Integer),
+];
+
+/// The rule of a variable.
+pub(crate) fn rule_of(name: &str) -> Option<Rule> {
+    RULES.iter().find(|(own, _)| *own == name).map(|(_, rule)| *rule)
+}
+
+/// The value under a rule, as `SELECT @@name` prints it; None is NULL.
+///
+/// # Errors
+/// 1231, 1232, and those of character sets and time zones.
+pub(crate) fn checked(
+    variable: &Variable,
+    rule: Rule,
+    value: &Value,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<String>> {
+    let name = variable.name;
+    let text = value.text().map(|text| String::from_utf8_lossy(&text).into_owned());
+    let wrong = || SqlError::wrong_value(name, text.as_deref().unwrap_or("NULL"));
+    if rule == Rule::ResultsCharset && text.is_none() {
+        return Ok(None);
+    }
+    if rule == Rule::Integer {
+        return integer(variable, value, warnings).map(Some);
+    }
+    let given = text.as_deref().ok_or_else(wrong)?;
+    let number = match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        Value::UInt(number) => Some(*number),
+        _ => None,
+    };
+    let checked = match rule {
+        Rule::Switch => switch(given).ok_or_else(wrong)?.to_owned(),
+        Rule::Off => match switch(given).ok_or_else(wrong)? {
+            "0" => "0".to_owned(),
+            _ => return Err(SqlError::not_supported(&format!("SET {name}=1"))),
+        },
+        Rule::Choice(choices) => choice(choices, given, number).ok_or_else(wrong)?.to_owned(),
+        Rule::ClientCharset => Charsets::of_client(given)?.charset.to_owned(),
+        Rule::ResultsCharset | Rule::ConnectionCharset => Charsets::by_name(given)?.charset.to_owned(),
+        Rule::Collation => Charsets::collation(given)?.name.to_owned(),
+        Rule::Mode => modes::text(number.map_or_else(|| modes::bits(given), modes::of_number)?),
+        Rule::Zone => zone(given)?,
+        Rule::Names => given.to_owned(),
+        Rule::Integer => return Err(wrong()),
+    };
+    Ok(Some(checked))
+}
+
+fn switch(text: &str) -> Option<&'static str> {
+    let is = |word: &&str| text.eq_ignore_ascii_case(word);
+    match text {
+        _ if ["ON", "TRUE", "1"].iter().any(|word| is(&word)) => Some("1"),
+        _ if ["OFF", "FALSE", "0"].iter().any(|word| is(&word)) => Some("0"),
+        _ => None,
+    }
+}
+
+fn choice(choices: &[&'static str], text: &str, number: Option<u64>) -> Option<&'static str> {
+    let by_number = number.and_then(|number| choices.get(usize::try_from(number).ok()?));
+    by_number.or_else(|| choices.iter().find(|choice| choice.eq_ignore_ascii_case(text))).copied()
+}
+
+fn integer(variable: &Variable, value: &Value, warnings: &mut Vec<Warning>) -> Result<String> {
+    let given = match value {
+        Value::Int(value) => i128::from(*value),
+        Value::UInt(value) => i128::from(*value),
+        _ => return Err(SqlError::wrong_type(variable.name)),
+    };
+    let kept = given.clamp(variable.least, variable.most.max(variable.least));
+    if kept != given {
+        warnings.push(Warning::new(1292, format!("Truncated incorrect {} value: '{given}'", variable.name)));
+    }
+    Ok(kept.to_string())
+}
+
+/// SYSTEM, or an offset from -13:59 to +14:00. Named zones are not known here yet.
+fn zone(text: &str) -> Result<String> {
+    let unknown = || SqlError::new(1298, "HY000", format!("Unknown or incorrect time zone: '{text}'"));
+    if text.eq_ignore_ascii_case("SYSTEM") {
+        return Ok("SYSTEM".to_owned());
+    }
+    let (sign, rest) = match text.as_bytes().first() {
+        Some(b'+') => (1, text.get(1..)),
+        Some(b'-') => (-1, text.get(1..)),
+        _ => return Err(unknown()),
+    };
+    let (hours, minutes) = rest.and_then(|rest| rest.split_once(':')).ok_or_else(unknown)?;
+    let digits = |text: &str, most: usize| {
+        let fits = !text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit());
+        if fits { text.parse::<i32>().ok() } else { None }
+    };
+    let hours = digits(hours, 2).ok_or_else(unknown)?;
+    let minutes = digits(minutes, 2).filter(|minutes| *minutes < 60).ok_or_else(unknown)?;
+    let offset = sign * (hours * 60 + minutes);
+    if !(-(13 * 60 + 59)..=14 * 60).contains(&offset) {
+        return Err(unknown());
+    }
+    let shown = if offset < 0 { '-' } else { '+' };
+    Ok(format!("{shown}{hours:02}:{minutes:02}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_of_variables_that_sessions_have() {
+        for (name, _) in RULES {
+            assert!(crate::variables::find(name).is_some_and(|variable| variable.session), "{name}");
+        }
+        assert!(RULES.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+
+    #[test]
+    fn time_zones() {
+        for (given, shown) in [("+00:00", "+00:00"), ("-0:00", "+00:00"), ("+5:30", "+05:30"), ("system", "SYSTEM")] {
+            assert_eq!(zone(given).unwrap(), shown);
+        }
+        for wrong in ["", "+", "5:30", "+15:00", "-14:00", "+1:60", "+1:5x", "Europe/Berlin", "+001:00"] {
+            assert_eq!(zone(wrong).unwrap_err().code, 1298, "{wrong}");
+        }
+    }
+}

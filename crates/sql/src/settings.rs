@@ -1,0 +1,284 @@
+//! A session's variables.
+//!
+//! In: assignments. Out: values to read, and those that the session itself works by. Never here: values of other
+//! sessions; a variable that is not named in [`crate::rules`] keeps its value.
+
+use crate::ast::{Isolation, Scope};
+use crate::bind::{Field, Value};
+use crate::error::{SqlError, Warning};
+use crate::rules::{self, Rule};
+use crate::variables::{self, OwnValues, Variable};
+use crate::{Charsets, Result, modes};
+
+/// A variable that was set, for session tracking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tracked {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value as SHOW VARIABLES prints it.
+    pub value: String,
+}
+
+/// The variables of one session.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    charsets: Charsets,
+    autocommit: bool,
+    sql_mode: u64,
+    rows_max: u64,
+    /// Variables that were set, with their values, but for character sets.
+    changed: Vec<(&'static str, String)>,
+}
+
+/// Variables that SET NAMES changes, in the order in which they are reported.
+const CHARSET_VARIABLES: &[&str] = &["character_set_client", "character_set_connection", "character_set_results"];
+
+impl Settings {
+    /// The variables of a session that begins with these character sets.
+    #[must_use]
+    pub fn new(charsets: Charsets) -> Settings {
+        let recorded = |name| variables::find(name).and_then(|variable| variable.value).unwrap_or_default();
+        let sql_mode = modes::bits(recorded("sql_mode")).unwrap_or_default();
+        Settings { charsets, autocommit: true, sql_mode, rows_max: u64::MAX, changed: Vec::new() }
+    }
+
+    /// The session's character sets.
+    #[must_use]
+    pub fn charsets(&self) -> &Charsets {
+        &self.charsets
+    }
+
+    /// `autocommit`.
+    #[must_use]
+    pub fn autocommit(&self) -> bool {
+        self.autocommit
+    }
+
+    /// `sql_mode` as bits.
+    #[must_use]
+    pub fn sql_mode(&self) -> u64 {
+        self.sql_mode
+    }
+
+    /// `sql_select_limit`.
+    pub(crate) fn rows_max(&self) -> u64 {
+        self.rows_max
+    }
+
+    /// `transaction_isolation`, as MySQL names it.
+    #[must_use]
+    pub fn isolation(&self) -> &str {
+        self.text("transaction_isolation").unwrap_or(Isolation::RepeatableRead.name())
+    }
+
+    /// `transaction_read_only`.
+    #[must_use]
+    pub fn read_only(&self) -> bool {
+        self.is_on("transaction_read_only")
+    }
+
+    /// True if a switch is on.
+    #[must_use]
+    pub fn is_on(&self, name: &str) -> bool {
+        self.text(name) == Some("1")
+    }
+
+    /// A number, such as a timeout in seconds.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// A text as it was set, or as it was recorded.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        let changed = self.changed.iter().find(|(own, _)| *own == name).map(|(_, value)| value.as_str());
+        changed.or_else(|| variables::find(name)?.value)
+    }
+
+    /// True if `session_track_system_variables` names the variable.
+    #[must_use]
+    pub fn tracks(&self, name: &str) -> bool {
+        let list = self.text("session_track_system_variables").unwrap_or_default();
+        list.split(',').map(str::trim).any(|tracked| tracked == "*" || tracked.eq_ignore_ascii_case(name))
+    }
+
+    /// Type and value of a variable.
+    ///
+    /// # Errors
+    /// 1235 for variables whose value is not known here yet.
+    pub(crate) fn read(&self, variable: &Variable, scope: Scope, own: &dyn OwnValues) -> Result<(Field, Value)> {
+        if NOT_KNOWN.contains(&variable.name) {
+            return Err(SqlError::not_supported(&format!("@@{}", variable.name)));
+        }
+        let session = if scope == Scope::Session { self.own_text(variable.name) } else { None };
+        if let Some(text) = session {
+            return Ok(variable.typed(text.as_deref()));
+        }
+        let own = own.own_value(variable.name);
+        Ok(variable.typed(own.as_deref().or(variable.value)))
+    }
+
+    /// A value that this session has of its own; None within is NULL.
+    fn own_text(&self, name: &str) -> Option<Option<String>> {
+        let collation = |id| values::collation::by_id(id);
+        let charset = |id| collation(id).map(|found| found.charset.to_owned());
+        match name {
+            "autocommit" => Some(Some(u8::from(self.autocommit).to_string())),
+            "sql_mode" => Some(Some(modes::text(self.sql_mode))),
+            "character_set_client" => Some(charset(self.charsets.client)),
+            "character_set_connection" => Some(charset(self.charsets.connection)),
+            "character_set_results" => Some(self.charsets.results.and_then(charset)),
+            "collation_connection" => Some(collation(self.charsets.connection).map(|found| found.name.to_owned())),
+            name => self.changed.iter().find(|(own, _)| *own == name).map(|(_, value)| Some(value.clone())),
+        }
+    }
+
+    /// Sets the session's value of a variable; None is DEFAULT.
+    ///
+    /// # Errors
+    /// 1193, 1229, 1231, 1232, 1235 and those of character sets and time zones.
+    pub fn set(
+        &mut self,
+        name: &str,
+        value: Option<&Value>,
+        own: &dyn OwnValues,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Vec<Tracked>> {
+        let variable = variables::find(name).ok_or_else(|| SqlError::unknown_variable(name))?;
+        if !variable.session {
+            let text = format!("Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL");
+            return Err(SqlError::new(1229, "HY000", text));
+        }
+        let Some(rule) = rules::rule_of(name) else { return self.only_as_it_is(variable, value, own) };
+        let text = match value {
+            Some(value) => rules::checked(variable, rule, value, warnings)?,
+            None => own.own_value(name).or_else(|| variable.value.map(str::to_owned)),
+        };
+        if rule == Rule::Names
+            && let Some(unknown) = unknown_name(text.as_deref().unwrap_or_default())
+        {
+            let text = format!("{unknown} is not a valid system variable and will be ignored.");
+            warnings.push(Warning::new(1231, text));
+        }
+        self.apply(variable.name, text)?;
+        Ok(self.tracked(variable))
+    }
+
+    /// A variable that has no rule may be set to the value that it has.
+    fn only_as_it_is(&self, variable: &Variable, value: Option<&Value>, own: &dyn OwnValues) -> Result<Vec<Tracked>> {
+        let now = self.read(variable, Scope::Session, own)?.1.text();
+        let wanted = value.map(|value| value.text());
+        let same = wanted.is_none_or(|wanted| match (&wanted, &now) {
+            (Some(wanted), Some(now)) => wanted.eq_ignore_ascii_case(now),
+            (wanted, now) => wanted == now,
+        });
+        if same { Ok(Vec::new()) } else { Err(SqlError::not_supported(&format!("SET {}", variable.name))) }
+    }
+
+    fn apply(&mut self, name: &'static str, text: Option<String>) -> Result<()> {
+        let shown = text.as_deref().unwrap_or_default();
+        match name {
+            "autocommit" => self.autocommit = shown == "1",
+            "sql_mode" => self.sql_mode = modes::bits(shown)?,
+            "character_set_client" => self.charsets.client = Charsets::of_client(shown)?.id,
+            "character_set_connection" => self.charsets.connection = Charsets::by_name(shown)?.id,
+            "collation_connection" => self.charsets.connection = Charsets::collation(shown)?.id,
+            "character_set_results" => {
+                self.charsets.results = text.as_deref().map(Charsets::by_name).transpose()?.map(|found| found.id);
+            }
+            _ => {
+                if name == "sql_select_limit" {
+                    self.rows_max = shown.parse().unwrap_or(u64::MAX);
+                }
+                self.changed.retain(|(own, _)| *own != name);
+                self.changed.push((name, shown.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// What session tracking reports of a variable that was set.
+    fn tracked(&self, variable: &Variable) -> Vec<Tracked> {
+        let names = match variable.name {
+            "collation_connection" => &["collation_connection"][..],
+            _ => &[variable.name],
+        };
+        names.iter().filter(|name| self.tracks(name)).filter_map(|name| self.shown(name)).collect()
+    }
+
+    /// A variable as SHOW VARIABLES prints it.
+    fn shown(&self, name: &str) -> Option<Tracked> {
+        let variable = variables::find(name)?;
+        let text = self.own_text(name).unwrap_or_else(|| variable.value.map(str::to_owned)).unwrap_or_default();
+        let is_switch = matches!(rules::rule_of(name), Some(Rule::Switch | Rule::Off));
+        let value = match (is_switch, text.as_str()) {
+            (true, "1") => "ON".to_owned(),
+            (true, "0") => "OFF".to_owned(),
+            _ => text,
+        };
+        Some(Tracked { name: variable.name, value })
+    }
+
+    /// SET NAMES; None is DEFAULT.
+    ///
+    /// # Errors
+    /// 1115, 1231, 1253, 1273.
+    pub fn set_names(&mut self, charset: Option<&str>, collation: Option<&str>) -> Result<Vec<Tracked>> {
+        let found = match charset {
+            Some(name) => Charsets::of_client(name)?,
+            None => Charsets::by_name("utf8mb4")?,
+        };
+        let connection = match collation {
+            None => found,
+            Some(name) => {
+                let collation = Charsets::collation(name)?;
+                if collation.charset != found.charset {
+                    let text =
+                        format!("COLLATION '{}' is not valid for CHARACTER SET '{}'", collation.name, found.charset);
+                    return Err(SqlError::new(1253, "42000", text));
+                }
+                collation
+            }
+        };
+        self.charsets = Charsets { client: found.id, connection: connection.id, results: Some(connection.id) };
+        Ok(self.tracked_charsets())
+    }
+
+    /// SET CHARACTER SET; None is DEFAULT. The connection gets the default schema's collation.
+    ///
+    /// # Errors
+    /// 1115, 1231.
+    pub fn set_character_set(&mut self, charset: Option<&str>, own: &dyn OwnValues) -> Result<Vec<Tracked>> {
+        let found = match charset {
+            Some(name) => Charsets::of_client(name)?,
+            None => Charsets::by_name("utf8mb4")?,
+        };
+        let database = own.own_value("collation_database");
+        let connection = database.map_or_else(|| Charsets::by_name("utf8mb4"), |name| Charsets::collation(&name))?;
+        self.charsets = Charsets { client: found.id, connection: connection.id, results: Some(found.id) };
+        Ok(self.tracked_charsets())
+    }
+
+    fn tracked_charsets(&self) -> Vec<Tracked> {
+        CHARSET_VARIABLES.iter().filter(|name| self.tracks(name)).filter_map(|name| self.shown(name)).collect()
+    }
+}
+
+/// Variables that tell of transactions, of time or of the machine, and whose values are not known here yet.
+const NOT_KNOWN: &[&str] = &[
+    "gtid_executed",
+    "gtid_owned",
+    "gtid_purged",
+    "hostname",
+    "rand_seed1",
+    "rand_seed2",
+    "system_time_zone",
+    "timestamp",
+];
+
+/// The first name in a list that is no variable.
+fn unknown_name(list: &str) -> Option<&str> {
+    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != "*");
+    names.into_iter().find(|name| variables::find(&name.to_ascii_lowercase()).is_none())
+}

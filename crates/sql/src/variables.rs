@@ -1,0 +1,133 @@
+//! All system variables of a MySQL 9.7, recorded from one: names, scopes, types, values.
+//!
+//! In: `variables.tsv`, written by the test `the_recorded_variables_are_those_of_the_server`. Out: definitions by name,
+//! and values as typed as MySQL's. Never here: a session's values, those that are ours ([`OwnValues`]).
+
+use std::sync::OnceLock;
+
+use values::collation::BINARY;
+use wire::response::column_flag;
+use wire::row::type_code;
+
+use crate::Result;
+use crate::ast::Scope;
+use crate::bind::{Field, Value};
+use crate::error::SqlError;
+
+/// utf8mb3_general_ci: the collation of variables' texts.
+const TEXT_COLLATION: u16 = 33;
+/// Characters that MySQL announces for a text.
+const TEXT_LENGTH: u32 = 21_845;
+
+static RECORDED: &str = include_str!("variables.tsv");
+
+/// Values of variables that are not the recorded ones, because they are about this process.
+pub trait OwnValues {
+    /// The value as `SELECT @@name` prints it; None if the recorded one holds.
+    fn own_value(&self, name: &str) -> Option<String>;
+}
+
+/// One system variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variable {
+    /// Name, in lower case.
+    pub name: &'static str,
+    /// Whether there is a value of the server.
+    pub global: bool,
+    /// Whether there are values of sessions.
+    pub session: bool,
+    /// Type code of `SELECT @@name`.
+    pub type_code: u8,
+    /// Whether it is UNSIGNED.
+    pub unsigned: bool,
+    /// Length that MySQL announces for a number.
+    pub length: u32,
+    /// Least value, for integers.
+    pub least: i128,
+    /// Largest value, for integers.
+    pub most: i128,
+    /// Value as `SELECT @@name` prints it; None is NULL.
+    pub value: Option<&'static str>,
+}
+
+/// All variables, sorted by name.
+pub fn variables() -> &'static [Variable] {
+    static ALL: OnceLock<Vec<Variable>> = OnceLock::new();
+    ALL.get_or_init(|| RECORDED.lines().filter(|line| !line.starts_with('#')).filter_map(of_line).collect())
+}
+
+fn of_line(line: &'static str) -> Option<Variable> {
+    let mut cells = line.split('\t');
+    let name = cells.next()?;
+    let scope = cells.next()?;
+    let type_code = cells.next()?.parse().ok()?;
+    let unsigned = cells.next()? == "u";
+    let length = cells.next()?.parse().ok()?;
+    let bound = |cell: Option<&str>| cell.and_then(|cell| cell.parse().ok()).unwrap_or_default();
+    let (least, most) = (bound(cells.next()), bound(cells.next()));
+    let value = Some(cells.next()?).filter(|value| *value != "\\N");
+    let (global, session) = (scope.contains('g'), scope.contains('s'));
+    Some(Variable { name, global, session, type_code, unsigned, length, least, most, value })
+}
+
+/// The variable of this name, in lower case.
+pub(crate) fn find(name: &str) -> Option<&'static Variable> {
+    let all = variables();
+    all.binary_search_by(|variable| variable.name.cmp(name)).ok().and_then(|at| all.get(at))
+}
+
+impl Variable {
+    /// Whose value `@@scope.name` reads.
+    ///
+    /// # Errors
+    /// 1238: there is none of that scope.
+    pub(crate) fn scope_to_read(&self, scope: Option<Scope>) -> Result<Scope> {
+        let wrong = |which: &str| {
+            let text = format!("Variable '{}' is a {which} variable", self.name);
+            Err(SqlError::new(1238, "HY000", text))
+        };
+        match scope {
+            None if self.session => Ok(Scope::Session),
+            None => Ok(Scope::Global),
+            Some(Scope::Session) if !self.session => wrong("GLOBAL"),
+            Some(Scope::Global) if !self.global => wrong("SESSION"),
+            Some(Scope::Persist) => Err(SqlError::syntax(b"", 0)),
+            Some(scope) => Ok(scope),
+        }
+    }
+
+    /// A value of this variable, as typed as MySQL's.
+    pub(crate) fn typed(&self, text: Option<&str>) -> (Field, Value) {
+        let Some(text) = text else {
+            return (Field::text(0, TEXT_LENGTH, TEXT_COLLATION), Value::Null);
+        };
+        let value = match (self.type_code, self.unsigned) {
+            (type_code::LONGLONG, true) => text.parse().map(Value::UInt).ok(),
+            (type_code::LONGLONG, false) => text.parse().map(Value::Int).ok(),
+            (type_code::DOUBLE, _) => text.parse().map(Value::Double).ok(),
+            _ => None,
+        };
+        let Some(value) = value else {
+            return (Field::text(0, TEXT_LENGTH, TEXT_COLLATION), Value::Text(text.as_bytes().to_vec()));
+        };
+        let flags = if self.unsigned { column_flag::UNSIGNED } else { 0 };
+        let decimals = if self.type_code == type_code::DOUBLE { 6 } else { 0 };
+        let field = Field { decimals, collation: BINARY, ..Field::number(self.type_code, flags, self.length) };
+        (field, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_a_variable_and_they_are_sorted() {
+        let lines = RECORDED.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(variables().len(), lines);
+        assert!(lines > 600, "{lines}");
+        assert!(variables().windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert!(find("autocommit").is_some_and(|variable| variable.global && variable.session));
+        assert_eq!(find("nonsense"), None);
+    }
+}
