@@ -22,6 +22,10 @@ fn command(arguments: &[&str]) -> Command {
     } else {
         command.args(arguments);
     }
+    // Replicas of several tests run at once: each takes a free port, which its status shows.
+    if arguments.first() == Some(&"replica") && !arguments.iter().any(|argument| argument.starts_with("--port")) {
+        command.arg("--port=0");
+    }
     if !arguments.iter().any(|argument| argument.starts_with("--defaults-file")) {
         command.arg("--no-defaults");
     }

@@ -316,14 +316,14 @@ fn logins_and_tls() {
     check("fresh", &["--ssl-mode=DISABLED", "--server-public-key-path", &file("ca.pem")]).expect(1, &[]);
     check("tls", &["--ssl-mode=DISABLED", "--get-server-public-key"]).expect(1, &["1045"]);
     check("tls", &["--ssl-mode=REQUIRED"]).expect(0, &["TLSv1"]);
-    check("fresh", &["--ssl-mode=VERIFY_CA", "--ssl-ca", &file("ca.pem")]).expect(0, &["TLSv1"]);
-    check("fresh", &["--ssl-mode=VERIFY_CA", "--ssl-ca", &file("client-cert.pem")]).expect(1, &[]);
+    check("fresh", &["--ssl-mode=VERIFY_CA", "--source-ssl-ca", &file("ca.pem")]).expect(0, &["TLSv1"]);
+    check("fresh", &["--ssl-mode=VERIFY_CA", "--source-ssl-ca", &file("client-cert.pem")]).expect(1, &[]);
     // The server's own certificate names none of our hosts.
-    check("fresh", &["--ssl-mode=VERIFY_IDENTITY", "--ssl-ca", &file("ca.pem")]).expect(1, &["127.0.0.1"]);
-    check("fresh", &["--ssl-mode=VERIFY_CA", "--ssl-ca", "/no/such/ca.pem"]).expect(1, &["/no/such/ca.pem"]);
+    check("fresh", &["--ssl-mode=VERIFY_IDENTITY", "--source-ssl-ca", &file("ca.pem")]).expect(1, &["127.0.0.1"]);
+    check("fresh", &["--ssl-mode=VERIFY_CA", "--source-ssl-ca", "/no/such/ca.pem"]).expect(1, &["/no/such/ca.pem"]);
     let socket = server.socket().display().to_string();
-    slipstream(&["check", "--source", "mysql://fresh@localhost", "--socket", &socket]).expect(0, &["none"]);
-    slipstream(&["check", "--source", "mysql://fresh@localhost", "--socket", "/no/such.sock"])
+    slipstream(&["check", "--source", "mysql://fresh@localhost", "--source-socket", &socket]).expect(0, &["none"]);
+    slipstream(&["check", "--source", "mysql://fresh@localhost", "--source-socket", "/no/such.sock"])
         .expect(1, &["/no/such.sock"]);
     // Password from an option file; no password at all.
     let options = folder("client.cnf");
@@ -342,8 +342,9 @@ fn logins_and_tls() {
     // Follows over each of them.
     server.sql("CREATE DATABASE IF NOT EXISTS paths; CREATE TABLE paths.t (id INT PRIMARY KEY)");
     let data = folder("paths");
-    for (n, options) in
-        [&["--ssl-mode=REQUIRED"] as &[&str], &["--ssl-mode=DISABLED"], &["--socket", &socket]].iter().enumerate()
+    for (n, options) in [&["--ssl-mode=REQUIRED"] as &[&str], &["--ssl-mode=DISABLED"], &["--source-socket", &socket]]
+        .iter()
+        .enumerate()
     {
         let mut replica = Replica::follow(&server, &data, options);
         server.sql(&format!("INSERT INTO paths.t VALUES ({n})"));

@@ -21,7 +21,8 @@ pub use process::{ProcessFacts, ThreadCpu, folder_bytes};
 pub use rates::{RateMeter, RateSample, Work};
 pub use render::{bytes_text, count_text, duration_text};
 pub use status::{
-    Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, MemoryReport, PositionReport,
-    RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, UnansweredReport, WaitReport,
+    Backlog, ClientsReport, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, MemoryReport,
+    PositionReport, RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, UnansweredReport,
+    WaitReport,
 };
 pub use time::{now_us, utc_text};

@@ -49,6 +49,7 @@ impl StatusReport {
         }
         self.render_source(&mut text);
         self.render_replay(&mut text);
+        self.render_clients(&mut text);
         self.render_resources(&mut text);
         if !self.ledger.rows.is_empty() {
             text.push('\n');
@@ -189,6 +190,16 @@ impl StatusReport {
                 sql.iter().for_each(|error| render_error("Last_SQL_Error", error, text));
             }
         }
+    }
+
+    fn render_clients(&self, text: &mut String) {
+        let Some(clients) = &self.clients else { return };
+        let places: Vec<&str> = [&clients.address, &clients.socket].into_iter().flatten().map(String::as_str).collect();
+        let mut about = format!("{}, {} connections", places.join(" and "), count_text(clients.connections));
+        if let Some(at) = &clients.certificate_expires {
+            let _ = write!(about, ", certificate until {at}");
+        }
+        line(text, "Clients", &about);
     }
 
     fn render_resources(&self, text: &mut String) {

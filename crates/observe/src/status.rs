@@ -275,6 +275,33 @@ pub struct ErrorReport {
     pub way_on: Option<String>,
 }
 
+/// The port for clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClientsReport {
+    /// Address and port that are listened on; None without one.
+    #[serde(rename = "address")]
+    pub address: Option<String>,
+    /// Path of the unix socket.
+    #[serde(rename = "socket")]
+    pub socket: Option<String>,
+    /// Number of connections that are logged in; MySQL's Threads_connected.
+    #[serde(rename = "connections")]
+    pub connections: u64,
+    /// Number of connections that are not logged in yet.
+    #[serde(rename = "logging_in")]
+    pub logging_in: u64,
+    /// Number of connections accepted since the start; MySQL's Connections.
+    #[serde(rename = "accepted")]
+    pub accepted: u64,
+    /// Number of statements since the start; MySQL's Questions.
+    #[serde(rename = "questions")]
+    pub questions: u64,
+    /// When the certificate ends; UTC.
+    #[serde(rename = "certificate_expires")]
+    pub certificate_expires: Option<String>,
+}
+
 /// The store on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -503,6 +530,9 @@ pub struct StatusReport {
     /// Fate of every event.
     #[serde(rename = "ledger")]
     pub ledger: LedgerSnapshot,
+    /// The port for clients; None without one.
+    #[serde(rename = "clients", default)]
+    pub clients: Option<ClientsReport>,
     /// The store on disk.
     #[serde(rename = "store", default)]
     pub store: StoreReport,

@@ -105,14 +105,14 @@ impl Folder {
 
     /// Our server_uuid.
     #[must_use]
-    pub(crate) fn server_uuid(&self) -> Uuid {
+    pub fn server_uuid(&self) -> Uuid {
         self.server_uuid
     }
 
     /// The server_id used if none is configured. It is derived from the uuid, so that it never changes, and is in the
     /// upper half, away from the small numbers that people give their servers.
     #[must_use]
-    pub(crate) fn default_server_id(&self) -> u32 {
+    pub fn default_server_id(&self) -> u32 {
         let [a, b, c, d, ..] = self.server_uuid.0;
         u32::from_be_bytes([a, b, c, d]) | 0x8000_0000
     }

@@ -220,6 +220,16 @@ codes! {
     AccountChanged = 85 Note,
     /// An account uses mysql_native_password.
     NativePassword = 86 Warning,
+    /// The port for clients is open.
+    ClientsListened = 95 System,
+    /// The certificates were read again.
+    TlsRead = 96 Note,
+    /// The certificates could not be read again, and stay as they were.
+    TlsNotRead = 97 Warning,
+    /// Logins are delayed after wrong passwords.
+    LoginsDelayed = 98 Warning,
+    /// The process has no more file descriptors for clients.
+    NoDescriptors = 99 Warning,
 }
 
 impl Code {

@@ -679,7 +679,7 @@ fn not_verified(options: &ConnectOptions, tls: Option<&str>) -> Option<String> {
         Some(_) => "the source's certificate is not verified: another server could pose as the source",
         None => "the connection to the source is not encrypted",
     };
-    Some(format!("{what} (ssl-mode={mode}); ssl-mode=VERIFY_IDENTITY with ssl-ca=FILE prevents that"))
+    Some(format!("{what} (ssl-mode={mode}); ssl-mode=VERIFY_IDENTITY with source-ssl-ca=FILE prevents that"))
 }
 
 /// `slipstream check`: only preflight, against the data folder's GTIDs if there is a folder.

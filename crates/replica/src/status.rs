@@ -183,6 +183,7 @@ impl Replica {
                 queue_bytes,
                 queue_limit_bytes: self.queue_limit_bytes,
             },
+            clients: None,
             store: self.store_report(&stats),
             disk: self.disk_report(relay_bytes),
             cpu_us: process.cpu_us,

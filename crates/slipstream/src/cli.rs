@@ -483,7 +483,7 @@ mod tests {
             command => panic!("{command:?}"),
         };
         let (options, password) = given("check -h db1 -P 3307 -u repl -S /s.sock -psecret");
-        let wanted = [("host", "db1"), ("port", "3307"), ("user", "repl"), ("socket", "/s.sock")];
+        let wanted = [("host", "db1"), ("source-port", "3307"), ("user", "repl"), ("source-socket", "/s.sock")];
         assert_eq!(options, wanted.map(|(name, value)| (name, Some(value.to_owned()))));
         assert_eq!(password.as_deref(), Some("secret"));
         assert_eq!(given("check -p --host h").1.as_deref(), Some(""));

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use door::SchemaState;
 use observe::{ConnectionState, ReplayState, StatusReport, now_us, utc_text};
 use replica::{Begun, CopyInProgress, Failure, Replica, SourceLogin, failure::error_report};
 
 use crate::control::ReplicaThread;
+use crate::door::OpenDoor;
 
 /// How long a request waits for a new engine: less than a client waits for an answer.
 const START_WITHIN: Duration = Duration::from_secs(25);
@@ -52,6 +54,8 @@ pub(crate) struct Engine {
     stop: Arc<AtomicBool>,
     /// None for a source of files.
     login: Option<Arc<SourceLogin>>,
+    /// The port for clients, while it is open. It stays when the engine starts again.
+    door: Mutex<Option<OpenDoor>>,
 }
 
 impl Engine {
@@ -60,11 +64,37 @@ impl Engine {
     #[must_use]
     pub(crate) fn new(stop: Arc<AtomicBool>, login: Option<Arc<SourceLogin>>, last: StatusReport) -> Arc<Engine> {
         let state = State { phase: Phase::Starting, last, wanted: None, attempts: 0 };
-        Arc::new(Engine { state: Mutex::new(state), changed: Condvar::new(), stop, login })
+        Arc::new(Engine { state: Mutex::new(state), changed: Condvar::new(), stop, login, door: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn door(&self) -> MutexGuard<'_, Option<OpenDoor>> {
+        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The port for clients is open.
+    pub(crate) fn opens(&self, door: Option<OpenDoor>) {
+        *self.door() = door;
+    }
+
+    /// Closes the port for clients: no new connections, and statements get their time.
+    pub(crate) fn close_door(&self) {
+        let door = self.door().take();
+        door.into_iter().for_each(OpenDoor::close);
+    }
+
+    /// Looks up a schema in what is visible.
+    pub(crate) fn schema(&self, name: &str) -> SchemaState {
+        let replica = match self.replica() {
+            Ok(replica) => replica,
+            Err(failure) => return SchemaState::Unknown(failure.text),
+        };
+        let catalog = replica.pipeline.store.visibility().current().catalog;
+        let found = catalog.databases().find(|(own, _)| *own == name).map(|(_, collation)| collation);
+        found.map_or(SchemaState::Missing, SchemaState::There)
     }
 
     /// The initial copy runs.
@@ -129,6 +159,11 @@ impl Engine {
 
     /// The status in every phase.
     pub(crate) fn status(&self) -> StatusReport {
+        let clients = self.door().as_ref().map(OpenDoor::report);
+        StatusReport { clients, ..self.engine_status() }
+    }
+
+    fn engine_status(&self) -> StatusReport {
         let state = self.lock();
         match &state.phase {
             Phase::Running(replica) => {
@@ -144,6 +179,7 @@ impl Engine {
 
     /// Asks for the end of the process, at a transaction boundary.
     pub(crate) fn stop(&self) {
+        self.close_door();
         match &self.lock().phase {
             Phase::Running(replica) => replica.stop(),
             Phase::Copying(copy) => copy.stop(),
@@ -151,12 +187,15 @@ impl Engine {
         }
     }
 
-    /// Reads the option files again; returns what became of it. A receiver whose login is refused tries another
+    /// Reads certificates and option files again; returns what became of the latter. A receiver whose login is refused tries another
     /// password at once.
     ///
     /// # Errors
     /// The files cannot be read; the options stay as they were.
     pub(crate) fn reload(&self) -> Result<&'static str, Failure> {
+        if let Some(door) = self.door().as_ref() {
+            door.reload_tls();
+        }
         let Some(login) = &self.login else { return Ok("the source is files, and needs no login") };
         let changed = login.reload()?;
         login.look_again();

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 
 use clap::{Arg, ArgAction};
 use observe::{
-    Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, LagSummary, LedgerCounts, LedgerRow,
-    LedgerSnapshot, MemoryReport, PositionReport, RateSample, RatesReport, ReplayReport, ReplayState, SourceReport,
-    StatusReport, StoreReport, ThreadCpu, UnansweredReport, WaitReport, Work,
+    Backlog, ClientsReport, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, LagSummary, LedgerCounts,
+    LedgerRow, LedgerSnapshot, MemoryReport, PositionReport, RateSample, RatesReport, ReplayReport, ReplayState,
+    SourceReport, StatusReport, StoreReport, ThreadCpu, UnansweredReport, WaitReport, Work,
 };
 use replica::{Exit, log::Code};
 use serde_json::Value;
@@ -168,6 +168,19 @@ fn full_source() -> SourceReport {
     }
 }
 
+fn full_clients() -> ClientsReport {
+    let text = || Some("text".to_owned());
+    ClientsReport {
+        address: text(),
+        socket: text(),
+        connections: 1,
+        logging_in: 1,
+        accepted: 1,
+        questions: 1,
+        certificate_expires: text(),
+    }
+}
+
 fn full_store() -> StoreReport {
     StoreReport {
         last_cut: 1,
@@ -265,6 +278,7 @@ fn full_report() -> StatusReport {
         last_io_error: Some(full_error()),
         last_sql_error: Some(full_error()),
         ledger: full_ledger(),
+        clients: Some(full_clients()),
         store: full_store(),
         memory: MemoryReport {
             rss_bytes: 1,

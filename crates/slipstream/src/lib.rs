@@ -9,6 +9,7 @@ mod account;
 mod cli;
 mod control;
 mod disk_mend;
+mod door;
 mod engine;
 mod hidden;
 #[cfg(test)]

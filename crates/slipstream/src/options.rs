@@ -273,6 +273,7 @@ const COPY_PART: &str = "Initial copy";
 const STORE_PART: &str = "Store";
 const LOG_PART: &str = "Log";
 const FILTER_PART: &str = "Replication filters";
+const CLIENT_PART: &str = "Clients";
 
 /// All options, in the order of `--help`.
 pub(crate) static OPTIONS: &[OptionDef] = &[
@@ -305,14 +306,13 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .mysql("SOURCE_HOST"),
     option(
         SOURCE,
-        "port",
+        "source-port",
         "PORT",
         Kind::Number(1, 65_535, |s, port| s.server.port = Some(port as u16)),
         "Port of the source",
     )
     .under(SOURCE_PART)
     .short('P')
-    .in_files(&["source-port"])
     .otherwise("3306")
     .mysql("SOURCE_PORT"),
     option(
@@ -334,9 +334,15 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "Password of the account",
     )
     .in_files(&["source-password"]),
-    option(SOURCE, "socket", "PATH", Kind::Path(|s, path| s.server.socket = Some(path)), "Unix socket of the source")
-        .under(SOURCE_PART)
-        .short('S'),
+    option(
+        SOURCE,
+        "source-socket",
+        "PATH",
+        Kind::Path(|s, path| s.server.socket = Some(path)),
+        "Unix socket of the source",
+    )
+    .under(SOURCE_PART)
+    .short('S'),
     option(
         SOURCE,
         "ssl-mode",
@@ -349,20 +355,29 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .otherwise("PREFERRED"),
     option(
         SOURCE,
-        "ssl-ca",
+        "source-ssl-ca",
         "FILE",
         Kind::Path(|s, path| s.server.ssl_ca = Some(path)),
-        "Certificates of trusted authorities, PEM",
+        "Certificates of authorities that the source's certificate may be from, PEM",
     )
     .under(SOURCE_PART)
-    .in_files(&["source-ssl-ca"])
     .otherwise("the system's"),
-    option(SOURCE, "ssl-cert", "FILE", Kind::Path(|s, path| s.server.ssl_cert = Some(path)), "Our certificate, PEM")
-        .under(SOURCE_PART)
-        .in_files(&["source-ssl-cert"]),
-    option(SOURCE, "ssl-key", "FILE", Kind::Path(|s, path| s.server.ssl_key = Some(path)), "Our private key, PEM")
-        .under(SOURCE_PART)
-        .in_files(&["source-ssl-key"]),
+    option(
+        SOURCE,
+        "source-ssl-cert",
+        "FILE",
+        Kind::Path(|s, path| s.server.ssl_cert = Some(path)),
+        "Our certificate as the source's client, PEM",
+    )
+    .under(SOURCE_PART),
+    option(
+        SOURCE,
+        "source-ssl-key",
+        "FILE",
+        Kind::Path(|s, path| s.server.ssl_key = Some(path)),
+        "The key of that certificate, PEM",
+    )
+    .under(SOURCE_PART),
     option(
         SOURCE,
         "server-public-key-path",
@@ -797,6 +812,132 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "Give a database of the source another name here; the filters above see the new name",
     )
     .under(FILTER_PART),
+    option(
+        FOLLOW,
+        "port",
+        "PORT",
+        Kind::Number(0, 65_535, |s, port| (s.door.port, s.door.port_given) = (port as u16, true)),
+        "TCP port for clients; 0 takes a free one, which status shows",
+    )
+    .under(CLIENT_PART)
+    .default("3307"),
+    option(
+        FOLLOW,
+        "bind-address",
+        "ADDRESS",
+        Kind::Text(|s, text| text.parse().map(|ip| s.door.bind_address = ip).map_err(|_| not_an_address(text))),
+        "Address on which clients are listened for",
+    )
+    .under(CLIENT_PART)
+    .default("127.0.0.1"),
+    option(
+        FOLLOW,
+        "skip-networking",
+        "ON|OFF",
+        Kind::Switch(|s, on| s.door.skip_networking = on),
+        "Listen on the socket only, not on a TCP port",
+    )
+    .under(CLIENT_PART)
+    .default("OFF"),
+    option(
+        FOLLOW,
+        "socket",
+        "PATH",
+        Kind::Path(|s, path| s.door.socket = Some(path)),
+        "Unix socket for clients, open to every user of the machine: accounts decide",
+    )
+    .under(CLIENT_PART)
+    .otherwise("none"),
+    option(
+        FOLLOW,
+        "socket-admin",
+        "ON|OFF",
+        Kind::Switch(|s, on| s.door.socket_admin = on),
+        "Let the user that runs this process in over the socket as admin, without a password",
+    )
+    .under(CLIENT_PART)
+    .default("ON"),
+    option(
+        FOLLOW,
+        "ssl-cert",
+        "FILE",
+        Kind::Path(|s, path| s.door.ssl_cert = Some(path)),
+        "Certificate shown to clients, with its chain, PEM",
+    )
+    .under(CLIENT_PART)
+    .otherwise("a self-signed one in the data folder"),
+    option(
+        FOLLOW,
+        "ssl-key",
+        "FILE",
+        Kind::Path(|s, path| s.door.ssl_key = Some(path)),
+        "The key of that certificate, PEM",
+    )
+    .under(CLIENT_PART),
+    option(
+        FOLLOW,
+        "ssl-ca",
+        "FILE",
+        Kind::Path(|s, path| s.door.ssl_ca = Some(path)),
+        "Authorities that clients' certificates may be from, PEM",
+    )
+    .under(CLIENT_PART)
+    .otherwise("clients give no certificates"),
+    option(
+        FOLLOW,
+        "require-secure-transport",
+        "ON|OFF",
+        Kind::Switch(|s, on| s.door.require_secure_transport = Some(on)),
+        "Refuse TCP connections without TLS",
+    )
+    .under(CLIENT_PART)
+    .otherwise("ON where bind-address is not loopback"),
+    option(
+        FOLLOW,
+        "max-connections",
+        "N",
+        Kind::Number(1, 100_000, |s, n| s.door.max_connections = n as usize),
+        "Clients that are logged in, at most; an account with the right admin gets one more",
+    )
+    .under(CLIENT_PART)
+    .default("500"),
+    option(
+        FOLLOW,
+        "max-allowed-packet",
+        "BYTES",
+        Kind::Bytes(1 << 10, 1 << 30, |s, bytes| s.door.max_allowed_packet = bytes as usize),
+        "Largest packet of a client",
+    )
+    .under(CLIENT_PART)
+    .default("64M"),
+    option(
+        FOLLOW,
+        "client-connect-timeout",
+        "TIME",
+        Kind::Span(|s, span| s.door.connect_timeout = span),
+        "Time that a client has to log in",
+    )
+    .under(CLIENT_PART)
+    .default("10s")
+    .mysql("connect_timeout"),
+    option(
+        FOLLOW,
+        "server-version",
+        "TEXT",
+        Kind::Text(|s, text| checked_version(text).map(|version| s.door.server_version = version)),
+        "Version that clients see",
+    )
+    .under(CLIENT_PART)
+    .default("9.7.4-slipstream"),
+    option(
+        FOLLOW,
+        "drain",
+        "TIME",
+        Kind::SpanOrNone(|s, span| s.door.drain = span),
+        "At a stop, time that running statements of clients get to end",
+    )
+    .under(CLIENT_PART)
+    .default("2s"),
 ];
 
 fn put<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
@@ -812,6 +953,19 @@ fn checked_source(value: &str) -> Result<Secret, String> {
     } else {
         Err(format!("'{}' is neither mysql://USER@HOST:PORT nor file:PATH", mask_passwords(value)))
     }
+}
+
+fn not_an_address(text: &str) -> String {
+    format!("'{text}' is not an IP address; names are not looked up")
+}
+
+/// Connectors read numbers in front and some go by the text behind them.
+fn checked_version(text: &str) -> Result<String, String> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_plain && text.len() <= 60 && text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("'{text}' is not a version such as 9.7.4-slipstream"))
 }
 
 /// The source shows it to everyone who runs SHOW REPLICAS; its packet has one length byte.

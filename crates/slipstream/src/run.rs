@@ -30,6 +30,7 @@ use crate::cli::{
 };
 use crate::control::{Client, ControlServer, DumpRequest, ReplicaThread, Request, VerifyRequest};
 use crate::disk_mend::DiskMend;
+use crate::door::{DoorSettings, OpenDoor};
 use crate::engine::Engine;
 use crate::options::{self, Flags};
 use crate::settings::{Settings, relay_sync_text};
@@ -208,7 +209,7 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags, start_anew: bool) -> Result<
     let signals = Signals::install()?;
     let log_is_stderr = settings.log().file.is_none();
     let reread = reread(files, flags, settings.asked_password());
-    let result = own_and_follow(config, reread, start_anew, &signals);
+    let result = own_and_follow(config, &settings.door, reread, start_anew, &signals);
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log::write(Code::ReplicaFailed, "Replica", &failure.told()),
@@ -233,7 +234,13 @@ fn reread(files: &FileFlags, flags: &ReplicaFlags, asked: Option<Secret>) -> Rer
     Reread { read: Box::new(read), stamp: Box::new(move || option_file::stamp(&paths)) }
 }
 
-fn own_and_follow(config: ReplicaConfig, reread: Reread, start_anew: bool, signals: &Signals) -> Result<(), Failure> {
+fn own_and_follow(
+    config: ReplicaConfig,
+    door: &DoorSettings,
+    reread: Reread,
+    start_anew: bool,
+    signals: &Signals,
+) -> Result<(), Failure> {
     let (folder, lock) = Folder::own(&config.data)?;
     let about = format!(
         "slipstream {} starting as process {}: source {}, data {}, relay-sync {}",
@@ -259,7 +266,7 @@ fn own_and_follow(config: ReplicaConfig, reread: Reread, start_anew: bool, signa
         SourceSpec::Server(server) => Some(SourceLogin::new(server, Some(reread))?),
         SourceSpec::Files(_) => None,
     };
-    let result = follow(&config, login, accounts, &folder, &lock, signals);
+    let result = follow(&config, door, login, accounts, &folder, &lock, signals);
     if let Err(failure) = &result
         && !lock.is_lost()
     {
@@ -296,6 +303,7 @@ fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
 /// continues.
 fn follow(
     config: &ReplicaConfig,
+    door: &DoorSettings,
     login: Option<Arc<SourceLogin>>,
     accounts: Arc<Accounts>,
     folder: &Folder,
@@ -303,8 +311,11 @@ fn follow(
     signals: &Signals,
 ) -> Result<(), Failure> {
     let engine = Engine::new(signals.stop_flag(), login.clone(), folder.last_status());
+    // Before the copy or recovery, which may take hours: a taken port is told at once.
+    engine.opens(OpenDoor::open(door, folder, config.server_id, Arc::clone(&accounts), &engine)?);
     let process = Process { config, login, accounts, folder, lock, signals, engine, control: RefCell::default() };
     let result = process.run();
+    process.engine.close_door();
     if let Some(control) = process.control.borrow_mut().as_mut() {
         if lock.is_lost() { control.abandon() } else { control.stop() }
     }
@@ -505,6 +516,7 @@ impl Process<'_> {
             if self.signals.stop_asked() && stopping.is_none() {
                 stopping = Some(Instant::now());
                 log::write(Code::StopSignal, "Server", "received a signal to stop; stopping at a transaction boundary");
+                self.engine.close_door();
                 replica.stop();
             }
             if let Some(wanted) = self.engine.take_wanted() {

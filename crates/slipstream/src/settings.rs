@@ -16,6 +16,7 @@ use replica::config::{
 };
 use replica::{Failure, OnDamage, OnDrift};
 
+use crate::door::DoorSettings;
 use crate::option_file::{self, OptionFileError, Setting};
 use crate::options::{self, OPTIONS};
 
@@ -61,6 +62,8 @@ pub struct Settings {
     /// Everything else. `replica` adds source, folder, heartbeat and filters from the fields above.
     pub(crate) config: ReplicaConfig,
     pub(crate) log: LogConfig,
+    /// The port for clients.
+    pub(crate) door: DoorSettings,
     /// Account, password and TLS options of the `[client]` section, as mysql's clients read it: used where ours and the
     /// URL have none. Not its host, port and socket, which name another server than the source.
     client: ServerOptions,
@@ -129,6 +132,7 @@ impl Default for Settings {
             filters: ReplicationFilters::default(),
             config,
             log: LogConfig::default(),
+            door: DoorSettings::default(),
             client: ServerOptions::default(),
             warnings: Vec::new(),
             asked_password: None,
@@ -139,6 +143,7 @@ impl Default for Settings {
                 assert!(set.is_ok(), "the default of {}: {set:?}", option.name);
             }
         }
+        settings.door.port_given = false;
         settings
     }
 }
@@ -213,6 +218,12 @@ impl Settings {
             // section of the same file is.
             let mut lines = option_file::read(&path, "client").unwrap_or_default();
             lines.retain(|line| OF_CLIENT.contains(&line.key.as_str()));
+            for line in &mut lines {
+                // Without a prefix these are of the port for clients.
+                if matches!(line.key.as_str(), "ssl-ca" | "ssl-cert" | "ssl-key") {
+                    line.key.insert_str(0, "source-");
+                }
+            }
             self.warn_of_readers(&path, &lines);
             client.set_all(&lines)?;
         }
@@ -370,6 +381,12 @@ impl Settings {
             .source()
             .ok_or_else(|| Failure::usage("no source given: --source mysql://USER@HOST:PORT, or --source file:PATH"))?;
         let config = &self.config;
+        self.door.check()?;
+        // Until there was a port for clients, `port` was the source's.
+        if self.server.host.is_some() && self.server.port.is_none() && self.door.port_given {
+            let text = "port is the port for clients, and the source is named by host: its port is source-port (-P)";
+            return Err(Failure::usage(text));
+        }
         if config.semi_sync && config.relay_sync == SyncPolicy::Never {
             return Err(Failure::usage(
                 "semi-sync acknowledges only what is on disk, so it cannot be combined with relay-sync=never",
@@ -455,7 +472,9 @@ mod tests {
                 "on-stop" => "exit",
                 "log-format" => "json",
                 "max-relay-log-size" | "queue-memory" | "relay-log-space-limit" | "disk-reserve" => "64M",
-                "memory" | "snapshot-memory" => "256M",
+                "memory" | "snapshot-memory" | "max-allowed-packet" => "256M",
+                "bind-address" => "::1",
+                "server-version" => "8.4.0",
                 "copy-rate" => "10M",
                 "copy-lock" => "none",
                 "thread-affinity" => "apply=0",
@@ -502,6 +521,9 @@ mod tests {
         for (line, wanted) in [
             ("server_id=0", "t.cnf:2: server-id: '0' is not a number from 1 to 4294967295"),
             ("port=99999", "t.cnf:2: port: "),
+            ("source-port=0", "t.cnf:2: source-port: "),
+            ("bind-address=localhost", "t.cnf:2: bind-address: 'localhost' is not an IP address"),
+            ("server-version=new", "t.cnf:2: server-version: 'new' is not a version"),
             ("data", "t.cnf:2: data: needs a value"),
             ("semi_sync=perhaps", "t.cnf:2: semi-sync: 'perhaps' is not ON or OFF"),
             ("relay_sync=10", "t.cnf:2: relay-sync: '10' is none of"),

@@ -1,0 +1,225 @@
+//! The port for clients in a replica's process: opened before the engine starts, closed before it stops.
+//!
+//! In: settings, the accounts, the engine. Out: an open port, its part of the status report. Never here: sessions
+//! (crate `door`), accounts (crate `accounts`).
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
+
+use accounts::{Accounts, ServerTls, TlsFiles};
+use door::{Door, DoorConfig, Facts, Note, SchemaState};
+use observe::{ClientsReport, utc_text};
+use replica::log::{self, Code};
+use replica::{Failure, Folder};
+
+use crate::engine::Engine;
+
+/// Options of the port for clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DoorSettings {
+    /// TCP port; 0 is any free one.
+    pub port: u16,
+    /// Whether the port was given.
+    pub port_given: bool,
+    /// Address to listen on.
+    pub bind_address: IpAddr,
+    /// Whether only the socket is listened on.
+    pub skip_networking: bool,
+    /// Path of the unix socket.
+    pub socket: Option<PathBuf>,
+    /// Whether the process's user is `admin` over the socket.
+    pub socket_admin: bool,
+    /// The certificate shown to clients.
+    pub ssl_cert: Option<PathBuf>,
+    /// Its key.
+    pub ssl_key: Option<PathBuf>,
+    /// Authorities of clients' certificates.
+    pub ssl_ca: Option<PathBuf>,
+    /// Whether TCP needs TLS; None: where the address is not loopback.
+    pub require_secure_transport: Option<bool>,
+    /// Sessions, at most.
+    pub max_connections: usize,
+    /// Largest packet in bytes.
+    pub max_allowed_packet: usize,
+    /// Time for a login.
+    pub connect_timeout: Duration,
+    /// Version shown.
+    pub server_version: String,
+    /// Time for statements at a stop.
+    pub drain: Duration,
+}
+
+impl Default for DoorSettings {
+    /// Nothing: the options' own defaults fill it.
+    fn default() -> DoorSettings {
+        DoorSettings {
+            port: 0,
+            port_given: false,
+            bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            skip_networking: false,
+            socket: None,
+            socket_admin: true,
+            ssl_cert: None,
+            ssl_key: None,
+            ssl_ca: None,
+            require_secure_transport: None,
+            max_connections: 0,
+            max_allowed_packet: 0,
+            connect_timeout: Duration::ZERO,
+            server_version: String::new(),
+            drain: Duration::ZERO,
+        }
+    }
+}
+
+impl DoorSettings {
+    /// Checks the options together.
+    ///
+    /// # Errors
+    /// Code 2 for a certificate without its key, or the reverse.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.ssl_cert.is_some() != self.ssl_key.is_some() {
+            return Err(Failure::usage("ssl-cert and ssl-key must be given together"));
+        }
+        Ok(())
+    }
+
+    /// Whether anything is listened on.
+    fn is_open(&self) -> bool {
+        !self.skip_networking || self.socket.is_some()
+    }
+
+    fn config(&self, folder: &Folder, server_id: u32) -> DoorConfig {
+        let secure = self.require_secure_transport.unwrap_or(!self.bind_address.is_loopback());
+        let own = [
+            ("datadir", folder.path().display().to_string()),
+            ("server_id", server_id.to_string()),
+            ("server_uuid", folder.server_uuid().to_string()),
+        ];
+        DoorConfig {
+            port: (!self.skip_networking).then_some(self.port),
+            bind_address: self.bind_address,
+            socket: self.socket.clone(),
+            require_secure_transport: secure,
+            socket_admin: self.socket_admin,
+            max_connections: self.max_connections,
+            max_allowed_packet: self.max_allowed_packet,
+            connect_timeout: self.connect_timeout,
+            server_version: self.server_version.clone(),
+            own_values: own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<HashMap<_, _>>(),
+        }
+    }
+}
+
+/// The open port.
+pub(crate) struct OpenDoor {
+    door: Door,
+    tls: Arc<ServerTls>,
+    socket: Option<PathBuf>,
+    drain: Duration,
+}
+
+impl OpenDoor {
+    /// Opens the port, if there is to be one.
+    ///
+    /// # Errors
+    /// The port or the socket is taken, or the certificate cannot be used.
+    pub(crate) fn open(
+        settings: &DoorSettings,
+        folder: &Folder,
+        server_id: Option<u32>,
+        accounts: Arc<Accounts>,
+        engine: &Arc<Engine>,
+    ) -> Result<Option<OpenDoor>, Failure> {
+        if !settings.is_open() {
+            return Ok(None);
+        }
+        let files = TlsFiles {
+            folder: folder.path().to_owned(),
+            certificate: settings.ssl_cert.clone(),
+            key: settings.ssl_key.clone(),
+            authorities: settings.ssl_ca.clone(),
+        };
+        let tls = ServerTls::open(files, SystemTime::now());
+        let tls = Arc::new(tls.map_err(|error| Failure::error(format!("TLS for clients: {error}")))?);
+        let facts = Arc::new(EngineFacts(Arc::downgrade(engine)));
+        let config = settings.config(folder, server_id.unwrap_or(folder.default_server_id()));
+        let door = Door::open(config, accounts, Arc::clone(&tls), facts).map_err(|error| {
+            Failure::error(error.to_string())
+                .with_hint("--port=N listens on another port, --skip-networking on none; --socket names the socket")
+        })?;
+        let open = OpenDoor { door, tls, socket: settings.socket.clone(), drain: settings.drain };
+        log::write(Code::ClientsListened, "Clients", &open.about());
+        Ok(Some(open))
+    }
+
+    fn about(&self) -> String {
+        let report = self.report();
+        let places: Vec<String> = report.address.into_iter().chain(report.socket).collect();
+        format!("clients are listened for on {}", places.join(" and "))
+    }
+
+    /// Its part of the status report.
+    pub(crate) fn report(&self) -> ClientsReport {
+        let status = self.door.status();
+        let expires = status.certificate_expires.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        ClientsReport {
+            address: status.address.map(|address| address.to_string()),
+            socket: self.socket.as_ref().map(|path| path.display().to_string()),
+            connections: status.sessions as u64,
+            logging_in: status.unauthenticated as u64,
+            accepted: status.accepted,
+            questions: status.questions,
+            certificate_expires: Some(utc_text(u64::try_from(expires.as_micros()).unwrap_or(u64::MAX))),
+        }
+    }
+
+    /// Reads the certificates again; returns what became of it.
+    pub(crate) fn reload_tls(&self) {
+        let result = self.tls.reload(SystemTime::now());
+        note_reload(result.map_err(|error| error.to_string()));
+    }
+
+    /// Ends sessions, and gives statements their time.
+    pub(crate) fn close(self) {
+        self.door.stop(self.drain);
+    }
+}
+
+fn note_reload(result: Result<(), String>) {
+    match result {
+        Ok(()) => log::write(Code::TlsRead, "Clients", "certificates read again"),
+        Err(why) => {
+            let text = format!("certificates could not be read again, and stay as they were: {why}");
+            log::write(Code::TlsNotRead, "Clients", &text);
+        }
+    }
+}
+
+/// What the port asks of the engine.
+struct EngineFacts(Weak<Engine>);
+
+impl Facts for EngineFacts {
+    fn schema(&self, name: &str) -> SchemaState {
+        let not_now = || SchemaState::Unknown("the replica is stopping".to_owned());
+        self.0.upgrade().map_or_else(not_now, |engine| engine.schema(name))
+    }
+
+    fn note(&self, note: Note) {
+        match note {
+            Note::LoginsDelayed { who } => {
+                let text = format!("10 wrong passwords in a row from {who}: its logins to that account are delayed");
+                log::write(Code::LoginsDelayed, "Clients", &text);
+            }
+            Note::NoDescriptors => {
+                let text = "no more file descriptors (ulimit -n): the oldest clients that are not logged in make room";
+                log::write(Code::NoDescriptors, "Clients", text);
+            }
+            Note::TlsReloaded => note_reload(Ok(())),
+            Note::TlsNotReloaded(why) => note_reload(Err(why)),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! MySQL's own clients at a running replica.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use accounts::{AccountName, Accounts, NewAccount, PasswordPlugin, Requirement, StoredPassword};
+use testkit::servers;
+use whole_program_tests::{Ran, Replica, Server, folder, repository, slipstream};
+
+/// A replica with clients' accounts, and where it listens.
+struct Door {
+    replica: Replica,
+    port: String,
+    socket: PathBuf,
+}
+
+/// `reader` (read, monitor) and `boss` (admin too); the password is the name.
+fn add_accounts(data: &Path) {
+    let accounts = Accounts::open(&data.join("accounts")).unwrap();
+    for (name, rights) in [("reader", "read,monitor"), ("boss", "read,monitor,replicate,admin")] {
+        let new = NewAccount {
+            name: AccountName::new(name, "%").unwrap(),
+            rights: rights.parse().unwrap(),
+            schemas: None,
+            requirement: Requirement::None,
+            password: StoredPassword::new(PasswordPlugin::CachingSha2, name).unwrap(),
+        };
+        accounts.add(new).unwrap();
+    }
+}
+
+/// Follows `server`. A first life makes the folder, so that accounts can be put into it.
+fn follow(server: &Server, name: &str, options: &[&str]) -> Door {
+    let data = folder(name);
+    Replica::follow(server, &data, &[]).stop();
+    add_accounts(&data);
+    let socket = data.with_extension("sock");
+    let path = format!("--socket={}", socket.display());
+    let mut replica = Replica::follow(server, &data, &[&[path.as_str()], options].concat());
+    let status = replica.catch_up(server);
+    let address = status["clients"]["address"].as_str().unwrap().to_owned();
+    let port = address.rsplit_once(':').unwrap().1.to_owned();
+    Door { replica, port, socket }
+}
+
+impl Door {
+    /// Runs a program of MySQL as a user whose password is its name, over TCP.
+    fn run(&self, program: &str, user: &str, arguments: &[&str]) -> Ran {
+        let mut command = Command::new(repository().join("testbed/mysql"));
+        command.args(["run", program, "--no-defaults", "--host=127.0.0.1", "--port", &self.port]);
+        command.arg(format!("--user={user}")).args(arguments).env("MYSQL_PWD", user);
+        Ran::from(command.output().unwrap())
+    }
+
+    /// Rows of statements, without headers.
+    fn rows(&self, user: &str, options: &[&str], sql: &str) -> Ran {
+        self.run("mysql", user, &[&["--batch", "--skip-column-names"], options, &["-e", sql]].concat())
+    }
+
+    /// As [`rows`](Self::rows), over the socket.
+    fn rows_over_socket(&self, user: &str, sql: &str) -> Ran {
+        let mut command = Command::new(repository().join("testbed/mysql"));
+        command.args(["run", "mysql", "--no-defaults", "--batch", "--skip-column-names", "--protocol=SOCKET"]);
+        command.arg(format!("--socket={}", self.socket.display())).arg(format!("--user={user}")).args(["-e", sql]);
+        Ran::from(command.output().unwrap())
+    }
+}
+
+#[test]
+fn mysqls_clients_log_in_and_are_answered() {
+    let Some(server) = Server::or_skip("door", &[]) else { return };
+    server.sql("CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY)");
+    let door = follow(&server, "door-clients", &[]);
+    // The first login of an account needs TLS; then the password is known.
+    door.rows("reader", &["--ssl-mode=DISABLED"], "SELECT 1").expect(1, &["1045", "TLS"]);
+    door.rows("reader", &["--ssl-mode=REQUIRED"], "SELECT 1; SELECT 'zwei'").expect(0, &["1\nzwei"]);
+    door.rows("reader", &["--ssl-mode=DISABLED"], "SELECT CURRENT_USER()").expect(0, &["reader@%"]);
+    for version in ["TLSv1.2", "TLSv1.3"] {
+        let option = format!("--tls-version={version}");
+        door.rows("reader", &["--ssl-mode=REQUIRED", &option], "status").expect(0, &["Cipher in use"]);
+    }
+    for algorithm in ["zlib", "zstd"] {
+        let option = format!("--compression-algorithms={algorithm}");
+        let text = "x".repeat(100_000);
+        door.rows("reader", &[&option], &format!("SELECT '{text}'")).expect(0, &[&text]);
+    }
+    door.rows_over_socket("admin", "SELECT CURRENT_USER(), @@port").expect(0, &["admin@localhost", &door.port]);
+    door.rows_over_socket("reader", "SELECT 1").expect(1, &["1045"]);
+    door.rows("reader", &["--database=shop"], "SELECT DATABASE(), @@read_only").expect(0, &["shop\t1"]);
+    door.rows("reader", &["--database=nope"], "SELECT 1").expect(1, &["1049"]);
+    door.rows("reader", &["--database=shop"], "INSERT INTO t VALUES (1)").expect(1, &["1290"]);
+    door.rows("reader", &[], "SELECT * FROM shop.t").expect(1, &["1235", "SELECT … FROM"]);
+    door.run("mysqladmin", "reader", &["ping"]).expect(0, &["alive"]);
+    door.run("mysqladmin", "reader", &["status"]).expect(0, &["Uptime: ", "Threads: 1"]);
+    let status = door.replica.status().unwrap();
+    assert!(status["clients"]["questions"].as_u64().unwrap() > 10, "{status}");
+    slipstream(&["status", "--data", door.replica.data()]).expect(0, &["Clients", "127.0.0.1:", "certificate until"]);
+}
+
+#[test]
+fn certificates_are_read_again_while_it_runs() {
+    let Some(server) = Server::or_skip("door", &[]) else { return };
+    let mut door = follow(&server, "door-certificates", &[]);
+    door.rows("reader", &[], "ALTER INSTANCE RELOAD TLS").expect(1, &["1227"]);
+    door.rows("boss", &[], "ALTER INSTANCE RELOAD TLS").expect(0, &[]);
+    door.replica.signal(rustix::process::Signal::HUP);
+    let log = || door.replica.log().matches("SLIP-000096").count();
+    whole_program_tests::wait_for("the second reading", || (log() >= 2).then_some(()), String::new);
+    door.rows("boss", &["--ssl-mode=REQUIRED"], "SELECT 1").expect(0, &["1"]);
+    assert!(door.replica.is_running());
+}
+
+#[test]
+fn a_taken_port_ends_the_start_and_says_so() {
+    if !servers() {
+        return;
+    }
+    let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = format!("--port={}", holder.local_addr().unwrap().port());
+    let (data, source) = (folder("door-taken"), "mysql://repl@127.0.0.1:1");
+    slipstream(&["replica", "--source", source, "--data", data.to_str().unwrap(), &port])
+        .expect(1, &["cannot listen on 127.0.0.1:", "--skip-networking"]);
+}
+
+#[test]
+fn the_port_is_open_before_the_source_answers() {
+    if !servers() {
+        return;
+    }
+    let data = folder("door-early");
+    // A source that accepts and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let source = format!("mysql://repl@127.0.0.1:{}", silent.local_addr().unwrap().port());
+    let replica = Replica::spawn(&source, &data, &[], |_| ());
+    let open = || replica.log().contains("SLIP-000095").then_some(());
+    whole_program_tests::wait_for("the open port", open, || replica.log());
+}
