@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use accounts::{AccountName, Accounts, NewAccount, PasswordPlugin, Requirement, StoredPassword};
+use client::{ConnectOptions, Connection, SslMode};
 use testkit::servers;
 use whole_program_tests::{Ran, Replica, Server, folder, repository, slipstream};
 
@@ -109,6 +110,41 @@ fn certificates_are_read_again_while_it_runs() {
     whole_program_tests::wait_for("the second reading", || (log() >= 2).then_some(()), String::new);
     door.rows("boss", &["--ssl-mode=REQUIRED"], "SELECT 1").expect(0, &["1"]);
     assert!(door.replica.is_running());
+}
+
+/// Resident memory of a process in KiB.
+fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+#[ignore = "prints figures"]
+fn memory_of_idle_sessions() {
+    let Some(server) = Server::or_skip("door", &[]) else { return };
+    let door = follow(&server, "door-memory", &["--max-connections=2000"]);
+    let connect = |ssl_mode| {
+        let options = ConnectOptions {
+            host: "127.0.0.1".to_owned(),
+            port: door.port.parse().unwrap(),
+            user: "reader".to_owned(),
+            password: Some("reader".to_owned()),
+            ssl_mode,
+            ..ConnectOptions::default()
+        };
+        let mut connection = Connection::connect(&options).unwrap();
+        connection.query("SELECT 1").unwrap();
+        connection
+    };
+    let warm = connect(SslMode::Required);
+    for (name, ssl_mode) in [("without TLS", SslMode::Disabled), ("with TLS", SslMode::Required)] {
+        let before = resident_kib(door.replica.pid());
+        let sessions: Vec<Connection> = (0..1_000).map(|_| connect(ssl_mode)).collect();
+        let grown = resident_kib(door.replica.pid()).saturating_sub(before);
+        println!("{name}: {:.1} KiB resident a session", grown as f64 / sessions.len() as f64);
+    }
+    drop(warm);
 }
 
 #[test]

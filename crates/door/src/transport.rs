@@ -214,9 +214,8 @@ fn read_records(tls: &mut ServerConnection, mut socket: &Socket, early: &mut Vec
 /// False if the socket is full.
 fn send_records(tls: &mut ServerConnection, mut socket: &Socket) -> io::Result<bool> {
     while tls.wants_write() {
-        match taken(tls.write_tls(&mut socket))? {
-            0 => return Ok(false),
-            _ => {}
+        if taken(tls.write_tls(&mut socket))? == 0 {
+            return Ok(false);
         }
     }
     Ok(true)

@@ -52,7 +52,7 @@ impl Statistics {
     /// The line of COM_STATISTICS, in MySQL's form.
     #[must_use]
     pub fn line(&self) -> String {
-        let rate = if self.uptime_s == 0 { 0 } else { self.questions * 1000 / self.uptime_s };
+        let rate = (self.questions * 1000).checked_div(self.uptime_s).unwrap_or_default();
         format!(
             "Uptime: {}  Threads: {}  Questions: {}  Slow queries: 0  Opens: 0  Flush tables: 0  Open tables: 0  \
              Queries per second avg: {}.{:03}",

@@ -5,15 +5,6 @@ mod support;
 
 use support::{CAPABILITIES, RawClient, open};
 
-const SESSIONS: u64 = 1_000;
-
-/// Resident memory of this process in KiB.
-fn resident_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
 /// CPU time of threads with this name, in microseconds.
 fn cpu_us(name: &str) -> u64 {
     let mut sum = 0;
@@ -40,21 +31,4 @@ fn cpu_of_a_statement() {
         client.query("SELECT 1");
     }
     println!("SELECT 1: {:.1} us of server CPU", (cpu_us("door-0") - before) as f64 / statements as f64);
-}
-
-#[test]
-#[ignore = "prints figures; its memory is the server's and the client's together, so clients are raw sockets"]
-fn memory_of_idle_sessions() {
-    let door = open(|config| config.max_connections = 5_000);
-    let warm = RawClient::over_socket(&door.socket, "admin", CAPABILITIES);
-    let before = resident_kib();
-    let mut clients = Vec::new();
-    for _ in 0..SESSIONS {
-        let mut client = RawClient::over_socket(&door.socket, "admin", CAPABILITIES);
-        client.query("SELECT 1");
-        clients.push(client.into_bare());
-    }
-    let grown = resident_kib() - before;
-    println!("without TLS: {:.1} KiB a session, client's side included", grown as f64 / SESSIONS as f64);
-    drop((warm, clients));
 }

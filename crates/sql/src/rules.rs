@@ -131,8 +131,8 @@ pub(crate) fn checked(
 fn switch(text: &str) -> Option<&'static str> {
     let is = |word: &&str| text.eq_ignore_ascii_case(word);
     match text {
-        _ if ["ON", "TRUE", "1"].iter().any(|word| is(&word)) => Some("1"),
-        _ if ["OFF", "FALSE", "0"].iter().any(|word| is(&word)) => Some("0"),
+        _ if ["ON", "TRUE", "1"].iter().any(is) => Some("1"),
+        _ if ["OFF", "FALSE", "0"].iter().any(is) => Some("0"),
         _ => None,
     }
 }

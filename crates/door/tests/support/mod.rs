@@ -147,11 +147,6 @@ impl RawClient {
         self.input.expect_sequence(sequence);
     }
 
-    /// The connection alone, without buffers.
-    pub(crate) fn into_bare(self) -> Box<dyn Stream> {
-        self.stream
-    }
-
     /// Sends bytes as they are.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
