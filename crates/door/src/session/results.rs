@@ -46,10 +46,10 @@ impl Session {
     pub(super) fn put_head(&self, rows: &Rows, status: u16, out: &mut Output) -> Result<(), SqlError> {
         let optional = self.capabilities & capability::OPTIONAL_RESULTSET_METADATA != 0;
         out.send(|out| {
+            put_lenenc(out, rows.columns.len() as u64);
             if optional {
                 out.push(1);
             }
-            put_lenenc(out, rows.columns.len() as u64);
         });
         for column in &rows.columns {
             self.put_definition(column, out)?;

@@ -210,8 +210,7 @@ impl RawClient {
             }
             _ => {}
         }
-        let optional = usize::from(self.capabilities & capability::OPTIONAL_RESULTSET_METADATA != 0);
-        let columns = usize::from(first[optional]);
+        let columns = usize::from(first[0]);
         for _ in 0..columns {
             packets.push(self.read());
         }
