@@ -38,7 +38,8 @@ pub fn assert_equal_at_rest(server: &Server, data: &str, dbs: &[&str]) {
     assert_eq!(names(&there), names(&here), "tables");
     for (name, rows) in &there {
         let copy = &here[name];
-        if rows != copy {
+        let has_none = headers.get(name).is_some_and(|header| header.iter().all(String::is_empty));
+        if rows != copy && !(has_none && rows.is_empty()) {
             let (missing, extra) = (only_in(rows, copy), only_in(copy, rows));
             panic!(
                 "{name} differs: {} lines at the source, {} here\nonly at the source: {missing:#?}\nonly here: {extra:#?}",
@@ -121,7 +122,8 @@ fn source_tables(server: &Server, dbs: &[&str], headers: &Headers) -> Tables {
             None => "*".to_owned(),
         };
         sql.push_str(&format!("SELECT '-- {name}';\n"));
-        if !borrowing.contains(&name) {
+        // Where the only visible columns are virtual ones that are not known, the dump prints none.
+        if !borrowing.contains(&name) && !columns.is_empty() {
             sql.push_str(&format!("SELECT {columns} FROM `{db}`.`{table}`;\n"));
         }
     }
