@@ -134,12 +134,13 @@ fn a_huge_transaction_is_seen_whole_or_not_at_all_over_kills() {
             let kept = place(&serde_json::from_str(&stopped.expect(0, &[]).out).unwrap(), &huge);
             // A killed process leaves its last cut: before the huge transaction, or earlier.
             met += u64::from(reached == Place::AtIt && kept < Place::Behind);
-            // A kill in the middle of it leaves nothing of it visible.
+            // A kill in the middle of it leaves nothing of it visible, or all of it if the relay log has all of it: a
+            // dump reads that too.
             if kept > Place::Before
                 && let Some(values) = values(path, "shapes.big")
             {
-                let wanted = if kept == Place::Behind { after } else { before };
-                assert_eq!(seen_of(&values), wanted, "{change}: {kept:?}");
+                let seen = seen_of(&values);
+                assert!(seen == after || kept < Place::Behind && seen == before, "{change}: {kept:?}: {seen:?}");
             }
             if kept == Place::Behind {
                 std::fs::remove_dir_all(&data).unwrap();

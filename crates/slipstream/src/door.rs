@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use accounts::{Accounts, ServerTls, TlsFiles};
+use accounts::{Accounts, ServerTls, TlsError, TlsFiles};
 use door::{Door, DoorConfig, Facts, Note, SchemaState};
 use observe::{ClientsReport, utc_text};
 use replica::log::{self, Code};
@@ -144,7 +144,10 @@ impl OpenDoor {
             authorities: settings.ssl_ca.clone(),
         };
         let tls = ServerTls::open(files, SystemTime::now());
-        let tls = Arc::new(tls.map_err(|error| Failure::error(format!("TLS for clients: {error}")))?);
+        let tls = Arc::new(tls.map_err(|error| match error {
+            TlsError::Io { path, source } => Failure::io(format!("TLS for clients: {}", path.display()), &source),
+            error => Failure::error(format!("TLS for clients: {error}")),
+        })?);
         let facts = Arc::new(EngineFacts(Arc::downgrade(engine)));
         let config = settings.config(folder, server_id.unwrap_or(folder.default_server_id()));
         let door = Door::open(config, accounts, Arc::clone(&tls), facts).map_err(|error| {
