@@ -27,6 +27,9 @@ const OURS: &[&str] = &[
     "copying",
     "copying-table",
     "last-status.json",
+    "accounts",
+    "server-key.pem",
+    "server-cert.pem",
 ];
 /// Suffix of the file left by an interrupted write: NAME.tmp.
 const TEMPORARY: &str = ".tmp";
