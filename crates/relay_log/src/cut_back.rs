@@ -4,11 +4,10 @@
 //! bytes that a failed sync should have made durable: the system may show them, although the disk never got them.
 
 use std::fs::OpenOptions;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::disk::RelayFs;
-use crate::names::{file_name, list_files, write_index};
+use crate::names::{file_name, list_files, remove_files, write_index};
 use crate::state::{State, StateFile};
 use crate::{RelayError, RelayPosition};
 
@@ -21,13 +20,7 @@ pub(crate) fn cut_back(disk: &RelayFs, dir: &Path, end: RelayPosition) -> Result
     if !doomed.is_empty() {
         write_index(disk, dir, kept.iter().copied())?;
     }
-    for number in doomed {
-        let path = dir.join(file_name(number));
-        match disk.remove(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(RelayError::io("delete", &path, &e)),
-            _ => {}
-        }
-    }
+    remove_files(disk, dir, doomed)?;
     if kept.last() == Some(&end.file_number) {
         let path = dir.join(file_name(end.file_number));
         let io = |e| RelayError::io("cut and sync", &path, &e);

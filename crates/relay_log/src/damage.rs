@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base::{GtidSet, LogPosition};
 use binlog::ChecksumAlgorithm;
 
-use crate::names::{file_name, write_index};
+use crate::names::{file_name, remove_files, write_index};
 use crate::recover::KeptFile;
 use crate::shared::{FileEntry, RelayShared};
 use crate::walk::{FileWalk, Problem, VerifyFrom, walk_file};
@@ -129,13 +129,7 @@ impl RelayShared {
         }
         let numbers = self.lock().numbers();
         write_index(&self.disk, &self.dir, numbers.into_iter())?;
-        for number in doomed {
-            let path = self.path(number);
-            match self.disk.remove(&path) {
-                Err(e) if e.kind() != ErrorKind::NotFound => return Err(RelayError::io("delete", &path, &e)),
-                _ => {}
-            }
-        }
+        remove_files(&self.disk, &self.dir, doomed)?;
         if to.file_number > 0 {
             let path = self.path(to.file_number);
             let io = |e| RelayError::io("cut", &path, &e);

@@ -44,6 +44,22 @@ pub(crate) fn write_index(disk: &RelayFs, dir: &Path, numbers: impl Iterator<Ite
     disk.sync_folder(dir)
 }
 
+/// Deletes files that no index names any more; some may be gone already.
+pub(crate) fn remove_files(
+    disk: &RelayFs,
+    dir: &Path,
+    numbers: impl IntoIterator<Item = u64>,
+) -> Result<(), RelayError> {
+    for number in numbers {
+        let path = dir.join(file_name(number));
+        match disk.remove(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(RelayError::io("delete", &path, &e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// The numbers in the index, in order and without gaps; None if there is no index or it is empty.
 pub(crate) fn read_index(dir: &Path) -> Result<Option<Vec<u64>>, RelayError> {
     let path = index_path(dir);

@@ -14,7 +14,7 @@ use base::{GtidSet, LogPosition};
 use binlog::ChecksumAlgorithm;
 
 use crate::disk::RelayFs;
-use crate::names::{file_name, list_files, read_index, write_index};
+use crate::names::{file_name, list_files, read_index, remove_files, write_index};
 use crate::start::StartPoint;
 use crate::state::{State, StateFile};
 use crate::walk::{FileWalk, Problem, VerifyFrom, read_previous, walk_file};
@@ -386,13 +386,7 @@ pub(crate) fn mend(disk: &RelayFs, dir: &Path, scan: &Scan) -> Result<StateFile,
     if scan.index_rebuilt || !scan.doomed.is_empty() {
         write_index(disk, dir, scan.files.iter().map(|file| file.number))?;
     }
-    for number in &scan.doomed {
-        let path = dir.join(file_name(*number));
-        match disk.remove(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(RelayError::io("delete", &path, &e)),
-            _ => {}
-        }
-    }
+    remove_files(disk, dir, scan.doomed.iter().copied())?;
     let known = scan.state.map_or(0, |s| s.synced.file_number);
     for file in &scan.files {
         // Older files are whole and durable, unless the log now ends there.

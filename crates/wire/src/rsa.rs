@@ -99,6 +99,11 @@ fn subject_public_key(der: &[u8]) -> Option<&[u8]> {
 
 /// Content of the next DER element, which must have this tag.
 fn tagged<'a>(der: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
+    take_der(der).filter(|(found, _)| *found == tag).map(|(_, content)| content)
+}
+
+/// Takes the next DER element: tag and content. None, with `der` as it was, if it is cut short or longer than 16 MiB.
+pub fn take_der<'a>(der: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let (&found, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;
     let (len, rest) = match first {
@@ -111,7 +116,7 @@ fn tagged<'a>(der: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
     };
     let (content, rest) = rest.split_at_checked(len)?;
     *der = rest;
-    (found == tag).then_some(content)
+    Some((found, content))
 }
 
 fn base64(text: &str) -> Option<Vec<u8>> {

@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
+use wire::rsa::take_der;
 
-use super::der::{bit_string, element, sequence, tag, take, take_tagged};
+use super::der::{bit_string, element, sequence, tag, take_tagged};
 use crate::error::TlsError;
 
 /// How long our own certificate is valid, in days; MySQL's own ones have as much.
@@ -111,15 +112,15 @@ pub(super) fn ends_at(certificate: &[u8]) -> Option<i64> {
     let mut certificate = take_tagged(&mut { certificate }, tag::SEQUENCE)?;
     let mut body = take_tagged(&mut certificate, tag::SEQUENCE)?;
     if body.first() == Some(&tag::EXPLICIT_0) {
-        take(&mut body)?;
+        take_der(&mut body)?;
     }
     take_tagged(&mut body, tag::INTEGER)?;
     // Algorithm and issuer.
     take_tagged(&mut body, tag::SEQUENCE)?;
     take_tagged(&mut body, tag::SEQUENCE)?;
     let mut valid = take_tagged(&mut body, tag::SEQUENCE)?;
-    take(&mut valid)?;
-    let (kind, text) = take(&mut valid)?;
+    take_der(&mut valid)?;
+    let (kind, text) = take_der(&mut valid)?;
     seconds(kind, std::str::from_utf8(text).ok()?)
 }
 

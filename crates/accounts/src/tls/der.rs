@@ -2,6 +2,8 @@
 //!
 //! In: contents, bytes of a certificate. Out: elements. Never here: a length that was not checked.
 
+use wire::rsa::take_der;
+
 /// Tags of DER.
 pub(super) mod tag {
     pub(in crate::tls) const BOOLEAN: u8 = 0x01;
@@ -51,24 +53,7 @@ pub(super) fn bit_string(bytes: &[u8]) -> Vec<u8> {
     element(tag::BIT_STRING, &[&[0], bytes])
 }
 
-/// Takes the next element: tag and content. None if it is cut short.
-pub(super) fn take<'a>(der: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
-    let (&tag, rest) = der.split_first()?;
-    let (&first, rest) = rest.split_first()?;
-    let (len, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        0x81..=0x83 => {
-            let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            (bytes.iter().fold(0, |len, &byte| len << 8 | usize::from(byte)), rest)
-        }
-        _ => return None,
-    };
-    let (content, rest) = rest.split_at_checked(len)?;
-    *der = rest;
-    Some((tag, content))
-}
-
 /// Content of the next element, which must have this tag.
 pub(super) fn take_tagged<'a>(der: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
-    take(der).filter(|(found, _)| *found == tag).map(|(_, content)| content)
+    take_der(der).filter(|(found, _)| *found == tag).map(|(_, content)| content)
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use relay_log::{
-    AppendMeta, DiskOperation, DiskWatch, ReaderOptions, RelayError, RelayFiles, RelayLog, RelayOptions, RelayReader,
-    RelayWriter,
+    AppendMeta, DiskOperation, DiskWatch, ReaderOptions, RelayError, RelayFiles, RelayLog, RelayOptions, RelayPosition,
+    RelayReader, RelayWriter,
 };
 
 use crate::common::*;
@@ -79,6 +79,26 @@ fn restart(mut writer: RelayWriter, start: relay_log::StartPoint) -> Result<Vec<
     Ok(seen)
 }
 
+/// Appends eight transactions, waits for a sync after every second one, and tells where each ends.
+fn eight_transactions(
+    writer: &mut RelayWriter,
+    source: &mut Source,
+    mut each_end: impl FnMut(RelayPosition),
+) -> Result<(), RelayError> {
+    for i in 0..8 {
+        let data = source.transaction(300);
+        let gtids = [gtid(source.author.last)];
+        let end = writer
+            .append(data, AppendMeta { ends_transaction: true, gtids: &gtids, source_position: source.position() })?;
+        each_end(end);
+        if i % 2 == 1 {
+            writer.sync().request_sync();
+            writer.sync().wait_synced(end, LONG)?;
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn a_disk_full_at_any_operation_is_reported_and_the_log_continues_with_space() {
     let mut n = 0;
@@ -100,18 +120,7 @@ fn a_disk_full_at_any_operation_is_reported_and_the_log_continues_with_space() {
             let (mut writer, _) = RelayLog::open(RelayOptions { disk_watch: Some(watch), ..small })?;
             let (rotate, fde) = source.headers();
             writer.note_source_headers(&rotate, &fde)?;
-            for i in 0..8 {
-                let data = source.transaction(300);
-                let gtids = [gtid(source.author.last)];
-                let end = writer.append(
-                    data,
-                    AppendMeta { ends_transaction: true, gtids: &gtids, source_position: source.position() },
-                )?;
-                if i % 2 == 1 {
-                    writer.sync().request_sync();
-                    writer.sync().wait_synced(end, LONG)?;
-                }
-            }
+            eight_transactions(&mut writer, &mut source, |_| ())?;
             writer.close()
         };
         let outcome = run();
@@ -159,20 +168,7 @@ fn a_failed_sync_cuts_the_log_back_to_what_was_announced() {
         let mut ends = Vec::new();
         let mut run = || -> Result<(), RelayError> {
             writer.note_source_headers(&rotate, &fde)?;
-            for i in 0..8 {
-                let data = source.transaction(300);
-                let gtids = [gtid(source.author.last)];
-                let end = writer.append(
-                    data,
-                    AppendMeta { ends_transaction: true, gtids: &gtids, source_position: source.position() },
-                )?;
-                ends.push(end);
-                if i % 2 == 1 {
-                    sync.request_sync();
-                    sync.wait_synced(end, LONG)?;
-                }
-            }
-            Ok(())
+            eight_transactions(&mut writer, &mut source, |end| ends.push(end))
         };
         let outcome = run();
         let durable = sync.synced_whole();
