@@ -2,6 +2,8 @@
 //!
 //! In: the limit. Out: the shares. Never here: a share that grows with the size of a transaction or with the backlog.
 
+use std::path::Path;
+
 /// Shares of the memory limit, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
@@ -48,19 +50,56 @@ impl MemoryPlan {
     }
 }
 
-/// Memory of the machine, or of this process's control group if that is less.
+/// Memory of the machine, or of this process's control groups if that is less.
 fn machine_bytes() -> u64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let total = total.and_then(|text| text.trim().strip_suffix("kB")).and_then(|text| text.trim().parse::<u64>().ok());
     let total = total.map_or(4 << 30, |kib| kib * 1024);
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
-    group.trim().parse::<u64>().map_or(total, |limit| limit.min(total))
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    group_limit(Path::new("/sys/fs/cgroup"), &groups).map_or(total, |limit| limit.min(total))
+}
+
+/// The smallest memory limit of the control groups that `groups` lists (the form of `/proc/self/cgroup`, both
+/// versions), and of those around them, in bytes. A service's own group is below the root, where a container's is.
+fn group_limit(root: &Path, groups: &str) -> Option<u64> {
+    let limits = groups.lines().filter_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, group) = (parts.next()?, parts.next()?);
+        let (root, file) = match controllers {
+            "" => (root.to_owned(), "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => (root.join("memory"), "memory.limit_in_bytes"),
+            _ => return None,
+        };
+        let group = Path::new(group.trim_start_matches('/'));
+        let limit = |group: &Path| std::fs::read_to_string(root.join(group).join(file)).ok()?.trim().parse().ok();
+        group.ancestors().filter_map(limit).min()
+    });
+    limits.min()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_smallest_limit_of_the_groups_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| {
+            let file = root.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        write("memory.max", "max\n");
+        write("system.slice/memory.max", "3000000000\n");
+        write("system.slice/slipstream.service/memory.max", "1000000000\n");
+        let limit = |groups: &str| group_limit(root.path(), groups);
+        assert_eq!(limit("0::/system.slice/slipstream.service\n"), Some(1_000_000_000));
+        assert_eq!(limit("0::/system.slice/another.service\n"), Some(3_000_000_000), "the group around it");
+        assert_eq!(limit("0::/\n"), None);
+        write("memory/a/memory.limit_in_bytes", "2000000000\n");
+        assert_eq!(limit("9:name=systemd:/\n4:cpu,memory:/a/b\n0::/\n"), Some(2_000_000_000));
+    }
 
     #[test]
     fn the_shares_stay_within_the_limit() {
