@@ -5,6 +5,7 @@
 
 mod changes;
 mod execute;
+mod parameters;
 mod prepared;
 mod query;
 mod results;
@@ -13,8 +14,10 @@ mod set;
 mod tests;
 mod transaction;
 
+use std::cell::Cell;
+
 use accounts::{Identity, SessionStart};
-use sql::{Bind, Charsets, OwnValues, Settings, SqlError, Value, Warning};
+use sql::{Bind, Charsets, Field, OwnValues, Settings, SqlError, UserVariables, Value, Warning};
 use wire::command;
 use wire::handshake::capability;
 use wire::response::status;
@@ -55,6 +58,7 @@ pub struct Session {
     start: SessionStart,
     capabilities: u32,
     settings: Settings,
+    user_variables: UserVariables,
     schema: Option<Schema>,
     transaction: Transaction,
     statements: Statements,
@@ -82,6 +86,7 @@ impl Session {
             identity,
             capabilities: start.capabilities,
             settings: Settings::new(charsets(start.collation)),
+            user_variables: UserVariables::default(),
             schema: None,
             transaction: Transaction::default(),
             statements: Statements::default(),
@@ -197,6 +202,7 @@ impl Session {
     fn reset(&mut self, world: &dyn World) {
         self.end(world);
         self.settings = Settings::new(charsets(self.start.collation));
+        self.user_variables = UserVariables::default();
         self.capabilities = self.start.capabilities;
         self.transaction = Transaction::default();
         self.warnings.clear();
@@ -338,6 +344,20 @@ pub fn is_question(payload: &[u8]) -> bool {
     matches!(payload.first(), Some(&(command::QUERY | command::STMT_EXECUTE)))
 }
 
+/// Placeholders of a statement.
+#[derive(Debug, Clone, Copy)]
+struct Parameters<'a> {
+    /// Values; None while the statement is prepared.
+    values: Option<&'a [Value]>,
+    /// Types.
+    fields: &'a [Field],
+}
+
+impl Parameters<'_> {
+    /// Of a statement that comes as text.
+    const NONE: Parameters<'static> = Parameters { values: Some(&[]), fields: &[] };
+}
+
 /// Texts that a bind borrows.
 struct Names {
     user: String,
@@ -355,7 +375,7 @@ impl Session {
     fn bound<T>(
         &self,
         sql: &[u8],
-        parameters: Option<&[Value]>,
+        parameters: Parameters<'_>,
         world: &dyn World,
         work: impl FnOnce(&Bind<'_>) -> T,
     ) -> T {
@@ -364,13 +384,16 @@ impl Session {
         work(&Bind {
             sql,
             settings: &self.settings,
+            user_variables: &self.user_variables,
             own: &own,
             schema: self.schema.as_ref().map(|schema| schema.name.as_str()),
             user: &names.user,
             current_user: &names.current_user,
             connection_id: u64::from(self.id),
             row_count: self.row_count,
-            parameters,
+            parameters: parameters.values,
+            parameter_fields: parameters.fields,
+            computed: Cell::new(0),
         })
     }
 }

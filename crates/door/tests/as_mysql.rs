@@ -3,9 +3,7 @@
 
 mod support;
 
-use std::fmt::Write as _;
-
-use support::{CAPABILITIES, RawClient, open};
+use support::{CAPABILITIES, RawClient, differences, open, queries};
 use testkit::Server;
 use wire::handshake::capability;
 
@@ -131,29 +129,6 @@ const STATEMENTS: &[&str] = &[
 /// Statements that a read-only server refuses, compared with one that has `super_read_only`.
 const WRITES: &[&str] =
     &["insert into x.y values (1)", "create table x.y (a int)", "drop database x", "start transaction read write"];
-
-fn shown(packets: &[Vec<u8>]) -> String {
-    let mut text = String::new();
-    for packet in packets {
-        writeln!(text, "  {}", packet.escape_ascii()).unwrap();
-    }
-    text
-}
-
-fn differences(ours: &mut RawClient, theirs: &mut RawClient, commands: &[(String, Vec<u8>)]) -> String {
-    let mut text = String::new();
-    for (name, command) in commands {
-        let (mine, real) = (ours.command(command), theirs.command(command));
-        if mine != real {
-            writeln!(text, "{name}\n ours\n{} MySQL's\n{}", shown(&mine), shown(&real)).unwrap();
-        }
-    }
-    text
-}
-
-fn queries(statements: &[&str]) -> Vec<(String, Vec<u8>)> {
-    statements.iter().map(|sql| ((*sql).to_owned(), [b"\x03", sql.as_bytes()].concat())).collect()
-}
 
 #[test]
 fn answers_to_text_are_mysqls() {

@@ -95,6 +95,7 @@ impl DoorSettings {
     fn config(&self, folder: &Folder, server_id: u32) -> DoorConfig {
         let secure = self.require_secure_transport.unwrap_or(!self.bind_address.is_loopback());
         let own = [
+            ("hostname", hostname()),
             ("datadir", folder.path().display().to_string()),
             ("server_id", server_id.to_string()),
             ("server_uuid", folder.server_uuid().to_string()),
@@ -112,6 +113,11 @@ impl DoorSettings {
             own_values: own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<HashMap<_, _>>(),
         }
     }
+}
+
+/// The machine's name, as the kernel has it.
+fn hostname() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim_end().to_owned()
 }
 
 /// The open port.

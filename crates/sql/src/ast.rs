@@ -109,8 +109,15 @@ pub enum Expression {
         /// The introducer's character set.
         introducer: Option<String>,
     },
-    /// A hexadecimal or bit literal.
-    Bytes,
+    /// A hexadecimal or bit literal, most significant byte first.
+    Bytes {
+        /// Its bytes.
+        bytes: Vec<u8>,
+        /// Written in bits.
+        is_bits: bool,
+        /// The introducer's character set.
+        introducer: Option<String>,
+    },
     /// A placeholder of a prepared statement, by number from 0.
     Parameter(usize),
     /// `@@name`.
@@ -120,8 +127,8 @@ pub enum Expression {
         /// Name in lower case.
         name: String,
     },
-    /// `@name`.
-    UserVariable,
+    /// `@name`, as written.
+    UserVariable(Vec<u8>),
     /// A name of a column, perhaps qualified.
     Name(Vec<Vec<u8>>),
     /// `*`.
@@ -181,8 +188,8 @@ pub enum Target {
     },
     /// SET CHARACTER SET.
     CharacterSet,
-    /// `@name`.
-    UserVariable,
+    /// `@name`, as written.
+    UserVariable(Vec<u8>),
 }
 
 /// The right side of an assignment.

@@ -4,16 +4,18 @@
 //! that MySQL sends, and its value: without tables every expression is a constant. Never here: a construct that is not
 //! in [`crate::functions`] or below; it is refused by name.
 
+use std::cell::Cell;
+
 use values::collation::BINARY;
 use wire::response::column_flag;
-use wire::row::type_code;
+use wire::row::{DateTime, Time, type_code};
 
 use crate::ast::{Expression, Item, Limit, Scope, Select};
 use crate::charsets::{bytes_a_character, decoded};
 use crate::error::SqlError;
 use crate::settings::Settings;
 use crate::variables::{self, OwnValues};
-use crate::{Charsets, Result, functions};
+use crate::{Charsets, ParameterType, Result, UserVariables, functions, literals, minus, operators};
 
 /// Decimals of a value whose number of them is not fixed (`DECIMAL_NOT_SPECIFIED`).
 pub(crate) const NOT_FIXED: u8 = 31;
@@ -22,8 +24,12 @@ const COLUMNS_MAX: usize = 4096;
 /// Characters of a column's name that are sent.
 const NAME_MAX: usize = 256;
 
-/// Characters of text that a function may give; longer text has a BLOB's type.
-const LONG_TEXT: u32 = 16_383;
+/// Bytes of texts that a statement computes, at most.
+const COMPUTED_BYTES_MAX: usize = 64 << 20;
+/// Bytes of text that have no BLOB's type.
+const VARCHAR_BYTES: u32 = 65_535;
+/// Bytes of a MEDIUMBLOB.
+const MEDIUM_BYTES: u32 = 16_777_215;
 
 /// What a statement is bound against.
 pub struct Bind<'a> {
@@ -31,6 +37,8 @@ pub struct Bind<'a> {
     pub sql: &'a [u8],
     /// The session's variables.
     pub settings: &'a Settings,
+    /// The session's user variables.
+    pub user_variables: &'a UserVariables,
     /// Values of variables that are ours.
     pub own: &'a dyn OwnValues,
     /// The default schema.
@@ -45,6 +53,10 @@ pub struct Bind<'a> {
     pub row_count: i64,
     /// Values of placeholders; None while a statement is prepared.
     pub parameters: Option<&'a [Value]>,
+    /// Types of the placeholders.
+    pub parameter_fields: &'a [Field],
+    /// Bytes of texts that were computed so far.
+    pub computed: Cell<usize>,
 }
 
 /// A column's metadata.
@@ -63,12 +75,36 @@ pub struct Field {
 }
 
 impl Field {
+    fn is_long(&self) -> bool {
+        matches!(self.type_code, type_code::MEDIUM_BLOB | type_code::LONG_BLOB)
+    }
+
     pub(crate) fn number(type_code: u8, flags: u16, length: u32) -> Field {
         Field { type_code, flags: flags | column_flag::BINARY, length, decimals: 0, collation: BINARY }
     }
 
     pub(crate) fn text(flags: u16, length: u32, collation: u16) -> Field {
         Field { type_code: type_code::VAR_STRING, flags, length, decimals: NOT_FIXED, collation }
+    }
+
+    /// A text that may be so long that MySQL gives it a BLOB's type; `length` is in characters.
+    pub(crate) fn long_text(flags: u16, length: u32, collation: u16) -> Field {
+        let bytes = length.saturating_mul(bytes_a_character(collation));
+        match bytes {
+            0..=VARCHAR_BYTES => Field::text(flags, length, collation),
+            _ if bytes <= MEDIUM_BYTES => {
+                Field { type_code: type_code::MEDIUM_BLOB, length: bytes, ..Field::text(flags, 0, collation) }
+            }
+            _ => Field { type_code: type_code::LONG_BLOB, length: bytes, ..Field::text(flags, 0, collation) },
+        }
+    }
+
+    /// Largest length of a text in characters.
+    pub(crate) fn characters(&self) -> u32 {
+        match self.type_code {
+            type_code::MEDIUM_BLOB | type_code::LONG_BLOB => self.length / bytes_a_character(self.collation).max(1),
+            _ => self.length,
+        }
     }
 
     /// Collation and length in bytes as they are sent to a client of these character sets.
@@ -78,8 +114,17 @@ impl Field {
             return (BINARY, self.length);
         }
         let collation = charsets.announced(self.collation);
+        // MySQL takes each byte of a BLOB for a character here, unless nothing is converted.
+        if self.is_long() && charsets.results.is_none() {
+            return (collation, self.length);
+        }
         (collation, self.length.saturating_mul(bytes_a_character(collation)))
     }
+}
+
+/// True for the type of a text or of bytes.
+pub(crate) fn is_text(field: &Field) -> bool {
+    field.type_code == type_code::VAR_STRING || field.is_long()
 }
 
 /// A value.
@@ -97,6 +142,10 @@ pub enum Value {
     Decimal(String),
     /// Text as UTF-8, or bytes of a binary string.
     Text(Vec<u8>),
+    /// A DATE if true, else a DATETIME with six decimals.
+    DateTime(DateTime, bool),
+    /// A TIME with six decimals.
+    Time(Time),
 }
 
 impl Value {
@@ -110,8 +159,24 @@ impl Value {
             Value::Double(value) => values::text_of_f64(*value).into_bytes(),
             Value::Decimal(text) => text.clone().into_bytes(),
             Value::Text(text) => text.clone(),
+            Value::DateTime(value, is_date) => text_of_date(*value, *is_date).into_bytes(),
+            Value::Time(value) => text_of_time(*value).into_bytes(),
         })
     }
+}
+
+fn text_of_date(value: DateTime, is_date: bool) -> String {
+    let DateTime { year, month, day, hour, minute, second, micros } = value;
+    if is_date {
+        return format!("{year:04}-{month:02}-{day:02}");
+    }
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}")
+}
+
+fn text_of_time(value: Time) -> String {
+    let sign = if value.negative { "-" } else { "" };
+    let hours = u64::from(value.days) * 24 + u64::from(value.hours);
+    format!("{sign}{hours:02}:{:02}:{:02}.{:06}", value.minutes, value.seconds, value.micros)
 }
 
 /// A column of a result, with its value.
@@ -153,15 +218,21 @@ pub fn evaluate(bind: &Bind<'_>, expression: &Expression) -> Result<Value> {
     Ok(bind.expression(expression)?.value)
 }
 
+/// Gives the variables of `bind`'s session a value for one of them, by its name as written.
+///
+/// # Errors
+/// As [`select`], and 3061 for a name that is none.
+pub fn assign(bind: &Bind<'_>, name: &[u8], expression: &Expression, to: &mut UserVariables) -> Result<()> {
+    to.set(name, bind.expression(expression)?, bind.settings.charsets())
+}
+
 fn column(bind: &Bind<'_>, item: &Item) -> Result<Column> {
     let bound = bind.expression(&item.expression)?;
-    if bound.field.length > LONG_TEXT && matches!(item.expression, Expression::Call { .. }) {
-        return Err(SqlError::not_supported("CONCAT() of long text"));
-    }
     let charsets = bind.settings.charsets();
     let name = match (&item.alias, &item.expression) {
         (Some(alias), _) => charsets.from_client(alias)?.into_owned(),
         (None, Expression::Null) => b"NULL".to_vec(),
+        (None, Expression::Parameter(_)) => b"?".to_vec(),
         // Brackets and a plus sign before a number are not part of its name.
         (None, Expression::Number(digits)) => digits.clone().into_bytes(),
         (None, Expression::Text { bytes, first_len, introducer }) => {
@@ -183,28 +254,43 @@ fn shortened(name: Vec<u8>) -> Vec<u8> {
 }
 
 impl Bind<'_> {
+    /// Counts the bytes of a text that was computed: a statement's length does not bound them.
+    pub(crate) fn hold(&self, bytes: usize) -> Result<()> {
+        let held = self.computed.get().saturating_add(bytes);
+        self.computed.set(held);
+        if held <= COMPUTED_BYTES_MAX { Ok(()) } else { Err(SqlError::not_supported("computed texts of 64 MiB")) }
+    }
+
     pub(crate) fn expression(&self, expression: &Expression) -> Result<Bound> {
         match expression {
             Expression::Null => Ok(null()),
             Expression::Bool(value) => Ok(integer(i64::from(*value), 1)),
             Expression::Number(digits) => number(digits),
             Expression::Text { bytes, introducer, .. } => self.text(bytes, introducer.as_deref()),
-            Expression::Bytes => Err(SqlError::not_supported("hexadecimal and bit literals")),
+            Expression::Bytes { bytes, is_bits, introducer } => {
+                literals::bytes(self, bytes, *is_bits, introducer.as_deref())
+            }
             Expression::Parameter(index) => self.parameter(*index),
             Expression::Variable { scope, name } => self.variable(*scope, name),
-            Expression::UserVariable => Err(SqlError::not_supported("user variables")),
+            Expression::UserVariable(name) => {
+                let bound = self.user_variables.read(name, self.settings.charsets())?;
+                self.hold(bound.value.text().map_or(0, |text| text.len()))?;
+                Ok(bound)
+            }
             Expression::Name(parts) => Err(unknown_column(parts)),
             Expression::Star => Err(SqlError::new(1096, "HY000", "No tables used")),
             Expression::Call { name, arguments } => functions::call(self, name, arguments),
-            Expression::Negative(inner) => negated(inner, self.expression(inner)?),
-            Expression::Other { construct, .. } => Err(SqlError::not_supported(construct)),
+            Expression::Negative(inner) if is_parameter(inner) => Err(SqlError::not_supported("a minus sign before ?")),
+            Expression::Negative(inner) => minus::negated(inner, self.expression(inner)?),
+            Expression::Other { construct, operands } => operators::bound(self, construct, operands),
         }
     }
 
-    fn text(&self, bytes: &[u8], introducer: Option<&str>) -> Result<Bound> {
+    pub(crate) fn text(&self, bytes: &[u8], introducer: Option<&str>) -> Result<Bound> {
         let charsets = self.settings.charsets();
         let (from, to) = match introducer {
-            Some(name @ ("binary" | "utf8mb3")) => return Err(SqlError::not_supported(&format!("strings of {name}"))),
+            Some("binary") => return Ok(literals::binary_text(bytes)),
+            Some(name @ "utf8mb3") => return Err(SqlError::not_supported(&format!("strings of {name}"))),
             Some(name) => (Charsets::by_name(name)?.id, Charsets::by_name(name)?.id),
             None => (charsets.client, charsets.connection),
         };
@@ -215,19 +301,10 @@ impl Bind<'_> {
     }
 
     fn parameter(&self, index: usize) -> Result<Bound> {
-        let connection = self.settings.charsets().connection;
-        let Some(values) = self.parameters else {
-            return Ok(Bound { field: Field::text(0, PARAMETER_LENGTH, connection), value: Value::Null });
-        };
-        let value = values.get(index).cloned().unwrap_or(Value::Null);
-        let field = match &value {
-            Value::Null => Field::text(0, PARAMETER_LENGTH, connection),
-            Value::Int(_) => Field::number(type_code::LONGLONG, 0, 20),
-            Value::UInt(_) => Field::number(type_code::LONGLONG, column_flag::UNSIGNED, 20),
-            Value::Double(_) => Field { decimals: NOT_FIXED, ..Field::number(type_code::DOUBLE, 0, 23) },
-            Value::Decimal(_) | Value::Text(_) => Field::text(0, PARAMETER_LENGTH, connection),
-        };
-        Ok(Bound { field, value })
+        let field = self.parameter_fields.get(index).copied();
+        let text = || ParameterType::Text.field(self.settings.charsets().connection);
+        let value = self.parameters.and_then(|values| values.get(index)).cloned().unwrap_or(Value::Null);
+        Ok(Bound { field: field.unwrap_or_else(text), value })
     }
 
     fn variable(&self, scope: Option<Scope>, name: &str) -> Result<Bound> {
@@ -254,14 +331,16 @@ impl Bind<'_> {
     }
 }
 
+/// MySQL takes a placeholder's type from what it stands in; only where that is a column of its own is it known here.
+pub(crate) fn is_parameter(expression: &Expression) -> bool {
+    matches!(expression, Expression::Parameter(_))
+}
+
 /// BINARY for text of a collation by code points, as MySQL flags it.
 pub(crate) fn binary_flag(collation: u16) -> u16 {
     let is_bin = values::collation::by_id(collation).is_some_and(|found| found.name.ends_with("_bin"));
     if is_bin { column_flag::BINARY } else { 0 }
 }
-
-/// Length in characters that MySQL announces for a placeholder.
-const PARAMETER_LENGTH: u32 = 16_383;
 
 fn null() -> Bound {
     Bound { field: Field::number(type_code::NULL, 0, 0), value: Value::Null }
@@ -331,37 +410,4 @@ fn decimal(digits: &str) -> Result<Bound> {
     let field = Field::number(type_code::NEWDECIMAL, column_flag::NOT_NULL, u32::try_from(length).unwrap_or(u32::MAX));
     let field = Field { decimals: u8::try_from(scale).unwrap_or(u8::MAX), ..field };
     Ok(Bound { field, value: Value::Decimal(text) })
-}
-
-/// Length that MySQL announces for a double that is computed.
-const DOUBLE_LENGTH: u32 = 23;
-
-/// A minus sign before a literal.
-fn negated(inner: &Expression, bound: Bound) -> Result<Bound> {
-    let refused = || Err(SqlError::not_supported("a minus sign before what is no number"));
-    let Bound { field, value } = bound;
-    Ok(match (inner, value) {
-        (Expression::Number(_), Value::Int(value)) => Bound { field, value: Value::Int(-value) },
-        (Expression::Bool(_), Value::Int(value)) => integer(-value, field.length + 1),
-        (Expression::Number(_), Value::UInt(value)) => negated_unsigned(value, field),
-        (Expression::Number(_), Value::Decimal(text)) => {
-            let is_zero = text.bytes().all(|byte| matches!(byte, b'0' | b'.'));
-            Bound { field, value: Value::Decimal(if is_zero { text } else { format!("-{text}") }) }
-        }
-        (Expression::Number(_), Value::Double(value)) => {
-            Bound { field: Field { length: DOUBLE_LENGTH, ..field }, value: Value::Double(-value) }
-        }
-        _ => return refused(),
-    })
-}
-
-fn negated_unsigned(value: u64, field: Field) -> Bound {
-    let length = field.length.saturating_add(1);
-    match 0i64.checked_sub_unsigned(value) {
-        Some(value) => integer(value, length),
-        None => {
-            let field = Field::number(type_code::NEWDECIMAL, column_flag::NOT_NULL, length);
-            Bound { field, value: Value::Decimal(format!("-{value}")) }
-        }
-    }
 }

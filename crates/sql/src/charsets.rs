@@ -100,6 +100,11 @@ pub(crate) fn charset_of(collation: u16) -> &'static str {
     collation::by_id(collation).map_or("binary", |found| found.charset)
 }
 
+/// True for the collations of utf8mb3 and utf8mb4.
+pub(crate) fn is_unicode(collation: u16) -> bool {
+    matches!(charset_of(collation), "utf8mb3" | "utf8mb4")
+}
+
 /// Largest length of a character in bytes.
 pub(crate) fn bytes_a_character(collation: u16) -> u32 {
     collation::by_id(collation).map_or(1, |found| u32::from(found.mbmaxlen))

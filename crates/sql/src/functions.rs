@@ -1,12 +1,14 @@
 //! The functions that are answered: one table of names, arguments and kernels.
 
+mod texts;
+
 use wire::response::column_flag;
 use wire::row::type_code;
 
+use crate::Result;
 use crate::ast::Expression;
-use crate::bind::{Bind, Bound, Field, Value, binary_flag};
+use crate::bind::{Bind, Bound, Field, Value, is_parameter};
 use crate::error::SqlError;
-use crate::{Charsets, Result};
 
 /// utf8mb3_general_ci: the collation of names and of texts about the session.
 const SYSTEM_COLLATION: u16 = 33;
@@ -22,13 +24,13 @@ struct Function {
     /// Least and largest number of arguments.
     arguments: (usize, usize),
     /// Type and value from those of the arguments.
-    bind: fn(&Bind<'_>, &[Bound]) -> Result<Bound>,
+    bind: fn(&Bind<'_>, &Arguments<'_>) -> Result<Bound>,
 }
 
 const fn function(
     names: &'static [&'static str],
     arguments: (usize, usize),
-    bind: fn(&Bind<'_>, &[Bound]) -> Result<Bound>,
+    bind: fn(&Bind<'_>, &Arguments<'_>) -> Result<Bound>,
 ) -> Function {
     Function { names, arguments, bind }
 }
@@ -42,8 +44,19 @@ const FUNCTIONS: &[Function] = &[
     function(&["CURRENT_USER"], (0, 0), current_user),
     function(&["LAST_INSERT_ID"], (0, 0), last_insert_id),
     function(&["ROW_COUNT"], (0, 0), row_count),
-    function(&["CONCAT"], (1, usize::MAX), concat),
+    function(&["CONCAT"], (1, usize::MAX), texts::concat),
+    function(&["COALESCE"], (1, usize::MAX), texts::coalesce),
+    function(&["IFNULL"], (2, 2), texts::coalesce),
+    function(&["FIND_IN_SET"], (2, 2), texts::find_in_set),
 ];
+
+/// Arguments of a call.
+pub(crate) struct Arguments<'a> {
+    /// As parsed.
+    pub(crate) expressions: &'a [Expression],
+    /// Their types and values.
+    pub(crate) bound: Vec<Bound>,
+}
 
 /// Binds a call.
 ///
@@ -58,8 +71,11 @@ pub(crate) fn call(bind: &Bind<'_>, name: &str, arguments: &[Expression]) -> Res
         let text = format!("Incorrect parameter count in the call to native function '{name}'");
         return Err(SqlError::new(1582, "42000", text));
     }
+    if arguments.iter().any(is_parameter) {
+        return Err(SqlError::not_supported(&format!("a parameter of {upper}()")));
+    }
     let bound = arguments.iter().map(|argument| bind.expression(argument)).collect::<Result<Vec<_>>>()?;
-    (function.bind)(bind, &bound)
+    (function.bind)(bind, &Arguments { expressions: arguments, bound })
 }
 
 fn system_text(value: Option<&str>, flags: u16, length: u32) -> Bound {
@@ -67,58 +83,36 @@ fn system_text(value: Option<&str>, flags: u16, length: u32) -> Bound {
     Bound { field: Field::text(flags, length, SYSTEM_COLLATION), value }
 }
 
-fn version(bind: &Bind<'_>, _: &[Bound]) -> Result<Bound> {
+fn version(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
     let version = bind.own.own_value("version").unwrap_or_default();
     let length = u32::try_from(version.len()).unwrap_or(u32::MAX);
     Ok(system_text(Some(&version), column_flag::NOT_NULL, length))
 }
 
-fn connection_id(bind: &Bind<'_>, _: &[Bound]) -> Result<Bound> {
+fn connection_id(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
     let flags = column_flag::NOT_NULL | column_flag::UNSIGNED;
     Ok(Bound { field: Field::number(type_code::LONGLONG, flags, 21), value: Value::UInt(bind.connection_id) })
 }
 
-fn database(bind: &Bind<'_>, _: &[Bound]) -> Result<Bound> {
+fn database(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
     Ok(system_text(bind.schema, 0, NAME_LENGTH))
 }
 
-fn user(bind: &Bind<'_>, _: &[Bound]) -> Result<Bound> {
+fn user(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
     Ok(system_text(Some(bind.user), column_flag::NOT_NULL, USER_LENGTH))
 }
 
-fn current_user(bind: &Bind<'_>, _: &[Bound]) -> Result<Bound> {
+fn current_user(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
     Ok(system_text(Some(bind.current_user), column_flag::NOT_NULL, USER_LENGTH))
 }
 
 /// Nothing is inserted here.
-fn last_insert_id(_: &Bind<'_>, _: &[Bound]) -> Result<Bound> {
+fn last_insert_id(_: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
     let flags = column_flag::NOT_NULL | column_flag::UNSIGNED;
     Ok(Bound { field: Field::number(type_code::LONGLONG, flags, 21), value: Value::UInt(0) })
 }
 
-fn row_count(bind: &Bind<'_>, _: &[Bound]) -> Result<Bound> {
+fn row_count(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
     let field = Field::number(type_code::LONGLONG, column_flag::NOT_NULL, 21);
     Ok(Bound { field, value: Value::Int(bind.row_count) })
-}
-
-/// CONCAT of texts of one character set, or ASCII.
-fn concat(bind: &Bind<'_>, arguments: &[Bound]) -> Result<Bound> {
-    let connection = bind.settings.charsets().connection;
-    let is_text = |bound: &Bound| matches!(bound.field.type_code, type_code::VAR_STRING | type_code::NULL);
-    if !arguments.iter().all(is_text) {
-        return Err(SqlError::not_supported("CONCAT() of what is not text"));
-    }
-    let same = Charsets { client: connection, connection, results: None }.client_charset();
-    let fits = |bound: &Bound| {
-        crate::charsets::charset_of(bound.field.collation) == same
-            || matches!(&bound.value, Value::Text(text) if text.is_ascii())
-            || bound.value == Value::Null
-    };
-    if !arguments.iter().all(fits) {
-        return Err(SqlError::not_supported("CONCAT() of several character sets"));
-    }
-    let texts: Option<Vec<_>> = arguments.iter().map(|bound| bound.value.text()).collect();
-    let length = arguments.iter().fold(0u32, |sum, bound| sum.saturating_add(bound.field.length));
-    let value = texts.map_or(Value::Null, |texts| Value::Text(texts.concat()));
-    Ok(Bound { field: Field::text(binary_flag(connection), length, connection), value })
 }

@@ -12,21 +12,28 @@ mod bind;
 mod charsets;
 mod error;
 mod functions;
+mod literals;
+mod minus;
 mod modes;
+mod operators;
+mod parameters;
 mod parse;
 mod rules;
 mod settings;
+mod user_variables;
 mod variables;
 
 pub use ast::{
     AccessMode, Assignment, Characteristics, Completion, Expression, Isolation, Item, Limit, NewValue, Scope, Select,
     Statement, Target,
 };
-pub use bind::{Bind, Column, Field, Value, evaluate, select};
+pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
 pub use charsets::Charsets;
 pub use error::{SqlError, Warning};
+pub use parameters::{ParameterType, bind_parameters, parameter_types};
 pub use parse::{Parsed, parse};
 pub use settings::{Settings, Tracked};
+pub use user_variables::UserVariables;
 pub use variables::{OwnValues, Variable, variables};
 
 /// Result with this crate's error.

@@ -3,7 +3,7 @@
 //! In: text in the client's character set. Out: the first statement in it and where the next one begins. Never here:
 //! what a name means, an answer; recursion deeper than [`DEPTH_MAX`].
 
-mod expression;
+pub(crate) mod expression;
 mod select;
 mod set;
 mod statement;
@@ -72,7 +72,10 @@ struct Parser<'a> {
 impl Parser<'_> {
     fn advance(&mut self) -> Result<()> {
         self.last_end = self.current.end;
-        self.current = self.lexer.next_token().map_err(|_| SqlError::syntax(self.sql, self.last_end))?;
+        self.current = self.lexer.next_token().map_err(|_| {
+            let blanks = self.text(self.last_end, self.sql.len()).iter().take_while(|byte| byte.is_ascii_whitespace());
+            SqlError::syntax(self.sql, self.last_end + blanks.count())
+        })?;
         Ok(())
     }
 

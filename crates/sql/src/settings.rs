@@ -266,16 +266,8 @@ impl Settings {
 }
 
 /// Variables that tell of transactions, of time or of the machine, and whose values are not known here yet.
-const NOT_KNOWN: &[&str] = &[
-    "gtid_executed",
-    "gtid_owned",
-    "gtid_purged",
-    "hostname",
-    "rand_seed1",
-    "rand_seed2",
-    "system_time_zone",
-    "timestamp",
-];
+const NOT_KNOWN: &[&str] =
+    &["gtid_executed", "gtid_owned", "gtid_purged", "rand_seed1", "rand_seed2", "system_time_zone", "timestamp"];
 
 /// The first name in a list that is no variable.
 fn unknown_name(list: &str) -> Option<&str> {

@@ -26,6 +26,9 @@ pub mod type_code {
     pub const NEWDECIMAL: u8 = 246;
     pub const ENUM: u8 = 247;
     pub const SET: u8 = 248;
+    pub const TINY_BLOB: u8 = 249;
+    pub const MEDIUM_BLOB: u8 = 250;
+    pub const LONG_BLOB: u8 = 251;
     pub const BLOB: u8 = 252;
     pub const VAR_STRING: u8 = 253;
     pub const STRING: u8 = 254;

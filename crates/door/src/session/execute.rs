@@ -5,7 +5,7 @@ use wire::response::column_flag;
 use wire::row::type_code;
 
 use super::results::Rows;
-use super::{After, Session, WARNINGS_MAX};
+use super::{After, Parameters, Session, WARNINGS_MAX};
 use crate::world::World;
 
 /// utf8mb3_general_ci: the collation of texts of SHOW.
@@ -27,7 +27,7 @@ impl Outcome {
 }
 
 impl Session {
-    /// Runs a statement; `parameters` is None while it is prepared.
+    /// Runs a statement.
     ///
     /// # Errors
     /// With MySQL's number, or 1235.
@@ -35,7 +35,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         sql: &[u8],
-        parameters: Option<&[Value]>,
+        parameters: Parameters<'_>,
         world: &dyn World,
     ) -> Result<Outcome, SqlError> {
         match statement {
@@ -67,7 +67,7 @@ impl Session {
         &self,
         statement: &Statement,
         sql: &[u8],
-        parameters: Option<&[Value]>,
+        parameters: Parameters<'_>,
         world: &dyn World,
     ) -> Result<Option<Rows>, SqlError> {
         self.bound(sql, parameters, world, |bind| match statement {
@@ -86,7 +86,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         sql: &[u8],
-        parameters: Option<&[Value]>,
+        parameters: Parameters<'_>,
         world: &dyn World,
         warnings: &mut Vec<Warning>,
     ) -> Result<Outcome, SqlError> {

@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use sql::{Column, Field, Parsed, SqlError, Statement, Value};
+use sql::{Column, Expression, Field, ParameterType, Parsed, SqlError, Statement, Value};
 use wire::handshake::capability;
 use wire::response::{PrepareOk, status};
-use wire::row::{self, type_code};
 use wire::server::{Execute, ParamType};
 
 use super::results::{Form, Rows};
-use super::{After, Session, query};
+use super::{After, Parameters, Session, query};
 use crate::Output;
 use crate::world::World;
 
@@ -28,14 +27,17 @@ pub(super) struct Statements {
 }
 
 #[derive(Debug)]
-struct Prepared {
+pub(super) struct Prepared {
     sql: Vec<u8>,
-    parsed: Parsed,
-    /// Types of the last execution.
-    types: Vec<ParamType>,
-    long_data: BTreeMap<u16, Vec<u8>>,
+    pub(super) parsed: Parsed,
+    /// What the placeholders are bound as, and how that is described.
+    pub(super) bound_as: Vec<ParameterType>,
+    pub(super) fields: Vec<Field>,
+    /// Types that the client sent with the last execution.
+    pub(super) types: Vec<ParamType>,
+    pub(super) long_data: BTreeMap<u16, Vec<u8>>,
     /// Long data went beyond the limit.
-    too_long: bool,
+    pub(super) too_long: bool,
     cursor: Option<Cursor>,
 }
 
@@ -52,6 +54,12 @@ impl Statements {
         let count = self.list.len();
         *self = Statements { last_id: self.last_id, ..Statements::default() };
         count
+    }
+
+    /// The next number of a statement.
+    pub(super) fn take_number(&mut self) -> u32 {
+        self.last_id = self.last_id.wrapping_add(1);
+        self.last_id
     }
 
     /// Bytes of texts and long data.
@@ -123,8 +131,7 @@ impl Session {
 
     fn prepared(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> Result<(), SqlError> {
         // An attempt that fails takes a number too.
-        let id = self.statements.last_id.wrapping_add(1);
-        self.statements.last_id = id;
+        let id = self.statements.take_number();
         let parsed = sql::parse(sql, self.settings.sql_mode(), self.settings.charsets())?;
         if let Some(next) = parsed.next {
             return Err(query::second_statement(sql, next));
@@ -138,7 +145,12 @@ impl Session {
             Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),
             _ => {}
         }
-        let columns = self.columns_of(&parsed.statement, sql, None, world)?.map_or_else(Vec::new, |rows| rows.columns);
+        let bound_as = sql::parameter_types(&parsed.statement, parsed.parameters);
+        let fields = self.fields_of(&bound_as);
+        let unknown = Parameters { values: None, fields: &fields };
+        let columns = self.columns_of(&parsed.statement, sql, unknown, world)?;
+        let columns = columns.map_or_else(Vec::new, |rows| rows.columns);
+        let placeholders = placeholders(&parsed.statement, &fields, &columns);
         if self.statements.held_bytes + sql.len() > HELD_BYTES_MAX {
             return Err(SqlError::new(1041, "HY000", "Out of memory: this session's prepared statements hold 64 MiB"));
         }
@@ -147,29 +159,30 @@ impl Session {
             return Err(SqlError::new(1461, "42000", text));
         }
         self.warnings.clear();
-        let parameters = parsed.parameters;
         self.statements.held_bytes += sql.len();
         let prepared = Prepared {
             sql: sql.to_vec(),
             parsed,
+            fields,
+            bound_as,
             types: Vec::new(),
             long_data: BTreeMap::new(),
             too_long: false,
             cursor: None,
         };
         self.statements.list.insert(id, prepared);
-        self.put_prepared(id, parameters, &columns, out)
+        self.put_prepared(id, &placeholders, &columns, out)
     }
 
     fn put_prepared(
         &mut self,
         id: u32,
-        parameters: usize,
+        parameters: &[Column],
         columns: &[Column],
         out: &mut Output,
     ) -> Result<(), SqlError> {
         let count = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
-        let ok = PrepareOk { statement_id: id, columns: count(columns.len()), parameters: count(parameters) };
+        let ok = PrepareOk { statement_id: id, columns: count(columns.len()), parameters: count(parameters.len()) };
         let optional = self.capabilities & capability::OPTIONAL_RESULTSET_METADATA != 0;
         out.send(|out| {
             ok.write(out, self.warning_count());
@@ -177,10 +190,10 @@ impl Session {
                 out.push(1);
             }
         });
-        for _ in 0..parameters {
-            self.put_definition(&placeholder(), out)?;
+        for placeholder in parameters {
+            self.put_definition(placeholder, out)?;
         }
-        if parameters > 0 {
+        if !parameters.is_empty() {
             self.definitions_end(self.status(), out);
         }
         for column in columns {
@@ -214,7 +227,8 @@ impl Session {
         out: &mut Output,
     ) -> Result<After, SqlError> {
         let parameters = self.parameters(prepared, execute)?;
-        let outcome = self.run(&prepared.parsed.statement, &prepared.sql, Some(&parameters), world)?;
+        let parameters = Parameters { values: Some(&parameters), fields: &prepared.fields };
+        let outcome = self.run(&prepared.parsed.statement, &prepared.sql, parameters, world)?;
         let Some(rows) = outcome.rows else {
             self.ok(out);
             return Ok(outcome.after);
@@ -232,38 +246,6 @@ impl Session {
         }
         prepared.cursor = Some(Cursor { rows, sent: 0 });
         Ok(outcome.after)
-    }
-
-    fn parameters(&self, prepared: &mut Prepared, execute: &Execute<'_>) -> Result<Vec<Value>, SqlError> {
-        if prepared.too_long {
-            let text = "Parameter of prepared statement which is set through mysql_send_long_data() is longer than \
-                        'max_allowed_packet' bytes";
-            return Err(SqlError::new(1105, "HY000", text));
-        }
-        let is_long = |index: usize| u16::try_from(index).is_ok_and(|index| prepared.long_data.contains_key(&index));
-        let malformed = |_| SqlError::new(1210, "HY000", "Incorrect arguments to mysqld_stmt_execute");
-        let count = prepared.parsed.parameters;
-        let bound = execute.params(count, &prepared.types, &is_long).map_err(malformed)?;
-        let charsets = self.settings.charsets();
-        let text = |bytes: &[u8]| charsets.from_client(bytes).map(|text| Value::Text(text.into_owned()));
-        let mut values = Vec::with_capacity(count.min(bound.values.len()));
-        for (index, value) in bound.values.iter().take(count).enumerate() {
-            values.push(match value {
-                None => {
-                    text(u16::try_from(index).ok().and_then(|i| prepared.long_data.get(&i)).map_or(&[], Vec::as_slice))?
-                }
-                Some(row::Value::Null) => Value::Null,
-                Some(row::Value::Int(value)) => Value::Int(*value),
-                Some(row::Value::UInt(value)) => Value::UInt(*value),
-                Some(row::Value::Double(value)) => Value::Double(*value),
-                Some(row::Value::Bytes(bytes)) => text(bytes)?,
-                Some(row::Value::Float(_) | row::Value::DateTime(_) | row::Value::Time(_)) => {
-                    return Err(SqlError::not_supported("parameters of FLOAT, DATE, TIME and DATETIME"));
-                }
-            });
-        }
-        prepared.types = bound.types;
-        Ok(values)
     }
 
     pub(super) fn reset_statement(&mut self, id: u32, out: &mut Output) -> After {
@@ -302,14 +284,18 @@ impl Session {
     }
 }
 
-/// How MySQL describes a placeholder.
-fn placeholder() -> Column {
-    let field = Field {
-        type_code: type_code::VAR_STRING,
-        flags: wire::response::column_flag::BINARY,
-        length: 0,
-        decimals: 0,
-        collation: values::collation::BINARY,
-    };
-    Column { name: b"?".to_vec(), field, value: Value::Null }
+/// How MySQL describes placeholders: one that is a column has its name.
+fn placeholders(statement: &Statement, fields: &[Field], columns: &[Column]) -> Vec<Column> {
+    let unnamed = |field: &Field| Column { name: b"?".to_vec(), field: *field, value: Value::Null };
+    let mut placeholders: Vec<Column> = fields.iter().map(unnamed).collect();
+    if let Statement::Select(select) = statement {
+        for (item, column) in select.items.iter().zip(columns) {
+            if let Expression::Parameter(index) = item.expression
+                && let Some(placeholder) = placeholders.get_mut(index)
+            {
+                placeholder.name.clone_from(&column.name);
+            }
+        }
+    }
+    placeholders
 }

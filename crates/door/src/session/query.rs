@@ -5,7 +5,7 @@ use wire::handshake::capability;
 use wire::response::status;
 
 use super::results::Form;
-use super::{After, Session};
+use super::{After, Parameters, Session};
 use crate::Output;
 use crate::world::World;
 
@@ -81,7 +81,7 @@ impl Session {
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
-        let outcome = self.run(statement, sql, Some(&[]), world)?;
+        let outcome = self.run(statement, sql, Parameters::NONE, world)?;
         let status = self.status() | more;
         match &outcome.rows {
             None => self.ok_as(out, status),

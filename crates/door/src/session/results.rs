@@ -142,6 +142,8 @@ fn wire_value<'a>(value: &Value, text: &'a [u8], form: Form) -> row::Value<'a> {
         Value::Int(value) => row::Value::Int(*value),
         Value::UInt(value) => row::Value::UInt(*value),
         Value::Double(value) if form == Form::Binary => row::Value::Double(*value),
+        Value::DateTime(value, _) => row::Value::DateTime(*value),
+        Value::Time(value) => row::Value::Time(*value),
         Value::Double(_) | Value::Decimal(_) | Value::Text(_) => row::Value::Bytes(text),
     }
 }

@@ -1,34 +1,55 @@
 //! SET: variables of the session, character sets, the next transaction.
 
 use sql::{
-    AccessMode, Assignment, Characteristics, NewValue, Scope, SqlError, Target, Tracked, Value, Warning, variables,
+    AccessMode, Assignment, Bind, Characteristics, NewValue, Scope, Settings, SqlError, Target, Tracked, UserVariables,
+    Value, Warning, variables,
 };
 
 use super::execute::needs;
-use super::{Own, Session};
+use super::{Own, Parameters, Session};
 use crate::world::World;
 
+/// What a session has after a SET.
+struct New {
+    settings: Settings,
+    user_variables: UserVariables,
+}
+
+/// The name that an assignment gives to a variable that there is not.
+fn unknown_target(assignment: &Assignment) -> Option<&str> {
+    match &assignment.target {
+        Target::Variable { name, .. } if !variables().iter().any(|variable| variable.name == name) => Some(name),
+        _ => None,
+    }
+}
+
 impl Session {
-    /// All assignments, or none.
+    /// All assignments, or none. Each value is computed before anything is set.
     pub(super) fn set(
         &mut self,
         assignments: &[Assignment],
         sql: &[u8],
-        parameters: Option<&[Value]>,
+        parameters: Parameters<'_>,
         world: &dyn World,
         warnings: &mut Vec<Warning>,
     ) -> Result<(), SqlError> {
-        let before = self.settings.clone();
+        if let Some(unknown) = assignments.iter().find_map(unknown_target) {
+            return Err(SqlError::unknown_variable(unknown));
+        }
+        let mut new = New { settings: self.settings.clone(), user_variables: self.user_variables.clone() };
         let mut tracked = Vec::new();
-        for assignment in assignments {
-            match self.assign(assignment, sql, parameters, world, warnings) {
+        for (number, assignment) in assignments.iter().enumerate() {
+            let assigned = self.bound(sql, parameters, world, |bind| self.assign(assignment, bind, &mut new, warnings));
+            match assigned {
                 Ok(more) => tracked.extend(more),
                 Err(error) => {
-                    self.settings = before;
+                    self.touch(assignments.get(..number).unwrap_or_default());
                     return Err(error);
                 }
             }
         }
+        let before = std::mem::replace(&mut self.settings, new.settings);
+        self.user_variables = new.user_variables;
         if self.settings.autocommit() && !before.autocommit() {
             self.transaction.end();
         }
@@ -36,33 +57,38 @@ impl Session {
         Ok(())
     }
 
+    /// User variables of a SET that failed after them are there, without a value.
+    fn touch(&mut self, before_the_error: &[Assignment]) {
+        for assignment in before_the_error {
+            if let Target::UserVariable(name) = &assignment.target {
+                self.user_variables.touch(name, self.settings.charsets());
+            }
+        }
+    }
+
     fn assign(
-        &mut self,
+        &self,
         assignment: &Assignment,
-        sql: &[u8],
-        parameters: Option<&[Value]>,
-        world: &dyn World,
+        bind: &Bind<'_>,
+        new: &mut New,
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Tracked>, SqlError> {
+        if let (Target::UserVariable(name), NewValue::Expression(expression)) = (&assignment.target, &assignment.value)
+        {
+            sql::assign(bind, name, expression, &mut new.user_variables)?;
+            return Ok(Vec::new());
+        }
         let value = match &assignment.value {
             NewValue::Default => None,
             NewValue::Word(word) => Some(Value::Text(word.clone().into_bytes())),
-            NewValue::Expression(expression) => {
-                Some(self.bound(sql, parameters, world, |bind| sql::evaluate(bind, expression))?)
-            }
+            NewValue::Expression(expression) => Some(sql::evaluate(bind, expression)?),
         };
         match &assignment.target {
-            Target::UserVariable => Err(SqlError::not_supported("user variables")),
-            Target::Names { collation } => self.settings.set_names(text(&value).as_deref(), collation.as_deref()),
-            Target::CharacterSet => {
-                let mut settings = self.settings.clone();
-                let own = Own { session: self, world };
-                let tracked = settings.set_character_set(text(&value).as_deref(), &own)?;
-                self.settings = settings;
-                Ok(tracked)
-            }
+            Target::UserVariable(_) => Ok(Vec::new()),
+            Target::Names { collation } => new.settings.set_names(text(&value).as_deref(), collation.as_deref()),
+            Target::CharacterSet => new.settings.set_character_set(text(&value).as_deref(), bind.own),
             Target::Variable { scope: None | Some(Scope::Session), name } => {
-                self.set_variable(name, value.as_ref(), world, warnings)
+                new.settings.set(name, value.as_ref(), bind.own, warnings)
             }
             Target::Variable { scope: Some(scope), name } => Err(self.set_global(*scope, name)),
         }

@@ -1,6 +1,7 @@
 //! A door with two accounts, and a client that shows every packet.
 #![allow(dead_code)]
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -244,4 +245,29 @@ impl RawClient {
         let ends = wire::response::ends_rows(packet, deprecated);
         ends.then(|| !wire::response::rows_end(packet, deprecated).unwrap().more_results())
     }
+}
+
+fn shown(packets: &[Vec<u8>]) -> String {
+    let mut text = String::new();
+    for packet in packets {
+        writeln!(text, "  {}", packet.escape_ascii()).unwrap();
+    }
+    text
+}
+
+/// Answers that are not MySQL's, packet by packet.
+pub(crate) fn differences(ours: &mut RawClient, theirs: &mut RawClient, commands: &[(String, Vec<u8>)]) -> String {
+    let mut text = String::new();
+    for (name, command) in commands {
+        let (mine, real) = (ours.command(command), theirs.command(command));
+        if mine != real {
+            writeln!(text, "{name}\n ours\n{} MySQL's\n{}", shown(&mine), shown(&real)).unwrap();
+        }
+    }
+    text
+}
+
+/// Statements as COM_QUERY.
+pub(crate) fn queries(statements: &[&str]) -> Vec<(String, Vec<u8>)> {
+    statements.iter().map(|sql| ((*sql).to_owned(), [b"\x03", sql.as_bytes()].concat())).collect()
 }

@@ -112,6 +112,9 @@ const WITHOUT_BRACKETS: &[&str] = &[
     "UTC_TIMESTAMP",
 ];
 
+/// The construct of a cast to text.
+pub(crate) const CAST_AS_CHAR: &str = "CAST(… AS CHAR)";
+
 impl Parser<'_> {
     pub(super) fn expression(&mut self) -> Result<Expression> {
         self.deeper(|parser| parser.binary(0))
@@ -173,7 +176,7 @@ impl Parser<'_> {
     fn primary(&mut self) -> Result<Expression> {
         let expression = match &mut self.current.tok {
             Tok::Number(digits) => Expression::Number(std::mem::take(digits)),
-            Tok::Bytes { .. } => Expression::Bytes,
+            Tok::Bytes { .. } => return self.bytes(),
             Tok::Str { .. } => return self.string(),
             Tok::Variable => return self.variable(),
             Tok::Quoted(_) => return self.column(),
@@ -217,6 +220,16 @@ impl Parser<'_> {
         Ok(Expression::Text { first_len: first_len.unwrap_or_default(), bytes: all, introducer: charset })
     }
 
+    /// A hexadecimal or bit literal.
+    fn bytes(&mut self) -> Result<Expression> {
+        let text = self.text(self.current.start, self.current.end);
+        let is_bits = matches!(text, [b'b' | b'B', ..] | [b'0', b'b', ..]);
+        let Tok::Bytes { bytes, introducer } = &mut self.current.tok else { return Err(self.syntax()) };
+        let expression = Expression::Bytes { bytes: std::mem::take(bytes), is_bits, introducer: introducer.take() };
+        self.advance()?;
+        Ok(expression)
+    }
+
     pub(super) fn parameter(&mut self) -> Result<Expression> {
         self.advance()?;
         self.parameters += 1;
@@ -229,7 +242,7 @@ impl Parser<'_> {
     fn variable(&mut self) -> Result<Expression> {
         let expression = match self.system_variable() {
             Some((scope, name)) => Expression::Variable { scope, name },
-            None => Expression::UserVariable,
+            None => Expression::UserVariable(self.text(self.current.start, self.current.end).to_vec()),
         };
         self.advance()?;
         Ok(expression)
@@ -277,7 +290,35 @@ impl Parser<'_> {
         self.column_after(name)
     }
 
+    /// `CAST(… AS CHAR[(n)])`; other types are refused.
+    fn cast(&mut self) -> Result<Expression> {
+        self.advance()?;
+        let mut operands = vec![self.expression()?];
+        self.expect("AS")?;
+        if !self.accept("CHAR")? {
+            return Err(crate::SqlError::not_supported(&format!("CAST(… AS {})", self.word())));
+        }
+        if self.accept_punct(b'(')? {
+            match &self.current.tok {
+                Tok::Number(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                    operands.push(Expression::Number(digits.clone()));
+                }
+                _ => return Err(self.syntax()),
+            }
+            self.advance()?;
+            self.expect_punct(b')')?;
+        }
+        if !self.is_punct(b')') {
+            return Err(crate::SqlError::not_supported("CAST(… AS CHAR …)"));
+        }
+        self.advance()?;
+        Ok(Expression::Other { construct: CAST_AS_CHAR.to_owned(), operands })
+    }
+
     fn call(&mut self, name: String, begins_form: bool) -> Result<Expression> {
+        if begins_form && name.eq_ignore_ascii_case("CAST") {
+            return self.cast();
+        }
         if begins_form {
             return Err(crate::SqlError::not_supported(&name.to_ascii_uppercase()));
         }

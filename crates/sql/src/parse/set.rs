@@ -104,7 +104,7 @@ impl Parser<'_> {
                         return Err(SqlError::not_supported(&format!("SET @@{name} without a scope")));
                     }
                     Some((scope, name)) => Target::Variable { scope, name },
-                    None => Target::UserVariable,
+                    None => Target::UserVariable(self.text(self.current.start, self.current.end).to_vec()),
                 };
                 self.advance()?;
                 target
@@ -119,7 +119,13 @@ impl Parser<'_> {
         };
         self.accept_punct(b':')?;
         self.expect_punct(b'=')?;
-        Ok(Assignment { target, value: self.new_value()? })
+        let value = match target {
+            // No word stands for itself here, and there is no default.
+            Target::UserVariable(_) if self.accept("DEFAULT")? => return Err(self.syntax()),
+            Target::UserVariable(_) => NewValue::Expression(self.expression()?),
+            _ => self.new_value()?,
+        };
+        Ok(Assignment { target, value })
     }
 
     /// What follows NAMES.

@@ -1,0 +1,201 @@
+//! Literals, user variables, operators, functions and parameters: their answers are those of a real 9.7.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use support::{CAPABILITIES, RawClient, differences, open, queries};
+use testkit::Server;
+use wire::handshake::capability;
+use wire::row::type_code;
+
+const STATEMENTS: &[&str] = &[
+    "select x'41', X'4142', 0x4142, 0x4, b'01000001', B'1', 0b1, x'', b'', 0x00ff",
+    "select _latin1 x'e9', _utf8mb4 0xc3a9, _latin1 b'01000001', _binary'abc', _binary 'a' 'b', x'41' as hex",
+    "select x'zz'",
+    "select  x'4'",
+    "select b'2'",
+    "select 0x",
+    "select 0x4G",
+    "select _utf8mb4 x'ff'",
+    "select -(-1), - -5, - - - 5, -(1), -(+5), -true, -false, -null, -(-1.5), - -1e0, -(-9223372036854775808)",
+    "select -@@autocommit, -@@max_execution_time, -@@long_query_time, -row_count(), -last_insert_id()",
+    "select -'5', -'-5', -'5.25', -x'41', -x'ff', -b'11', -0x0102",
+    "select @nope, @`x y`, @",
+    "set @i=5, @u=18446744073709551615, @n=-3, @d=1.50, @f=1e3, @s='12', @z=-null, @y=null, @h=x'41', @b=true",
+    "select @i, @u, @n, @d, @f, @s, @z, @y, @h, @b",
+    "select -@i, -@n, -@d, -@f, -@s, -@nope, -@y, -@z",
+    "set @k=-1.5, @l=-'5', @m=(1), @p=.5, @q=-0.0, @w=-18446744073709551615",
+    "select @k, @l, @m, @p, @q, @w",
+    "set @v = version(), @db = database(), @c = 1 & 1, @cu = 'a', @names = concat('a', 'b')",
+    "select @db, @c, @cu, @names, @V = 1 and @@nonsense",
+    "set @a=1",
+    "set @a=2, @b=@a",
+    "select @a, @b, @A, @'a', @\"a\", @`a`",
+    "set @a = nope",
+    "set @a = default",
+    "set @a = on",
+    "set @a = all",
+    "set @ = 1",
+    "set @`` = 1",
+    "set session @a = 1",
+    "set @aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa = 1",
+    "set @a.b = 1, @c$d := 2",
+    "select @a.b, @c$d",
+    "set @bad=1, nonsense=2",
+    "select @bad",
+    "set @left=1, autocommit=7",
+    "select @left",
+    "set sql_mode='', @o=@@sql_mode",
+    "select @o, @@sql_mode",
+    "set sql_mode=concat(@@sql_mode, ',ANSI_QUOTES'), @o=@@sql_mode",
+    "select @o, @@sql_mode",
+    "set sql_mode=default",
+    "set names latin1",
+    "set @l='a'",
+    "select @l, @s, concat(@l, 'x'), concat(@s, 'x')",
+    "set names utf8mb4",
+    "select @l, @s, concat(@s, 'x'), @s as x",
+    "set character_set_results = NULL",
+    "select @s, concat(@@license, ' ', @@license), @@license, 'abc', concat('a', 'b'), x'41'",
+    "set names utf8mb4",
+    "set wait_timeout = 0x10",
+    "set @t = 7",
+    "set wait_timeout = @t",
+    "select @@wait_timeout",
+    "set wait_timeout = default",
+    "select 1&1, 1|2, 5&null, 1|-1, @@autocommit&1, 18446744073709551615&-1, 1 or 0, 0 or null, 1 or null, 0 or 0",
+    "select @@autocommit or 0, null or null, @@global.read_only&@@global.innodb_read_only read_only",
+    "select @@innodb_file_per_table = 1 AND @@innodb_file_format = 'Barracuda'",
+    "select cast('abc' as char), cast(12 as char), cast(null as char), cast(1.5 as char(10)), cast('é' as char(60))",
+    "select cast(@@license as char), cast(@@autocommit as char(3)), cast('test plain returns' AS CHAR(60)) AS anon_1",
+    "select find_in_set('a', 'b,a'), find_in_set('a', @@sql_mode), find_in_set(null, 'a'), find_in_set('', '')",
+    "select find_in_set('A', 'a'), find_in_set('a,b', 'a,b'), find_in_set('', 'a,'), find_in_set('a')",
+    "select FIND_IN_SET('ANSI', @@SQL_MODE) OR FIND_IN_SET('ANSI_QUOTES', @@SQL_MODE)",
+    "select ifnull('a', 'b'), ifnull(null, 'b'), ifnull(@@init_connect, ''), ifnull('a', null), ifnull(@@init_file, 'e')",
+    "select coalesce(null, 'a'), coalesce('a'), coalesce('a', 'bcd'), coalesce(@@license, ''), ifnull(@@license, 'abc')",
+    "select ifnull('a')",
+    "select concat(@@license, ',X'), concat(1, 2), concat(null, 'a'), concat(1e3, 'x'), concat(true, 'x'), concat(1.5, 'a')",
+    "select concat(@@autocommit, '-', @@license)",
+];
+
+#[test]
+fn constants_are_mysqls() {
+    let Some(server) = Server::or_skip("constants", &[]) else { return };
+    let door = open(|_| ());
+    for capabilities in [CAPABILITIES, CAPABILITIES & !capability::DEPRECATE_EOF & !capability::SESSION_TRACK] {
+        let mut ours = RawClient::over_socket(&door.socket, "admin", capabilities);
+        let mut theirs = RawClient::over_socket(&server.socket(), "root", capabilities);
+        let found = differences(&mut ours, &mut theirs, &queries(STATEMENTS));
+        assert!(found.is_empty(), "capabilities {capabilities:#x}\n{found}");
+    }
+}
+
+/// A parameter: its type, whether it is unsigned, its bytes.
+type Sent<'a> = (u8, bool, &'a [u8]);
+
+/// COM_STMT_EXECUTE with one parameter.
+fn execute(id: u32, (code, unsigned, bytes): Sent<'_>) -> Vec<u8> {
+    let flag = if unsigned { 0x80 } else { 0 };
+    let nulls = u8::from(code == type_code::NULL);
+    [&b"\x17"[..], &id.to_le_bytes(), &[0, 1, 0, 0, 0, nulls, 1, code, flag], bytes].concat()
+}
+
+const PARAMETERS: &[Sent<'_>] = &[
+    (type_code::TINY, false, b"\xfb"),
+    (type_code::TINY, true, b"\xfb"),
+    (type_code::SHORT, false, b"\xfb\xff"),
+    (type_code::LONG, false, b"\xfb\xff\xff\xff"),
+    (type_code::LONGLONG, false, b"\xfb\xff\xff\xff\xff\xff\xff\xff"),
+    (type_code::LONGLONG, true, b"\xfb\xff\xff\xff\xff\xff\xff\xff"),
+    (type_code::INT24, false, b"\xfb\xff\xff\xff"),
+    (type_code::FLOAT, false, b"\0\0\xc0\x3f"),
+    (type_code::FLOAT, false, b"\xcd\xcc\xcc\x3d"),
+    (type_code::DOUBLE, false, b"\0\0\0\0\0\0\xf8\x3f"),
+    (type_code::NEWDECIMAL, false, b"\x0412.5"),
+    (type_code::DECIMAL, false, b"\x03007"),
+    (type_code::NEWDECIMAL, false, b"\x05-0.00"),
+    (type_code::VARCHAR, false, b"\x01a"),
+    (type_code::BLOB, false, b"\x02\xc3\xa9"),
+    (type_code::STRING, false, b"\x00"),
+    (type_code::JSON, false, b"\x021 "),
+    (type_code::BIT, false, b"\x011"),
+    (type_code::ENUM, false, b"\x011"),
+    (type_code::DATE, false, b"\x04\xea\x07\x0b\x19"),
+    (type_code::DATE, false, b"\0"),
+    (type_code::DATE, false, b"\x04\xea\x07\0\0"),
+    (type_code::DATE, false, b"\x04\xea\x07\x0d\x19"),
+    (type_code::DATE, false, b"\x07\xea\x07\x0b\x19\x01\x02\x03"),
+    (type_code::DATETIME, false, b"\x07\xea\x07\x0b\x19\x01\x02\x03"),
+    (type_code::DATETIME, false, b"\x0b\xea\x07\x0b\x19\x01\x02\x03\x01\0\0\0"),
+    (type_code::DATETIME, false, b"\x04\xea\x07\x0b\x19"),
+    (type_code::DATETIME, false, b"\0"),
+    (type_code::DATETIME, false, b"\x0b\xea\x07\x0b\x19\x01\x02\x03\x40\x42\x0f\0"),
+    (type_code::DATETIME, false, b"\x07\xea\x07\x02\x01\x19\x02\x03"),
+    (type_code::TIMESTAMP, false, b"\x07\xea\x07\x0b\x19\x01\x02\x03"),
+    (type_code::TIME, false, b"\x08\0\0\0\0\0\x01\x02\x03"),
+    (type_code::TIME, false, b"\x0c\x01\x01\0\0\0\x01\x02\x03\x40\x42\x07\0"),
+    (type_code::TIME, false, b"\0"),
+    (type_code::TIME, false, b"\x08\0\x23\0\0\0\x01\x02\x03"),
+    (type_code::TIME, false, b"\x08\0\0\0\0\0\x1a\x02\x03"),
+    (type_code::TIME, false, b"\x08\0\0\0\0\0\x17\x3c\x03"),
+];
+
+/// Each parameter in a statement that is prepared anew; then sequences of types in one.
+fn executions() -> Vec<(String, Vec<u8>)> {
+    let mut all: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut id = 0;
+    let mut prepare = |all: &mut Vec<(String, Vec<u8>)>, sql: &str| {
+        id += 1;
+        all.push((format!("prepare {sql}"), [b"\x16", sql.as_bytes()].concat()));
+        id
+    };
+    for sent in PARAMETERS {
+        let (select, set) = (prepare(&mut all, "select ?"), prepare(&mut all, "set @p = ?"));
+        all.push((format!("select {sent:?}"), execute(select, *sent)));
+        all.push((format!("again {sent:?}"), execute(select, *sent)));
+        all.push((format!("set {sent:?}"), execute(set, *sent)));
+        all.push(("its value".to_owned(), b"\x03select @p".to_vec()));
+    }
+    let int: Sent<'_> = (type_code::LONGLONG, false, b"\x05\0\0\0\0\0\0\0");
+    let text: Sent<'_> = (type_code::VAR_STRING, false, b"\x0289");
+    let double: Sent<'_> = (type_code::DOUBLE, false, b"\0\0\0\0\0\0\xf8\x3f");
+    let decimal: Sent<'_> = (type_code::NEWDECIMAL, false, b"\x047.25");
+    let date: Sent<'_> = (type_code::DATE, false, b"\x04\xea\x07\x0b\x19");
+    let time: Sent<'_> = (type_code::DATETIME, false, b"\x04\xea\x07\x0b\x19");
+    let null: Sent<'_> = (type_code::NULL, false, b"");
+    for sequence in [
+        &[int, text, null, double, text, decimal, int, null][..],
+        &[decimal, int, decimal, double, decimal],
+        &[null, int, null, date, time, date, null],
+        &[text, null, date, date, time],
+    ] {
+        let id = prepare(&mut all, "select ?");
+        all.extend(sequence.iter().map(|sent| (format!("{sequence:?}: {sent:?}"), execute(id, *sent))));
+    }
+    let limit = prepare(&mut all, "select 1 limit ?");
+    for sent in [int, text, double, decimal, date] {
+        all.push((format!("limit {sent:?}"), execute(limit, sent)));
+    }
+    for sql in ["select @unset, x'41'", "set @unset = ?, sql_mode = ?", "select ? as x, (?), +?", "set wait_timeout=?"]
+    {
+        prepare(&mut all, sql);
+    }
+    all.push(("set".to_owned(), b"\x03set @unset = 5".to_vec()));
+    prepare(&mut all, "select @unset, -@unset");
+    all.push(("names".to_owned(), b"\x03set names latin1".to_vec()));
+    let latin1 = prepare(&mut all, "select ?");
+    all.push(("latin1".to_owned(), execute(latin1, (type_code::VAR_STRING, false, b"\x01\xe9"))));
+    all.push(("reset connection".to_owned(), b"\x1f".to_vec()));
+    all.push(("after it".to_owned(), b"\x03select @p, @unset".to_vec()));
+    all
+}
+
+#[test]
+fn parameters_of_every_type_are_mysqls() {
+    let Some(server) = Server::or_skip("constants", &[]) else { return };
+    let door = open(|_| ());
+    let mut ours = RawClient::over_socket(&door.socket, "admin", CAPABILITIES);
+    let mut theirs = RawClient::over_socket(&server.socket(), "root", CAPABILITIES);
+    let found = differences(&mut ours, &mut theirs, &executions());
+    assert!(found.is_empty(), "{found}");
+}

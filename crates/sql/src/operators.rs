@@ -1,0 +1,108 @@
+//! Operators and casts over constants, of those that clients send when they connect.
+//!
+//! In: the operands. Out: a typed value. Never here: a comparison; an operand of a type whose conversion is not exact
+//! here.
+
+use wire::response::column_flag;
+use wire::row::type_code;
+
+use crate::Result;
+use crate::ast::Expression;
+use crate::bind::{Bind, Bound, Field, Value, is_parameter, is_text};
+use crate::charsets::is_unicode;
+use crate::error::SqlError;
+use crate::parse::expression::CAST_AS_CHAR;
+
+/// Length that MySQL announces for an integer of bits.
+const BITS_LENGTH: u32 = 21;
+/// Characters that MySQL announces for a double as text.
+pub(crate) const DOUBLE_TEXT_LENGTH: u32 = 22;
+/// Characters of CHAR(n), at most.
+const CHAR_MAX: u32 = 16_383;
+
+/// Binds a construct with its operands; their errors come first.
+///
+/// # Errors
+/// 1235 for a construct that is not answered.
+pub(crate) fn bound(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -> Result<Bound> {
+    let results: Vec<_> = operands.iter().map(|operand| bind.expression(operand)).collect();
+    // What MySQL has an error for is that error, whatever is not answered beside it.
+    if let Some(Err(error)) = results.iter().find(|result| matches!(result, Err(error) if error.code != 1235)) {
+        return Err(error.clone());
+    }
+    if operands.iter().any(is_parameter) {
+        return Err(SqlError::not_supported(&format!("a parameter in {construct}")));
+    }
+    let values = results.into_iter().collect::<Result<Vec<_>>>()?;
+    match (construct, values.as_slice()) {
+        ("operator &", [left, right]) => bits(construct, left, right, |left, right| left & right),
+        ("operator |", [left, right]) => bits(construct, left, right, |left, right| left | right),
+        ("operator OR", [left, right]) => or(left, right),
+        (CAST_AS_CHAR, [value]) => cast_as_char(bind, value, None),
+        (CAST_AS_CHAR, [value, length]) => cast_as_char(bind, value, Some(&length.value)),
+        _ => Err(SqlError::not_supported(construct)),
+    }
+}
+
+/// An integer's bits; Some(None) is NULL, None is another type.
+fn integer_bits(bound: &Bound) -> Option<Option<u64>> {
+    let is_integer = matches!(bound.field.type_code, type_code::LONGLONG | type_code::NULL);
+    match bound.value {
+        Value::Null if is_integer => Some(None),
+        Value::Int(value) => Some(Some(value.cast_unsigned())),
+        Value::UInt(value) => Some(Some(value)),
+        _ => None,
+    }
+}
+
+fn both_not_null(left: &Bound, right: &Bound) -> u16 {
+    left.field.flags & right.field.flags & column_flag::NOT_NULL
+}
+
+fn bits(construct: &str, left: &Bound, right: &Bound, of: fn(u64, u64) -> u64) -> Result<Bound> {
+    let (Some(a), Some(b)) = (integer_bits(left), integer_bits(right)) else {
+        return Err(SqlError::not_supported(&format!("{construct} of what are no integers")));
+    };
+    let flags = both_not_null(left, right) | column_flag::UNSIGNED;
+    let value = a.zip(b).map_or(Value::Null, |(a, b)| Value::UInt(of(a, b)));
+    Ok(Bound { field: Field::number(type_code::LONGLONG, flags, BITS_LENGTH), value })
+}
+
+fn or(left: &Bound, right: &Bound) -> Result<Bound> {
+    let (Some(a), Some(b)) = (integer_bits(left), integer_bits(right)) else {
+        return Err(SqlError::not_supported("operator OR of what are no integers"));
+    };
+    let is_true = |bits: Option<u64>| bits.is_some_and(|bits| bits != 0);
+    let value = match (a, b) {
+        _ if is_true(a) || is_true(b) => Value::Int(1),
+        (Some(_), Some(_)) => Value::Int(0),
+        _ => Value::Null,
+    };
+    Ok(Bound { field: Field::number(type_code::LONGLONG, both_not_null(left, right), 1), value })
+}
+
+/// CAST to text of the connection's character set, of at most `length` characters.
+fn cast_as_char(bind: &Bind<'_>, given: &Bound, length: Option<&Value>) -> Result<Bound> {
+    let refused = |what: &str| SqlError::not_supported(&format!("{CAST_AS_CHAR} of {what}"));
+    let connection = bind.settings.charsets().connection;
+    let is_number = matches!(given.field.type_code, type_code::LONGLONG | type_code::NEWDECIMAL | type_code::NULL);
+    let characters = match given.field.type_code {
+        _ if is_text(&given.field) && is_unicode(given.field.collation) => given.field.characters(),
+        _ if is_number => given.field.length,
+        _ => return Err(refused("this type")),
+    };
+    let length = match length {
+        None => characters,
+        Some(Value::Int(length)) => {
+            u32::try_from(*length).ok().filter(|n| *n <= CHAR_MAX).ok_or_else(|| refused("this length"))?
+        }
+        Some(_) => return Err(refused("this length")),
+    };
+    let text = given.value.text();
+    let is_longer = text.as_ref().is_some_and(|text| String::from_utf8_lossy(text).chars().count() > length as usize);
+    if is_longer || !is_unicode(connection) {
+        return Err(refused("what does not fit"));
+    }
+    let value = text.map_or(Value::Null, Value::Text);
+    Ok(Bound { field: Field::long_text(0, length, connection), value })
+}

@@ -1,0 +1,167 @@
+//! User variables of a session: `@name`.
+//!
+//! In: values that SET gave them. Out: their values, typed as MySQL types them. Never here: more than [`COUNT_MAX`]
+//! variables, or values longer than [`LENGTH_MAX`].
+
+use std::collections::BTreeMap;
+
+use values::collation::BINARY;
+use wire::response::column_flag;
+use wire::row::type_code;
+
+use crate::Result;
+use crate::bind::{Bound, Field, NOT_FIXED, Value, is_text};
+use crate::charsets::Charsets;
+use crate::error::SqlError;
+
+/// Variables of a session, at most: MySQL has no limit, a session's memory has.
+const COUNT_MAX: usize = 1_000;
+/// Bytes of a value, at most, for the same reason: a result may name a variable in each of its columns.
+const LENGTH_MAX: usize = 16 << 10;
+/// Characters of a name, at most.
+const NAME_MAX: usize = 64;
+/// Characters that MySQL announces for a text in a variable, and bytes for what is not text.
+const TEXT_LENGTH: u32 = 16_777_215;
+/// Bytes that MySQL announces for a variable that was never set.
+const UNSET_LENGTH: u32 = 65_532;
+
+/// The variables of one session.
+#[derive(Debug, Clone, Default)]
+pub struct UserVariables(BTreeMap<String, Bound>);
+
+impl UserVariables {
+    /// The variable of this name, as written.
+    pub(crate) fn read(&self, name: &[u8], charsets: &Charsets) -> Result<Bound> {
+        let found = self.0.get(&normal_name(name, charsets)?).cloned();
+        Ok(found.unwrap_or_else(|| {
+            let field = Field::text(column_flag::BINARY, UNSET_LENGTH, BINARY);
+            Bound { field, value: Value::Null }
+        }))
+    }
+
+    /// Sets a variable by its name as written.
+    ///
+    /// # Errors
+    /// 3061 for a name that is none; 1235 for more or longer values than are kept here.
+    pub(crate) fn set(&mut self, name: &[u8], bound: Bound, charsets: &Charsets) -> Result<()> {
+        let name = checked_name(name, charsets)?;
+        if bound.value.text().is_some_and(|text| text.len() > LENGTH_MAX) {
+            return Err(SqlError::not_supported("user variables of more than 16 KiB"));
+        }
+        if self.0.len() == COUNT_MAX && !self.0.contains_key(&name) {
+            return Err(SqlError::not_supported("more than 1,000 user variables"));
+        }
+        self.0.insert(name, kept(bound));
+        Ok(())
+    }
+
+    /// What a SET leaves of a variable that it named and did not come to: NULL, as text of the connection.
+    pub fn touch(&mut self, name: &[u8], charsets: &Charsets) {
+        if let Ok(name) = checked_name(name, charsets)
+            && self.0.len() < COUNT_MAX
+        {
+            let field = Field::long_text(0, TEXT_LENGTH, charsets.connection);
+            self.0.entry(name).or_insert(Bound { field, value: Value::Null });
+        }
+    }
+}
+
+/// A name in lower case, without `@` and quotes.
+fn normal_name(written: &[u8], charsets: &Charsets) -> Result<String> {
+    let name = written.strip_prefix(b"@").unwrap_or(written);
+    let name = match name {
+        [quote @ (b'`' | b'\'' | b'"'), inner @ .., _] => unquoted(inner, *quote),
+        name => name.to_vec(),
+    };
+    if !name.is_ascii() {
+        return Err(SqlError::not_supported("names of user variables beyond ASCII"));
+    }
+    let name = charsets.from_client(&name)?.into_owned();
+    Ok(String::from_utf8_lossy(&name).to_ascii_lowercase())
+}
+
+fn checked_name(written: &[u8], charsets: &Charsets) -> Result<String> {
+    let name = normal_name(written, charsets)?;
+    if name.is_empty() || name.len() > NAME_MAX || name.ends_with(' ') {
+        return Err(SqlError::new(3061, "42000", format!("User variable name '{name}' is illegal")));
+    }
+    Ok(name)
+}
+
+/// Doubled quotes are one.
+fn unquoted(inner: &[u8], quote: u8) -> Vec<u8> {
+    let mut text = Vec::with_capacity(inner.len());
+    let mut bytes = inner.iter();
+    while let Some(byte) = bytes.next() {
+        text.push(*byte);
+        if *byte == quote {
+            bytes.next();
+        }
+    }
+    text
+}
+
+/// A value with the type that a variable has of it.
+fn kept(bound: Bound) -> Bound {
+    let Bound { field, value } = bound;
+    let unsigned = field.flags & column_flag::UNSIGNED;
+    let field = match field.type_code {
+        type_code::TINY | type_code::SHORT | type_code::LONG | type_code::INT24 | type_code::LONGLONG => {
+            Field::number(type_code::LONGLONG, unsigned, 21)
+        }
+        type_code::NEWDECIMAL => Field { decimals: 30, ..Field::number(type_code::NEWDECIMAL, 0, 67) },
+        type_code::FLOAT | type_code::DOUBLE => {
+            Field { decimals: NOT_FIXED, ..Field::number(type_code::DOUBLE, 0, 23) }
+        }
+        _ if is_text(&field) && field.collation != BINARY => Field::long_text(0, TEXT_LENGTH, field.collation),
+        _ => Field::long_text(column_flag::BINARY, TEXT_LENGTH, BINARY),
+    };
+    Bound { field, value: as_text(value) }
+}
+
+/// Dates and times are kept as text.
+fn as_text(value: Value) -> Value {
+    match value {
+        Value::DateTime(..) | Value::Time(_) => value.text().map_or(Value::Null, Value::Text),
+        value => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn charsets() -> Charsets {
+        Charsets::of_login(255).unwrap()
+    }
+
+    fn text(text: &str) -> Bound {
+        Bound { field: Field::text(0, 1, 255), value: Value::Text(text.as_bytes().to_vec()) }
+    }
+
+    #[test]
+    fn names_ignore_case_and_quotes() {
+        let mut variables = UserVariables::default();
+        variables.set(b"@A", text("x"), &charsets()).unwrap();
+        for name in [&b"@a"[..], b"@`A`", b"@'a'", b"@\"a\""] {
+            assert_eq!(variables.read(name, &charsets()).unwrap().value, text("x").value);
+        }
+        variables.set(b"@`a``b`", text("y"), &charsets()).unwrap();
+        assert_eq!(variables.read(b"@'a`b'", &charsets()).unwrap().value, text("y").value);
+        assert_eq!(variables.read(b"@c", &charsets()).unwrap().value, Value::Null);
+        assert_eq!(variables.set(b"@", text("x"), &charsets()).unwrap_err().code, 3061);
+        let long = [b'a'; 66];
+        assert_eq!(variables.set(&long, text("x"), &charsets()).unwrap_err().code, 3061);
+    }
+
+    #[test]
+    fn their_number_and_length_are_bounded() {
+        let mut variables = UserVariables::default();
+        for number in 0..COUNT_MAX {
+            variables.set(format!("@a{number}").as_bytes(), text("x"), &charsets()).unwrap();
+        }
+        assert_eq!(variables.set(b"@b", text("x"), &charsets()).unwrap_err().code, 1235);
+        variables.set(b"@a7", text("y"), &charsets()).unwrap();
+        assert_eq!(variables.set(b"@a7", text(&"x".repeat(LENGTH_MAX + 1)), &charsets()).unwrap_err().code, 1235);
+    }
+}
