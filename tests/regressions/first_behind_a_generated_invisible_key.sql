@@ -1,4 +1,5 @@
--- ADD and MODIFY … FIRST of a table with a generated invisible primary key go behind that key while it is invisible.
+-- ADD and MODIFY … FIRST of a table with a generated invisible primary key go behind that key while it is invisible
+-- and the table stays in InnoDB.
 -- session 1
 SET SESSION sql_generate_invisible_primary_key = 1;
 CREATE TABLE t (a INT, b INT);
@@ -11,3 +12,26 @@ UPDATE t SET d = 'x' WHERE b = 2;
 ALTER TABLE t ALTER my_row_id SET VISIBLE;
 ALTER TABLE t ADD e INT FIRST;
 UPDATE t SET e = 1;
+SET SESSION sql_generate_invisible_primary_key = 1;
+CREATE TABLE e1 (a INT, b INT);
+CREATE TABLE e2 (a INT, b INT);
+CREATE TABLE e3 (a INT, b INT);
+CREATE TABLE e4 (a INT, b INT);
+INSERT INTO e1 VALUES (1, 2);
+INSERT INTO e2 VALUES (1, 2);
+INSERT INTO e3 VALUES (1, 2);
+INSERT INTO e4 VALUES (1, 2);
+ALTER TABLE e1 ENGINE = MyISAM;
+ALTER TABLE e1 ADD c INT FIRST;
+INSERT INTO e1 VALUES (3, 4, 5);
+ALTER TABLE e1 MODIFY b INT FIRST, ENGINE = InnoDB;
+INSERT INTO e1 VALUES (6, 7, 8);
+ALTER TABLE e2 ADD c INT FIRST, ENGINE = MyISAM;
+INSERT INTO e2 VALUES (3, 4, 5);
+ALTER TABLE e3 ENGINE = MEMORY;
+ALTER TABLE e3 ADD c INT FIRST, ENGINE = InnoDB;
+INSERT INTO e3 VALUES (3, 4, 5);
+ALTER TABLE e4 ENGINE = MyISAM;
+ALTER TABLE e4 ENGINE = InnoDB;
+ALTER TABLE e4 ADD c INT FIRST;
+INSERT INTO e4 VALUES (3, 4, 5);

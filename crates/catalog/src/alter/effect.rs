@@ -326,10 +326,13 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// True if the first column is a generated invisible primary key, which stays in front of a column placed FIRST
-    /// (seen on 9.7). Like the server, decides by the column's properties (`table_has_generated_invisible_primary_key`,
-    /// sql/sql_gipk.cc).
+    /// True if the first column is a generated invisible primary key, which stays in front of a column placed FIRST in
+    /// a table that is of InnoDB before and after (seen on 9.7). Like the server, decides by the column's properties
+    /// (`table_has_generated_invisible_primary_key`, sql/sql_gipk.cc).
     fn begins_with_generated_key(&self) -> bool {
+        if ![self.old, &self.table].iter().all(|table| table.engine.eq_ignore_ascii_case("InnoDB")) {
+            return false;
+        }
         let Some(Column { name, ty, invisible: true, auto_increment: true, .. }) =
             self.columns.first().map(|draft| &draft.column)
         else {
