@@ -76,6 +76,18 @@ pub(crate) fn to_unicode(bytes: &[u8], charset: &str) -> Result<String, Problem>
     }
 }
 
+/// Decodes a name, a comment, or a member of ENUM or SET. What is not text in a multi-byte set becomes question marks; in
+/// other values the server refuses it (1067, 3854; seen on 9.7).
+pub(crate) fn name_to_unicode(bytes: &[u8], charset: &str) -> Result<String, Problem> {
+    match default_collation(charset) {
+        Some(collation) if !bytes.is_ascii() && values::charset::is_multi_byte(collation.id) => {
+            let text = values::charset::to_utf8mb4_with_question_marks(collation.id, bytes);
+            text.ok().and_then(|text| String::from_utf8(text.into_owned()).ok()).ok_or_else(|| not_converted(charset))
+        }
+        _ => to_unicode(bytes, charset),
+    }
+}
+
 fn utf16_chars(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<Vec<char>> {
     let (pairs, rest) = bytes.as_chunks::<2>();
     if !rest.is_empty() {

@@ -160,9 +160,11 @@ fn members(names: &[Text], collation: Collation) -> Result<Arc<[Box<[u8]>]>, Pro
             }
             // A binary literal counts as text in the column's own character set.
             let from = if name.charset == "binary" { collation.charset } else { name.charset.as_str() };
-            match charset::to_unicode(&name.bytes, from) {
+            let same = from == collation.charset;
+            let decode = if same { charset::to_unicode } else { charset::name_to_unicode };
+            match decode(&name.bytes, from) {
                 Ok(text) => charset::from_unicode_or_question_marks(text.trim_end_matches(' '), collation.charset),
-                Err(_) if from == collation.charset => Ok(name.bytes.trim_ascii_end().to_vec()),
+                Err(_) if same => Ok(name.bytes.trim_ascii_end().to_vec()),
                 Err(problem) => Err(problem),
             }
             .map(Vec::into_boxed_slice)

@@ -370,7 +370,7 @@ impl<'a> Parser<'a> {
     /// The bytes of the token taken last, as UTF-8.
     pub(crate) fn utf8(&self, bytes: Vec<u8>) -> Result<String, Problem> {
         let charset = if self.taken_to <= self.utf8_to { "utf8mb4" } else { self.client_charset };
-        charset::to_unicode(&bytes, charset)
+        charset::name_to_unicode(&bytes, charset)
     }
 
     /// Takes a string in a comment or an option and returns it as UTF-8.
@@ -378,7 +378,7 @@ impl<'a> Parser<'a> {
         let text = self.string()?;
         // Comments are for people, so invalid text is shown as well as possible.
         let charset = text.charset.as_str();
-        Ok(charset::to_unicode(&text.bytes, charset)
+        Ok(charset::name_to_unicode(&text.bytes, charset)
             .unwrap_or_else(|_| String::from_utf8_lossy(&text.bytes).into_owned()))
     }
 
@@ -416,9 +416,10 @@ impl<'a> Parser<'a> {
         };
         let bytes = match connection {
             "binary" => text.bytes,
-            _ => {
-                charset::from_unicode_or_question_marks(&charset::to_unicode(&text.bytes, &text.charset)?, connection)?
-            }
+            _ => charset::from_unicode_or_question_marks(
+                &charset::name_to_unicode(&text.bytes, &text.charset)?,
+                connection,
+            )?,
         };
         Ok(Text { bytes, charset: connection.to_owned() })
     }

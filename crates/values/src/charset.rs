@@ -61,6 +61,12 @@ pub fn is_supported(collation: u16) -> bool {
     resolve(collation).is_ok()
 }
 
+/// True if text of this collation is in a multi-byte character set other than Unicode's, or in swe7.
+#[must_use]
+pub fn is_multi_byte(collation: u16) -> bool {
+    matches!(resolve(collation), Ok((Charset::Table(_), _)))
+}
+
 /// Returns the text as utf8mb4, as the server sends it to a client.
 ///
 /// # Errors
@@ -74,6 +80,18 @@ pub fn to_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueErr
         return Ok(Cow::Borrowed(text));
     }
     Ok(Cow::Owned([plain, &by_tables(charset, found, rest)?].concat()))
+}
+
+/// As [`to_utf8mb4`], with a question mark for each part that is not text in a multi-byte character set, as the server
+/// converts the names that a client sends.
+///
+/// # Errors
+/// The character set is not implemented, or the bytes are not text in a Unicode one.
+pub fn to_utf8mb4_with_question_marks(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
+    match resolve(collation)?.0 {
+        Charset::Table(table) => Ok(Cow::Owned(table.decode_with_question_marks(text).into_bytes())),
+        _ => to_utf8mb4(collation, text),
+    }
 }
 
 /// Returns the text as utf8mb4, as the server stores it in a utf8mb4 column: every character goes through the tables.
@@ -255,6 +273,44 @@ mod tests {
         assert!(from_utf8mb4(czech, b"a\x7f").is_err());
         let marked = from_utf8mb4_or_question_marks(czech, "ą\x7f\u{80}\u{9f}\u{a0}".as_bytes());
         assert_eq!(marked.unwrap().as_ref(), b"\xb1???\xa0");
+    }
+
+    /// Names on a 9.7 server, from clients of these character sets.
+    #[test]
+    fn what_is_no_text_becomes_question_marks() {
+        let name = |charset, bytes: &[u8]| {
+            String::from_utf8(to_utf8mb4_with_question_marks(id(charset), bytes).unwrap().into_owned()).unwrap()
+        };
+        for charset in ["eucjpms", "ujis"] {
+            assert_eq!(name(charset, b"x\xe8\xa1\xa8y"), "x茵?y");
+            assert_eq!(name(charset, b"x\x8f\xa1y"), "x??y");
+            assert_eq!(name(charset, b"x\x8e y"), "x? y");
+        }
+        for charset in ["gb18030", "sjis", "cp932"] {
+            assert_eq!(name(charset, b"x\xffy"), "x?y");
+            assert_eq!(name(charset, b"x\x80y"), "x?y");
+        }
+        for charset in ["gbk", "big5", "euckr", "gb2312"] {
+            assert_eq!(name(charset, b"x\xffy"), "x?");
+        }
+        assert_eq!(name("gb2312", b"x\xe8\xa1\xa8y"), "x琛?");
+        assert_eq!(name("gbk", b"x\x80yz"), "x?z");
+        assert_eq!(name("gbk", b"x\x81\xffy"), "x?y");
+        assert_eq!(name("gb18030", b"x\x81\x30\xffy"), "x?0?y");
+        let ends: [(&str, &[u8], &str); 8] = [
+            ("eucjpms", b"z\xa1\xff", "z??"),
+            ("eucjpms", b"z\x8f\xa1", "z"),
+            ("ujis", b"z\x80", "z?"),
+            ("gb18030", b"z\xff", "z?"),
+            ("gb18030", b"z\x81\x30\xff", "z"),
+            ("gbk", b"z\x80", "z"),
+            ("sjis", b"z\xa0", "z"),
+            ("cp932", b"z\xfd", "z"),
+        ];
+        for (charset, bytes, expected) in ends {
+            assert_eq!(name(charset, bytes), expected, "{charset} {bytes:02x?}");
+        }
+        assert!(to_utf8mb4_with_question_marks(255, b"x\xff").is_ok());
     }
 
     #[test]

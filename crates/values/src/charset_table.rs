@@ -116,6 +116,29 @@ impl CharsetTable {
         Some(out)
     }
 
+    /// As [`CharsetTable::decode`], with a question mark for what is not text in the set, as the server converts names
+    /// and members of ENUM and SET (`my_convert` and the sets' `mb_wc`; seen on 9.7): for each such byte, or for two
+    /// where the set's function does not look at the second one. An incomplete last character is left out.
+    pub(crate) fn decode_with_question_marks(&self, text: &[u8]) -> String {
+        let pairs = matches!(self.name, "big5" | "euckr" | "gb2312" | "gbk");
+        let mut out = String::with_capacity(text.len() * 2);
+        let mut rest = text;
+        while let Some(first) = rest.first() {
+            let len = match (self.name, *first) {
+                (_, 0..=0x7f) | ("sjis" | "cp932", 0xa1..=0xdf) => 1,
+                ("ujis" | "eucjpms", 0x80..=0x8d | 0x90..=0xa0 | 0xff) | ("gb18030", 0x80 | 0xff) => 1,
+                (name, _) => character_len(name, *first, rest.get(1).copied().unwrap_or(0)).max(2),
+            };
+            let Some((character, behind)) = rest.split_at_checked(len) else { break };
+            // `encoding_rs` gives 0x80 a character, and reads all of GBK as gb2312.
+            let lacks = *first == 0x80 || self.name == "gb2312" && matches!(character, [_, 0..=0xa0]);
+            let decoded = self.decode(character).filter(|_| !lacks);
+            rest = if decoded.is_some() || pairs { behind } else { rest.get(1..).unwrap_or(&[]) };
+            out.push_str(decoded.as_deref().unwrap_or("?"));
+        }
+        out
+    }
+
     fn decode_run(&self, text: &[u8], out: &mut String) -> Option<()> {
         match self.encoding {
             Some(encoding) => out.push_str(&encoding.decode_without_bom_handling_and_without_replacement(text)?),
