@@ -26,9 +26,12 @@ pub struct Unit {
 pub struct Line {
     /// Text of the statement.
     pub sql: String,
-    /// True if the server accepted it.
-    pub accepted: bool,
+    /// Number of the server's error, 0 if the connection broke; `None` if it was accepted.
+    pub refused: Option<u16>,
 }
+
+/// Begins a refused statement, followed by the number of its error.
+const REFUSED: &str = "/* refused ";
 
 /// Text of these units.
 #[must_use]
@@ -43,7 +46,8 @@ pub fn text(units: &[Unit]) -> String {
             text.push_str("-- unit\n");
         }
         for line in &unit.statements {
-            writeln!(text, "{}{};", if line.accepted { "" } else { "/* refused */ " }, line.sql).unwrap();
+            let refused = line.refused.map(|error| format!("{REFUSED}{error} */ ")).unwrap_or_default();
+            writeln!(text, "{refused}{};", line.sql).unwrap();
         }
     }
     text
@@ -64,9 +68,10 @@ pub fn units(text: &str) -> Vec<Unit> {
             if units.is_empty() {
                 units.push(Unit { session, statements: Vec::new() });
             }
-            let refused = line.strip_prefix("/* refused */ ");
-            let sql = refused.unwrap_or(line).trim_end().trim_end_matches(';').to_owned();
-            units.last_mut().expect("one").statements.push(Line { sql, accepted: refused.is_none() });
+            let marked = line.strip_prefix(REFUSED).and_then(|rest| rest.split_once("*/ "));
+            let sql = marked.map_or(line, |(_, sql)| sql).trim_end().trim_end_matches(';').to_owned();
+            let refused = marked.map(|(error, _)| error.trim().parse().unwrap_or(0));
+            units.last_mut().expect("one").statements.push(Line { sql, refused });
         }
     }
     units
@@ -102,7 +107,7 @@ impl Sessions {
     /// Runs units in order; returns how many statements were refused without being marked so.
     pub fn run_all(&mut self, units: &[Unit]) -> usize {
         let lines = units.iter().flat_map(|unit| unit.statements.iter().map(move |line| (unit.session, line)));
-        lines.filter(|(session, line)| self.run(*session, &line.sql).is_err() && line.accepted).count()
+        lines.filter(|(session, line)| self.run(*session, &line.sql).is_err() && line.refused.is_none()).count()
     }
 }
 

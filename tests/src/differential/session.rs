@@ -219,7 +219,8 @@ impl<'a> Session<'a> {
             self.database = DATABASES[0];
             self.client = "utf8mb4".to_owned();
         }
-        self.unit.push(Line { sql: statement.sql.clone(), accepted });
+        let refused = result.err().map(|error| error.server_code().unwrap_or(0));
+        self.unit.push(Line { sql: statement.sql.clone(), refused });
         accepted
     }
 

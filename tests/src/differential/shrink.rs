@@ -107,7 +107,8 @@ fn class(what: &str) -> String {
 }
 
 fn without_refused(units: &[Unit]) -> Vec<Unit> {
-    let kept = |unit: &Unit| -> Vec<Line> { unit.statements.iter().filter(|line| line.accepted).cloned().collect() };
+    let kept =
+        |unit: &Unit| -> Vec<Line> { unit.statements.iter().filter(|line| line.refused.is_none()).cloned().collect() };
     let units = units.iter().map(|unit| Unit { session: unit.session, statements: kept(unit) });
     units.filter(|unit| !unit.statements.is_empty()).collect()
 }
