@@ -90,7 +90,8 @@ fn random_statements() {
                     println!("{:#?}\n{:#?}", report.tally.errors, report.copies);
                 }
                 died += u64::from(report.source_died.is_some());
-                assert!(died <= 3, "sources that died of their own assertions leave too little to compare");
+                let most = 3.max((seed + 1 - first) / 4);
+                assert!(died <= most, "sources that died or damaged a table of theirs leave too little to compare");
                 assert!(report.source_died.is_some() || report.accepted_percent() > 60, "too much is refused");
             }
             Err(failure) => found(seed, &failure, each.as_secs()),

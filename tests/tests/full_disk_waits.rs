@@ -4,11 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use base::Random;
 use power_cut::PowerCut;
 use serde_json::Value;
+use whole_program_tests::replica::executed;
 use whole_program_tests::{
     Ballast, Replica, Server, SmallDisk, assert_equal, assert_equal_at_rest, folder, length, slipstream,
 };
@@ -109,9 +110,9 @@ fn a_disk_that_fills_again_and_again_is_waited_for() {
         }
         let ballast = Ballast::leave(&disk, pages);
         load(&server, &mut random);
-        let until = std::time::Instant::now() + Duration::from_millis(500 + random.below(2500));
+        let until = Instant::now() + Duration::from_millis(500 + random.below(2500));
         let mut seen = false;
-        while !seen && std::time::Instant::now() < until {
+        while !seen && Instant::now() < until {
             assert_eq!(replica.ended(), None, "{}", replica.log_end());
             seen = replica.status().is_some_and(|status| waits(&status));
         }
@@ -208,6 +209,17 @@ fn plan(random: &mut Random, writes: u64, syncs: u64) -> String {
     rules.join(";")
 }
 
+/// Starts that fail in a row are up to a minute apart: together more than other waits of the tests.
+fn wait_long(replica: &mut Replica, server: &Server) {
+    let (goal, end) = (server.gtid_executed(), Instant::now() + Duration::from_secs(900));
+    while Instant::now() < end && replica.ended().is_none() {
+        if replica.status().is_some_and(|status| goal.is_subset_of(&executed(&status))) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 #[test]
 fn writes_and_syncs_that_fail_once_end_nothing() {
     let server = server("full-calls");
@@ -224,6 +236,7 @@ fn writes_and_syncs_that_fail_once_end_nothing() {
         let new_engines = |replica: &Replica| replica.log().matches("SLIP-000074").count();
         for _ in 0..40 {
             load(&server, &mut random);
+            wait_long(&mut replica, &server);
             replica.catch_up(&server);
             assert_eq!(replica.ended(), None, "{}", replica.log_end());
             if new_engines(&replica) >= 3 {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use super::ddl::Limits;
-use super::follow::Follower;
+use super::follow::{CORRUPT_AT_SOURCE, Follower};
 use super::schema::{DATABASES, Schema};
 use super::script::Unit;
 use super::session::{Session, Shared, Tally};
@@ -45,7 +45,7 @@ pub struct Report {
     pub rounds: u64,
     /// True if the run ended early, at a stop that the documents list.
     pub known_stop: bool,
-    /// The source's own assertion that ended the run early.
+    /// What ended the run early at the source: an assertion of its own, or a table that its own CHECK TABLE finds damaged.
     pub source_died: Option<String>,
 }
 
@@ -162,7 +162,8 @@ pub fn run(options: Options) -> Result<Report, Box<Failure>> {
             Ok(report)
         }
         Err(what) => {
-            report.source_died = source_died(&server);
+            let corrupt = what.lines().find(|line| line.starts_with(CORRUPT_AT_SOURCE)).map(str::to_owned);
+            report.source_died = source_died(&server).or(corrupt);
             if report.source_died.is_some() {
                 return Ok(report);
             }
@@ -283,7 +284,7 @@ impl Report {
         )
         .unwrap();
         if let Some(assertion) = &self.source_died {
-            writeln!(text, "ended early: the source died: {assertion}").unwrap();
+            writeln!(text, "ended early at the source: {assertion}").unwrap();
         }
         if self.known_stop {
             text.push_str("ended early: cascades that are not in the log, of a table that was being copied\n");
