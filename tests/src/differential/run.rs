@@ -3,6 +3,7 @@
 //! In: a seed and limits. Out: a report, or the first failure with what ran before it. Never here: a second failure.
 
 use std::fmt::Write as _;
+use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -173,11 +174,19 @@ pub fn run(options: Options) -> Result<Report, Box<Failure>> {
     }
 }
 
-/// The assertion that killed the source, from its own log. Nothing is left to compare with, so it is no finding about
-/// us.
+/// What killed the source, from its own log. Nothing is left to compare with, so it is no finding about us.
 fn source_died(server: &Server) -> Option<String> {
     let log = std::fs::read_to_string(server.dir().with_file_name("error.log")).unwrap_or_default();
-    log.lines().find(|line| line.contains("Assertion failure")).map(str::to_owned)
+    let said = |words: &str| log.lines().find(|line| line.contains(words)).map(str::to_owned);
+    said("Assertion failure").or_else(|| said("got signal")).or_else(|| {
+        let answer = TcpStream::connect(("127.0.0.1", server.port()));
+        answer.is_err().then(|| format!("it is gone, its log ends: {}", end_of(&log)))
+    })
+}
+
+fn end_of(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(5)..].join(" / ")
 }
 
 fn rounds(options: Options, server: &Server, shared: &Shared, report: &mut Report) -> Result<(), String> {
