@@ -352,9 +352,9 @@ pub struct CopyInProgress {
     data: PathBuf,
     server_id: u32,
     server_uuid: String,
-    progress: Arc<Progress>,
+    pub(crate) progress: Arc<Progress>,
     stop: Arc<AtomicBool>,
-    beside: Beside,
+    pub(crate) beside: Beside,
     began: Instant,
 }
 

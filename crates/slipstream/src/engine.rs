@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use door::SchemaState;
 use observe::{ConnectionState, ReplayState, StatusReport, now_us, utc_text};
-use replica::{Begun, CopyInProgress, Failure, Replica, SourceLogin, failure::error_report};
+use replica::{Begun, CopyInProgress, Failure, Movement, Replica, SourceLogin, failure::error_report};
 
 use crate::control::ReplicaThread;
 use crate::door::OpenDoor;
@@ -174,6 +174,21 @@ impl Engine {
             Phase::Copying(copy) => copy.status(),
             Phase::Starting => without_engine(state.last.clone(), None),
             Phase::Down(failure) => without_engine(state.last.clone(), Some(failure)),
+        }
+    }
+
+    /// Whether the stages move; None while the main thread itself does the work of a start.
+    pub(crate) fn movement(&self) -> Option<Movement> {
+        let state = self.lock();
+        match &state.phase {
+            Phase::Running(replica) => {
+                let replica = Arc::clone(replica);
+                drop(state);
+                Some(replica.movement())
+            }
+            Phase::Copying(copy) => Some(copy.movement()),
+            Phase::Down(_) => Some(Movement::Rests),
+            Phase::Starting => None,
         }
     }
 

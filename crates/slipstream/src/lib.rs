@@ -23,4 +23,5 @@ mod requests;
 pub mod run;
 pub mod settings;
 mod signals;
+mod supervision;
 mod watch;

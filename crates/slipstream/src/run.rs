@@ -35,6 +35,7 @@ use crate::engine::Engine;
 use crate::options::{self, Flags};
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
+use crate::supervision::Supervision;
 use crate::{account, hidden, log_file, option_file, reading, requests, watch};
 
 /// Interval at which the main thread checks signals and the replica's outcome.
@@ -313,8 +314,11 @@ fn follow(
     let engine = Engine::new(signals.stop_flag(), login.clone(), folder.last_status());
     // Before the copy or recovery, which may take hours: a taken port is told at once.
     engine.opens(OpenDoor::open(door, folder, config.server_id, Arc::clone(&accounts), &engine)?);
+    let supervision = Supervision::start(&engine)?;
     let process = Process { config, login, accounts, folder, lock, signals, engine, control: RefCell::default() };
     let result = process.run();
+    drop(supervision);
+    Supervision::stopping();
     process.engine.close_door();
     if let Some(control) = process.control.borrow_mut().as_mut() {
         if lock.is_lost() { control.abandon() } else { control.stop() }
@@ -455,6 +459,7 @@ impl Process<'_> {
         if control.is_none() {
             let handler = requests::of_engine(Arc::clone(&self.engine), Arc::clone(&self.accounts));
             *control = Some(ControlServer::start(self.folder.path(), self.lock, handler)?);
+            Supervision::ready();
         }
         Ok(())
     }

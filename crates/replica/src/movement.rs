@@ -1,0 +1,62 @@
+//! Whether the stages of a replica move, for the one who would start it again if they do not.
+//!
+//! In: the counters of the stages. Out: rest, or a number that changes with the work. Never here: a clock, a wait.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::PoisonError;
+
+use apply::CutWait;
+
+use crate::initial_copy::CopyInProgress;
+use crate::replica::Replica;
+
+/// What the stages do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Movement {
+    /// There is nothing to do, or it waits for what is outside the process: the source, the disk, the operator.
+    Rests,
+    /// There is work. The number changes with each part of it that is done.
+    Works(u64),
+}
+
+impl Replica {
+    /// Whether replay moves. Receiving has time limits of its own.
+    #[must_use]
+    pub fn movement(&self) -> Movement {
+        let visible = self.pipeline.store.visibility().current();
+        let publisher = self.pipeline.publisher.status();
+        let behind = !self.link.lock().retrieved.is_subset_of(&visible.executed) || publisher.pending_transactions > 0;
+        let waits = matches!(self.pipeline.waits_for(), CutWait::Space | CutWait::Damage);
+        if !behind || waits || self.pipeline.is_paused() || self.pipeline.failure().is_some() {
+            return Movement::Rests;
+        }
+        let stats = self.pipeline.store.stats();
+        let tree = stats.disk.unwrap_or_default();
+        // A large transaction, a table that is written anew, a merge that replay waits for: each moves one of these
+        // long before the watermark.
+        works(&(
+            visible.sequence.0,
+            publisher.position.map(|end| end.to_string()),
+            format!("{:?}", self.pipeline.ledger.snapshot(binlog::event_type::name).rows),
+            (stats.memory.rows, stats.memory.bytes, stats.sealed),
+            (tree.written_bytes, tree.compactions, tree.debt_bytes),
+            self.relay.unread_bytes(),
+            self.table_copy.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        ))
+    }
+}
+
+impl CopyInProgress {
+    /// Whether the initial copy moves, or the log beside it.
+    #[must_use]
+    pub fn movement(&self) -> Movement {
+        let totals = self.progress.totals();
+        works(&(totals.tables_done, totals.rows, totals.bytes, self.beside.relay.total_bytes()))
+    }
+}
+
+fn works(counters: &impl Hash) -> Movement {
+    let mut hasher = DefaultHasher::new();
+    counters.hash(&mut hasher);
+    Movement::Works(hasher.finish())
+}
