@@ -125,19 +125,40 @@ pub(crate) fn from_unicode_or_question_marks(text: &str, charset: &str) -> Resul
     })
 }
 
-/// Converts text from one character set to another. Bytes from or to binary are copied as they are.
+/// Converts text from one character set to another. Bytes from or to binary are copied as they are, with zeros in front
+/// up to whole code units (`String::copy_aligned`, sql-common/sql_string.cc).
 pub(crate) fn convert(bytes: &[u8], from: &str, to: &str) -> Result<Vec<u8>, Problem> {
     let from = if from == "utf8" { "utf8mb3" } else { from };
-    // The server pads bytes that are not whole characters with zeros, which is not reproduced here.
-    let unit = match to {
+    if from == to || to == "binary" {
+        return Ok(bytes.to_vec());
+    }
+    if from == "binary" {
+        let missing = bytes.len().next_multiple_of(code_unit(to)) - bytes.len();
+        return Ok([&vec![0; missing], bytes].concat());
+    }
+    from_unicode(&to_unicode(bytes, from)?, to)
+}
+
+/// As [`convert`], with a question mark for each character that is missing there.
+///
+/// # Errors
+/// Bytes that are not whole code units: the server puts zeros in front in a default, and cuts members of ENUM and SET.
+pub(crate) fn convert_or_question_marks(bytes: &[u8], from: &str, to: &str) -> Result<Vec<u8>, Problem> {
+    match (from, to) {
+        (_, "binary") => Ok(bytes.to_vec()),
+        ("binary", to) if bytes.len().is_multiple_of(code_unit(to)) => Ok(bytes.to_vec()),
+        ("binary", to) => Err(Problem::NotSupported(format!("binary text of {} bytes as {to}", bytes.len()))),
+        _ => from_unicode_or_question_marks(&name_to_unicode(bytes, from)?, to),
+    }
+}
+
+/// Bytes of a code unit of a character set.
+fn code_unit(charset: &str) -> usize {
+    match charset {
         "ucs2" | "utf16" | "utf16le" => 2,
         "utf32" => 4,
         _ => 1,
-    };
-    if from == to || to == "binary" || (from == "binary" && bytes.len().is_multiple_of(unit)) {
-        return Ok(bytes.to_vec());
     }
-    from_unicode(&to_unicode(bytes, from)?, to)
 }
 
 #[cfg(test)]

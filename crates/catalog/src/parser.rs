@@ -414,13 +414,7 @@ impl<'a> Parser<'a> {
         let Some(connection) = self.connection_charset.filter(|to| plain && *to != text.charset) else {
             return Ok(text);
         };
-        let bytes = match connection {
-            "binary" => text.bytes,
-            _ => charset::from_unicode_or_question_marks(
-                &charset::name_to_unicode(&text.bytes, &text.charset)?,
-                connection,
-            )?,
-        };
+        let bytes = charset::convert_or_question_marks(&text.bytes, &text.charset, connection)?;
         Ok(Text { bytes, charset: connection.to_owned() })
     }
 
