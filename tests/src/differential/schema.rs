@@ -60,6 +60,8 @@ pub struct Table {
     pub foreign_keys: Vec<String>,
     /// True if a trigger runs before its INSERTs: it gets no generated columns.
     pub has_before_trigger: bool,
+    /// In the engine CSV, whose files hold six digits of a FLOAT.
+    pub in_csv: bool,
 }
 
 /// A table's definition after a change, or its removal.
