@@ -172,3 +172,88 @@ fn the_port_is_open_before_the_source_answers() {
     let open = || replica.log().contains("SLIP-000095").then_some(());
     whole_program_tests::wait_for("the open port", open, || replica.log());
 }
+
+/// `SHOW REPLICA STATUS\G` as names and values, in order.
+fn fields(text: &str) -> Vec<(String, String)> {
+    let lines = text.lines().filter_map(|line| line.split_once(": ").or_else(|| line.split_once(':')));
+    lines.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
+}
+
+/// Columns that differ between two replicas of one source in the same state: what each calls its own files, what it
+/// received before it was asked, and what 9.7 keeps in tables of its own.
+const OWN: &[&str] = &[
+    "Source_User",
+    "Connect_Retry",
+    "Relay_Log_File",
+    "Relay_Log_Pos",
+    "Relay_Log_Space",
+    "Source_Info_File",
+    "Source_Retry_Count",
+    "Retrieved_Gtid_Set",
+    "Get_Source_public_key",
+];
+
+#[test]
+fn replica_status_is_as_a_replica_of_mysqls_shows_it() {
+    let Some(server) = Server::or_skip("door", &[]) else { return };
+    server.sql(
+        "CREATE USER other@'%' IDENTIFIED BY 'other'; GRANT REPLICATION SLAVE ON *.* TO other@'%';
+         CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY); INSERT INTO shop.t VALUES (1)",
+    );
+    let mut door = follow(&server, "door-status", &["--on-stop=stay"]);
+    let theirs = Server::start("door-beside", &["--skip-replica-start"]);
+    theirs.sql(&format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={}, SOURCE_USER='other',
+         SOURCE_PASSWORD='other', SOURCE_AUTO_POSITION=1, SOURCE_SSL=1; START REPLICA",
+        server.port()
+    ));
+    server.sql("INSERT INTO shop.t VALUES (2)");
+    door.replica.catch_up(&server);
+    let ask = "SHOW REPLICA STATUS";
+    let real = || fields(&theirs.client(&["--vertical", "--column-names"], ask).unwrap());
+    let is = |fields: &[(String, String)], name: &str, value: &str| fields.iter().any(|(n, v)| n == name && v == value);
+    let executed = server.gtid_executed().to_string();
+    let idle = "Replica has read all relay log; waiting for more updates";
+    let there = || {
+        let fields = real();
+        // It notes its position every 300 ms only.
+        let read = fields.iter().find(|(name, _)| name == "Read_Source_Log_Pos").map_or("", |(_, value)| value);
+        let done = is(&fields, "Executed_Gtid_Set", &executed) && is(&fields, "Exec_Source_Log_Pos", read);
+        (done && is(&fields, "Replica_SQL_Running_State", idle)).then_some(())
+    };
+    whole_program_tests::wait_for("MySQL's replica", there, || format!("{:#?}", real()));
+    let mine = || fields(&door.rows("reader", &["--vertical", "--column-names"], ask).out);
+    let (ours, reals) = (mine(), real());
+    assert_eq!(ours.len(), 60, "{ours:#?}");
+    for (ours, real) in ours.iter().zip(&reals) {
+        assert_eq!(ours.0, real.0);
+        assert!(ours.1 == real.1 || OWN.contains(&ours.0.as_str()), "{ours:?} {real:?}");
+    }
+    assert!(is(&ours, "Source_User", "repl") && !is(&ours, "Relay_Log_Pos", "0"), "{ours:#?}");
+
+    slipstream(&["stop", "sql", "--data", door.replica.data()]).expect(0, &[]);
+    theirs.sql("STOP REPLICA SQL_THREAD");
+    for fields in [mine(), real()] {
+        assert!(
+            is(&fields, "Replica_SQL_Running", "No") && is(&fields, "Replica_SQL_Running_State", ""),
+            "{fields:#?}"
+        );
+        assert!(is(&fields, "Seconds_Behind_Source", "NULL"), "{fields:#?}");
+    }
+    slipstream(&["start", "sql", "--data", door.replica.data()]).expect(0, &[]);
+
+    // What stops receiving is told with MySQL's number.
+    server.sql("ALTER USER repl IDENTIFIED BY 'changed'");
+    let dumps =
+        server.sql("SELECT id FROM information_schema.processlist WHERE user = 'repl' AND command LIKE 'Binlog%'");
+    dumps.lines().for_each(|id| drop(server.try_sql(&format!("KILL {id}"))));
+    let refused = || is(&mine(), "Last_IO_Errno", "1045").then_some(());
+    whole_program_tests::wait_for("the refused login", refused, || format!("{:#?}", mine()));
+    let ours = mine();
+    assert!(ours.iter().any(|(name, value)| name == "Last_IO_Error" && value.contains("Access denied")), "{ours:#?}");
+    assert!(ours.iter().any(|(name, value)| name == "Last_IO_Error_Timestamp" && value.len() == 15), "{ours:#?}");
+    assert!(!is(&ours, "Replica_IO_Running", "Yes"), "{ours:#?}");
+
+    let old = door.rows("reader", &["--vertical", "--column-names"], "SHOW SLAVE STATUS").out;
+    assert!(old.contains("Slave_IO_Running") && old.contains("Master_Host: 127.0.0.1"), "{old}");
+}

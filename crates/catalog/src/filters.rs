@@ -36,6 +36,25 @@ pub struct ReplicationFilters {
 }
 
 impl ReplicationFilters {
+    /// The rules of one option as SHOW REPLICA STATUS lists them, behind commas; empty for other names.
+    #[must_use]
+    pub fn text(&self, option: &str) -> String {
+        let names = |tables: &[(String, String)]| -> Vec<String> {
+            tables.iter().map(|(database, table)| format!("{database}.{table}")).collect()
+        };
+        let rules = match option {
+            "replicate-rewrite-db" => self.rewrite_db.iter().map(|(from, to)| format!("({from},{to})")).collect(),
+            "replicate-do-db" => self.do_db.clone(),
+            "replicate-ignore-db" => self.ignore_db.clone(),
+            "replicate-do-table" => names(&self.do_table),
+            "replicate-ignore-table" => names(&self.ignore_table),
+            "replicate-wild-do-table" => self.wild_do_table.clone(),
+            "replicate-wild-ignore-table" => self.wild_ignore_table.clone(),
+            _ => Vec::new(),
+        };
+        rules.join(",")
+    }
+
     /// Adds one rule: an option's name with dashes, and its value in the syntax of MySQL's option. A rule given twice
     /// counts once.
     ///

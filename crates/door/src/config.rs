@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::replica_status::ReplicaStatus;
 use crate::world::SchemaState;
 
 /// Configuration of the port.
@@ -36,6 +37,9 @@ pub struct DoorConfig {
 pub trait Facts: Send + Sync {
     /// Looks up a schema.
     fn schema(&self, name: &str) -> SchemaState;
+
+    /// What SHOW REPLICA STATUS shows.
+    fn replica_status(&self) -> ReplicaStatus;
 
     /// Takes note of something that an operator should know.
     fn note(&self, note: Note);

@@ -14,6 +14,7 @@ mod gate;
 mod helper;
 mod listen;
 mod output;
+mod replica_status;
 mod server;
 pub mod session;
 mod transport;
@@ -21,5 +22,6 @@ mod world;
 
 pub use config::{DoorConfig, Facts, Note};
 pub use output::Output;
+pub use replica_status::{FilterTexts, ReplicaStatus, SourceTls, ThreadError};
 pub use server::{Door, DoorError, DoorStatus};
 pub use world::{SchemaState, Statistics, World};

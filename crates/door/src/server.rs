@@ -18,6 +18,7 @@ use crate::event_loop::{Accepting, EventLoop, Inbox, UNAUTHENTICATED_MAX};
 use crate::gate::Gate;
 use crate::helper::{Helper, Job};
 use crate::listen::{Listeners, SocketFile};
+use crate::replica_status::ReplicaStatus;
 use crate::world::{SchemaState, Statistics, World};
 
 /// Loops, at most: each serves some 100,000 short statements a second, and replay needs the other cores.
@@ -107,6 +108,10 @@ impl World for Server {
 
     fn schema(&self, name: &str) -> SchemaState {
         self.facts.schema(name)
+    }
+
+    fn replica_status(&self) -> ReplicaStatus {
+        self.facts.replica_status()
     }
 
     fn reload_tls(&self) -> Result<(), String> {

@@ -10,6 +10,7 @@ mod prepared;
 mod query;
 mod results;
 mod set;
+mod shows;
 #[cfg(test)]
 mod tests;
 mod transaction;

@@ -2,6 +2,8 @@
 
 use sql::OwnValues;
 
+use crate::replica_status::ReplicaStatus;
+
 /// State of a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaState {
@@ -26,6 +28,9 @@ pub trait World {
     /// # Errors
     /// What is wrong with them; the old ones stay in use.
     fn reload_tls(&self) -> Result<(), String>;
+
+    /// Facts for SHOW REPLICA STATUS.
+    fn replica_status(&self) -> ReplicaStatus;
 
     /// Facts for COM_STATISTICS.
     fn statistics(&self) -> Statistics;

@@ -10,12 +10,13 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use accounts::{Accounts, ServerTls, TlsError, TlsFiles};
-use door::{Door, DoorConfig, Facts, Note, SchemaState};
+use door::{Door, DoorConfig, Facts, Note, ReplicaStatus, SchemaState};
 use observe::{ClientsReport, utc_text};
 use replica::log::{self, Code};
 use replica::{Failure, Folder};
 
 use crate::engine::Engine;
+use crate::replica_status::ShownOptions;
 
 /// Options of the port for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,6 +140,7 @@ impl OpenDoor {
         server_id: Option<u32>,
         accounts: Arc<Accounts>,
         engine: &Arc<Engine>,
+        shown: ShownOptions,
     ) -> Result<Option<OpenDoor>, Failure> {
         if !settings.is_open() {
             return Ok(None);
@@ -154,7 +156,7 @@ impl OpenDoor {
             TlsError::Io { path, source } => Failure::io(format!("TLS for clients: {}", path.display()), &source),
             error => Failure::error(format!("TLS for clients: {error}")),
         })?);
-        let facts = Arc::new(EngineFacts(Arc::downgrade(engine)));
+        let facts = Arc::new(EngineFacts { engine: Arc::downgrade(engine), shown });
         let config = settings.config(folder, server_id.unwrap_or(folder.default_server_id()));
         let door = Door::open(config, accounts, Arc::clone(&tls), facts).map_err(|error| {
             Failure::error(error.to_string())
@@ -209,12 +211,20 @@ fn note_reload(result: Result<(), String>) {
 }
 
 /// What the port asks of the engine.
-struct EngineFacts(Weak<Engine>);
+struct EngineFacts {
+    engine: Weak<Engine>,
+    shown: ShownOptions,
+}
 
 impl Facts for EngineFacts {
     fn schema(&self, name: &str) -> SchemaState {
         let not_now = || SchemaState::Unknown("the replica is stopping".to_owned());
-        self.0.upgrade().map_or_else(not_now, |engine| engine.schema(name))
+        self.engine.upgrade().map_or_else(not_now, |engine| engine.schema(name))
+    }
+
+    fn replica_status(&self) -> ReplicaStatus {
+        let report = self.engine.upgrade().map(|engine| engine.engine_status()).unwrap_or_default();
+        self.shown.status(&report)
     }
 
     fn note(&self, note: Note) {

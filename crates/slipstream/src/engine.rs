@@ -163,7 +163,8 @@ impl Engine {
         StatusReport { clients, ..self.engine_status() }
     }
 
-    fn engine_status(&self) -> StatusReport {
+    /// As [`status`](Self::status), without the port for clients.
+    pub(crate) fn engine_status(&self) -> StatusReport {
         let state = self.lock();
         match &state.phase {
             Phase::Running(replica) => {

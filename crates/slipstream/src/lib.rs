@@ -19,6 +19,7 @@ pub mod option_file;
 mod options;
 mod password;
 mod reading;
+mod replica_status;
 mod requests;
 pub mod run;
 pub mod settings;

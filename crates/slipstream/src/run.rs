@@ -33,6 +33,7 @@ use crate::disk_mend::DiskMend;
 use crate::door::{DoorSettings, OpenDoor};
 use crate::engine::Engine;
 use crate::options::{self, Flags};
+use crate::replica_status::ShownOptions;
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
 use crate::supervision::Supervision;
@@ -313,7 +314,8 @@ fn follow(
 ) -> Result<(), Failure> {
     let engine = Engine::new(signals.stop_flag(), login.clone(), folder.last_status());
     // Before the copy or recovery, which may take hours: a taken port is told at once.
-    engine.opens(OpenDoor::open(door, folder, config.server_id, Arc::clone(&accounts), &engine)?);
+    let shown = ShownOptions::of(config);
+    engine.opens(OpenDoor::open(door, folder, config.server_id, Arc::clone(&accounts), &engine, shown)?);
     let supervision = Supervision::start(&engine)?;
     let process = Process { config, login, accounts, folder, lock, signals, engine, control: RefCell::default() };
     let result = process.run();

@@ -47,12 +47,35 @@ pub enum Statement {
         /// Only errors.
         errors: bool,
     },
+    /// SHOW of something about replication.
+    Show(Show),
     /// ALTER INSTANCE RELOAD TLS.
     ReloadTls,
     /// A statement that writes, refused with 1290.
     Write,
     /// A statement that is not answered, by its construct.
     Refused(String),
+}
+
+/// What a SHOW shows about replication.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Show {
+    /// SHOW REPLICA STATUS.
+    ReplicaStatus {
+        /// As SHOW SLAVE STATUS, whose columns have other names; 9.7 does not have it any more.
+        old_names: bool,
+        /// FOR CHANNEL.
+        channel: Option<Vec<u8>>,
+    },
+    /// SHOW REPLICAS.
+    Replicas {
+        /// As SHOW SLAVE HOSTS, whose columns have other names; 9.7 does not have it any more.
+        old_names: bool,
+    },
+    /// SHOW BINARY LOG STATUS.
+    BinaryLogStatus,
+    /// SHOW BINARY LOGS.
+    BinaryLogs,
 }
 
 /// SELECT without tables.

@@ -25,7 +25,7 @@ mod variables;
 
 pub use ast::{
     AccessMode, Assignment, Characteristics, Completion, Expression, Isolation, Item, Limit, NewValue, Scope, Select,
-    Statement, Target,
+    Show, Statement, Target,
 };
 pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
 pub use charsets::Charsets;

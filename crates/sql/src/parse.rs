@@ -6,6 +6,7 @@
 pub(crate) mod expression;
 mod select;
 mod set;
+mod show;
 mod statement;
 #[cfg(test)]
 mod tests;

@@ -43,7 +43,7 @@ impl Session {
                 let rows = self.columns_of(statement, sql, parameters, world)?;
                 return Ok(Outcome { rows, lists_warnings: true, ..Outcome::OK });
             }
-            Statement::Select(_) => {
+            Statement::Select(_) | Statement::Show(_) => {
                 let rows = self.columns_of(statement, sql, parameters, world)?;
                 self.warnings.clear();
                 self.row_count = -1;
@@ -78,6 +78,7 @@ impl Session {
             }
             Statement::ShowWarnings { errors, limit } => self.show_warnings(*errors, limit, bind).map(Some),
             Statement::ShowWarningCount { errors } => Ok(Some(self.show_warning_count(*errors))),
+            Statement::Show(show) => self.show(show, world).map(Some),
             _ => Ok(None),
         })
     }
@@ -114,7 +115,10 @@ impl Session {
             Statement::ReloadTls => self.reload_tls(world)?,
             Statement::Write => return Err(SqlError::read_only()),
             Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),
-            Statement::Select(_) | Statement::ShowWarnings { .. } | Statement::ShowWarningCount { .. } => {}
+            Statement::Select(_)
+            | Statement::Show(_)
+            | Statement::ShowWarnings { .. }
+            | Statement::ShowWarningCount { .. } => {}
         }
         Ok(Outcome::OK)
     }
@@ -170,12 +174,12 @@ pub(super) fn needs(privilege: &str) -> SqlError {
     SqlError::new(1227, "42000", text)
 }
 
-fn text_column(name: &str, flags: u16, length: u32) -> Column {
+pub(super) fn text_column(name: &str, flags: u16, length: u32) -> Column {
     let field = Field { type_code: type_code::VAR_STRING, flags, length, decimals: 31, collation: SYSTEM_COLLATION };
     Column { name: name.as_bytes().to_vec(), field, value: Value::Null }
 }
 
-fn number_column(name: &str, flags: u16, type_code: u8, length: u32) -> Column {
+pub(super) fn number_column(name: &str, flags: u16, type_code: u8, length: u32) -> Column {
     let flags = flags | column_flag::BINARY;
     let field = Field { type_code, flags, length, decimals: 0, collation: values::collation::BINARY };
     Column { name: name.as_bytes().to_vec(), field, value: Value::Null }

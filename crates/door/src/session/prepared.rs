@@ -148,7 +148,11 @@ impl Session {
         let bound_as = sql::parameter_types(&parsed.statement, parsed.parameters);
         let fields = self.fields_of(&bound_as);
         let unknown = Parameters { values: None, fields: &fields };
-        let columns = self.columns_of(&parsed.statement, sql, unknown, world)?;
+        // MySQL describes the columns of these when they are executed only.
+        let columns = match &parsed.statement {
+            Statement::Show(_) => None,
+            statement => self.columns_of(statement, sql, unknown, world)?,
+        };
         let columns = columns.map_or_else(Vec::new, |rows| rows.columns);
         let placeholders = placeholders(&parsed.statement, &fields, &columns);
         if self.statements.held_bytes + sql.len() > HELD_BYTES_MAX {

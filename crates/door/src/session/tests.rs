@@ -38,6 +38,10 @@ impl World for Nowhere {
         Err("no files".to_owned())
     }
 
+    fn replica_status(&self) -> crate::ReplicaStatus {
+        crate::ReplicaStatus::default()
+    }
+
     fn statistics(&self) -> Statistics {
         Statistics { uptime_s: 10, threads: 1, questions: 25 }
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use accounts::{
     AccountName, Accounts, NewAccount, PasswordPlugin, Requirement, Rights, ServerTls, StoredPassword, TlsFiles,
 };
-use door::{Door, DoorConfig, Facts, Note, SchemaState};
+use door::{Door, DoorConfig, Facts, Note, ReplicaStatus, SchemaState};
 use wire::handshake::{FirstPacket, Greeting, Login, capability};
 use wire::packet;
 
@@ -22,6 +22,10 @@ struct OneSchema;
 impl Facts for OneSchema {
     fn schema(&self, name: &str) -> SchemaState {
         if name == "shop" { SchemaState::There(Some(255)) } else { SchemaState::Missing }
+    }
+
+    fn replica_status(&self) -> ReplicaStatus {
+        ReplicaStatus::default()
     }
 
     fn note(&self, _: Note) {}

@@ -1,7 +1,5 @@
 //! Statements by their first words.
 
-use catalog::lexer::Tok;
-
 use super::Parser;
 use crate::Result;
 use crate::ast::{AccessMode, Completion, Statement};
@@ -159,30 +157,6 @@ impl Parser<'_> {
             return Ok(Statement::RollbackTo(self.name()?));
         }
         Ok(Statement::Rollback(self.completion()?))
-    }
-
-    fn show(&mut self) -> Result<Statement> {
-        self.advance()?;
-        if self.is("COUNT") {
-            self.advance()?;
-            self.expect_punct(b'(')?;
-            self.expect_punct(b'*')?;
-            self.expect_punct(b')')?;
-            let errors = self.accept("ERRORS")?;
-            if !errors {
-                self.expect("WARNINGS")?;
-            }
-            return Ok(Statement::ShowWarningCount { errors });
-        }
-        if self.is_one_of(&["WARNINGS", "ERRORS"]) {
-            let errors = self.is("ERRORS");
-            self.advance()?;
-            return Ok(Statement::ShowWarnings { errors, limit: self.limit()? });
-        }
-        match &self.current.tok {
-            Tok::Word(_) => Ok(Statement::Refused(format!("SHOW {}", self.word()))),
-            _ => Err(self.syntax()),
-        }
     }
 
     fn alter(&mut self) -> Result<Statement> {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::ast::{AccessMode, Completion, Expression, NewValue, Scope, Target};
+use crate::ast::{AccessMode, Completion, Expression, NewValue, Scope, Show, Target};
 
 fn charsets() -> Charsets {
     Charsets::of_login(255).unwrap()
@@ -135,5 +135,26 @@ proptest! {
     #[test]
     fn any_bytes_are_parsed_or_refused(sql in prop::collection::vec(any::<u8>(), 0..60)) {
         let _ = parse(&[&b"select "[..], &sql].concat(), 0, &charsets());
+    }
+}
+
+#[test]
+fn shows_of_replication() {
+    let status = |old_names, channel: Option<&str>| {
+        Statement::Show(Show::ReplicaStatus { old_names, channel: channel.map(|name| name.as_bytes().to_vec()) })
+    };
+    for (sql, wanted) in [
+        ("show replica status", status(false, None)),
+        ("SHOW SLAVE STATUS FOR CHANNEL 'a'", status(true, Some("a"))),
+        ("show replicas", Statement::Show(Show::Replicas { old_names: false })),
+        ("show slave hosts", Statement::Show(Show::Replicas { old_names: true })),
+        ("show binary log status", Statement::Show(Show::BinaryLogStatus)),
+        ("show master status", Statement::Show(Show::BinaryLogStatus)),
+        ("show master logs", Statement::Show(Show::BinaryLogs)),
+    ] {
+        assert_eq!(parsed(sql).statement, wanted, "{sql}");
+    }
+    for sql in ["show replica hosts", "show master", "show binary status", "show replica status for channel a"] {
+        assert_eq!(refused(sql).code, 1064, "{sql}");
     }
 }

@@ -1,0 +1,262 @@
+//! SHOW of what a replica shows of itself: columns as a 9.7 describes them, values of the replica.
+//!
+//! In: the statement, facts about the replica. Out: columns and rows. Never here: how the facts are found.
+
+use sql::{Column, Show, SqlError, Value};
+use wire::response::column_flag;
+use wire::row::type_code;
+
+use super::Session;
+use super::execute::{needs, number_column, text_column};
+use super::results::Rows;
+use crate::replica_status::ReplicaStatus;
+use crate::world::World;
+
+/// A column's type, with the length that a 9.7 announces, in characters.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Text(u32),
+    Long(u32),
+    LongLong(u32),
+}
+use Kind::{Long, LongLong, Text};
+
+/// A column: its name, its name before 8.0.22, its type.
+type Definition = (&'static str, &'static str, Kind);
+
+const REPLICAS: &[Definition] = &[
+    ("Server_Id", "Server_id", Long(11)),
+    ("Host", "Host", Text(255)),
+    ("Port", "Port", Long(8)),
+    ("Source_Id", "Master_id", Long(11)),
+    ("Replica_UUID", "Slave_UUID", Text(36)),
+];
+
+const BINARY_LOG_STATUS: &[Definition] = &[
+    ("File", "File", Text(512)),
+    ("Position", "Position", LongLong(21)),
+    ("Binlog_Do_DB", "Binlog_Do_DB", Text(255)),
+    ("Binlog_Ignore_DB", "Binlog_Ignore_DB", Text(255)),
+    ("Executed_Gtid_Set", "Executed_Gtid_Set", Text(0)),
+];
+
+impl Session {
+    /// The result of a SHOW about replication.
+    ///
+    /// # Errors
+    /// A right is missing (1227), no such channel (3074), no binary log (1381).
+    pub(super) fn show(&self, show: &Show, world: &dyn World) -> Result<Rows, SqlError> {
+        let rights = self.identity.rights;
+        match show {
+            Show::Replicas { .. } if !rights.replicate => Err(needs("REPLICATION SLAVE")),
+            Show::ReplicaStatus { .. } | Show::BinaryLogStatus | Show::BinaryLogs if !rights.monitor => {
+                Err(needs("SUPER, REPLICATION CLIENT"))
+            }
+            Show::Replicas { old_names } => Ok(empty(REPLICAS, *old_names)),
+            // As a server without a binary log, which this is.
+            Show::BinaryLogStatus => Ok(empty(BINARY_LOG_STATUS, false)),
+            Show::BinaryLogs => Err(SqlError::new(1381, "HY000", "You are not using binary logging")),
+            Show::ReplicaStatus { channel: Some(name), .. } if !name.is_empty() => {
+                let text = format!("Replica channel '{}' does not exist.", String::from_utf8_lossy(name));
+                Err(SqlError::new(3074, "HY000", text))
+            }
+            Show::ReplicaStatus { old_names, .. } => {
+                let status = world.replica_status();
+                let (definitions, row): (Vec<Definition>, Vec<Value>) =
+                    columns_of(&status).into_iter().map(|(new, old, kind, value)| ((new, old, kind), value)).unzip();
+                let columns = definitions.iter().map(|definition| column(definition, *old_names)).collect();
+                Ok(Rows { columns, rows: vec![row] })
+            }
+        }
+    }
+}
+
+fn empty(definitions: &[Definition], old_names: bool) -> Rows {
+    Rows { columns: definitions.iter().map(|definition| column(definition, old_names)).collect(), rows: Vec::new() }
+}
+
+fn column((new, old, kind): &Definition, old_names: bool) -> Column {
+    let name = if old_names { old } else { new };
+    let not_null = column_flag::NOT_NULL;
+    match *kind {
+        Text(length) => text_column(name, not_null, length),
+        Long(length) => number_column(name, not_null | column_flag::UNSIGNED, type_code::LONG, length),
+        LongLong(length) => number_column(name, not_null | column_flag::UNSIGNED, type_code::LONGLONG, length),
+    }
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.as_bytes().to_vec())
+}
+
+fn number(number: impl Into<u64>) -> Value {
+    Value::UInt(number.into())
+}
+
+/// A set's text is announced with the length that it has.
+fn length(text: &str) -> u32 {
+    u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
+}
+
+/// The 60 columns. Constant here: there is one channel, replay is never delayed and has no UNTIL, no transactions are
+/// skipped by number, revocation lists and network namespaces are no options, server ids are not ignored.
+fn columns_of(status: &ReplicaStatus) -> Vec<(&'static str, &'static str, Kind, Value)> {
+    let ReplicaStatus { filters, tls, io_error, sql_error, .. } = status;
+    let yes = |is: bool| text(if is { "Yes" } else { "No" });
+    let none = || text("");
+    vec![
+        ("Replica_IO_State", "Slave_IO_State", Text(14), text(&status.io_state)),
+        ("Source_Host", "Master_Host", Text(256), text(&status.source_host)),
+        ("Source_User", "Master_User", Text(97), text(&status.source_user)),
+        ("Source_Port", "Master_Port", Long(8), number(status.source_port)),
+        ("Connect_Retry", "Connect_Retry", Long(11), number(status.connect_retry_s)),
+        ("Source_Log_File", "Master_Log_File", Text(512), text(&status.source_received.0)),
+        ("Read_Source_Log_Pos", "Read_Master_Log_Pos", LongLong(11), number(status.source_received.1)),
+        ("Relay_Log_File", "Relay_Log_File", Text(512), text(&status.relay_executed.0)),
+        ("Relay_Log_Pos", "Relay_Log_Pos", LongLong(11), number(status.relay_executed.1)),
+        ("Relay_Source_Log_File", "Relay_Master_Log_File", Text(512), text(&status.source_executed.0)),
+        ("Replica_IO_Running", "Slave_IO_Running", Text(3), text(&status.io_running)),
+        ("Replica_SQL_Running", "Slave_SQL_Running", Text(3), text(&status.sql_running)),
+        ("Replicate_Do_DB", "Replicate_Do_DB", Text(20), text(&filters.do_db)),
+        ("Replicate_Ignore_DB", "Replicate_Ignore_DB", Text(20), text(&filters.ignore_db)),
+        ("Replicate_Do_Table", "Replicate_Do_Table", Text(20), text(&filters.do_table)),
+        ("Replicate_Ignore_Table", "Replicate_Ignore_Table", Text(23), text(&filters.ignore_table)),
+        ("Replicate_Wild_Do_Table", "Replicate_Wild_Do_Table", Text(24), text(&filters.wild_do_table)),
+        ("Replicate_Wild_Ignore_Table", "Replicate_Wild_Ignore_Table", Text(28), text(&filters.wild_ignore_table)),
+        ("Last_Errno", "Last_Errno", Long(5), number(sql_error.number)),
+        ("Last_Error", "Last_Error", Text(20), text(&sql_error.text)),
+        ("Skip_Counter", "Skip_Counter", Long(11), number(0u64)),
+        ("Exec_Source_Log_Pos", "Exec_Master_Log_Pos", LongLong(11), number(status.source_executed.1)),
+        ("Relay_Log_Space", "Relay_Log_Space", LongLong(11), number(status.relay_log_bytes)),
+        ("Until_Condition", "Until_Condition", Text(6), text("None")),
+        ("Until_Log_File", "Until_Log_File", Text(512), none()),
+        ("Until_Log_Pos", "Until_Log_Pos", LongLong(11), number(0u64)),
+        ("Source_SSL_Allowed", "Master_SSL_Allowed", Text(7), yes(tls.allowed)),
+        ("Source_SSL_CA_File", "Master_SSL_CA_File", Text(512), text(&tls.ca)),
+        ("Source_SSL_CA_Path", "Master_SSL_CA_Path", Text(512), none()),
+        ("Source_SSL_Cert", "Master_SSL_Cert", Text(512), text(&tls.cert)),
+        ("Source_SSL_Cipher", "Master_SSL_Cipher", Text(512), none()),
+        ("Source_SSL_Key", "Master_SSL_Key", Text(512), text(&tls.key)),
+        (
+            "Seconds_Behind_Source",
+            "Seconds_Behind_Master",
+            LongLong(11),
+            status.seconds_behind.map_or(Value::Null, number),
+        ),
+        ("Source_SSL_Verify_Server_Cert", "Master_SSL_Verify_Server_Cert", Text(3), yes(tls.verify)),
+        ("Last_IO_Errno", "Last_IO_Errno", Long(5), number(io_error.number)),
+        ("Last_IO_Error", "Last_IO_Error", Text(20), text(&io_error.text)),
+        ("Last_SQL_Errno", "Last_SQL_Errno", Long(5), number(sql_error.number)),
+        ("Last_SQL_Error", "Last_SQL_Error", Text(20), text(&sql_error.text)),
+        ("Replicate_Ignore_Server_Ids", "Replicate_Ignore_Server_Ids", Text(512), none()),
+        ("Source_Server_Id", "Master_Server_Id", Long(9), number(status.source_server_id)),
+        ("Source_UUID", "Master_UUID", Text(36), text(&status.source_uuid)),
+        ("Source_Info_File", "Master_Info_File", Text(1024), none()),
+        ("SQL_Delay", "SQL_Delay", Long(11), number(0u64)),
+        ("SQL_Remaining_Delay", "SQL_Remaining_Delay", Long(9), Value::Null),
+        ("Replica_SQL_Running_State", "Slave_SQL_Running_State", Text(20), text(&status.sql_state)),
+        ("Source_Retry_Count", "Master_Retry_Count", LongLong(11), number(status.retry_count)),
+        ("Source_Bind", "Master_Bind", Text(256), none()),
+        ("Last_IO_Error_Timestamp", "Last_IO_Error_Timestamp", Text(20), text(&io_error.at)),
+        ("Last_SQL_Error_Timestamp", "Last_SQL_Error_Timestamp", Text(20), text(&sql_error.at)),
+        ("Source_SSL_Crl", "Master_SSL_Crl", Text(512), none()),
+        ("Source_SSL_Crlpath", "Master_SSL_Crlpath", Text(512), none()),
+        ("Retrieved_Gtid_Set", "Retrieved_Gtid_Set", Text(length(&status.retrieved)), text(&status.retrieved)),
+        ("Executed_Gtid_Set", "Executed_Gtid_Set", Text(length(&status.executed)), text(&status.executed)),
+        ("Auto_Position", "Auto_Position", Long(9), number(1u64)),
+        ("Replicate_Rewrite_DB", "Replicate_Rewrite_DB", Text(24), text(&filters.rewrite_db)),
+        ("Channel_Name", "Channel_Name", Text(192), none()),
+        ("Source_TLS_Version", "Master_TLS_Version", Text(512), none()),
+        ("Source_public_key_path", "Master_public_key_path", Text(512), text(&tls.public_key_path)),
+        ("Get_Source_public_key", "Get_master_public_key", Long(9), number(tls.get_public_key)),
+        ("Network_Namespace", "Network_Namespace", Text(193), none()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Facts in which every field differs from its default.
+    fn facts() -> ReplicaStatus {
+        let word = |word: &str| word.to_owned();
+        ReplicaStatus {
+            io_state: word("waits"),
+            source_host: word("h"),
+            source_user: word("u"),
+            source_port: 3306,
+            connect_retry_s: 10,
+            source_received: (word("b.1"), 1),
+            relay_executed: (word("r.1"), 2),
+            source_executed: (word("b.2"), 3),
+            io_running: word("Yes"),
+            sql_running: word("No"),
+            sql_state: word("reads"),
+            filters: crate::FilterTexts {
+                do_db: word("a"),
+                ignore_db: word("b"),
+                do_table: word("a.c"),
+                ignore_table: word("a.d"),
+                wild_do_table: word("a.%"),
+                wild_ignore_table: word("b.%"),
+                rewrite_db: word("(a,b)"),
+            },
+            io_error: crate::ThreadError { number: 1045, text: word("denied"), at: word("261125 12:00:00") },
+            sql_error: crate::ThreadError { number: 1032, text: word("no row"), at: word("261125 12:00:01") },
+            relay_log_bytes: 4,
+            tls: crate::SourceTls {
+                allowed: true,
+                verify: true,
+                ca: word("ca"),
+                cert: word("c"),
+                key: word("k"),
+                public_key_path: word("p"),
+                get_public_key: true,
+            },
+            seconds_behind: Some(5),
+            source_server_id: 6,
+            source_uuid: word("uuid"),
+            retry_count: 7,
+            retrieved: word("g:1-2"),
+            executed: word("g:1"),
+        }
+    }
+
+    /// Columns that never change, each for the reason that `columns_of` gives.
+    const CONSTANT: &[&str] = &[
+        "Skip_Counter",
+        "Until_Condition",
+        "Until_Log_File",
+        "Until_Log_Pos",
+        "Source_SSL_CA_Path",
+        "Source_SSL_Cipher",
+        "Replicate_Ignore_Server_Ids",
+        "Source_Info_File",
+        "SQL_Delay",
+        "SQL_Remaining_Delay",
+        "Source_Bind",
+        "Source_SSL_Crl",
+        "Source_SSL_Crlpath",
+        "Auto_Position",
+        "Channel_Name",
+        "Source_TLS_Version",
+        "Network_Namespace",
+    ];
+
+    #[test]
+    fn each_column_changes_or_is_listed_as_constant() {
+        let (before, after) = (columns_of(&ReplicaStatus::default()), columns_of(&facts()));
+        assert_eq!(after.len(), 60);
+        for ((name, .., before), (.., after)) in before.iter().zip(&after) {
+            assert_eq!(before == after, CONSTANT.contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn old_names_have_no_new_words() {
+        for (new, old, ..) in columns_of(&ReplicaStatus::default()) {
+            let renamed = old.replace("Slave", "Replica").replace("Master", "Source").replace("master", "Source");
+            assert_eq!(renamed, new);
+        }
+    }
+}
