@@ -105,3 +105,14 @@ ALTER TABLE m_ujis_80 RENAME COLUMN `x⟨80⟩yyy` TO `y⟨80⟩`, ADD INDEX `i�
 CREATE TABLE m_ujis_a1ff (`x⟨a1ff⟩y` INT PRIMARY KEY, `x⟨a1ff⟩yyy` INT, `z⟨a1ff⟩` INT COMMENT '⟨a1ff⟩yyy', e ENUM('x⟨a1ff⟩yyy', 'z⟨a1ff⟩') CHARACTER SET utf8mb4) /* ⟨a1ff⟩ */;
 INSERT INTO m_ujis_a1ff VALUES (1, 2, 3, 1), (2, 3, 4, 2);
 ALTER TABLE m_ujis_a1ff RENAME COLUMN `x⟨a1ff⟩yyy` TO `y⟨a1ff⟩`, ADD INDEX `i⟨a1ff⟩yyy` (`z⟨a1ff⟩`);
+SET NAMES gbk;
+CREATE TABLE char_gbk (a INT PRIMARY KEY, c CHAR(9) CHARACTER SET utf8mb4 DEFAULT 'x⟨e3818b⟩', l CHAR(9) CHARACTER SET latin1 DEFAULT 'x⟨8b⟩', u CHAR(9) CHARACTER SET ucs2 DEFAULT 'y⟨8b⟩', e ENUM('q', 'x⟨8b⟩') CHARACTER SET utf8mb4 DEFAULT 'x⟨8b⟩');
+INSERT INTO char_gbk (a) VALUES (1), (2);
+ALTER TABLE char_gbk ALTER c SET DEFAULT 'yy⟨8b⟩';
+INSERT INTO char_gbk (a) VALUES (3);
+SET NAMES eucjpms;
+CREATE TABLE char_eucjpms (a INT PRIMARY KEY, c CHAR(9) CHARACTER SET utf8mb4 DEFAULT 'x⟨8fa1⟩', d CHAR(9) CHARACTER SET utf8mb4 DEFAULT 'x⟨8f⟩');
+INSERT INTO char_eucjpms (a) VALUES (1), (2);
+SET SESSION binlog_row_image = MINIMAL;
+INSERT INTO char_eucjpms (a) VALUES (3);
+INSERT INTO char_gbk (a) VALUES (4);

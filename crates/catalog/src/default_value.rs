@@ -484,7 +484,7 @@ fn bit(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
 fn member_text(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     let charset = charset::by_id(ty.collation)?.charset;
     match literal {
-        Literal::Text(text) => charset::convert(&text.bytes, &text.charset, charset).ok(),
+        Literal::Text(text) => charset::convert_to_char(&text.bytes, &text.charset, charset).ok(),
         Literal::Bytes(bytes) => charset::convert(bytes, "binary", charset).ok(),
         _ => None,
     }
@@ -538,6 +538,9 @@ fn shown_number(text: &str) -> Option<String> {
 fn text(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     let collation = charset::by_id(ty.collation)?;
     let mut bytes = match literal {
+        Literal::Text(text) if ty.code == code::CHAR => {
+            charset::convert_to_char(&text.bytes, &text.charset, collation.charset).ok()?
+        }
         Literal::Text(text) => charset::convert(&text.bytes, &text.charset, collation.charset).ok()?,
         Literal::Bytes(bytes) => charset::convert(bytes, "binary", collation.charset).ok()?,
         Literal::Bool(value) => charset::from_unicode(if *value { "1" } else { "0" }, collation.charset).ok()?,

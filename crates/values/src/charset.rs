@@ -94,6 +94,15 @@ pub fn to_utf8mb4_with_question_marks(collation: u16, text: &[u8]) -> Result<Cow
     }
 }
 
+/// The text without an incomplete last character of a multi-byte set, which the server drops where it fills a CHAR.
+#[must_use]
+pub fn without_incomplete_end(collation: u16, text: &[u8]) -> &[u8] {
+    match resolve(collation) {
+        Ok((Charset::Table(table), _)) => table.without_incomplete_end(text),
+        _ => text,
+    }
+}
+
 /// Returns the text as utf8mb4, as the server stores it in a utf8mb4 column: every character goes through the tables.
 ///
 /// # Errors
@@ -311,6 +320,9 @@ mod tests {
             assert_eq!(name(charset, bytes), expected, "{charset} {bytes:02x?}");
         }
         assert!(to_utf8mb4_with_question_marks(255, b"x\xff").is_ok());
+        assert_eq!(without_incomplete_end(id("gbk"), b"x\xe3\x81\x8b"), b"x\xe3\x81");
+        assert_eq!(without_incomplete_end(id("eucjpms"), b"x\x8f\xa1"), b"x");
+        assert_eq!(without_incomplete_end(id("eucjpms"), b"x\xff"), b"x\xff");
     }
 
     #[test]

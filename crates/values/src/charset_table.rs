@@ -124,11 +124,7 @@ impl CharsetTable {
         let mut out = String::with_capacity(text.len() * 2);
         let mut rest = text;
         while let Some(first) = rest.first() {
-            let len = match (self.name, *first) {
-                (_, 0..=0x7f) | ("sjis" | "cp932", 0xa1..=0xdf) => 1,
-                ("ujis" | "eucjpms", 0x80..=0x8d | 0x90..=0xa0 | 0xff) | ("gb18030", 0x80 | 0xff) => 1,
-                (name, _) => character_len(name, *first, rest.get(1).copied().unwrap_or(0)).max(2),
-            };
+            let len = self.wanted_len(*first, rest.get(1).copied());
             let Some((character, behind)) = rest.split_at_checked(len) else { break };
             // `encoding_rs` gives 0x80 a character, and reads all of GBK as gb2312.
             let lacks = *first == 0x80 || self.name == "gb2312" && matches!(character, [_, 0..=0xa0]);
@@ -137,6 +133,28 @@ impl CharsetTable {
             out.push_str(decoded.as_deref().unwrap_or("?"));
         }
         out
+    }
+
+    /// Bytes that the set's `mb_wc` wants for a character with this beginning.
+    fn wanted_len(&self, first: u8, second: Option<u8>) -> usize {
+        match (self.name, first) {
+            (_, 0..=0x7f) | ("sjis" | "cp932", 0xa1..=0xdf) => 1,
+            ("ujis" | "eucjpms", 0x80..=0x8d | 0x90..=0xa0 | 0xff) | ("gb18030", 0x80 | 0xff) => 1,
+            (name, _) => character_len(name, first, second.unwrap_or(0)).max(2),
+        }
+    }
+
+    /// The text without an incomplete last character.
+    pub(crate) fn without_incomplete_end<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+        let mut at = 0;
+        while let Some(rest @ [first, ..]) = text.get(at..) {
+            let len = self.wanted_len(*first, rest.get(1).copied());
+            if len > rest.len() {
+                break;
+            }
+            at += len;
+        }
+        text.get(..at).unwrap_or(text)
     }
 
     fn decode_run(&self, text: &[u8], out: &mut String) -> Option<()> {
