@@ -257,3 +257,114 @@ fn replica_status_is_as_a_replica_of_mysqls_shows_it() {
     let old = door.rows("reader", &["--vertical", "--column-names"], "SHOW SLAVE STATUS").out;
     assert!(old.contains("Slave_IO_Running") && old.contains("Master_Host: 127.0.0.1"), "{old}");
 }
+
+impl Door {
+    /// A connection of `reader`, with TLS at first.
+    fn connect(&self) -> Result<Connection, client::ClientError> {
+        let port = self.port.parse().unwrap();
+        let (user, password) = ("reader".to_owned(), Some("reader".to_owned()));
+        Connection::connect(&ConnectOptions { port, user, password, ..ConnectOptions::default() })
+    }
+}
+
+fn ask(connection: &mut Connection, sql: &str) -> Result<Option<String>, client::ClientError> {
+    Ok(connection.query(sql)?.first_text())
+}
+
+#[test]
+fn clients_wait_for_what_becomes_visible() {
+    let Some(server) = Server::or_skip("door", &[]) else { return };
+    server.sql("CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY)");
+    let mut door = follow(&server, "door-waits", &["--on-stop=stay"]);
+    let mut reader = door.connect().unwrap();
+    let mut wait = |set: &str, seconds: &str| {
+        ask(&mut reader, &format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', {seconds})")).unwrap()
+    };
+    // Each write is there once its set is waited for, and not before the set says so.
+    for number in 0..whole_program_tests::length(50, 2000) {
+        server.sql(&format!("INSERT INTO shop.t VALUES ({number})"));
+        assert_eq!(wait(&server.gtid_executed().to_string(), "60").as_deref(), Some("0"));
+    }
+    let executed = server.gtid_executed();
+    let uuid = server.sql("SELECT @@server_uuid");
+    let next = format!("{}:1-{}", uuid.trim(), executed.count() + 1);
+    assert_eq!(wait(&next, "0.2").as_deref(), Some("1"));
+    let visible = ask(&mut reader, "SELECT @@GLOBAL.gtid_executed").unwrap().unwrap();
+    assert_eq!(visible.replace('\n', ""), executed.to_string());
+
+    // One that waits already is woken by the commit, by an empty transaction too.
+    let waits = |sql: String| {
+        let mut waiter = door.connect().unwrap();
+        std::thread::spawn(move || ask(&mut waiter, &sql))
+    };
+    let waiter = waits(format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{next}')"));
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    server.sql(&format!("SET gtid_next = '{}:{}'; BEGIN; COMMIT", uuid.trim(), executed.count() + 1));
+    assert_eq!(waiter.join().unwrap().unwrap().as_deref(), Some("0"));
+
+    // Positions in the source's log.
+    let at = |sql: &str| server.sql(sql).split('\t').map(str::to_owned).collect::<Vec<_>>();
+    let place = at("SHOW BINARY LOG STATUS");
+    let sql = format!("SELECT SOURCE_POS_WAIT('{}', {}, 60)", place[0], place[1]);
+    assert!(ask(&mut reader, &sql).unwrap().unwrap().parse::<u64>().is_ok());
+    let later = place[1].parse::<u64>().unwrap() + 1;
+    let waiter = waits(format!("SELECT SOURCE_POS_WAIT('{}', {later}, 60)", place[0]));
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    server.sql("INSERT INTO shop.t VALUES (1000)");
+    // The number of moves that it waited for: of the receiver, and of replay.
+    let moves: u64 = waiter.join().unwrap().unwrap().unwrap().parse().unwrap();
+    assert!((1..=4).contains(&moves), "{moves}");
+    let none = ask(&mut reader, "SELECT SOURCE_POS_WAIT('other.000001', 4, 1)").unwrap();
+    assert_eq!(none, None);
+
+    // What waits at a stop ends with 1053.
+    let waiter = waits(format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{}:1-99999')", uuid.trim()));
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    door.replica.catch_up(&server);
+    door.replica.stop();
+    let error = waiter.join().unwrap().unwrap_err();
+    assert!(error.server_code() == Some(1053), "{error}");
+}
+
+/// A reader that remembers the set it saw never sees less, whatever kills the replica.
+#[test]
+fn nothing_shown_is_taken_back_by_a_kill() {
+    let Some(server) = Server::or_skip("door", &[]) else { return };
+    server.sql("CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(200))");
+    let options = ["--on-stop=stay", "--cut-interval=200ms", "--relay-sync=never"];
+    let mut door = follow(&server, "door-kills", &options);
+    let mut seen = base::GtidSet::new();
+    let (mut answers, mut refusals) = (0, 0);
+    for life in 0..whole_program_tests::length(4, 40) {
+        let until = std::time::Instant::now() + std::time::Duration::from_millis(700);
+        let mut connection = None;
+        while std::time::Instant::now() < until || answers <= life {
+            server.sql("INSERT INTO shop.t (v) SELECT REPEAT('x', 200) UNION ALL SELECT 'y'");
+            let reader = match &mut connection {
+                Some(reader) => reader,
+                None => connection.insert(door.connect().unwrap()),
+            };
+            match ask(reader, "SELECT @@GLOBAL.gtid_executed") {
+                Ok(text) => {
+                    let now: base::GtidSet = text.unwrap().replace('\n', "").parse().unwrap();
+                    assert!(seen.is_subset_of(&now), "life {life}: {seen} was shown, now {now}");
+                    seen = now;
+                    answers += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.server_code(), Some(1105), "{error}");
+                    assert!(error.to_string().contains("missing") || error.to_string().contains("starting"), "{error}");
+                    refusals += 1;
+                }
+            }
+        }
+        let (data, port) = (PathBuf::from(door.replica.data()), format!("--port={}", door.port));
+        door.replica.kill();
+        let mut replica = Replica::follow(&server, &data, &[&[port.as_str()], options.as_slice()].concat());
+        replica.wait_until("an answer", |_| true);
+        door.replica = replica;
+    }
+    eprintln!("{answers} answers, {refusals} refusals while it recovered");
+    door.replica.catch_up(&server);
+    door.replica.stop();
+}

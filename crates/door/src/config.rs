@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::gtids::{Gtids, NoGtids};
 use crate::replica_status::ReplicaStatus;
 use crate::world::SchemaState;
 
@@ -40,6 +41,11 @@ pub trait Facts: Send + Sync {
 
     /// What SHOW REPLICA STATUS shows.
     fn replica_status(&self) -> ReplicaStatus;
+
+    /// The replica's GTIDs.
+    fn gtids(&self) -> &dyn Gtids {
+        &NoGtids
+    }
 
     /// Takes note of something that an operator should know.
     fn note(&self, note: Note);

@@ -4,6 +4,7 @@
 //! that is not sent; input that is read while an answer waits.
 
 mod login;
+mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use accounts::{Login, Peer};
 use rustix::event::epoll::EventFlags;
-use sql::SqlError;
+use sql::{Interrupt, SqlError};
 use wire::WireError;
 use wire::compress::{Algorithm, Compression};
 use wire::packet::{PacketBuffer, PayloadRange};
@@ -23,6 +24,7 @@ use crate::helper::{Job, Work, Worked};
 use crate::server::Server;
 use crate::session::{After, Session, is_question};
 use crate::transport::{Arrived, Socket, Transport};
+use waiting::Held;
 
 /// Largest packet before a login, in bytes.
 const LOGIN_PACKET_BYTES: usize = 64 << 10;
@@ -64,6 +66,8 @@ enum Hold {
     Until(Instant),
     /// Its session goes on once the output is sent.
     Resume,
+    /// Its statement waits.
+    Wait,
     /// It ends once the output is sent.
     Close,
 }
@@ -85,6 +89,8 @@ pub(crate) struct Connection {
     login: Option<Box<Login>>,
     session: Option<Box<Session>>,
     hold: Hold,
+    /// The wait of its statement.
+    held: Option<Box<Held>>,
     deadline: Instant,
     why: Deadline,
     interest: EventFlags,
@@ -118,6 +124,7 @@ impl Connection {
             login: None,
             session: None,
             hold: Hold::None,
+            held: None,
             deadline: Instant::now() + server.config.connect_timeout,
             why: Deadline::Login,
             interest: EventFlags::IN,
@@ -172,6 +179,11 @@ impl Connection {
                     return Fate::Wait;
                 }
                 Hold::Resume => self.resume(turn),
+                Hold::Wait => {
+                    if !self.look_at_wait(turn) {
+                        return Fate::Wait;
+                    }
+                }
                 Hold::None => match self.next_packet(turn) {
                     Ok(true) => {}
                     Ok(false) => return self.wait_for_input(turn),
@@ -350,6 +362,7 @@ impl Connection {
         self.hold = match after {
             After::Next | After::ChangeUser => Hold::None,
             After::More => Hold::Resume,
+            After::Wait => Hold::Wait,
             After::Close => Hold::Close,
         };
         self.input.expect_sequence(0);
@@ -389,7 +402,7 @@ impl Connection {
             self.login_step(step, turn);
             return true;
         }
-        if self.deadline > now || self.hold == Hold::Helper {
+        if self.deadline > now || matches!(self.hold, Hold::Helper | Hold::Wait) {
             return false;
         }
         self.timed_out();
@@ -414,10 +427,11 @@ impl Connection {
     }
 
     /// The server stops: false if nothing is to be sent any more.
-    pub(crate) fn shut_down(&mut self) -> bool {
+    pub(crate) fn shut_down(&mut self, turn: &mut Turn<'_>) -> bool {
         if self.session.is_none() || self.login.is_some() {
             return false;
         }
+        self.interrupt(Interrupt::Shutdown, turn);
         if self.hold == Hold::None && self.output.is_empty() {
             self.refuse_idle(&SqlError::new(1053, "08S01", "Server shutdown in progress"));
         }
@@ -426,6 +440,7 @@ impl Connection {
 
     /// Gives back what it holds of the server.
     pub(crate) fn end(&mut self, server: &Server) {
+        self.held = None;
         if let Some(mut session) = self.session.take() {
             session.end(server);
             server.gate.leave();

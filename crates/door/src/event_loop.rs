@@ -49,6 +49,13 @@ pub(crate) struct Inbox {
 struct Mail {
     sockets: Vec<(Socket, Peer)>,
     worked: Vec<(u64, Worked)>,
+    woken: Vec<u64>,
+}
+
+impl Mail {
+    fn is_empty(&self) -> bool {
+        self.sockets.is_empty() && self.worked.is_empty() && self.woken.is_empty()
+    }
 }
 
 impl std::fmt::Debug for Mail {
@@ -64,13 +71,24 @@ impl Inbox {
     }
 
     fn put(&self, put: impl FnOnce(&mut Mail)) {
-        put(&mut self.mail.lock().unwrap_or_else(PoisonError::into_inner));
-        self.wake();
+        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever put the first one has woken the loop.
+        let wakes = mail.is_empty();
+        put(&mut mail);
+        drop(mail);
+        if wakes {
+            self.wake();
+        }
     }
 
     /// The helper is done with a connection's work.
     pub(crate) fn worked(&self, connection: u64, worked: Worked) {
         self.put(|mail| mail.worked.push((connection, worked)));
+    }
+
+    /// What a connection waits for has come, or is to be looked at again.
+    pub(crate) fn woken(&self, connection: u64) {
+        self.put(|mail| mail.woken.push(connection));
     }
 
     fn socket(&self, socket: Socket, peer: Peer) {
@@ -103,6 +121,8 @@ pub(crate) struct EventLoop {
     connections: HashMap<u64, Connection>,
     unauthenticated: BTreeSet<u64>,
     last: u64,
+    /// When waits of connections are looked at.
+    timers: BTreeSet<(Instant, u64)>,
     /// Connections that have input left after their turn.
     again: Vec<u64>,
     scratch: Vec<u8>,
@@ -138,6 +158,7 @@ impl EventLoop {
             connections: HashMap::new(),
             unauthenticated: BTreeSet::new(),
             last: FIRST,
+            timers: BTreeSet::new(),
             again: Vec::new(),
             scratch: vec![0; READ_BYTES],
             generation,
@@ -159,6 +180,7 @@ impl EventLoop {
             for id in std::mem::take(&mut self.again) {
                 self.turn(id);
             }
+            self.ring();
             for event in &events {
                 self.event(event.data.u64(), event.flags);
             }
@@ -173,9 +195,10 @@ impl EventLoop {
     }
 
     fn timeout(&self) -> Option<Timespec> {
+        let next = self.timers.first().map(|(at, _)| at.saturating_duration_since(Instant::now()));
         let wait = match (self.again.is_empty(), self.connections.is_empty()) {
             (false, _) => Duration::ZERO,
-            (true, false) => LOOK_EVERY,
+            (true, false) => next.map_or(LOOK_EVERY, |next| next.min(LOOK_EVERY)),
             (true, true) => return None,
         };
         Timespec::try_from(wait).ok()
@@ -185,9 +208,18 @@ impl EventLoop {
         match number {
             WAKE => self.read_inbox(),
             TCP | UNIX => self.accept(number),
-            id if flags.contains(epoll::EventFlags::ERR) => self.end(id),
+            id if flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::RDHUP) => self.end(id),
             id if flags.contains(epoll::EventFlags::HUP) && !flags.contains(epoll::EventFlags::IN) => self.end(id),
             id => self.turn(id),
+        }
+    }
+
+    /// Looks at waits whose time is over.
+    fn ring(&mut self) {
+        let now = Instant::now();
+        while let Some((_, id)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.timers.pop_first();
+            self.turn(id);
         }
     }
 
@@ -195,7 +227,7 @@ impl EventLoop {
         let mut count = [0; 8];
         // Nothing to read means that another turn has read it.
         let _ = rustix::io::read(&self.inbox.wake, &mut count);
-        let Mail { sockets, worked } =
+        let Mail { sockets, worked, woken } =
             std::mem::take(&mut *self.inbox.mail.lock().unwrap_or_else(PoisonError::into_inner));
         for (socket, peer) in sockets {
             self.begin(socket, peer);
@@ -203,6 +235,11 @@ impl EventLoop {
         for (id, worked) in worked {
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.worked(worked, &mut turn(&self.server, &self.inbox, &mut self.scratch));
+                self.turn(id);
+            }
+        }
+        for id in woken {
+            if self.connections.get(&id).is_some_and(Connection::is_waiting) {
                 self.turn(id);
             }
         }
@@ -270,7 +307,13 @@ impl EventLoop {
     /// Steps a connection as far as it goes.
     fn turn(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        let before = connection.wakes_at();
         let fate = connection.step(&mut turn(&self.server, &self.inbox, &mut self.scratch));
+        let after = connection.wakes_at();
+        if let Some(at) = before.filter(|_| before != after) {
+            self.timers.remove(&(at, id));
+        }
+        self.timers.extend(after.map(|at| (at, id)));
         if connection.is_logged_in() && self.unauthenticated.remove(&id) {
             self.server.gate.unauthenticated.fetch_sub(1, Relaxed);
         }
@@ -292,6 +335,9 @@ impl EventLoop {
             self.server.gate.unauthenticated.fetch_sub(1, Relaxed);
         }
         if let Some(mut connection) = self.connections.remove(&id) {
+            if let Some(at) = connection.wakes_at() {
+                self.timers.remove(&(at, id));
+            }
             // Closing the socket takes it out of epoll too.
             connection.end(&self.server);
         }
@@ -317,7 +363,7 @@ impl EventLoop {
         let ids: Vec<u64> = self.connections.keys().copied().collect();
         for id in ids {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
-            if is_over || !connection.shut_down() {
+            if is_over || !connection.shut_down(&mut turn(&self.server, &self.inbox, &mut self.scratch)) {
                 self.end(id);
             } else {
                 self.turn(id);

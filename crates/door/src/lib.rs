@@ -11,6 +11,7 @@ mod config;
 mod connection;
 mod event_loop;
 mod gate;
+mod gtids;
 mod helper;
 mod listen;
 mod output;
@@ -21,7 +22,9 @@ mod transport;
 mod world;
 
 pub use config::{DoorConfig, Facts, Note};
+pub use gtids::{Gtids, NoGtids, Position, Registration, Switch, Waker};
 pub use output::Output;
 pub use replica_status::{FilterTexts, ReplicaStatus, SourceTls, ThreadError};
 pub use server::{Door, DoorError, DoorStatus};
+pub use sql::SqlError;
 pub use world::{SchemaState, Statistics, World};

@@ -16,6 +16,7 @@ use wire::server::NONCE_LEN;
 use crate::config::{DoorConfig, Facts, Note};
 use crate::event_loop::{Accepting, EventLoop, Inbox, UNAUTHENTICATED_MAX};
 use crate::gate::Gate;
+use crate::gtids::Gtids;
 use crate::helper::{Helper, Job};
 use crate::listen::{Listeners, SocketFile};
 use crate::replica_status::ReplicaStatus;
@@ -112,6 +113,10 @@ impl World for Server {
 
     fn replica_status(&self) -> ReplicaStatus {
         self.facts.replica_status()
+    }
+
+    fn gtids(&self) -> &dyn Gtids {
+        self.facts.gtids()
     }
 
     fn reload_tls(&self) -> Result<(), String> {

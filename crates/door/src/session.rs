@@ -14,11 +14,15 @@ mod shows;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod waiting;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::time::Instant;
 
 use accounts::{Identity, SessionStart};
-use sql::{Bind, Charsets, Field, OwnValues, Settings, SqlError, UserVariables, Value, Warning};
+use sql::{
+    Bind, Charsets, Field, OwnValues, Progress, Settings, SqlError, UserVariables, Value, Waits, Warning, gtid_text,
+};
 use wire::command;
 use wire::handshake::capability;
 use wire::response::status;
@@ -30,6 +34,8 @@ use changes::Changes;
 use prepared::Statements;
 use query::Rest;
 use transaction::Transaction;
+use waiting::Suspended;
+pub use waiting::Waiting;
 
 /// Warnings that are kept of a statement (`max_error_count`).
 const WARNINGS_MAX: usize = 1024;
@@ -45,6 +51,8 @@ pub enum After {
     Next,
     /// Calls [`Session::resume`] once what was put out is sent.
     More,
+    /// Calls [`Session::waited`] once [`Session::waiting`] has ended; of the statement that waits nothing was put out.
+    Wait,
     /// Begins the login that this command asks for.
     ChangeUser,
     /// Sends what was put out and closes.
@@ -66,6 +74,11 @@ pub struct Session {
     warnings: Vec<Warning>,
     row_count: i64,
     rest: Option<Rest>,
+    /// How far the current statement has come.
+    progress: RefCell<Progress>,
+    /// When it began to wait first.
+    began: Option<Instant>,
+    suspended: Option<Suspended>,
     changes: Changes,
 }
 
@@ -94,6 +107,9 @@ impl Session {
             warnings: Vec::new(),
             row_count: -1,
             rest: None,
+            progress: RefCell::default(),
+            began: None,
+            suspended: None,
             changes: Changes::default(),
             start,
         };
@@ -151,7 +167,13 @@ impl Session {
     /// Answers a command.
     pub fn command(&mut self, payload: &[u8], world: &dyn World, out: &mut Output) -> After {
         match ClientCommand::parse(payload, self.capabilities) {
-            Ok(command) => self.dispatch(&command, world, out),
+            Ok(command) => {
+                let after = self.dispatch(&command, world, out);
+                if after == After::Wait {
+                    self.executes_again(payload);
+                }
+                after
+            }
             Err(_) => self.fail(&SqlError::new(1835, "HY000", "Malformed communication packet"), out),
         }
     }
@@ -334,7 +356,17 @@ impl OwnValues for Own<'_> {
             }
             "collation_database" => collation().map(|found| found.name.to_owned()),
             "character_set_database" => collation().map(|found| found.charset.to_owned()),
+            // Nothing is executed here under a GTID of its own.
+            "gtid_owned" => Some(String::new()),
             _ => self.world.own_values().own_value(name),
+        }
+    }
+
+    fn read_value(&self, name: &str) -> Result<Option<String>, SqlError> {
+        match name {
+            // There is no binary log here to keep one of them in.
+            "gtid_executed" | "gtid_purged" => self.world.gtids().visible().map(|set| Some(gtid_text(&set))),
+            _ => Ok(self.own_value(name)),
         }
     }
 }
@@ -382,6 +414,10 @@ impl Session {
     ) -> T {
         let names = Names::of(&self.identity);
         let own = Own { session: self, world };
+        let waits = match parameters.values {
+            Some(_) => Waits::with(&self.progress),
+            None => Waits::described(),
+        };
         work(&Bind {
             sql,
             settings: &self.settings,
@@ -394,6 +430,7 @@ impl Session {
             row_count: self.row_count,
             parameters: parameters.values,
             parameter_fields: parameters.fields,
+            waits,
             computed: Cell::new(0),
         })
     }

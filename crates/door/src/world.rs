@@ -1,7 +1,10 @@
 //! What sessions know of the server around them.
 
+use std::time::Instant;
+
 use sql::OwnValues;
 
+use crate::gtids::{Gtids, NoGtids};
 use crate::replica_status::ReplicaStatus;
 
 /// State of a schema.
@@ -22,6 +25,16 @@ pub trait World {
 
     /// Looks up a schema of the replica.
     fn schema(&self, name: &str) -> SchemaState;
+
+    /// The replica's GTIDs.
+    fn gtids(&self) -> &dyn Gtids {
+        &NoGtids
+    }
+
+    /// The time.
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
 
     /// Reads the files of TLS again.
     ///

@@ -51,4 +51,5 @@ pub use movement::Movement;
 pub use read_only::ReadOnly;
 pub use receiver::{Receive, check};
 pub use replica::{AfterDisk, Begun, Replica, Start, StoreDamage, cores, quarantined};
+pub use status::Received;
 pub use table_copy::TableCopyReport;

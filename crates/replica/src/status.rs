@@ -16,7 +16,23 @@ use crate::disk_trouble::receiving_waits;
 use crate::receiver_status::LinkState;
 use crate::replica::{Replica, quarantined};
 
+/// What has been received from the source.
+#[derive(Clone, Debug, Default)]
+pub struct Received {
+    /// GTIDs in the relay log.
+    pub gtids: base::GtidSet,
+    /// The place behind them in the source's log, as `file:offset`; None before the first event.
+    pub source_position: Option<String>,
+}
+
 impl Replica {
+    /// What has been received.
+    #[must_use]
+    pub fn received(&self) -> Received {
+        let link = self.link.lock();
+        Received { gtids: link.retrieved.clone(), source_position: link.source_position.clone() }
+    }
+
     /// What replay waits for, in words; empty if nothing.
     fn waits_for(&self) -> String {
         if self.relay.space().waiting.is_some() {

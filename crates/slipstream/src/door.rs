@@ -6,16 +6,17 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use accounts::{Accounts, ServerTls, TlsError, TlsFiles};
-use door::{Door, DoorConfig, Facts, Note, ReplicaStatus, SchemaState};
+use door::{Door, DoorConfig, Facts, Gtids, Note, ReplicaStatus, SchemaState};
 use observe::{ClientsReport, utc_text};
 use replica::log::{self, Code};
 use replica::{Failure, Folder};
 
 use crate::engine::Engine;
+use crate::engine_gtids::EngineGtids;
 use crate::replica_status::ShownOptions;
 
 /// Options of the port for clients.
@@ -156,7 +157,7 @@ impl OpenDoor {
             TlsError::Io { path, source } => Failure::io(format!("TLS for clients: {}", path.display()), &source),
             error => Failure::error(format!("TLS for clients: {error}")),
         })?);
-        let facts = Arc::new(EngineFacts { engine: Arc::downgrade(engine), shown });
+        let facts = Arc::new(EngineFacts { engine: EngineGtids(Arc::downgrade(engine)), shown });
         let config = settings.config(folder, server_id.unwrap_or(folder.default_server_id()));
         let door = Door::open(config, accounts, Arc::clone(&tls), facts).map_err(|error| {
             Failure::error(error.to_string())
@@ -212,18 +213,22 @@ fn note_reload(result: Result<(), String>) {
 
 /// What the port asks of the engine.
 struct EngineFacts {
-    engine: Weak<Engine>,
+    engine: EngineGtids,
     shown: ShownOptions,
 }
 
 impl Facts for EngineFacts {
     fn schema(&self, name: &str) -> SchemaState {
         let not_now = || SchemaState::Unknown("the replica is stopping".to_owned());
-        self.engine.upgrade().map_or_else(not_now, |engine| engine.schema(name))
+        self.engine.0.upgrade().map_or_else(not_now, |engine| engine.schema(name))
+    }
+
+    fn gtids(&self) -> &dyn Gtids {
+        &self.engine
     }
 
     fn replica_status(&self) -> ReplicaStatus {
-        let report = self.engine.upgrade().map(|engine| engine.engine_status()).unwrap_or_default();
+        let report = self.engine.0.upgrade().map(|engine| engine.engine_status()).unwrap_or_default();
         self.shown.status(&report)
     }
 

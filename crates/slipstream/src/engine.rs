@@ -14,6 +14,7 @@ use replica::{Begun, CopyInProgress, Failure, Movement, Replica, SourceLogin, fa
 
 use crate::control::ReplicaThread;
 use crate::door::OpenDoor;
+use crate::engine_gtids::Parked;
 
 /// How long a request waits for a new engine: less than a client waits for an answer.
 const START_WITHIN: Duration = Duration::from_secs(25);
@@ -56,6 +57,8 @@ pub(crate) struct Engine {
     login: Option<Arc<SourceLogin>>,
     /// The port for clients, while it is open. It stays when the engine starts again.
     door: Mutex<Option<OpenDoor>>,
+    /// Clients that wait for the engine.
+    pub(crate) parked: Parked,
 }
 
 impl Engine {
@@ -64,7 +67,14 @@ impl Engine {
     #[must_use]
     pub(crate) fn new(stop: Arc<AtomicBool>, login: Option<Arc<SourceLogin>>, last: StatusReport) -> Arc<Engine> {
         let state = State { phase: Phase::Starting, last, wanted: None, attempts: 0 };
-        Arc::new(Engine { state: Mutex::new(state), changed: Condvar::new(), stop, login, door: Mutex::default() })
+        Arc::new(Engine {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            stop,
+            login,
+            door: Mutex::default(),
+            parked: Parked::default(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -127,10 +137,14 @@ impl Engine {
         state.attempts += 1;
         drop(state);
         self.changed.notify_all();
+        self.parked.look_again();
     }
 
     /// The main thread takes the engine down, to start it again.
     pub(crate) fn restarts(&self, last: StatusReport) {
+        if let Ok(replica) = self.replica() {
+            self.parked.was_shown(replica.pipeline.store.visibility().executed());
+        }
         let mut state = self.lock();
         state.last = last;
         state.phase = Phase::Starting;

@@ -11,6 +11,7 @@ mod control;
 mod disk_mend;
 mod door;
 mod engine;
+mod engine_gtids;
 mod hidden;
 #[cfg(test)]
 mod interface;

@@ -7,6 +7,8 @@ use std::ops::Range;
 pub enum Statement {
     /// SELECT without tables.
     Select(Select),
+    /// DO: a select list whose values nobody gets.
+    Do(Select),
     /// SET of variables.
     Set(Vec<Assignment>),
     /// SET TRANSACTION.
@@ -172,6 +174,49 @@ pub enum Expression {
         /// Its operands, in which placeholders count.
         operands: Vec<Expression>,
     },
+}
+
+impl Expression {
+    /// True if it, or an expression within it, is `wanted`.
+    fn any(&self, wanted: &impl Fn(&Expression) -> bool) -> bool {
+        let inner: &[Expression] = match self {
+            Expression::Call { arguments, .. } => arguments,
+            Expression::Other { operands, .. } => operands,
+            Expression::Negative(inner) => std::slice::from_ref(inner),
+            _ => &[],
+        };
+        wanted(self) || inner.iter().any(|inner| inner.any(wanted))
+    }
+}
+
+impl Statement {
+    /// True if it reads what is visible of the source: the set of GTIDs.
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        self.any(|expression| {
+            matches!(expression, Expression::Variable { name, .. } if crate::variables::tells_of_gtids(name))
+        })
+    }
+
+    /// True if it waits for GTIDs.
+    #[must_use]
+    pub fn waits_for_gtids(&self) -> bool {
+        let is_wait = |name: &str| name.eq_ignore_ascii_case("WAIT_FOR_EXECUTED_GTID_SET");
+        self.any(|expression| matches!(expression, Expression::Call { name, .. } if is_wait(name)))
+    }
+
+    /// True if one of its expressions is `wanted`.
+    fn any(&self, wanted: impl Fn(&Expression) -> bool) -> bool {
+        match self {
+            Statement::Set(assignments) => assignments
+                .iter()
+                .any(|assignment| matches!(&assignment.value, NewValue::Expression(value) if value.any(&wanted))),
+            Statement::Select(select) | Statement::Do(select) => {
+                select.items.iter().any(|item| item.expression.any(&wanted))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Whose value of a variable is meant.

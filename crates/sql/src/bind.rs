@@ -15,6 +15,7 @@ use crate::charsets::{bytes_a_character, decoded};
 use crate::error::SqlError;
 use crate::settings::Settings;
 use crate::variables::{self, OwnValues};
+use crate::waits::Waits;
 use crate::{Charsets, ParameterType, Result, UserVariables, functions, literals, minus, operators};
 
 /// Decimals of a value whose number of them is not fixed (`DECIMAL_NOT_SPECIFIED`).
@@ -55,6 +56,8 @@ pub struct Bind<'a> {
     pub parameters: Option<&'a [Value]>,
     /// Types of the placeholders.
     pub parameter_fields: &'a [Field],
+    /// Whether and how it may wait.
+    pub waits: Waits<'a>,
     /// Bytes of texts that were computed so far.
     pub computed: Cell<usize>,
 }
@@ -205,9 +208,20 @@ pub fn select(bind: &Bind<'_>, select: &Select) -> Result<(Vec<Column>, bool)> {
     if select.items.len() > COLUMNS_MAX {
         return Err(SqlError::new(1117, "HY000", "Too many columns"));
     }
-    let columns = select.items.iter().map(|item| column(bind, item)).collect::<Result<Vec<_>>>()?;
-    let rows_max = bind.settings.rows_max();
-    Ok((columns, bind.has_first_row(&select.limit)? && rows_max > 0))
+    let has_row = bind.has_first_row(&select.limit)? && bind.settings.rows_max() > 0;
+    if !has_row {
+        bind.waits.describe();
+    }
+    let Some(progress) = bind.waits.progress() else {
+        let columns = select.items.iter().map(|item| column(bind, item)).collect::<Result<Vec<_>>>()?;
+        return Ok((columns, has_row));
+    };
+    let done = progress.borrow().columns.len();
+    for item in select.items.iter().skip(done) {
+        let column = column(bind, item)?;
+        progress.borrow_mut().done(column);
+    }
+    Ok((std::mem::take(&mut progress.borrow_mut().columns), has_row))
 }
 
 /// The value of an expression, and whether it is text.
@@ -310,6 +324,11 @@ impl Bind<'_> {
     fn variable(&self, scope: Option<Scope>, name: &str) -> Result<Bound> {
         let variable = variables::find(name).ok_or_else(|| SqlError::unknown_variable(name))?;
         let scope = variable.scope_to_read(scope)?;
+        if self.waits.describes() && variables::tells_of_gtids(variable.name) {
+            // Whether it can be read is found out when it is.
+            let (field, _) = variable.typed(Some(""));
+            return Ok(Bound { field, value: Value::Null });
+        }
         let (field, value) = self.settings.read(variable, scope, self.own)?;
         Ok(Bound { field, value })
     }

@@ -1,5 +1,6 @@
 //! The functions that are answered: one table of names, arguments and kernels.
 
+mod gtids;
 mod texts;
 
 use wire::response::column_flag;
@@ -48,6 +49,12 @@ const FUNCTIONS: &[Function] = &[
     function(&["COALESCE"], (1, usize::MAX), texts::coalesce),
     function(&["IFNULL"], (2, 2), texts::coalesce),
     function(&["FIND_IN_SET"], (2, 2), texts::find_in_set),
+    function(&["GTID_SUBSET"], (2, 2), gtids::subset),
+    function(&["GTID_SUBTRACT"], (2, 2), gtids::subtract),
+    function(&["WAIT_FOR_EXECUTED_GTID_SET"], (1, 2), gtids::wait_for_executed),
+    function(&["SOURCE_POS_WAIT"], (2, 4), gtids::source_pos_wait),
+    function(&["MASTER_POS_WAIT"], (2, 4), gtids::master_pos_wait),
+    function(&["SLEEP"], (1, 1), gtids::sleep),
 ];
 
 /// Arguments of a call.

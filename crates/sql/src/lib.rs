@@ -12,6 +12,7 @@ mod bind;
 mod charsets;
 mod error;
 mod functions;
+mod gtid_text;
 mod literals;
 mod minus;
 mod modes;
@@ -22,6 +23,7 @@ mod rules;
 mod settings;
 mod user_variables;
 mod variables;
+mod waits;
 
 pub use ast::{
     AccessMode, Assignment, Characteristics, Completion, Expression, Isolation, Item, Limit, NewValue, Scope, Select,
@@ -30,11 +32,14 @@ pub use ast::{
 pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
 pub use charsets::Charsets;
 pub use error::{SqlError, Warning};
+pub use gtid_text::gtid_text;
 pub use parameters::{ParameterType, bind_parameters, parameter_types};
 pub use parse::{Parsed, parse};
 pub use settings::{Settings, Tracked};
 pub use user_variables::UserVariables;
+
 pub use variables::{OwnValues, Variable, variables};
+pub use waits::{Ended, Event, Interrupt, Progress, Wait, Waits};
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, SqlError>;

@@ -55,7 +55,7 @@ const RULES: &[(&str, Rule)] = &[
     ("max_join_size", Rule::Integer),
     ("net_read_timeout", Rule::Integer),
     ("net_write_timeout", Rule::Integer),
-    ("session_track_gtids", Rule::Choice(&["OFF"])),
+    ("session_track_gtids", Rule::Choice(&["OFF", "OWN_GTID", "ALL_GTIDS"])),
     ("session_track_schema", Rule::Switch),
     ("session_track_state_change", Rule::Switch),
     ("session_track_system_variables", Rule::Names),

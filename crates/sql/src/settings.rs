@@ -115,7 +115,7 @@ impl Settings {
         if let Some(text) = session {
             return Ok(variable.typed(text.as_deref()));
         }
-        let own = own.own_value(variable.name);
+        let own = own.read_value(variable.name)?;
         Ok(variable.typed(own.as_deref().or(variable.value)))
     }
 
@@ -266,8 +266,7 @@ impl Settings {
 }
 
 /// Variables that tell of transactions, of time or of the machine, and whose values are not known here yet.
-const NOT_KNOWN: &[&str] =
-    &["gtid_executed", "gtid_owned", "gtid_purged", "rand_seed1", "rand_seed2", "system_time_zone", "timestamp"];
+const NOT_KNOWN: &[&str] = &["rand_seed1", "rand_seed2", "system_time_zone", "timestamp"];
 
 /// The first name in a list that is no variable.
 fn unknown_name(list: &str) -> Option<&str> {

@@ -25,6 +25,14 @@ static RECORDED: &str = include_str!("variables.tsv");
 pub trait OwnValues {
     /// The value as `SELECT @@name` prints it; None if the recorded one holds.
     fn own_value(&self, name: &str) -> Option<String>;
+
+    /// As [`own_value`](Self::own_value), for a statement that reads it.
+    ///
+    /// # Errors
+    /// It cannot be told now.
+    fn read_value(&self, name: &str) -> Result<Option<String>> {
+        Ok(self.own_value(name))
+    }
 }
 
 /// One system variable.
@@ -68,6 +76,11 @@ fn of_line(line: &'static str) -> Option<Variable> {
     let value = Some(cells.next()?).filter(|value| *value != "\\N");
     let (global, session) = (scope.contains('g'), scope.contains('s'));
     Some(Variable { name, global, session, type_code, unsigned, length, least, most, value })
+}
+
+/// True for variables whose value is the set of visible GTIDs.
+pub(crate) fn tells_of_gtids(name: &str) -> bool {
+    matches!(name, "gtid_executed" | "gtid_purged")
 }
 
 /// The variable of this name, in lower case.

@@ -10,6 +10,8 @@ use super::transaction::Transaction;
 pub(super) struct Changes {
     schema: Option<String>,
     variables: Vec<Tracked>,
+    /// GTIDs that the last statement read at, as text.
+    gtids: Option<String>,
     /// Something changed that `session_track_state_change` counts.
     state: bool,
     /// The transaction's state that was told last.
@@ -23,6 +25,7 @@ pub(super) struct Changes {
 pub(super) struct Report {
     schema: Option<String>,
     variables: Vec<Tracked>,
+    gtids: Option<String>,
     state: bool,
     transaction: Option<String>,
     characteristics: Option<String>,
@@ -33,6 +36,11 @@ impl Changes {
     pub(super) fn schema(&mut self, name: &str) {
         self.schema = Some(name.to_owned());
         self.state = true;
+    }
+
+    /// What a statement tells of visible GTIDs.
+    pub(super) fn gtids(&mut self, told: Option<String>) {
+        self.gtids = told.filter(|set| !set.is_empty());
     }
 
     /// Variables were set; `counts` if state changes were tracked before.
@@ -48,7 +56,8 @@ impl Changes {
     pub(super) fn take(&mut self, settings: &Settings, transaction: &Transaction) -> Report {
         let schema = self.schema.take().filter(|_| settings.is_on("session_track_schema"));
         let state = std::mem::take(&mut self.state) && settings.is_on("session_track_state_change");
-        let mut report = Report { schema, variables: std::mem::take(&mut self.variables), state, ..Report::default() };
+        let (variables, gtids) = (std::mem::take(&mut self.variables), self.gtids.take());
+        let mut report = Report { schema, variables, gtids, state, ..Report::default() };
         let level = settings.text("session_track_transaction_info").unwrap_or_default();
         if level != "OFF" {
             let last = self.state_told.get_or_insert_with(|| "________".to_owned());
@@ -77,6 +86,7 @@ impl Report {
         let mut list: Vec<SessionChange<'_>> = variables.collect();
         list.extend(self.schema.as_deref().map(|name| SessionChange::Schema(name.as_bytes())));
         list.extend(self.state.then_some(SessionChange::State(true)));
+        list.extend(self.gtids.as_deref().map(|set| SessionChange::Gtids(set.as_bytes())));
         list.extend(self.transaction.as_deref().map(|text| SessionChange::TransactionState(text.as_bytes())));
         let characteristics = self.characteristics.as_deref().map(str::as_bytes);
         list.extend(characteristics.map(SessionChange::TransactionCharacteristics));

@@ -20,18 +20,64 @@ pub(super) struct Outcome {
     pub after: After,
     /// It shows warnings of an earlier statement.
     pub lists_warnings: bool,
+    /// The error that ends it after its columns were described.
+    pub error: Option<SqlError>,
 }
 
 impl Outcome {
-    const OK: Outcome = Outcome { rows: None, after: After::Next, lists_warnings: false };
+    const OK: Outcome = Outcome { rows: None, after: After::Next, lists_warnings: false, error: None };
 }
 
 impl Session {
-    /// Runs a statement.
+    /// Runs a statement, or goes on with the one that has waited.
     ///
     /// # Errors
     /// With MySQL's number, or 1235.
     pub(super) fn run(
+        &mut self,
+        statement: &Statement,
+        sql: &[u8],
+        parameters: Parameters<'_>,
+        world: &dyn World,
+    ) -> Result<Outcome, SqlError> {
+        if self.began.is_none() && statement.waits_for_gtids() {
+            world.gtids().readable()?;
+        }
+        let tracked = self.tracks_gtids();
+        let result = self.run_once(statement, sql, parameters, world);
+        if result.is_err() && self.suspends(statement, world) {
+            return Ok(Outcome { after: After::Wait, ..Outcome::OK });
+        }
+        let (warnings, late) = (self.progress.get_mut().take_warnings(), self.progress.get_mut().is_late());
+        self.statement_ends();
+        if let (Err(error), true) = (&result, late) {
+            return self.failed_late(statement, sql, parameters, world, error.clone());
+        }
+        let outcome = result?;
+        self.warnings.extend(warnings);
+        self.track_gtids(tracked, statement, world);
+        Ok(outcome)
+    }
+
+    /// An error of the evaluation comes after the columns' definitions, as MySQL sends it.
+    fn failed_late(
+        &mut self,
+        statement: &Statement,
+        sql: &[u8],
+        parameters: Parameters<'_>,
+        world: &dyn World,
+        error: SqlError,
+    ) -> Result<Outcome, SqlError> {
+        let described = Parameters { values: None, ..parameters };
+        match self.columns_of(statement, sql, described, world)? {
+            None => Err(error),
+            Some(rows) => {
+                Ok(Outcome { rows: Some(Rows { rows: Vec::new(), ..rows }), error: Some(error), ..Outcome::OK })
+            }
+        }
+    }
+
+    fn run_once(
         &mut self,
         statement: &Statement,
         sql: &[u8],
@@ -115,6 +161,9 @@ impl Session {
             Statement::ReloadTls => self.reload_tls(world)?,
             Statement::Write => return Err(SqlError::read_only()),
             Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),
+            Statement::Do(select) => {
+                self.bound(sql, parameters, world, |bind| sql::select(bind, select))?;
+            }
             Statement::Select(_)
             | Statement::Show(_)
             | Statement::ShowWarnings { .. }

@@ -216,9 +216,11 @@ impl Session {
         };
         prepared.cursor = None;
         let result = self.run_prepared(&mut prepared, execute, world, out);
-        self.statements.held_bytes -= prepared.long_len();
-        prepared.long_data.clear();
-        prepared.too_long = false;
+        if !matches!(result, Ok(After::Wait)) {
+            self.statements.held_bytes -= prepared.long_len();
+            prepared.long_data.clear();
+            prepared.too_long = false;
+        }
         self.statements.list.insert(execute.statement_id, prepared);
         result.unwrap_or_else(|error| self.fail(&error, out))
     }
@@ -233,10 +235,17 @@ impl Session {
         let parameters = self.parameters(prepared, execute)?;
         let parameters = Parameters { values: Some(&parameters), fields: &prepared.fields };
         let outcome = self.run(&prepared.parsed.statement, &prepared.sql, parameters, world)?;
+        if outcome.after == After::Wait {
+            return Ok(After::Wait);
+        }
         let Some(rows) = outcome.rows else {
             self.ok(out);
             return Ok(outcome.after);
         };
+        if let Some(error) = outcome.error {
+            self.put_head(&rows, self.status(), out)?;
+            return Err(error);
+        }
         self.transaction.answered();
         if execute.flags & CURSOR_READ_ONLY == 0 {
             self.put_rows(&rows, Form::Binary, self.status(), out)?;

@@ -24,6 +24,7 @@ impl Session {
         let mut at = 0;
         loop {
             match self.first_of(sql.get(at..).unwrap_or_default(), world, out) {
+                (After::Wait, _) => return self.goes_on_with(Rest { sql: sql.to_vec(), at }),
                 (after, None) => return after,
                 (_, Some(next)) => at += next,
             }
@@ -39,6 +40,7 @@ impl Session {
         let Some(mut rest) = self.rest.take() else { return After::Next };
         loop {
             match self.first_of(rest.sql.get(rest.at..).unwrap_or_default(), world, out) {
+                (After::Wait, _) => return self.goes_on_with(rest),
                 (after, None) => return after,
                 (_, Some(next)) => rest.at += next,
             }
@@ -82,6 +84,13 @@ impl Session {
         out: &mut Output,
     ) -> Result<After, SqlError> {
         let outcome = self.run(statement, sql, Parameters::NONE, world)?;
+        if outcome.after == After::Wait {
+            return Ok(After::Wait);
+        }
+        if let (Some(rows), Some(error)) = (&outcome.rows, outcome.error) {
+            self.put_head(rows, self.status() | more, out)?;
+            return Err(error);
+        }
         let status = self.status() | more;
         match &outcome.rows {
             None => self.ok_as(out, status),

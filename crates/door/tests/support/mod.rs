@@ -42,6 +42,11 @@ pub(crate) struct TestDoor {
 
 /// Opens a door; `change` changes its configuration.
 pub(crate) fn open(change: impl FnOnce(&mut DoorConfig)) -> TestDoor {
+    open_with(change, Arc::new(OneSchema))
+}
+
+/// Opens a door to these facts.
+pub(crate) fn open_with(change: impl FnOnce(&mut DoorConfig), facts: Arc<dyn Facts>) -> TestDoor {
     let folder = tempfile::tempdir().unwrap();
     let accounts = Accounts::open(&folder.path().join("accounts")).unwrap();
     for (name, rights, plugin) in [
@@ -67,7 +72,7 @@ pub(crate) fn open(change: impl FnOnce(&mut DoorConfig)) -> TestDoor {
     change(&mut config);
     let files = TlsFiles { folder: folder.path().to_owned(), ..TlsFiles::default() };
     let tls = Arc::new(ServerTls::open(files, SystemTime::now()).unwrap());
-    let door = Door::open(config, Arc::clone(&accounts), tls, Arc::new(OneSchema)).unwrap();
+    let door = Door::open(config, Arc::clone(&accounts), tls, facts).unwrap();
     let address = door.status().address.unwrap();
     TestDoor { door, address, socket, accounts, _folder: folder }
 }

@@ -55,7 +55,7 @@ fn characters(bound: &Bound) -> Option<u32> {
     }
 }
 
-fn computed_text(flags: u16, characters: u32, collation: u16) -> Field {
+pub(super) fn computed_text(flags: u16, characters: u32, collation: u16) -> Field {
     let most = COMPUTED_BYTES_MAX / bytes_a_character(collation).max(1);
     Field::long_text(flags, characters.min(most), collation)
 }

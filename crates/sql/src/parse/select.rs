@@ -46,6 +46,15 @@ impl Parser<'_> {
         Ok(Statement::Select(Select { items, limit }))
     }
 
+    pub(super) fn do_statement(&mut self) -> Result<Statement> {
+        self.advance()?;
+        let mut items = vec![self.item()?];
+        while self.accept_punct(b',')? {
+            items.push(self.item()?);
+        }
+        Ok(Statement::Do(Select { items, limit: Limit::none() }))
+    }
+
     fn after_select(&mut self) -> Result<Option<Statement>> {
         if self.is_one_of(&["UNION", "EXCEPT", "INTERSECT", "INTO"]) {
             return Ok(Some(Statement::Refused(format!("SELECT … {}", self.word()))));

@@ -23,7 +23,6 @@ const REFUSED: &[&str] = &[
     "DEALLOCATE",
     "DESC",
     "DESCRIBE",
-    "DO",
     "EXECUTE",
     "EXPLAIN",
     "FLUSH",
@@ -84,6 +83,7 @@ impl Parser<'_> {
                 self.expect("SAVEPOINT")?;
                 Ok(Statement::Release(self.name()?))
             }
+            "DO" => self.do_statement(),
             "SHOW" => self.show(),
             "ALTER" => self.alter(),
             word if WRITES.contains(&word) => Ok(Statement::Write),

@@ -1,0 +1,121 @@
+//! A connection whose statement waits.
+//!
+//! In: what the session waits for, wake-ups, the time. Out: how the wait ended. Never here: a thread or a snapshot held
+//! meanwhile; a system call for each look.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::event::epoll::EventFlags;
+use sql::{Ended, Event, Interrupt};
+
+use super::{Connection, Deadline, Hold, Turn};
+use crate::gtids::{Position, Registration, Switch, Waker};
+use crate::session::Waiting;
+
+/// A wait that has begun.
+#[derive(Default)]
+pub(super) struct Held {
+    /// Its place among those who wait, and what switches its waker off. The latter goes first.
+    place: Option<(Switch, Option<Registration>)>,
+    /// Moves of a position that were looked at.
+    moves: u64,
+}
+
+impl Held {
+    fn has_woken(&self) -> bool {
+        self.place.as_ref().is_none_or(|(switch, _)| switch.has_woken())
+    }
+}
+
+impl Connection {
+    /// When to look at the wait, whatever happens.
+    pub(crate) fn wakes_at(&self) -> Option<Instant> {
+        let waiting = self.waiting()?;
+        waiting.until.into_iter().chain(waiting.limit).min()
+    }
+
+    fn waiting(&self) -> Option<&Waiting> {
+        if self.hold == Hold::Wait { self.session.as_ref()?.waiting() } else { None }
+    }
+
+    /// True if its statement waits, so that a client that is gone must be noticed.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.hold == Hold::Wait
+    }
+
+    /// Goes on with the statement if its wait has ended; false if it waits on.
+    pub(super) fn look_at_wait(&mut self, turn: &mut Turn<'_>) -> bool {
+        let ended = match self.waiting().cloned() {
+            Some(waiting) => self.ended(&waiting, turn),
+            None => None,
+        };
+        match ended {
+            Some(ended) => {
+                self.end_wait(ended, turn);
+                true
+            }
+            None => {
+                self.interest = EventFlags::RDHUP;
+                false
+            }
+        }
+    }
+
+    fn ended(&mut self, waiting: &Waiting, turn: &Turn<'_>) -> Option<Ended> {
+        let is_over = |at: Option<Instant>| at.is_some_and(|at| at <= turn.now);
+        if self.held.as_ref().is_none_or(|held| held.has_woken())
+            && let Some(ended) = self.look_at_event(&waiting.event, turn)
+        {
+            return Some(ended);
+        }
+        // Of two that passed between looks, the earlier one ended it.
+        match (is_over(waiting.until), is_over(waiting.limit)) {
+            (true, true) if waiting.limit < waiting.until => Some(Ended::Interrupted(Interrupt::Time)),
+            (true, _) => Some(Ended::TimedOut),
+            (false, true) => Some(Ended::Interrupted(Interrupt::Time)),
+            (false, false) => None,
+        }
+    }
+
+    fn look_at_event(&mut self, event: &Event, turn: &Turn<'_>) -> Option<Ended> {
+        let (inbox, id) = (Arc::clone(turn.inbox), self.id);
+        let (waker, switch) = Waker::new(move || inbox.woken(id));
+        let held = self.held.get_or_insert_default();
+        held.place = None;
+        let gtids = turn.server.facts.gtids();
+        let registration = match event {
+            Event::Time => None,
+            Event::Executed(set) => match gtids.when_visible(set, waker) {
+                None => return Some(Ended::Met(0)),
+                registration => registration,
+            },
+            Event::Position { file, offset } => match gtids.when_position(file, *offset, waker) {
+                Position::Reached => return Some(Ended::Met(held.moves)),
+                Position::NotRunning => return Some(Ended::NotRunning),
+                Position::Awaited(registration) => {
+                    held.moves += 1;
+                    Some(registration)
+                }
+            },
+        };
+        held.place = Some((switch, registration));
+        None
+    }
+
+    /// The wait ends this way.
+    fn end_wait(&mut self, ended: Ended, turn: &mut Turn<'_>) {
+        self.held = None;
+        let Some(session) = &mut self.session else { return };
+        let after = session.waited(ended, turn.server, &mut self.output);
+        self.after(after);
+    }
+
+    /// Interrupts the statement that waits, if one does.
+    pub(crate) fn interrupt(&mut self, by: Interrupt, turn: &mut Turn<'_>) {
+        if self.hold == Hold::Wait {
+            self.end_wait(Ended::Interrupted(by), turn);
+            self.why = Deadline::Busy;
+        }
+    }
+}

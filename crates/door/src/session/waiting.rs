@@ -1,0 +1,134 @@
+//! A statement that waits: it has put nothing out, and is run again once its wait has ended.
+
+use std::time::{Duration, Instant};
+
+use sql::{Ended, Event, Interrupt, SqlError, Statement, gtid_text};
+use wire::server::ClientCommand;
+
+use super::query::Rest;
+use super::{After, Session};
+use crate::Output;
+use crate::world::World;
+
+/// What a session waits for.
+#[derive(Debug, Clone)]
+pub struct Waiting {
+    /// The event.
+    pub event: Event,
+    /// When the wait ends without it.
+    pub until: Option<Instant>,
+    /// When the statement is interrupted (`max_execution_time`).
+    pub limit: Option<Instant>,
+}
+
+/// The statement that waits.
+#[derive(Debug)]
+pub(super) struct Suspended {
+    waiting: Waiting,
+    /// None until the command that it is part of is known.
+    again: Option<Again>,
+}
+
+#[derive(Debug)]
+enum Again {
+    /// A statement of a COM_QUERY, and those that follow it.
+    Query(Rest),
+    /// The payload of a COM_STMT_EXECUTE.
+    Execute(Vec<u8>),
+}
+
+impl Session {
+    /// What it waits for after [`After::Wait`].
+    #[must_use]
+    pub fn waiting(&self) -> Option<&Waiting> {
+        self.suspended.as_ref().map(|suspended| &suspended.waiting)
+    }
+
+    /// If the evaluation that just ended waits, that is noted.
+    pub(super) fn suspends(&mut self, statement: &Statement, world: &dyn World) -> bool {
+        let Some(wait) = self.progress.get_mut().take_wait() else { return false };
+        let now = world.now();
+        let began = *self.began.get_or_insert(now);
+        let limit = match statement {
+            Statement::Select(_) => self.settings.number("max_execution_time").filter(|limit| *limit > 0),
+            _ => None,
+        };
+        let waiting = Waiting {
+            event: wait.event,
+            until: wait.timeout.and_then(|timeout| now.checked_add(timeout)),
+            limit: limit.and_then(|limit| began.checked_add(Duration::from_millis(limit))),
+        };
+        self.suspended = Some(Suspended { waiting, again: None });
+        true
+    }
+
+    /// The statement that waits is part of this text.
+    pub(super) fn goes_on_with(&mut self, rest: Rest) -> After {
+        if let Some(suspended) = &mut self.suspended {
+            suspended.again = Some(Again::Query(rest));
+        }
+        After::Wait
+    }
+
+    /// The statement that waits is executed by this command, unless it is part of a text.
+    pub(super) fn executes_again(&mut self, payload: &[u8]) {
+        if let Some(suspended) = &mut self.suspended
+            && suspended.again.is_none()
+        {
+            suspended.again = Some(Again::Execute(payload.to_vec()));
+        }
+    }
+
+    /// The wait has ended: the statement goes on.
+    pub fn waited(&mut self, ended: Ended, world: &dyn World, out: &mut Output) -> After {
+        let Some(Suspended { again, .. }) = self.suspended.take() else { return After::Next };
+        let is_over = matches!(ended, Ended::Interrupted(Interrupt::Shutdown));
+        self.progress.get_mut().ended(ended);
+        if is_over {
+            self.statement_ends();
+            return self.fail(&Interrupt::Shutdown.error(), out);
+        }
+        match again {
+            Some(Again::Query(rest)) => {
+                self.rest = Some(rest);
+                self.resume(world, out)
+            }
+            Some(Again::Execute(payload)) => match ClientCommand::parse(&payload, self.capabilities) {
+                Ok(ClientCommand::Execute(execute)) => {
+                    let after = self.execute(&execute, world, out);
+                    self.executes_again(&payload);
+                    after
+                }
+                _ => self.fail(&SqlError::new(1835, "HY000", "Malformed communication packet"), out),
+            },
+            None => After::Next,
+        }
+    }
+
+    /// `session_track_gtids` before a statement.
+    pub(super) fn tracks_gtids(&self) -> String {
+        self.settings.text("session_track_gtids").unwrap_or_default().to_owned()
+    }
+
+    /// What the OK of a statement tells of visible GTIDs, which 9.7 tells outside transactions and at their COMMIT.
+    /// OWN_GTID never tells anything: nothing is executed here under a GTID of its own.
+    pub(super) fn track_gtids(&mut self, before: String, statement: &Statement, world: &dyn World) {
+        let is_on = match self.settings.text("session_track_gtids") {
+            _ if before == "ALL_GTIDS" => true,
+            now => before == "OFF" && now == Some("ALL_GTIDS"),
+        };
+        let tells = match statement {
+            Statement::Rollback(_) => false,
+            Statement::Commit(_) => true,
+            _ => !self.transaction.is_open(),
+        };
+        let visible = if is_on && tells { world.gtids().visible().ok() } else { None };
+        self.changes.gtids(visible.map(|set| gtid_text(&set)));
+    }
+
+    /// Forgets how far the statement had come.
+    pub(super) fn statement_ends(&mut self) {
+        self.began = None;
+        *self.progress.get_mut() = Default::default();
+    }
+}

@@ -1,0 +1,196 @@
+//! The engine's GTIDs for clients: what is visible, who waits for more, and whether it may be shown.
+//!
+//! In: sets and positions that clients wait for; the engine's phases. Out: sets, wake-ups, the reason why nothing may be
+//! shown yet. Never here: a wait; a store kept open by one who waits.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use base::GtidSet;
+use door::{Gtids, Position, Registration, SqlError, Waker};
+use replica::{Received, Replica};
+
+use crate::engine::Engine;
+
+/// Clients that wait for what the engine alone can tell, and what they have been shown.
+#[derive(Default)]
+pub(crate) struct Parked {
+    /// Woken when the engine starts or fails to.
+    engine: Mutex<Vec<Waker>>,
+    /// Those who wait for a position that has not been received, each with the one received when they looked.
+    positions: Mutex<Vec<(Waker, Option<String>)>>,
+    /// What an engine of this process has shown before it was taken down.
+    shown: Mutex<GtidSet>,
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Parked {
+    /// The engine has started, or could not be.
+    pub(crate) fn look_again(&self) {
+        let all = std::mem::take(&mut *locked(&self.engine));
+        all.into_iter().for_each(Waker::wake);
+    }
+
+    /// Looks whether more has been received, if someone waits for that.
+    pub(crate) fn look_at_positions(&self, replica: &Replica) {
+        if !locked(&self.positions).is_empty() {
+            let stopped = replica.pipeline.is_paused() || replica.pipeline.failure().is_some();
+            self.received(replica.received().source_position.as_deref().filter(|_| !stopped));
+        }
+    }
+
+    /// Wakes those who have not seen this position yet.
+    fn received(&self, position: Option<&str>) {
+        let mut waiting = locked(&self.positions);
+        let moved: Vec<_> = waiting.extract_if(.., |(_, seen)| seen.as_deref() != position).collect();
+        drop(waiting);
+        moved.into_iter().for_each(|(waker, _)| waker.wake());
+    }
+
+    /// The engine that is taken down has shown this.
+    pub(crate) fn was_shown(&self, set: GtidSet) {
+        locked(&self.shown).union_with(&set);
+    }
+}
+
+/// The GTIDs of the engine of this process, while there is one.
+pub(crate) struct EngineGtids(pub(crate) Weak<Engine>);
+
+impl EngineGtids {
+    /// The engine that runs.
+    fn running(&self) -> Result<(Arc<Engine>, Arc<Replica>), SqlError> {
+        let engine = self.0.upgrade().ok_or_else(|| not_now("the replica is stopping"))?;
+        let replica = engine.replica().map_err(|failure| not_now(&failure.text))?;
+        Ok((engine, replica))
+    }
+
+    /// The waker waits for the engine.
+    fn park(&self, waker: Waker) {
+        if let Some(engine) = self.0.upgrade() {
+            let mut wakers = locked(&engine.parked.engine);
+            wakers.retain(Waker::is_live);
+            wakers.push(waker);
+        }
+    }
+}
+
+impl Gtids for EngineGtids {
+    fn readable(&self) -> Result<(), SqlError> {
+        self.visible().map(|_| ())
+    }
+
+    fn visible(&self) -> Result<GtidSet, SqlError> {
+        let (engine, replica) = self.running()?;
+        let visible = replica.pipeline.store.visibility().executed();
+        let mut wanted = locked(&engine.parked.shown).clone();
+        if replica.is_recovering() {
+            wanted.union_with(&replica.received().gtids);
+        }
+        enough(visible, &wanted)
+    }
+
+    fn when_visible(&self, set: &GtidSet, waker: Waker) -> Option<Registration> {
+        let Ok((_, replica)) = self.running() else {
+            self.park(waker);
+            return Some(Registration::new(|| ()));
+        };
+        let store = Arc::downgrade(&replica.pipeline.store);
+        let wait = replica.pipeline.store.visibility().when_executed(set, || waker.wake())?;
+        Some(Registration::new(move || {
+            if let Some(store) = store.upgrade() {
+                let _ = store.visibility().cancel(wait);
+            }
+        }))
+    }
+
+    fn when_position(&self, file: &str, offset: u64, waker: Waker) -> Position {
+        let Ok((engine, replica)) = self.running() else { return Position::NotRunning };
+        if replica.pipeline.is_paused() || replica.pipeline.failure().is_some() {
+            return Position::NotRunning;
+        }
+        let received = replica.received();
+        match is_received(&received, file, offset) {
+            None => Position::NotRunning,
+            Some(true) => match self.when_visible(&received.gtids, waker) {
+                None => Position::Reached,
+                Some(registration) => Position::Awaited(registration),
+            },
+            Some(false) => {
+                let mut waiting = locked(&engine.parked.positions);
+                waiting.retain(|(waker, _)| waker.is_live());
+                waiting.push((waker, received.source_position));
+                Position::Awaited(Registration::new(|| ()))
+            }
+        }
+    }
+}
+
+/// Whether what is received reaches up to this position; None if the file is none of that source's.
+fn is_received(received: &Received, file: &str, offset: u64) -> Option<bool> {
+    let number = |file: &str| -> Option<(String, u64)> {
+        let (name, number) = file.rsplit_once('.')?;
+        Some((name.to_owned(), number.parse().ok()?))
+    };
+    let wanted = number(file)?;
+    let Some((own_file, own_offset)) = received.source_position.as_deref().and_then(|text| text.rsplit_once(':'))
+    else {
+        return Some(false);
+    };
+    let own = number(own_file)?;
+    (own.0 == wanted.0).then(|| (own.1, own_offset.parse().unwrap_or(0)) >= (wanted.1, offset))
+}
+
+/// What is visible, if it is all that must be.
+fn enough(visible: GtidSet, wanted: &GtidSet) -> Result<GtidSet, SqlError> {
+    match wanted.subtract(&visible).count() {
+        0 => Ok(visible),
+        1 => Err(not_now("recovering, 1 transaction missing")),
+        missing => Err(not_now(&format!("recovering, {missing} transactions missing"))),
+    }
+}
+
+/// 1105, ER_UNKNOWN_ERROR.
+fn not_now(why: &str) -> SqlError {
+    SqlError::new(1105, "HY000", why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> GtidSet {
+        text.replace('A', "aaaaaaaa-0000-0000-0000-000000000001").parse().unwrap()
+    }
+
+    #[test]
+    fn less_than_was_shown_is_not_shown() {
+        assert!(enough(set("A:1-7"), &set("A:2-7")).is_ok());
+        assert_eq!(enough(set("A:1-7"), &set("A:1-9")).unwrap_err().message, "recovering, 2 transactions missing");
+        assert_eq!(enough(set(""), &set("A:1")).unwrap_err().message, "recovering, 1 transaction missing");
+    }
+
+    #[test]
+    fn positions_are_compared_by_file_number() {
+        let received = Received { source_position: Some("binlog.000009:500".to_owned()), ..Received::default() };
+        let is = |file, offset| is_received(&received, file, offset);
+        assert_eq!((is("binlog.000009", 500), is("binlog.000009", 501)), (Some(true), Some(false)));
+        assert_eq!((is("binlog.000008", 9999), is("binlog.000010", 4)), (Some(true), Some(false)));
+        assert_eq!((is("other.000001", 4), is("binlog", 4), is("binlog.x", 4)), (None, None, None));
+        assert_eq!(is_received(&Received::default(), "binlog.000001", 4), Some(false));
+    }
+
+    #[test]
+    fn one_who_waits_for_an_engine_is_woken_when_it_starts() {
+        let parked = Parked::default();
+        let woken = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let flag = Arc::clone(&woken);
+        let (waker, _switch) = Waker::new(move || flag.store(true, std::sync::atomic::Ordering::SeqCst));
+        locked(&parked.engine).push(waker);
+        parked.received(Some("binlog.000001:4"));
+        assert!(!woken.load(std::sync::atomic::Ordering::SeqCst));
+        parked.look_again();
+        assert!(woken.load(std::sync::atomic::Ordering::SeqCst));
+    }
+}

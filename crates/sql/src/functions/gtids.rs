@@ -1,0 +1,189 @@
+//! Functions of GTID sets, and those that wait.
+//!
+//! In: bound arguments. Out: values, or a wait of the statement. Never here: which GTIDs are visible.
+
+use std::time::Duration;
+
+use base::GtidSet;
+use values::collation::BINARY;
+use wire::response::column_flag;
+use wire::row::type_code;
+
+use super::Arguments;
+use super::texts::computed_text;
+use crate::Result;
+use crate::bind::{Bind, Bound, Field, Value, binary_flag, is_text};
+use crate::charsets::bytes_a_character;
+use crate::error::{SqlError, Warning};
+use crate::gtid_text::{Grammar, gtid_text, parse};
+use crate::waits::{Ended, Event, Interrupt, Wait};
+
+/// Length that MySQL announces for an integer.
+const INTEGER_LENGTH: u32 = 21;
+/// Characters of a malformed set that its error shows.
+const SHOWN_MAX: usize = 200;
+/// Characters of a UUID.
+const UUID_LENGTH: i64 = 36;
+/// Timeouts beyond this, in seconds, are none: a century.
+const FAR_S: f64 = 3.2e9;
+
+fn malformed(text: &str) -> SqlError {
+    let shown: String = text.chars().take(SHOWN_MAX).collect();
+    SqlError::new(1772, "HY000", format!("Malformed GTID set specification '{shown}'."))
+}
+
+fn incorrect(function: &str) -> SqlError {
+    SqlError::new(1210, "HY000", format!("Incorrect arguments to {function}."))
+}
+
+fn number(flags: u16, value: Value) -> Bound {
+    Bound { field: Field::number(type_code::LONGLONG, flags, INTEGER_LENGTH), value }
+}
+
+/// An argument as text; None is NULL.
+fn text(bound: &Bound) -> Option<String> {
+    bound.value.text().map(|text| String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The sets of two arguments; None if one is NULL.
+fn two_sets(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Option<(GtidSet, GtidSet)>> {
+    let [first, second] = arguments.bound.as_slice() else { return Ok(None) };
+    let Some((first, second)) = text(first).zip(text(second)) else { return Ok(None) };
+    let set = |text: &str| parse(text, Grammar::Set).ok_or_else(|| bind.waits.late(malformed(text)));
+    Ok(Some((set(&first)?, set(&second)?)))
+}
+
+pub(super) fn subset(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    let not_null = arguments.bound.iter().all(|bound| bound.field.flags & column_flag::NOT_NULL != 0);
+    let flags = if not_null { column_flag::NOT_NULL } else { 0 };
+    if bind.waits.describes() {
+        return Ok(number(flags, Value::Null));
+    }
+    let sets = two_sets(bind, arguments)?;
+    Ok(number(flags, sets.map_or(Value::Null, |(a, b)| Value::Int(i64::from(a.is_subset_of(&b))))))
+}
+
+pub(super) fn subtract(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    let connection = bind.settings.charsets().connection;
+    let field = computed_text(binary_flag(connection), subtract_length(arguments), connection);
+    if bind.waits.describes() {
+        return Ok(Bound { field, value: Value::Null });
+    }
+    let text = two_sets(bind, arguments)?.map(|(a, b)| gtid_text(&a.subtract(&b)).into_bytes());
+    bind.hold(text.as_ref().map_or(0, Vec::len))?;
+    Ok(Bound { field, value: text.map_or(Value::Null, Value::Text) })
+}
+
+/// What MySQL announces (`Item_func_gtid_subtract`): two characters of the second set may split an interval of the
+/// first and add five. A negative sum is a huge one there.
+fn subtract_length(arguments: &Arguments<'_>) -> u32 {
+    let bytes = |bound: &Bound| match is_text(&bound.field) && bound.field.collation != BINARY {
+        true => i64::from(bound.field.characters()) * i64::from(bytes_a_character(bound.field.collation)),
+        false => i64::from(bound.field.length),
+    };
+    let [first, second] = arguments.bound.as_slice() else { return u32::MAX };
+    let sum = bytes(first) + (bytes(second) - UUID_LENGTH) * 5 / 2;
+    u32::try_from(sum).unwrap_or(u32::MAX)
+}
+
+/// Seconds of an argument; None is NULL.
+fn seconds(bound: &Bound, function: &str) -> Result<Option<f64>> {
+    let refused = || SqlError::not_supported(&format!("{function}() with a timeout that is no number"));
+    Ok(match &bound.value {
+        Value::Null => None,
+        Value::Double(value) => Some(*value),
+        Value::Int(_) | Value::UInt(_) | Value::Decimal(_) | Value::Text(_) => Some(
+            text(bound)
+                .and_then(|text| text.trim_start().parse().ok())
+                .filter(|v: &f64| v.is_finite())
+                .ok_or_else(refused)?,
+        ),
+        Value::DateTime(..) | Value::Time(_) => return Err(refused()),
+    })
+}
+
+fn span(seconds: f64) -> Option<Duration> {
+    if seconds < FAR_S { Duration::try_from_secs_f64(seconds).ok() } else { None }
+}
+
+/// The timeout of a function that waits without one for 0.
+fn timeout(bind: &Bind<'_>, argument: Option<&Bound>, function: &str) -> Result<Option<Duration>> {
+    let Some(argument) = argument else { return Ok(None) };
+    match seconds(argument, function)? {
+        Some(given) if given >= 0.0 => Ok(if given == 0.0 { None } else { span(given) }),
+        _ => Err(bind.waits.late(incorrect(function))),
+    }
+}
+
+pub(super) fn wait_for_executed(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    const NAME: &str = "WAIT_FOR_EXECUTED_GTID_SET";
+    let (Some(set), false) = (arguments.bound.first(), bind.waits.describes()) else {
+        return Ok(number(0, Value::Null));
+    };
+    let Some(set) = text(set) else { return Err(bind.waits.late(malformed("NULL"))) };
+    let timeout = timeout(bind, arguments.bound.get(1), NAME)?;
+    let set = parse(&set, Grammar::Wait).ok_or_else(|| bind.waits.late(malformed(&set)))?;
+    let ended = bind.waits.wait(NAME, Wait { event: Event::Executed(set), timeout })?;
+    Ok(number(0, bind.waits.value(ended, |_| Value::Int(0), Value::Int(1))?))
+}
+
+pub(super) fn sleep(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    let Some(argument) = arguments.bound.first() else { return Ok(number(0, Value::Null)) };
+    let flags = argument.field.flags & column_flag::NOT_NULL;
+    if bind.waits.describes() {
+        return Ok(number(flags, Value::Null));
+    }
+    let given = seconds(argument, "SLEEP")?.filter(|given| *given >= 0.0);
+    let given = given.ok_or_else(|| bind.waits.late(incorrect("sleep")))?;
+    let ended = bind.waits.wait("SLEEP", Wait { event: Event::Time, timeout: span(given) })?;
+    let value = match ended {
+        Ended::Interrupted(Interrupt::Shutdown) => return Err(bind.waits.late(Interrupt::Shutdown.error())),
+        Ended::Interrupted(_) => 1,
+        _ => 0,
+    };
+    Ok(number(flags, Value::Int(value)))
+}
+
+pub(super) fn source_pos_wait(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    position(bind, arguments, "SOURCE_POS_WAIT")
+}
+
+/// The old name, which warns.
+pub(super) fn master_pos_wait(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    let Some(progress) = bind.waits.progress() else {
+        return Err(SqlError::not_supported("MASTER_POS_WAIT() but in SELECT and DO; use SOURCE_POS_WAIT()"));
+    };
+    let text = "'MASTER_POS_WAIT' is deprecated and will be removed in a future release. Please use SOURCE_POS_WAIT \
+                instead";
+    progress.borrow_mut().warn(Warning::new(1287, text));
+    position(bind, arguments, "MASTER_POS_WAIT")
+}
+
+fn position(bind: &Bind<'_>, arguments: &Arguments<'_>, name: &str) -> Result<Bound> {
+    let null = Ok(number(0, Value::Null));
+    let ([file, offset, rest @ ..], false) = (arguments.bound.as_slice(), bind.waits.describes()) else { return null };
+    let (Some(file), Some(offset)) = (text(file).filter(|file| !file.is_empty()), integer(offset, name)?) else {
+        return null;
+    };
+    let timeout = match rest.first() {
+        Some(bound) if bound.value == Value::Null => None,
+        given => timeout(bind, given, name)?,
+    };
+    // There is one channel, without a name.
+    if rest.get(1).is_some_and(|channel| text(channel).is_some_and(|name| !name.is_empty())) {
+        return null;
+    }
+    let ended = bind.waits.wait(name, Wait { event: Event::Position { file, offset }, timeout })?;
+    let moves = |moves| Value::Int(i64::try_from(moves).unwrap_or(i64::MAX));
+    Ok(number(0, bind.waits.value(ended, moves, Value::Int(-1))?))
+}
+
+/// An offset; None is NULL, or before any log.
+fn integer(bound: &Bound, function: &str) -> Result<Option<u64>> {
+    match bound.value {
+        Value::Null => Ok(None),
+        Value::Int(value) => Ok(u64::try_from(value).ok()),
+        Value::UInt(value) => Ok(Some(value)),
+        _ => Err(SqlError::not_supported(&format!("{function}() with a position that is no integer"))),
+    }
+}
