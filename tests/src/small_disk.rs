@@ -48,22 +48,28 @@ impl SmallDisk {
     }
 }
 
+/// Bytes that a file grows by on a tmpfs.
+const PAGE: u64 = 4096;
+
 /// A file without a name that, while open, leaves this many pages of a disk free.
 pub struct Ballast(#[allow(dead_code, reason = "an open file keeps its space")] File);
 
 impl Ballast {
-    /// Fills the disk up to this many pages of 4 KiB. Others may write meanwhile, so it may be a few pages less.
+    /// Fills the disk up to this many pages of 4 KiB, whatever it says is free: where many CPUs count the pages, that is
+    /// only near the truth. Others may write meanwhile, so it may be a few pages less.
     #[must_use]
     pub fn leave(disk: &SmallDisk, pages: u64) -> Ballast {
         let path = disk.path().join("ballast");
         let file = File::create(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        for _ in 0..20 {
-            let size = disk.free().saturating_sub(pages * 4096).max(1);
-            if rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size).is_ok() {
-                break;
+        let (mut size, mut step) = (0, disk.free().next_power_of_two().max(PAGE));
+        while step >= PAGE {
+            match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), size, step) {
+                Ok(()) => size += step,
+                Err(_) => step /= 2,
             }
         }
+        file.set_len(size.saturating_sub(pages * PAGE)).unwrap();
         Ballast(file)
     }
 }
