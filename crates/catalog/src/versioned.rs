@@ -305,6 +305,20 @@ impl Catalog {
         self.inner.table(db, name)
     }
 
+    /// True if there is a view of this name.
+    #[must_use]
+    pub fn is_view(&self, db: &str, name: &str) -> bool {
+        let database = self.inner.databases.get(&self.inner.folded(db));
+        database.is_some_and(|database| database.views.contains(&self.inner.folded(name)))
+    }
+
+    /// A database as the source names it, with its default collation, where known.
+    #[must_use]
+    pub fn database(&self, db: &str) -> Option<(&str, Option<u16>)> {
+        let database = self.inner.databases.get(&self.inner.folded(db))?;
+        Some((&database.name, database.collation))
+    }
+
     /// [`Catalog::table`] for the bytes in a Table_map event; None if they are not UTF-8.
     pub fn table_bytes(&self, db: &[u8], name: &[u8]) -> Option<&Arc<TableDef>> {
         self.table(std::str::from_utf8(db).ok()?, std::str::from_utf8(name).ok()?)

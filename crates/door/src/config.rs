@@ -3,7 +3,11 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use sql::SqlError;
+use store::Snapshot;
 
 use crate::gtids::{Gtids, NoGtids};
 use crate::replica_status::ReplicaStatus;
@@ -46,6 +50,12 @@ pub trait Facts: Send + Sync {
     fn gtids(&self) -> &dyn Gtids {
         &NoGtids
     }
+
+    /// Pins what is visible, for reading tables.
+    ///
+    /// # Errors
+    /// Nothing can be read now; the text says why.
+    fn pin(&self) -> Result<Arc<Snapshot>, SqlError>;
 
     /// Takes note of something that an operator should know.
     fn note(&self, note: Note);

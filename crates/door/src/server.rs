@@ -10,7 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 use accounts::{Accounts, LoginGuard, ServerTls};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::crypto::SecureRandom;
-use sql::OwnValues;
+use sql::{OwnValues, SqlError};
+use store::Snapshot;
 use wire::server::NONCE_LEN;
 
 use crate::config::{DoorConfig, Facts, Note};
@@ -117,6 +118,10 @@ impl World for Server {
 
     fn gtids(&self) -> &dyn Gtids {
         self.facts.gtids()
+    }
+
+    fn pin(&self) -> Result<Arc<Snapshot>, SqlError> {
+        self.facts.pin()
     }
 
     fn reload_tls(&self) -> Result<(), String> {

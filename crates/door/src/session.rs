@@ -11,6 +11,7 @@ mod query;
 mod results;
 mod set;
 mod shows;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -33,6 +34,7 @@ use crate::world::{SchemaState, World};
 use changes::Changes;
 use prepared::Statements;
 use query::Rest;
+use tables::Running;
 use transaction::Transaction;
 use waiting::Suspended;
 pub use waiting::Waiting;
@@ -79,6 +81,7 @@ pub struct Session {
     /// When it began to wait first.
     began: Option<Instant>,
     suspended: Option<Suspended>,
+    running: Option<Running>,
     changes: Changes,
 }
 
@@ -110,6 +113,7 @@ impl Session {
             progress: RefCell::default(),
             began: None,
             suspended: None,
+            running: None,
             changes: Changes::default(),
             start,
         };
@@ -325,6 +329,7 @@ impl Session {
     /// Answers with an error, which SHOW WARNINGS then lists.
     fn fail(&mut self, error: &SqlError, out: &mut Output) -> After {
         self.rest = None;
+        self.running = None;
         self.row_count = -1;
         self.warnings.clear();
         self.warnings.push(error.as_warning());

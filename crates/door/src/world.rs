@@ -1,8 +1,10 @@
 //! What sessions know of the server around them.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use sql::OwnValues;
+use sql::{OwnValues, SqlError};
+use store::Snapshot;
 
 use crate::gtids::{Gtids, NoGtids};
 use crate::replica_status::ReplicaStatus;
@@ -35,6 +37,12 @@ pub trait World {
     fn now(&self) -> Instant {
         Instant::now()
     }
+
+    /// Pins what is visible, for reading tables.
+    ///
+    /// # Errors
+    /// Nothing can be read now; the text says why.
+    fn pin(&self) -> Result<Arc<Snapshot>, SqlError>;
 
     /// Reads the files of TLS again.
     ///

@@ -259,6 +259,10 @@ impl Facts for Followed {
         self
     }
 
+    fn pin(&self) -> Result<Arc<store::Snapshot>, door::SqlError> {
+        Err(door::SqlError::new(1105, "HY000", "this server keeps no rows"))
+    }
+
     fn replica_status(&self) -> door::ReplicaStatus {
         door::ReplicaStatus::default()
     }

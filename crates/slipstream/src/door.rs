@@ -101,6 +101,7 @@ impl DoorSettings {
             ("datadir", folder.path().display().to_string()),
             ("server_id", server_id.to_string()),
             ("server_uuid", folder.server_uuid().to_string()),
+            ("system_time_zone", system_time_zone().to_owned()),
         ];
         DoorConfig {
             port: (!self.skip_networking).then_some(self.port),
@@ -120,6 +121,22 @@ impl DoorSettings {
 /// The machine's name, as the kernel has it.
 fn hostname() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim_end().to_owned()
+}
+
+/// `UTC` where that is the zone of this process; other zones are not named here.
+fn system_time_zone() -> &'static str {
+    let is_utc = |name: &str| matches!(name.trim_start_matches(':'), "UTC" | "Etc/UTC" | "UTC0" | "Universal" | "Zulu");
+    let utc = match std::env::var("TZ") {
+        Ok(name) => name.is_empty() || is_utc(&name),
+        Err(_) => match std::fs::read_link("/etc/localtime") {
+            Ok(link) => {
+                link.to_str().and_then(|path| path.split_once("zoneinfo/")).is_some_and(|(_, name)| is_utc(name))
+            }
+            // Without the file the system's zone is UTC.
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        },
+    };
+    if utc { "UTC" } else { "" }
 }
 
 /// The open port.
@@ -230,6 +247,10 @@ impl Facts for EngineFacts {
     fn replica_status(&self) -> ReplicaStatus {
         let report = self.engine.0.upgrade().map(|engine| engine.engine_status()).unwrap_or_default();
         self.shown.status(&report)
+    }
+
+    fn pin(&self) -> Result<Arc<store::Snapshot>, sql::SqlError> {
+        self.engine.pin()
     }
 
     fn note(&self, note: Note) {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use base::GtidSet;
 use door::{Gtids, Position, Registration, SqlError, Waker};
 use replica::{Received, Replica};
+use store::Snapshot;
 
 use crate::engine::Engine;
 
@@ -66,6 +67,18 @@ impl EngineGtids {
         Ok((engine, replica))
     }
 
+    /// Pins what is visible, if it may be shown.
+    ///
+    /// # Errors
+    /// 1105 with the reason.
+    pub(crate) fn pin(&self) -> Result<Arc<Snapshot>, SqlError> {
+        let (engine, replica) = self.running()?;
+        let store = &replica.pipeline.store;
+        store.readable().map_err(|error| not_now(&error.to_string()))?;
+        shown_by(&engine, &replica)?;
+        Ok(Arc::new(Snapshot::pin(store)))
+    }
+
     /// The waker waits for the engine.
     fn park(&self, waker: Waker) {
         if let Some(engine) = self.0.upgrade() {
@@ -83,12 +96,7 @@ impl Gtids for EngineGtids {
 
     fn visible(&self) -> Result<GtidSet, SqlError> {
         let (engine, replica) = self.running()?;
-        let visible = replica.pipeline.store.visibility().executed();
-        let mut wanted = locked(&engine.parked.shown).clone();
-        if replica.is_recovering() {
-            wanted.union_with(&replica.received().gtids);
-        }
-        enough(visible, &wanted)
+        shown_by(&engine, &replica)
     }
 
     fn when_visible(&self, set: &GtidSet, waker: Waker) -> Option<Registration> {
@@ -140,6 +148,16 @@ fn is_received(received: &Received, file: &str, offset: u64) -> Option<bool> {
     };
     let own = number(own_file)?;
     (own.0 == wanted.0).then(|| (own.1, own_offset.parse().unwrap_or(0)) >= (wanted.1, offset))
+}
+
+/// What this engine shows.
+fn shown_by(engine: &Engine, replica: &Replica) -> Result<GtidSet, SqlError> {
+    let visible = replica.pipeline.store.visibility().executed();
+    let mut wanted = locked(&engine.parked.shown).clone();
+    if replica.is_recovering() {
+        wanted.union_with(&replica.received().gtids);
+    }
+    enough(visible, &wanted)
 }
 
 /// What is visible, if it is all that must be.

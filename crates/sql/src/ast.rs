@@ -5,7 +5,7 @@ use std::ops::Range;
 /// A statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Statement {
-    /// SELECT without tables.
+    /// SELECT without tables, or from one.
     Select(Select),
     /// DO: a select list whose values nobody gets.
     Do(Select),
@@ -80,13 +80,39 @@ pub enum Show {
     BinaryLogs,
 }
 
-/// SELECT without tables.
+/// SELECT without tables, or from one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Select {
     /// The select list.
     pub items: Vec<Item>,
+    /// What follows FROM; None without tables.
+    pub from: Option<Box<From>>,
     /// LIMIT and OFFSET.
     pub limit: Limit,
+}
+
+/// FROM one table, with the clauses that need it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct From {
+    /// The table's schema, if it was given.
+    pub schema: Option<Vec<u8>>,
+    /// The table.
+    pub table: Vec<u8>,
+    /// The alias, if one was given.
+    pub alias: Option<Vec<u8>>,
+    /// WHERE.
+    pub filter: Option<Expression>,
+    /// ORDER BY.
+    pub order: Vec<Order>,
+}
+
+/// One expression of ORDER BY.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// The expression.
+    pub expression: Expression,
+    /// DESC.
+    pub descending: bool,
 }
 
 /// One expression of a select list.
@@ -156,8 +182,8 @@ pub enum Expression {
     UserVariable(Vec<u8>),
     /// A name of a column, perhaps qualified.
     Name(Vec<Vec<u8>>),
-    /// `*`.
-    Star,
+    /// `*`, or `table.*` with the names before it.
+    Star(Vec<Vec<u8>>),
     /// A function, by its name as written.
     Call {
         /// Its name.
@@ -167,6 +193,49 @@ pub enum Expression {
     },
     /// A minus sign before an expression.
     Negative(Box<Expression>),
+    /// A comparison.
+    Compare {
+        /// How.
+        operator: Comparison,
+        /// Both sides.
+        sides: Box<(Expression, Expression)>,
+    },
+    /// AND.
+    And(Box<(Expression, Expression)>),
+    /// IN with a list.
+    In {
+        /// What is looked for.
+        value: Box<Expression>,
+        /// The list.
+        list: Vec<Expression>,
+        /// NOT IN.
+        negated: bool,
+    },
+    /// BETWEEN.
+    Between {
+        /// What is compared.
+        value: Box<Expression>,
+        /// The bounds.
+        bounds: Box<(Expression, Expression)>,
+        /// NOT BETWEEN.
+        negated: bool,
+    },
+    /// IS NULL.
+    IsNull {
+        /// What may be NULL.
+        value: Box<Expression>,
+        /// IS NOT NULL.
+        negated: bool,
+    },
+    /// LIKE with the default escape character.
+    Like {
+        /// What is compared.
+        value: Box<Expression>,
+        /// The pattern.
+        pattern: Box<Expression>,
+        /// NOT LIKE.
+        negated: bool,
+    },
     /// Anything that has no meaning here yet, by name.
     Other {
         /// The construct.
@@ -178,14 +247,8 @@ pub enum Expression {
 
 impl Expression {
     /// True if it, or an expression within it, is `wanted`.
-    fn any(&self, wanted: &impl Fn(&Expression) -> bool) -> bool {
-        let inner: &[Expression] = match self {
-            Expression::Call { arguments, .. } => arguments,
-            Expression::Other { operands, .. } => operands,
-            Expression::Negative(inner) => std::slice::from_ref(inner),
-            _ => &[],
-        };
-        wanted(self) || inner.iter().any(|inner| inner.any(wanted))
+    pub(crate) fn any(&self, wanted: &impl Fn(&Expression) -> bool) -> bool {
+        wanted(self) || self.operands().into_iter().any(|inner| inner.any(wanted))
     }
 }
 
@@ -212,9 +275,97 @@ impl Statement {
                 .iter()
                 .any(|assignment| matches!(&assignment.value, NewValue::Expression(value) if value.any(&wanted))),
             Statement::Select(select) | Statement::Do(select) => {
-                select.items.iter().any(|item| item.expression.any(&wanted))
+                let conditions = select.from.iter().filter_map(|from| from.filter.as_ref());
+                select.items.iter().map(|item| &item.expression).chain(conditions).any(|of| of.any(&wanted))
             }
             _ => false,
+        }
+    }
+}
+
+/// Operators of comparisons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Comparison {
+    Equal,
+    /// `<=>`.
+    NullSafeEqual,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    /// The operator of this sign.
+    pub(crate) fn of(sign: &str) -> Option<Comparison> {
+        Some(match sign {
+            "=" => Comparison::Equal,
+            "<=>" => Comparison::NullSafeEqual,
+            "<>" | "!=" => Comparison::NotEqual,
+            "<" => Comparison::Less,
+            "<=" => Comparison::LessOrEqual,
+            ">" => Comparison::Greater,
+            ">=" => Comparison::GreaterOrEqual,
+            _ => return None,
+        })
+    }
+
+    /// Its sign.
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Comparison::Equal => "=",
+            Comparison::NullSafeEqual => "<=>",
+            Comparison::NotEqual => "<>",
+            Comparison::Less => "<",
+            Comparison::LessOrEqual => "<=",
+            Comparison::Greater => ">",
+            Comparison::GreaterOrEqual => ">=",
+        }
+    }
+
+    /// The operator with its sides exchanged.
+    pub(crate) fn exchanged(self) -> Comparison {
+        match self {
+            Comparison::Less => Comparison::Greater,
+            Comparison::LessOrEqual => Comparison::GreaterOrEqual,
+            Comparison::Greater => Comparison::Less,
+            Comparison::GreaterOrEqual => Comparison::LessOrEqual,
+            same => same,
+        }
+    }
+}
+
+impl Expression {
+    /// Operands of a construct of conditions, in their order.
+    pub(crate) fn operands(&self) -> Vec<&Expression> {
+        match self {
+            Expression::Compare { sides, .. } | Expression::And(sides) => vec![&sides.0, &sides.1],
+            Expression::In { value, list, .. } => std::iter::once(&**value).chain(list).collect(),
+            Expression::Between { value, bounds, .. } => vec![value, &bounds.0, &bounds.1],
+            Expression::IsNull { value, .. } => vec![value],
+            Expression::Like { value, pattern, .. } => vec![value, pattern],
+            Expression::Call { arguments, .. } => arguments.iter().collect(),
+            Expression::Other { operands, .. } => operands.iter().collect(),
+            Expression::Negative(inner) => vec![inner],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The name of a construct of conditions, for a refusal elsewhere.
+    pub(crate) fn construct(&self) -> String {
+        let with_not = |negated: &bool, word: &str| if *negated { format!("NOT {word}") } else { word.to_owned() };
+        match self {
+            Expression::Compare { operator, .. } => format!("operator {}", operator.sign()),
+            Expression::And(_) => "operator AND".to_owned(),
+            Expression::In { negated, .. } => with_not(negated, "IN"),
+            Expression::Between { negated, .. } => with_not(negated, "BETWEEN"),
+            Expression::IsNull { negated, .. } => (if *negated { "IS NOT NULL" } else { "IS NULL" }).to_owned(),
+            Expression::Like { negated, .. } => with_not(negated, "LIKE"),
+            Expression::Other { construct, .. } => construct.clone(),
+            Expression::Call { name, .. } => format!("{}()", name.to_ascii_uppercase()),
+            _ => "an expression".to_owned(),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::ast::{Expression, Item, Limit, Scope, Select};
 use crate::charsets::{bytes_a_character, decoded};
 use crate::error::SqlError;
 use crate::settings::Settings;
+use crate::table::least_bytes;
 use crate::variables::{self, OwnValues};
 use crate::waits::Waits;
 use crate::{Charsets, ParameterType, Result, UserVariables, functions, literals, minus, operators};
@@ -21,7 +22,7 @@ use crate::{Charsets, ParameterType, Result, UserVariables, functions, literals,
 /// Decimals of a value whose number of them is not fixed (`DECIMAL_NOT_SPECIFIED`).
 pub(crate) const NOT_FIXED: u8 = 31;
 /// Columns of a result, at most.
-const COLUMNS_MAX: usize = 4096;
+pub(crate) const COLUMNS_MAX: usize = 4096;
 /// Characters of a column's name that are sent.
 const NAME_MAX: usize = 256;
 
@@ -120,6 +121,11 @@ impl Field {
         // MySQL takes each byte of a BLOB for a character here, unless nothing is converted.
         if self.is_long() && charsets.results.is_none() {
             return (collation, self.length);
+        }
+        if self.type_code == type_code::BLOB && charsets.converts_not() {
+            // The type's own length in bytes, which need not be a multiple of a character's.
+            let least = least_bytes(self.collation);
+            return (collation, self.length.saturating_mul(least) | (least - 1));
         }
         (collation, self.length.saturating_mul(bytes_a_character(collation)))
     }
@@ -240,7 +246,7 @@ pub fn assign(bind: &Bind<'_>, name: &[u8], expression: &Expression, to: &mut Us
     to.set(name, bind.expression(expression)?, bind.settings.charsets())
 }
 
-fn column(bind: &Bind<'_>, item: &Item) -> Result<Column> {
+pub(crate) fn column(bind: &Bind<'_>, item: &Item) -> Result<Column> {
     let bound = bind.expression(&item.expression)?;
     let charsets = bind.settings.charsets();
     let name = match (&item.alias, &item.expression) {
@@ -260,7 +266,7 @@ fn column(bind: &Bind<'_>, item: &Item) -> Result<Column> {
 }
 
 /// A name of at most [`NAME_MAX`] characters.
-fn shortened(name: Vec<u8>) -> Vec<u8> {
+pub(crate) fn shortened(name: Vec<u8>) -> Vec<u8> {
     if name.len() <= NAME_MAX {
         return name;
     }
@@ -292,11 +298,22 @@ impl Bind<'_> {
                 Ok(bound)
             }
             Expression::Name(parts) => Err(unknown_column(parts)),
-            Expression::Star => Err(SqlError::new(1096, "HY000", "No tables used")),
+            Expression::Star(names) => Err(star_without_tables(names)),
             Expression::Call { name, arguments } => functions::call(self, name, arguments),
             Expression::Negative(inner) if is_parameter(inner) => Err(SqlError::not_supported("a minus sign before ?")),
             Expression::Negative(inner) => minus::negated(inner, self.expression(inner)?),
             Expression::Other { construct, operands } => operators::bound(self, construct, operands),
+            other => {
+                // MySQL's errors of what is below come first, however deep, then what is not answered there.
+                let mut not_supported = None;
+                for operand in other.operands() {
+                    match self.expression(operand) {
+                        Err(error) if error.is_not_supported() => _ = not_supported.get_or_insert(error),
+                        result => _ = result?,
+                    }
+                }
+                Err(not_supported.unwrap_or_else(|| SqlError::not_supported(&other.construct())))
+            }
         }
     }
 
@@ -335,6 +352,12 @@ impl Bind<'_> {
 
     /// Whether LIMIT leaves the first row in.
     fn has_first_row(&self, limit: &Limit) -> Result<bool> {
+        let (offset, rows) = self.limit(limit)?;
+        Ok(rows > 0 && offset == 0)
+    }
+
+    /// Rows that LIMIT leaves out first, and the largest number of rows after them.
+    pub(crate) fn limit(&self, limit: &Limit) -> Result<(u64, u64)> {
         let count = |expression: &Expression| -> Result<u64> {
             match self.expression(expression)?.value {
                 Value::UInt(value) => Ok(value),
@@ -346,7 +369,7 @@ impl Bind<'_> {
             }
         };
         let rows = limit.rows.as_ref().map_or(Ok(u64::MAX), count)?;
-        Ok(rows > 0 && count(&limit.offset)? == 0)
+        Ok((count(&limit.offset)?, rows))
     }
 }
 
@@ -367,6 +390,14 @@ fn null() -> Bound {
 
 pub(crate) fn integer(value: i64, length: u32) -> Bound {
     Bound { field: Field::number(type_code::LONGLONG, column_flag::NOT_NULL, length), value: Value::Int(value) }
+}
+
+fn star_without_tables(names: &[Vec<u8>]) -> SqlError {
+    if names.is_empty() {
+        return SqlError::new(1096, "HY000", "No tables used");
+    }
+    let name = names.iter().map(|part| String::from_utf8_lossy(part)).collect::<Vec<_>>().join(".");
+    SqlError::new(1051, "42S02", format!("Unknown table '{name}'"))
 }
 
 fn unknown_column(parts: &[Vec<u8>]) -> SqlError {

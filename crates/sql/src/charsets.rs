@@ -82,6 +82,12 @@ impl Charsets {
         }
     }
 
+    /// True if text is sent to the client as it is stored.
+    #[must_use]
+    pub fn converts_not(&self) -> bool {
+        self.results.is_none_or(|results| results == BINARY)
+    }
+
     /// UTF-8 as the client gets it that expects `collation`.
     ///
     /// # Errors

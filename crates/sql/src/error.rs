@@ -38,6 +38,12 @@ impl SqlError {
         SqlError::new(1235, "42000", format!("This version of Slipstream doesn't yet support '{construct}'"))
     }
 
+    /// Whether it is [`SqlError::not_supported`].
+    #[must_use]
+    pub fn is_not_supported(&self) -> bool {
+        self.code == 1235
+    }
+
     /// 1290: a statement that writes.
     #[must_use]
     pub fn read_only() -> SqlError {

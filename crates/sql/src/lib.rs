@@ -2,7 +2,7 @@
 //!
 //! In: the text of a statement, the session's settings, facts about the session. Out: a statement that the session
 //! carries out; columns with the metadata that MySQL sends and their values; errors with MySQL's number and text. Never
-//! here: rows of tables, sockets, an answer that was not bound. What this crate lacks is refused by name (1235).
+//! here: rows of tables (their definitions only), sockets, an answer that was not bound. What this crate lacks is refused by name (1235).
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -21,13 +21,14 @@ mod parameters;
 mod parse;
 mod rules;
 mod settings;
+pub mod table;
 mod user_variables;
 mod variables;
 mod waits;
 
 pub use ast::{
-    AccessMode, Assignment, Characteristics, Completion, Expression, Isolation, Item, Limit, NewValue, Scope, Select,
-    Show, Statement, Target,
+    AccessMode, Assignment, Characteristics, Comparison, Completion, Expression, From, Isolation, Item, Limit,
+    NewValue, Order, Scope, Select, Show, Statement, Target,
 };
 pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
 pub use charsets::Charsets;

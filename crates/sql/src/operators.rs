@@ -27,7 +27,7 @@ const CHAR_MAX: u32 = 16_383;
 pub(crate) fn bound(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -> Result<Bound> {
     let results: Vec<_> = operands.iter().map(|operand| bind.expression(operand)).collect();
     // What MySQL has an error for is that error, whatever is not answered beside it.
-    if let Some(Err(error)) = results.iter().find(|result| matches!(result, Err(error) if error.code != 1235)) {
+    if let Some(Err(error)) = results.iter().find(|result| matches!(result, Err(error) if !error.is_not_supported())) {
         return Err(error.clone());
     }
     if operands.iter().any(is_parameter) {

@@ -29,6 +29,10 @@ pub enum ParameterType {
     Time,
     /// Of LIMIT.
     Limit,
+    /// Beside a column of dates: a text stays one, and is compared as a constant.
+    BesideDate,
+    BesideDateTime,
+    BesideTime,
 }
 
 /// The types of a statement's parameters before its first execution.
@@ -67,6 +71,7 @@ impl ParameterType {
 
     /// The type that holds once this value is sent.
     fn after(self, value: &Value) -> ParameterType {
+        use ParameterType::{BesideDate, BesideDateTime, BesideTime};
         use ParameterType::{Date, DateTime, Decimal, Double, Int, Limit, Text, Time, UInt};
         let Some(sent) = ParameterType::of(value) else { return self };
         match (self, sent) {
@@ -75,7 +80,11 @@ impl ParameterType {
             (Double | Decimal, sent @ (Date | DateTime | Time)) => sent,
             (Date, sent @ (DateTime | Time)) => sent,
             (Time, Date) => Date,
+            (BesideDate, DateTime) => BesideDateTime,
+            (BesideDate, Time) => BesideTime,
+            (BesideTime, Date) => BesideDate,
             (Int | UInt | Double | Decimal | Date | DateTime | Time | Limit, _) => self,
+            (BesideDate | BesideDateTime | BesideTime, _) => self,
         }
     }
 
@@ -90,6 +99,13 @@ impl ParameterType {
             (ParameterType::Limit, Value::Null) => Value::UInt(0),
             (_, Value::Null) => Value::Null,
             (own, value) if ParameterType::of(&value) == Some(own) => value,
+            // A DATE would be cut out of a longer text.
+            (ParameterType::BesideDate, Value::Text(text)) if text.len() != "YYYY-MM-DD".len() => return refused(),
+            (ParameterType::BesideTime, value @ (Value::Text(_) | Value::Time(_))) => value,
+            (
+                ParameterType::BesideDate | ParameterType::BesideDateTime,
+                value @ (Value::Text(_) | Value::DateTime(..)),
+            ) => value,
             (ParameterType::Limit, value @ (Value::Int(_) | Value::UInt(_))) => value,
             (ParameterType::Limit | ParameterType::UInt, Value::Text(digits)) => match text(&digits).parse() {
                 Ok(number) if is_number(&digits, false) => Value::UInt(number),
@@ -119,6 +135,22 @@ impl ParameterType {
         })
     }
 
+    /// The type of a parameter that is described so because it stands beside a column.
+    #[must_use]
+    pub fn beside(field: Field) -> ParameterType {
+        let unsigned = field.flags & column_flag::UNSIGNED != 0;
+        match field.type_code {
+            type_code::LONGLONG if unsigned => ParameterType::UInt,
+            type_code::LONGLONG | type_code::BIT | type_code::YEAR => ParameterType::Int,
+            type_code::DOUBLE => ParameterType::Double,
+            type_code::NEWDECIMAL => ParameterType::Decimal,
+            type_code::DATE => ParameterType::BesideDate,
+            type_code::DATETIME => ParameterType::BesideDateTime,
+            type_code::TIME => ParameterType::BesideTime,
+            _ => ParameterType::Text,
+        }
+    }
+
     /// How MySQL describes a parameter of this type, or a column that is one.
     #[must_use]
     pub fn field(self, collation: u16) -> Field {
@@ -128,9 +160,13 @@ impl ParameterType {
             ParameterType::UInt | ParameterType::Limit => Field::number(type_code::LONGLONG, column_flag::UNSIGNED, 21),
             ParameterType::Double => Field { decimals: NOT_FIXED, ..Field::number(type_code::DOUBLE, 0, 23) },
             ParameterType::Decimal => Field { decimals: 30, ..Field::number(type_code::NEWDECIMAL, 0, 67) },
-            ParameterType::Date => Field::number(type_code::DATE, 0, 10),
-            ParameterType::DateTime => Field { decimals: 6, ..Field::number(type_code::DATETIME, 0, 26) },
-            ParameterType::Time => Field { decimals: 6, ..Field::number(type_code::TIME, 0, 17) },
+            ParameterType::Date | ParameterType::BesideDate => Field::number(type_code::DATE, 0, 10),
+            ParameterType::DateTime | ParameterType::BesideDateTime => {
+                Field { decimals: 6, ..Field::number(type_code::DATETIME, 0, 26) }
+            }
+            ParameterType::Time | ParameterType::BesideTime => {
+                Field { decimals: 6, ..Field::number(type_code::TIME, 0, 17) }
+            }
         }
     }
 }

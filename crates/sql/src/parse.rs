@@ -3,7 +3,9 @@
 //! In: text in the client's character set. Out: the first statement in it and where the next one begins. Never here:
 //! what a name means, an answer; recursion deeper than [`DEPTH_MAX`].
 
+mod condition;
 pub(crate) mod expression;
+mod from;
 mod select;
 mod set;
 mod show;

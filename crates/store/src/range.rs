@@ -153,6 +153,14 @@ impl Snapshot {
     ) -> Result<Range<'a>, StoreError> {
         self.store().range(self, table, order, range)
     }
+
+    /// Whether rows can be read in this order: see [`Store::is_ready`].
+    ///
+    /// # Errors
+    /// The snapshot was given up.
+    pub fn is_ready(&self, table: &TableReader, order: ReadOrder) -> Result<bool, StoreError> {
+        self.store().is_ready(self, table, order)
+    }
 }
 
 impl Store {
@@ -351,6 +359,13 @@ impl Range<'_> {
     /// The snapshot was given up; the tree cannot be read.
     pub fn next_into(&mut self, row: &mut RowBuf) -> Result<bool, StoreError> {
         self.step(End::Front, row)
+    }
+
+    /// Where the row that was read last stands in this order: a later range can go on from there
+    /// ([`KeyRange::after`], [`KeyRange::before`]).
+    #[must_use]
+    pub fn place(&self) -> &[u8] {
+        &self.key
     }
 
     /// As [`next_into`](Self::next_into), from the back.

@@ -216,6 +216,21 @@ impl KeyRange {
         self
     }
 
+    /// Goes on after the row at `place` ([`crate::Range::place`]), within the same bounds.
+    #[must_use]
+    pub fn after(mut self, place: &[u8]) -> KeyRange {
+        self.from = place.to_vec();
+        self.from.push(0);
+        self
+    }
+
+    /// Goes on before the row at `place`, within the same bounds, for a range that is read backwards.
+    #[must_use]
+    pub fn before(mut self, place: &[u8]) -> KeyRange {
+        self.to = Some(place.to_vec());
+        self
+    }
+
     /// Ends before the first row with these values.
     #[must_use]
     pub fn to_before(mut self, bound: &[u8]) -> KeyRange {
@@ -248,6 +263,8 @@ mod tests {
         let range = KeyRange::all().from_behind(&[7]).to_before(&[9]);
         assert_eq!(range, between(&[8], &[9]));
         assert_eq!(KeyRange::all().to_including(&[7]).to, Some(vec![8]));
+        assert_eq!(KeyRange::prefix(&[7]).after(&[7, 1]), between(&[7, 1, 0], &[8]));
+        assert_eq!(KeyRange::prefix(&[7]).before(&[7, 1]), between(&[7], &[7, 1]));
         assert!(KeyRange::all().from_behind(&[0xff]).to_including(&[0xff]).is_empty, "nothing lies behind");
     }
 }

@@ -193,7 +193,7 @@ pub fn from_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueE
 ///
 /// # Errors
 /// The character set is not implemented, or the bytes are not utf8mb4.
-pub(crate) fn from_utf8mb4_or_question_marks(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
+pub fn from_utf8mb4_or_question_marks(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
     let error = match from_utf8mb4(collation, text) {
         Err(error @ ValueError::BadLiteral { .. }) => error,
         other => return other,
@@ -219,7 +219,8 @@ pub(crate) fn pad(collation: u16) -> &'static [u8] {
 }
 
 /// The first `count` characters of text in a character set, or all of it. Each invalid byte counts as one character.
-pub(crate) fn first_characters<'a>(charset: &str, text: &'a [u8], count: u32) -> &'a [u8] {
+#[must_use]
+pub fn first_characters<'a>(charset: &str, text: &'a [u8], count: u32) -> &'a [u8] {
     let mut end = 0;
     for _ in 0..count {
         let Some(rest @ [first, ..]) = text.get(end..) else { break };

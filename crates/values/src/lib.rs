@@ -18,6 +18,7 @@ mod charset_table;
 pub mod collation;
 mod collation_data;
 mod column_type;
+pub mod constant;
 pub mod convert;
 mod convert_json;
 mod convert_parse;

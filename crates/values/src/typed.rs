@@ -137,6 +137,16 @@ impl From<DateTime> for DateTimeValue {
     }
 }
 
+impl DateTimeValue {
+    /// Adds seconds, as from UTC to a zone; None for a day that does not exist, and beyond the years 1 to 9999.
+    #[must_use]
+    pub fn shifted(self, seconds: i64) -> Option<DateTimeValue> {
+        let DateTimeValue { date, hour, minute, second, micros } = self;
+        let value = DateTime { year: date.year, month: date.month, day: date.day, hour, minute, second, micros };
+        value.shifted(seconds).map(DateTimeValue::from)
+    }
+}
+
 impl From<Time> for TimeValue {
     fn from(Time { negative, hour, minute, second, micros }: Time) -> TimeValue {
         TimeValue { negative, hour, minute, second, micros }

@@ -11,6 +11,8 @@ pub mod status {
     pub const AUTOCOMMIT: u16 = 2;
     /// Another result follows.
     pub const MORE_RESULTS_EXISTS: u16 = 8;
+    /// The statement read a table without using a key.
+    pub const NO_INDEX_USED: u16 = 1 << 5;
     /// A read-only cursor is open for the statement.
     pub const CURSOR_EXISTS: u16 = 1 << 6;
     /// The cursor's last row was sent.
@@ -181,10 +183,18 @@ pub mod column_flag {
     pub const NOT_NULL: u16 = 1;
     pub const PRI_KEY: u16 = 2;
     pub const UNIQUE_KEY: u16 = 4;
+    pub const MULTIPLE_KEY: u16 = 8;
+    pub const BLOB: u16 = 16;
     pub const UNSIGNED: u16 = 32;
+    pub const ZEROFILL: u16 = 64;
     pub const BINARY: u16 = 128;
     pub const ENUM: u16 = 256;
+    pub const AUTO_INCREMENT: u16 = 512;
+    pub const TIMESTAMP: u16 = 1024;
     pub const SET: u16 = 2048;
+    pub const NO_DEFAULT_VALUE: u16 = 4096;
+    pub const ON_UPDATE_NOW: u16 = 8192;
+    pub const PART_KEY: u16 = 16_384;
 }
 
 impl<'a> ColumnDefinition<'a> {

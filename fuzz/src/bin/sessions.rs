@@ -7,7 +7,8 @@ use accounts::{Accounts, Identity, Login, LoginGuard, LoginRules, LoginStep, Pee
 use door::session::{After, Session};
 use door::{Output, ReplicaStatus, SchemaState, Statistics, World};
 use fuzz::{Input, chunk, join, seeds};
-use sql::{Ended, OwnValues};
+use sql::{Ended, OwnValues, SqlError};
+use store::Snapshot;
 use wire::handshake::{Login as LoginPacket, capability};
 use wire::packet::PacketBuffer;
 
@@ -33,6 +34,10 @@ impl World for OneSchema {
 
     fn schema(&self, name: &str) -> SchemaState {
         if name == "shop" { SchemaState::There(Some(46)) } else { SchemaState::Missing }
+    }
+
+    fn pin(&self) -> Result<Arc<Snapshot>, SqlError> {
+        Err(SqlError::new(1105, "HY000", "no rows here"))
     }
 
     fn replica_status(&self) -> ReplicaStatus {
@@ -82,7 +87,7 @@ fn logged_in(capabilities: u32) -> (Identity, SessionStart) {
 }
 
 fn conversations() -> Vec<Vec<u8>> {
-    let all: [(u32, &[&[u8]]); 9] = [
+    let all: [(u32, &[&[u8]]); 10] = [
         (0, &[b"\x03select 1, -1, 1.5e3, 'a' 'b', null, x'41', @@sql_mode, concat('a', 'b') limit 1", b"\x01"]),
         (u32::MAX, &[b"\x03\0\x01select 1; set names latin1; select 'x'", b"\x0e", b"\x09"]),
         (
@@ -120,6 +125,13 @@ fn conversations() -> Vec<Vec<u8>> {
             &[
                 b"\x03select sleep(1), gtid_subset('a', 'b'); do sleep(2)",
                 b"\x16select wait_for_executed_gtid_set(?, 1)",
+            ],
+        ),
+        (
+            0,
+            &[
+                b"\x03select a, t.b x, count(*) from shop.t where b in (1, 'x') and c like 'a%' and not d is null order by d desc limit 3",
+                b"\x16select * from shop.t where a = ? and b between ? and ? limit ?",
             ],
         ),
     ];

@@ -8,6 +8,7 @@
 pub mod history;
 pub mod log;
 pub mod process;
+pub mod raw_client;
 pub mod scratch;
 pub mod server;
 #[cfg(feature = "decode")]
@@ -19,6 +20,7 @@ use std::path::Path;
 
 pub use base::Random;
 pub use process::{Ran, run_with_input};
+pub use raw_client::RawClient;
 pub use scratch::scratch;
 pub use server::{Server, servers};
 

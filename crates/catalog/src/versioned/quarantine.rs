@@ -37,6 +37,12 @@ impl Catalog {
         !self.inner.quarantined.is_empty() && self.inner.quarantined.contains_key(&self.inner.name_key(db, name))
     }
 
+    /// Why the table is in quarantine; None if it is not.
+    #[must_use]
+    pub fn why_quarantined(&self, db: &str, name: &str) -> Option<&str> {
+        self.inner.quarantined.get(&self.inner.name_key(db, name)).map(String::as_str)
+    }
+
     /// The next snapshot, in which this table is quarantined until it is copied. Also returns the table's id, if it had
     /// one; its rows are dead.
     #[must_use]

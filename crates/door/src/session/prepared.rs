@@ -7,7 +7,10 @@ use wire::handshake::capability;
 use wire::response::{PrepareOk, status};
 use wire::server::{Execute, ParamType};
 
+use rows::Reading;
+
 use super::results::{Form, Rows};
+use super::tables::{self, Described};
 use super::{After, Parameters, Session, query};
 use crate::Output;
 use crate::world::World;
@@ -41,11 +44,13 @@ pub(super) struct Prepared {
     cursor: Option<Cursor>,
 }
 
-/// An open cursor: a result and how many of its rows were sent.
+/// An open cursor.
 #[derive(Debug)]
-struct Cursor {
-    rows: Rows,
-    sent: usize,
+enum Cursor {
+    /// A result, and how many of its rows were sent.
+    Rows(Rows, usize),
+    /// A table's rows at the place where the last fetch ended.
+    Table(Box<Reading>),
 }
 
 impl Statements {
@@ -145,16 +150,17 @@ impl Session {
             Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),
             _ => {}
         }
-        let bound_as = sql::parameter_types(&parsed.statement, parsed.parameters);
+        let mut bound_as = sql::parameter_types(&parsed.statement, parsed.parameters);
         let fields = self.fields_of(&bound_as);
         let unknown = Parameters { values: None, fields: &fields };
-        // MySQL describes the columns of these when they are executed only.
-        let columns = match &parsed.statement {
-            Statement::Show(_) => None,
-            statement => self.columns_of(statement, sql, unknown, world)?,
+        // MySQL describes the columns of SHOW when it is executed only.
+        let described = match (tables::of_table(&parsed.statement), &parsed.statement) {
+            (Some(select), _) => self.describe(select, sql, unknown, world)?,
+            (None, Statement::Show(_)) => Described::of(None),
+            (None, statement) => Described::of(self.columns_of(statement, sql, unknown, world)?),
         };
-        let columns = columns.map_or_else(Vec::new, |rows| rows.columns);
-        let placeholders = placeholders(&parsed.statement, &fields, &columns);
+        described.type_parameters(&mut bound_as);
+        let placeholders = placeholders(&parsed.statement, &fields, &described);
         if self.statements.held_bytes + sql.len() > HELD_BYTES_MAX {
             return Err(SqlError::new(1041, "HY000", "Out of memory: this session's prepared statements hold 64 MiB"));
         }
@@ -175,16 +181,17 @@ impl Session {
             cursor: None,
         };
         self.statements.list.insert(id, prepared);
-        self.put_prepared(id, &placeholders, &columns, out)
+        self.put_prepared(id, &placeholders, &described, out)
     }
 
     fn put_prepared(
         &mut self,
         id: u32,
         parameters: &[Column],
-        columns: &[Column],
+        described: &Described,
         out: &mut Output,
     ) -> Result<(), SqlError> {
+        let Described { columns, origin, .. } = described;
         let count = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
         let ok = PrepareOk { statement_id: id, columns: count(columns.len()), parameters: count(parameters.len()) };
         let optional = self.capabilities & capability::OPTIONAL_RESULTSET_METADATA != 0;
@@ -201,7 +208,7 @@ impl Session {
             self.definitions_end(self.status(), out);
         }
         for column in columns {
-            self.put_definition(column, out)?;
+            self.put_table_definition(column, origin.as_ref(), out)?;
         }
         if !columns.is_empty() {
             self.definitions_end(self.status(), out);
@@ -234,6 +241,16 @@ impl Session {
     ) -> Result<After, SqlError> {
         let parameters = self.parameters(prepared, execute)?;
         let parameters = Parameters { values: Some(&parameters), fields: &prepared.fields };
+        if let Some(select) = tables::of_table(&prepared.parsed.statement) {
+            let opens_cursor = execute.flags & CURSOR_READ_ONLY != 0;
+            let reading = self.open(select, &prepared.sql, parameters, Form::Binary, world)?;
+            if !opens_cursor {
+                return self.read_binary(reading, out);
+            }
+            self.put_cursor(&reading, out)?;
+            prepared.cursor = Some(Cursor::Table(Box::new(reading)));
+            return Ok(After::Next);
+        }
         let outcome = self.run(&prepared.parsed.statement, &prepared.sql, parameters, world)?;
         if outcome.after == After::Wait {
             return Ok(After::Wait);
@@ -257,7 +274,7 @@ impl Session {
         if self.capabilities & capability::DEPRECATE_EOF != 0 {
             self.rows_end(out, status);
         }
-        prepared.cursor = Some(Cursor { rows, sent: 0 });
+        prepared.cursor = Some(Cursor::Rows(rows, 0));
         Ok(outcome.after)
     }
 
@@ -278,16 +295,17 @@ impl Session {
             let text = format!("The statement ({id}) has no open cursor.");
             return self.fail(&SqlError::new(1421, "HY000", text), out);
         };
-        let left = cursor.rows.rows.len() - cursor.sent;
         let wanted = usize::try_from(count).unwrap_or(usize::MAX);
-        for values in cursor.rows.rows.iter().skip(cursor.sent).take(wanted) {
-            if let Err(error) = self.put_row(&cursor.rows.columns, values, Form::Binary, out) {
-                return self.fail(&error, out);
-            }
-        }
+        let sent = match &mut cursor {
+            Cursor::Rows(rows, sent) => self.fetch_rows(rows, sent, wanted, out),
+            Cursor::Table(reading) => tables::fetch(reading, wanted, out),
+        };
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(error) => return self.fail(&error, out),
+        };
         // The end is seen only by looking for a row more.
-        let is_at_end = wanted > left;
-        cursor.sent += wanted.min(left);
+        let is_at_end = sent < wanted;
         let bit = if is_at_end { status::LAST_ROW_SENT } else { status::CURSOR_EXISTS };
         self.rows_end(out, self.status() | bit);
         if !is_at_end && let Some(prepared) = self.statements.list.get_mut(&id) {
@@ -297,12 +315,29 @@ impl Session {
     }
 }
 
-/// How MySQL describes placeholders: one that is a column has its name.
-fn placeholders(statement: &Statement, fields: &[Field], columns: &[Column]) -> Vec<Column> {
+impl Session {
+    /// Puts out up to `wanted` rows of a result; returns how many there were.
+    fn fetch_rows(&self, rows: &Rows, sent: &mut usize, wanted: usize, out: &mut Output) -> Result<usize, SqlError> {
+        let before = *sent;
+        for values in rows.rows.iter().skip(before).take(wanted) {
+            self.put_row(&rows.columns, values, Form::Binary, out)?;
+            *sent += 1;
+        }
+        Ok(*sent - before)
+    }
+}
+
+/// How MySQL describes placeholders: one that is a column has its name, one beside a column its type.
+fn placeholders(statement: &Statement, fields: &[Field], described: &Described) -> Vec<Column> {
     let unnamed = |field: &Field| Column { name: b"?".to_vec(), field: *field, value: Value::Null };
     let mut placeholders: Vec<Column> = fields.iter().map(unnamed).collect();
+    for (index, field) in &described.parameters {
+        if let Some(placeholder) = placeholders.get_mut(*index) {
+            placeholder.field = *field;
+        }
+    }
     if let Statement::Select(select) = statement {
-        for (item, column) in select.items.iter().zip(columns) {
+        for (item, column) in select.items.iter().zip(&described.columns) {
             if let Expression::Parameter(index) = item.expression
                 && let Some(placeholder) = placeholders.get_mut(index)
             {

@@ -5,12 +5,12 @@ use wire::handshake::capability;
 use wire::response::status;
 
 use super::results::Form;
-use super::{After, Parameters, Session};
+use super::{After, Parameters, Session, tables};
 use crate::Output;
 use crate::world::World;
 
 /// Output of one command that may wait to be sent before its next statement runs, in bytes.
-const WAITING_BYTES: usize = 256 << 10;
+pub(super) const WAITING_BYTES: usize = 256 << 10;
 
 /// Statements of a text that have not run yet.
 #[derive(Debug)]
@@ -25,6 +25,10 @@ impl Session {
         loop {
             match self.first_of(sql.get(at..).unwrap_or_default(), world, out) {
                 (After::Wait, _) => return self.goes_on_with(Rest { sql: sql.to_vec(), at }),
+                (After::More, next) => {
+                    self.rest = next.map(|next| Rest { sql: sql.to_vec(), at: at + next });
+                    return After::More;
+                }
                 (after, None) => return after,
                 (_, Some(next)) => at += next,
             }
@@ -35,12 +39,20 @@ impl Session {
         }
     }
 
-    /// Goes on with the statements that wait.
+    /// Goes on with the rows, and then the statements, that wait.
     pub fn resume(&mut self, world: &dyn World, out: &mut Output) -> After {
+        if self.running.is_some() && self.read_on(out) == After::More {
+            return After::More;
+        }
         let Some(mut rest) = self.rest.take() else { return After::Next };
         loop {
             match self.first_of(rest.sql.get(rest.at..).unwrap_or_default(), world, out) {
                 (After::Wait, _) => return self.goes_on_with(rest),
+                (After::More, next) => {
+                    let Rest { sql, at } = rest;
+                    self.rest = next.map(|next| Rest { sql, at: at + next });
+                    return After::More;
+                }
                 (after, None) => return after,
                 (_, Some(next)) => rest.at += next,
             }
@@ -68,7 +80,7 @@ impl Session {
         }
         let more = parsed.next.map_or(0, |_| status::MORE_RESULTS_EXISTS);
         match self.answer(&parsed.statement, sql, more, world, out) {
-            Ok(After::Next) => (After::Next, parsed.next),
+            Ok(after @ (After::Next | After::More)) => (after, parsed.next),
             Ok(after) => (after, None),
             Err(error) => (self.fail(&error, out), None),
         }
@@ -83,6 +95,9 @@ impl Session {
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
+        if let Some(select) = tables::of_table(statement) {
+            return self.read_text(select, sql, more, world, out);
+        }
         let outcome = self.run(statement, sql, Parameters::NONE, world)?;
         if outcome.after == After::Wait {
             return Ok(After::Wait);

@@ -1,5 +1,9 @@
 //! Results with rows, in both formats.
 
+use std::borrow::Cow;
+
+pub(super) use rows::Form;
+use sql::table::{Origin, ResultColumn};
 use sql::{Column, SqlError, Value};
 use wire::handshake::capability;
 use wire::read::put_lenenc;
@@ -10,14 +14,8 @@ use wire::server::{self, ColumnForm, ServerOk};
 use super::Session;
 use crate::Output;
 
-/// Whether a result goes in text or binary form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// Of COM_QUERY.
-    Text,
-    /// Of COM_STMT_EXECUTE.
-    Binary,
-}
+/// utf8mb3_general_ci: the collation of names.
+const NAMES: u16 = 33;
 
 /// A result: columns, and values of each row.
 #[derive(Debug)]
@@ -44,18 +42,23 @@ impl Session {
 
     /// Column count, definitions, and an EOF for clients that expect one.
     pub(super) fn put_head(&self, rows: &Rows, status: u16, out: &mut Output) -> Result<(), SqlError> {
-        let optional = self.capabilities & capability::OPTIONAL_RESULTSET_METADATA != 0;
-        out.send(|out| {
-            put_lenenc(out, rows.columns.len() as u64);
-            if optional {
-                out.push(1);
-            }
-        });
+        self.put_count(rows.columns.len(), out);
         for column in &rows.columns {
             self.put_definition(column, out)?;
         }
         self.definitions_end(status, out);
         Ok(())
+    }
+
+    /// The packet with the number of columns.
+    pub(super) fn put_count(&self, count: usize, out: &mut Output) {
+        let optional = self.capabilities & capability::OPTIONAL_RESULTSET_METADATA != 0;
+        out.send(|out| {
+            put_lenenc(out, count as u64);
+            if optional {
+                out.push(1);
+            }
+        });
     }
 
     /// The EOF after definitions, for clients that expect one.
@@ -67,16 +70,31 @@ impl Session {
     }
 
     pub(super) fn put_definition(&self, column: &Column, out: &mut Output) -> Result<(), SqlError> {
+        let column = ResultColumn { name: column.name.clone(), org_name: None, field: column.field };
+        self.put_table_definition(&column, None, out)
+    }
+
+    /// The definition of a column that may be a table's.
+    pub(super) fn put_table_definition(
+        &self,
+        column: &ResultColumn,
+        origin: Option<&Origin>,
+        out: &mut Output,
+    ) -> Result<(), SqlError> {
         let charsets = self.settings.charsets();
         let (collation, length) = column.field.announced(charsets);
         // Names are sent in the character set of results too.
-        let name = charsets.encoded(&column.name, charsets.results.unwrap_or(collation))?;
+        let results = charsets.results.unwrap_or(NAMES);
+        let encoded = |name: &[u8]| charsets.encoded(name, results).map(Cow::into_owned);
+        // A constant comes from no table.
+        let origin = origin.filter(|_| column.org_name.is_some());
+        let of_origin = |name: fn(&Origin) -> &Vec<u8>| origin.map_or(Ok(Vec::new()), |origin| encoded(name(origin)));
         let definition = ColumnDefinition {
-            schema: b"",
-            table: b"",
-            org_table: b"",
-            name: &name,
-            org_name: b"",
+            schema: &of_origin(|origin| &origin.schema)?,
+            table: &of_origin(|origin| &origin.table)?,
+            org_table: &of_origin(|origin| &origin.org_table)?,
+            name: &encoded(&column.name)?,
+            org_name: &encoded(column.org_name.as_deref().unwrap_or_default())?,
             collation,
             length,
             type_code: column.field.type_code,

@@ -34,6 +34,10 @@ impl World for Nowhere {
         }
     }
 
+    fn pin(&self) -> Result<Arc<store::Snapshot>, SqlError> {
+        Err(SqlError::new(1105, "HY000", "nothing is kept here"))
+    }
+
     fn reload_tls(&self) -> Result<(), String> {
         Err("no files".to_owned())
     }

@@ -1,5 +1,5 @@
-//! The session's transaction: open or not, its characteristics, its savepoints. It holds no snapshot, since no table
-//! is read here yet.
+//! The session's transaction: open or not, its characteristics, its savepoints. It holds no snapshot: tables are read in
+//! transactions of READ COMMITTED only.
 
 use sql::{AccessMode, Characteristics, Completion, Isolation, SqlError, Warning};
 
@@ -30,6 +30,14 @@ struct Open {
 impl Transaction {
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
+    }
+
+    /// True if all that a transaction reads must be of one snapshot. `session` is the session's isolation level.
+    pub(super) fn keeps_one_snapshot(&self, session: &str) -> bool {
+        self.open.as_ref().is_some_and(|open| {
+            let isolation = open.characteristics.isolation.map_or(session, |isolation| isolation.name());
+            ![Isolation::ReadCommitted, Isolation::ReadUncommitted].iter().any(|level| level.name() == isolation)
+        })
     }
 
     pub(super) fn is_read_only(&self) -> bool {

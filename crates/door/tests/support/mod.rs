@@ -28,6 +28,10 @@ impl Facts for OneSchema {
         ReplicaStatus::default()
     }
 
+    fn pin(&self) -> Result<Arc<store::Snapshot>, sql::SqlError> {
+        Err(sql::SqlError::new(1105, "HY000", "this server keeps no rows"))
+    }
+
     fn note(&self, _: Note) {}
 }
 

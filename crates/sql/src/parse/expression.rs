@@ -4,7 +4,7 @@ use catalog::lexer::Tok;
 
 use super::Parser;
 use crate::Result;
-use crate::ast::{Expression, Scope};
+use crate::ast::{Comparison, Expression, Scope};
 
 /// Binary operators of words, with their precedence; a higher one binds more tightly.
 const WORD_OPERATORS: &[(&str, u8)] = &[
@@ -18,7 +18,7 @@ const WORD_OPERATORS: &[(&str, u8)] = &[
     ("IN", 6),
     ("MEMBER", 6),
     ("SOUNDS", 6),
-    ("BETWEEN", 5),
+    ("BETWEEN", 6),
     ("NOT", 6),
     ("DIV", 10),
     ("MOD", 10),
@@ -121,20 +121,22 @@ impl Parser<'_> {
     }
 
     /// An expression of operators that bind at least as tightly as `least`.
-    fn binary(&mut self, least: u8) -> Result<Expression> {
+    pub(super) fn binary(&mut self, least: u8) -> Result<Expression> {
         let mut left = self.unary()?;
         while let Some((name, precedence, signs)) = self.operator().filter(|(_, precedence, _)| *precedence >= least) {
             for _ in 0..signs {
                 self.advance()?;
             }
+            if matches!(name, "IS" | "IN" | "BETWEEN" | "LIKE" | "NOT") {
+                left = self.condition(name, left)?;
+                continue;
+            }
             // What follows these has a form of its own, which is not parsed: the statement is refused all the same.
-            let right = match name {
-                "IS" | "IN" | "BETWEEN" | "NOT" | "MEMBER" | "SOUNDS" | "COLLATE" => {
-                    return Err(crate::SqlError::not_supported(name));
-                }
-                _ => self.deeper(|parser| parser.binary(precedence + 1))?,
-            };
-            left = Expression::Other { construct: format!("operator {name}"), operands: vec![left, right] };
+            if matches!(name, "MEMBER" | "SOUNDS" | "COLLATE") {
+                return Err(crate::SqlError::not_supported(name));
+            }
+            let right = self.deeper(|parser| parser.binary(precedence + 1))?;
+            left = joined(name, left, right);
         }
         Ok(left)
     }
@@ -181,7 +183,7 @@ impl Parser<'_> {
             Tok::Variable => return self.variable(),
             Tok::Quoted(_) => return self.column(),
             Tok::Word(_) => return self.word_expression(),
-            Tok::Punct(b'*') => Expression::Star,
+            Tok::Punct(b'*') => Expression::Star(Vec::new()),
             Tok::Punct(b'?') => return self.parameter(),
             Tok::Punct(b'(') => return self.in_brackets(),
             _ => return Err(self.syntax()),
@@ -358,10 +360,19 @@ impl Parser<'_> {
         let mut parts = vec![first];
         while parts.len() < 3 && self.accept_punct(b'.')? {
             if self.accept_punct(b'*')? {
-                return Ok(Expression::Star);
+                return Ok(Expression::Star(parts));
             }
             parts.push(self.name()?);
         }
         Ok(Expression::Name(parts))
+    }
+}
+
+/// Two expressions and the operator between them.
+fn joined(name: &str, left: Expression, right: Expression) -> Expression {
+    match Comparison::of(name) {
+        Some(operator) => Expression::Compare { operator, sides: Box::new((left, right)) },
+        None if matches!(name, "AND" | "&&") => Expression::And(Box::new((left, right))),
+        None => Expression::Other { construct: format!("operator {name}"), operands: vec![left, right] },
     }
 }

@@ -1,4 +1,4 @@
-//! SELECT without tables.
+//! SELECT: its list, and the clauses behind.
 
 use catalog::lexer::Tok;
 
@@ -25,16 +25,13 @@ impl Parser<'_> {
         if self.is_one_of(&["DISTINCT", "DISTINCTROW", "SQL_CALC_FOUND_ROWS", "SQL_BIG_RESULT", "SQL_BUFFER_RESULT"]) {
             return Ok(Statement::Refused(format!("SELECT {}", self.word())));
         }
-        let mut items = Vec::new();
-        loop {
-            items.push(self.item()?);
-            if !self.accept_punct(b',')? {
-                break;
-            }
-        }
+        let items = self.items()?;
+        let mut from = None;
         if self.accept("FROM")? && !self.accept("DUAL")? {
-            let named = matches!(self.current.tok, Tok::Word(_) | Tok::Quoted(_) | Tok::Punct(b'('));
-            return if named { Ok(Statement::Refused("SELECT … FROM".to_owned())) } else { Err(self.syntax()) };
+            match self.from()? {
+                Ok(found) => from = Some(Box::new(found)),
+                Err(refused) => return Ok(refused),
+            }
         }
         if self.is_one_of(CLAUSES) {
             return Ok(Statement::Refused(format!("SELECT … {}", self.word())));
@@ -43,7 +40,19 @@ impl Parser<'_> {
         if let Some(refused) = self.after_select()? {
             return Ok(refused);
         }
-        Ok(Statement::Select(Select { items, limit }))
+        Ok(Statement::Select(Select { items, from, limit }))
+    }
+
+    fn items(&mut self) -> Result<Vec<Item>> {
+        // A star without a table's name stands first only.
+        let mut items = vec![self.item()?];
+        while self.accept_punct(b',')? {
+            if self.is_punct(b'*') {
+                return Err(self.syntax());
+            }
+            items.push(self.item()?);
+        }
+        Ok(items)
     }
 
     pub(super) fn do_statement(&mut self) -> Result<Statement> {
@@ -52,7 +61,7 @@ impl Parser<'_> {
         while self.accept_punct(b',')? {
             items.push(self.item()?);
         }
-        Ok(Statement::Do(Select { items, limit: Limit::none() }))
+        Ok(Statement::Do(Select { items, from: None, limit: Limit::none() }))
     }
 
     fn after_select(&mut self) -> Result<Option<Statement>> {

@@ -95,7 +95,9 @@ fn what_is_not_answered_is_named() {
     for (sql, construct) in [
         ("SHOW TABLES", "SHOW TABLES"),
         ("explain select 1", "EXPLAIN"),
-        ("select a from t where b = 1", "SELECT … FROM"),
+        ("select a from t join u", "SELECT … FROM … JOIN"),
+        ("select a from t, u", "SELECT … FROM several tables"),
+        ("select a from t where b = 1 group by a", "SELECT … GROUP"),
         ("select 1 union select 2", "SELECT … UNION"),
         ("select 1 where 1", "SELECT … WHERE"),
     ] {
@@ -104,7 +106,12 @@ fn what_is_not_answered_is_named() {
     for sql in ["insert into t values (1)", "update t set a=1", "select 1 for update", "alter table t add a int"] {
         assert_eq!(parsed(sql).statement, Statement::Write, "{sql}");
     }
-    for sql in ["select case when 1 then 2 end", "select (select 1)", "select cast(1 as signed)", "select 1 in (2)"] {
+    for sql in ["select a from t where b = 1", "select * from d.t order by a desc limit 2"] {
+        assert!(matches!(parsed(sql).statement, Statement::Select(_)), "{sql}");
+    }
+    for sql in
+        ["select case when 1 then 2 end", "select (select 1)", "select cast(1 as signed)", "select 1 in (select 2)"]
+    {
         assert_eq!(refused(sql).code, 1235, "{sql}");
     }
 }

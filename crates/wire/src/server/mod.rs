@@ -18,7 +18,7 @@ pub use login::{
     ChangeUser, ClientLogin, ConnectAttributes, LoginRequest, TlsRequest, put_auth_switch, put_fast_auth_ok,
     put_full_auth_request,
 };
-pub use row::{ColumnForm, put_binary_row, put_text_row};
+pub use row::{ColumnForm, put_binary_row, put_date_time, put_text_row, put_time};
 
 use crate::Result;
 use crate::packet::{self, PacketBuffer, PayloadRange};

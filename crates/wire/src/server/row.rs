@@ -194,8 +194,8 @@ fn put_integer(out: &mut Vec<u8>, width: usize, unsigned: bool, value: Value<'_>
     Ok(())
 }
 
-/// Writes the shortest form of the value, as a server does.
-fn put_date_time(out: &mut Vec<u8>, value: DateTime) {
+/// Appends a date of a binary row in its shortest form, as a server does.
+pub fn put_date_time(out: &mut Vec<u8>, value: DateTime) {
     let DateTime { year, month, day, hour, minute, second, micros } = value;
     let [low, high] = year.to_le_bytes();
     let clock = [hour, minute, second];
@@ -211,7 +211,8 @@ fn put_date_time(out: &mut Vec<u8>, value: DateTime) {
     }
 }
 
-fn put_time(out: &mut Vec<u8>, value: Time) {
+/// Appends a time of a binary row in its shortest form, as a server does.
+pub fn put_time(out: &mut Vec<u8>, value: Time) {
     let Time { negative, days, hours, minutes, seconds, micros } = value;
     if (Time { negative: false, ..value }) == Time::default() {
         out.push(0);

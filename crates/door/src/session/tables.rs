@@ -1,0 +1,246 @@
+//! SELECT from a table: bound to the snapshot that it reads, run in steps that other connections come between.
+//!
+//! In: a parsed SELECT, a snapshot pinned by the world. Out: definitions and rows, as much at a time as may wait to be
+//! sent. Never here: a snapshot kept after the last row of a statement; more rows looked at in one turn than
+//! [`ROWS_A_TURN`].
+//!
+//! A step reads on the loop's thread, also where the row is on disk: a pool for what would wait comes with the loops'
+//! own work on speed.
+
+use std::sync::Arc;
+
+use rows::{Form, Reading};
+use sql::table::{NoTable, Origin, Plan, ResultColumn, TableName};
+use sql::{Column, Field, ParameterType, Select, SqlError, Statement};
+use store::Snapshot;
+use wire::handshake::capability;
+use wire::response::status;
+
+use super::query::WAITING_BYTES;
+use super::results::Rows;
+use super::{After, Parameters, Session};
+use crate::Output;
+use crate::world::World;
+
+/// Rows that one step looks at.
+const ROWS_A_TURN: u64 = 1_000;
+
+/// A statement whose rows are being sent.
+#[derive(Debug)]
+pub(super) struct Running {
+    reading: Reading,
+    /// Status bits of its end besides the session's.
+    status: u16,
+}
+
+/// What the answer to a COM_STMT_PREPARE describes.
+pub(super) struct Described {
+    pub(super) columns: Vec<ResultColumn>,
+    pub(super) origin: Option<Origin>,
+    /// Parameters that are typed by a column, by number.
+    pub(super) parameters: Vec<(usize, Field)>,
+}
+
+impl Described {
+    /// Columns that come from no table.
+    pub(super) fn of(rows: Option<Rows>) -> Described {
+        let of_none = |Column { name, field, .. }| ResultColumn { name, org_name: None, field };
+        let columns = rows.map_or_else(Vec::new, |rows| rows.columns);
+        Described { columns: columns.into_iter().map(of_none).collect(), origin: None, parameters: Vec::new() }
+    }
+
+    /// Gives the parameters that stand beside a column the types that they have until another is sent.
+    pub(super) fn type_parameters(&self, types: &mut [ParameterType]) {
+        for (index, field) in &self.parameters {
+            if let Some(ty) = types.get_mut(*index) {
+                *ty = ParameterType::beside(*field);
+            }
+        }
+    }
+}
+
+/// The SELECT of a statement that reads a table.
+pub(super) fn of_table(statement: &Statement) -> Option<&Select> {
+    match statement {
+        Statement::Select(select) if select.from.is_some() => Some(select),
+        _ => None,
+    }
+}
+
+/// Puts out up to `wanted` rows in binary form; returns how many there were.
+pub(super) fn fetch(reading: &mut Reading, wanted: usize, out: &mut Output) -> Result<usize, SqlError> {
+    let mut sent = 0;
+    if wanted == 0 {
+        return Ok(0);
+    }
+    loop {
+        let ended = put_rows(reading, out, u64::MAX, &mut |_| {
+            sent += 1;
+            sent < wanted
+        })?;
+        if ended || sent >= wanted {
+            return Ok(sent);
+        }
+    }
+}
+
+/// Puts out rows as long as `more` says so after each; true once there are no more.
+fn put_rows(
+    reading: &mut Reading,
+    out: &mut Output,
+    rows_max: u64,
+    more: &mut dyn FnMut(&Output) -> bool,
+) -> Result<bool, SqlError> {
+    reading.step(rows_max, &mut |row| {
+        let (len, sequence) = (out.len(), out.sequence());
+        if let Err(error) = out.send(|out| row.put(out)) {
+            out.truncate(len, sequence);
+            return Err(error);
+        }
+        Ok(more(out))
+    })
+}
+
+impl Session {
+    /// A SELECT from a table whose result goes in text form.
+    pub(super) fn read_text(
+        &mut self,
+        select: &Select,
+        sql: &[u8],
+        more: u16,
+        world: &dyn World,
+        out: &mut Output,
+    ) -> Result<After, SqlError> {
+        let reading = self.open(select, sql, Parameters::NONE, Form::Text, world)?;
+        self.begin_rows(reading, more, out)
+    }
+
+    /// A prepared SELECT from a table.
+    pub(super) fn read_binary(&mut self, reading: Reading, out: &mut Output) -> Result<After, SqlError> {
+        self.begin_rows(reading, 0, out)
+    }
+
+    fn begin_rows(&mut self, reading: Reading, more: u16, out: &mut Output) -> Result<After, SqlError> {
+        let status = more | if reading.scans() { status::NO_INDEX_USED } else { 0 };
+        self.put_table_head(reading.plan(), self.status() | more, out)?;
+        self.transaction.answered();
+        self.running = Some(Running { reading, status });
+        Ok(self.read_on(out))
+    }
+
+    /// Goes on with the rows that are being sent.
+    pub(super) fn read_on(&mut self, out: &mut Output) -> After {
+        let Some(mut running) = self.running.take() else { return After::Next };
+        match put_rows(&mut running.reading, out, ROWS_A_TURN, &mut |out| out.len() < WAITING_BYTES) {
+            Ok(true) => {
+                let status = self.status() | running.status;
+                drop(running);
+                self.rows_end(out, status);
+                After::Next
+            }
+            Ok(false) => {
+                self.running = Some(running);
+                After::More
+            }
+            Err(error) => self.fail(&error, out),
+        }
+    }
+
+    /// The answer to an execution that opens a cursor.
+    pub(super) fn put_cursor(&mut self, reading: &Reading, out: &mut Output) -> Result<(), SqlError> {
+        let status = self.status() | status::CURSOR_EXISTS;
+        self.put_table_head(reading.plan(), status, out)?;
+        if self.capabilities & capability::DEPRECATE_EOF != 0 {
+            self.rows_end(out, status);
+        }
+        self.transaction.answered();
+        Ok(())
+    }
+
+    /// Column count and definitions; none of them if one cannot be sent.
+    fn put_table_head(&self, plan: &Plan, status: u16, out: &mut Output) -> Result<(), SqlError> {
+        let (len, sequence) = (out.len(), out.sequence());
+        self.put_count(plan.columns.len(), out);
+        for column in &plan.columns {
+            if let Err(error) = self.put_table_definition(column, Some(&plan.origin), out) {
+                out.truncate(len, sequence);
+                return Err(error);
+            }
+        }
+        self.definitions_end(status, out);
+        Ok(())
+    }
+
+    /// What a SELECT from a table is described by when it is prepared.
+    pub(super) fn describe(
+        &self,
+        select: &Select,
+        sql: &[u8],
+        unknown: Parameters<'_>,
+        world: &dyn World,
+    ) -> Result<Described, SqlError> {
+        let snapshot = world.pin()?;
+        let Plan { columns, origin, parameters, .. } = self.plan(select, sql, unknown, &snapshot, world)?;
+        Ok(Described { columns, origin: Some(origin), parameters })
+    }
+
+    /// Binds a SELECT and begins to read.
+    pub(super) fn open(
+        &mut self,
+        select: &Select,
+        sql: &[u8],
+        parameters: Parameters<'_>,
+        form: Form,
+        world: &dyn World,
+    ) -> Result<Reading, SqlError> {
+        self.may_read_now()?;
+        let snapshot = world.pin()?;
+        let plan = self.plan(select, sql, parameters, &snapshot, world)?;
+        let reading = Reading::open(snapshot, plan, self.settings.charsets(), form)?;
+        self.warnings.clear();
+        self.row_count = -1;
+        Ok(reading)
+    }
+
+    /// Each statement reads what is visible when it begins, so a transaction that reads one state is refused.
+    fn may_read_now(&self) -> Result<(), SqlError> {
+        if !self.settings.autocommit() {
+            return Err(SqlError::not_supported("reading a table with autocommit=0"));
+        }
+        if self.transaction.keeps_one_snapshot(self.settings.isolation()) {
+            return Err(SqlError::not_supported("reading a table in a transaction that is not of READ COMMITTED"));
+        }
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        select: &Select,
+        sql: &[u8],
+        parameters: Parameters<'_>,
+        snapshot: &Arc<Snapshot>,
+        world: &dyn World,
+    ) -> Result<Plan, SqlError> {
+        let catalog = snapshot.catalog();
+        let lower = catalog.lower_case_table_names();
+        self.bound(sql, parameters, world, |bind| {
+            let name =
+                sql::table::named(bind, select)?.ok_or_else(|| SqlError::new(1096, "HY000", "No tables used"))?;
+            let name = name.folded(lower);
+            self.may_select(&name, catalog.database(&name.schema).map(|(schema, _)| schema))?;
+            let table = sql::table::find(catalog, &name).map_err(|why: NoTable| why.error(&name))?;
+            sql::table::plan(bind, select, &table, lower)
+        })
+    }
+
+    /// An account that may not read a schema is told the same of every table, whether it exists or not.
+    fn may_select(&self, name: &TableName, schema: Option<&str>) -> Result<(), SqlError> {
+        if self.identity.may_read(schema.unwrap_or(&name.schema)) {
+            return Ok(());
+        }
+        let (user, _) = self.identity.account.rsplit_once('@').unwrap_or((&self.identity.account, "%"));
+        let (host, table) = (&self.identity.peer_host, &name.table);
+        let text = format!("SELECT command denied to user '{user}'@'{host}' for table '{table}'");
+        Err(SqlError::new(1142, "42000", text))
+    }
+}

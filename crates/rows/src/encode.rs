@@ -1,0 +1,218 @@
+//! A row's values as they are sent.
+//!
+//! In: a plan's columns, a row. Out: the payload of a row packet. Never here: a value that is sent in another form than
+//! its column's definition says.
+
+use sql::table::{Output, Plan, ResultColumn};
+use sql::{Charsets, SqlError, Value};
+use values::{ColumnType, DateTimeValue, RowView, TimeValue, TypedValue, ValueError, type_code as t};
+use wire::read::put_lenenc_bytes;
+use wire::row::{DateTime, Time};
+use wire::server::{put_date_time, put_time};
+
+use crate::encode_text::TextEncoder;
+
+/// Whether a row goes in text or binary form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Of COM_QUERY.
+    Text,
+    /// Of COM_STMT_EXECUTE.
+    Binary,
+}
+
+/// NULL in a row of text.
+const TEXT_NULL: u8 = 0xfb;
+
+/// How the values of one result are written.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    form: Form,
+    columns: Vec<Source>,
+    scratch: Vec<u8>,
+}
+
+/// Where a value comes from.
+#[derive(Debug)]
+enum Source {
+    Column(ColumnEncoder),
+    /// Already written; None is NULL.
+    Constant(Option<Vec<u8>>),
+    Count,
+}
+
+#[derive(Debug)]
+struct ColumnEncoder {
+    position: usize,
+    name: String,
+    ty: ColumnType,
+    text: TextEncoder,
+}
+
+impl Encoder {
+    /// # Errors
+    /// A constant that cannot be sent in the client's character set.
+    pub(crate) fn new(plan: &Plan, charsets: &Charsets, form: Form) -> Result<Encoder, SqlError> {
+        let columns = plan.outputs.iter().zip(&plan.columns).map(|(output, column)| match output {
+            Output::Count => Ok(Source::Count),
+            Output::Constant(value) => constant(value, column, charsets, form).map(Source::Constant),
+            Output::Column(position) => {
+                let missing = || SqlError::new(1105, "HY000", "a column beyond the table's last one");
+                let found = plan.table.columns.get(*position).ok_or_else(missing)?;
+                let text = TextEncoder::new(found, charsets, plan.zone_offset_s);
+                let (name, ty) = (found.name.clone(), found.ty.clone());
+                Ok(Source::Column(ColumnEncoder { position: *position, name, ty, text }))
+            }
+        });
+        let columns = columns.collect::<Result<_, SqlError>>()?;
+        Ok(Encoder { form, columns, scratch: Vec::new() })
+    }
+
+    /// Appends the payload of a row; without a row only constants and the count are sent.
+    ///
+    /// # Errors
+    /// A value that is none of its column's type. `out` then holds a part of the row.
+    pub(crate) fn put(&mut self, row: Option<&RowView<'_>>, count: u64, out: &mut Vec<u8>) -> Result<(), SqlError> {
+        let bitmap = out.len() + 1;
+        if self.form == Form::Binary {
+            out.push(0);
+            // Column 0 is bit 2.
+            out.resize(bitmap + (self.columns.len() + 2).div_ceil(8), 0);
+        }
+        let Encoder { form, columns, scratch } = self;
+        for (index, column) in columns.iter().enumerate() {
+            let is_there = match column {
+                Source::Constant(bytes) => {
+                    out.extend_from_slice(bytes.as_deref().unwrap_or_default());
+                    bytes.is_some()
+                }
+                Source::Count => {
+                    put_count(count, *form, out);
+                    true
+                }
+                Source::Column(column) => column.put(row, *form, scratch, out).map_err(|error| column.error(&error))?,
+            };
+            match (is_there, *form) {
+                (true, _) => {}
+                (false, Form::Text) => out.push(TEXT_NULL),
+                (false, Form::Binary) => {
+                    let bit = index + 2;
+                    if let Some(byte) = out.get_mut(bitmap + bit / 8) {
+                        *byte |= 1 << (bit % 8);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn put_count(count: u64, form: Form, out: &mut Vec<u8>) {
+    match form {
+        Form::Text => put_lenenc_bytes(out, count.to_string().as_bytes()),
+        Form::Binary => out.extend_from_slice(&count.to_le_bytes()),
+    }
+}
+
+impl ColumnEncoder {
+    /// Appends the value; false for NULL, of which nothing is appended.
+    fn put(
+        &self,
+        row: Option<&RowView<'_>>,
+        form: Form,
+        scratch: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, ValueError> {
+        let stored = match row {
+            Some(row) => row.stored(self.position)?,
+            None => None,
+        };
+        let Some(stored) = stored else { return Ok(false) };
+        if form == Form::Binary && self.put_binary(stored, out)? {
+            return Ok(true);
+        }
+        scratch.clear();
+        self.text.write(&self.ty, stored, scratch)?;
+        put_lenenc_bytes(out, scratch);
+        Ok(true)
+    }
+
+    /// Appends a value whose binary form is not its text; false for others.
+    fn put_binary(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<bool, ValueError> {
+        match self.ty.code {
+            t::TINY | t::SHORT | t::LONG | t::LONGLONG | t::FLOAT | t::DOUBLE => out.extend_from_slice(stored),
+            t::INT24 => {
+                let sign =
+                    if !self.ty.unsigned && stored.last().is_some_and(|byte| byte & 0x80 != 0) { 0xff } else { 0 };
+                out.extend_from_slice(stored);
+                out.push(sign);
+            }
+            t::YEAR | t::DATE | t::TIME | t::TIME2 | t::DATETIME | t::DATETIME2 | t::TIMESTAMP | t::TIMESTAMP2 => {
+                match TypedValue::of(&self.ty, stored)? {
+                    TypedValue::Year(year) => out.extend_from_slice(&year.to_le_bytes()),
+                    TypedValue::Date(date) => {
+                        let midnight = DateTimeValue { date, hour: 0, minute: 0, second: 0, micros: 0 };
+                        put_date_time(out, date_time(midnight));
+                    }
+                    TypedValue::DateTime(value) => put_date_time(out, date_time(self.text.local(&self.ty, value))),
+                    TypedValue::Time(value) => put_time(out, time(value)),
+                    _ => return Err(ValueError::Invalid { what: "a date or time" }),
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn error(&self, error: &ValueError) -> SqlError {
+        SqlError::new(1105, "HY000", format!("column {}: {error}", self.name))
+    }
+}
+
+fn small(value: u32) -> u8 {
+    u8::try_from(value).unwrap_or(u8::MAX)
+}
+
+fn date_time(value: DateTimeValue) -> DateTime {
+    let DateTimeValue { date, hour, minute, second, micros } = value;
+    DateTime {
+        year: u16::try_from(date.year).unwrap_or(u16::MAX),
+        month: small(date.month),
+        day: small(date.day),
+        hour: small(hour),
+        minute: small(minute),
+        second: small(second),
+        micros,
+    }
+}
+
+fn time(value: TimeValue) -> Time {
+    let TimeValue { negative, hour, minute, second, micros } = value;
+    Time { negative, days: hour / 24, hours: small(hour % 24), minutes: small(minute), seconds: small(second), micros }
+}
+
+/// A constant as it is sent in every row.
+fn constant(
+    value: &Value,
+    column: &ResultColumn,
+    charsets: &Charsets,
+    form: Form,
+) -> Result<Option<Vec<u8>>, SqlError> {
+    let mut out = Vec::new();
+    match (value, form) {
+        (Value::Null, _) => return Ok(None),
+        (Value::Int(value), Form::Binary) => out.extend_from_slice(&value.to_le_bytes()),
+        (Value::UInt(value), Form::Binary) => out.extend_from_slice(&value.to_le_bytes()),
+        (Value::Double(value), Form::Binary) => out.extend_from_slice(&value.to_le_bytes()),
+        (Value::Double(value), Form::Text) if column.field.decimals < 31 => {
+            let text = format!("{value:.*}", usize::from(column.field.decimals));
+            put_lenenc_bytes(&mut out, text.as_bytes());
+        }
+        (Value::Text(text), _) => {
+            let text = charsets.encoded(text, charsets.announced(column.field.collation))?;
+            put_lenenc_bytes(&mut out, &text);
+        }
+        (other, _) => put_lenenc_bytes(&mut out, &other.text().unwrap_or_default()),
+    }
+    Ok(Some(out))
+}

@@ -1,0 +1,278 @@
+//! A statement's rows, a bounded number at a time.
+//!
+//! In: a snapshot, a plan. Out: each row that the plan asks for, once, and whether more follow. Never here: a range kept
+//! open between two steps: a step begins again at the place where the last one ended.
+
+use std::sync::Arc;
+
+use catalog::NotKept;
+use sql::table::{Bound, Path, Plan, Prefix};
+use sql::{Charsets, SqlError};
+use store::{KeyRange, Range, ReadOrder, RowBuf, Snapshot, TableReader};
+use values::ValueError;
+
+use crate::encode::{Encoder, Form};
+use crate::store_error;
+
+/// Rows of a table that are being read.
+pub struct Reading {
+    snapshot: Arc<Snapshot>,
+    reader: Arc<TableReader>,
+    plan: Plan,
+    path: Path,
+    order: ReadOrder,
+    encoder: Encoder,
+    /// The prefix that is read.
+    prefix: usize,
+    /// Where to go on within it.
+    place: Option<Vec<u8>>,
+    row: RowBuf,
+    /// Copies of `row` that were not handed on yet: a table without a key counts equal rows.
+    copies: u64,
+    /// Rows to leave out.
+    skip: u64,
+    /// Rows that may be handed on.
+    left: u64,
+    counted: u64,
+    key: Vec<u8>,
+}
+
+impl std::fmt::Debug for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Reading({})", self.plan.table.full_name())
+    }
+}
+
+/// A row to send.
+pub struct RowOut<'a> {
+    encoder: &'a mut Encoder,
+    row: Option<(&'a mut RowBuf, &'a TableReader)>,
+    count: u64,
+}
+
+impl RowOut<'_> {
+    /// Appends the payload of its packet.
+    ///
+    /// # Errors
+    /// A value that cannot be sent. `out` then holds a part of the row.
+    pub fn put(&mut self, out: &mut Vec<u8>) -> Result<(), SqlError> {
+        match &mut self.row {
+            Some((row, reader)) => {
+                let view = row.view(reader).map_err(|error| unreadable(&error))?;
+                self.encoder.put(Some(&view), self.count, out)
+            }
+            None => self.encoder.put(None, self.count, out),
+        }
+    }
+}
+
+/// Takes a row; false pauses behind it.
+pub type Each<'a> = &'a mut dyn FnMut(&mut RowOut<'_>) -> Result<bool, SqlError>;
+
+/// What was done with a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    GoOn,
+    Pause,
+    /// No more rows are wanted.
+    Enough,
+}
+
+fn unreadable(error: &ValueError) -> SqlError {
+    SqlError::new(1105, "HY000", format!("a row does not fit its table: {error}"))
+}
+
+impl Reading {
+    /// Prepares to read; the plan must be bound to the snapshot's catalog.
+    ///
+    /// # Errors
+    /// The snapshot was given up; no order that is asked for can be read now.
+    pub fn open(snapshot: Arc<Snapshot>, plan: Plan, charsets: &Charsets, form: Form) -> Result<Reading, SqlError> {
+        let reader = snapshot.reader(&plan.table);
+        let (path, order) = ready(&snapshot, &reader, &plan)?;
+        let encoder = Encoder::new(&plan, charsets, form)?;
+        let (skip, left) = if plan.counts { (0, u64::MAX) } else { (plan.offset, plan.rows_max) };
+        Ok(Reading {
+            snapshot,
+            reader,
+            path,
+            order,
+            encoder,
+            prefix: if plan.never { usize::MAX } else { 0 },
+            place: None,
+            row: RowBuf::default(),
+            copies: 0,
+            skip,
+            left,
+            counted: 0,
+            key: Vec::new(),
+            plan,
+        })
+    }
+
+    /// What is read.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// True if it reads rows without a key's help.
+    #[must_use]
+    pub fn scans(&self) -> bool {
+        let counts_all = self.plan.counts && self.plan.filters.is_empty();
+        self.path.key.is_none() && !counts_all && !self.plan.never && self.plan.rows_max > 0
+    }
+
+    /// Looks at up to `rows_max` rows and hands on those that are wanted; true once there are no more.
+    ///
+    /// # Errors
+    /// The snapshot was given up, the store cannot be read, or `each` failed.
+    pub fn step(&mut self, rows_max: u64, each: Each<'_>) -> Result<bool, SqlError> {
+        if self.copies > 0 {
+            match self.hand_on(each)? {
+                Flow::GoOn => {}
+                Flow::Pause => return Ok(false),
+                Flow::Enough => return Ok(true),
+            }
+        }
+        let mut budget = rows_max;
+        while self.left > 0 && self.prefix < self.path.prefixes.len() {
+            match self.prefix_step(&mut budget, each)? {
+                Flow::GoOn => (self.prefix, self.place) = (self.prefix + 1, None),
+                Flow::Pause => return Ok(false),
+                Flow::Enough => break,
+            }
+        }
+        if self.plan.counts && self.plan.offset == 0 && self.plan.rows_max > 0 {
+            each(&mut RowOut { encoder: &mut self.encoder, row: None, count: self.counted })?;
+        }
+        Ok(true)
+    }
+
+    /// Reads the rows of one prefix.
+    fn prefix_step(&mut self, budget: &mut u64, each: Each<'_>) -> Result<Flow, SqlError> {
+        if let Some(point) = self.path.points.as_ref().and_then(|points| points.get(self.prefix)) {
+            let found = self.snapshot.get(&self.reader, point, &mut self.row).map_err(|error| store_error(&error))?;
+            *budget = budget.saturating_sub(1);
+            let flow = if found { self.found(each)? } else { Flow::GoOn };
+            if flow == Flow::Pause || (flow == Flow::GoOn && *budget == 0) {
+                self.prefix += 1;
+                return Ok(Flow::Pause);
+            }
+            return Ok(flow);
+        }
+        let snapshot = Arc::clone(&self.snapshot);
+        let range = self.range()?;
+        let opened = snapshot.range(&self.reader, self.order, &range);
+        let mut rows = opened.map_err(|error| store_error(&error))?;
+        while self.next(&mut rows)? {
+            *budget = budget.saturating_sub(1);
+            let flow = match self.found(each)? {
+                Flow::GoOn if *budget == 0 => Flow::Pause,
+                flow => flow,
+            };
+            match flow {
+                Flow::GoOn => {}
+                Flow::Pause => {
+                    self.place = Some(rows.place().to_vec());
+                    return Ok(Flow::Pause);
+                }
+                Flow::Enough => return Ok(Flow::Enough),
+            }
+        }
+        Ok(Flow::GoOn)
+    }
+
+    fn next(&mut self, rows: &mut Range<'_>) -> Result<bool, SqlError> {
+        let next = if self.path.backwards { rows.next_back_into(&mut self.row) } else { rows.next_into(&mut self.row) };
+        next.map_err(|error| store_error(&error))
+    }
+
+    /// The bounds of what is left of a prefix.
+    fn range(&self) -> Result<KeyRange, SqlError> {
+        let none = Vec::new();
+        let prefix = self.path.prefixes.get(self.prefix).unwrap_or(&none);
+        let range = bounded(&self.reader, self.order, prefix, &self.path).map_err(|error| unreadable(&error))?;
+        Ok(match &self.place {
+            None => range,
+            Some(place) if self.path.backwards => range.before(place),
+            Some(place) => range.after(place),
+        })
+    }
+
+    /// Handles the row in the buffer.
+    fn found(&mut self, each: Each<'_>) -> Result<Flow, SqlError> {
+        let view = self.row.view(&self.reader).map_err(|error| unreadable(&error))?;
+        for filter in &self.plan.filters {
+            if !filter.holds(&view, &mut self.key).map_err(|error| unreadable(&error))? {
+                return Ok(Flow::GoOn);
+            }
+        }
+        self.copies = self.row.row().count;
+        self.hand_on(each)
+    }
+
+    /// Hands on the copies of the row in the buffer.
+    fn hand_on(&mut self, each: Each<'_>) -> Result<Flow, SqlError> {
+        if self.plan.counts {
+            self.counted += std::mem::take(&mut self.copies);
+            return Ok(Flow::GoOn);
+        }
+        let skipped = self.skip.min(self.copies);
+        (self.skip, self.copies) = (self.skip - skipped, self.copies - skipped);
+        while self.copies > 0 {
+            if self.left == 0 {
+                return Ok(Flow::Enough);
+            }
+            let row = Some((&mut self.row, &*self.reader));
+            let goes_on = each(&mut RowOut { encoder: &mut self.encoder, row, count: 0 })?;
+            (self.left, self.copies) = (self.left - 1, self.copies - 1);
+            if self.left > 0 && !goes_on {
+                return Ok(Flow::Pause);
+            }
+        }
+        Ok(if self.left == 0 { Flow::Enough } else { Flow::GoOn })
+    }
+}
+
+/// The first path that can be read now.
+fn ready(snapshot: &Snapshot, reader: &TableReader, plan: &Plan) -> Result<(Path, ReadOrder), SqlError> {
+    for path in &plan.paths {
+        let Some(key) = path.key else { return Ok((path.clone(), ReadOrder::Identity)) };
+        let Some(key) = plan.table.keys.get(key) else { continue };
+        let order = match TableReader::order_of(&plan.table, key) {
+            Ok(order) => order,
+            Err(NotKept::Identifies) => ReadOrder::Identity,
+            Err(_) => continue,
+        };
+        let is_ready = snapshot.is_ready(reader, order).map_err(|error| store_error(&error))?;
+        if is_ready && reader.is_ordered(order) {
+            return Ok((path.clone(), order));
+        }
+    }
+    let text = format!("Table {}: the index that gives this order is being filled", plan.table.full_name());
+    Err(SqlError::new(1105, "HY000", text))
+}
+
+fn bounded(reader: &TableReader, order: ReadOrder, prefix: &Prefix, path: &Path) -> Result<KeyRange, ValueError> {
+    if prefix.is_empty() && path.low.is_none() && path.high.is_none() {
+        return Ok(KeyRange::all());
+    }
+    let place = |bound: &Bound| {
+        let values = prefix.iter().map(Option::as_deref).chain([bound.value.as_deref()]);
+        reader.bound(order, values)
+    };
+    let mut range = match prefix.is_empty() {
+        true => KeyRange::all(),
+        false => KeyRange::prefix(&reader.bound(order, prefix.iter().map(Option::as_deref))?),
+    };
+    if let Some(low) = &path.low {
+        let at = place(low)?;
+        range = if low.including { range.from_including(&at) } else { range.from_behind(&at) };
+    }
+    if let Some(high) = &path.high {
+        let at = place(high)?;
+        range = if high.including { range.to_including(&at) } else { range.to_before(&at) };
+    }
+    Ok(range)
+}

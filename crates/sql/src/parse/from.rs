@@ -1,0 +1,92 @@
+//! FROM one table, WHERE and ORDER BY.
+
+use catalog::lexer::Tok;
+
+use super::Parser;
+use crate::Result;
+use crate::ast::{From, Order, Statement};
+use crate::error::SqlError;
+
+/// What may follow the table and is not answered.
+const REFUSED: &[&str] = &["GROUP", "HAVING", "WINDOW", "QUALIFY", "PROCEDURE"];
+
+/// Words of joins and of what may follow a table's name.
+const OF_TABLES: &[&str] = &[
+    "JOIN",
+    "INNER",
+    "CROSS",
+    "LEFT",
+    "RIGHT",
+    "NATURAL",
+    "STRAIGHT_JOIN",
+    "USE",
+    "FORCE",
+    "IGNORE",
+    "PARTITION",
+    "TABLESAMPLE",
+];
+
+/// Words after a table that are no alias.
+const NO_ALIAS: &[&str] =
+    &["WHERE", "ORDER", "LIMIT", "FOR", "LOCK", "INTO", "UNION", "EXCEPT", "INTERSECT", "ON", "USING", "SET"];
+
+impl Parser<'_> {
+    /// What follows FROM; a statement that is refused by name otherwise.
+    pub(super) fn from(&mut self) -> Result<std::result::Result<From, Statement>> {
+        let refused = |what: &str| Ok(Err(Statement::Refused(what.to_owned())));
+        if self.is_punct(b'(') || self.is_one_of(&["JSON_TABLE", "LATERAL"]) {
+            return refused("SELECT … FROM a derived table");
+        }
+        let (mut schema, mut table) = (None, self.name()?);
+        if self.accept_punct(b'.')? {
+            (schema, table) = (Some(table), self.name()?);
+        }
+        if self.is_one_of(OF_TABLES) {
+            return refused(&format!("SELECT … FROM … {}", self.word()));
+        }
+        let alias = if self.accept("AS")? { Some(self.name()?) } else { self.table_alias()? };
+        if self.is_punct(b',') {
+            return refused("SELECT … FROM several tables");
+        }
+        if self.is_one_of(OF_TABLES) {
+            return refused(&format!("SELECT … FROM … {}", self.word()));
+        }
+        let filter = if self.accept("WHERE")? { Some(self.expression()?) } else { None };
+        if self.is_one_of(REFUSED) {
+            return refused(&format!("SELECT … {}", self.word()));
+        }
+        let order = self.order()?;
+        Ok(Ok(From { schema, table, alias, filter, order }))
+    }
+
+    fn table_alias(&mut self) -> Result<Option<Vec<u8>>> {
+        let is_alias = match &self.current.tok {
+            Tok::Word(_) => !self.is_one_of(NO_ALIAS) && !self.is_one_of(REFUSED),
+            Tok::Quoted(_) => true,
+            _ => false,
+        };
+        if is_alias { self.name().map(Some) } else { Ok(None) }
+    }
+
+    fn order(&mut self) -> Result<Vec<Order>> {
+        let mut order = Vec::new();
+        if !self.accept_all(&["ORDER", "BY"])? {
+            return Ok(order);
+        }
+        loop {
+            let expression = self.expression()?;
+            let descending = self.accept("DESC")?;
+            if !descending {
+                self.accept("ASC")?;
+            }
+            order.push(Order { expression, descending });
+            if !self.accept_punct(b',')? {
+                return if self.is("WITH") {
+                    Err(SqlError::not_supported("ORDER BY … WITH ROLLUP"))
+                } else {
+                    Ok(order)
+                };
+            }
+        }
+    }
+}

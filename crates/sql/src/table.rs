@@ -1,0 +1,25 @@
+//! SELECT from one table, bound to the table's definition.
+//!
+//! In: a parsed statement, the catalog of the snapshot that is read. Out: a [`Plan`]: columns with MySQL's metadata, what
+//! a row must fulfil, orders and bounds in which rows can be read. Never here: rows, the choice among orders by what is
+//! ready, an account's rights.
+
+mod condition;
+mod cut;
+mod cut_temporal;
+mod field;
+mod like;
+mod name;
+mod order;
+mod parameter;
+mod path;
+mod plan;
+mod zone;
+
+pub use condition::Filter;
+pub(crate) use field::least_bytes;
+pub use field::{Origin, ResultColumn};
+pub use name::{NoTable, TableName, find, named};
+pub use path::{Bound, Path, Prefix};
+pub use plan::{Output, Plan, plan};
+pub use zone::zone_offset_s;

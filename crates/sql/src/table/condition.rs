@@ -1,0 +1,397 @@
+//! Conditions of WHERE over a table's columns.
+//!
+//! In: a parsed condition. Out: filters that all must hold, each over one column; or the knowledge that none can. Never
+//! here: OR, a function of a column, two columns compared; they are refused by name.
+
+use std::cmp::Ordering;
+
+use values::{RowView, ValueError, type_code as t};
+
+use super::cut::{Cut, Measure, Use, cannot, cuts};
+use super::like::Pattern;
+use super::parameter::Parameters;
+use super::plan::Scope;
+use crate::Result;
+use crate::ast::{Comparison, Expression};
+use crate::bind::{Bound, Value};
+use crate::error::SqlError;
+
+/// A condition over one column. NULL fulfils none but IS NULL and `<=> NULL`.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    pub(crate) column: usize,
+    measure: Option<Measure>,
+    pub(crate) test: Test,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Test {
+    /// Equal to one of these.
+    Among(Vec<Cut>),
+    /// Equal to none of these.
+    NotAmong(Vec<Cut>),
+    /// Within these bounds.
+    Within(Limits),
+    /// Below the one or above the other.
+    Outside(Option<Cut>, Option<Cut>),
+    /// NULL.
+    Null,
+    /// Not NULL.
+    NotNull,
+    /// LIKE, or NOT LIKE.
+    Like(Pattern, bool),
+}
+
+/// Bounds, each with whether it is within.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Limits {
+    pub(crate) low: Option<(Cut, bool)>,
+    pub(crate) high: Option<(Cut, bool)>,
+}
+
+impl Filter {
+    /// Whether a row fulfils it. `key` is scratch space.
+    ///
+    /// # Errors
+    /// The row does not fit its table.
+    pub fn holds(&self, row: &RowView<'_>, key: &mut Vec<u8>) -> std::result::Result<bool, ValueError> {
+        let Some(stored) = row.stored(self.column)? else { return Ok(matches!(self.test, Test::Null)) };
+        if let Test::Like(pattern, negated) = &self.test {
+            return Ok(pattern.matches(stored)? != *negated);
+        }
+        key.clear();
+        if let Some(measure) = &self.measure {
+            measure.append(stored, key)?;
+        }
+        let is = |cut: &Cut, wanted: &[Ordering]| wanted.contains(&cut.compare(key));
+        Ok(match &self.test {
+            Test::Among(cuts) => cuts.iter().any(|cut| is(cut, &[Ordering::Equal])),
+            Test::NotAmong(cuts) => !cuts.iter().any(|cut| is(cut, &[Ordering::Equal])),
+            Test::Within(Limits { low, high }) => {
+                let above = |(cut, including): &(Cut, bool)| match cut.compare(key) {
+                    Ordering::Equal => *including,
+                    other => other == Ordering::Greater,
+                };
+                let below = |(cut, including): &(Cut, bool)| match cut.compare(key) {
+                    Ordering::Equal => *including,
+                    other => other == Ordering::Less,
+                };
+                low.as_ref().is_none_or(above) && high.as_ref().is_none_or(below)
+            }
+            Test::Outside(low, high) => {
+                low.as_ref().is_some_and(|cut| is(cut, &[Ordering::Less]))
+                    || high.as_ref().is_some_and(|cut| is(cut, &[Ordering::Greater]))
+            }
+            Test::NotNull => true,
+            Test::Null | Test::Like(..) => false,
+        })
+    }
+}
+
+/// The conditions of one WHERE.
+#[derive(Debug, Default)]
+pub(crate) struct Conditions {
+    pub(crate) filters: Vec<Filter>,
+    /// No row can fulfil them.
+    pub(crate) never: bool,
+    pub(crate) parameters: Parameters,
+}
+
+/// An operand of a condition.
+enum Operand {
+    Column(usize),
+    /// None: a parameter of a statement that is being prepared.
+    Constant(Option<Bound>),
+}
+
+/// Binds WHERE.
+///
+/// # Errors
+/// With MySQL's number, or 1235.
+pub(crate) fn bind(scope: &Scope<'_>, condition: &Expression) -> Result<Conditions> {
+    let mut conditions = Conditions::default();
+    conditions.add(scope, condition)?;
+    Ok(conditions)
+}
+
+impl Conditions {
+    fn add(&mut self, scope: &Scope<'_>, condition: &Expression) -> Result<()> {
+        match condition {
+            Expression::And(sides) => {
+                self.add(scope, &sides.0)?;
+                self.add(scope, &sides.1)
+            }
+            Expression::Compare { operator, sides } => self.compare(scope, *operator, &sides.0, &sides.1),
+            Expression::In { value, list, negated } => self.among(scope, value, list, *negated),
+            Expression::Between { value, bounds, negated } => self.between(scope, value, bounds, *negated),
+            Expression::IsNull { value, negated } => self.is_null(scope, value, *negated),
+            Expression::Like { value, pattern, negated } => self.like(scope, value, pattern, *negated),
+            Expression::Bool(value) => {
+                self.never |= !value;
+                Ok(())
+            }
+            Expression::Number(_) => match scope.bind.expression(condition)?.value {
+                Value::Int(value) => {
+                    self.never |= value == 0;
+                    Ok(())
+                }
+                _ => Err(SqlError::not_supported("WHERE of a number")),
+            },
+            other => Err(SqlError::not_supported(&format!("WHERE with {}", other.construct()))),
+        }
+    }
+
+    /// A filter over a column, unless its constant is not known yet.
+    fn push(&mut self, scope: &Scope<'_>, column: usize, test: Test) -> Result<()> {
+        let measure = match test {
+            Test::Null | Test::NotNull | Test::Like(..) => None,
+            _ => Some(Measure::of(scope.column(column)?)?),
+        };
+        self.filters.push(Filter { column, measure, test });
+        Ok(())
+    }
+
+    fn operand(&mut self, scope: &Scope<'_>, expression: &Expression, beside: Option<usize>) -> Result<Operand> {
+        match expression {
+            Expression::Name(parts) => scope.resolve(parts, "where clause").map(Operand::Column),
+            Expression::Parameter(number) if scope.bind.parameters.is_none() => {
+                if let Some(column) = beside {
+                    self.parameters.note(*number, scope.column(column)?, scope.bind);
+                }
+                Ok(Operand::Constant(None))
+            }
+            other if waits(other) => Err(SqlError::not_supported("WHERE with a function that waits")),
+            // Its collation is as strong as a column's, which may be an error.
+            other if reads_user_variable(other) => Err(SqlError::not_supported("WHERE with a user variable")),
+            other if is_constant(other) => scope.bind.expression(other).map(|bound| Operand::Constant(Some(bound))),
+            other => Err(SqlError::not_supported(&format!("WHERE with {}", other.construct()))),
+        }
+    }
+
+    fn column_operand(&mut self, scope: &Scope<'_>, expression: &Expression, what: &str) -> Result<usize> {
+        match self.operand(scope, expression, None)? {
+            Operand::Column(column) => Ok(column),
+            Operand::Constant(_) => Err(SqlError::not_supported(&format!("{what} of a constant"))),
+        }
+    }
+
+    /// A constant beside a column.
+    fn constant(&mut self, scope: &Scope<'_>, expression: &Expression, column: usize) -> Result<Option<Bound>> {
+        let def = scope.column(column)?;
+        // Compared by rules of their own, or not at all, even with NULL.
+        if matches!(def.ty.code, t::JSON | t::GEOMETRY | t::VECTOR) {
+            return Err(cannot(def, "a constant"));
+        }
+        match self.operand(scope, expression, Some(column))? {
+            Operand::Constant(constant) => Ok(constant),
+            Operand::Column(_) => Err(SqlError::not_supported("two columns compared")),
+        }
+    }
+
+    fn compare(
+        &mut self,
+        scope: &Scope<'_>,
+        operator: Comparison,
+        left: &Expression,
+        right: &Expression,
+    ) -> Result<()> {
+        if let (true, true) = (is_constant(left), is_constant(right)) {
+            return self.constants(scope, operator, left, right);
+        }
+        // The column first, since it types a parameter beside it.
+        let (operator, column, constant) = match (left, right) {
+            (Expression::Name(_), _) => (operator, left, right),
+            _ => (operator.exchanged(), right, left),
+        };
+        let column = self.column_operand(scope, column, "a comparison")?;
+        match self.constant(scope, constant, column)? {
+            Some(constant) => self.compare_column(scope, operator, column, &constant),
+            None => Ok(()),
+        }
+    }
+
+    /// `1 = 1` and the like.
+    fn constants(
+        &mut self,
+        scope: &Scope<'_>,
+        operator: Comparison,
+        left: &Expression,
+        right: &Expression,
+    ) -> Result<()> {
+        let (left, right) = (scope.bind.expression(left)?.value, scope.bind.expression(right)?.value);
+        let (Value::Int(left), Value::Int(right)) = (left, right) else {
+            return Err(SqlError::not_supported("two constants compared"));
+        };
+        let holds = match operator {
+            Comparison::Equal | Comparison::NullSafeEqual => left == right,
+            Comparison::NotEqual => left != right,
+            Comparison::Less => left < right,
+            Comparison::LessOrEqual => left <= right,
+            Comparison::Greater => left > right,
+            Comparison::GreaterOrEqual => left >= right,
+        };
+        self.never |= !holds;
+        Ok(())
+    }
+
+    fn compare_column(
+        &mut self,
+        scope: &Scope<'_>,
+        operator: Comparison,
+        column: usize,
+        constant: &Bound,
+    ) -> Result<()> {
+        if constant.value == Value::Null {
+            if operator == Comparison::NullSafeEqual {
+                return self.push(scope, column, Test::Null);
+            }
+            self.never = true;
+            return Ok(());
+        }
+        let used = match operator {
+            Comparison::Equal | Comparison::NullSafeEqual | Comparison::NotEqual => Use::Equality,
+            _ => Use::Order,
+        };
+        let found = cuts(scope.bind, scope.column(column)?, constant, used)?;
+        let first = || found.first().cloned().ok_or_else(|| SqlError::not_supported("an order without a place"));
+        let low = |including| Ok(Limits { low: Some((first()?, including)), high: None });
+        let high = |including| Ok(Limits { low: None, high: Some((first()?, including)) });
+        let limits: Result<Limits> = match operator {
+            Comparison::Equal | Comparison::NullSafeEqual => return self.push(scope, column, Test::Among(found)),
+            Comparison::NotEqual => return self.push(scope, column, Test::NotAmong(found)),
+            Comparison::Less => high(false),
+            Comparison::LessOrEqual => high(true),
+            Comparison::Greater => low(false),
+            Comparison::GreaterOrEqual => low(true),
+        };
+        self.push(scope, column, Test::Within(limits?))
+    }
+
+    fn among(&mut self, scope: &Scope<'_>, value: &Expression, list: &[Expression], negated: bool) -> Result<()> {
+        let column = self.column_operand(scope, value, "IN")?;
+        let (mut all, mut has_null, mut class, mut complete) = (Vec::new(), false, None, true);
+        for item in list {
+            let Some(constant) = self.constant(scope, item, column)? else {
+                complete = false;
+                continue;
+            };
+            if constant.value == Value::Null {
+                has_null = true;
+                continue;
+            }
+            // Constants of several types are compared one by one, or not, by rules of their own.
+            let own = std::mem::discriminant(&constant.value);
+            if *class.get_or_insert(own) != own {
+                return Err(SqlError::not_supported("IN with constants of several types"));
+            }
+            if matches!((scope.column(column)?.ty.code, &constant.value), (t::DATE, Value::Text(text)) if text.len() > 10)
+            {
+                // The server cuts them to dates, and says so in a warning.
+                return Err(cannot(scope.column(column)?, "a list of strings with times"));
+            }
+            all.extend(cuts(scope.bind, scope.column(column)?, &constant, Use::Equality)?);
+        }
+        match (complete, negated) {
+            (false, _) => Ok(()),
+            (true, true) if has_null => {
+                self.never = true;
+                Ok(())
+            }
+            (true, true) => self.push(scope, column, Test::NotAmong(all)),
+            (true, false) => self.push(scope, column, Test::Among(all)),
+        }
+    }
+
+    fn between(
+        &mut self,
+        scope: &Scope<'_>,
+        value: &Expression,
+        bounds: &(Expression, Expression),
+        negated: bool,
+    ) -> Result<()> {
+        let column = self.column_operand(scope, value, "BETWEEN")?;
+        let (low, high) = (self.constant(scope, &bounds.0, column)?, self.constant(scope, &bounds.1, column)?);
+        let (Some(low), Some(high)) = (low, high) else { return Ok(()) };
+        let is_null = |bound: &Bound| bound.value == Value::Null;
+        let same = std::mem::discriminant(&low.value) == std::mem::discriminant(&high.value);
+        if !same && !is_null(&low) && !is_null(&high) {
+            return Err(SqlError::not_supported("BETWEEN with bounds of several types"));
+        }
+        let cut = |bound: &Bound| -> Result<Option<Cut>> {
+            if is_null(bound) {
+                return Ok(None);
+            }
+            Ok(cuts(scope.bind, scope.column(column)?, bound, Use::Order)?.into_iter().next())
+        };
+        let (low, high) = (cut(&low)?, cut(&high)?);
+        if negated {
+            return self.push(scope, column, Test::Outside(low, high));
+        }
+        let (Some(low), Some(high)) = (low, high) else {
+            self.never = true;
+            return Ok(());
+        };
+        self.push(scope, column, Test::Within(Limits { low: Some((low, true)), high: Some((high, true)) }))
+    }
+
+    fn is_null(&mut self, scope: &Scope<'_>, value: &Expression, negated: bool) -> Result<()> {
+        let column = self.column_operand(scope, value, "IS NULL")?;
+        let def = scope.column(column)?;
+        if !negated && !def.nullable && matches!(def.ty.code, t::DATE | t::DATETIME | t::DATETIME2) {
+            // For ODBC's sake the zero date is NULL there.
+            return Err(SqlError::not_supported("IS NULL of a date that is NOT NULL"));
+        }
+        self.push(scope, column, if negated { Test::NotNull } else { Test::Null })
+    }
+
+    fn like(&mut self, scope: &Scope<'_>, value: &Expression, pattern: &Expression, negated: bool) -> Result<()> {
+        let column = self.column_operand(scope, value, "LIKE")?;
+        let Some(constant) = self.constant(scope, pattern, column)? else { return Ok(()) };
+        let def = scope.column(column)?;
+        match &constant.value {
+            Value::Null => self.never = true,
+            Value::Text(text) => {
+                let escapes = scope.bind.settings.sql_mode() & catalog::sql_mode::NO_BACKSLASH_ESCAPES == 0;
+                let text = super::cut::in_charset(def, &constant, text)?;
+                let pattern = Pattern::of(def, &text, escapes)?;
+                self.push(scope, column, Test::Like(pattern, negated))?;
+            }
+            _ => return Err(cannot(def, "a pattern that is no string")),
+        }
+        Ok(())
+    }
+}
+
+/// True if no column is in it.
+pub(crate) fn is_constant(expression: &Expression) -> bool {
+    match expression {
+        Expression::Null
+        | Expression::Bool(_)
+        | Expression::Number(_)
+        | Expression::Text { .. }
+        | Expression::Bytes { .. }
+        | Expression::Parameter(_)
+        | Expression::Variable { .. }
+        | Expression::UserVariable(_) => true,
+        Expression::Negative(inner) => is_constant(inner),
+        Expression::Call { arguments, .. } => arguments.iter().all(is_constant),
+        _ => false,
+    }
+}
+
+fn waits(expression: &Expression) -> bool {
+    const WAITS: &[&str] =
+        &["SLEEP", "WAIT_FOR_EXECUTED_GTID_SET", "SOURCE_POS_WAIT", "MASTER_POS_WAIT", "BENCHMARK", "GET_LOCK"];
+    expression.any(
+        &|one| matches!(one, Expression::Call { name, .. } if WAITS.iter().any(|wait| name.eq_ignore_ascii_case(wait))),
+    )
+}
+
+fn reads_user_variable(expression: &Expression) -> bool {
+    match expression {
+        Expression::UserVariable(_) => true,
+        Expression::Negative(inner) => reads_user_variable(inner),
+        Expression::Call { arguments, .. } => arguments.iter().any(reads_user_variable),
+        _ => false,
+    }
+}

@@ -1,0 +1,172 @@
+//! LIKE over a column, character by character as MySQL compares them there.
+
+use catalog::Column;
+use values::charset::first_characters;
+use values::collation::{self, BINARY};
+use values::sort_key::implemented;
+use values::{ColumnType, ValueError, type_code as t, weight_string};
+
+use super::cut::cannot;
+use crate::Result;
+use crate::error::SqlError;
+
+/// A pattern over one column's text.
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern {
+    parts: Vec<Part>,
+    text: Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    /// A character, by its weight.
+    One(Vec<u8>),
+    /// `_`
+    AnyOne,
+    /// `%`
+    Any,
+}
+
+/// How text is taken apart.
+#[derive(Debug, Clone, Copy)]
+struct Text {
+    prefix_len: usize,
+    collation: u16,
+    charset: &'static str,
+    /// Compared by bytes.
+    by_bytes: bool,
+}
+
+impl Text {
+    fn of(ty: &ColumnType) -> Text {
+        let found = collation::by_id(ty.collation);
+        let by_bytes = ty.collation == BINARY || found.is_some_and(|found| found.name.ends_with("_bin"));
+        let charset = found.map_or("binary", |found| found.charset);
+        Text { prefix_len: ty.prefix_len(), collation: ty.collation, charset, by_bytes }
+    }
+
+    fn characters(self, text: &[u8]) -> std::result::Result<Vec<Vec<u8>>, ValueError> {
+        let mut rest = text;
+        let mut all = Vec::new();
+        while !rest.is_empty() {
+            let (character, tail) = rest.split_at(first_characters(self.charset, rest, 1).len().max(1));
+            all.push(self.weight(character)?);
+            rest = tail;
+        }
+        Ok(all)
+    }
+
+    fn weight(self, character: &[u8]) -> std::result::Result<Vec<u8>, ValueError> {
+        if self.by_bytes {
+            return Ok(character.to_vec());
+        }
+        let mut weight = Vec::new();
+        weight_string(self.collation, character, &mut weight)?;
+        Ok(weight)
+    }
+}
+
+impl Pattern {
+    /// Takes a pattern in the column's character set apart.
+    ///
+    /// # Errors
+    /// 1235 for columns that are not text, and for collations whose weights are not known here.
+    pub(crate) fn of(column: &Column, pattern: &[u8], escapes: bool) -> Result<Pattern> {
+        let ty = &column.ty;
+        if !matches!(ty.code, t::CHAR | t::VARCHAR | t::BLOB) || (ty.code == t::CHAR && ty.collation == BINARY) {
+            return Err(cannot(column, "a pattern"));
+        }
+        if ty.collation != BINARY && !implemented(ty.collation) {
+            let name = collation::by_id(ty.collation).map_or("unknown", |found| found.name);
+            return Err(SqlError::not_supported(&format!("LIKE in collation {name}")));
+        }
+        let text = Text::of(ty);
+        let unreadable = |error: ValueError| SqlError::new(1105, "HY000", error.to_string());
+        let sign = |sign: &str| values::charset::from_utf8mb4(ty.collation, sign.as_bytes()).map(|sign| sign.to_vec());
+        let (escape, one, any) =
+            (sign("\\").map_err(unreadable)?, sign("_").map_err(unreadable)?, sign("%").map_err(unreadable)?);
+        let (mut parts, mut rest, mut escaped) = (Vec::new(), pattern, false);
+        while !rest.is_empty() {
+            let (character, tail) = rest.split_at(first_characters(text.charset, rest, 1).len().max(1));
+            rest = tail;
+            if escapes && !escaped && character == escape && !rest.is_empty() {
+                escaped = true;
+                continue;
+            }
+            parts.push(match character {
+                _ if std::mem::take(&mut escaped) => Part::One(text.weight(character).map_err(unreadable)?),
+                sign if sign == one => Part::AnyOne,
+                sign if sign == any => Part::Any,
+                other => Part::One(text.weight(other).map_err(unreadable)?),
+            });
+        }
+        Ok(Pattern { parts, text })
+    }
+
+    /// Whether stored text matches.
+    ///
+    /// # Errors
+    /// The bytes are no text of the column.
+    pub(crate) fn matches(&self, stored: &[u8]) -> std::result::Result<bool, ValueError> {
+        let text = stored.get(self.text.prefix_len..).unwrap_or_default();
+        let characters = self.text.characters(text)?;
+        Ok(matches(&self.parts, &characters))
+    }
+}
+
+/// Goes back to the last `%` where a character does not match: no more steps than parts times characters.
+fn matches(parts: &[Part], characters: &[Vec<u8>]) -> bool {
+    let (mut part, mut at) = (0, 0);
+    let mut last_any: Option<(usize, usize)> = None;
+    while at < characters.len() {
+        let fits = match (parts.get(part), characters.get(at)) {
+            (Some(Part::One(wanted)), Some(found)) => wanted == found,
+            (Some(Part::AnyOne), Some(_)) => true,
+            (Some(Part::Any), _) => {
+                last_any = Some((part, at));
+                part += 1;
+                continue;
+            }
+            _ => false,
+        };
+        if fits {
+            (part, at) = (part + 1, at + 1);
+        } else if let Some((any, from)) = last_any {
+            last_any = Some((any, from + 1));
+            (part, at) = (any + 1, from + 1);
+        } else {
+            return false;
+        }
+    }
+    parts.get(part..).unwrap_or_default().iter().all(|part| *part == Part::Any)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        let ty = ColumnType { collation: 255, ..ColumnType::new(t::VARCHAR, 80) };
+        let text = Text::of(&ty);
+        let holds = |pattern: &str, value: &str| {
+            let parts: Vec<Part> = pattern
+                .chars()
+                .map(|c| match c {
+                    '%' => Part::Any,
+                    '_' => Part::AnyOne,
+                    c => Part::One(text.weight(c.to_string().as_bytes()).unwrap()),
+                })
+                .collect();
+            matches(&parts, &text.characters(value.as_bytes()).unwrap())
+        };
+        for (pattern, value) in
+            [("ab%", "ABC"), ("%", ""), ("_b%c", "abxcbc"), ("É", "e"), ("a%%", "a"), ("%a_", "xaab")]
+        {
+            assert!(holds(pattern, value), "{pattern} {value}");
+        }
+        for (pattern, value) in [("ab%", "a"), ("", "a"), ("_", ""), ("a_", "a"), ("%a_", "xaa_b")] {
+            assert!(!holds(pattern, value), "{pattern} {value}");
+        }
+    }
+}

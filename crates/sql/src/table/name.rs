@@ -1,0 +1,106 @@
+//! The name of a table, and the table it means in a catalog.
+
+use std::sync::Arc;
+
+use catalog::{Catalog, TableDef};
+
+use crate::ast::Select;
+use crate::bind::Bind;
+use crate::error::SqlError;
+use crate::{Charsets, Result};
+
+/// Schemas whose tables the source's log does not carry.
+const WITHOUT_TABLES: &[&str] = &["information_schema", "performance_schema", "mysql", "sys"];
+
+/// A table as a statement names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableName {
+    /// The schema, as given or the default one.
+    pub schema: String,
+    /// The table.
+    pub table: String,
+}
+
+/// Why a name means no table that can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoTable {
+    /// There is no such schema.
+    NoSchema,
+    /// There is no such table in the schema.
+    Missing,
+    /// It is a view.
+    View,
+    /// It cannot be read now, for this reason.
+    NotReadable(String),
+}
+
+/// The table that a SELECT reads; None without one.
+///
+/// # Errors
+/// 1046 without a default schema, 1300 for a name that is no text, 1235 for tables that are not kept here.
+pub fn named(bind: &Bind<'_>, select: &Select) -> Result<Option<TableName>> {
+    let Some(from) = &select.from else { return Ok(None) };
+    let charsets = bind.settings.charsets();
+    let schema = match (&from.schema, bind.schema) {
+        (Some(schema), _) => decoded(charsets, schema)?,
+        (None, Some(schema)) => schema.to_owned(),
+        (None, None) => return Err(SqlError::new(1046, "3D000", "No database selected")),
+    };
+    if let Some(own) = WITHOUT_TABLES.iter().find(|own| own.eq_ignore_ascii_case(&schema)) {
+        return Err(SqlError::not_supported(&format!("SELECT … FROM {own}")));
+    }
+    Ok(Some(TableName { schema, table: decoded(charsets, &from.table)? }))
+}
+
+/// A name in the client's character set.
+pub(super) fn decoded(charsets: &Charsets, name: &[u8]) -> Result<String> {
+    Ok(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned())
+}
+
+impl TableName {
+    /// The name as the source keeps it under this `lower_case_table_names`.
+    #[must_use]
+    pub fn folded(self, lower_case_table_names: u8) -> TableName {
+        if lower_case_table_names != 1 {
+            return self;
+        }
+        TableName { schema: self.schema.to_lowercase(), table: self.table.to_lowercase() }
+    }
+}
+
+/// The table of this name.
+///
+/// # Errors
+/// There is none that can be read.
+pub fn find(catalog: &Catalog, name: &TableName) -> std::result::Result<Arc<TableDef>, NoTable> {
+    let (schema, table) = (name.schema.as_str(), name.table.as_str());
+    if let Some(why) = catalog.why_quarantined(schema, table) {
+        return Err(NoTable::NotReadable(why.to_owned()));
+    }
+    if let Some(table) = catalog.table(schema, table) {
+        return match table.engine_of().why_without_rows() {
+            Some(why) => Err(NoTable::NotReadable(format!("engine {} {why}", table.engine))),
+            None => Ok(Arc::clone(table)),
+        };
+    }
+    if catalog.is_view(schema, table) {
+        return Err(NoTable::View);
+    }
+    Err(if catalog.database(schema).is_some() { NoTable::Missing } else { NoTable::NoSchema })
+}
+
+impl NoTable {
+    /// The error that a client gets.
+    #[must_use]
+    pub fn error(&self, name: &TableName) -> SqlError {
+        let TableName { schema, table } = name;
+        match self {
+            NoTable::NoSchema => SqlError::new(1049, "42000", format!("Unknown database '{schema}'")),
+            NoTable::Missing => SqlError::new(1146, "42S02", format!("Table '{schema}.{table}' doesn't exist")),
+            NoTable::View => SqlError::not_supported("SELECT from a view"),
+            NoTable::NotReadable(why) => {
+                SqlError::new(1105, "HY000", format!("Table '{schema}.{table}' cannot be read now: {why}"))
+            }
+        }
+    }
+}

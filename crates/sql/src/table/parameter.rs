@@ -1,0 +1,57 @@
+//! Parameters of a prepared statement that stand beside a column: MySQL types them by it.
+
+use catalog::Column;
+use values::collation::{self, BINARY};
+use values::type_code as t;
+use wire::response::column_flag as flag;
+use wire::row::type_code as w;
+
+use crate::bind::{Bind, Field, NOT_FIXED, binary_flag};
+
+/// Bytes of text that a parameter may have, as MySQL announces them.
+const TEXT_BYTES: u32 = 65_535;
+/// LONG_BLOB: the type of a parameter beside a BLOB.
+const LONG_BLOB: u8 = 251;
+
+/// The parameters with their metadata, by number.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Parameters(pub(crate) Vec<(usize, Field)>);
+
+impl Parameters {
+    /// Takes note of a parameter beside a column.
+    pub(crate) fn note(&mut self, number: usize, column: &Column, bind: &Bind<'_>) {
+        if let Some(field) = field_of(column, bind) {
+            self.0.push((number, field));
+        }
+    }
+}
+
+fn field_of(column: &Column, bind: &Bind<'_>) -> Option<Field> {
+    let ty = &column.ty;
+    let unsigned = if ty.unsigned { flag::UNSIGNED } else { 0 };
+    let number = |type_code, length, decimals, flags| Field { type_code, flags, length, decimals, collation: BINARY };
+    let binary = flag::BINARY;
+    Some(match ty.code {
+        t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG => number(w::LONGLONG, 21, 0, binary | unsigned),
+        t::FLOAT | t::DOUBLE => number(w::DOUBLE, 23, NOT_FIXED, binary),
+        t::DECIMAL => number(w::NEWDECIMAL, 67, 30, binary),
+        t::BIT => number(w::BIT, 64, 0, flag::UNSIGNED),
+        t::YEAR => number(w::YEAR, 4, 0, binary | flag::UNSIGNED),
+        t::DATE => number(w::DATE, 10, 0, binary),
+        t::TIME2 => number(w::TIME, 17, 6, binary),
+        t::DATETIME2 | t::TIMESTAMP2 => number(w::DATETIME, 26, 6, binary),
+        t::BLOB if ty.collation == BINARY => number(LONG_BLOB, u32::MAX, NOT_FIXED, binary),
+        t::CHAR | t::VARCHAR if ty.collation == BINARY => number(w::VAR_STRING, TEXT_BYTES, NOT_FIXED, binary),
+        t::CHAR | t::VARCHAR | t::ENUM | t::SET => {
+            let most = u32::from(collation::by_id(ty.collation).map_or(1, |found| found.mbmaxlen));
+            text(w::VAR_STRING, TEXT_BYTES / most, bind)
+        }
+        t::BLOB => text(LONG_BLOB, u32::MAX, bind),
+        _ => return None,
+    })
+}
+
+fn text(type_code: u8, length: u32, bind: &Bind<'_>) -> Field {
+    let collation = bind.settings.charsets().connection;
+    Field { type_code, flags: binary_flag(collation), length, decimals: NOT_FIXED, collation }
+}

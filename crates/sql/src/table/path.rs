@@ -1,0 +1,251 @@
+//! Orders in which rows can be read, with bounds.
+//!
+//! In: filters, ORDER BY, the table's keys. Out: paths, the best first. A bound only leaves out rows that the filters
+//! would: all filters are asked of each row all the same. Never here: a key whose order is not MySQL's.
+
+use catalog::{IndexKind, IndexSet, Key, KeyPart, NotKept, TableDef};
+use values::collation::{self, BINARY};
+use values::sort_key::SortKeyPlan;
+use values::{ColumnType, type_code as t};
+
+use super::condition::{Filter, Limits, Test};
+use super::cut::{Cut, Side};
+use super::order::By;
+
+/// Combinations of the members of IN lists that are looked up one by one.
+const PREFIXES_MAX: usize = 10_000;
+
+/// Stored values of a key's first columns; None is NULL.
+pub type Prefix = Vec<Option<Vec<u8>>>;
+
+/// A bound of the column after a prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// The stored value; None is NULL.
+    pub value: Option<Vec<u8>>,
+    /// Whether rows of this value are within.
+    pub including: bool,
+}
+
+/// A way to the rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    /// The key by its place in [`TableDef::keys`]; None reads all rows, in the order of their identity.
+    pub key: Option<usize>,
+    /// Values of the key's first columns; one empty prefix for all rows.
+    pub prefixes: Vec<Prefix>,
+    /// Stored key bytes of the one row that each prefix stands for, if they are known.
+    pub points: Option<Vec<Vec<u8>>>,
+    /// Bounds of the next column, in the key's order.
+    pub low: Option<Bound>,
+    /// As `low`.
+    pub high: Option<Bound>,
+    /// Whether rows are read from the last to the first.
+    pub backwards: bool,
+}
+
+impl Path {
+    /// True if it leaves out no row.
+    #[must_use]
+    pub fn is_whole_table(&self) -> bool {
+        self.low.is_none() && self.high.is_none() && self.prefixes.iter().any(Vec::is_empty)
+    }
+
+    fn whole(key: Option<usize>) -> Path {
+        Path { key, prefixes: vec![Vec::new()], points: None, low: None, high: None, backwards: false }
+    }
+}
+
+/// The paths to the rows that `filters` leave in, in the order asked for; none if no key gives that order.
+pub(crate) fn paths(table: &TableDef, filters: &[Filter], order: &[By]) -> Vec<Path> {
+    let mut found: Vec<(usize, Path)> = Vec::new();
+    for (place, key) in table.keys.iter().enumerate() {
+        let Some(usable) = usable_parts(table, key) else { continue };
+        let built = Built::of(table, key, place, usable, filters);
+        let Some(backwards) = direction(table, key, usable, filters, order) else { continue };
+        let worth = built.worth;
+        found.push((worth, Path { backwards, ..built.path }));
+    }
+    // Those that are worth nothing give only an order.
+    if order.is_empty() {
+        found.retain(|(worth, _)| *worth > 0);
+    }
+    found.sort_by_key(|(worth, _)| std::cmp::Reverse(*worth));
+    let mut paths: Vec<Path> = found.into_iter().map(|(_, path)| path).collect();
+    if order.is_empty() {
+        paths.push(Path::whole(None));
+    }
+    paths
+}
+
+/// Number of the key's first columns that are in MySQL's order; None if the key is not kept.
+fn usable_parts(table: &TableDef, key: &Key) -> Option<usize> {
+    let is_kept = matches!(IndexSet::why_not(table, key), None | Some(NotKept::Identifies));
+    if !is_kept || key.kind != IndexKind::Ordered {
+        return None;
+    }
+    let plan = SortKeyPlan::new(&table.sort_key_columns(key)?).ok()?;
+    let whole = key.parts.iter().take_while(|part| part.prefix_len.is_none()).count();
+    // A part that is not in MySQL's order makes the store treat the whole key as unordered.
+    if plan.is_ordered() { Some(whole) } else { None }
+}
+
+struct Built {
+    path: Path,
+    /// Columns that are bounded, those by equality twice.
+    worth: usize,
+}
+
+impl Built {
+    fn of(table: &TableDef, key: &Key, place: usize, usable: usize, filters: &[Filter]) -> Built {
+        let mut built = Built { path: Path::whole(Some(place)), worth: 0 };
+        for part in key.parts.iter().take(usable) {
+            if !built.extend(part.column, filters) {
+                built.bound(table, *part, filters);
+                break;
+            }
+        }
+        if table.identity_key().is_some_and(|identity| identity.name == key.name) {
+            built.path.points = points(table, key, &built.path.prefixes);
+        }
+        built
+    }
+
+    /// Adds a column that filters hold to single values; false if there is no such filter.
+    fn extend(&mut self, column: usize, filters: &[Filter]) -> bool {
+        let of_column = filters.iter().filter(|filter| filter.column == column);
+        let Some(values) = of_column.filter_map(single_values).min_by_key(Vec::len) else { return false };
+        if self.path.prefixes.len().saturating_mul(values.len()) > PREFIXES_MAX {
+            return false;
+        }
+        let prefixes = self.path.prefixes.iter();
+        self.path.prefixes = prefixes
+            .flat_map(|prefix| values.iter().map(|value| [prefix.clone(), vec![value.clone()]].concat()))
+            .collect();
+        self.worth += 2;
+        true
+    }
+
+    /// Bounds the column after the prefix.
+    fn bound(&mut self, table: &TableDef, part: KeyPart, filters: &[Filter]) {
+        let (mut low, mut high) = (None, None);
+        for filter in filters.iter().filter(|filter| filter.column == part.column) {
+            match &filter.test {
+                Test::Within(limits) => {
+                    let (from, to) = bounds(limits);
+                    low = low.or(from);
+                    high = high.or(to);
+                }
+                Test::NotNull => {}
+                _ => continue,
+            }
+            // NULL is below all values, and in no range.
+            let nullable = table.columns.get(part.column).is_some_and(|column| column.nullable);
+            if nullable && low.is_none() {
+                low = Some(Bound { value: None, including: false });
+            }
+        }
+        self.worth += usize::from(low.is_some() || high.is_some());
+        (self.path.low, self.path.high) = if part.descending { (high, low) } else { (low, high) };
+    }
+}
+
+/// The stored values that a filter leaves, if they are few and known.
+fn single_values(filter: &Filter) -> Option<Vec<Option<Vec<u8>>>> {
+    match &filter.test {
+        Test::Null => Some(vec![None]),
+        Test::Among(cuts) => {
+            let mut values = Vec::new();
+            for cut in cuts {
+                match cut {
+                    Cut::Near { stored: Some(stored), side: Side::At, .. } => values.push(Some(stored.clone())),
+                    // Equal to no value.
+                    Cut::Near { side: Side::Before | Side::After, .. } | Cut::Least | Cut::Most => {}
+                    Cut::Near { stored: None, .. } => return None,
+                }
+            }
+            values.sort();
+            values.dedup();
+            Some(values)
+        }
+        _ => None,
+    }
+}
+
+fn bounds(limits: &Limits) -> (Option<Bound>, Option<Bound>) {
+    let bound = |limit: &Option<(Cut, bool)>, outer: Side| match limit {
+        Some((Cut::Near { stored: Some(stored), side, .. }, including)) => {
+            let including = match side {
+                Side::At => *including,
+                side => *side == outer,
+            };
+            Some(Bound { value: Some(stored.clone()), including })
+        }
+        _ => None,
+    };
+    (bound(&limits.low, Side::Before), bound(&limits.high, Side::After))
+}
+
+/// Whether the key gives the order asked for: forwards (false), backwards (true), or not at all.
+fn direction(table: &TableDef, key: &Key, usable: usize, filters: &[Filter], order: &[By]) -> Option<bool> {
+    let is_fixed = |column: usize| {
+        let of_column = |filter: &&Filter| filter.column == column;
+        filters.iter().filter(of_column).filter_map(single_values).any(|values| values.len() <= 1)
+    };
+    let mut wanted: Vec<By> = Vec::new();
+    for by in order.iter().filter(|by| !is_fixed(by.column)) {
+        // A column that comes again orders nothing more.
+        if wanted.iter().all(|before| before.column != by.column) {
+            wanted.push(*by);
+        }
+    }
+    let mut wanted = wanted.into_iter().peekable();
+    let mut backwards = None;
+    for (place, part) in key.parts.iter().enumerate() {
+        let Some(by) = wanted.peek().copied() else { break };
+        if is_fixed(part.column) {
+            continue;
+        }
+        let reversed = by.descending != part.descending;
+        if place >= usable || by.column != part.column || *backwards.get_or_insert(reversed) != reversed {
+            return None;
+        }
+        wanted.next();
+    }
+    // Rows that differ in no column of the identity are the same row.
+    let identifies = table.identity_key().is_some_and(|identity| identity.name == key.name);
+    (identifies || wanted.peek().is_none()).then(|| backwards.unwrap_or(false))
+}
+
+/// The stored key bytes of each prefix, where equal values have equal bytes.
+fn points(table: &TableDef, key: &Key, prefixes: &[Prefix]) -> Option<Vec<Vec<u8>>> {
+    let columns: Vec<usize> = key.parts.iter().map(|part| part.column).collect();
+    if !columns.iter().all(|column| table.columns.get(*column).is_some_and(|column| has_one_form(&column.ty))) {
+        return None;
+    }
+    // Stored keys have their columns in table order.
+    let mut places: Vec<usize> = (0..columns.len()).collect();
+    places.sort_by_key(|place| columns.get(*place));
+    prefixes
+        .iter()
+        .map(|prefix| {
+            if prefix.len() != columns.len() {
+                return None;
+            }
+            let parts = places.iter().map(|place| prefix.get(*place).and_then(Option::as_deref));
+            parts.collect::<Option<Vec<&[u8]>>>().map(|parts| parts.concat())
+        })
+        .collect()
+}
+
+/// True if values of the type that are equal are the same bytes.
+fn has_one_form(ty: &ColumnType) -> bool {
+    match ty.code {
+        t::FLOAT | t::DOUBLE | t::JSON | t::GEOMETRY | t::VECTOR => false,
+        t::CHAR | t::VARCHAR | t::BLOB => {
+            let name = collation::by_id(ty.collation).map_or("", |found| found.name);
+            ty.collation == BINARY || name == "utf8mb4_0900_bin"
+        }
+        _ => true,
+    }
+}

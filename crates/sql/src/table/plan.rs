@@ -1,0 +1,237 @@
+//! A SELECT bound to a table.
+
+use std::sync::Arc;
+
+use catalog::{Column, TableDef, sql_mode};
+use values::type_code as t;
+
+use super::condition::{self, Conditions, Filter};
+use super::field::{Origin, ResultColumn, field_of};
+use super::name::decoded;
+use super::path::{Path, paths};
+use super::zone::zone_offset_s;
+use super::{condition::is_constant, order};
+use crate::Result;
+use crate::ast::{Expression, Item, Select};
+use crate::bind::{self, Bind, COLUMNS_MAX, Field, Value, shortened};
+use crate::error::SqlError;
+
+/// What a SELECT reads, and in which way.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The table's definition.
+    pub table: Arc<TableDef>,
+    /// Its names in this statement.
+    pub origin: Origin,
+    /// The columns of the result.
+    pub columns: Vec<ResultColumn>,
+    /// Their values, in the same order.
+    pub outputs: Vec<Output>,
+    /// Conditions that all must hold.
+    pub filters: Vec<Filter>,
+    /// Ways to the rows, the best first. None is left out that could be read if the first is not ready.
+    pub paths: Vec<Path>,
+    /// No row can fulfil the conditions.
+    pub never: bool,
+    /// The result is the number of rows.
+    pub counts: bool,
+    /// Rows that are left out first.
+    pub offset: u64,
+    /// Largest number of rows.
+    pub rows_max: u64,
+    /// Seconds that are added to a TIMESTAMP, which is stored in UTC.
+    pub zone_offset_s: i64,
+    /// Parameters that stand beside a column, by number, with their metadata.
+    pub parameters: Vec<(usize, Field)>,
+}
+
+/// Where a value of a result comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    /// The column at this position.
+    Column(usize),
+    /// A constant.
+    Constant(Value),
+    /// `COUNT(*)`.
+    Count,
+}
+
+/// The table as the names of one statement see it.
+pub(crate) struct Scope<'a> {
+    pub(crate) bind: &'a Bind<'a>,
+    pub(crate) table: &'a TableDef,
+    /// The schema's name.
+    schema: &'a str,
+    /// The table's alias, or its name.
+    alias: String,
+    /// Names are compared as the source compares them.
+    folds: bool,
+}
+
+impl Scope<'_> {
+    pub(crate) fn column(&self, position: usize) -> Result<&Column> {
+        let missing = || SqlError::new(1105, "HY000", "a column beyond the table's last one");
+        self.table.columns.get(position).ok_or_else(missing)
+    }
+
+    /// The position of a named column.
+    ///
+    /// # Errors
+    /// 1054, naming the clause.
+    pub(crate) fn resolve(&self, parts: &[Vec<u8>], clause: &str) -> Result<usize> {
+        let charsets = self.bind.settings.charsets();
+        let parts = parts.iter().map(|part| decoded(charsets, part)).collect::<Result<Vec<_>>>()?;
+        let found = match parts.split_last() {
+            Some((name, qualifier)) if self.is_meant(qualifier) => self.table.column_index(name),
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            let text = format!("Unknown column '{}' in '{clause}'", parts.join("."));
+            SqlError::new(1054, "42S22", text)
+        })
+    }
+
+    fn is_meant(&self, qualifier: &[String]) -> bool {
+        let same =
+            |one: &str, other: &str| if self.folds { one.to_lowercase() == other.to_lowercase() } else { one == other };
+        match qualifier {
+            [] => true,
+            [table] => same(table, &self.alias),
+            [schema, table] => same(schema, self.schema) && same(table, &self.alias),
+            _ => false,
+        }
+    }
+}
+
+/// Binds a SELECT from `table` to its definition; `lower_case_table_names` is the source's.
+///
+/// # Errors
+/// With MySQL's number, or 1235.
+pub fn plan(bind: &Bind<'_>, select: &Select, table: &Arc<TableDef>, lower_case_table_names: u8) -> Result<Plan> {
+    let Some(from) = &select.from else { return Err(SqlError::new(1096, "HY000", "No tables used")) };
+    let charsets = bind.settings.charsets();
+    let alias = from.alias.as_ref().map_or_else(|| Ok(table.name.clone()), |alias| decoded(charsets, alias))?;
+    let folds = lower_case_table_names != 0;
+    let scope = Scope { bind, table, schema: &table.db, alias, folds };
+    let (columns, outputs) = outputs(&scope, &select.items)?;
+    let conditions = from.filter.as_ref().map_or_else(|| Ok(Conditions::default()), |w| condition::bind(&scope, w))?;
+    let counts = outputs.contains(&Output::Count);
+    let order = order::bind(&scope, &from.order, &select.items)?;
+    let order = if counts { Vec::new() } else { order };
+    let Conditions { filters, never, parameters } = conditions;
+    let (offset, rows) = bind.limit(&select.limit)?;
+    let paths = paths(table, &filters, &order);
+    if paths.is_empty() {
+        return Err(SqlError::not_supported("ORDER BY that no index gives"));
+    }
+    let read = outputs.iter().filter_map(|output| match output {
+        Output::Column(position) => Some(*position),
+        _ => None,
+    });
+    let zone_offset_s = checked_columns(&scope, read.chain(filters.iter().map(|filter| filter.column)))?;
+    let name = |text: &str| text.as_bytes().to_vec();
+    Ok(Plan {
+        origin: Origin { schema: name(&table.db), table: name(&scope.alias), org_table: name(&table.name) },
+        table: Arc::clone(table),
+        columns,
+        outputs,
+        filters,
+        paths,
+        never,
+        counts,
+        offset,
+        rows_max: if select.limit.rows.is_some() { rows } else { bind.settings.rows_max() },
+        zone_offset_s,
+        parameters: parameters.0,
+    })
+}
+
+/// Refuses columns whose values are not known here; returns the zone's offset if there is a TIMESTAMP.
+fn checked_columns(scope: &Scope<'_>, positions: impl Iterator<Item = usize>) -> Result<i64> {
+    let not_known = scope.table.not_known();
+    let pads = scope.bind.settings.sql_mode() & sql_mode::PAD_CHAR_TO_FULL_LENGTH != 0;
+    let mut offset = 0;
+    for position in positions {
+        let column = scope.column(position)?;
+        if not_known.contains(&position) {
+            let text = format!("reading the generated column {}: its values are not known here", column.name);
+            return Err(SqlError::not_supported(&text));
+        }
+        match column.ty.code {
+            t::TIMESTAMP | t::TIMESTAMP2 => offset = zone_offset_s(scope.bind)?,
+            t::CHAR if pads => return Err(SqlError::not_supported("CHAR under PAD_CHAR_TO_FULL_LENGTH")),
+            _ => {}
+        }
+    }
+    Ok(offset)
+}
+
+/// The columns of the result and where their values come from.
+fn outputs(scope: &Scope<'_>, items: &[Item]) -> Result<(Vec<ResultColumn>, Vec<Output>)> {
+    let (mut columns, mut outputs) = (Vec::new(), Vec::new());
+    for item in items {
+        match &item.expression {
+            Expression::Star(names) => add_all(scope, names, &mut columns, &mut outputs)?,
+            Expression::Name(parts) => {
+                let position = scope.resolve(parts, "field list")?;
+                let name = item.alias.as_ref().or(parts.last()).map_or(&[][..], Vec::as_slice);
+                let name = scope.bind.settings.charsets().from_client(name)?.into_owned();
+                columns.push(of_column(scope, position, shortened(name))?);
+                outputs.push(Output::Column(position));
+            }
+            Expression::Call { name, arguments } if is_count(name, arguments) => {
+                columns.push(count_column(scope, item)?);
+                outputs.push(Output::Count);
+            }
+            other if is_constant(other) => {
+                let bind::Column { name, field, value } = bind::column(scope.bind, item)?;
+                columns.push(ResultColumn { name, org_name: None, field });
+                outputs.push(Output::Constant(value));
+            }
+            other => return Err(SqlError::not_supported(&other.construct())),
+        }
+        if columns.len() > COLUMNS_MAX {
+            return Err(SqlError::new(1117, "HY000", "Too many columns"));
+        }
+    }
+    let counts = outputs.contains(&Output::Count);
+    if counts && outputs.iter().any(|output| matches!(output, Output::Column(_))) {
+        return Err(SqlError::not_supported("COUNT(*) beside columns"));
+    }
+    Ok((columns, outputs))
+}
+
+/// `*` leaves out invisible columns.
+fn add_all(
+    scope: &Scope<'_>,
+    names: &[Vec<u8>],
+    columns: &mut Vec<ResultColumn>,
+    outputs: &mut Vec<Output>,
+) -> Result<()> {
+    let charsets = scope.bind.settings.charsets();
+    let names = names.iter().map(|name| decoded(charsets, name)).collect::<Result<Vec<_>>>()?;
+    if !scope.is_meant(&names) {
+        return Err(SqlError::new(1051, "42S02", format!("Unknown table '{}'", names.join("."))));
+    }
+    for (position, column) in scope.table.columns.iter().enumerate().filter(|(_, column)| !column.invisible) {
+        columns.push(of_column(scope, position, column.name.clone().into_bytes())?);
+        outputs.push(Output::Column(position));
+    }
+    Ok(())
+}
+
+fn of_column(scope: &Scope<'_>, position: usize, name: Vec<u8>) -> Result<ResultColumn> {
+    let org_name = Some(scope.column(position)?.name.clone().into_bytes());
+    Ok(ResultColumn { name, org_name, field: field_of(scope.table, position)? })
+}
+
+fn is_count(name: &str, arguments: &[Expression]) -> bool {
+    name.eq_ignore_ascii_case("COUNT") && matches!(arguments, [Expression::Star(names)] if names.is_empty())
+}
+
+fn count_column(scope: &Scope<'_>, item: &Item) -> Result<ResultColumn> {
+    let text = scope.bind.sql.get(item.span.clone()).unwrap_or_default();
+    let name = item.alias.as_deref().unwrap_or(text);
+    let name = shortened(scope.bind.settings.charsets().from_client(name)?.into_owned());
+    Ok(ResultColumn { name, org_name: None, field: bind::integer(0, 21).field })
+}

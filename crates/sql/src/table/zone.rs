@@ -1,0 +1,23 @@
+//! The session's time zone, where it is a fixed offset.
+
+use crate::Result;
+use crate::bind::Bind;
+use crate::error::SqlError;
+
+/// Seconds east of UTC of the session's `time_zone`.
+///
+/// # Errors
+/// 1235 where `time_zone` is SYSTEM and the system's zone is not UTC: zones with rules are not known here yet.
+pub fn zone_offset_s(bind: &Bind<'_>) -> Result<i64> {
+    let zone = bind.settings.text("time_zone").unwrap_or("SYSTEM");
+    if zone == "SYSTEM" {
+        return match bind.own.own_value("system_time_zone").as_deref() {
+            Some("UTC") => Ok(0),
+            _ => Err(SqlError::not_supported("TIMESTAMP where time_zone is SYSTEM and that is not UTC")),
+        };
+    }
+    let (hours, minutes) = zone.split_once(':').unwrap_or((zone, "0"));
+    let number = |text: &str| text.trim_start_matches(['+', '-']).parse::<i64>().unwrap_or_default();
+    let seconds = number(hours) * 3600 + number(minutes) * 60;
+    Ok(if hours.starts_with('-') { -seconds } else { seconds })
+}

@@ -1,0 +1,372 @@
+//! Rows that a client reads from a replica's tables are those of the source, packet by packet: definitions, values in
+//! both formats, errors.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use testkit::raw_client::{CAPABILITIES, RawClient};
+use whole_program_tests::all_types::{Counts, changes, create, settings, types};
+use whole_program_tests::{Replica, Server, folder};
+use wire::row::Param;
+
+/// A source, its replica, and a session at each.
+struct Pair {
+    ours: RawClient,
+    theirs: RawClient,
+    /// Whether SERVER_QUERY_NO_INDEX_USED may differ: MySQL folds conditions that no row can fulfil, or does not.
+    any_index: bool,
+    compared: usize,
+    refused: Vec<String>,
+    different: Vec<String>,
+}
+
+fn shown(packets: &[Vec<u8>]) -> String {
+    let mut text = String::new();
+    for packet in packets {
+        let shown = packet.escape_ascii().to_string();
+        writeln!(text, "  {}", shown.get(..300).unwrap_or(&shown)).unwrap();
+    }
+    text
+}
+
+impl Pair {
+    fn of(server: &Server, socket: &std::path::Path, capabilities: u32) -> Pair {
+        let ours = RawClient::over_socket(socket, "admin", capabilities);
+        let theirs = RawClient::over_socket(&server.socket(), "root", capabilities);
+        Pair { ours, theirs, any_index: false, compared: 0, refused: Vec::new(), different: Vec::new() }
+    }
+
+    fn note(&mut self, what: &str, ours: &[Vec<u8>], theirs: &[Vec<u8>]) {
+        self.compared += 1;
+        if ours.first().is_some_and(|first| first.starts_with(b"\xff\xd3\x04")) {
+            let text = String::from_utf8_lossy(ours[0].get(9..).unwrap_or_default()).into_owned();
+            self.refused.push(format!("{what}: {text}"));
+        } else if ours != theirs {
+            self.different.push(format!("{what}\n ours\n{} MySQL's\n{}", shown(ours), shown(theirs)));
+        }
+    }
+
+    fn query(&mut self, sql: &str) {
+        let (mut ours, mut theirs) = (self.ours.query(sql), self.theirs.query(sql));
+        if self.any_index {
+            [&mut ours, &mut theirs].into_iter().for_each(|answer| without_index_flag(answer));
+        }
+        self.note(sql, &ours, &theirs);
+    }
+
+    /// Prepares a statement and runs it with each list of parameters.
+    fn prepared(&mut self, sql: &str, runs: &[Vec<Param<'_>>]) {
+        let (mut ours, mut theirs) = (self.ours.prepare(sql), self.theirs.prepare(sql));
+        // Refused statements take no number here.
+        let (own, other) = (statement_id(&mut ours), statement_id(&mut theirs));
+        self.note(&format!("prepare {sql}"), &ours, &theirs);
+        if let (Some(own), Some(other)) = (own, other) {
+            for params in runs {
+                let (ours, theirs) = (self.ours.execute(own, 0, params), self.theirs.execute(other, 0, params));
+                self.note(&format!("execute {sql} {params:?}"), &ours, &theirs);
+            }
+        }
+        own.into_iter().for_each(|id| self.ours.close(id));
+        other.into_iter().for_each(|id| self.theirs.close(id));
+    }
+
+    fn assert_same(&self, least: usize) {
+        println!("{} compared, {} refused", self.compared, self.refused.len());
+        self.refused.iter().for_each(|refused| println!("refused: {}", refused.get(..200).unwrap_or(refused)));
+        let shown: String = self.different.iter().take(40).map(|one| format!("{one}\n")).collect();
+        assert!(self.different.is_empty(), "{} differ\n{shown}", self.different.len());
+        assert!(self.compared >= least, "{} compared", self.compared);
+    }
+}
+
+/// Clears the flag in packets that end rows.
+fn without_index_flag(answer: &mut [Vec<u8>]) {
+    for packet in answer {
+        if let [0xfe, _, _, status, _, _, _] = packet.as_mut_slice() {
+            *status &= !0x20;
+        }
+    }
+}
+
+/// Takes the number of a prepared statement out of its answer; None for an error.
+fn statement_id(answer: &mut [Vec<u8>]) -> Option<u32> {
+    let [0, number @ ..] = answer[0].as_mut_slice() else { return None };
+    let number: &mut [u8; 4] = number.get_mut(..4)?.try_into().ok()?;
+    Some(u32::from_le_bytes(std::mem::take(number)))
+}
+
+/// Follows the server with a socket for clients.
+fn follow(server: &Server, name: &str) -> (Replica, PathBuf) {
+    let data = folder(name);
+    let socket = data.with_extension("sock");
+    let mut replica = Replica::follow(server, &data, &[&format!("--socket={}", socket.display())]);
+    replica.catch_up(server);
+    (replica, socket)
+}
+
+#[test]
+fn every_type_is_read_as_mysql_sends_it() {
+    let Some(server) = Server::or_skip("door-reads", &["--max-allowed-packet=1G"]) else { return };
+    server.sql("CREATE DATABASE types CHARACTER SET utf8mb4");
+    let names = server.sql("SELECT CHARACTER_SET_NAME FROM information_schema.character_sets ORDER BY 1");
+    let types = types(&names.lines().collect::<Vec<_>>());
+    let mut sql = String::from("USE types;\n");
+    sql.extend(types.iter().map(create));
+    sql.push_str(&settings(0));
+    for ty in &types {
+        sql.push_str(&changes(ty, 0, &mut Counts::default()));
+    }
+    server.sql(&sql);
+    let (_replica, socket) = follow(&server, "door-reads");
+    // Some of each table are there, some were deleted.
+    let ids: Vec<i64> = (200..206).chain(498..506).collect();
+    for (capabilities, before) in [
+        (CAPABILITIES, vec![]),
+        (
+            CAPABILITIES & !wire::handshake::capability::DEPRECATE_EOF,
+            vec!["SET NAMES latin1", "SET time_zone='+05:30'"],
+        ),
+        (CAPABILITIES, vec!["SET character_set_results=NULL", "SET time_zone='-13:59'"]),
+    ] {
+        let mut pair = Pair::of(&server, &socket, capabilities);
+        pair.query("USE types");
+        before.iter().for_each(|sql| pair.query(sql));
+        for ty in &types {
+            let table = format!("t_{}", ty.name);
+            pair.query(&format!("SELECT * FROM {table} ORDER BY id"));
+            for id in &ids {
+                pair.query(&format!("SELECT v, x.id i FROM {table} AS x WHERE id = {id}"));
+            }
+            let runs: Vec<Vec<Param<'_>>> = ids.iter().map(|id| vec![Param::Int(*id)]).collect();
+            pair.prepared(&format!("SELECT n, v, 1, 'é' FROM {table} WHERE id = ?"), &runs);
+        }
+        pair.assert_same(types.len() * 10);
+    }
+}
+
+/// Constants of every kind that a condition may compare with.
+const CONSTANTS: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "7",
+    "127",
+    "255",
+    "65536",
+    "18446744073709551615",
+    "-9223372036854775808",
+    "1.5",
+    "-0.0001",
+    "99999999999.25",
+    "1e3",
+    "-1.5e-3",
+    "''",
+    "'a'",
+    "'A'",
+    "'abc '",
+    "'é'",
+    "'5'",
+    "'-7'",
+    "'1.5'",
+    "'x5'",
+    "'5x'",
+    "'2024-02-29'",
+    "'2024-02-29 12:30:45'",
+    "'2024-02-29 12:30:45.654321'",
+    "'1999-12-31 23:59:59.999999'",
+    "'0000-00-00'",
+    "'2024-02-31'",
+    "'12:30:45'",
+    "'-838:59:59'",
+    "20240229",
+    "20240229123045",
+    "123045",
+    "2024",
+    "99",
+    "x'61'",
+    "x'00ff'",
+    "b'101'",
+    "TRUE",
+    "FALSE",
+    "NULL",
+];
+
+/// Conditions over `v` with one constant.
+const ONE: &[&str] =
+    &["v = {}", "v <=> {}", "v <> {}", "v < {}", "v <= {}", "v > {}", "v >= {}", "{} < v", "v LIKE {}"];
+
+/// Conditions with two constants, or none.
+const MORE: &[&str] = &[
+    "v IN ({}, {})",
+    "v NOT IN ({}, {})",
+    "v BETWEEN {} AND {}",
+    "v NOT BETWEEN {} AND {}",
+    "v >= {} AND v < {}",
+    "v IS NULL",
+    "v IS NOT NULL",
+    "v = {} AND n IS NOT NULL AND id > 3",
+];
+
+/// Every type under conditions with constants of every kind: what is answered is MySQL's, warnings counted, the rest is
+/// refused by name.
+#[test]
+fn conditions_choose_the_rows_that_mysql_chooses() {
+    let Some(server) = Server::or_skip("door-conditions", &["--max-allowed-packet=1G"]) else { return };
+    server.sql("CREATE DATABASE types CHARACTER SET utf8mb4");
+    let types = types(&["latin1", "sjis", "ucs2", "utf8mb4"]);
+    let mut sql = String::from("USE types;\n");
+    sql.extend(types.iter().map(create));
+    sql.push_str(&settings(0));
+    for ty in &types {
+        sql.push_str(&changes(ty, 0, &mut Counts::default()));
+    }
+    server.sql(&sql);
+    let (_replica, socket) = follow(&server, "door-conditions");
+    let mut pair = Pair::of(&server, &socket, CAPABILITIES);
+    pair.any_index = true;
+    pair.query("USE types");
+    let mut random = whole_program_tests::Random::new(21);
+    for ty in &types {
+        // Not all of 43 constants with all forms: a few of them, and the type's own values.
+        let own: Vec<&str> = ty.values.iter().map(String::as_str).filter(|value| is_literal(value)).collect();
+        let constant = |random: &mut whole_program_tests::Random| {
+            let from: &[&str] = if own.is_empty() || random.below(100) < 60 { CONSTANTS } else { &own };
+            random.pick(from).to_owned()
+        };
+        for form in ONE {
+            for _ in 0..whole_program_tests::length(4, 43) {
+                let condition = form.replace("{}", &constant(&mut random));
+                pair.query(&format!("SELECT id, v FROM t_{} WHERE {condition} ORDER BY id", ty.name));
+            }
+        }
+        pair.query(&format!("SELECT COUNT(*) FROM t_{}", ty.name));
+        pair.query(&format!("SELECT v FROM t_{} LIMIT 3", ty.name));
+        for form in MORE {
+            for _ in 0..whole_program_tests::length(2, 20) {
+                let mut condition = form.to_string();
+                while condition.contains("{}") {
+                    condition = condition.replacen("{}", &constant(&mut random), 1);
+                }
+                pair.query(&format!("SELECT COUNT(*) FROM t_{} WHERE {condition}", ty.name));
+                pair.query(&format!("SELECT id FROM t_{} WHERE {condition} ORDER BY id DESC LIMIT 2, 5", ty.name));
+            }
+        }
+        let parameters = [Param::Int(7), Param::Int(-1), Param::Double(1.5), Param::Bytes(b"a"), Param::Bytes(b"5")];
+        for operator in ["=", "<", ">="] {
+            let sql = format!("SELECT id FROM t_{} WHERE v {operator} ? ORDER BY id", ty.name);
+            pair.prepared(&sql, &parameters.iter().map(|one| vec![*one]).collect::<Vec<_>>());
+        }
+    }
+    pair.assert_same(types.len() * 40);
+}
+
+/// A value that stands in a statement as one literal.
+fn is_literal(value: &str) -> bool {
+    let inner = value.trim_start_matches(['-', 'x', 'b']);
+    let quoted = inner.len() > 1
+        && inner.starts_with('\'')
+        && inner.ends_with('\'')
+        && !inner[1..inner.len() - 1].contains('\'');
+    value.len() < 100 && (quoted || inner.parse::<f64>().is_ok())
+}
+
+/// Statements about the tables of `SHOP`; each is answered as MySQL answers it, or refused by name.
+const STATEMENTS: &[&str] = &[
+    "SELECT * FROM shop.o",
+    "SELECT * FROM nope.o",
+    "SELECT * FROM o",
+    "USE shop",
+    "SELECT * FROM o",
+    "SELECT * FROM nothing",
+    "SELECT nothing FROM o",
+    "SELECT o.nothing, a FROM o",
+    "SELECT x.a FROM o",
+    "SELECT a FROM o AS x WHERE o.a = 1",
+    "SELECT x.* FROM o AS x LIMIT 1",
+    "SELECT o.*, a FROM shop.o",
+    "SELECT *, a AS b FROM o WHERE a = 3",
+    "SELECT A, `B` AS `c d`, 1, 'x', NULL, NOW() IS NULL FROM O LIMIT 1",
+    "SELECT A, `B` AS `c d`, 1, 'x', NULL FROM o ORDER BY a LIMIT 1",
+    "SELECT hidden, a FROM o WHERE hidden = 4",
+    "SELECT a FROM o WHERE nothing = 1",
+    "SELECT a FROM o ORDER BY nothing",
+    "SELECT a FROM o ORDER BY a DESC",
+    "SELECT a, b FROM o ORDER BY b, a",
+    "SELECT a, b FROM o ORDER BY b DESC, a DESC LIMIT 5",
+    "SELECT a, b FROM o WHERE b = 2 ORDER BY a",
+    "SELECT b FROM o WHERE b IN (1, 3) ORDER BY b",
+    "SELECT a, b FROM o WHERE b > 1 AND b <= 3 ORDER BY b, a LIMIT 3 OFFSET 2",
+    "SELECT a, c FROM o WHERE c LIKE 'na%' ORDER BY c, a",
+    "SELECT a, c FROM o WHERE c LIKE '%e_5' ORDER BY a",
+    "SELECT a FROM o WHERE c = 'NAME 5' ORDER BY a",
+    "SELECT COUNT(*) FROM o",
+    "SELECT COUNT(*) AS n FROM o WHERE b = 1",
+    "SELECT count(*), COUNT(*) FROM o LIMIT 1",
+    "SELECT COUNT(*), a FROM o",
+    "SELECT COUNT(a) FROM o",
+    "SELECT a FROM o WHERE a = 1 OR b = 2",
+    "SELECT a + 1 FROM o",
+    "SELECT DISTINCT b FROM o",
+    "SELECT b, COUNT(*) FROM o GROUP BY b",
+    "SELECT a FROM o JOIN p USING (a)",
+    "SELECT a FROM o, p",
+    "SELECT a FROM (SELECT 1 AS a) AS x",
+    "SELECT a FROM o WHERE a IN (SELECT 1)",
+    "SELECT a FROM o LIMIT 0",
+    "SELECT a FROM o WHERE 1 = 0",
+    "SELECT a FROM o WHERE TRUE ORDER BY a LIMIT 2",
+    "SELECT a FROM o WHERE b IS NULL",
+    "SELECT x, y FROM p WHERE x = 1 AND y = 'b'",
+    "SELECT x, y FROM p WHERE x = 1 AND y > 'a' ORDER BY y",
+    "SELECT x, y, z FROM p WHERE x >= 1 AND x < 3 ORDER BY x, y",
+    "SELECT x, y FROM p ORDER BY x, y LIMIT 2",
+    "SELECT * FROM keyless WHERE a = 1 LIMIT 1",
+    "SELECT * FROM v",
+    "SELECT 1 FROM o LIMIT 2; SELECT a FROM o WHERE a = 2; SELECT 'end'",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "BEGIN",
+    "SELECT a FROM o WHERE a = 2",
+    "COMMIT",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "BEGIN",
+    "SELECT a FROM o WHERE a = 2",
+    "ROLLBACK",
+    "SET autocommit = 0",
+    "SELECT a FROM o WHERE a = 2",
+    "SET autocommit = 1",
+    "SELECT a FROM o WHERE a = 2",
+    "SELECT * FROM information_schema.tables",
+    "SELECT * FROM mysql.user",
+];
+
+#[test]
+fn statements_of_one_table_are_answered_or_refused() {
+    let Some(server) = Server::or_skip("door-statements", &[]) else { return };
+    server.sql(
+        "CREATE DATABASE shop; USE shop;
+         CREATE TABLE o (a INT PRIMARY KEY, b INT, c VARCHAR(40), hidden INT INVISIBLE DEFAULT 4, KEY (b), KEY (c));
+         INSERT INTO o (a, b, c) SELECT n, n MOD 5, CONCAT('name ', n) FROM (WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL
+         SELECT n + 1 FROM s WHERE n < 300) SELECT n FROM s) x;
+         CREATE TABLE p (x INT, y VARCHAR(5), z INT, PRIMARY KEY (x, y));
+         INSERT INTO p VALUES (1, 'a', 1), (1, 'B', 2), (1, 'c', 3), (2, 'a', 4), (3, 'é', 5), (3, 'f', 6);
+         CREATE TABLE keyless (a INT); INSERT INTO keyless VALUES (1), (1), (2);
+         CREATE VIEW v AS SELECT a FROM o",
+    );
+    let (_replica, socket) = follow(&server, "door-statements");
+    let mut pair = Pair::of(&server, &socket, CAPABILITIES & !wire::handshake::capability::SESSION_TRACK);
+    pair.any_index = true;
+    STATEMENTS.iter().for_each(|sql| pair.query(sql));
+    for sql in STATEMENTS.iter().filter(|sql| sql.starts_with("SELECT")) {
+        pair.prepared(sql, &[vec![], vec![]]);
+    }
+    pair.prepared(
+        "SELECT a, c FROM o WHERE b = ? AND a > ? ORDER BY a LIMIT ?",
+        &[
+            vec![Param::Int(1), Param::Int(20), Param::Int(3)],
+            vec![Param::Int(2), Param::Int(-1), Param::Int(0)],
+            vec![Param::Null, Param::Int(2), Param::Int(2)],
+        ],
+    );
+    pair.assert_same(100);
+}
