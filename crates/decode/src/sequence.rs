@@ -632,13 +632,27 @@ pub(crate) fn hold_prepared(held: &mut PreparedSet, xid: String, one: Prepared) 
     Ok(())
 }
 
+/// True for the definition as which CREATE TABLE … SELECT is logged, in the transaction of its rows.
+fn is_of_select(sql: &[u8]) -> bool {
+    sql.starts_with(b"CREATE TABLE ") && sql.trim_ascii_end().ends_with(b"START TRANSACTION")
+}
+
 /// True if the server itself wrote this text. It is UTF-8 with backslash escapes then, whatever the event says of the
-/// session's character set and sql_mode: CREATE TABLE … SELECT is logged as a definition, which the rows follow in
-/// the same transaction (seen on 9.7; `store_create_info`, sql/sql_show.cc).
+/// session's character set and sql_mode: CREATE TABLE … SELECT is logged as a definition, and so is a CREATE TABLE that
+/// was given a primary key (seen on 9.7; `store_create_info`, sql/sql_show.cc). A client may send the latter's
+/// beginning itself, as a dump does, but hardly in another character set and with UTF-8 in it.
 fn is_of_the_server(sql: &[u8]) -> bool {
-    const ENDS: &[u8] = b"START TRANSACTION";
-    let sql = sql.trim_ascii_end();
-    sql.starts_with(b"CREATE TABLE ") && sql.ends_with(ENDS)
+    is_of_select(sql)
+        || sql.starts_with(b"CREATE TABLE ") && begins_with_generated_key(sql) && std::str::from_utf8(sql).is_ok()
+}
+
+/// True if the first column is the key that `sql_generate_invisible_primary_key` gives a table, as the server writes it.
+fn begins_with_generated_key(sql: &[u8]) -> bool {
+    const NAMES: [&[u8]; 2] = [b"(\n  `my_row_id`", b"(\n  \"my_row_id\""];
+    const TYPE: &[u8] = b" bigint unsigned NOT NULL AUTO_INCREMENT /*!80023 INVISIBLE */,\n";
+    let at = |name: &[u8]| sql.windows(name.len()).position(|window| window == name).map(|at| at + name.len());
+    let behind = NAMES.into_iter().filter_map(at).min();
+    behind.and_then(|at| sql.get(at..)).is_some_and(|rest| rest.starts_with(TYPE))
 }
 
 /// Returns the context that the log gives for a statement, with databases under their local names.
@@ -671,7 +685,7 @@ pub(crate) fn context_of(
             .is_some_and(|flags| flags & binlog::QueryStatus::NO_FOREIGN_KEY_CHECKS != 0),
         gtid: statement.gtid.map(|gtid| gtid.to_string()).unwrap_or_default(),
         // Every server since 8.0.13 writes the former with CREATE and ALTER TABLE. Without it the latter says nothing.
-        atomic: status.sql_require_primary_key.map(|_| by_the_server || status.ddl_xid.is_some()),
+        atomic: status.sql_require_primary_key.map(|_| is_of_select(query.sql) || status.ddl_xid.is_some()),
         names,
     }
 }

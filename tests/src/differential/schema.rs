@@ -130,7 +130,7 @@ impl Column {
             sql += &format!(" AS ({expression}) {}", if *stored { "STORED" } else { "VIRTUAL" });
         }
         sql += if self.nullable { " NULL" } else { " NOT NULL" };
-        if let Some(default) = &self.default {
+        if let Some(default) = self.default.as_ref().filter(|default| !self.kind.is_two_in_sjis(default)) {
             sql += &format!(" DEFAULT {default}");
         }
         if self.auto_increment {

@@ -93,6 +93,12 @@ const WORDS: &[&str] =
 const LIST: &[&str] = &["one", "two", "Three", "vier", "five", "six", "7", "eight", "nine", "ten", "11"];
 
 impl Kind {
+    /// True for text in sjis with a backslash, which has two codes there: logs and SHOW CREATE TABLE do not say which of
+    /// them a default has (docs/compatibility.md).
+    pub fn is_two_in_sjis(&self, literal: &str) -> bool {
+        literal.contains('\\') && self.charset().is_some_and(|(charset, _)| charset == "sjis")
+    }
+
     /// Character set of the type, if it has one.
     #[must_use]
     pub fn charset(&self) -> Option<Charset> {
