@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use base::GtidSet;
+use testkit::raw_client::{CAPABILITIES, RawClient};
 use whole_program_tests::replica::{executed, retrieved};
 use whole_program_tests::{Replica, Server, assert_equal, folder, slipstream};
 
@@ -18,7 +19,11 @@ const FAR: usize = 8;
 /// A replica that has received far more than it has replayed or holds in memory.
 fn lagging(server: &Server, name: &str) -> (Replica, GtidSet) {
     server.sql("DROP DATABASE IF EXISTS damage; CREATE DATABASE damage; CREATE TABLE damage.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(4000))");
-    let mut replica = Replica::follow(server, &folder(name), &OPTIONS);
+    let replica = Replica::follow(server, &folder(name), &OPTIONS);
+    lets_lag(server, replica)
+}
+
+fn lets_lag(server: &Server, mut replica: Replica) -> (Replica, GtidSet) {
     replica.catch_up(server);
     slipstream(&["pause", "--data", replica.data()]).expect(0, &[]);
     for n in 0..52 {
@@ -44,7 +49,7 @@ fn files(data: &Path) -> Vec<PathBuf> {
 }
 
 /// Lets replay continue; it must reach the end in the same process.
-fn is_mended(server: &Server, mut replica: Replica, said: &[&str]) {
+fn is_mended(server: &Server, mut replica: Replica, said: &[&str], then: impl FnOnce()) {
     let pid = replica.pid();
     slipstream(&["resume", "--data", replica.data()]).expect(0, &[]);
     server.sql("INSERT INTO damage.t (v) VALUES ('meanwhile')");
@@ -63,22 +68,67 @@ fn is_mended(server: &Server, mut replica: Replica, said: &[&str]) {
     for text in said {
         assert!(replica.log().contains(text), "no {text:?} in\n{}", replica.log());
     }
+    then();
     replica.stop();
+}
+
+/// Flips a bit that replay has yet to read.
+fn flip(data: &Path) {
+    let file = File::options().read(true).write(true).open(&files(data)[FAR]).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 2_000_000).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x40], 2_000_000).unwrap();
+}
+
+/// Clients' transactions, cursors and unread rows hold the store open; the engine that starts again cannot wait for them.
+#[test]
+fn readers_let_go_of_what_they_read_when_the_engine_starts_again() {
+    let server = Server::start("readers", &[]);
+    server.sql(
+        "CREATE DATABASE damage; CREATE TABLE damage.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(4000)); \
+         CREATE TABLE damage.seen (id INT PRIMARY KEY, v VARCHAR(4000)); INSERT INTO damage.seen SELECT n, REPEAT('x', 3000) \
+         FROM (WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT n FROM s) x",
+    );
+    let data = folder("readers");
+    let socket = data.with_extension("sock");
+    let replica =
+        Replica::follow(&server, &data, &[&OPTIONS[..], &[&format!("--socket={}", socket.display())]].concat());
+    let (replica, _) = lets_lag(&server, replica);
+    let reader = || RawClient::over_socket(&socket, "admin", CAPABILITIES);
+    let (mut transaction, mut cursor, mut slow) = (reader(), reader(), reader());
+    transaction.query("BEGIN");
+    assert_eq!(transaction.query("SELECT COUNT(*) FROM damage.t")[2], b"\x010");
+    let prepared = cursor.prepare("SELECT id FROM damage.seen ORDER BY id");
+    let id = u32::from_le_bytes(prepared[0][1..5].try_into().unwrap());
+    cursor.execute(id, 1, &[]);
+    assert_eq!(cursor.fetch(id, 3).len(), 4);
+    slow.send(b"\x03SELECT * FROM damage.seen");
+    flip(&replica.data);
+    is_mended(&server, replica, &["fetching the rest again"], || {
+        let gone = |answer: &[Vec<u8>]| {
+            let last = String::from_utf8_lossy(answer.last().unwrap()).into_owned();
+            assert!(last.contains("snapshot too old: it was given up when"), "{last}");
+        };
+        gone(&slow.answer(3));
+        gone(&cursor.fetch(id, 3));
+        // It stays so until the transaction ends.
+        gone(&transaction.query("SELECT COUNT(*) FROM damage.t"));
+        gone(&transaction.query("SELECT COUNT(*) FROM damage.seen"));
+        transaction.query("ROLLBACK");
+        assert_eq!(transaction.query("SELECT COUNT(*) FROM damage.t")[2], b"\x0515653");
+    });
 }
 
 #[test]
 fn a_byte_flipped_under_a_running_replica_is_mended() {
     let server = Server::start("flipped", &[]);
     let (replica, _) = lagging(&server, "flipped");
-    let files = files(&replica.data);
-    let file = File::options().read(true).write(true).open(&files[FAR]).unwrap();
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, 2_000_000).unwrap();
-    file.write_all_at(&[byte[0] ^ 0x40], 2_000_000).unwrap();
+    flip(&replica.data);
     is_mended(
         &server,
         replica,
         &["is damaged at offset", "fetching the rest again", "the source will send the rest again"],
+        || (),
     );
 }
 
@@ -88,11 +138,11 @@ fn a_file_deleted_or_cut_off_under_a_running_replica_is_mended() {
     let (replica, _) = lagging(&server, "deleted");
     let all = files(&replica.data);
     std::fs::remove_file(&all[FAR]).unwrap();
-    is_mended(&server, replica, &["it is missing", "fetching the rest again"]);
+    is_mended(&server, replica, &["it is missing", "fetching the rest again"], || ());
     let (replica, _) = lagging(&server, "deleted");
     let all = files(&replica.data);
     File::options().write(true).open(&all[FAR]).unwrap().set_len(1_000_000).unwrap();
-    is_mended(&server, replica, &["fetching the rest again"]);
+    is_mended(&server, replica, &["fetching the rest again"], || ());
 }
 
 /// What the source has purged meanwhile cannot be fetched: reported with its own exit code, and nothing wrong is shown.

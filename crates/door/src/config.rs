@@ -32,6 +32,8 @@ pub struct DoorConfig {
     pub max_allowed_packet: usize,
     /// Time for a whole login.
     pub connect_timeout: Duration,
+    /// How long a transaction or a cursor may keep its snapshot.
+    pub snapshot_age: Duration,
     /// Value of `version`, also in the greeting.
     pub server_version: String,
     /// Values of system variables that are about this process, by name in lower case.

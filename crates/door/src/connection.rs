@@ -383,9 +383,19 @@ impl Connection {
         self.deadline = Instant::now() + GOODBYE_WITHIN;
     }
 
+    /// The engine is being started again: its snapshots are let go.
+    pub(crate) fn give_up_snapshots(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.give_up_snapshots();
+        }
+    }
+
     /// Looks at deadlines; true if it has something to do.
     pub(crate) fn look(&mut self, accounts_changed: bool, turn: &mut Turn<'_>) -> bool {
         let (now, server) = (turn.now, turn.server);
+        if let (Some(session), Some(before)) = (&mut self.session, now.checked_sub(server.config.snapshot_age)) {
+            session.give_up_older(before);
+        }
         if accounts_changed
             && let Some(session) = &self.session
             && !server.accounts.still_valid(session.identity())

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -128,6 +128,8 @@ pub(crate) struct EventLoop {
     scratch: Vec<u8>,
     /// Accounts' generation that sessions were checked against.
     generation: u64,
+    /// How often snapshots were given up.
+    given_up: u64,
     told_no_descriptors: bool,
 }
 
@@ -162,6 +164,7 @@ impl EventLoop {
             again: Vec::new(),
             scratch: vec![0; READ_BYTES],
             generation,
+            given_up: 0,
             told_no_descriptors: false,
         })
     }
@@ -227,6 +230,10 @@ impl EventLoop {
         let mut count = [0; 8];
         // Nothing to read means that another turn has read it.
         let _ = rustix::io::read(&self.inbox.wake, &mut count);
+        let given_up = self.server.given_up.load(SeqCst);
+        if std::mem::replace(&mut self.given_up, given_up) != given_up {
+            self.connections.values_mut().for_each(Connection::give_up_snapshots);
+        }
         let Mail { sockets, worked, woken } =
             std::mem::take(&mut *self.inbox.mail.lock().unwrap_or_else(PoisonError::into_inner));
         for (socket, peer) in sockets {

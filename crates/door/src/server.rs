@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -77,6 +77,8 @@ pub(crate) struct Server {
     random: &'static dyn SecureRandom,
     address: Option<SocketAddr>,
     started: Instant,
+    /// How often all snapshots were given up.
+    pub(crate) given_up: AtomicU64,
     stopping: AtomicBool,
     stop_by: Mutex<Option<Instant>>,
 }
@@ -206,6 +208,7 @@ impl Door {
             random: rustls::crypto::ring::default_provider().secure_random,
             address: listeners.address,
             started: Instant::now(),
+            given_up: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stop_by: Mutex::new(None),
         });
@@ -243,6 +246,13 @@ impl Door {
             questions: gate.questions.load(Relaxed),
             certificate_expires: self.server.tls.expires(),
         }
+    }
+
+    /// Lets sessions give up the snapshots that they hold; they do so soon, not at once. Whoever calls this must have
+    /// seen to it that no more are pinned.
+    pub fn give_up_snapshots(&self) {
+        self.server.given_up.fetch_add(1, SeqCst);
+        self.inboxes.iter().for_each(|inbox| inbox.wake());
     }
 
     /// Takes no more connections, closes idle sessions, and gives statements this long to end.

@@ -4,6 +4,7 @@
 //! open between two steps: a step begins again at the place where the last one ended.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use catalog::NotKept;
 use sql::table::{Bound, Path, Plan, Prefix};
@@ -16,7 +17,9 @@ use crate::store_error;
 
 /// Rows of a table that are being read.
 pub struct Reading {
-    snapshot: Arc<Snapshot>,
+    /// Why it was given up, once it was.
+    snapshot: Result<Arc<Snapshot>, SqlError>,
+    begun: Instant,
     reader: Arc<TableReader>,
     plan: Plan,
     path: Path,
@@ -87,13 +90,20 @@ impl Reading {
     ///
     /// # Errors
     /// The snapshot was given up; no order that is asked for can be read now.
-    pub fn open(snapshot: Arc<Snapshot>, plan: Plan, charsets: &Charsets, form: Form) -> Result<Reading, SqlError> {
+    pub fn open(
+        snapshot: Arc<Snapshot>,
+        now: Instant,
+        plan: Plan,
+        charsets: &Charsets,
+        form: Form,
+    ) -> Result<Reading, SqlError> {
         let reader = snapshot.reader(&plan.table);
         let (path, order) = ready(&snapshot, &reader, &plan)?;
         let encoder = Encoder::new(&plan, charsets, form)?;
         let (skip, left) = if plan.counts { (0, u64::MAX) } else { (plan.offset, plan.rows_max) };
         Ok(Reading {
-            snapshot,
+            snapshot: Ok(snapshot),
+            begun: now,
             reader,
             path,
             order,
@@ -114,6 +124,13 @@ impl Reading {
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Lets go of the snapshot if reading began before this time; the next step fails with this error.
+    pub fn give_up(&mut self, begun_before: Option<Instant>, why: &SqlError) {
+        if begun_before.is_none_or(|before| self.begun < before) {
+            self.snapshot = Err(why.clone());
+        }
     }
 
     /// True if it reads rows without a key's help.
@@ -152,7 +169,9 @@ impl Reading {
     /// Reads the rows of one prefix.
     fn prefix_step(&mut self, budget: &mut u64, each: Each<'_>) -> Result<Flow, SqlError> {
         if let Some(point) = self.path.points.as_ref().and_then(|points| points.get(self.prefix)) {
-            let found = self.snapshot.get(&self.reader, point, &mut self.row).map_err(|error| store_error(&error))?;
+            let snapshot = self.snapshot.as_ref().map_err(Clone::clone)?;
+            let found = snapshot.get(&self.reader, point, &mut self.row);
+            let found = found.map_err(|error| store_error(&error))?;
             *budget = budget.saturating_sub(1);
             let flow = if found { self.found(each)? } else { Flow::GoOn };
             if flow == Flow::Pause || (flow == Flow::GoOn && *budget == 0) {
@@ -161,7 +180,7 @@ impl Reading {
             }
             return Ok(flow);
         }
-        let snapshot = Arc::clone(&self.snapshot);
+        let snapshot = self.snapshot.clone()?;
         let range = self.range()?;
         let opened = snapshot.range(&self.reader, self.order, &range);
         let mut rows = opened.map_err(|error| store_error(&error))?;

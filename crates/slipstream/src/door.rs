@@ -19,6 +19,9 @@ use crate::engine::Engine;
 use crate::engine_gtids::EngineGtids;
 use crate::replica_status::ShownOptions;
 
+/// How long a transaction or a cursor of a client may keep its snapshot, unless `--snapshot-age` is given.
+const SNAPSHOT_AGE: Duration = Duration::from_secs(3600);
+
 /// Options of the port for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DoorSettings {
@@ -52,6 +55,8 @@ pub(crate) struct DoorSettings {
     pub server_version: String,
     /// Time for statements at a stop.
     pub drain: Duration,
+    /// How long a transaction or a cursor may keep its snapshot.
+    pub snapshot_age: Duration,
 }
 
 impl Default for DoorSettings {
@@ -73,6 +78,7 @@ impl Default for DoorSettings {
             connect_timeout: Duration::ZERO,
             server_version: String::new(),
             drain: Duration::ZERO,
+            snapshot_age: SNAPSHOT_AGE,
         }
     }
 }
@@ -113,6 +119,7 @@ impl DoorSettings {
             max_allowed_packet: self.max_allowed_packet,
             connect_timeout: self.connect_timeout,
             server_version: self.server_version.clone(),
+            snapshot_age: self.snapshot_age,
             own_values: own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<HashMap<_, _>>(),
         }
     }
@@ -204,6 +211,11 @@ impl OpenDoor {
             questions: status.questions,
             certificate_expires: Some(utc_text(u64::try_from(expires.as_micros()).unwrap_or(u64::MAX))),
         }
+    }
+
+    /// Lets sessions give up the snapshots that they hold.
+    pub(crate) fn give_up_snapshots(&self) {
+        self.door.give_up_snapshots();
     }
 
     /// Reads the certificates again; returns what became of it.

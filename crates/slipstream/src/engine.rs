@@ -148,6 +148,11 @@ impl Engine {
         let mut state = self.lock();
         state.last = last;
         state.phase = Phase::Starting;
+        drop(state);
+        // Nothing is pinned any more, and the store must be let go.
+        if let Some(door) = self.door().as_ref() {
+            door.give_up_snapshots();
+        }
     }
 
     /// A request to start the engine again, if there is one.

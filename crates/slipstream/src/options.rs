@@ -653,11 +653,14 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         FOLLOW,
         "snapshot-age",
         "TIME",
-        Kind::Span(|s, span| s.config.snapshot_age = Some(span)),
-        "Maximum age of the state that verify and dump read",
+        Kind::Span(|s, span| {
+            s.config.snapshot_age = Some(span);
+            s.door.snapshot_age = span;
+        }),
+        "Maximum age of the state that verify, dump, transactions and cursors read",
     )
     .under(STORE_PART)
-    .otherwise("no limit"),
+    .otherwise("no limit; 1h for clients of the port"),
     option(
         FOLLOW,
         "source-heartbeat-period",

@@ -515,7 +515,8 @@ fn alter_columns(random: &mut Random, table: &Table, number: u64, limits: Limits
         12 if old.generated.is_none() && old.kind.has_default() => {
             let literal = old.kind.literal(random);
             changed.columns.iter_mut().filter(|c| c.name == old.name).for_each(|c| c.default = Some(literal.clone()));
-            let expression = literal.contains(['(', '/']) || literal.starts_with("b'") || old.kind.is_two_in_sjis(&literal);
+            let expression =
+                literal.contains(['(', '/']) || literal.starts_with("b'") || old.kind.is_two_in_sjis(&literal);
             let literal = if expression { "NULL".into() } else { literal };
             of("ALTER TABLE ALTER COLUMN", format!("ALTER COLUMN `{}` SET DEFAULT {literal}", old.name), changed)
         }

@@ -109,9 +109,19 @@ impl RawClient {
 
     /// Sends a command; returns the payloads of its answer, whatever their number.
     pub fn command(&mut self, payload: &[u8]) -> Vec<Vec<u8>> {
+        self.send(payload);
+        self.answer(payload.first().copied().unwrap_or_default())
+    }
+
+    /// Sends a command, and leaves its answer to [`answer`](Self::answer).
+    pub fn send(&mut self, payload: &[u8]) {
         self.write(payload, 0);
+    }
+
+    /// The payloads of the answer to this command.
+    pub fn answer(&mut self, command: u8) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
-        while !self.one_result(payload.first().copied().unwrap_or_default(), &mut packets) {}
+        while !self.one_result(command, &mut packets) {}
         packets
     }
 

@@ -150,12 +150,13 @@ impl Session {
                 let isolation = self.settings.isolation().to_owned();
                 let session =
                     super::transaction::Session { isolation: &isolation, read_only: self.settings.read_only() };
-                warnings.extend(self.transaction.begin(*consistent, *access, session)?);
+                let pin = || Ok((world.pin()?, world.now()));
+                warnings.extend(self.transaction.begin(*consistent, *access, session, pin)?);
             }
             Statement::Commit(completion) | Statement::Rollback(completion) => {
                 return Ok(self.complete(*completion));
             }
-            Statement::Savepoint(name) => self.transaction.savepoint(name.clone())?,
+            Statement::Savepoint(name) => self.transaction.savepoint(name.clone(), self.settings.autocommit())?,
             Statement::RollbackTo(name) => self.transaction.rollback_to(name)?,
             Statement::Release(name) => self.transaction.release(name)?,
             Statement::ReloadTls => self.reload_tls(world)?,

@@ -1,6 +1,7 @@
 //! Prepared statements: prepare, long data, execute, cursors.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
 
 use sql::{Column, Expression, Field, ParameterType, Parsed, SqlError, Statement, Value};
 use wire::handshake::capability;
@@ -59,6 +60,15 @@ impl Statements {
         let count = self.list.len();
         *self = Statements { last_id: self.last_id, ..Statements::default() };
         count
+    }
+
+    /// Lets go of snapshots of cursors opened before this time.
+    pub(super) fn give_up(&mut self, opened_before: Option<Instant>, why: &SqlError) {
+        for prepared in self.list.values_mut() {
+            if let Some(Cursor::Table(reading)) = &mut prepared.cursor {
+                reading.give_up(opened_before, why);
+            }
+        }
     }
 
     /// The next number of a statement.

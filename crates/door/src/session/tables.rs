@@ -1,13 +1,14 @@
 //! SELECT from a table: bound to the snapshot that it reads, run in steps that other connections come between.
 //!
 //! In: a parsed SELECT, a snapshot pinned by the world. Out: definitions and rows, as much at a time as may wait to be
-//! sent. Never here: a snapshot kept after the last row of a statement; more rows looked at in one turn than
-//! [`ROWS_A_TURN`].
+//! sent. Never here: a snapshot kept after the last row of a statement, but that of its transaction; more rows looked at
+//! in one turn than [`ROWS_A_TURN`].
 //!
 //! A step reads on the loop's thread, also where the row is on disk: a pool for what would wait comes with the loops'
 //! own work on speed.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use rows::{Form, Reading};
 use sql::table::{NoTable, Origin, Plan, ResultColumn, TableName};
@@ -179,7 +180,7 @@ impl Session {
         unknown: Parameters<'_>,
         world: &dyn World,
     ) -> Result<Described, SqlError> {
-        let snapshot = world.pin()?;
+        let snapshot = self.snapshot(world)?;
         let Plan { columns, origin, parameters, .. } = self.plan(select, sql, unknown, &snapshot, world)?;
         Ok(Described { columns, origin: Some(origin), parameters })
     }
@@ -193,24 +194,43 @@ impl Session {
         form: Form,
         world: &dyn World,
     ) -> Result<Reading, SqlError> {
-        self.may_read_now()?;
-        let snapshot = world.pin()?;
+        let snapshot = self.snapshot(world)?;
         let plan = self.plan(select, sql, parameters, &snapshot, world)?;
-        let reading = Reading::open(snapshot, plan, self.settings.charsets(), form)?;
+        let isolation = self.settings.isolation().to_owned();
+        let session = super::transaction::Session { isolation: &isolation, read_only: self.settings.read_only() };
+        self.transaction.opens_table(select.limit.rows.is_some(), self.settings.autocommit(), session);
+        if plan.rows_max > 0 && !plan.never {
+            self.transaction.reads(&snapshot, session, world.now());
+        }
+        let reading = Reading::open(snapshot, world.now(), plan, self.settings.charsets(), form)?;
         self.warnings.clear();
         self.row_count = -1;
         Ok(reading)
     }
 
-    /// Each statement reads what is visible when it begins, so a transaction that reads one state is refused.
-    fn may_read_now(&self) -> Result<(), SqlError> {
-        if !self.settings.autocommit() {
-            return Err(SqlError::not_supported("reading a table with autocommit=0"));
-        }
-        if self.transaction.keeps_one_snapshot(self.settings.isolation()) {
-            return Err(SqlError::not_supported("reading a table in a transaction that is not of READ COMMITTED"));
-        }
-        Ok(())
+    /// What a statement reads: the state of its transaction, or what is visible now.
+    fn snapshot(&self, world: &dyn World) -> Result<Arc<Snapshot>, SqlError> {
+        self.transaction.view()?.map_or_else(|| world.pin(), Ok)
+    }
+
+    /// The engine is being started again: all snapshots are let go.
+    pub fn give_up_snapshots(&mut self) {
+        let text = "snapshot too old: it was given up when the replica's engine was started again; end the transaction, \
+                    or run the statement again";
+        self.give_up(None, &SqlError::new(1105, "HY000", text));
+    }
+
+    /// Lets go of snapshots that transactions and cursors pinned before this time.
+    pub fn give_up_older(&mut self, before: Instant) {
+        let text = "snapshot too old: it was pinned longer ago than --snapshot-age allows; end the transaction, or run \
+                    the statement again";
+        self.give_up(Some(before), &SqlError::new(1105, "HY000", text));
+    }
+
+    fn give_up(&mut self, pinned_before: Option<Instant>, why: &SqlError) {
+        self.transaction.give_up(pinned_before, why);
+        self.running.iter_mut().for_each(|running| running.reading.give_up(pinned_before, why));
+        self.statements.give_up(pinned_before, why);
     }
 
     fn plan(

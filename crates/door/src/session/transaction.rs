@@ -1,7 +1,10 @@
-//! The session's transaction: open or not, its characteristics, its savepoints. It holds no snapshot: tables are read in
-//! transactions of READ COMMITTED only.
+//! The session's transaction: open or not, its characteristics, its savepoints, and the snapshot that it reads.
+
+use std::sync::Arc;
+use std::time::Instant;
 
 use sql::{AccessMode, Characteristics, Completion, Isolation, SqlError, Warning};
+use store::Snapshot;
 
 /// Savepoints of a transaction, at most: MySQL has no limit, a session's memory has.
 const SAVEPOINTS_MAX: usize = 10_000;
@@ -14,17 +17,31 @@ pub(super) struct Transaction {
     next: Characteristics,
     /// Number of transactions begun.
     begun: u64,
+    /// Of the open transaction. Without one, of a session that does not commit by itself.
+    savepoints: Vec<Vec<u8>>,
 }
 
 /// A transaction that was begun.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Open {
     characteristics: Characteristics,
     consistent: bool,
     read_only: bool,
-    savepoints: Vec<Vec<u8>>,
+    /// Begun by a statement that read a table under autocommit=0.
+    implicit: bool,
+    /// A table was read in it, and also with a LIMIT, after which MySQL counts a statement as unsafe.
+    read: bool,
+    limited: bool,
+    /// What all its statements read, if that is one state: since when, or why it was given up.
+    view: Option<Result<(Arc<Snapshot>, Instant), SqlError>>,
     /// A result was sent in it.
     answered: bool,
+}
+
+impl std::fmt::Debug for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Open({:?}, reads one state: {})", self.characteristics, self.view.is_some())
+    }
 }
 
 impl Transaction {
@@ -32,19 +49,54 @@ impl Transaction {
         self.open.is_some()
     }
 
-    /// True if all that a transaction reads must be of one snapshot. `session` is the session's isolation level.
-    pub(super) fn keeps_one_snapshot(&self, session: &str) -> bool {
-        self.open.as_ref().is_some_and(|open| {
-            let isolation = open.characteristics.isolation.map_or(session, |isolation| isolation.name());
-            ![Isolation::ReadCommitted, Isolation::ReadUncommitted].iter().any(|level| level.name() == isolation)
-        })
+    /// What the open transaction reads, if that is one state and was pinned.
+    ///
+    /// # Errors
+    /// It was given up; that stays so until the transaction ends.
+    pub(super) fn view(&self) -> Result<Option<Arc<Snapshot>>, SqlError> {
+        match self.open.as_ref().and_then(|open| open.view.as_ref()) {
+            None => Ok(None),
+            Some(Ok((snapshot, _))) => Ok(Some(Arc::clone(snapshot))),
+            Some(Err(why)) => Err(why.clone()),
+        }
+    }
+
+    /// A statement opens a table. Under autocommit=0 that begins a transaction.
+    pub(super) fn opens_table(&mut self, limited: bool, autocommit: bool, session: Session<'_>) {
+        if self.open.is_none() && !autocommit {
+            let next = std::mem::take(&mut self.next);
+            let read_only = next.access.map_or(session.read_only, |access| access == AccessMode::ReadOnly);
+            self.open = Some(Open { characteristics: next, read_only, implicit: true, ..Open::default() });
+        }
+        if let Some(open) = &mut self.open {
+            open.read = true;
+            open.limited |= limited;
+        }
+    }
+
+    /// A statement reads rows of this snapshot: the transaction's others do too, unless each reads anew.
+    pub(super) fn reads(&mut self, snapshot: &Arc<Snapshot>, session: Session<'_>, now: Instant) {
+        let Some(open) = &mut self.open else { return };
+        if open.view.is_none() && open.keeps_one_state(session.isolation) {
+            open.view = Some(Ok((Arc::clone(snapshot), now)));
+        }
+    }
+
+    /// Lets go of the snapshot, if it was pinned before this time; reading ends with this error from then on.
+    pub(super) fn give_up(&mut self, pinned_before: Option<Instant>, why: &SqlError) {
+        let view = self.open.as_mut().and_then(|open| open.view.as_mut());
+        if let Some(view) = view
+            && view.as_ref().is_ok_and(|(_, since)| pinned_before.is_none_or(|before| *since < before))
+        {
+            *view = Err(why.clone());
+        }
     }
 
     pub(super) fn is_read_only(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.read_only)
     }
 
-    /// BEGIN or START TRANSACTION; ends the open one.
+    /// BEGIN or START TRANSACTION; ends the open one. `pin` pins what WITH CONSISTENT SNAPSHOT reads.
     ///
     /// # Errors
     /// 1290 for READ WRITE.
@@ -53,13 +105,17 @@ impl Transaction {
         consistent: bool,
         access: Option<AccessMode>,
         session: Session<'_>,
+        pin: impl FnOnce() -> Result<(Arc<Snapshot>, Instant), SqlError>,
     ) -> Result<Option<Warning>, SqlError> {
         if access == Some(AccessMode::ReadWrite) {
             return Err(SqlError::read_only());
         }
+        let isolation: &str = self.next.isolation.map_or(session.isolation, |isolation| isolation.name());
+        let pins = consistent && isolation == Isolation::RepeatableRead.name();
+        // What cannot be pinned now cannot be read in this transaction at all.
+        let view = pins.then(pin);
         let next = std::mem::take(&mut self.next);
-        let isolation: &str = next.isolation.map_or(session.isolation, |isolation| isolation.name());
-        let warning = (consistent && isolation != Isolation::RepeatableRead.name()).then(|| {
+        let warning = (consistent && !pins).then(|| {
             Warning::new(
                 138,
                 "InnoDB: WITH CONSISTENT SNAPSHOT was ignored because this phrase can only be used with \
@@ -67,9 +123,12 @@ impl Transaction {
             )
         });
         let access = access.or(next.access);
-        let read_only = access.map_or(session.read_only, |access| access == AccessMode::ReadOnly);
+        // As MySQL's does, the status bit outlasts a transaction that BEGIN ends.
+        let read_only =
+            access.map_or(session.read_only, |access| access == AccessMode::ReadOnly) || self.is_read_only();
         let characteristics = Characteristics { isolation: next.isolation, access };
-        self.open = Some(Open { characteristics, consistent, read_only, ..Open::default() });
+        self.open = Some(Open { characteristics, consistent, read_only, view, ..Open::default() });
+        self.savepoints.clear();
         self.begun += 1;
         Ok(warning)
     }
@@ -78,6 +137,7 @@ impl Transaction {
     pub(super) fn complete(&mut self, completion: Completion) {
         self.begun += u64::from(completion.chain);
         let ended = self.open.take();
+        self.savepoints.clear();
         match (completion.chain, ended) {
             (true, Some(open)) => {
                 self.open =
@@ -91,6 +151,7 @@ impl Transaction {
     /// Ends the open transaction, as statements do that end one implicitly.
     pub(super) fn end(&mut self) {
         self.open = None;
+        self.savepoints.clear();
     }
 
     /// SET TRANSACTION for the next one.
@@ -107,17 +168,19 @@ impl Transaction {
         Ok(())
     }
 
-    /// SAVEPOINT; without an open transaction it is forgotten at once, as by MySQL.
+    /// SAVEPOINT; where each statement is a transaction it is forgotten at once, as by MySQL.
     ///
     /// # Errors
     /// There are too many.
-    pub(super) fn savepoint(&mut self, name: Vec<u8>) -> Result<(), SqlError> {
-        let Some(open) = &mut self.open else { return Ok(()) };
-        open.savepoints.retain(|own| !same_name(own, &name));
-        if open.savepoints.len() == SAVEPOINTS_MAX {
+    pub(super) fn savepoint(&mut self, name: Vec<u8>, autocommit: bool) -> Result<(), SqlError> {
+        if self.open.is_none() && autocommit {
+            return Ok(());
+        }
+        self.savepoints.retain(|own| !same_name(own, &name));
+        if self.savepoints.len() == SAVEPOINTS_MAX {
             return Err(SqlError::not_supported("more than 10,000 savepoints"));
         }
-        open.savepoints.push(name);
+        self.savepoints.push(name);
         Ok(())
     }
 
@@ -138,13 +201,12 @@ impl Transaction {
     }
 
     fn keep_savepoints(&mut self, name: &[u8], more: usize) -> Result<(), SqlError> {
-        let found = self.open.as_mut().and_then(|open| {
-            let at = open.savepoints.iter().position(|own| same_name(own, name))?;
-            open.savepoints.truncate(at + more);
-            Some(())
-        });
-        let name = String::from_utf8_lossy(name);
-        found.ok_or_else(|| SqlError::new(1305, "42000", format!("SAVEPOINT {name} does not exist")))
+        let Some(at) = self.savepoints.iter().position(|own| same_name(own, name)) else {
+            let name = String::from_utf8_lossy(name);
+            return Err(SqlError::new(1305, "42000", format!("SAVEPOINT {name} does not exist")));
+        };
+        self.savepoints.truncate(at + more);
+        Ok(())
     }
 
     /// A result with rows was sent.
@@ -159,11 +221,13 @@ impl Transaction {
         self.begun
     }
 
-    /// The eight letters of session tracking: begun, read from a consistent snapshot, answered with rows.
+    /// The eight letters of session tracking: begun, read tables or pinned a snapshot, with LIMIT, answered with rows.
     pub(super) fn state(&self) -> String {
         let Some(open) = &self.open else { return "________".to_owned() };
         let letter = |on, letter| if on { letter } else { '_' };
-        format!("T_{}___{}_", letter(open.consistent, 'R'), letter(open.answered, 'S'))
+        let begun = if open.implicit { 'I' } else { 'T' };
+        let read = letter(open.consistent || open.read, 'R');
+        format!("{begun}_{read}__{}{}_", letter(open.limited, 's'), letter(open.answered, 'S'))
     }
 
     /// The statements that would begin this transaction again.
@@ -189,6 +253,14 @@ impl Transaction {
         let start = format!("START TRANSACTION {}", options.join(", "));
         let start = format!("{};", start.trim_end());
         isolation(open.characteristics.isolation) + &space_before(&start, open.characteristics.isolation.is_some())
+    }
+}
+
+impl Open {
+    /// True if all that it reads is of one snapshot. `session` is the session's isolation level.
+    fn keeps_one_state(&self, session: &str) -> bool {
+        let isolation = self.characteristics.isolation.map_or(session, |isolation| isolation.name());
+        ![Isolation::ReadCommitted, Isolation::ReadUncommitted].iter().any(|level| level.name() == isolation)
     }
 }
 

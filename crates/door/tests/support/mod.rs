@@ -70,6 +70,7 @@ pub(crate) fn open_with(change: impl FnOnce(&mut DoorConfig), facts: Arc<dyn Fac
         max_connections: 500,
         max_allowed_packet: 64 << 20,
         connect_timeout: Duration::from_secs(10),
+        snapshot_age: Duration::from_secs(3600),
         server_version: "9.7.4-slipstream".to_owned(),
         own_values: Default::default(),
     };
