@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
+use std::time::Instant;
 
 use base::GtidSet;
 use sql::SqlError;
@@ -26,8 +27,39 @@ pub trait Gtids: Send + Sync {
     /// None if all of `set` is visible; else `waker` wakes once it is, or when it is better to look again.
     fn when_visible(&self, set: &GtidSet, waker: Waker) -> Option<Registration>;
 
+    /// As [`when_visible`](Self::when_visible), with an error once replay does not bring it.
+    fn when_readable(&self, set: &GtidSet, waker: Waker) -> Readable {
+        self.when_visible(set, waker).map_or(Readable::Reached, Readable::Awaited)
+    }
+
+    /// What the source had executed when it was asked, at `since` or later. `waker` wakes when it has answered. Failures
+    /// from before `arrived` do not count.
+    fn source_set(&self, _since: Instant, _arrived: Instant, _waker: Waker) -> SourceSet {
+        SourceSet::Failed(SqlError::new(1105, "HY000", "there is no source"))
+    }
+
     /// As [`when_visible`](Self::when_visible), for a position in the source's log.
     fn when_position(&self, file: &str, offset: u64, waker: Waker) -> Position;
+}
+
+/// Whether a set may be read.
+pub enum Readable {
+    /// All of it is visible.
+    Reached,
+    /// It will be.
+    Awaited(Registration),
+    /// It will not be, as things are.
+    Not(SqlError),
+}
+
+/// What the source has executed.
+pub enum SourceSet {
+    /// At least this.
+    Known(Arc<GtidSet>),
+    /// It is being asked.
+    Awaited(Registration),
+    /// It cannot be known.
+    Failed(SqlError),
 }
 
 /// Whether a position in the source's log is visible.

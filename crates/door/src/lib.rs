@@ -22,7 +22,7 @@ mod transport;
 mod world;
 
 pub use config::{DoorConfig, Facts, Note};
-pub use gtids::{Gtids, NoGtids, Position, Registration, Switch, Waker};
+pub use gtids::{Gtids, NoGtids, Position, Readable, Registration, SourceSet, Switch, Waker};
 pub use output::Output;
 pub use replica_status::{FilterTexts, ReplicaStatus, SourceTls, ThreadError};
 pub use server::{Door, DoorError, DoorStatus};

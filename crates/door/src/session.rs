@@ -5,6 +5,7 @@
 
 mod changes;
 mod execute;
+mod freshness;
 mod parameters;
 mod prepared;
 mod query;
@@ -32,6 +33,7 @@ use wire::server::{self, ClientCommand, ServerOk};
 use crate::Output;
 use crate::world::{SchemaState, World};
 use changes::Changes;
+use freshness::Needs;
 use prepared::Statements;
 use query::Rest;
 use tables::Running;
@@ -82,6 +84,8 @@ pub struct Session {
     began: Option<Instant>,
     suspended: Option<Suspended>,
     running: Option<Running>,
+    /// What a statement waits for before it reads.
+    needs: Option<Needs>,
     changes: Changes,
 }
 
@@ -114,6 +118,7 @@ impl Session {
             began: None,
             suspended: None,
             running: None,
+            needs: None,
             changes: Changes::default(),
             start,
         };

@@ -33,6 +33,12 @@ impl Replica {
         Received { gtids: link.retrieved.clone(), source_position: link.source_position.clone() }
     }
 
+    /// `server_uuid` of the source that was connected to last; empty if there was none.
+    #[must_use]
+    pub fn followed(&self) -> String {
+        self.link.lock().facts.server_uuid.clone()
+    }
+
     /// What replay waits for, in words; empty if nothing.
     fn waits_for(&self) -> String {
         if self.relay.space().waiting.is_some() {

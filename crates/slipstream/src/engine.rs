@@ -15,6 +15,7 @@ use replica::{Begun, CopyInProgress, Failure, Movement, Replica, SourceLogin, fa
 use crate::control::ReplicaThread;
 use crate::door::OpenDoor;
 use crate::engine_gtids::Parked;
+use crate::source_set::SourceAsker;
 
 /// How long a request waits for a new engine: less than a client waits for an answer.
 const START_WITHIN: Duration = Duration::from_secs(25);
@@ -59,6 +60,8 @@ pub(crate) struct Engine {
     door: Mutex<Option<OpenDoor>>,
     /// Clients that wait for the engine.
     pub(crate) parked: Parked,
+    /// Asks the source for clients.
+    pub(crate) asker: Arc<SourceAsker>,
 }
 
 impl Engine {
@@ -74,6 +77,7 @@ impl Engine {
             login,
             door: Mutex::default(),
             parked: Parked::default(),
+            asker: Arc::default(),
         })
     }
 
@@ -83,6 +87,11 @@ impl Engine {
 
     fn door(&self) -> MutexGuard<'_, Option<OpenDoor>> {
         self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The login at the source; None for a source of files.
+    pub(crate) fn login(&self) -> Option<&Arc<SourceLogin>> {
+        self.login.as_ref()
     }
 
     /// The port for clients is open.

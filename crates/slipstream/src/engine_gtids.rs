@@ -4,9 +4,10 @@
 //! shown yet. Never here: a wait; a store kept open by one who waits.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
 use base::GtidSet;
-use door::{Gtids, Position, Registration, SqlError, Waker};
+use door::{Gtids, Position, Readable, Registration, SourceSet, SqlError, Waker};
 use replica::{Received, Replica};
 use store::Snapshot;
 
@@ -17,6 +18,8 @@ use crate::engine::Engine;
 pub(crate) struct Parked {
     /// Woken when the engine starts or fails to.
     engine: Mutex<Vec<Waker>>,
+    /// Those who wait to read, each also registered with what becomes visible.
+    readers: Mutex<Vec<Weak<Shared>>>,
     /// Those who wait for a position that has not been received, each with the one received when they looked.
     positions: Mutex<Vec<(Waker, Option<String>)>>,
     /// What an engine of this process has shown before it was taken down.
@@ -34,8 +37,12 @@ impl Parked {
         all.into_iter().for_each(Waker::wake);
     }
 
-    /// Looks whether more has been received, if someone waits for that.
-    pub(crate) fn look_at_positions(&self, replica: &Replica) {
+    /// Looks whether more has been received, or replay has stopped, if someone waits for that.
+    pub(crate) fn look(&self, replica: &Replica) {
+        if !locked(&self.readers).is_empty() && stopped(replica).is_some() {
+            let all = std::mem::take(&mut *locked(&self.readers));
+            all.iter().filter_map(Weak::upgrade).for_each(|shared| shared.wake());
+        }
         if !locked(&self.positions).is_empty() {
             let stopped = replica.pipeline.is_paused() || replica.pipeline.failure().is_some();
             self.received(replica.received().source_position.as_deref().filter(|_| !stopped));
@@ -89,7 +96,61 @@ impl EngineGtids {
     }
 }
 
+/// A waker that several may wake.
+struct Shared(Mutex<Option<Waker>>);
+
+impl Shared {
+    fn wake(&self) {
+        let waker = locked(&self.0).take();
+        drop(waker);
+    }
+}
+
+/// Why replay brings nothing more now.
+fn stopped(replica: &Replica) -> Option<String> {
+    if let Some(failure) = replica.pipeline.failure() {
+        return Some(format!("replay has stopped: {failure}"));
+    }
+    replica.pipeline.is_paused().then(|| "replay is stopped".to_owned())
+}
+
 impl Gtids for EngineGtids {
+    fn when_readable(&self, set: &GtidSet, waker: Waker) -> Readable {
+        let (engine, replica) = match self.running() {
+            Ok(running) => running,
+            Err(error) => return Readable::Not(error),
+        };
+        let shared = Arc::new(Shared(Mutex::new(Some(waker))));
+        let action = Arc::clone(&shared);
+        let Some(wait) = replica.pipeline.store.visibility().when_executed(set, move || action.wake()) else {
+            return Readable::Reached;
+        };
+        let store = Arc::downgrade(&replica.pipeline.store);
+        let registration = Registration::new({
+            let shared = Arc::clone(&shared);
+            move || {
+                if let Some(store) = store.upgrade() {
+                    let _ = store.visibility().cancel(wait);
+                }
+                drop(shared);
+            }
+        });
+        if let Some(why) = stopped(&replica) {
+            return Readable::Not(not_now(&format!("{why}; slipstream start lets it go on")));
+        }
+        let mut readers = locked(&engine.parked.readers);
+        readers.retain(|reader| reader.strong_count() > 0);
+        readers.push(Arc::downgrade(&shared));
+        Readable::Awaited(registration)
+    }
+
+    fn source_set(&self, since: Instant, arrived: Instant, waker: Waker) -> SourceSet {
+        match self.0.upgrade() {
+            Some(engine) => engine.asker.set(&engine, since, arrived, waker),
+            None => SourceSet::Failed(not_now("the replica is stopping")),
+        }
+    }
+
     fn readable(&self) -> Result<(), SqlError> {
         self.visible().map(|_| ())
     }

@@ -25,5 +25,6 @@ mod requests;
 pub mod run;
 pub mod settings;
 mod signals;
+mod source_set;
 mod supervision;
 mod watch;

@@ -531,7 +531,7 @@ impl Process<'_> {
             }
             self.reopen_log();
             replica.housekeep();
-            self.engine.parked.look_at_positions(replica);
+            self.engine.parked.look(replica);
             if looked.elapsed() >= LOOK_AT_FOLDER_EVERY {
                 looked = Instant::now();
                 if self.lock.is_lost() {

@@ -35,6 +35,8 @@ pub(crate) enum Rule {
     Zone,
     /// Names of variables.
     Names,
+    /// A GTID set.
+    Gtids,
 }
 
 /// Variables that a session may set. Those without a use here cannot change an answer.
@@ -63,6 +65,10 @@ const RULES: &[(&str, Rule)] = &[
     ("show_create_table_skip_secondary_engine", Rule::Switch),
     ("show_create_table_verbosity", Rule::Switch),
     ("show_gipk_in_create_table_and_information_schema", Rule::Switch),
+    ("slipstream_read_consistency", Rule::Choice(&["EVENTUAL", "SESSION", "GLOBAL", "BOUNDED"])),
+    ("slipstream_read_gtids", Rule::Gtids),
+    ("slipstream_read_staleness", Rule::Integer),
+    ("slipstream_read_timeout", Rule::Integer),
     ("sql_auto_is_null", Rule::Off),
     ("sql_big_selects", Rule::Switch),
     ("sql_buffer_result", Rule::Switch),
@@ -123,6 +129,10 @@ pub(crate) fn checked(
         Rule::Mode => modes::text(number.map_or_else(|| modes::bits(given), modes::of_number)?),
         Rule::Zone => zone(given)?,
         Rule::Names => given.to_owned(),
+        Rule::Gtids => match given.parse::<base::GtidSet>() {
+            Ok(set) => set.to_string(),
+            Err(_) => return Err(wrong()),
+        },
         Rule::Integer => return Err(wrong()),
     };
     Ok(Some(checked))

@@ -1,4 +1,4 @@
-//! All system variables of a MySQL 9.7, recorded from one: names, scopes, types, values.
+//! All system variables of a MySQL 9.7, recorded from one: names, scopes, types, values. And our own.
 //!
 //! In: `variables.tsv`, written by the test `the_recorded_variables_are_those_of_the_server`. Out: definitions by name,
 //! and values as typed as MySQL's. Never here: a session's values, those that are ours ([`OwnValues`]).
@@ -20,6 +20,13 @@ const TEXT_COLLATION: u16 = 33;
 const TEXT_LENGTH: u32 = 21_845;
 
 static RECORDED: &str = include_str!("variables.tsv");
+
+/// Variables that MySQL does not have, in the form of the recorded ones.
+const OURS: &str = "\
+slipstream_read_consistency\tgs\t253\t-\t0\t0\t0\tEVENTUAL
+slipstream_read_gtids\ts\t253\t-\t0\t0\t0\t
+slipstream_read_staleness\tgs\t8\tu\t20\t0\t86400000\t1000
+slipstream_read_timeout\tgs\t8\tu\t20\t1\t86400000\t10000";
 
 /// Values of variables that are not the recorded ones, because they are about this process.
 pub trait OwnValues {
@@ -61,7 +68,12 @@ pub struct Variable {
 /// All variables, sorted by name.
 pub fn variables() -> &'static [Variable] {
     static ALL: OnceLock<Vec<Variable>> = OnceLock::new();
-    ALL.get_or_init(|| RECORDED.lines().filter(|line| !line.starts_with('#')).filter_map(of_line).collect())
+    ALL.get_or_init(|| {
+        let recorded = RECORDED.lines().filter(|line| !line.starts_with('#'));
+        let mut all: Vec<Variable> = recorded.chain(OURS.lines()).filter_map(of_line).collect();
+        all.sort_unstable_by_key(|variable| variable.name);
+        all
+    })
 }
 
 fn of_line(line: &'static str) -> Option<Variable> {
@@ -137,7 +149,7 @@ mod tests {
     #[test]
     fn every_line_is_a_variable_and_they_are_sorted() {
         let lines = RECORDED.lines().filter(|line| !line.starts_with('#')).count();
-        assert_eq!(variables().len(), lines);
+        assert_eq!(variables().len(), lines + OURS.lines().count());
         assert!(lines > 600, "{lines}");
         assert!(variables().windows(2).all(|pair| pair[0].name < pair[1].name));
         assert!(find("autocommit").is_some_and(|variable| variable.global && variable.session));

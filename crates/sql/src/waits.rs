@@ -6,7 +6,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use base::GtidSet;
 
@@ -30,6 +31,15 @@ pub enum Event {
     Time,
     /// All of a set is visible: WAIT_FOR_EXECUTED_GTID_SET().
     Executed(GtidSet),
+    /// As `Executed`, unless replay has stopped before it: a table is to be read.
+    Readable(Arc<GtidSet>),
+    /// The source was asked for its executed set: a table is to be read as fresh as that.
+    Source {
+        /// When, at the earliest.
+        since: Instant,
+        /// When the statement arrived: earlier failures do not count.
+        arrived: Instant,
+    },
     /// The source's log is visible up to a place: SOURCE_POS_WAIT().
     Position {
         /// File of the source.

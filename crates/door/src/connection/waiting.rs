@@ -10,7 +10,7 @@ use rustix::event::epoll::EventFlags;
 use sql::{Ended, Event, Interrupt};
 
 use super::{Connection, Deadline, Hold, Turn};
-use crate::gtids::{Position, Registration, Switch, Waker};
+use crate::gtids::{Position, Readable, Registration, SourceSet, Switch, Waker};
 use crate::session::Waiting;
 
 /// A wait that has begun.
@@ -89,6 +89,16 @@ impl Connection {
             Event::Executed(set) => match gtids.when_visible(set, waker) {
                 None => return Some(Ended::Met(0)),
                 registration => registration,
+            },
+            Event::Readable(set) => match gtids.when_readable(set, waker) {
+                Readable::Reached => return Some(Ended::Met(0)),
+                Readable::Not(error) => return Some(Ended::Failed(error)),
+                Readable::Awaited(registration) => Some(registration),
+            },
+            Event::Source { since, arrived } => match gtids.source_set(*since, *arrived, waker) {
+                SourceSet::Known(_) => return Some(Ended::Met(0)),
+                SourceSet::Failed(error) => return Some(Ended::Failed(error)),
+                SourceSet::Awaited(registration) => Some(registration),
             },
             Event::Position { file, offset } => match gtids.when_position(file, *offset, waker) {
                 Position::Reached => return Some(Ended::Met(held.moves)),

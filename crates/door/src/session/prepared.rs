@@ -252,6 +252,9 @@ impl Session {
         let parameters = self.parameters(prepared, execute)?;
         let parameters = Parameters { values: Some(&parameters), fields: &prepared.fields };
         if let Some(select) = tables::of_table(&prepared.parsed.statement) {
+            if !self.is_fresh(false, world)? {
+                return Ok(After::Wait);
+            }
             let opens_cursor = execute.flags & CURSOR_READ_ONLY != 0;
             let reading = self.open(select, &prepared.sql, parameters, Form::Binary, world)?;
             if !opens_cursor {

@@ -98,6 +98,9 @@ impl Session {
         if let Some(select) = tables::of_table(statement) {
             return self.read_text(select, sql, more, world, out);
         }
+        if matches!(statement, Statement::Begin { consistent: true, .. }) && !self.is_fresh(true, world)? {
+            return Ok(After::Wait);
+        }
         let outcome = self.run(statement, sql, Parameters::NONE, world)?;
         if outcome.after == After::Wait {
             return Ok(After::Wait);

@@ -112,6 +112,9 @@ impl Session {
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
+        if !self.is_fresh(false, world)? {
+            return Ok(After::Wait);
+        }
         let reading = self.open(select, sql, Parameters::NONE, Form::Text, world)?;
         self.begin_rows(reading, more, out)
     }

@@ -62,6 +62,11 @@ impl Session {
         true
     }
 
+    /// Before a statement reads, it waits for this.
+    pub(super) fn suspend(&mut self, waiting: Waiting) {
+        self.suspended = Some(Suspended { waiting, again: None });
+    }
+
     /// The statement that waits is part of this text.
     pub(super) fn goes_on_with(&mut self, rest: Rest) -> After {
         if let Some(suspended) = &mut self.suspended {
@@ -83,8 +88,12 @@ impl Session {
     pub fn waited(&mut self, ended: Ended, world: &dyn World, out: &mut Output) -> After {
         let Some(Suspended { again, .. }) = self.suspended.take() else { return After::Next };
         let is_over = matches!(ended, Ended::Interrupted(Interrupt::Shutdown));
-        self.progress.get_mut().ended(ended);
+        match &mut self.needs {
+            Some(needs) => needs.ended(ended),
+            None => self.progress.get_mut().ended(ended),
+        }
         if is_over {
+            self.needs = None;
             self.statement_ends();
             return self.fail(&Interrupt::Shutdown.error(), out);
         }

@@ -1,0 +1,132 @@
+//! How fresh the rows are that a statement reads: `slipstream_read_consistency`.
+//!
+//! In: the session's variables, what is visible, what the source says it has executed. Out: nothing to wait for, a wait,
+//! or the reason why there is none. Never here: an estimate of an age; a wait of a transaction that reads already.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::GtidSet;
+use sql::{Ended, Event, SqlError};
+
+use super::{Session, Waiting};
+use crate::gtids::{Readable, SourceSet, Waker};
+use crate::world::World;
+
+/// What a statement needs before it reads.
+#[derive(Debug)]
+pub(super) struct Needs {
+    /// What must be visible, once that is known.
+    set: Option<Arc<GtidSet>>,
+    /// When the source must be asked for it, at the earliest.
+    since: Instant,
+    arrived: Instant,
+    until: Instant,
+    /// How the last wait ended.
+    ended: Option<Ended>,
+}
+
+impl Needs {
+    /// The wait that was asked for has ended.
+    pub(super) fn ended(&mut self, how: Ended) {
+        self.ended = Some(how);
+    }
+}
+
+/// A waker for one look: whatever is registered with it is given up at once.
+fn nobody() -> Waker {
+    Waker::new(|| ()).0
+}
+
+impl Session {
+    /// Whether a statement may read tables now; false if it waits. `anew` is true for a statement that begins another
+    /// transaction.
+    ///
+    /// # Errors
+    /// What it needs cannot be had, or not in time.
+    pub(super) fn is_fresh(&mut self, anew: bool, world: &dyn World) -> Result<bool, SqlError> {
+        let needs = match self.needs.take() {
+            Some(needs) => needs,
+            None if !anew && self.transaction.view()?.is_some() => return Ok(true),
+            None => match self.begun_needs(world)? {
+                Some(needs) => needs,
+                None => return Ok(true),
+            },
+        };
+        self.looks(needs, world)
+    }
+
+    /// What the variables ask for; None if that is nothing.
+    fn begun_needs(&self, world: &dyn World) -> Result<Option<Needs>, SqlError> {
+        let level = self.settings.text("slipstream_read_consistency").unwrap_or_default();
+        if level == "EVENTUAL" {
+            return Ok(None);
+        }
+        let now = world.now();
+        let span = |name: &str| Duration::from_millis(self.settings.number(name).unwrap_or_default());
+        let set = match level {
+            "SESSION" => {
+                let text = self.settings.text("slipstream_read_gtids").unwrap_or_default();
+                let parsed = text.parse().map_err(|_| SqlError::wrong_value("slipstream_read_gtids", text));
+                Some(Arc::new(parsed?))
+            }
+            _ => None,
+        };
+        let since = match level {
+            "BOUNDED" => now.checked_sub(span("slipstream_read_staleness")).unwrap_or(now),
+            _ => now,
+        };
+        let until = now + span("slipstream_read_timeout");
+        Ok(Some(Needs { set, since, arrived: now, until, ended: None }))
+    }
+
+    fn looks(&mut self, mut needs: Needs, world: &dyn World) -> Result<bool, SqlError> {
+        match needs.ended.take() {
+            Some(Ended::Failed(error)) => return Err(error),
+            Some(Ended::Interrupted(by)) => return Err(by.error()),
+            Some(Ended::TimedOut) => return Err(self.not_in_time(&needs, world)),
+            Some(Ended::Met(_) | Ended::NotRunning) | None => {}
+        }
+        let set = match &needs.set {
+            Some(set) => Arc::clone(set),
+            None => match world.gtids().source_set(needs.since, needs.arrived, nobody()) {
+                SourceSet::Known(set) => set,
+                SourceSet::Failed(error) => return Err(error),
+                SourceSet::Awaited(_) => {
+                    let event = Event::Source { since: needs.since, arrived: needs.arrived };
+                    return Ok(self.waits_for(event, needs));
+                }
+            },
+        };
+        match world.gtids().when_readable(&set, nobody()) {
+            Readable::Reached => Ok(true),
+            Readable::Not(error) => Err(error),
+            Readable::Awaited(_) => {
+                needs.set = Some(Arc::clone(&set));
+                Ok(self.waits_for(Event::Readable(set), needs))
+            }
+        }
+    }
+
+    fn waits_for(&mut self, event: Event, needs: Needs) -> bool {
+        let limit = self.settings.number("max_execution_time").filter(|limit| *limit > 0);
+        let limit = limit.and_then(|limit| needs.arrived.checked_add(Duration::from_millis(limit)));
+        self.suspend(Waiting { event, until: Some(needs.until), limit });
+        self.needs = Some(needs);
+        false
+    }
+
+    fn not_in_time(&self, needs: &Needs, world: &dyn World) -> SqlError {
+        let level = self.settings.text("slipstream_read_consistency").unwrap_or_default();
+        let timeout = self.settings.text("slipstream_read_timeout").unwrap_or_default();
+        let why = match &needs.set {
+            None => "the source has not answered".to_owned(),
+            Some(set) => {
+                let visible = world.gtids().visible().unwrap_or_default();
+                format!("{} transactions are not visible yet", set.subtract(&visible).count())
+            }
+        };
+        let text = format!("read consistency {level}: {why} after {timeout} ms (slipstream_read_timeout)");
+        SqlError::new(1105, "HY000", text)
+    }
+}

@@ -1,0 +1,199 @@
+//! What the source has executed, asked when a client's read needs it.
+//!
+//! In: times at or after which the source must have been asked. Out: its set, one answer for all who came before it was
+//! asked; or why there is none. Never here: an answer by a server other than the followed one, or by one that lacks what
+//! was visible here; a password tried in a row.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use base::GtidSet;
+use client::{ConnectOptions, Connection};
+use door::{Registration, SourceSet, SqlError, Waker};
+use replica::SourceLogin;
+
+use crate::engine::Engine;
+
+/// How long one packet of the source may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How often the thread looks whether it is still needed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// After so long without a request the connection is closed.
+const IDLE: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct State {
+    /// The newest answer, and when it was asked for.
+    answer: Option<(Instant, Arc<GtidSet>)>,
+    /// The newest failure, and when that was asked.
+    failure: Option<(Instant, SqlError)>,
+    /// Someone waits since a time after the last request was sent.
+    is_wanted: bool,
+    waiting: Vec<Waker>,
+    has_thread: bool,
+}
+
+/// Asks the source, in a thread that begins with the first request.
+#[derive(Default)]
+pub(crate) struct SourceAsker {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl SourceAsker {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the source had executed when it was asked at `since` or later.
+    pub(crate) fn set(
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
+        since: Instant,
+        arrived: Instant,
+        waker: Waker,
+    ) -> SourceSet {
+        let mut state = self.lock();
+        if let Some((asked, set)) = &state.answer
+            && *asked >= since
+        {
+            return SourceSet::Known(Arc::clone(set));
+        }
+        if let Some((asked, error)) = &state.failure
+            && *asked >= arrived
+        {
+            return SourceSet::Failed(error.clone());
+        }
+        let Some(login) = engine.login().cloned() else {
+            return SourceSet::Failed(error("the source is files, which cannot be asked"));
+        };
+        state.waiting.retain(Waker::is_live);
+        state.waiting.push(waker);
+        state.is_wanted = true;
+        if !state.has_thread {
+            let (asker, engine) = (Arc::clone(self), Arc::downgrade(engine));
+            let thread = std::thread::Builder::new().name("source-set".into());
+            if let Err(why) = thread.spawn(move || asker.run(&login, &engine)) {
+                return SourceSet::Failed(error(&format!("no thread to ask the source: {why}")));
+            }
+            state.has_thread = true;
+        }
+        drop(state);
+        self.changed.notify_one();
+        SourceSet::Awaited(Registration::new(|| ()))
+    }
+
+    /// Asks whenever someone waits, until the engine is gone.
+    fn run(&self, login: &SourceLogin, engine: &Weak<Engine>) {
+        let mut connection: Option<Connection> = None;
+        let mut last = Instant::now();
+        loop {
+            if !self.wait_for_request() {
+                if engine.strong_count() == 0 {
+                    return;
+                }
+                if last.elapsed() > IDLE {
+                    connection = None;
+                }
+                continue;
+            }
+            let Some(engine) = engine.upgrade() else { return };
+            let visible = engine.replica().map(|replica| replica.pipeline.store.visibility().executed());
+            // Everything the source acknowledged before this is in its answer.
+            let asked = Instant::now();
+            let answer = match visible {
+                Err(failure) => Err(error(&failure.text)),
+                Ok(visible) => ask(&mut connection, login).and_then(|said| said.checked(&engine, &visible)),
+            };
+            last = Instant::now();
+            self.answered(asked, answer);
+        }
+    }
+
+    /// Takes a request; false if there is none for a while.
+    fn wait_for_request(&self) -> bool {
+        let state = self.lock();
+        let waited = self.changed.wait_timeout_while(state, LOOK_EVERY, |state| !state.is_wanted);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut state.is_wanted)
+    }
+
+    /// All who wait look again: those who came after the request was sent ask anew.
+    fn answered(&self, asked: Instant, answer: Result<Arc<GtidSet>, SqlError>) {
+        let mut state = self.lock();
+        match answer {
+            Ok(set) => state.answer = Some((asked, set)),
+            Err(error) => state.failure = Some((asked, error)),
+        }
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// 1105 with this reason.
+fn error(why: &str) -> SqlError {
+    SqlError::new(1105, "HY000", format!("read consistency: {why}"))
+}
+
+/// What the source says of itself.
+struct Said {
+    server_uuid: String,
+    executed: GtidSet,
+    purged: GtidSet,
+}
+
+/// Asks over the kept connection, or over a new one if that is gone.
+fn ask(connection: &mut Option<Connection>, login: &SourceLogin) -> Result<Said, SqlError> {
+    if let Some(kept) = connection {
+        if let Ok(said) = read(kept) {
+            return Ok(said);
+        }
+        *connection = None;
+    }
+    let options =
+        ConnectOptions { connect_timeout: ANSWER_WITHIN, read_timeout: Some(ANSWER_WITHIN), ..login.for_try() };
+    let failed = |why: client::ClientError| error(&format!("the source cannot be asked: {why}"));
+    let mut new = Connection::connect(&options).map_err(failed)?;
+    let group = new.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'").map_err(failed)?;
+    if group.text(0, 1).is_some_and(|name| !name.is_empty()) {
+        return Err(error("the source is a member of a group, and does not know what other members have acknowledged"));
+    }
+    let said = read(&mut new).map_err(failed)?;
+    *connection = Some(new);
+    Ok(said)
+}
+
+fn read(connection: &mut Connection) -> client::Result<Said> {
+    let answer = connection.query("SELECT @@global.server_uuid, @@global.gtid_executed, @@global.gtid_purged")?;
+    let text = |column| answer.text(0, column).unwrap_or_default();
+    let set = |column| text(column).replace(['\n', ' '], "").parse::<GtidSet>();
+    match (set(1), set(2)) {
+        (Ok(executed), Ok(purged)) => Ok(Said { server_uuid: text(0), executed, purged }),
+        _ => Err(client::ClientError::UnexpectedAnswer { what: "the executed set" }),
+    }
+}
+
+impl Said {
+    /// The executed set, if it is one to go by. `visible` was visible here before it was asked for.
+    fn checked(self, engine: &Engine, visible: &GtidSet) -> Result<Arc<GtidSet>, SqlError> {
+        let replica = engine.replica().map_err(|failure| error(&failure.text))?;
+        let followed = replica.followed();
+        if !followed.is_empty() && followed != self.server_uuid {
+            let text =
+                format!("the server that answers is {}, and {followed} is the followed source", self.server_uuid);
+            return Err(error(&text));
+        }
+        let lost = visible.subtract(&self.executed);
+        if !lost.is_empty() {
+            return Err(error(&format!("the source lacks transactions that were visible here: {lost}")));
+        }
+        let received = replica.received().gtids;
+        let missing = self.executed.subtract(&received).subtract(&replica.pipeline.store.visibility().executed());
+        let gone = missing.intersection(&self.purged);
+        if !gone.is_empty() {
+            return Err(error(&format!("the source has purged transactions that have not come here: {gone}")));
+        }
+        Ok(Arc::new(self.executed))
+    }
+}

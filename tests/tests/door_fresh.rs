@@ -1,0 +1,170 @@
+//! Reads through a replica's port are as fresh as was asked for, or end with the reason: `slipstream_read_consistency`.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use testkit::raw_client::{CAPABILITIES, RawClient};
+use whole_program_tests::{Replica, Server, folder, length, slipstream};
+
+fn follow(server: &Server, name: &str) -> (Replica, PathBuf) {
+    server.sql("CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, n INT); CREATE TABLE t.load_ (id INT AUTO_INCREMENT PRIMARY KEY, v CHAR(200)); INSERT INTO t.a VALUES (1, 0)");
+    let data = folder(name);
+    let socket = data.with_extension("sock");
+    let mut replica = Replica::follow(server, &data, &[&format!("--socket={}", socket.display()), "--on-stop=stay"]);
+    replica.catch_up(server);
+    (replica, socket)
+}
+
+/// A client of the replica that reads at this level.
+fn reader(socket: &std::path::Path, level: &str) -> RawClient {
+    let mut client = RawClient::over_socket(socket, "admin", CAPABILITIES);
+    set(&mut client, &format!("slipstream_read_consistency = {level}"));
+    client
+}
+
+fn set(client: &mut RawClient, what: &str) {
+    let answer = client.query(format!("SET {what}"));
+    assert_eq!(answer[0][0], 0, "SET {what}: {}", answer[0].escape_ascii());
+}
+
+/// The value that it reads, or the error.
+fn read(client: &mut RawClient) -> Result<u64, String> {
+    let answer = client.query("SELECT n FROM t.a WHERE id = 1");
+    let last = answer.last().unwrap();
+    if last.first() == Some(&0xff) {
+        return Err(String::from_utf8_lossy(&last[1..]).into_owned());
+    }
+    let row = &answer[answer.len() - 2];
+    Ok(std::str::from_utf8(&row[1..]).unwrap().parse().unwrap())
+}
+
+fn error(client: &mut RawClient, has: &str) {
+    let error = read(client).unwrap_err();
+    assert!(error.contains(has), "{error}");
+}
+
+/// Prints how long reads took.
+fn times(what: &str, mut times: Vec<Duration>) {
+    times.sort_unstable();
+    let at = |part: usize| times[(times.len() * part / 1000).min(times.len() - 1)];
+    println!("{what}: p50 {:?}, p99 {:?}, max {:?}", at(500), at(990), at(1000));
+}
+
+#[test]
+fn each_write_is_read_at_once() {
+    let Some(server) = Server::or_skip("door-fresh", &["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"]) else {
+        return;
+    };
+    let (replica, socket) = follow(&server, "door-fresh");
+    let mut writer = server.connect();
+    let mut by = ["EVENTUAL", "SESSION", "GLOBAL", "BOUNDED"].map(|level| reader(&socket, level));
+    set(&mut by[3], "slipstream_read_staleness = 0");
+    let (mut stale, mut took) = ([0; 4], [const { Vec::new() }; 4]);
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut load = RawClient::over_socket(&server.socket(), "root", CAPABILITIES);
+            while !ended.load(Relaxed) {
+                load.query("INSERT INTO t.load_ (v) VALUES (REPEAT('x', 200))");
+            }
+        });
+        for n in 1..=length(500, 10_000) {
+            // Each level reads first as often as any other.
+            let level = usize::try_from(n % 4).unwrap();
+            writer.query(&format!("UPDATE t.a SET n = {n} WHERE id = 1")).unwrap();
+            if level == 1 {
+                let executed = writer.query("SELECT @@global.gtid_executed").unwrap().first_text().unwrap();
+                set(&mut by[1], &format!("slipstream_read_gtids = '{executed}'"));
+            }
+            let begun = Instant::now();
+            let seen = read(&mut by[level]).unwrap();
+            took[level].push(begun.elapsed());
+            assert!(seen <= n);
+            stale[level] += u64::from(seen < n);
+        }
+        ended.store(true, Relaxed);
+    });
+    for (level, took) in ["eventual", "session", "global", "bounded by 0"].iter().zip(took) {
+        times(level, took);
+    }
+    println!("stale: {stale:?}");
+    assert_eq!(stale[1..], [0, 0, 0]);
+    assert!(stale[0] > 0, "a replica that is never behind shows nothing");
+    replica.stop();
+}
+
+#[test]
+fn what_cannot_be_had_is_said() {
+    let Some(server) = Server::or_skip("door-not-fresh", &[]) else { return };
+    let (mut replica, socket) = follow(&server, "door-not-fresh");
+    let mut eventual = reader(&socket, "EVENTUAL");
+    let (mut session, mut global, mut bounded) =
+        (reader(&socket, "SESSION"), reader(&socket, "GLOBAL"), reader(&socket, "BOUNDED"));
+    assert_eq!(read(&mut session), Ok(0), "an empty set is always visible");
+    // A transaction waits for its first read only.
+    global.query("BEGIN");
+    assert_eq!(read(&mut global), Ok(0));
+    server.sql("UPDATE t.a SET n = 1");
+    assert_eq!(read(&mut global), Ok(0));
+    global.query("START TRANSACTION WITH CONSISTENT SNAPSHOT");
+    assert_eq!(read(&mut global), Ok(1));
+    global.query("COMMIT");
+    for (wrong, number) in [("slipstream_read_gtids = 'x'", 1231_u16), ("slipstream_read_consistency = 'x'", 1231)] {
+        let answer = session.query(format!("SET {wrong}"));
+        assert_eq!(answer[0][1..3], number.to_le_bytes(), "{}", answer[0].escape_ascii());
+    }
+    // What is not there in time.
+    let executed = server.gtid_executed();
+    let uuid = executed.to_string()[..36].to_owned();
+    set(&mut session, &format!("slipstream_read_gtids = '{uuid}:1-1000000', slipstream_read_timeout = 300"));
+    error(&mut session, "read consistency SESSION: 99");
+    set(&mut session, "max_execution_time = 100");
+    error(&mut session, "maximum statement execution time exceeded");
+    set(&mut session, "max_execution_time = 0, slipstream_read_timeout = 60000");
+    // Replay stops while it is waited for, and before.
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| error(&mut session, "replay is stopped; slipstream start"));
+        std::thread::sleep(Duration::from_millis(300));
+        slipstream(&["stop", "sql", "--data", replica.data()]).expect(0, &[]);
+        waits.join().unwrap();
+    });
+    error(&mut session, "replay is stopped");
+    server.sql("UPDATE t.a SET n = 2");
+    error(&mut global, "replay is stopped");
+    assert_eq!(read(&mut eventual), Ok(1));
+    slipstream(&["start", "sql", "--data", replica.data()]).expect(0, &[]);
+    assert_eq!(read(&mut global), Ok(2));
+    // A source that says nothing, as if its packets were lost.
+    set(&mut bounded, "slipstream_read_staleness = 3600000, slipstream_read_timeout = 500");
+    set(&mut global, "slipstream_read_timeout = 500");
+    let pid = std::fs::read_to_string(server.sql("SELECT @@pid_file").trim()).unwrap();
+    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let (at_global, at_bounded) = (read(&mut global), read(&mut bounded));
+    set(&mut bounded, "slipstream_read_staleness = 1");
+    let at_once = read(&mut bounded);
+    kill_process(pid, Signal::CONT).unwrap();
+    let silent = "the source has not answered after 500 ms";
+    assert!(at_global.as_ref().is_err_and(|error| error.contains(silent)), "{at_global:?}");
+    assert!(at_once.as_ref().is_err_and(|error| error.contains(silent)), "{at_once:?}");
+    assert_eq!(at_bounded, Ok(2), "the source answered less than an hour ago");
+    // A source that is gone, and comes back.
+    server.stop();
+    set(&mut global, "slipstream_read_timeout = 20000");
+    error(&mut global, "the source cannot be asked");
+    server.restart(&[]);
+    replica.wait_until("a connection", |status| status["source"]["state"] == "connected");
+    server.sql("UPDATE t.a SET n = 3");
+    assert_eq!(read(&mut global), Ok(3));
+    // What it has purged, and what it has lost.
+    let other = "aaaaaaaa-0000-0000-0000-000000000001:1-5";
+    server.sql(&format!("SET GLOBAL gtid_purged = '+{other}'"));
+    error(&mut global, &format!("the source has purged transactions that have not come here: {other}"));
+    server.sql("RESET BINARY LOGS AND GTIDS");
+    error(&mut global, &format!("the source lacks transactions that were visible here: {uuid}:1-"));
+    assert_eq!(read(&mut eventual), Ok(3));
+    drop(replica);
+}
