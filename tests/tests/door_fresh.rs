@@ -168,3 +168,54 @@ fn what_cannot_be_had_is_said() {
     assert_eq!(read(&mut eventual), Ok(3));
     drop(replica);
 }
+
+/// Where the machine went down, rows that were visible may not be in the relay log.
+#[test]
+fn a_power_cut_takes_back_nothing_that_was_shown() {
+    let Some(server) = Server::or_skip("door-power", &[]) else { return };
+    server.sql("CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, n INT); INSERT INTO t.a VALUES (1, 0)");
+    let data = folder("door-power");
+    let socket = data.with_extension("sock");
+    let shown = format!("--socket={}", socket.display());
+    let options = [shown.as_str(), "--on-stop=stay", "--relay-sync=never", "--cut-interval=1h"];
+    let mut replica = Replica::follow(&server, &data, &options);
+    for n in 1..200 {
+        server.sql(&format!("UPDATE t.a SET n = {n}"));
+    }
+    replica.catch_up(&server);
+    assert_eq!(read(&mut reader(&socket, "EVENTUAL")), Ok(199));
+    replica.kill();
+    // As another boot of the machine finds it.
+    let log = data.join("relay-log/relay-bin.000001");
+    let len = std::fs::metadata(&log).unwrap().len();
+    std::fs::File::options().write(true).open(&log).unwrap().set_len(len / 2).unwrap();
+    let running = data.join("running");
+    let boot = std::fs::read_to_string(&running).unwrap();
+    std::fs::write(&running, "another").unwrap();
+    server.stop();
+    let read_at_start = |options: &[&str]| {
+        let mut replica = Replica::follow(&server, &data, options);
+        replica.wait_until("the log's end", |status| status["replay"]["state"] == "caught_up");
+        (read(&mut reader(&socket, "EVENTUAL")), replica)
+    };
+    let (seen, replica) = read_at_start(&options);
+    let error = seen.unwrap_err();
+    assert!(error.contains("recovering, an earlier run may have shown what was not synced"), "{error}");
+    replica.kill();
+    // The same boot asks for no more than the log has; at once, neither does another one.
+    assert_eq!(std::fs::read_to_string(&running).unwrap(), boot);
+    std::fs::write(&running, "another").unwrap();
+    let (seen, replica) = read_at_start(&[&options[..], &["--serve=at-once"]].concat());
+    assert!(seen.as_ref().is_ok_and(|seen| *seen < 199), "{seen:?}");
+    replica.kill();
+    std::fs::write(&running, "another").unwrap();
+    let (seen, mut replica) = read_at_start(&options);
+    assert!(seen.is_err());
+    server.restart(&[]);
+    let mut eventual = reader(&socket, "EVENTUAL");
+    let answer = whole_program_tests::wait_for("an answer", || read(&mut eventual).ok(), String::new);
+    assert_eq!(answer, 199);
+    replica.catch_up(&server);
+    replica.stop();
+    assert!(!running.exists(), "a clean end leaves nothing to ask for");
+}

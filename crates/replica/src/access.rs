@@ -23,6 +23,7 @@ const OURS: &[&str] = &[
     "filters",
     "source-facts",
     "source-last",
+    "running",
     "scrub",
     "copying",
     "copying-table",

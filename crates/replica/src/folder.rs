@@ -13,6 +13,7 @@
 //! DIR/source-facts        facts about the source; DIR/source-last: a received transaction as the source has it
 //! DIR/accounts            who may log in, with password hashes; 0600
 //! DIR/server-cert.pem, DIR/server-key.pem   the certificate that the server made for itself; 0600
+//! DIR/running            the machine's boot id, while a replica runs or after one that did not end cleanly
 //! DIR/copying, DIR/copying-table   an unfinished copy
 //! DIR/aside-TIME/         a relay log and a store that `--start-anew` put aside
 //! DIR/last-status.json    the status report at the last stop, and every few seconds before
@@ -32,6 +33,8 @@ use crate::lock::{FolderLock, LOCK_FILE, owner};
 
 /// Replication filters, one rule per line.
 const FILTERS_FILE: &str = "filters";
+/// The boot id of the machine that a replica runs on.
+const RUNNING_FILE: &str = "running";
 /// Beginning of the name of a folder with a store that was put aside; the time follows.
 const ASIDE: &str = "aside-";
 const FORMAT_FILE: &str = "slipstream.format";
@@ -240,6 +243,26 @@ impl Folder {
         })
     }
 
+    /// Notes that a replica runs on this boot of the machine. True if one ran on another, and did not end cleanly: what
+    /// it showed may be lost, since rows are visible before the relay log is synced.
+    ///
+    /// # Errors
+    /// Code 8 for disk errors; the note of the earlier run is then still there.
+    pub fn note_running(&self) -> Result<bool, Failure> {
+        let (path, now) = (self.path.join(RUNNING_FILE), boot_id());
+        let before = read_small(&path)?.unwrap_or_default();
+        if before.trim() == now {
+            return Ok(false);
+        }
+        write_atomically(&path, format!("{now}\n").as_bytes())?;
+        Ok(!before.is_empty())
+    }
+
+    /// Takes the note back: all that was visible is durable. A note that comes back after a power cut costs a question.
+    pub fn ended_cleanly(&self) {
+        let _ = fs::remove_file(self.path.join(RUNNING_FILE));
+    }
+
     /// Takes back, durably, what the last report says of the end of replay: from now on the folder goes further. A
     /// power cut would bring that report back otherwise, since later ones are not synced.
     ///
@@ -302,6 +325,11 @@ impl Folder {
         }
         report
     }
+}
+
+/// A name that the kernel gives each boot of the machine.
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// Writes a file completely or not at all: new file, sync, rename, sync of the folder.

@@ -43,6 +43,7 @@ pub struct Replica {
     /// None for a source of files.
     login: Option<Arc<SourceLogin>>,
     pub(crate) server_id: u32,
+    pub(crate) log_was_cut: bool,
     pub(crate) server_uuid: String,
     pub(crate) queue_limit_bytes: u64,
     pub(crate) memory_limit_bytes: u64,
@@ -174,6 +175,7 @@ impl Replica {
         };
         let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving } =
             opening.open()?;
+        let log_was_cut = recovery.truncated.is_some();
         let last_cut = LastCut {
             executed: recovered.as_ref().map(|r| r.executed.clone()).unwrap_or_default(),
             ..LastCut::default()
@@ -248,6 +250,7 @@ impl Replica {
             check_images: config.pipeline.check_images,
             last_cut,
             started: Instant::now(),
+            log_was_cut,
             pipeline,
             link,
             relay,
@@ -875,6 +878,12 @@ impl Replica {
                 "the copy made without a lock is consistent now; rows can be read",
             );
         }
+    }
+
+    /// True if the start truncated the relay log, which may have lost what was visible before.
+    #[must_use]
+    pub fn log_was_cut(&self) -> bool {
+        self.log_was_cut
     }
 
     /// True while the kept part of the relay log is being replayed.

@@ -57,6 +57,8 @@ pub(crate) struct DoorSettings {
     pub drain: Duration,
     /// How long a transaction or a cursor may keep its snapshot.
     pub snapshot_age: Duration,
+    /// Whether rows are shown before all that an earlier run showed is visible again.
+    pub serve_at_once: bool,
 }
 
 impl Default for DoorSettings {
@@ -79,6 +81,7 @@ impl Default for DoorSettings {
             server_version: String::new(),
             drain: Duration::ZERO,
             snapshot_age: SNAPSHOT_AGE,
+            serve_at_once: false,
         }
     }
 }

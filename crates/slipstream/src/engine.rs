@@ -132,6 +132,10 @@ impl Engine {
 
     /// The engine runs.
     pub(crate) fn runs(&self, replica: Arc<Replica>) {
+        // An engine that was taken down in this process is known to have shown no more than that.
+        if self.lock().attempts == 0 && replica.log_was_cut() {
+            self.parked.may_have_lost();
+        }
         self.attempt_ended(Phase::Running(replica));
     }
 
@@ -174,8 +178,17 @@ impl Engine {
     /// # Errors
     /// There is none now.
     pub(crate) fn replica(&self) -> Result<Arc<Replica>, Failure> {
-        match &self.lock().phase {
-            Phase::Running(replica) => Ok(Arc::clone(replica)),
+        self.running().map(|(replica, _)| replica)
+    }
+
+    /// The running replica, and the number of attempts to start one until then.
+    ///
+    /// # Errors
+    /// There is none now.
+    pub(crate) fn running(&self) -> Result<(Arc<Replica>, u64), Failure> {
+        let state = self.lock();
+        match &state.phase {
+            Phase::Running(replica) => Ok((Arc::clone(replica), state.attempts)),
             Phase::Starting => Err(Failure::error("the replica is starting; try again in a moment")),
             Phase::Copying(_) => Err(Failure::error("the initial copy is running; try again when it is done")),
             Phase::Down(failure) => {

@@ -3,6 +3,7 @@
 //! In: sets and positions that clients wait for; the engine's phases. Out: sets, wake-ups, the reason why nothing may be
 //! shown yet. Never here: a wait; a store kept open by one who waits.
 
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -24,6 +25,24 @@ pub(crate) struct Parked {
     positions: Mutex<Vec<(Waker, Option<String>)>>,
     /// What an engine of this process has shown before it was taken down.
     shown: Mutex<GtidSet>,
+    /// What must be visible besides, since an earlier process may have shown it.
+    gate: Mutex<Gate>,
+    /// The attempt to start an engine whose engine shows all that it must.
+    passed: AtomicU64,
+}
+
+/// What an earlier process may have shown and lost.
+#[derive(Default)]
+enum Gate {
+    /// Nothing.
+    #[default]
+    Open,
+    /// Whatever rows are there may be read.
+    AtOnce,
+    /// At most what the source had executed at first contact, after this time.
+    Source(Instant),
+    /// At most this.
+    Set(Arc<GtidSet>),
 }
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -57,6 +76,48 @@ impl Parked {
         moved.into_iter().for_each(|(waker, _)| waker.wake());
     }
 
+    /// Nothing is waited for before rows are shown.
+    pub(crate) fn serve_at_once(&self) {
+        *locked(&self.gate) = Gate::AtOnce;
+    }
+
+    /// An earlier process may have shown what its relay log lacks now: the source is asked what that can be.
+    pub(crate) fn may_have_lost(&self) {
+        let mut gate = locked(&self.gate);
+        if matches!(*gate, Gate::Open) {
+            *gate = Gate::Source(Instant::now());
+        }
+    }
+
+    /// What must be visible besides what is known to have been shown; None if all may be read.
+    fn lost(&self, engine: &Arc<Engine>, visible: &GtidSet) -> Result<Option<Arc<GtidSet>>, SqlError> {
+        let mut gate = locked(&self.gate);
+        if let Gate::Source(since) = *gate {
+            if engine.login().is_none() {
+                // Files are all there.
+                *gate = Gate::Open;
+                return Ok(Some(Arc::default()));
+            }
+            match engine.asker.set(engine, false, (since, Instant::now()), Waker::new(|| ()).0) {
+                SourceSet::Known(set) => *gate = Gate::Set(set),
+                SourceSet::Awaited(_) => {
+                    let why = engine.asker.last_failure().unwrap_or_else(|| "the source is being asked".to_owned());
+                    let text = format!("recovering, an earlier run may have shown what was not synced; {why}");
+                    return Err(not_now(&text));
+                }
+                SourceSet::Failed(error) => return Err(error),
+            }
+        }
+        if let Gate::Set(set) = &*gate {
+            let set = Arc::clone(set);
+            if set.is_subset_of(visible) {
+                *gate = Gate::Open;
+            }
+            return Ok(Some(set));
+        }
+        Ok(if matches!(*gate, Gate::AtOnce) { None } else { Some(Arc::default()) })
+    }
+
     /// The engine that is taken down has shown this.
     pub(crate) fn was_shown(&self, set: GtidSet) {
         locked(&self.shown).union_with(&set);
@@ -79,10 +140,14 @@ impl EngineGtids {
     /// # Errors
     /// 1105 with the reason.
     pub(crate) fn pin(&self) -> Result<Arc<Snapshot>, SqlError> {
-        let (engine, replica) = self.running()?;
+        let engine = self.0.upgrade().ok_or_else(|| not_now("the replica is stopping"))?;
+        let (replica, attempt) = engine.running().map_err(|failure| not_now(&failure.text))?;
         let store = &replica.pipeline.store;
         store.readable().map_err(|error| not_now(&error.to_string()))?;
-        shown_by(&engine, &replica)?;
+        if engine.parked.passed.load(SeqCst) != attempt {
+            shown_by(&engine, &replica)?;
+            engine.parked.passed.store(attempt, SeqCst);
+        }
         Ok(Arc::new(Snapshot::pin(store)))
     }
 
@@ -146,7 +211,7 @@ impl Gtids for EngineGtids {
 
     fn source_set(&self, since: Instant, arrived: Instant, waker: Waker) -> SourceSet {
         match self.0.upgrade() {
-            Some(engine) => engine.asker.set(&engine, since, arrived, waker),
+            Some(engine) => engine.asker.set(&engine, true, (since, arrived), waker),
             None => SourceSet::Failed(not_now("the replica is stopping")),
         }
     }
@@ -212,9 +277,13 @@ fn is_received(received: &Received, file: &str, offset: u64) -> Option<bool> {
 }
 
 /// What this engine shows.
-fn shown_by(engine: &Engine, replica: &Replica) -> Result<GtidSet, SqlError> {
+fn shown_by(engine: &Arc<Engine>, replica: &Replica) -> Result<GtidSet, SqlError> {
     let visible = replica.pipeline.store.visibility().executed();
     let mut wanted = locked(&engine.parked.shown).clone();
+    match engine.parked.lost(engine, &visible)? {
+        None => return Ok(visible),
+        Some(lost) => wanted.union_with(&lost),
+    }
     if replica.is_recovering() {
         wanted.union_with(&replica.received().gtids);
     }

@@ -934,6 +934,16 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .default("9.7.4-slipstream"),
     option(
         FOLLOW,
+        "serve",
+        "WHEN",
+        Kind::Text(|s, text| parse_serve(text).map(|at_once| s.door.serve_at_once = at_once)),
+        "After a start, clients may read: recovered, once all that an earlier run may have shown is visible, or \
+         at-once, older rows",
+    )
+    .under(CLIENT_PART)
+    .default("recovered"),
+    option(
+        FOLLOW,
         "drain",
         "TIME",
         Kind::SpanOrNone(|s, span| s.door.drain = span),
@@ -1017,6 +1027,14 @@ fn parse_on_drift(value: &str) -> Result<OnDrift, String> {
         "copy" => Ok(OnDrift::Copy),
         "stop" => Ok(OnDrift::Stop),
         _ => Err(format!("'{value}' is none of copy, stop")),
+    }
+}
+
+fn parse_serve(value: &str) -> Result<bool, String> {
+    match value {
+        "recovered" => Ok(false),
+        "at-once" => Ok(true),
+        _ => Err(format!("'{value}' is neither recovered nor at-once")),
     }
 }
 

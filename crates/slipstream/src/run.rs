@@ -313,12 +313,22 @@ fn follow(
     signals: &Signals,
 ) -> Result<(), Failure> {
     let engine = Engine::new(signals.stop_flag(), login.clone(), folder.last_status());
+    if door.serve_at_once {
+        engine.parked.serve_at_once();
+    }
+    // Without space for the note an earlier one is still there, and a later start is careful without need.
+    if folder.note_running().is_ok_and(|lost| lost) {
+        engine.parked.may_have_lost();
+    }
     // Before the copy or recovery, which may take hours: a taken port is told at once.
     let shown = ShownOptions::of(config);
     engine.opens(OpenDoor::open(door, folder, config.server_id, Arc::clone(&accounts), &engine, shown)?);
     let supervision = Supervision::start(&engine)?;
     let process = Process { config, login, accounts, folder, lock, signals, engine, control: RefCell::default() };
     let result = process.run();
+    if result.is_ok() && !lock.is_lost() && folder.last_status().replay.ended {
+        folder.ended_cleanly();
+    }
     drop(supervision);
     Supervision::stopping();
     process.engine.close_door();

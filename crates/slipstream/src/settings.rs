@@ -470,6 +470,7 @@ mod tests {
                 "check-images" => "all",
                 "on-drift" | "on-damage" => "stop",
                 "on-stop" => "exit",
+                "serve" => "at-once",
                 "log-format" => "json",
                 "max-relay-log-size" | "queue-memory" | "relay-log-space-limit" | "disk-reserve" => "64M",
                 "memory" | "snapshot-memory" | "max-allowed-packet" => "256M",

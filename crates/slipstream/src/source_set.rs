@@ -21,10 +21,18 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// After so long without a request the connection is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// What the source said.
+struct Answer {
+    asked: Instant,
+    set: Arc<GtidSet>,
+    /// It is a member of a group: others may have acknowledged more.
+    is_member: bool,
+}
+
 #[derive(Default)]
 struct State {
     /// The newest answer, and when it was asked for.
-    answer: Option<(Instant, Arc<GtidSet>)>,
+    answer: Option<Answer>,
     /// The newest failure, and when that was asked.
     failure: Option<(Instant, SqlError)>,
     /// Someone waits since a time after the last request was sent.
@@ -45,19 +53,23 @@ impl SourceAsker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the source had executed when it was asked at `since` or later.
+    /// What the source had executed when it was asked at `since` or later; of all that was acknowledged to anybody if
+    /// `of_all`.
     pub(crate) fn set(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
-        since: Instant,
-        arrived: Instant,
+        of_all: bool,
+        (since, arrived): (Instant, Instant),
         waker: Waker,
     ) -> SourceSet {
         let mut state = self.lock();
-        if let Some((asked, set)) = &state.answer
-            && *asked >= since
-        {
-            return SourceSet::Known(Arc::clone(set));
+        if let Some(answer) = state.answer.as_ref().filter(|answer| answer.asked >= since) {
+            return match answer.is_member && of_all {
+                true => SourceSet::Failed(error(
+                    "the source is a member of a group, and does not know what other members have acknowledged",
+                )),
+                false => SourceSet::Known(Arc::clone(&answer.set)),
+            };
         }
         if let Some((asked, error)) = &state.failure
             && *asked >= arrived
@@ -83,9 +95,17 @@ impl SourceAsker {
         SourceSet::Awaited(Registration::new(|| ()))
     }
 
+    /// Why there was no answer the last time, if there was none since.
+    pub(crate) fn last_failure(&self) -> Option<String> {
+        let state = self.lock();
+        let (failed, error) = state.failure.as_ref()?;
+        let answered = state.answer.as_ref().is_some_and(|answer| answer.asked > *failed);
+        (!answered).then(|| error.message.clone())
+    }
+
     /// Asks whenever someone waits, until the engine is gone.
     fn run(&self, login: &SourceLogin, engine: &Weak<Engine>) {
-        let mut connection: Option<Connection> = None;
+        let mut connection = None;
         let mut last = Instant::now();
         loop {
             if !self.wait_for_request() {
@@ -119,10 +139,12 @@ impl SourceAsker {
     }
 
     /// All who wait look again: those who came after the request was sent ask anew.
-    fn answered(&self, asked: Instant, answer: Result<Arc<GtidSet>, SqlError>) {
+    fn answered(&self, asked: Instant, answer: Result<Said, SqlError>) {
         let mut state = self.lock();
         match answer {
-            Ok(set) => state.answer = Some((asked, set)),
+            Ok(Said { executed, is_member, .. }) => {
+                state.answer = Some(Answer { asked, set: Arc::new(executed), is_member });
+            }
             Err(error) => state.failure = Some((asked, error)),
         }
         let waiting = std::mem::take(&mut state.waiting);
@@ -141,12 +163,13 @@ struct Said {
     server_uuid: String,
     executed: GtidSet,
     purged: GtidSet,
+    is_member: bool,
 }
 
 /// Asks over the kept connection, or over a new one if that is gone.
-fn ask(connection: &mut Option<Connection>, login: &SourceLogin) -> Result<Said, SqlError> {
-    if let Some(kept) = connection {
-        if let Ok(said) = read(kept) {
+fn ask(connection: &mut Option<(Connection, bool)>, login: &SourceLogin) -> Result<Said, SqlError> {
+    if let Some((kept, is_member)) = connection {
+        if let Ok(said) = read(kept, *is_member) {
             return Ok(said);
         }
         *connection = None;
@@ -156,27 +179,25 @@ fn ask(connection: &mut Option<Connection>, login: &SourceLogin) -> Result<Said,
     let failed = |why: client::ClientError| error(&format!("the source cannot be asked: {why}"));
     let mut new = Connection::connect(&options).map_err(failed)?;
     let group = new.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'").map_err(failed)?;
-    if group.text(0, 1).is_some_and(|name| !name.is_empty()) {
-        return Err(error("the source is a member of a group, and does not know what other members have acknowledged"));
-    }
-    let said = read(&mut new).map_err(failed)?;
-    *connection = Some(new);
+    let is_member = group.text(0, 1).is_some_and(|name| !name.is_empty());
+    let said = read(&mut new, is_member).map_err(failed)?;
+    *connection = Some((new, is_member));
     Ok(said)
 }
 
-fn read(connection: &mut Connection) -> client::Result<Said> {
+fn read(connection: &mut Connection, is_member: bool) -> client::Result<Said> {
     let answer = connection.query("SELECT @@global.server_uuid, @@global.gtid_executed, @@global.gtid_purged")?;
     let text = |column| answer.text(0, column).unwrap_or_default();
     let set = |column| text(column).replace(['\n', ' '], "").parse::<GtidSet>();
     match (set(1), set(2)) {
-        (Ok(executed), Ok(purged)) => Ok(Said { server_uuid: text(0), executed, purged }),
+        (Ok(executed), Ok(purged)) => Ok(Said { server_uuid: text(0), executed, purged, is_member }),
         _ => Err(client::ClientError::UnexpectedAnswer { what: "the executed set" }),
     }
 }
 
 impl Said {
-    /// The executed set, if it is one to go by. `visible` was visible here before it was asked for.
-    fn checked(self, engine: &Engine, visible: &GtidSet) -> Result<Arc<GtidSet>, SqlError> {
+    /// The answer, if it is one to go by. `visible` was visible here before it was asked for.
+    fn checked(self, engine: &Engine, visible: &GtidSet) -> Result<Said, SqlError> {
         let replica = engine.replica().map_err(|failure| error(&failure.text))?;
         let followed = replica.followed();
         if !followed.is_empty() && followed != self.server_uuid {
@@ -194,6 +215,6 @@ impl Said {
         if !gone.is_empty() {
             return Err(error(&format!("the source has purged transactions that have not come here: {gone}")));
         }
-        Ok(Arc::new(self.executed))
+        Ok(self)
     }
 }
