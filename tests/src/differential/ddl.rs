@@ -496,6 +496,9 @@ fn alter_columns(random: &mut Random, table: &Table, number: u64, limits: Limits
             if may_generate && column.kind.charset().is_some_and(types::is_wide) {
                 return None;
             }
+            if matches!(column.kind, Kind::Char(..)) && table.concatenates(&old.name) {
+                return None;
+            }
             changed.columns.retain(|other| other.name != old.name);
             let (text, at) = if random.chance(30) {
                 place(random, &changed)

@@ -258,6 +258,13 @@ impl Table {
         Some(sql)
     }
 
+    /// True if a generated column has this one's text: of CHAR with its padding or without, as the session says.
+    #[must_use]
+    pub fn concatenates(&self, name: &str) -> bool {
+        let reads = format!("CONCAT(`{name}`");
+        self.columns.iter().any(|column| column.generated.as_ref().is_some_and(|(text, _)| text.contains(&reads)))
+    }
+
     /// Adds a key over one to three columns; false if none can be made.
     pub fn add_key(&mut self, random: &mut Random, name: &str, unique: bool) -> bool {
         let mut parts: Vec<(String, Option<u32>, bool)> = Vec::new();
