@@ -62,6 +62,16 @@ impl Replica {
         Replica::start(&server.url("repl"), data, options)
     }
 
+    /// As `follow`, with a unix socket for clients beside the folder; returns its path too, once all is visible.
+    #[track_caller]
+    pub fn with_socket(server: &Server, data: &Path, options: &[&str]) -> (Replica, PathBuf) {
+        let socket = data.with_extension("sock");
+        let option = format!("--socket={}", socket.display());
+        let mut replica = Replica::follow(server, data, &[&[option.as_str()], options].concat());
+        replica.catch_up(server);
+        (replica, socket)
+    }
+
     /// As `follow`, from any source.
     #[track_caller]
     pub fn start(source: &str, data: &Path, options: &[&str]) -> Replica {

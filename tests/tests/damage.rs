@@ -89,10 +89,7 @@ fn readers_let_go_of_what_they_read_when_the_engine_starts_again() {
          CREATE TABLE damage.seen (id INT PRIMARY KEY, v VARCHAR(4000)); INSERT INTO damage.seen SELECT n, REPEAT('x', 3000) \
          FROM (WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT n FROM s) x",
     );
-    let data = folder("readers");
-    let socket = data.with_extension("sock");
-    let replica =
-        Replica::follow(&server, &data, &[&OPTIONS[..], &[&format!("--socket={}", socket.display())]].concat());
+    let (replica, socket) = Replica::with_socket(&server, &folder("readers"), &OPTIONS);
     let (replica, _) = lets_lag(&server, replica);
     let reader = || RawClient::over_socket(&socket, "admin", CAPABILITIES);
     let (mut transaction, mut cursor, mut slow) = (reader(), reader(), reader());
@@ -102,7 +99,7 @@ fn readers_let_go_of_what_they_read_when_the_engine_starts_again() {
     let id = u32::from_le_bytes(prepared[0][1..5].try_into().unwrap());
     cursor.execute(id, 1, &[]);
     assert_eq!(cursor.fetch(id, 3).len(), 4);
-    slow.send(b"\x03SELECT * FROM damage.seen");
+    slow.write(b"\x03SELECT * FROM damage.seen", 0);
     flip(&replica.data);
     is_mended(&server, replica, &["fetching the rest again"], || {
         let gone = |answer: &[Vec<u8>]| {

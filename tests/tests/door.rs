@@ -36,9 +36,7 @@ fn follow(server: &Server, name: &str, options: &[&str]) -> Door {
     let data = folder(name);
     Replica::follow(server, &data, &[]).stop();
     add_accounts(&data);
-    let socket = data.with_extension("sock");
-    let path = format!("--socket={}", socket.display());
-    let mut replica = Replica::follow(server, &data, &[&[path.as_str()], options].concat());
+    let (mut replica, socket) = Replica::with_socket(server, &data, options);
     let status = replica.catch_up(server);
     let address = status["clients"]["address"].as_str().unwrap().to_owned();
     let port = address.rsplit_once(':').unwrap().1.to_owned();

@@ -1,7 +1,6 @@
 //! Reads through a replica's port are as fresh as was asked for, or end with the reason: `slipstream_read_consistency`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -9,14 +8,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use testkit::raw_client::{CAPABILITIES, RawClient};
 use whole_program_tests::{Replica, Server, folder, length, slipstream};
 
-fn follow(server: &Server, name: &str) -> (Replica, PathBuf) {
-    server.sql("CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, n INT); CREATE TABLE t.load_ (id INT AUTO_INCREMENT PRIMARY KEY, v CHAR(200)); INSERT INTO t.a VALUES (1, 0)");
-    let data = folder(name);
-    let socket = data.with_extension("sock");
-    let mut replica = Replica::follow(server, &data, &[&format!("--socket={}", socket.display()), "--on-stop=stay"]);
-    replica.catch_up(server);
-    (replica, socket)
-}
+/// A table with one row to read and one to load the source with.
+const TABLES: &str = "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, n INT); INSERT INTO t.a VALUES (1, 0); \
+    CREATE TABLE t.load_ (id INT AUTO_INCREMENT PRIMARY KEY, v CHAR(200))";
 
 /// A client of the replica that reads at this level.
 fn reader(socket: &std::path::Path, level: &str) -> RawClient {
@@ -58,7 +52,8 @@ fn each_write_is_read_at_once() {
     let Some(server) = Server::or_skip("door-fresh", &["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"]) else {
         return;
     };
-    let (replica, socket) = follow(&server, "door-fresh");
+    server.sql(TABLES);
+    let (replica, socket) = Replica::with_socket(&server, &folder("door-fresh"), &["--on-stop=stay"]);
     let mut writer = server.connect();
     let mut by = ["EVENTUAL", "SESSION", "GLOBAL", "BOUNDED"].map(|level| reader(&socket, level));
     set(&mut by[3], "slipstream_read_staleness = 0");
@@ -99,7 +94,8 @@ fn each_write_is_read_at_once() {
 #[test]
 fn what_cannot_be_had_is_said() {
     let Some(server) = Server::or_skip("door-not-fresh", &[]) else { return };
-    let (mut replica, socket) = follow(&server, "door-not-fresh");
+    server.sql(TABLES);
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("door-not-fresh"), &["--on-stop=stay"]);
     let mut eventual = reader(&socket, "EVENTUAL");
     let (mut session, mut global, mut bounded) =
         (reader(&socket, "SESSION"), reader(&socket, "GLOBAL"), reader(&socket, "BOUNDED"));
@@ -173,18 +169,17 @@ fn what_cannot_be_had_is_said() {
 #[test]
 fn a_power_cut_takes_back_nothing_that_was_shown() {
     let Some(server) = Server::or_skip("door-power", &[]) else { return };
-    server.sql("CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, n INT); INSERT INTO t.a VALUES (1, 0)");
+    server.sql(TABLES);
     let data = folder("door-power");
-    let socket = data.with_extension("sock");
-    let shown = format!("--socket={}", socket.display());
-    let options = [shown.as_str(), "--on-stop=stay", "--relay-sync=never", "--cut-interval=1h"];
-    let mut replica = Replica::follow(&server, &data, &options);
+    let options = ["--on-stop=stay", "--relay-sync=never", "--cut-interval=1h"];
+    let (mut replica, socket) = Replica::with_socket(&server, &data, &options);
     for n in 1..200 {
         server.sql(&format!("UPDATE t.a SET n = {n}"));
     }
     replica.catch_up(&server);
     assert_eq!(read(&mut reader(&socket, "EVENTUAL")), Ok(199));
     replica.kill();
+    let shown = format!("--socket={}", socket.display());
     // As another boot of the machine finds it.
     let log = data.join("relay-log/relay-bin.000001");
     let len = std::fs::metadata(&log).unwrap().len();
@@ -194,7 +189,7 @@ fn a_power_cut_takes_back_nothing_that_was_shown() {
     std::fs::write(&running, "another").unwrap();
     server.stop();
     let read_at_start = |options: &[&str]| {
-        let mut replica = Replica::follow(&server, &data, options);
+        let mut replica = Replica::follow(&server, &data, &[&[shown.as_str()], options].concat());
         replica.wait_until("the log's end", |status| status["replay"]["state"] == "caught_up");
         (read(&mut reader(&socket, "EVENTUAL")), replica)
     };

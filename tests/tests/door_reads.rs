@@ -3,10 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use testkit::raw_client::{CAPABILITIES, RawClient};
-use whole_program_tests::all_types::{Counts, changes, create, settings, types};
+use whole_program_tests::all_types::{Counts, Type, changes, create, settings, types};
 use whole_program_tests::{Replica, Server, folder};
 use wire::row::Param;
 
@@ -107,13 +106,15 @@ fn statement_id(answer: &mut [Vec<u8>]) -> Option<u32> {
     Some(u32::from_le_bytes(std::mem::take(number)))
 }
 
-/// Follows the server with a socket for clients.
-fn follow(server: &Server, name: &str) -> (Replica, PathBuf) {
-    let data = folder(name);
-    let socket = data.with_extension("sock");
-    let mut replica = Replica::follow(server, &data, &[&format!("--socket={}", socket.display())]);
-    replica.catch_up(server);
-    (replica, socket)
+/// Makes a table of each type, with rows that were changed and deleted.
+fn fill(server: &Server, types: &[Type]) {
+    let mut sql = String::from("USE types;\n");
+    sql.extend(types.iter().map(create));
+    sql.push_str(&settings(0));
+    for ty in types {
+        sql.push_str(&changes(ty, 0, &mut Counts::default()));
+    }
+    server.sql(&sql);
 }
 
 #[test]
@@ -122,14 +123,8 @@ fn every_type_is_read_as_mysql_sends_it() {
     server.sql("CREATE DATABASE types CHARACTER SET utf8mb4");
     let names = server.sql("SELECT CHARACTER_SET_NAME FROM information_schema.character_sets ORDER BY 1");
     let types = types(&names.lines().collect::<Vec<_>>());
-    let mut sql = String::from("USE types;\n");
-    sql.extend(types.iter().map(create));
-    sql.push_str(&settings(0));
-    for ty in &types {
-        sql.push_str(&changes(ty, 0, &mut Counts::default()));
-    }
-    server.sql(&sql);
-    let (_replica, socket) = follow(&server, "door-reads");
+    fill(&server, &types);
+    let (_replica, socket) = Replica::with_socket(&server, &folder("door-reads"), &[]);
     // Some of each table are there, some were deleted.
     let ids: Vec<i64> = (200..206).chain(498..506).collect();
     for (capabilities, before) in [
@@ -226,14 +221,8 @@ fn conditions_choose_the_rows_that_mysql_chooses() {
     let Some(server) = Server::or_skip("door-conditions", &["--max-allowed-packet=1G"]) else { return };
     server.sql("CREATE DATABASE types CHARACTER SET utf8mb4");
     let types = types(&["latin1", "sjis", "ucs2", "utf8mb4"]);
-    let mut sql = String::from("USE types;\n");
-    sql.extend(types.iter().map(create));
-    sql.push_str(&settings(0));
-    for ty in &types {
-        sql.push_str(&changes(ty, 0, &mut Counts::default()));
-    }
-    server.sql(&sql);
-    let (_replica, socket) = follow(&server, "door-conditions");
+    fill(&server, &types);
+    let (_replica, socket) = Replica::with_socket(&server, &folder("door-conditions"), &[]);
     let mut pair = Pair::of(&server, &socket, CAPABILITIES);
     pair.any_index = true;
     pair.query("USE types");
@@ -364,7 +353,7 @@ fn statements_of_one_table_are_answered_or_refused() {
          CREATE TABLE keyless (a INT); INSERT INTO keyless VALUES (1), (1), (2);
          CREATE VIEW v AS SELECT a FROM o",
     );
-    let (_replica, socket) = follow(&server, "door-statements");
+    let (_replica, socket) = Replica::with_socket(&server, &folder("door-statements"), &[]);
     let mut pair = Pair::of(&server, &socket, CAPABILITIES & !wire::handshake::capability::SESSION_TRACK);
     pair.any_index = true;
     STATEMENTS.iter().for_each(|sql| pair.query(sql));
@@ -474,7 +463,7 @@ fn transactions_see_one_state_and_readers_of_it_the_same() {
         "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, n INT); CREATE TABLE t.b (id INT PRIMARY KEY); \
          INSERT INTO t.a VALUES (1, 10)",
     );
-    let (mut replica, socket) = follow(&server, "door-transactions");
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("door-transactions"), &[]);
     let tracking = "SET SESSION session_track_transaction_info = 'STATE'";
     for (capabilities, before) in [
         (CAPABILITIES & !wire::handshake::capability::SESSION_TRACK, None),
@@ -508,11 +497,7 @@ fn transactions_see_one_state_and_readers_of_it_the_same() {
 fn a_transaction_keeps_its_snapshot_as_long_as_the_option_says() {
     let Some(server) = Server::or_skip("door-age", &[]) else { return };
     server.sql("CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY); INSERT INTO t.a VALUES (1)");
-    let data = folder("door-age");
-    let socket = data.with_extension("sock");
-    let options = [format!("--socket={}", socket.display()), "--snapshot-age=1s".to_owned()];
-    let mut replica = Replica::follow(&server, &data, &options.each_ref().map(String::as_str));
-    replica.catch_up(&server);
+    let (replica, socket) = Replica::with_socket(&server, &folder("door-age"), &["--snapshot-age=1s"]);
     let mut client = RawClient::over_socket(&socket, "admin", CAPABILITIES);
     client.query("BEGIN");
     let select = "SELECT COUNT(*) FROM t.a";

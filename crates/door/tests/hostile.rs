@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use accounts::{AccountName, PasswordPlugin};
 use client::{ConnectOptions, Connection, SslMode};
-use support::{CAPABILITIES, RawClient, TestDoor, account, open};
+use support::{CAPABILITIES, RawClient, TestDoor, account, open, unread};
 use wire::response::ErrPacket;
 
 fn options(door: &TestDoor, user: &str, ssl_mode: SslMode) -> ConnectOptions {
@@ -63,7 +63,7 @@ fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
 #[test]
 fn a_thousand_half_handshakes_end_the_oldest() {
     let door = open(|_| ());
-    let mut half: Vec<TcpStream> = (0..1_100).map(|_| RawClient::unread(door.address)).collect();
+    let mut half: Vec<TcpStream> = (0..1_100).map(|_| unread(door.address)).collect();
     wait_for("all connections", || door.door.status().accepted >= 1_100);
     assert!(door.door.status().unauthenticated <= 1_000);
     assert_answers(&door);
@@ -81,7 +81,7 @@ fn a_thousand_half_handshakes_end_the_oldest() {
 fn connections_that_close_at_once_leave_nothing() {
     let door = open(|_| ());
     for _ in 0..3_000 {
-        drop(RawClient::unread(door.address));
+        drop(unread(door.address));
     }
     assert_answers(&door);
     wait_for("their end", || door.door.status().unauthenticated == 0);
@@ -90,7 +90,7 @@ fn connections_that_close_at_once_leave_nothing() {
 #[test]
 fn packets_larger_than_allowed_are_refused_by_their_header() {
     let door = open(|config| config.max_allowed_packet = 1 << 20);
-    let mut early = RawClient::unread(door.address);
+    let mut early = unread(door.address);
     early.write_all(&[0xff, 0xff, 0xff, 1, 0]).unwrap();
     assert_eq!(last_error(&until_closed(&mut early)).code, 1153);
     let mut late = RawClient::over_socket(&door.socket, "admin", CAPABILITIES);
@@ -107,7 +107,7 @@ fn garbage_and_packets_out_of_order_end_the_connection() {
     for _ in 0..200 {
         let len = random.below(300usize);
         let bytes: Vec<u8> = (0..len).map(|_| random.below(u8::MAX)).collect();
-        let mut stream = RawClient::unread(door.address);
+        let mut stream = unread(door.address);
         let _ = stream.write_all(&bytes);
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let greeting = until_closed(&mut stream);
@@ -141,7 +141,7 @@ fn a_client_that_never_reads_is_not_read_from_and_ends() {
 #[test]
 fn slow_logins_and_idle_sessions_end() {
     let door = open(|config| config.connect_timeout = Duration::from_secs(1));
-    let mut silent = RawClient::unread(door.address);
+    let mut silent = unread(door.address);
     assert_eq!(until_closed(&mut silent)[4], 10, "a greeting and nothing else");
     let mut idle = RawClient::over_socket(&door.socket, "admin", CAPABILITIES);
     idle.query("set wait_timeout=1");
@@ -192,7 +192,7 @@ fn eighty_megabytes_go_both_ways() {
     let door = open(|config| config.max_allowed_packet = 128 << 20);
     let mut client = RawClient::over_socket(&door.socket, "admin", CAPABILITIES);
     let text = "é".repeat(40 << 20);
-    let answer = client.query(&format!("select '{text}' as long_one"));
+    let answer = client.query(format!("select '{text}' as long_one"));
     assert_eq!(answer.len(), 4);
     assert!(answer[2].ends_with(text.as_bytes()) && answer[2].len() == text.len() + 9);
     assert_answers(&door);

@@ -61,14 +61,27 @@ impl RawClient {
         assert_eq!(answer.first(), Some(&0), "{}", String::from_utf8_lossy(&answer));
     }
 
-    fn write(&mut self, payload: &[u8], sequence: u8) {
+    /// Sends a payload as the packet of this sequence id: 0 begins a command, whose answer [`answer`](Self::answer) reads.
+    pub fn write(&mut self, payload: &[u8], sequence: u8) {
         let (mut out, mut sequence) = (Vec::new(), sequence);
         packet::write(&mut out, &mut sequence, payload);
         self.stream.write_all(&out).unwrap();
         self.input.expect_sequence(sequence);
     }
 
-    fn read(&mut self) -> Vec<u8> {
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// True once the server has closed the connection; waits for that.
+    pub fn is_closed(&mut self) -> bool {
+        let mut byte = [0];
+        !matches!(self.stream.read(&mut byte), Ok(1))
+    }
+
+    /// The next payload.
+    pub fn read(&mut self) -> Vec<u8> {
         loop {
             if let Some(range) = self.input.take().unwrap() {
                 return self.input.payload(range).to_vec();
@@ -109,13 +122,8 @@ impl RawClient {
 
     /// Sends a command; returns the payloads of its answer, whatever their number.
     pub fn command(&mut self, payload: &[u8]) -> Vec<Vec<u8>> {
-        self.send(payload);
-        self.answer(payload.first().copied().unwrap_or_default())
-    }
-
-    /// Sends a command, and leaves its answer to [`answer`](Self::answer).
-    pub fn send(&mut self, payload: &[u8]) {
         self.write(payload, 0);
+        self.answer(payload.first().copied().unwrap_or_default())
     }
 
     /// The payloads of the answer to this command.
