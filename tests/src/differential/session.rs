@@ -327,6 +327,8 @@ impl<'a> Session<'a> {
 
     /// Ends all prepared transactions.
     pub fn end_all_prepared(&mut self) {
+        // A session begins with random settings, and under ANSI_QUOTES no identifier in double quotes is text.
+        self.quiet("SET SESSION sql_mode = ''");
         for tries in 0.. {
             if self.shared.prepared.lock().unwrap().is_empty() {
                 break;
