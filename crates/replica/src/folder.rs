@@ -243,19 +243,22 @@ impl Folder {
         })
     }
 
-    /// Notes that a replica runs on this boot of the machine. True if one ran on another, and did not end cleanly: what
-    /// it showed may be lost, since rows are visible before the relay log is synced.
+    /// True if a replica ran on another boot of the machine, and did not end cleanly: what it showed may be lost, since
+    /// rows are visible before the relay log is synced. A note that cannot be read says the same.
+    #[must_use]
+    pub fn lost_power(&self) -> bool {
+        match read_small(&self.path.join(RUNNING_FILE)) {
+            Ok(note) => note.is_some_and(|boot| boot.trim() != boot_id()),
+            Err(_) => true,
+        }
+    }
+
+    /// Notes that a replica runs on this boot of the machine.
     ///
     /// # Errors
     /// Code 8 for disk errors; the note of the earlier run is then still there.
-    pub fn note_running(&self) -> Result<bool, Failure> {
-        let (path, now) = (self.path.join(RUNNING_FILE), boot_id());
-        let before = read_small(&path)?.unwrap_or_default();
-        if before.trim() == now {
-            return Ok(false);
-        }
-        write_atomically(&path, format!("{now}\n").as_bytes())?;
-        Ok(!before.is_empty())
+    pub fn note_running(&self) -> Result<(), Failure> {
+        write_atomically(&self.path.join(RUNNING_FILE), format!("{}\n", boot_id()).as_bytes())
     }
 
     /// Takes the note back: all that was visible is durable. A note that comes back after a power cut costs a question.
@@ -472,6 +475,27 @@ mod tests {
         assert_eq!(read, first);
         assert!(!lock.is_exclusive());
         assert!(read.free_bytes().is_some());
+    }
+
+    #[test]
+    fn only_a_run_of_this_boot_or_a_clean_end_has_lost_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, _lock) = Folder::own(&dir.path().join("a")).unwrap();
+        let note = folder.path.join(RUNNING_FILE);
+        assert!(!folder.lost_power());
+        folder.note_running().unwrap();
+        assert!(!folder.lost_power());
+        for other in [&b"another boot"[..], b"", b"\xff\xfe", &[b'0'; STATE_BYTES_MAX as usize + 1]] {
+            fs::write(&note, other).unwrap();
+            assert!(folder.lost_power());
+        }
+        fs::remove_file(&note).unwrap();
+        fs::create_dir(&note).unwrap();
+        assert!(folder.lost_power() && folder.note_running().is_err());
+        fs::remove_dir(&note).unwrap();
+        folder.note_running().unwrap();
+        folder.ended_cleanly();
+        assert!(!folder.lost_power());
     }
 
     #[test]

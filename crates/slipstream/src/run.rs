@@ -1,7 +1,7 @@
 //! Runs the subcommands: from arguments to exit code.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
@@ -316,15 +316,16 @@ fn follow(
     if door.serve_at_once {
         engine.parked.serve_at_once();
     }
-    // Without space for the note an earlier one is still there, and a later start is careful without need.
-    if folder.note_running().is_ok_and(|lost| lost) {
+    if folder.lost_power() {
         engine.parked.may_have_lost();
     }
+    let noted = Cell::new(folder.note_running().is_ok());
     // Before the copy or recovery, which may take hours: a taken port is told at once.
     let shown = ShownOptions::of(config);
     engine.opens(OpenDoor::open(door, folder, config.server_id, Arc::clone(&accounts), &engine, shown)?);
     let supervision = Supervision::start(&engine)?;
-    let process = Process { config, login, accounts, folder, lock, signals, engine, control: RefCell::default() };
+    let process =
+        Process { config, login, accounts, folder, lock, signals, engine, noted, control: RefCell::default() };
     let result = process.run();
     if result.is_ok() && !lock.is_lost() && folder.last_status().replay.ended {
         folder.ended_cleanly();
@@ -348,6 +349,8 @@ struct Process<'a> {
     lock: &'a FolderLock,
     signals: &'a Signals,
     engine: Arc<Engine>,
+    /// The folder says that a replica runs: not while the disk has no space for that.
+    noted: Cell<bool>,
     /// Opened by the initial copy, or once the engine runs.
     control: RefCell<Option<ControlServer>>,
 }
@@ -552,6 +555,9 @@ impl Process<'_> {
                 kept = Instant::now();
                 // The relay log reports a full disk; this report is only a convenience.
                 let _ = self.folder.keep_last_status(&replica.status());
+                if !self.noted.get() {
+                    self.noted.set(self.folder.note_running().is_ok());
+                }
             }
             std::thread::sleep(if replica.is_recovering() { LOOK_WHILE_RECOVERING } else { LOOK_EVERY });
         }
