@@ -128,11 +128,11 @@ impl Parked {
 pub(crate) struct EngineGtids(pub(crate) Weak<Engine>);
 
 impl EngineGtids {
-    /// The engine that runs.
-    fn running(&self) -> Result<(Arc<Engine>, Arc<Replica>), SqlError> {
+    /// The engine that runs, and the number of the attempt to start it.
+    fn running(&self) -> Result<(Arc<Engine>, Arc<Replica>, u64), SqlError> {
         let engine = self.0.upgrade().ok_or_else(|| not_now("the replica is stopping"))?;
-        let replica = engine.replica().map_err(|failure| not_now(&failure.text))?;
-        Ok((engine, replica))
+        let (replica, attempt) = engine.running().map_err(|failure| not_now(&failure.text))?;
+        Ok((engine, replica, attempt))
     }
 
     /// Pins what is visible, if it may be shown.
@@ -140,8 +140,7 @@ impl EngineGtids {
     /// # Errors
     /// 1105 with the reason.
     pub(crate) fn pin(&self) -> Result<Arc<Snapshot>, SqlError> {
-        let engine = self.0.upgrade().ok_or_else(|| not_now("the replica is stopping"))?;
-        let (replica, attempt) = engine.running().map_err(|failure| not_now(&failure.text))?;
+        let (engine, replica, attempt) = self.running()?;
         let store = &replica.pipeline.store;
         store.readable().map_err(|error| not_now(&error.to_string()))?;
         if engine.parked.passed.load(SeqCst) != attempt {
@@ -171,6 +170,24 @@ impl Shared {
     }
 }
 
+/// Runs the action once all of this is visible, unless the registration goes before; then `at_end` runs. None if it is
+/// visible. The registration does not keep the store open.
+fn when_executed(
+    replica: &Replica,
+    set: &GtidSet,
+    action: impl FnOnce() + Send + 'static,
+    at_end: impl FnOnce() + Send + 'static,
+) -> Option<Registration> {
+    let store = Arc::downgrade(&replica.pipeline.store);
+    let wait = replica.pipeline.store.visibility().when_executed(set, action)?;
+    Some(Registration::new(move || {
+        if let Some(store) = store.upgrade() {
+            let _ = store.visibility().cancel(wait);
+        }
+        at_end();
+    }))
+}
+
 /// Why replay brings nothing more now.
 fn stopped(replica: &Replica) -> Option<String> {
     if let Some(failure) = replica.pipeline.failure() {
@@ -181,25 +198,16 @@ fn stopped(replica: &Replica) -> Option<String> {
 
 impl Gtids for EngineGtids {
     fn when_readable(&self, set: &GtidSet, waker: Waker) -> Readable {
-        let (engine, replica) = match self.running() {
+        let (engine, replica, _) = match self.running() {
             Ok(running) => running,
             Err(error) => return Readable::Not(error),
         };
         let shared = Arc::new(Shared(Mutex::new(Some(waker))));
         let action = Arc::clone(&shared);
-        let Some(wait) = replica.pipeline.store.visibility().when_executed(set, move || action.wake()) else {
+        let own = Arc::clone(&shared);
+        let Some(registration) = when_executed(&replica, set, move || action.wake(), || drop(own)) else {
             return Readable::Reached;
         };
-        let store = Arc::downgrade(&replica.pipeline.store);
-        let registration = Registration::new({
-            let shared = Arc::clone(&shared);
-            move || {
-                if let Some(store) = store.upgrade() {
-                    let _ = store.visibility().cancel(wait);
-                }
-                drop(shared);
-            }
-        });
         if let Some(why) = stopped(&replica) {
             return Readable::Not(not_now(&format!("{why}; slipstream start lets it go on")));
         }
@@ -221,26 +229,20 @@ impl Gtids for EngineGtids {
     }
 
     fn visible(&self) -> Result<GtidSet, SqlError> {
-        let (engine, replica) = self.running()?;
+        let (engine, replica, _) = self.running()?;
         shown_by(&engine, &replica)
     }
 
     fn when_visible(&self, set: &GtidSet, waker: Waker) -> Option<Registration> {
-        let Ok((_, replica)) = self.running() else {
+        let Ok((_, replica, _)) = self.running() else {
             self.park(waker);
             return Some(Registration::new(|| ()));
         };
-        let store = Arc::downgrade(&replica.pipeline.store);
-        let wait = replica.pipeline.store.visibility().when_executed(set, || waker.wake())?;
-        Some(Registration::new(move || {
-            if let Some(store) = store.upgrade() {
-                let _ = store.visibility().cancel(wait);
-            }
-        }))
+        when_executed(&replica, set, || waker.wake(), || ())
     }
 
     fn when_position(&self, file: &str, offset: u64, waker: Waker) -> Position {
-        let Ok((engine, replica)) = self.running() else { return Position::NotRunning };
+        let Ok((engine, replica, _)) = self.running() else { return Position::NotRunning };
         if replica.pipeline.is_paused() || replica.pipeline.failure().is_some() {
             return Position::NotRunning;
         }

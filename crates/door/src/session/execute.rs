@@ -147,11 +147,8 @@ impl Session {
                 self.use_schema(&String::from_utf8_lossy(&name), world)?;
             }
             Statement::Begin { consistent, access } => {
-                let isolation = self.settings.isolation().to_owned();
-                let session =
-                    super::transaction::Session { isolation: &isolation, read_only: self.settings.read_only() };
                 let pin = || Ok((world.pin()?, world.now()));
-                warnings.extend(self.transaction.begin(*consistent, *access, session, pin)?);
+                warnings.extend(self.transaction.begin(*consistent, *access, &self.settings, pin)?);
             }
             Statement::Commit(completion) | Statement::Rollback(completion) => {
                 return Ok(self.complete(*completion));

@@ -199,11 +199,9 @@ impl Session {
     ) -> Result<Reading, SqlError> {
         let snapshot = self.snapshot(world)?;
         let plan = self.plan(select, sql, parameters, &snapshot, world)?;
-        let isolation = self.settings.isolation().to_owned();
-        let session = super::transaction::Session { isolation: &isolation, read_only: self.settings.read_only() };
-        self.transaction.opens_table(select.limit.rows.is_some(), self.settings.autocommit(), session);
+        self.transaction.opens_table(select.limit.rows.is_some(), &self.settings);
         if plan.rows_max > 0 && !plan.never {
-            self.transaction.reads(&snapshot, session, world.now());
+            self.transaction.reads(&snapshot, &self.settings, world.now());
         }
         let reading = Reading::open(snapshot, world.now(), plan, self.settings.charsets(), form)?;
         self.warnings.clear();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sql::{AccessMode, Characteristics, Completion, Isolation, SqlError, Warning};
+use sql::{AccessMode, Characteristics, Completion, Isolation, Settings, SqlError, Warning};
 use store::Snapshot;
 
 /// Savepoints of a transaction, at most: MySQL has no limit, a session's memory has.
@@ -62,10 +62,10 @@ impl Transaction {
     }
 
     /// A statement opens a table. Under autocommit=0 that begins a transaction.
-    pub(super) fn opens_table(&mut self, limited: bool, autocommit: bool, session: Session<'_>) {
-        if self.open.is_none() && !autocommit {
+    pub(super) fn opens_table(&mut self, limited: bool, settings: &Settings) {
+        if self.open.is_none() && !settings.autocommit() {
             let next = std::mem::take(&mut self.next);
-            let read_only = next.access.map_or(session.read_only, |access| access == AccessMode::ReadOnly);
+            let read_only = next.access.map_or(settings.read_only(), |access| access == AccessMode::ReadOnly);
             self.open = Some(Open { characteristics: next, read_only, implicit: true, ..Open::default() });
         }
         if let Some(open) = &mut self.open {
@@ -75,9 +75,9 @@ impl Transaction {
     }
 
     /// A statement reads rows of this snapshot: the transaction's others do too, unless each reads anew.
-    pub(super) fn reads(&mut self, snapshot: &Arc<Snapshot>, session: Session<'_>, now: Instant) {
+    pub(super) fn reads(&mut self, snapshot: &Arc<Snapshot>, settings: &Settings, now: Instant) {
         let Some(open) = &mut self.open else { return };
-        if open.view.is_none() && open.keeps_one_state(session.isolation) {
+        if open.view.is_none() && open.keeps_one_state(settings.isolation()) {
             open.view = Some(Ok((Arc::clone(snapshot), now)));
         }
     }
@@ -104,13 +104,13 @@ impl Transaction {
         &mut self,
         consistent: bool,
         access: Option<AccessMode>,
-        session: Session<'_>,
+        settings: &Settings,
         pin: impl FnOnce() -> Result<(Arc<Snapshot>, Instant), SqlError>,
     ) -> Result<Option<Warning>, SqlError> {
         if access == Some(AccessMode::ReadWrite) {
             return Err(SqlError::read_only());
         }
-        let isolation: &str = self.next.isolation.map_or(session.isolation, |isolation| isolation.name());
+        let isolation: &str = self.next.isolation.map_or(settings.isolation(), |isolation| isolation.name());
         let pins = consistent && isolation == Isolation::RepeatableRead.name();
         // What cannot be pinned now cannot be read in this transaction at all.
         let view = pins.then(pin);
@@ -125,7 +125,7 @@ impl Transaction {
         let access = access.or(next.access);
         // As MySQL's does, the status bit outlasts a transaction that BEGIN ends.
         let read_only =
-            access.map_or(session.read_only, |access| access == AccessMode::ReadOnly) || self.is_read_only();
+            access.map_or(settings.read_only(), |access| access == AccessMode::ReadOnly) || self.is_read_only();
         let characteristics = Characteristics { isolation: next.isolation, access };
         self.open = Some(Open { characteristics, consistent, read_only, view, ..Open::default() });
         self.savepoints.clear();
@@ -262,13 +262,6 @@ impl Open {
         let isolation = self.characteristics.isolation.map_or(session, |isolation| isolation.name());
         ![Isolation::ReadCommitted, Isolation::ReadUncommitted].iter().any(|level| level.name() == isolation)
     }
-}
-
-/// The session's values of what SET TRANSACTION sets.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Session<'a> {
-    pub(super) isolation: &'a str,
-    pub(super) read_only: bool,
 }
 
 fn space_before(text: &str, space: bool) -> String {
