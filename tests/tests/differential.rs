@@ -27,6 +27,12 @@ fn kept(name: &str, failure: &Failure, units: &[script::Unit]) -> PathBuf {
     let options = failure.server.iter().map(|option| format!("-- server {option}\n")).collect::<String>();
     std::fs::create_dir_all(folder).unwrap();
     std::fs::write(&file, format!("{what}{options}{}", script::text(units))).unwrap();
+    let logs = folder.join(format!("differential-{name}-binlogs"));
+    let _ = std::fs::remove_dir_all(&logs);
+    for (name, bytes) in &failure.binlogs {
+        std::fs::create_dir_all(&logs).unwrap();
+        std::fs::write(logs.join(name), bytes).unwrap();
+    }
     file
 }
 
@@ -37,8 +43,9 @@ fn found(seed: u64, failure: &Failure, seconds: u64) -> ! {
         + Duration::from_secs(number("SLIPSTREAM_DIFFERENTIAL_SHRINK_SECONDS").unwrap_or(length(120, 900)));
     let small = match shrink(&failure.server, failure.units.clone(), Some(&failure.what), until) {
         Some((units, what)) => {
-            let file =
-                kept(&seed.to_string(), &Failure { what, units: Vec::new(), server: failure.server.clone() }, &units);
+            let server = failure.server.clone();
+            let failure = Failure { what, units: Vec::new(), server, binlogs: Vec::new() };
+            let file = kept(&seed.to_string(), &failure, &units);
             format!("made small: {} (keep it in tests/regressions)", file.display())
         }
         None => "its units one after the other do not show it: sessions have to run at once".to_owned(),
@@ -188,7 +195,8 @@ fn script_again() {
         let until =
             Instant::now() + Duration::from_secs(number("SLIPSTREAM_DIFFERENTIAL_SHRINK_SECONDS").unwrap_or(600));
         let (units, what) = shrink(&options, units, None, until).expect("it fails");
-        let file = kept("small", &Failure { what: what.clone(), units: Vec::new(), server: options }, &units);
+        let failure = Failure { what: what.clone(), units: Vec::new(), server: options, binlogs: Vec::new() };
+        let file = kept("small", &failure, &units);
         panic!("{what}\nmade small: {}", file.display());
     }
     if let Some(what) = replay(&server(&options), &units) {

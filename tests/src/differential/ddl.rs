@@ -91,11 +91,15 @@ pub fn any(random: &mut Random, schema: &mut Schema, database: &str, limits: Lim
         2 => ", LOCK=DEFAULT",
         _ => "",
     };
-    // An online ALTER that reorders rows (another primary key, or NOT NULL for a unique one) keeps, on 9.7.4, rows that
-    // a ROLLBACK TO SAVEPOINT of another session undoes meanwhile: the source then has rows that its log lacks. (UPDATE
-    // t SET id = 39 WHERE id = 10 is enough.) With LOCK=SHARED the server has crashed.
+    // An online ALTER that reorders rows (another primary key or one that loses a column, or NOT NULL for a unique one)
+    // keeps, on 9.7.4, rows that a ROLLBACK TO SAVEPOINT or a refused INSERT of another session undoes meanwhile: the
+    // source then has rows that its log lacks. (UPDATE t SET id = 39 WHERE id = 10 is enough; of INSERT INTO t (a) VALUES
+    // (1),(2),(2), refused, the row 1 stayed in 8 of 888 tries beside DROP COLUMN b with PRIMARY KEY (a, b).) With
+    // LOCK=SHARED the server has crashed.
     let not_null = ["MODIFY", "CHANGE"].iter().any(|action| altered.actions.contains(action));
-    let orders_anew = altered.actions.contains("PRIMARY KEY") || not_null && altered.actions.contains("NOT NULL");
+    let orders_anew = altered.actions.contains("PRIMARY KEY")
+        || not_null && altered.actions.contains("NOT NULL")
+        || table.clustered_by() != altered.table.clustered_by();
     let how = if orders_anew { ", ALGORITHM=COPY" } else { how };
     let how = if altered.kind.contains("PARTITION") || altered.actions.contains("CREATE") { "" } else { how };
     let sql = format!("ALTER TABLE {} {}{how}", named(&name, database), altered.actions);

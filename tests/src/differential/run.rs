@@ -62,6 +62,8 @@ pub struct Failure {
     pub units: Vec<Unit>,
     /// Options of the server.
     pub server: Vec<String>,
+    /// Names and bytes of its binlog files: sessions that ran at once are seldom found so again.
+    pub binlogs: Vec<(String, Vec<u8>)>,
 }
 
 /// Server options of a seed, for what a session cannot set.
@@ -169,9 +171,16 @@ pub fn run(options: Options) -> Result<Report, Box<Failure>> {
                 return Ok(report);
             }
             let units = std::mem::take(&mut *shared.units.lock().unwrap());
-            Err(Box::new(Failure { what, units, server: server_options }))
+            Err(Box::new(Failure { what, units, server: server_options, binlogs: binlogs(&server) }))
         }
     }
+}
+
+fn binlogs(server: &Server) -> Vec<(String, Vec<u8>)> {
+    let files = std::fs::read_dir(server.dir()).into_iter().flatten().flatten();
+    let named = files.map(|file| (file.file_name().to_string_lossy().into_owned(), file.path()));
+    let logs = named.filter(|(name, _)| name.starts_with("binlog."));
+    logs.filter_map(|(name, path)| Some((name, std::fs::read(path).ok()?))).collect()
 }
 
 /// What killed the source, from its own log. Nothing is left to compare with, so it is no finding about us.

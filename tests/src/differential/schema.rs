@@ -337,6 +337,13 @@ impl Table {
         self.columns.iter().filter(is_part).collect()
     }
 
+    /// Name and number of columns of the key that orders the rows.
+    #[must_use]
+    pub fn clustered_by(&self) -> Option<(&str, usize)> {
+        let key = self.keys.iter().find(|key| key.name == "PRIMARY").or(self.keys.iter().find(|key| key.unique));
+        key.map(|key| (&*key.name, key.parts.len()))
+    }
+
     /// Removes a column, also from the keys.
     pub fn remove_column(&mut self, name: &str) {
         self.columns.retain(|column| column.name != name);
