@@ -20,6 +20,7 @@ mod guard;
 mod host;
 mod login;
 mod password;
+mod plain;
 mod refusal;
 mod rights;
 mod sha_crypt;
