@@ -40,6 +40,37 @@ pub struct LagSummary {
     pub max_us: u64,
 }
 
+/// Upper bounds of the classes of a [`LagHistogram`], µs; above the last one there is one more class.
+pub const LAG_BOUNDS_US: [u64; 18] = [
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    30_000_000,
+    60_000_000,
+    300_000_000,
+    1_800_000_000,
+    3_600_000_000,
+];
+
+/// Number of transactions by lag.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LagHistogram {
+    /// Transactions in each class of [`LAG_BOUNDS_US`], then those above all.
+    pub counts: [u64; LAG_BOUNDS_US.len() + 1],
+    /// Sum of all lags, µs, within the precision of the percentiles (1 %).
+    pub sum_us: u64,
+}
+
 /// One transaction that became visible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LagSample {
@@ -238,6 +269,22 @@ impl LagMeter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).overall.summary()
     }
 
+    /// All transactions of the run by lag.
+    #[must_use]
+    pub fn histogram(&self) -> LagHistogram {
+        let mut result = LagHistogram::default();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for value in state.overall.histogram.iter().flat_map(Histogram::iter_recorded) {
+            let (lag_us, count) = (value.value_iterated_to(), value.count_since_last_iteration());
+            let class = LAG_BOUNDS_US.partition_point(|bound| *bound < lag_us);
+            if let Some(of_class) = result.counts.get_mut(class) {
+                *of_class += count;
+            }
+            result.sum_us = result.sum_us.saturating_add(lag_us.saturating_mul(count));
+        }
+        result
+    }
+
     /// Lag over the last 1 to 10 complete seconds before `now_us` (µs since 1970).
     #[must_use]
     pub fn last_seconds(&self, seconds: u64, now_us: u64) -> LagSummary {
@@ -300,6 +347,17 @@ mod tests {
         assert_eq!(meter.last_seconds(10, now_us).transactions, 10);
         assert_eq!(meter.last_seconds(10, 200 * SECOND_US), LagSummary::default());
         assert_eq!(meter.overall().transactions, 30);
+    }
+
+    #[test]
+    fn classes_hold_all_transactions() {
+        let meter = LagMeter::new();
+        assert_eq!(meter.histogram(), LagHistogram::default());
+        record(&meter, &[0, 900, 40_000, 40_000, 2_000_000, u64::MAX], 0);
+        let LagHistogram { counts, sum_us } = meter.histogram();
+        assert_eq!(counts.iter().sum::<u64>(), 6);
+        assert_eq!((counts[0], counts[5], counts[10], counts[LAG_BOUNDS_US.len()]), (2, 2, 1, 1));
+        assert!(sum_us > LAG_US_MAX && LAG_BOUNDS_US.is_sorted());
     }
 
     #[test]

@@ -61,6 +61,23 @@ impl Category {
         Category::Refused,
         Category::NotKept,
     ];
+
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Category::Seen => "seen",
+            Category::Applied => "applied",
+            Category::Control => "control",
+            Category::Recorded => "recorded",
+            Category::Filtered => "filtered",
+            Category::AlreadyExecuted => "already_executed",
+            Category::SupersededByCopy => "superseded_by_copy",
+            Category::SkippedByOperator => "skipped_by_operator",
+            Category::Refused => "refused",
+            Category::NotKept => "not_kept",
+        }
+    }
 }
 
 const CATEGORIES: usize = 10;

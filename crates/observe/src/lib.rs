@@ -15,7 +15,7 @@ mod render;
 mod status;
 pub mod time;
 
-pub use lag::{LagDivision, LagMeter, LagParts, LagSample, LagSummary};
+pub use lag::{LAG_BOUNDS_US, LagDivision, LagHistogram, LagMeter, LagParts, LagSample, LagSummary};
 pub use ledger::{Category, Ledger, LedgerBatch, LedgerCounts, LedgerRow, LedgerSnapshot, OTHER_EVENT_TYPES, Page};
 pub use process::{ProcessFacts, ThreadCpu, folder_bytes};
 pub use rates::{RateMeter, RateSample, Work};

@@ -19,6 +19,9 @@ const EVENT: usize = 22;
 /// Without a transaction, fewer unread bytes than this are headers and control events, not work.
 const CONTROL_BYTES_MAX: u64 = 64 << 10;
 
+/// The source's purge is shown when less time than this is left: a day.
+const PURGE_SHOWN_BELOW_US: u64 = 24 * 3600 * 1_000_000;
+
 /// Longer GTID sets are truncated in the text form, characters; `--json` has them whole.
 const GTID_TEXT_MAX: usize = 600;
 
@@ -88,6 +91,10 @@ impl StatusReport {
         line(text, "Replica_IO_Running", &state);
         if let Some(at) = &source.last_received {
             line(text, "Last received", at);
+        }
+        if let Some(purges_in_us) = source.purges_in_us.filter(|us| *us < PURGE_SHOWN_BELOW_US) {
+            let what = "is left until the source purges what has not been received";
+            line(text, "Purge", &format!("{} {what}", duration_text(purges_in_us)));
         }
     }
 
@@ -419,6 +426,16 @@ fn three_digits(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::{Ledger, LedgerBatch, Page, ReplayState, ThreadCpu};
+
+    #[test]
+    fn a_purge_is_shown_when_it_is_near() {
+        let mut report = StatusReport::default();
+        for (left_us, shown) in [(None, false), (Some(PURGE_SHOWN_BELOW_US), false), (Some(90 * 60 * 1_000_000), true)]
+        {
+            report.source.purges_in_us = left_us;
+            assert_eq!(report.to_text().contains("90 min 00 s is left until the source purges"), shown);
+        }
+    }
 
     #[test]
     fn units() {

@@ -146,6 +146,10 @@ pub struct SourceReport {
     /// When the last event or heartbeat arrived; UTC.
     #[serde(rename = "last_received", default)]
     pub last_received: Option<String>,
+    /// Time until the source purges, by its binlog_expire_logs_seconds, what has not been received, µs; 0 if it may have
+    /// been. None if the source never purges by itself, or that is not known since the start.
+    #[serde(rename = "purges_in_us", default)]
+    pub purges_in_us: Option<u64>,
 }
 
 /// GTID sets in MySQL's text form.
@@ -533,6 +537,9 @@ pub struct StatusReport {
     /// The port for clients; None without one.
     #[serde(rename = "clients", default)]
     pub clients: Option<ClientsReport>,
+    /// URL of the page for those who watch; None without one.
+    #[serde(rename = "http", default)]
+    pub http: Option<String>,
     /// The store on disk.
     #[serde(rename = "store", default)]
     pub store: StoreReport,

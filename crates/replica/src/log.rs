@@ -230,6 +230,8 @@ codes! {
     LoginsDelayed = 98 Warning,
     /// The process has no more file descriptors for clients.
     NoDescriptors = 99 Warning,
+    /// The port for those who watch is open.
+    WatchersListened = 100 System,
 }
 
 impl Code {

@@ -546,9 +546,13 @@ impl Receiver {
                 return Err(Trouble::NoRoom(need));
             }
             let taken = self.intake.event(event.event).map_err(intake_trouble)?;
-            if matches!(taken, Taken::Heartbeat { .. }) {
+            if let Taken::Heartbeat { moved } = taken {
                 self.asked_why = false;
-                self.link.lock().last_received_us = now_us();
+                let mut state = self.link.lock();
+                state.last_received_us = now_us();
+                if !moved {
+                    state.idle_at_us = state.last_received_us;
+                }
             }
             // A source counts as acknowledged only what it sent and we answered. If it skips transactions that we have
             // from an earlier connection, which ended before the answer, its commits would wait (seen with 9.7.4).

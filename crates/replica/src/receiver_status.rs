@@ -39,6 +39,20 @@ pub(crate) struct SpaceNeed {
     pub lacks_bytes: u64,
 }
 
+impl LinkState {
+    /// Time until the source may purge what has not been received; see `SourceReport::purges_in_us`. `now_us` is now by
+    /// the source's clock, whose difference to ours is `clock_us`.
+    pub(crate) fn purges_in_us(&self, now_us: u64, clock_us: i64) -> Option<u64> {
+        let expires_us = self.log_expires_s?.saturating_mul(1_000_000);
+        // Its purge goes by the file's last change, which is later.
+        let begun_s = self.newest.as_ref().and_then(|(_, event)| event.bytes.first_chunk::<4>());
+        let begun_us = begun_s.map_or(0, |seconds| u64::from(u32::from_le_bytes(*seconds)) * 1_000_000);
+        let idle_us = if self.idle_at_us > 0 { self.idle_at_us.saturating_add_signed(clock_us) } else { 0 };
+        let received_to_us = begun_us.max(idle_us);
+        (received_to_us > 0).then(|| expires_us.saturating_sub(now_us.saturating_sub(received_to_us)))
+    }
+}
+
 /// Shared state of the receiver.
 pub(crate) struct Link {
     state: Mutex<LinkState>,
@@ -79,6 +93,8 @@ pub(crate) struct LinkState {
     pub reconnects: u64,
     /// Time of the last event or heartbeat, µs.
     pub last_received_us: u64,
+    /// Time of the last heartbeat that told of nothing new, µs: all of the source's log had been received.
+    pub idle_at_us: u64,
     /// GTIDs in the relay log.
     pub retrieved: GtidSet,
     /// Position in the source's log that corresponds to `retrieved`.
@@ -147,5 +163,27 @@ impl Link {
     /// Records an error for status and log.
     pub(crate) fn note_error(&self, failure: &Failure) {
         self.lock().last_error = Some(error_report(failure));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_received_is_purged_after_its_age() {
+        let mut state = LinkState::default();
+        assert_eq!(state.purges_in_us(2_000_000_000, 0), None);
+        state.log_expires_s = Some(3600);
+        assert_eq!(state.purges_in_us(2_000_000_000, 0), None, "nothing was received in this run");
+        let newest = FirstEvent { file: "binlog.000001".into(), offset: 4, bytes: 1000_u32.to_le_bytes().to_vec() };
+        state.newest = Some((String::new(), newest));
+        assert_eq!(state.purges_in_us(1_600_000_000, 0), Some(3_000_000_000));
+        assert_eq!(state.purges_in_us(9_000_000_000, 0), Some(0));
+        // Idle since: a heartbeat at 8,900 s of our clock, which is 5 s behind.
+        state.idle_at_us = 8_900_000_000;
+        assert_eq!(state.purges_in_us(9_000_000_000, 5_000_000), Some(3_505_000_000));
+        state.log_expires_s = None;
+        assert_eq!(state.purges_in_us(9_000_000_000, 0), None);
     }
 }

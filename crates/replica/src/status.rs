@@ -146,7 +146,10 @@ impl Replica {
             server_id: self.server_id,
             server_uuid: self.server_uuid.clone(),
             unanswered: None,
-            source: source_report(&self.shown_source, &link),
+            source: SourceReport {
+                purges_in_us: link.purges_in_us(now.saturating_add_signed(clock), clock),
+                ..source_report(&self.shown_source, &link)
+            },
             replay: ReplayReport {
                 state,
                 detail: self.waits_for(),
@@ -206,6 +209,7 @@ impl Replica {
                 queue_limit_bytes: self.queue_limit_bytes,
             },
             clients: None,
+            http: None,
             store: self.store_report(&stats),
             disk: self.disk_report(relay_bytes),
             cpu_us: process.cpu_us,
@@ -229,6 +233,7 @@ pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
         since: (link.since_us > 0).then(|| utc_text(link.since_us)),
         reconnects: link.reconnects,
         last_received: (link.last_received_us > 0).then(|| utc_text(link.last_received_us)),
+        purges_in_us: None,
     }
 }
 

@@ -4,7 +4,7 @@
 //! (crate `door`), accounts (crate `accounts`).
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -14,6 +14,7 @@ use door::{Door, DoorConfig, Facts, Gtids, Note, ReplicaStatus, SchemaState};
 use observe::{ClientsReport, utc_text};
 use replica::log::{self, Code};
 use replica::{Failure, Folder};
+use web::WebConfig;
 
 use crate::engine::Engine;
 use crate::engine_gtids::EngineGtids;
@@ -59,6 +60,10 @@ pub(crate) struct DoorSettings {
     pub snapshot_age: Duration,
     /// Whether rows are shown before all that an earlier run showed is visible again.
     pub serve_at_once: bool,
+    /// Address for those who watch over HTTP.
+    pub http: Option<SocketAddr>,
+    /// Names of this machine that they use besides addresses.
+    pub http_names: Vec<String>,
 }
 
 impl Default for DoorSettings {
@@ -82,6 +87,8 @@ impl Default for DoorSettings {
             drain: Duration::ZERO,
             snapshot_age: SNAPSHOT_AGE,
             serve_at_once: false,
+            http: None,
+            http_names: Vec::new(),
         }
     }
 }
@@ -101,6 +108,34 @@ impl DoorSettings {
     /// Whether anything is listened on.
     fn is_open(&self) -> bool {
         !self.skip_networking || self.socket.is_some()
+    }
+
+    /// Where those who watch are listened for; None if nowhere.
+    pub(crate) fn web(&self) -> Option<WebConfig> {
+        let address = self.http?;
+        let names = self.http_names.iter().cloned().chain([hostname()]).filter(|name| !name.is_empty()).collect();
+        Some(WebConfig { address, names })
+    }
+
+    /// The certificate of all ports that need one; None if none does.
+    ///
+    /// # Errors
+    /// It cannot be read, made or used.
+    pub(crate) fn tls(&self, folder: &Folder) -> Result<Option<Arc<ServerTls>>, Failure> {
+        if !self.is_open() && !self.web().is_some_and(|web| web.is_guarded()) {
+            return Ok(None);
+        }
+        let files = TlsFiles {
+            folder: folder.path().to_owned(),
+            certificate: self.ssl_cert.clone(),
+            key: self.ssl_key.clone(),
+            authorities: self.ssl_ca.clone(),
+        };
+        let tls = ServerTls::open(files, SystemTime::now());
+        Ok(Some(Arc::new(tls.map_err(|error| match error {
+            TlsError::Io { path, source } => Failure::io(format!("TLS for clients: {}", path.display()), &source),
+            error => Failure::error(format!("TLS for clients: {error}")),
+        })?)))
     }
 
     fn config(&self, folder: &Folder, server_id: u32) -> DoorConfig {
@@ -161,29 +196,17 @@ impl OpenDoor {
     /// Opens the port, if there is to be one.
     ///
     /// # Errors
-    /// The port or the socket is taken, or the certificate cannot be used.
+    /// The port or the socket is taken.
     pub(crate) fn open(
         settings: &DoorSettings,
         folder: &Folder,
         server_id: Option<u32>,
         accounts: Arc<Accounts>,
+        tls: Option<Arc<ServerTls>>,
         engine: &Arc<Engine>,
         shown: ShownOptions,
     ) -> Result<Option<OpenDoor>, Failure> {
-        if !settings.is_open() {
-            return Ok(None);
-        }
-        let files = TlsFiles {
-            folder: folder.path().to_owned(),
-            certificate: settings.ssl_cert.clone(),
-            key: settings.ssl_key.clone(),
-            authorities: settings.ssl_ca.clone(),
-        };
-        let tls = ServerTls::open(files, SystemTime::now());
-        let tls = Arc::new(tls.map_err(|error| match error {
-            TlsError::Io { path, source } => Failure::io(format!("TLS for clients: {}", path.display()), &source),
-            error => Failure::error(format!("TLS for clients: {error}")),
-        })?);
+        let Some(tls) = tls.filter(|_| settings.is_open()) else { return Ok(None) };
         let facts = Arc::new(EngineFacts { engine: EngineGtids(Arc::downgrade(engine)), shown });
         let config = settings.config(folder, server_id.unwrap_or(folder.default_server_id()));
         let door = Door::open(config, accounts, Arc::clone(&tls), facts).map_err(|error| {
@@ -233,7 +256,7 @@ impl OpenDoor {
     }
 }
 
-fn note_reload(result: Result<(), String>) {
+pub(crate) fn note_reload(result: Result<(), String>) {
     match result {
         Ok(()) => log::write(Code::TlsRead, "Clients", "certificates read again"),
         Err(why) => {

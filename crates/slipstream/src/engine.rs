@@ -9,13 +9,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use door::SchemaState;
-use observe::{ConnectionState, ReplayState, StatusReport, now_us, utc_text};
+use observe::{ConnectionState, LagHistogram, ReplayState, StatusReport, now_us, utc_text};
 use replica::{Begun, CopyInProgress, Failure, Movement, Replica, SourceLogin, failure::error_report};
 
 use crate::control::ReplicaThread;
 use crate::door::OpenDoor;
 use crate::engine_gtids::Parked;
 use crate::source_set::SourceAsker;
+use crate::web::OpenWeb;
 
 /// How long a request waits for a new engine: less than a client waits for an answer.
 const START_WITHIN: Duration = Duration::from_secs(25);
@@ -58,6 +59,7 @@ pub(crate) struct Engine {
     login: Option<Arc<SourceLogin>>,
     /// The port for clients, while it is open. It stays when the engine starts again.
     door: Mutex<Option<OpenDoor>>,
+    web: Mutex<Option<OpenWeb>>,
     /// Clients that wait for the engine.
     pub(crate) parked: Parked,
     /// Asks the source for clients.
@@ -76,6 +78,7 @@ impl Engine {
             stop,
             login,
             door: Mutex::default(),
+            web: Mutex::default(),
             parked: Parked::default(),
             asker: Arc::default(),
         })
@@ -89,6 +92,15 @@ impl Engine {
         self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn web(&self) -> MutexGuard<'_, Option<OpenWeb>> {
+        self.web.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lag of all transactions since the engine's start; None without one.
+    pub(crate) fn lags(&self) -> Option<LagHistogram> {
+        self.replica().ok().map(|replica| replica.pipeline.lag.histogram())
+    }
+
     /// The login at the source; None for a source of files.
     pub(crate) fn login(&self) -> Option<&Arc<SourceLogin>> {
         self.login.as_ref()
@@ -99,8 +111,14 @@ impl Engine {
         *self.door() = door;
     }
 
-    /// Closes the port for clients: no new connections, and statements get their time.
+    /// The port for those who watch is open.
+    pub(crate) fn watched_by(&self, web: Option<OpenWeb>) {
+        *self.web() = web;
+    }
+
+    /// Closes the ports: no new connections, and statements of clients get their time.
     pub(crate) fn close_door(&self) {
+        drop(self.web().take());
         let door = self.door().take();
         door.into_iter().for_each(OpenDoor::close);
     }
@@ -201,7 +219,8 @@ impl Engine {
     /// The status in every phase.
     pub(crate) fn status(&self) -> StatusReport {
         let clients = self.door().as_ref().map(OpenDoor::report);
-        StatusReport { clients, ..self.engine_status() }
+        let http = self.web().as_ref().map(OpenWeb::url);
+        StatusReport { clients, http, ..self.engine_status() }
     }
 
     /// As [`status`](Self::status), without the port for clients.
@@ -252,6 +271,8 @@ impl Engine {
     pub(crate) fn reload(&self) -> Result<&'static str, Failure> {
         if let Some(door) = self.door().as_ref() {
             door.reload_tls();
+        } else if let Some(web) = self.web().as_ref() {
+            web.reload_tls();
         }
         let Some(login) = &self.login else { return Ok("the source is files, and needs no login") };
         let changed = login.reload()?;

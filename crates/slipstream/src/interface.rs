@@ -165,6 +165,7 @@ fn full_source() -> SourceReport {
         next_try: Some(text()),
         reconnects: 1,
         last_received: Some(text()),
+        purges_in_us: Some(0),
     }
 }
 
@@ -279,6 +280,7 @@ fn full_report() -> StatusReport {
         last_sql_error: Some(full_error()),
         ledger: full_ledger(),
         clients: Some(full_clients()),
+        http: Some(String::new()),
         store: full_store(),
         memory: MemoryReport {
             rss_bytes: 1,

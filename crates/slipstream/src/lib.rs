@@ -28,3 +28,4 @@ mod signals;
 mod source_set;
 mod supervision;
 mod watch;
+mod web;

@@ -3,6 +3,7 @@
 //! In: a name and a text, from a flag or from an option file. Out: a change of [`Settings`], or an error about the
 //! text. The command line is built from the same table, so that flags and files agree in spelling, units and errors.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -274,6 +275,7 @@ const STORE_PART: &str = "Store";
 const LOG_PART: &str = "Log";
 const FILTER_PART: &str = "Replication filters";
 const CLIENT_PART: &str = "Clients";
+const WATCH_PART: &str = "Watching";
 
 /// All options, in the order of `--help`.
 pub(crate) static OPTIONS: &[OptionDef] = &[
@@ -944,6 +946,26 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .default("recovered"),
     option(
         FOLLOW,
+        "http",
+        "[ADDRESS:]PORT",
+        Kind::Text(|s, text| parse_http(text).map(|address| s.door.http = Some(address))),
+        "Serve a page, /metrics and /health there; over TLS and with an account where the address is not loopback",
+    )
+    .under(WATCH_PART)
+    .otherwise("none"),
+    option(
+        FOLLOW,
+        "http-name",
+        "NAME,…",
+        Kind::List(|s, name| {
+            s.door.http_names.push(name.to_owned());
+            Ok(())
+        }),
+        "Name of this machine in URLs, besides its addresses and its own name; others are refused",
+    )
+    .under(WATCH_PART),
+    option(
+        FOLLOW,
         "drain",
         "TIME",
         Kind::SpanOrNone(|s, span| s.door.drain = span),
@@ -952,6 +974,13 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(CLIENT_PART)
     .default("2s"),
 ];
+
+/// The port alone is one of this machine.
+fn parse_http(text: &str) -> Result<SocketAddr, String> {
+    let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let port = text.strip_prefix(':').unwrap_or(text).parse().map(local);
+    port.or_else(|_| text.parse()).map_err(|_| format!("'{text}' is not a port, nor an IP address with one"))
+}
 
 fn put<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
     *field = Some(value?);

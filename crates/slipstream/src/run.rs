@@ -37,6 +37,7 @@ use crate::replica_status::ShownOptions;
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
 use crate::supervision::Supervision;
+use crate::web::OpenWeb;
 use crate::{account, hidden, log_file, option_file, reading, requests, watch};
 
 /// Interval at which the main thread checks signals and the replica's outcome.
@@ -322,7 +323,10 @@ fn follow(
     let noted = Cell::new(folder.note_running().is_ok());
     // Before the copy or recovery, which may take hours: a taken port is told at once.
     let shown = ShownOptions::of(config);
-    engine.opens(OpenDoor::open(door, folder, config.server_id, Arc::clone(&accounts), &engine, shown)?);
+    let tls = door.tls(folder)?;
+    let of_all = Arc::clone(&accounts);
+    engine.opens(OpenDoor::open(door, folder, config.server_id, of_all, tls.clone(), &engine, shown)?);
+    engine.watched_by(OpenWeb::open(door, Arc::clone(&accounts), tls, &engine)?);
     let supervision = Supervision::start(&engine)?;
     let process =
         Process { config, login, accounts, folder, lock, signals, engine, noted, control: RefCell::default() };

@@ -1,0 +1,87 @@
+//! The port for those who watch, in a replica's process: opened beside the clients' port, closed with it.
+//!
+//! In: settings, the engine. Out: an open port, its URL. Never here: HTTP (crate `web`).
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::SystemTime;
+
+use accounts::{Accounts, ServerTls};
+use observe::{LagHistogram, StatusReport};
+use replica::log::{self, Code};
+use replica::{Exit, Failure};
+use web::{Watched, Web};
+
+use crate::door::{DoorSettings, note_reload};
+use crate::engine::Engine;
+
+/// The open port.
+pub(crate) struct OpenWeb {
+    web: Web,
+    /// Its certificate, if it needs one.
+    tls: Option<Arc<ServerTls>>,
+}
+
+/// The engine as those see it who watch.
+struct WatchedEngine(Weak<Engine>);
+
+impl Watched for WatchedEngine {
+    fn report(&self) -> StatusReport {
+        self.0.upgrade().map(|engine| engine.status()).unwrap_or_default()
+    }
+
+    fn lags(&self) -> Option<LagHistogram> {
+        self.0.upgrade()?.lags()
+    }
+
+    fn error_words(&self, exit: u8, number: Option<u32>) -> String {
+        let known = match number {
+            Some(1045 | 1130 | 1698) => "the source refuses the login",
+            Some(1236) => "the source cannot send what is needed",
+            Some(1032) => "a row that the log changes is not there",
+            Some(1062) => "a row that the log writes is there already",
+            Some(2002 | 2003 | 2005) => "the source cannot be reached",
+            Some(2006 | 2013) => "the connection to the source was lost",
+            _ => return Exit::from_code(exit).to_string(),
+        };
+        known.to_owned()
+    }
+}
+
+impl OpenWeb {
+    /// Opens the port, if there is to be one.
+    ///
+    /// # Errors
+    /// It cannot be listened on.
+    pub(crate) fn open(
+        settings: &DoorSettings,
+        accounts: Arc<Accounts>,
+        tls: Option<Arc<ServerTls>>,
+        engine: &Arc<Engine>,
+    ) -> Result<Option<OpenWeb>, Failure> {
+        let Some(config) = settings.web() else { return Ok(None) };
+        let tls = tls.filter(|_| config.is_guarded());
+        let watched = Arc::new(WatchedEngine(Arc::downgrade(engine)));
+        let cannot = |error: io::Error| {
+            Failure::error(format!("cannot listen for HTTP on {}: {error}", config.address))
+                .with_hint("--http=PORT listens on another port")
+        };
+        let web = Web::open(&config, accounts, tls.clone(), watched).map_err(cannot)?;
+        let open = OpenWeb { web, tls };
+        log::write(Code::WatchersListened, "Server", &format!("a page and metrics are at {}", open.url()));
+        Ok(Some(open))
+    }
+
+    /// The page's URL.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}/", self.web.address())
+    }
+
+    /// Reads the certificate's files again.
+    pub(crate) fn reload_tls(&self) {
+        if let Some(tls) = &self.tls {
+            note_reload(tls.reload(SystemTime::now()).map_err(|error| error.to_string()));
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Requests and their answers.
+//!
+//! In: a request's line and headers, who sent it. Out: a response. Never here: sockets; an answer to a name that is not
+//! this server's, which a page of another site could ask by (DNS rebinding).
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use accounts::{Accounts, LoginGuard, Peer, Rights};
+use base::units::parse_span;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::http::uri::Authority;
+use hyper::{Method, Request, Response, StatusCode};
+use observe::{LagHistogram, StatusReport};
+
+use crate::{Watched, metrics, shown};
+
+/// A report is at most this old: many watchers cost as much as one.
+const REPORT_AGE: Duration = Duration::from_millis(500);
+/// Time for a report: a watcher must not hang if the replica hangs.
+const REPORT_WITHIN: Duration = Duration::from_millis(1500);
+/// `/health` without `max-lag`.
+const MAX_LAG_US: u64 = 10_000_000;
+/// The page. Its own style and script are all that it loads, but for the report.
+const PAGE: &str = include_str!("page.html");
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// A response with its whole body.
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+/// What answers.
+pub(crate) struct Site {
+    pub(crate) watched: Arc<dyn Watched>,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) guard: LoginGuard,
+    /// Whether all but `/health` needs an account with the right `monitor`.
+    pub(crate) needs_account: bool,
+    /// Names of this server besides addresses and `localhost`, in lower case.
+    pub(crate) names: Vec<String>,
+    /// The last report, and when it was made.
+    pub(crate) last: Mutex<Option<(Instant, Arc<Report>)>>,
+    /// Held while one is made.
+    pub(crate) making: tokio::sync::Mutex<()>,
+}
+
+/// A report, and the lags at that time.
+pub(crate) struct Report {
+    status: StatusReport,
+    lags: Option<LagHistogram>,
+}
+
+fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+    typed(status, "text/plain; charset=utf-8", text)
+}
+
+fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    answer
+}
+
+impl Site {
+    /// The answer to a request.
+    pub(crate) async fn answer<B>(self: Arc<Self>, request: Request<B>, peer: IpAddr) -> Answer {
+        let (parts, _) = request.into_parts();
+        if parts.method != Method::GET && parts.method != Method::HEAD {
+            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n");
+            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return answer;
+        }
+        if !self.is_asked_by_own_name(&parts.headers, parts.uri.authority()) {
+            let why = "this server is not known by that name; --http-name=NAME gives it one\n";
+            return text(StatusCode::MISDIRECTED_REQUEST, why);
+        }
+        let path = parts.uri.path();
+        if path == "/health" {
+            return self.health(parts.uri.query()).await;
+        }
+        if self.needs_account && !self.may_watch(&parts.headers, peer).await {
+            let why = "an account with the right monitor is needed: slipstream account add\n";
+            let mut answer = text(StatusCode::UNAUTHORIZED, why);
+            let realm = HeaderValue::from_static("Basic realm=\"Slipstream\", charset=\"UTF-8\"");
+            answer.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
+            return answer;
+        }
+        match path {
+            "/" => typed(StatusCode::OK, "text/html; charset=utf-8", PAGE),
+            "/metrics" => match self.report().await {
+                Ok(report) => match metrics::text(report.status.clone(), report.lags.clone()) {
+                    Some(text) => typed(StatusCode::OK, metrics::CONTENT_TYPE, text),
+                    None => text(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n"),
+                },
+                Err(answer) => answer,
+            },
+            "/status" => match self.report().await {
+                Ok(report) => {
+                    let shown = shown::without_rows(report.status.clone(), &|exit, number| {
+                        self.watched.error_words(exit, number)
+                    });
+                    typed(StatusCode::OK, "application/json", shown.to_json())
+                }
+                Err(answer) => answer,
+            },
+            _ => text(StatusCode::NOT_FOUND, "there are /, /metrics, /status and /health\n"),
+        }
+    }
+
+    /// 200 if the lag is at most `max-lag` (10 s), else 503 with the reason.
+    async fn health(self: &Arc<Self>, query: Option<&str>) -> Answer {
+        let given = query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("max-lag="));
+        let max_us = match given.map(|text| parse_span(text, "s")) {
+            None => MAX_LAG_US,
+            Some(Ok(span)) => u64::try_from(span.as_micros()).unwrap_or(u64::MAX),
+            Some(Err(why)) => return text(StatusCode::BAD_REQUEST, format!("max-lag: {why}\n")),
+        };
+        match self.report().await {
+            Ok(report) => match report.status.lag_above(max_us) {
+                None => text(StatusCode::OK, "ok\n"),
+                Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
+            },
+            Err(answer) => answer,
+        }
+    }
+
+    /// A recent report; otherwise 503.
+    async fn report(self: &Arc<Self>) -> Result<Arc<Report>, Answer> {
+        let hangs = || text(StatusCode::SERVICE_UNAVAILABLE, "the replica does not answer\n");
+        let made = tokio::time::timeout(REPORT_WITHIN, async {
+            // One at a time: a replica that hangs gets one waiter, not one for each request.
+            let _alone = self.making.lock().await;
+            if let Some(report) = self.recent() {
+                return Some(report);
+            }
+            let site = Arc::clone(self);
+            let made = tokio::task::spawn_blocking(move || {
+                let report = Report { status: site.watched.report(), lags: site.watched.lags() };
+                let report = Arc::new(report);
+                *site.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), Arc::clone(&report)));
+                report
+            });
+            made.await.ok()
+        });
+        made.await.ok().flatten().ok_or_else(hangs)
+    }
+
+    fn recent(&self) -> Option<Arc<Report>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|(at, _)| at.elapsed() < REPORT_AGE).map(|(_, report)| Arc::clone(report))
+    }
+
+    /// True for an address, `localhost`, or a name that this server has.
+    fn is_asked_by_own_name(&self, headers: &HeaderMap, authority: Option<&Authority>) -> bool {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let (first, more) = (hosts.next(), hosts.next());
+        if more.is_some() {
+            return false;
+        }
+        let host = match (first.map(|host| host.to_str()), authority) {
+            (Some(Err(_)), _) => return false,
+            (Some(Ok(host)), _) => host.parse::<Authority>().ok(),
+            (None, authority) => authority.cloned(),
+        };
+        let Some(host) = host else { return false };
+        let name = host.host().trim_end_matches('.').to_ascii_lowercase();
+        let address = name.trim_start_matches('[').trim_end_matches(']');
+        address.parse::<IpAddr>().is_ok() || name == "localhost" || self.names.contains(&name)
+    }
+
+    /// True if the request brings the name and password of an account with the right `monitor`.
+    async fn may_watch(self: &Arc<Self>, headers: &HeaderMap, peer: IpAddr) -> bool {
+        let Some((user, password)) = credentials(headers) else { return false };
+        let peer = Peer::Tcp(peer);
+        tokio::time::sleep(self.guard.delay(&user, &peer)).await;
+        let site = Arc::clone(self);
+        let check = tokio::task::spawn_blocking(move || {
+            let monitor = Rights { monitor: true, ..Rights::default() };
+            site.accounts.check(&site.guard, &user, password.as_bytes(), &peer, monitor).is_some()
+        });
+        check.await.unwrap_or(false)
+    }
+}
+
+/// Name and password of an `Authorization: Basic` header.
+fn credentials(headers: &HeaderMap) -> Option<(String, String)> {
+    let (scheme, encoded) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = String::from_utf8(BASE64.decode(encoded.trim()).ok()?).ok()?;
+    decoded.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()))
+}

@@ -1,0 +1,283 @@
+//! `/metrics`: the report in OpenMetrics' text form.
+//!
+//! In: a report, the lags. Out: text. Never here: a figure that is not known shown as 0.
+
+use std::fmt;
+
+use observe::{ConnectionState, LAG_BOUNDS_US, LagHistogram, ReplayState, StatusReport, WaitReport};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Content type of the text.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// States of the connection, each with its name.
+const CONNECTION_STATES: [(ConnectionState, &str); 4] = [
+    (ConnectionState::Stopped, "stopped"),
+    (ConnectionState::Connecting, "connecting"),
+    (ConnectionState::Connected, "connected"),
+    (ConnectionState::Files, "files"),
+];
+
+/// States of replay, each with its name.
+const REPLAY_STATES: [(ReplayState, &str); 8] = [
+    (ReplayState::Stopped, "stopped"),
+    (ReplayState::Copying, "copying"),
+    (ReplayState::Recovering, "recovering"),
+    (ReplayState::Running, "running"),
+    (ReplayState::CaughtUp, "caught_up"),
+    (ReplayState::Paused, "paused"),
+    (ReplayState::Stopping, "stopping"),
+    (ReplayState::Failed, "failed"),
+];
+
+/// The metrics of a report; None if they cannot be written.
+pub(crate) fn text(report: StatusReport, lags: Option<LagHistogram>) -> Option<String> {
+    let mut registry = Registry::with_prefix("slipstream");
+    registry.register_collector(Box::new(Figures { report, lags }));
+    let mut text = String::new();
+    encode(&mut text, &registry).ok()?;
+    Some(text)
+}
+
+#[derive(Debug)]
+struct Figures {
+    report: StatusReport,
+    lags: Option<LagHistogram>,
+}
+
+/// Writes one metric after the other.
+struct Writer<'a>(DescriptorEncoder<'a>);
+
+fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}
+
+fn none() -> Option<&'static Exemplar<[(&'static str, &'static str); 0], f64>> {
+    None
+}
+
+impl Writer<'_> {
+    fn gauge(&mut self, name: &str, help: &str, value: impl Into<Option<f64>>) -> fmt::Result {
+        self.of(name, help, None, value.into())
+    }
+
+    fn gauge_bytes(&mut self, name: &str, help: &str, value: impl Into<Option<u64>>) -> fmt::Result {
+        self.of(name, help, Some(&Unit::Bytes), value.into().map(|bytes| bytes as f64))
+    }
+
+    fn gauge_seconds(&mut self, name: &str, help: &str, us: impl Into<Option<u64>>) -> fmt::Result {
+        self.of(name, help, Some(&Unit::Seconds), us.into().map(seconds))
+    }
+
+    fn of(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: Option<f64>) -> fmt::Result {
+        let Some(value) = value else { return Ok(()) };
+        self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        self.0.encode_descriptor(name, help, None, MetricType::Counter)?.encode_counter(&value, none())
+    }
+
+    fn counter_bytes(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let mut of = self.0.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Counter)?;
+        of.encode_counter(&value, none())
+    }
+
+    fn counter_seconds(&mut self, name: &str, help: &str, us: u64) -> fmt::Result {
+        let mut of = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?;
+        of.encode_counter(&seconds(us), none())
+    }
+
+    /// One gauge or counter with labels.
+    fn family<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        kind: MetricType,
+        members: impl IntoIterator<Item = (L, f64)>,
+    ) -> fmt::Result {
+        let is_counter = matches!(kind, MetricType::Counter);
+        let mut family = self.0.encode_descriptor(name, help, unit, kind)?;
+        for (labels, value) in members {
+            let mut member = family.encode_family(&labels)?;
+            if is_counter { member.encode_counter(&value, none())? } else { member.encode_gauge(&value)? }
+        }
+        Ok(())
+    }
+
+    /// 1 at the state that there is, 0 at all others.
+    fn states<S: Copy + PartialEq>(&mut self, name: &str, help: &str, states: &[(S, &str)], now: S) -> fmt::Result {
+        let members = states.iter().map(|(state, name)| ([("state", *name)], f64::from(u8::from(*state == now))));
+        self.family(name, help, None, MetricType::Gauge, members)
+    }
+}
+
+impl Collector for Figures {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut to = Writer(encoder);
+        self.source(&mut to)?;
+        self.replay(&mut to)?;
+        self.lag(&mut to)?;
+        self.store(&mut to)?;
+        self.process(&mut to)?;
+        self.clients(&mut to)?;
+        self.ledger(&mut to)
+    }
+}
+
+impl Figures {
+    fn source(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let source = &self.report.source;
+        to.states("source_state", "State of the connection to the source", &CONNECTION_STATES, source.state)?;
+        to.counter("source_reconnects", "Reconnects to the source since the start", source.reconnects)?;
+        to.gauge_seconds(
+            "source_purges_in",
+            "Time until the source purges what has not been received",
+            source.purges_in_us,
+        )?;
+        let (io, sql) = (&self.report.last_io_error, &self.report.last_sql_error);
+        let errors = [("io", io), ("sql", sql)].into_iter().filter_map(|(thread, error)| {
+            let number = error.as_ref()?.number.unwrap_or(0);
+            Some(([("thread", thread.to_owned()), ("number", number.to_string())], 1.0))
+        });
+        to.family("error", "Errors of receiving (io) and replay (sql) that last", None, MetricType::Gauge, errors)
+    }
+
+    fn replay(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let (replay, backlog, total) = (&self.report.replay, &self.report.backlog, &self.report.rates.total);
+        to.states("replay_state", "State of replay", &REPLAY_STATES, replay.state)?;
+        to.counter("transactions", "Transactions made visible since the start", total.transactions)?;
+        to.counter("row_changes", "Row changes made visible since the start", total.rows)?;
+        to.counter_bytes("replayed", "Bytes of log made visible since the start", total.bytes)?;
+        to.gauge("backlog_transactions", "Transactions received and not visible", backlog.transactions as f64)?;
+        to.gauge_bytes("backlog", "Bytes of relay log received and not visible", backlog.bytes)?;
+        to.gauge_seconds("catch_up", "Time until the backlog is visible, at present speeds", backlog.catch_up_us)?;
+        to.counter("barriers", "Transactions that one thread applied since the start", replay.barriers)?;
+        to.gauge("tables", "Tables in the store", replay.tables as f64)?;
+        to.gauge("rows", "Rows in the store", replay.rows as f64)?;
+        let len = |list: &Vec<String>| list.len() as f64;
+        to.gauge("quarantined_tables", "Tables that wait for their copy", len(&replay.quarantined))?;
+        to.gauge("drifted_tables", "Tables with rows that contradict the log", len(&replay.drifted))?;
+        to.gauge("damaged_files", "Damaged files of the store", len(&replay.damaged))?;
+        to.counter("tables_copied", "Tables copied again since the start", replay.tables_copied)
+    }
+
+    fn lag(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let lag = &self.report.lag;
+        to.gauge_seconds("lag", "Age of the oldest commit that is not visible; absent if not known", lag.current_us)?;
+        let difference = lag.clock_difference_us.map(|us| us as f64 / 1e6);
+        to.of("clock_difference", "The source's clock minus ours", Some(&Unit::Seconds), difference)?;
+        to.gauge_seconds("clock_error", "Maximum error of that difference", lag.clock_error_us)?;
+        let Some(lags) = &self.lags else { return Ok(()) };
+        let bounds = LAG_BOUNDS_US.iter().map(|us| seconds(*us)).chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(lags.counts).collect();
+        let (help, unit) = ("Time from a commit on the source to its visibility here", Some(&Unit::Seconds));
+        to.0.encode_descriptor("transaction_lag", help, unit, MetricType::Histogram)?.encode_histogram(
+            seconds(lags.sum_us),
+            lags.counts.iter().sum(),
+            &buckets,
+            None::<&std::collections::HashMap<usize, Exemplar<[(&str, &str); 0], f64>>>,
+        )
+    }
+
+    fn store(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let (store, disk) = (&self.report.store, &self.report.disk);
+        to.counter("cuts", "Cuts since the start", store.cuts)?;
+        to.gauge("sealed_generations", "Sealed generations that wait for their cut", store.sealed_generations as f64)?;
+        to.gauge_bytes("tree", "Bytes in the tree's files", store.tree_bytes)?;
+        to.counter_bytes("cuts_written", "Bytes of rows written by cuts since the start", store.written_bytes)?;
+        to.gauge_bytes("compaction_debt", "Bytes that compaction has to merge", store.compaction_debt_bytes)?;
+        to.gauge("compaction_debt_runs", "Sorted runs that contain them", store.compaction_debt_runs as f64)?;
+        to.gauge("level0_runs", "Sorted runs in level 0", store.l0_runs as f64)?;
+        to.counter("compactions", "Compaction steps since the start", store.compactions)?;
+        let waits = [("reader", store.reader_waits), ("replay", store.replay_waits)];
+        let count = waits.map(|(side, WaitReport { count, .. })| ([("side", side)], count as f64));
+        to.family("lane_waits", "Waits of one side for the other's rows", None, MetricType::Counter, count)?;
+        to.gauge_bytes("folder", "Bytes in the data folder", disk.folder_bytes)?;
+        to.gauge_bytes("relay_log", "Bytes of the relay log in it", disk.relay_log_bytes)?;
+        to.gauge_bytes("disk_free", "Free space of the data folder's file system", disk.free_bytes)?;
+        to.gauge_bytes("disk_reserve", "Part of it that only cuts and purges may use", disk.reserve_bytes)?;
+        to.gauge_seconds("disk_full_in", "Time until only the reserve is free", disk.full_in_us)
+    }
+
+    fn process(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let (report, memory) = (&self.report, &self.report.memory);
+        let build = [("version", report.version.as_str()), ("server_uuid", report.server_uuid.as_str())];
+        to.0.encode_descriptor("build", "Version", None, MetricType::Info)?.encode_info(&build)?;
+        to.gauge("up", "1 if the replica answered, 0 if not", f64::from(u8::from(report.unanswered.is_none())))?;
+        to.gauge_seconds("uptime", "Time since the start", report.uptime_us)?;
+        to.gauge_bytes("memory_resident", "Resident memory", memory.rss_bytes)?;
+        to.gauge_bytes("memory_resident_peak", "Highest resident memory so far", memory.rss_peak_bytes)?;
+        to.gauge_bytes("memory_store", "Memory of the store's generations", memory.store_bytes)?;
+        to.gauge_bytes("memory_queue", "Memory of work in the queues", memory.queue_bytes)?;
+        to.gauge_bytes("memory_limit", "Limit of the process", memory.limit_bytes)?;
+        to.counter_seconds("cpu", "CPU time of the process", report.cpu_us)?;
+        let threads = report.threads.iter().map(|thread| ([("thread", thread.name.as_str())], seconds(thread.cpu_us)));
+        let (help, unit) = ("CPU time of live threads, by stage", Some(&Unit::Seconds));
+        to.family("thread_cpu", help, unit, MetricType::Gauge, threads)
+    }
+
+    fn clients(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let Some(clients) = &self.report.clients else { return Ok(()) };
+        to.gauge("client_connections", "Clients that are logged in", clients.connections as f64)?;
+        to.gauge("clients_logging_in", "Clients that are not logged in yet", clients.logging_in as f64)?;
+        to.counter("client_connections_accepted", "Connections of clients since the start", clients.accepted)?;
+        to.counter("client_questions", "Statements of clients since the start", clients.questions)
+    }
+
+    fn ledger(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let rows = self.report.ledger.rows.iter().flat_map(|row| {
+            let fates = row.counts.by_category().into_iter().filter(|(_, count)| *count > 0);
+            fates.map(|(fate, count)| ([("type", row.name.clone()), ("fate", fate.name().to_owned())], count as f64))
+        });
+        to.family("events", "Events by type and fate, since the folder was made", None, MetricType::Counter, rows)?;
+        let unbalanced = self.report.ledger.unbalanced().count() as f64;
+        to.gauge("events_unbalanced", "Event types with events whose fate is not known", unbalanced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use observe::{ClientsReport, ErrorReport, LedgerRow, ThreadCpu};
+
+    /// A report in which everything is known.
+    fn full() -> StatusReport {
+        let mut report = StatusReport { clients: Some(ClientsReport::default()), ..StatusReport::default() };
+        report.source.purges_in_us = Some(1);
+        (report.lag.current_us, report.lag.clock_difference_us, report.lag.clock_error_us) =
+            (Some(1), Some(-1), Some(1));
+        report.backlog.catch_up_us = Some(1);
+        (report.disk.free_bytes, report.disk.reserve_bytes, report.disk.full_in_us) = (Some(1), Some(1), Some(1));
+        report.last_io_error = Some(ErrorReport::default());
+        report.threads = vec![ThreadCpu { name: "apply".into(), ..ThreadCpu::default() }];
+        let mut row = LedgerRow { event_type: 30, name: "Write_rows".into(), ..LedgerRow::default() };
+        (row.counts.seen, row.counts.applied) = (1, 1);
+        report.ledger.rows = vec![row];
+        report
+    }
+
+    #[test]
+    fn alerts_and_dashboard_name_metrics_that_there_are() {
+        let text = text(full(), Some(LagHistogram::default())).unwrap();
+        let packaging = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+        for file in ["slipstream-alerts.yml", "slipstream-grafana.json"] {
+            let named = std::fs::read_to_string(packaging.join(file)).unwrap();
+            let words = named.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let metrics: Vec<&str> = words.filter(|word| word.starts_with("slipstream_")).collect();
+            assert!(metrics.len() > 7, "{file}");
+            for metric in metrics {
+                let is = |line: &str| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with([' ', '{']));
+                assert!(text.lines().any(is), "{file}: {metric}");
+            }
+        }
+        assert!(text.contains("slipstream_clock_difference_seconds -0.000001"), "{text}");
+        assert!(text.contains("slipstream_events_total{type=\"Write_rows\",fate=\"applied\"} 1"), "{text}");
+    }
+}
