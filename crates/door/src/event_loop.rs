@@ -35,8 +35,7 @@ pub(crate) const UNAUTHENTICATED_MAX: usize = 1_000;
 const WAKE: u64 = 0;
 const TCP: u64 = 1;
 const UNIX: u64 = 2;
-/// The first number of a connection.
-const FIRST: u64 = 16;
+// Numbers of connections are larger: `Gate::number`.
 
 /// How other threads reach a loop.
 #[derive(Debug)]
@@ -120,7 +119,6 @@ pub(crate) struct EventLoop {
     accepting: Accepting,
     connections: HashMap<u64, Connection>,
     unauthenticated: BTreeSet<u64>,
-    last: u64,
     /// When waits of connections are looked at.
     timers: BTreeSet<(Instant, u64)>,
     /// Connections that have input left after their turn.
@@ -159,7 +157,6 @@ impl EventLoop {
             accepting,
             connections: HashMap::new(),
             unauthenticated: BTreeSet::new(),
-            last: FIRST,
             timers: BTreeSet::new(),
             again: Vec::new(),
             scratch: vec![0; READ_BYTES],
@@ -293,8 +290,7 @@ impl EventLoop {
     }
 
     fn begin(&mut self, socket: Socket, peer: Peer) {
-        self.last += 1;
-        let id = self.last;
+        let id = self.server.gate.number();
         let Some(connection) = Connection::new(socket, peer, id, &self.server) else { return };
         let data = epoll::EventData::new_u64(id);
         if epoll::add(&self.epoll, connection.socket().as_fd(), data, epoll::EventFlags::IN).is_err() {

@@ -5,9 +5,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Prepared statements of all sessions (`max_prepared_stmt_count`).
 const STATEMENTS_MAX: usize = 16_382;
 
+/// Before the first number of a connection: smaller ones mean other things to a loop.
+const NUMBERS_BEFORE: u64 = 16;
+
 /// Counters of the port.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
+    /// Connections numbered so far.
+    numbered: AtomicU64,
     sessions: AtomicUsize,
     statements: AtomicUsize,
     pub(crate) unauthenticated: AtomicUsize,
@@ -16,6 +21,11 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
+    /// The number of a new connection, which no other one of any loop has.
+    pub(crate) fn number(&self) -> u64 {
+        self.numbered.fetch_add(1, Relaxed) + NUMBERS_BEFORE + 1
+    }
+
     /// Admits a session; false if there are too many. One more is for administrators.
     pub(crate) fn admit(&self, is_admin: bool, most: usize) -> bool {
         take(&self.sessions, most + usize::from(is_admin))
