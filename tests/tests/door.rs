@@ -256,6 +256,70 @@ fn replica_status_is_as_a_replica_of_mysqls_shows_it() {
     assert!(old.contains("Slave_IO_Running") && old.contains("Master_Host: 127.0.0.1"), "{old}");
 }
 
+/// Each order to both, in turn: the same answer, the same note, the same state after it.
+#[test]
+fn replication_is_stopped_and_started_as_at_a_replica_of_mysqls() {
+    let Some(server) = Server::or_skip("door", &[]) else { return };
+    server.sql(
+        "CREATE USER other@'%' IDENTIFIED BY 'other'; GRANT REPLICATION SLAVE ON *.* TO other@'%';
+         CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY)",
+    );
+    let mut door = follow(&server, "door-orders", &["--on-stop=stay"]);
+    let theirs = Server::start("door-beside", &["--skip-replica-start"]);
+    theirs.sql(&format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={}, SOURCE_USER='other',
+         SOURCE_PASSWORD='other', SOURCE_AUTO_POSITION=1, SOURCE_SSL=1; START REPLICA",
+        server.port()
+    ));
+    let states = |text: &str| -> Vec<String> {
+        let wanted = ["Replica_IO_Running", "Replica_SQL_Running"];
+        let of = |name: &str| fields(text).into_iter().find(|(n, _)| n == name).map(|(_, value)| value);
+        wanted.into_iter().filter_map(of).collect()
+    };
+    let ask = "SHOW REPLICA STATUS";
+    for order in [
+        "START REPLICA",
+        "STOP REPLICA SQL_THREAD",
+        "STOP REPLICA SQL_THREAD",
+        "STOP REPLICA IO_THREAD, SQL_THREAD",
+        "STOP REPLICA",
+        "START REPLICA IO_THREAD FOR CHANNEL ''",
+        "START REPLICA",
+        "START REPLICA SQL_THREAD",
+        "STOP REPLICA FOR CHANNEL 'none'",
+        "BEGIN; STOP REPLICA IO_THREAD",
+        "START REPLICA RELAY_THREAD",
+        "STOP REPLICA",
+    ] {
+        let sql = format!("{order}; SHOW WARNINGS");
+        let ours = door.rows("boss", &["--vertical"], &sql);
+        let real = theirs.client(&["--vertical"], &sql);
+        match real {
+            Ok(rows) => assert_eq!((ours.code, ours.out), (0, rows), "{order}"),
+            Err(error) => {
+                let text = error.to_string();
+                let from = text.find("ERROR").unwrap();
+                assert!(ours.code == 1 && ours.err.contains(text[from..].trim_end()), "{order}: {ours:?} {text}");
+            }
+        }
+        let is_settled = || {
+            let ours = states(&door.rows("reader", &["--vertical", "--column-names"], ask).out);
+            let real = states(&theirs.client(&["--vertical", "--column-names"], ask).unwrap());
+            (ours == real && ours.len() == 2 && !ours.contains(&"Connecting".to_owned())).then_some(())
+        };
+        whole_program_tests::wait_for("the same threads", is_settled, || order.to_owned());
+    }
+    // What came meanwhile is not here until replay goes on.
+    server.sql("INSERT INTO shop.t VALUES (7)");
+    assert_eq!(door.rows("reader", &[], "SELECT a FROM shop.t").out, "");
+    door.rows("reader", &[], "START REPLICA").expect(1, &["1227", "SUPER or REPLICATION_SLAVE_ADMIN"]);
+    door.rows("boss", &[], "START REPLICA UNTIL SQL_AFTER_MTS_GAPS").expect(1, &["1235", "START REPLICA UNTIL"]);
+    door.rows("boss", &[], "START REPLICA").expect(0, &[]);
+    door.replica.catch_up(&server);
+    assert_eq!(door.rows("reader", &[], "SELECT a FROM shop.t").out.trim(), "7");
+    assert!(door.replica.log().contains("boss@% asked to start receiving and replay"));
+}
+
 impl Door {
     /// A connection of `reader`, with TLS at first.
     fn connect(&self) -> Result<Connection, client::ClientError> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sql::SqlError;
+use sql::{ReplicaOrder, SqlError};
 use store::Snapshot;
 
 use crate::gtids::{Gtids, NoGtids};
@@ -59,9 +59,18 @@ pub trait Facts: Send + Sync {
     /// Nothing can be read now; the text says why.
     fn pin(&self) -> Result<Arc<Snapshot>, SqlError>;
 
+    /// Starts or stops threads of the replica for this account, on a thread of its own.
+    fn carry_out(&self, order: ReplicaOrder, by: &str, done: OrderDone) {
+        let _ = (order, by);
+        done(Err(SqlError::not_supported("START and STOP REPLICA")));
+    }
+
     /// Takes note of something that an operator should know.
     fn note(&self, note: Note);
 }
+
+/// Takes the result of an order: true if there was nothing to do.
+pub type OrderDone = Box<dyn FnOnce(Result<bool, SqlError>) + Send>;
 
 /// Something that an operator should know.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,7 +21,7 @@ pub mod session;
 mod transport;
 mod world;
 
-pub use config::{DoorConfig, Facts, Note};
+pub use config::{DoorConfig, Facts, Note, OrderDone};
 pub use gtids::{Gtids, NoGtids, Position, Readable, Registration, SourceSet, Switch, Waker};
 pub use output::Output;
 pub use replica_status::{FilterTexts, ReplicaStatus, SourceTls, ThreadError};

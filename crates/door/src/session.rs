@@ -6,6 +6,7 @@
 mod changes;
 mod execute;
 mod freshness;
+mod orders;
 mod parameters;
 mod prepared;
 mod query;

@@ -6,16 +6,18 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use accounts::{Accounts, ServerTls, TlsError, TlsFiles};
-use door::{Door, DoorConfig, Facts, Gtids, Note, ReplicaStatus, SchemaState};
+use door::{Door, DoorConfig, Facts, Gtids, Note, OrderDone, ReplicaStatus, SchemaState};
 use observe::{ClientsReport, utc_text};
 use replica::log::{self, Code};
 use replica::{Failure, Folder};
+use sql::{ReplicaOrder, SqlError};
 use web::WebConfig;
 
+use crate::control::ReplicaThread;
 use crate::engine::Engine;
 use crate::engine_gtids::EngineGtids;
 use crate::replica_status::ShownOptions;
@@ -266,6 +268,48 @@ pub(crate) fn note_reload(result: Result<(), String>) {
     }
 }
 
+/// 1105, ER_UNKNOWN_ERROR.
+fn refused(why: &str) -> SqlError {
+    SqlError::new(1105, "HY000", why.to_owned())
+}
+
+fn finish(done: &Mutex<Option<OrderDone>>, result: Result<bool, SqlError>) {
+    if let Some(done) = done.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        done(result);
+    }
+}
+
+fn names_of(order: ReplicaOrder) -> &'static str {
+    match (order.io, order.sql) {
+        (true, false) => "receiving",
+        (false, true) => "replay",
+        _ => "receiving and replay",
+    }
+}
+
+/// Starts or stops; true if all was so before.
+fn carried_out(engine: &Engine, order: ReplicaOrder) -> Result<bool, Failure> {
+    let report = engine.engine_status();
+    let io = report.source.state.as_mysql() != "No";
+    let sql = report.replay.state.as_mysql() == "Yes";
+    let already = (!order.io || io == order.start) && (!order.sql || sql == order.start);
+    match (order.start, order.io, order.sql) {
+        // One that waits for its next try does so at once.
+        (true, true, true) => engine.start_threads(None)?,
+        (true, true, false) => engine.start_threads(Some(ReplicaThread::Io))?,
+        (true, false, _) => engine.start_threads(Some(ReplicaThread::Sql))?,
+        (false, stop_io, stop_sql) => {
+            if stop_io && io {
+                engine.stop_thread(ReplicaThread::Io)?;
+            }
+            if stop_sql && sql {
+                engine.stop_thread(ReplicaThread::Sql)?;
+            }
+        }
+    }
+    Ok(already)
+}
+
 /// What the port asks of the engine.
 struct EngineFacts {
     engine: EngineGtids,
@@ -289,6 +333,24 @@ impl Facts for EngineFacts {
 
     fn pin(&self) -> Result<Arc<store::Snapshot>, sql::SqlError> {
         self.engine.pin()
+    }
+
+    fn carry_out(&self, order: ReplicaOrder, by: &str, done: OrderDone) {
+        let Some(engine) = self.engine.0.upgrade() else { return done(Err(refused("the replica is stopping"))) };
+        let (verb, what) = (if order.start { "start" } else { "stop" }, names_of(order));
+        log::write(Code::OperatorCommand, "Clients", &format!("{by} asked to {verb} {what}"));
+        // Kept here too: a thread that cannot be started drops what it was given.
+        let done = Arc::new(Mutex::new(Some(done)));
+        let of_thread = Arc::clone(&done);
+        // Not joined: it ends within the time that each of these has.
+        let run = move || {
+            let result = carried_out(&engine, order).map_err(|failure| refused(&failure.text));
+            drop(engine);
+            finish(&of_thread, result);
+        };
+        if std::thread::Builder::new().name("order".into()).spawn(run).is_err() {
+            finish(&done, Err(refused("no thread can be started for it")));
+        }
     }
 
     fn note(&self, note: Note) {

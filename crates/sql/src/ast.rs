@@ -51,12 +51,30 @@ pub enum Statement {
     },
     /// SHOW of something about replication.
     Show(Show),
+    /// START or STOP REPLICA.
+    Replica {
+        /// What is started or stopped.
+        order: ReplicaOrder,
+        /// FOR CHANNEL.
+        channel: Option<Vec<u8>>,
+    },
     /// ALTER INSTANCE RELOAD TLS.
     ReloadTls,
     /// A statement that writes, refused with 1290.
     Write,
     /// A statement that is not answered, by its construct.
     Refused(String),
+}
+
+/// Starts or stops threads of the replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplicaOrder {
+    /// START, not STOP.
+    pub start: bool,
+    /// Receiving (IO_THREAD).
+    pub io: bool,
+    /// Replay (SQL_THREAD).
+    pub sql: bool,
 }
 
 /// What a SHOW shows about replication.

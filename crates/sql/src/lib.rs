@@ -28,7 +28,7 @@ mod waits;
 
 pub use ast::{
     AccessMode, Assignment, Characteristics, Comparison, Completion, Expression, From, Isolation, Item, Limit,
-    NewValue, Order, Scope, Select, Show, Statement, Target,
+    NewValue, Order, ReplicaOrder, Scope, Select, Show, Statement, Target,
 };
 pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
 pub use charsets::Charsets;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use base::GtidSet;
 
 use crate::Result;
+use crate::ast::ReplicaOrder;
 use crate::bind::{Column, Value};
 use crate::error::{SqlError, Warning};
 
@@ -40,6 +41,8 @@ pub enum Event {
         /// When the statement arrived: earlier failures do not count.
         arrived: Instant,
     },
+    /// Threads of the replica were started or stopped.
+    Replica(ReplicaOrder),
     /// The source's log is visible up to a place: SOURCE_POS_WAIT().
     Position {
         /// File of the source.
@@ -52,7 +55,7 @@ pub enum Event {
 /// How a wait ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// By its event; of a position, after so many moves of it.
+    /// By its event; of a position, after so many moves of it; of an order, 1 if there was nothing to do.
     Met(u64),
     /// By its timeout.
     TimedOut,
@@ -148,8 +151,8 @@ impl Progress {
         }
     }
 
-    /// How the next wait ended; asks for it if it has not begun.
-    fn next(&mut self, wait: Wait) -> Option<Ended> {
+    /// How the next wait ended; asks for it if it has not begun. The statement then ends with any error, and is run again.
+    pub fn wait(&mut self, wait: Wait) -> Option<Ended> {
         if let Some(by) = self.interrupted {
             return Some(Ended::Interrupted(by));
         }
@@ -225,7 +228,7 @@ impl<'a> Waits<'a> {
         let Some(progress) = self.progress else {
             return Err(SqlError::not_supported(&format!("{function}() but in SELECT and DO")));
         };
-        let ended = progress.borrow_mut().next(wait);
+        let ended = progress.borrow_mut().wait(wait);
         match ended {
             Some(Ended::Failed(error)) => Err(self.late(error)),
             Some(ended) => Ok(ended),

@@ -3,11 +3,11 @@
 //! In: what the session waits for, wake-ups, the time. Out: how the wait ended. Never here: a thread or a snapshot held
 //! meanwhile; a system call for each look.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
-use sql::{Ended, Event, Interrupt};
+use sql::{Ended, Event, Interrupt, SqlError};
 
 use super::{Connection, Deadline, Hold, Turn};
 use crate::gtids::{Position, Readable, Registration, SourceSet, Switch, Waker};
@@ -20,7 +20,12 @@ pub(super) struct Held {
     place: Option<(Switch, Option<Registration>)>,
     /// Moves of a position that were looked at.
     moves: u64,
+    /// The result of an order, once it was given.
+    order: Option<OrderResult>,
 }
+
+/// Whether there was nothing to do, or why it could not be done; None until then.
+type OrderResult = Arc<Mutex<Option<Result<bool, SqlError>>>>;
 
 impl Held {
     fn has_woken(&self) -> bool {
@@ -99,6 +104,23 @@ impl Connection {
                 SourceSet::Known(_) => return Some(Ended::Met(0)),
                 SourceSet::Failed(error) => return Some(Ended::Failed(error)),
                 SourceSet::Awaited(registration) => Some(registration),
+            },
+            Event::Replica(order) => match &held.order {
+                Some(result) => {
+                    let result = result.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+                    return Some(result.map_or_else(Ended::Failed, |already| Ended::Met(u64::from(already))));
+                }
+                None => {
+                    let result = OrderResult::default();
+                    held.order = Some(Arc::clone(&result));
+                    let by = self.session.as_ref().map_or("", |session| &session.identity().account);
+                    let done = move |how| {
+                        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
+                        waker.wake();
+                    };
+                    turn.server.facts.carry_out(*order, by, Box::new(done));
+                    None
+                }
             },
             Event::Position { file, offset } => match gtids.when_position(file, *offset, waker) {
                 Position::Reached => return Some(Ended::Met(held.moves)),

@@ -56,17 +56,28 @@ impl Session {
             // As a server without a binary log, which this is.
             Show::BinaryLogStatus => Ok(empty(BINARY_LOG_STATUS, false)),
             Show::BinaryLogs => Err(SqlError::new(1381, "HY000", "You are not using binary logging")),
-            Show::ReplicaStatus { channel: Some(name), .. } if !name.is_empty() => {
-                let text = format!("Replica channel '{}' does not exist.", String::from_utf8_lossy(name));
-                Err(SqlError::new(3074, "HY000", text))
-            }
-            Show::ReplicaStatus { old_names, .. } => {
+            Show::ReplicaStatus { old_names, channel } => {
+                check_channel(channel.as_deref())?;
                 let status = world.replica_status();
                 let (definitions, row): (Vec<Definition>, Vec<Value>) =
                     columns_of(&status).into_iter().map(|(new, old, kind, value)| ((new, old, kind), value)).unzip();
                 let columns = definitions.iter().map(|definition| column(definition, *old_names)).collect();
                 Ok(Rows { columns, rows: vec![row] })
             }
+        }
+    }
+}
+
+/// There is one channel, and its name is empty.
+///
+/// # Errors
+/// 3074 for another.
+pub(super) fn check_channel(name: Option<&[u8]>) -> Result<(), SqlError> {
+    match name {
+        None | Some([]) => Ok(()),
+        Some(name) => {
+            let text = format!("Replica channel '{}' does not exist.", String::from_utf8_lossy(name));
+            Err(SqlError::new(3074, "HY000", text))
         }
     }
 }

@@ -69,7 +69,7 @@ impl Parser<'_> {
     }
 
     /// `[FOR CHANNEL 'name']`
-    fn channel(&mut self) -> Result<Option<Vec<u8>>> {
+    pub(super) fn channel(&mut self) -> Result<Option<Vec<u8>>> {
         if !self.accept("FOR")? {
             return Ok(None);
         }

@@ -2,7 +2,7 @@
 
 use super::Parser;
 use crate::Result;
-use crate::ast::{AccessMode, Completion, Statement};
+use crate::ast::{AccessMode, Completion, ReplicaOrder, Statement};
 
 /// First words of statements that change data, definitions or accounts: refused as a read-only server refuses them.
 const WRITES: &[&str] = &[
@@ -41,7 +41,6 @@ const REFUSED: &[&str] = &[
     "RESTART",
     "SHUTDOWN",
     "SIGNAL",
-    "STOP",
     "TABLE",
     "UNINSTALL",
     "UNLOCK",
@@ -69,6 +68,7 @@ impl Parser<'_> {
                 Ok(Statement::Begin { consistent: false, access: None })
             }
             "START" => self.start(),
+            "STOP" => self.stop(),
             "COMMIT" => {
                 self.advance()?;
                 Ok(Statement::Commit(self.completion()?))
@@ -94,8 +94,11 @@ impl Parser<'_> {
 
     fn start(&mut self) -> Result<Statement> {
         self.advance()?;
-        if self.is_one_of(&["REPLICA", "SLAVE", "GROUP_REPLICATION"]) {
-            return Ok(Statement::Refused(format!("START {}", self.word())));
+        if self.is("GROUP_REPLICATION") {
+            return Ok(Statement::Refused("START GROUP_REPLICATION".to_owned()));
+        }
+        if self.is_one_of(&["REPLICA", "SLAVE"]) {
+            return self.replica(true);
         }
         self.expect("TRANSACTION")?;
         let (mut consistent, mut access) = (false, None);
@@ -116,6 +119,39 @@ impl Parser<'_> {
             }
         }
         Ok(Statement::Begin { consistent, access })
+    }
+
+    fn stop(&mut self) -> Result<Statement> {
+        self.advance()?;
+        if self.is("GROUP_REPLICATION") {
+            return Ok(Statement::Refused("STOP GROUP_REPLICATION".to_owned()));
+        }
+        if self.is_one_of(&["REPLICA", "SLAVE"]) { self.replica(false) } else { Err(self.syntax()) }
+    }
+
+    /// `[thread [, thread]…] [FOR CHANNEL 'name']`, without threads both. What else START has is refused by its name.
+    fn replica(&mut self, start: bool) -> Result<Statement> {
+        self.advance()?;
+        let mut order = ReplicaOrder { start, io: false, sql: false };
+        if self.is_one_of(&["IO_THREAD", "RELAY_THREAD", "SQL_THREAD"]) {
+            loop {
+                if self.accept("IO_THREAD")? || self.accept("RELAY_THREAD")? {
+                    order.io = true;
+                } else {
+                    self.expect("SQL_THREAD")?;
+                    order.sql = true;
+                }
+                if !self.accept_punct(b',')? {
+                    break;
+                }
+            }
+        } else {
+            (order.io, order.sql) = (true, true);
+        }
+        if start && self.is_one_of(&["UNTIL", "USER", "PASSWORD", "DEFAULT_AUTH", "PLUGIN_DIR"]) {
+            return Ok(Statement::Refused(format!("START REPLICA {}", self.word())));
+        }
+        Ok(Statement::Replica { order, channel: self.channel()? })
     }
 
     /// READ ONLY or READ WRITE.

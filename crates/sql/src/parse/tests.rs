@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::ast::{AccessMode, Completion, Expression, NewValue, Scope, Show, Target};
+use crate::ast::{AccessMode, Completion, Expression, NewValue, ReplicaOrder, Scope, Show, Target};
 
 fn charsets() -> Charsets {
     Charsets::of_login(255).unwrap()
@@ -162,6 +162,38 @@ fn shows_of_replication() {
         assert_eq!(parsed(sql).statement, wanted, "{sql}");
     }
     for sql in ["show replica hosts", "show master", "show binary status", "show replica status for channel a"] {
+        assert_eq!(refused(sql).code, 1064, "{sql}");
+    }
+}
+
+#[test]
+fn orders_to_the_replica() {
+    let order = |start, io, sql, channel: Option<&str>| Statement::Replica {
+        order: ReplicaOrder { start, io, sql },
+        channel: channel.map(|name| name.as_bytes().to_vec()),
+    };
+    for (sql, wanted) in [
+        ("start replica", order(true, true, true, None)),
+        ("STOP SLAVE", order(false, true, true, None)),
+        ("start replica io_thread", order(true, true, false, None)),
+        ("stop replica sql_thread, io_thread, sql_thread", order(false, true, true, None)),
+        ("stop replica relay_thread for channel ''", order(false, true, false, Some(""))),
+        ("start replica sql_thread until sql_after_mts_gaps", Statement::Refused("START REPLICA UNTIL".into())),
+        ("start replica user = 'a' password = 'b'", Statement::Refused("START REPLICA USER".into())),
+        ("stop group_replication", Statement::Refused("STOP GROUP_REPLICATION".into())),
+    ] {
+        assert_eq!(parsed(sql).statement, wanted, "{sql}");
+    }
+    for sql in [
+        "start",
+        "stop",
+        "stop transaction",
+        "start replica foo",
+        "stop replica io_thread sql_thread",
+        "stop replica io_thread,",
+        "start replica for channel 'x' io_thread",
+        "stop replica until sql_after_mts_gaps",
+    ] {
         assert_eq!(refused(sql).code, 1064, "{sql}");
     }
 }
