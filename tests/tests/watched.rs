@@ -36,7 +36,7 @@ fn figures_follow_the_replica() {
     if !servers() {
         return;
     }
-    let mut server = Server::start("watched", &[]);
+    let server = Server::start("watched", &[]);
     server.sql("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY, b TEXT)");
     server.sql("INSERT INTO d.t VALUES (1, 'secret'), (2, 'secret')");
     let (mut replica, url) = watched(&server, "watched", &[]);
