@@ -16,14 +16,18 @@ struct Door {
     socket: PathBuf,
 }
 
-/// `reader` (read, monitor) and `boss` (admin too); the password is the name.
+/// `reader` (read, monitor), `boss` (admin too) and `shopper` (read, schema Shop only); the password is the name.
 fn add_accounts(data: &Path) {
     let accounts = Accounts::open(&data.join("accounts")).unwrap();
-    for (name, rights) in [("reader", "read,monitor"), ("boss", "read,monitor,replicate,admin")] {
+    for (name, rights, schema) in [
+        ("reader", "read,monitor", None),
+        ("boss", "read,monitor,replicate,admin", None),
+        ("shopper", "read", Some("Shop")),
+    ] {
         let new = NewAccount {
             name: AccountName::new(name, "%").unwrap(),
             rights: rights.parse().unwrap(),
-            schemas: None,
+            schemas: schema.map(|schema| vec![schema.to_owned()]),
             requirement: Requirement::None,
             password: StoredPassword::new(PasswordPlugin::CachingSha2, name).unwrap(),
         };
@@ -254,6 +258,60 @@ fn replica_status_is_as_a_replica_of_mysqls_shows_it() {
 
     let old = door.rows("reader", &["--vertical", "--column-names"], "SHOW SLAVE STATUS").out;
     assert!(old.contains("Slave_IO_Running") && old.contains("Master_Host: 127.0.0.1"), "{old}");
+}
+
+#[test]
+fn names_are_shown_as_the_source_shows_them() {
+    let Some(server) = Server::or_skip("door", &[]) else { return };
+    server.sql(
+        "CREATE DATABASE Shop; CREATE DATABASE shop_b; CREATE DATABASE `e_ü`; USE shop_b; CREATE TABLE Bar (a INT);
+         CREATE TABLE bar (a INT); CREATE TABLE `a%b` (a INT); CREATE VIEW vv AS SELECT 1; CREATE TABLE `Ärger` (a INT);
+         CREATE TABLE foo_1 (a INT); CREATE TABLE `_x` (a INT); CREATE TABLE gone (a INT)",
+    );
+    let mut door = follow(&server, "door-names", &[]);
+    // What is made, renamed and dropped later counts too.
+    server.sql("USE shop_b; DROP TABLE gone; RENAME TABLE vv TO ww; CREATE TABLE Shop.late (a INT); CREATE DATABASE z");
+    door.replica.catch_up(&server);
+    let ours = |sql: &str| door.rows("reader", &["--table", "--column-names", "--database=shop_b"], sql);
+    for sql in [
+        "SHOW DATABASES",
+        "SHOW SCHEMAS LIKE 'SH%'",
+        "SHOW DATABASES LIKE 'shop\\_%'",
+        "SHOW DATABASES LIKE '%\\_schema'",
+        "SHOW TABLES",
+        "SHOW FULL TABLES",
+        "SHOW EXTENDED TABLES",
+        "SHOW TABLES LIKE 'BA%'",
+        "SHOW TABLES LIKE 'ä%'",
+        "SHOW TABLES LIKE 'a\\%b'",
+        "SET sql_mode = 'NO_BACKSLASH_ESCAPES'; SHOW TABLES LIKE 'a\\%b'",
+        "SET NAMES latin1; SHOW TABLES LIKE 'Bar'",
+        "SHOW FULL TABLES FROM shop_b LIKE '%w%'",
+        "SHOW TABLES IN Shop",
+        "SHOW TABLES FROM `e_ü`",
+        "SHOW TABLES FROM none",
+    ] {
+        match server.client(&["--table", "--column-names", "--database=shop_b"], sql) {
+            Ok(text) => {
+                // Of MySQL's own schemas only those are here that every server has.
+                let is_here = |line: &&str| !line.starts_with("| mysql  ") && !line.starts_with("| sys  ");
+                let theirs: Vec<&str> = text.lines().filter(is_here).collect();
+                assert_eq!(ours(sql).expect(0, &[]).out.lines().collect::<Vec<_>>(), theirs, "{sql}");
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let from = text.find("ERROR").unwrap();
+                assert!(ours(sql).err.contains(text[from..].trim_end()), "{sql}: {text}");
+            }
+        }
+    }
+    // Who may not read a schema does not see its name.
+    let theirs = |sql: &str| door.rows("shopper", &[], sql);
+    theirs("SHOW DATABASES").expect(0, &["Shop", "information_schema"]);
+    assert!(!theirs("SHOW DATABASES").out.contains("shop_b"));
+    theirs("SHOW TABLES FROM shop_b").expect(1, &["1044"]);
+    theirs("SHOW TABLES FROM Shop").expect(0, &["late"]);
+    theirs("SHOW TABLES").expect(1, &["1046"]);
 }
 
 /// Each order to both, in turn: the same answer, the same note, the same state after it.

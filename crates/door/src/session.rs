@@ -6,6 +6,7 @@
 mod changes;
 mod execute;
 mod freshness;
+mod names;
 mod orders;
 mod parameters;
 mod prepared;

@@ -49,7 +49,7 @@ pub enum Statement {
         /// Only errors.
         errors: bool,
     },
-    /// SHOW of something about replication.
+    /// SHOW of what there is, or of something about replication.
     Show(Show),
     /// START or STOP REPLICA.
     Replica {
@@ -77,9 +77,23 @@ pub struct ReplicaOrder {
     pub sql: bool,
 }
 
-/// What a SHOW shows about replication.
+/// What a SHOW shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Show {
+    /// SHOW DATABASES.
+    Databases {
+        /// LIKE.
+        like: Option<Vec<u8>>,
+    },
+    /// SHOW TABLES.
+    Tables {
+        /// With their types.
+        full: bool,
+        /// FROM; None: of the default schema.
+        schema: Option<Vec<u8>>,
+        /// LIKE.
+        like: Option<Vec<u8>>,
+    },
     /// SHOW REPLICA STATUS.
     ReplicaStatus {
         /// As SHOW SLAVE STATUS, whose columns have other names; 9.7 does not have it any more.

@@ -19,6 +19,7 @@ mod zone;
 pub use condition::Filter;
 pub(crate) use field::least_bytes;
 pub use field::{Origin, ResultColumn};
+pub use like::NamePattern;
 pub use name::{NoTable, TableName, find, named};
 pub use path::{Bound, Path, Prefix};
 pub use plan::{Output, Plan, plan};

@@ -12,7 +12,7 @@ use rows::Reading;
 
 use super::results::{Form, Rows};
 use super::tables::{self, Described};
-use super::{After, Parameters, Session, query};
+use super::{After, Parameters, Session, names, query};
 use crate::Output;
 use crate::world::World;
 
@@ -263,6 +263,9 @@ impl Session {
             self.put_cursor(&reading, out)?;
             prepared.cursor = Some(Cursor::Table(Box::new(reading)));
             return Ok(After::Next);
+        }
+        if names::shows_names(&prepared.parsed.statement) && !self.is_fresh(false, world)? {
+            return Ok(After::Wait);
         }
         let outcome = self.run(&prepared.parsed.statement, &prepared.sql, parameters, world)?;
         if outcome.after == After::Wait {

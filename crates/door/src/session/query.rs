@@ -5,7 +5,7 @@ use wire::handshake::capability;
 use wire::response::status;
 
 use super::results::Form;
-use super::{After, Parameters, Session, tables};
+use super::{After, Parameters, Session, names, tables};
 use crate::Output;
 use crate::world::World;
 
@@ -99,6 +99,9 @@ impl Session {
             return self.read_text(select, sql, more, world, out);
         }
         if matches!(statement, Statement::Begin { consistent: true, .. }) && !self.is_fresh(true, world)? {
+            return Ok(After::Wait);
+        }
+        if names::shows_names(statement) && !self.is_fresh(false, world)? {
             return Ok(After::Wait);
         }
         let outcome = self.run(statement, sql, Parameters::NONE, world)?;

@@ -41,10 +41,10 @@ const BINARY_LOG_STATUS: &[Definition] = &[
 ];
 
 impl Session {
-    /// The result of a SHOW about replication.
+    /// The result of a SHOW.
     ///
     /// # Errors
-    /// A right is missing (1227), no such channel (3074), no binary log (1381).
+    /// A right is missing (1227), no such channel (3074), no binary log (1381), as for names: `names`.
     pub(super) fn show(&self, show: &Show, world: &dyn World) -> Result<Rows, SqlError> {
         let rights = self.identity.rights;
         match show {
@@ -52,6 +52,8 @@ impl Session {
             Show::ReplicaStatus { .. } | Show::BinaryLogStatus | Show::BinaryLogs if !rights.monitor => {
                 Err(needs("SUPER, REPLICATION CLIENT"))
             }
+            Show::Databases { like } => self.show_databases(like.as_deref(), world),
+            Show::Tables { full, schema, like } => self.show_tables(*full, schema.as_deref(), like.as_deref(), world),
             Show::Replicas { old_names } => Ok(empty(REPLICAS, *old_names)),
             // As a server without a binary log, which this is.
             Show::BinaryLogStatus => Ok(empty(BINARY_LOG_STATUS, false)),

@@ -210,7 +210,7 @@ impl Session {
     }
 
     /// What a statement reads: the state of its transaction, or what is visible now.
-    fn snapshot(&self, world: &dyn World) -> Result<Arc<Snapshot>, SqlError> {
+    pub(super) fn snapshot(&self, world: &dyn World) -> Result<Arc<Snapshot>, SqlError> {
         self.transaction.view()?.map_or_else(|| world.pin(), Ok)
     }
 

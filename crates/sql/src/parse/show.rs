@@ -20,10 +20,44 @@ impl Parser<'_> {
         if let Some(show) = self.show_of_replication()? {
             return Ok(Statement::Show(show));
         }
+        if self.accept("DATABASES")? || self.accept("SCHEMAS")? {
+            return self.chosen("SHOW DATABASES", |like| Show::Databases { like });
+        }
+        if self.is_one_of(&["EXTENDED", "FULL", "TABLES"]) {
+            return self.show_tables();
+        }
         match &self.current.tok {
             Tok::Word(_) => Ok(Statement::Refused(format!("SHOW {}", self.word()))),
             _ => Err(self.syntax()),
         }
+    }
+
+    /// `[EXTENDED] [FULL] TABLES [FROM schema]`; EXTENDED adds what is left of failed ALTERs, which there is not here.
+    fn show_tables(&mut self) -> Result<Statement> {
+        self.accept("EXTENDED")?;
+        let full = self.accept("FULL")?;
+        if !self.accept("TABLES")? {
+            return match &self.current.tok {
+                Tok::Word(_) => Ok(Statement::Refused(format!("SHOW {}", self.word()))),
+                _ => Err(self.syntax()),
+            };
+        }
+        let schema = if self.accept("FROM")? || self.accept("IN")? { Some(self.name()?) } else { None };
+        self.chosen("SHOW TABLES", |like| Show::Tables { full, schema, like })
+    }
+
+    /// `[LIKE 'pattern']`; WHERE is refused by name.
+    fn chosen(&mut self, statement: &str, show: impl FnOnce(Option<Vec<u8>>) -> Show) -> Result<Statement> {
+        if self.is("WHERE") {
+            return Ok(Statement::Refused(format!("{statement} WHERE")));
+        }
+        if !self.accept("LIKE")? {
+            return Ok(Statement::Show(show(None)));
+        }
+        let Tok::Str { bytes, introducer: None } = &self.current.tok else { return Err(self.syntax()) };
+        let pattern = bytes.clone();
+        self.advance()?;
+        Ok(Statement::Show(show(Some(pattern))))
     }
 
     /// SHOW COUNT(*) WARNINGS or ERRORS.

@@ -93,7 +93,7 @@ fn what_follows_a_semicolon_is_the_next_statement() {
 #[test]
 fn what_is_not_answered_is_named() {
     for (sql, construct) in [
-        ("SHOW TABLES", "SHOW TABLES"),
+        ("SHOW COLUMNS", "SHOW COLUMNS"),
         ("explain select 1", "EXPLAIN"),
         ("select a from t join u", "SELECT … FROM … JOIN"),
         ("select a from t, u", "SELECT … FROM several tables"),
@@ -194,6 +194,30 @@ fn orders_to_the_replica() {
         "start replica for channel 'x' io_thread",
         "stop replica until sql_after_mts_gaps",
     ] {
+        assert_eq!(refused(sql).code, 1064, "{sql}");
+    }
+}
+
+#[test]
+fn shows_of_names() {
+    let bytes = |text: Option<&str>| text.map(|text| text.as_bytes().to_vec());
+    let databases = |like| Statement::Show(Show::Databases { like: bytes(like) });
+    let tables = |full, schema, like| Statement::Show(Show::Tables { full, schema: bytes(schema), like: bytes(like) });
+    for (sql, wanted) in [
+        ("show databases", databases(None)),
+        ("SHOW SCHEMAS LIKE 'a%'", databases(Some("a%"))),
+        ("show tables", tables(false, None, None)),
+        ("show extended full tables from `a b` like 'x'", tables(true, Some("a b"), Some("x"))),
+        ("show tables in d", tables(false, Some("d"), None)),
+        ("show databases where 1", Statement::Refused("SHOW DATABASES WHERE".into())),
+        ("show full tables where table_type = 'VIEW'", Statement::Refused("SHOW TABLES WHERE".into())),
+        ("show full columns from t", Statement::Refused("SHOW COLUMNS".into())),
+        ("show full processlist", Statement::Refused("SHOW PROCESSLIST".into())),
+    ] {
+        assert_eq!(parsed(sql).statement, wanted, "{sql}");
+    }
+    for sql in ["show full", "show tables like 5", "show tables like 'a' limit 1", "show tables from", "show tables d"]
+    {
         assert_eq!(refused(sql).code, 1064, "{sql}");
     }
 }

@@ -80,9 +80,13 @@ impl Pattern {
             let name = collation::by_id(ty.collation).map_or("unknown", |found| found.name);
             return Err(SqlError::not_supported(&format!("LIKE in collation {name}")));
         }
-        let text = Text::of(ty);
+        Pattern::over(Text::of(ty), pattern, escapes)
+    }
+
+    fn over(text: Text, pattern: &[u8], escapes: bool) -> Result<Pattern> {
         let unreadable = |error: ValueError| SqlError::new(1105, "HY000", error.to_string());
-        let sign = |sign: &str| values::charset::from_utf8mb4(ty.collation, sign.as_bytes()).map(|sign| sign.to_vec());
+        let sign =
+            |sign: &str| values::charset::from_utf8mb4(text.collation, sign.as_bytes()).map(|sign| sign.to_vec());
         let (escape, one, any) =
             (sign("\\").map_err(unreadable)?, sign("_").map_err(unreadable)?, sign("%").map_err(unreadable)?);
         let (mut parts, mut rest, mut escaped) = (Vec::new(), pattern, false);
@@ -111,6 +115,31 @@ impl Pattern {
         let text = stored.get(self.text.prefix_len..).unwrap_or_default();
         let characters = self.text.characters(text)?;
         Ok(matches(&self.parts, &characters))
+    }
+}
+
+/// A pattern over names of schemas and tables.
+#[derive(Debug, Clone)]
+pub struct NamePattern(Pattern);
+
+impl NamePattern {
+    /// Names are compared as they are where `lower_case_table_names` is 0, else without regard to case. A backslash
+    /// escapes unless the `sql_mode` says otherwise.
+    ///
+    /// # Errors
+    /// The pattern is no text.
+    pub fn new(pattern: &str, lower_case_table_names: u8, sql_mode: u64) -> Result<NamePattern> {
+        let escapes = sql_mode & catalog::sql_mode::NO_BACKSLASH_ESCAPES == 0;
+        let name = if lower_case_table_names == 0 { "utf8mb4_bin" } else { "utf8mb4_general_ci" };
+        let collation = collation::by_name(name).map_or(BINARY, |found| found.id);
+        let text = Text { prefix_len: 0, collation, charset: "utf8mb4", by_bytes: lower_case_table_names == 0 };
+        Pattern::over(text, pattern.as_bytes(), escapes).map(NamePattern)
+    }
+
+    /// Whether a name matches.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        self.0.matches(name.as_bytes()).unwrap_or(false)
     }
 }
 
@@ -144,6 +173,22 @@ fn matches(parts: &[Part], characters: &[Vec<u8>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_matched_as_they_are_compared() {
+        let holds = |pattern, name, lower| NamePattern::new(pattern, lower, 0).unwrap().matches(name);
+        for (pattern, name) in [("ba%", "bar"), ("shop\\_%", "shop_b"), ("a\\%b", "a%b"), ("Ä%", "Ärger"), ("%", "")]
+        {
+            assert!(holds(pattern, name, 0) && holds(pattern, name, 1), "{pattern} {name}");
+        }
+        for (pattern, name) in [("BA%", "bar"), ("ä%", "Ärger")] {
+            assert!(!holds(pattern, name, 0) && holds(pattern, name, 1), "{pattern} {name}");
+        }
+        assert!(
+            !holds("shop\\_%", "shopb", 0)
+                && !NamePattern::new("a\\_", 0, catalog::sql_mode::NO_BACKSLASH_ESCAPES).unwrap().matches("a_")
+        );
+    }
 
     #[test]
     fn patterns() {
