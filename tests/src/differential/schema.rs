@@ -388,6 +388,10 @@ fn over_generated(random: &mut Random, above: &Column) -> (String, Kind) {
     }
 }
 
+fn text_of(condition: &str) -> String {
+    format!("CAST({condition} AS CHAR(6) CHARACTER SET latin1)")
+}
+
 /// A value of any type for a condition that is true or false, none of which its type could refuse.
 fn of_a_truth(random: &mut Random, condition: &str) -> (String, Kind) {
     let of = |truth: &str, other: &str| format!("IF({condition},{truth},{other})");
@@ -406,7 +410,9 @@ fn of_a_truth(random: &mut Random, condition: &str) -> (String, Kind) {
         10 => (of("TIME'01:02:03'", "TIME'-04:05:06'"), Kind::Time(2)),
         11 => (format!("JSON_ARRAY({condition})"), Kind::Json),
         12 => (of("POINT(1,2)", "POINT(3,4.5)"), Kind::Geometry("POINT")),
-        13 => (format!("CONCAT({condition})"), Kind::Text("TINYTEXT", ascii)),
-        _ => (format!("CONCAT({condition})"), Kind::Binary(6)),
+        // A text of a number alone is of the session's character set. For CONCAT(a IS NULL) of latin1, a 9.7.4 logged
+        // '??' for '0' in both images of an UPDATE of a session with collation_connection = big5_bin, once; by hand not.
+        13 => (text_of(condition), Kind::Text("TINYTEXT", ascii)),
+        _ => (text_of(condition), Kind::Binary(6)),
     }
 }
