@@ -96,6 +96,11 @@ fn mysqls_clients_log_in_and_are_answered() {
     door.rows("reader", &[], "SELECT * FROM shop.t JOIN shop.t u").expect(1, &["1235", "SELECT … FROM … JOIN"]);
     door.run("mysqladmin", "reader", &["ping"]).expect(0, &["alive"]);
     door.run("mysqladmin", "reader", &["status"]).expect(0, &["Uptime: ", "Threads: 1"]);
+    door.run("mysqladmin", "reader", &["processlist"]).expect(0, &["| reader", "show processlist"]);
+    door.run("mysqladmin", "reader", &["kill", "999999"]).expect(1, &["Unknown thread id"]);
+    let head = |text: &str| text.lines().next().map(str::to_owned);
+    let list = |sql: &str| head(&door.rows("reader", &["--column-names"], sql).out);
+    assert_eq!(list("SHOW PROCESSLIST"), head(&server.client(&["--column-names"], "SHOW PROCESSLIST").unwrap()));
     let status = door.replica.status().unwrap();
     assert!(status["clients"]["questions"].as_u64().unwrap() > 10, "{status}");
     slipstream(&["status", "--data", door.replica.data()]).expect(0, &["Clients", "127.0.0.1:", "certificate until"]);

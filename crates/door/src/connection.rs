@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 
 use accounts::{Login, Peer};
 use rustix::event::epoll::EventFlags;
-use sql::{Interrupt, SqlError};
+use sql::{Event, Interrupt, SqlError};
 use wire::WireError;
 use wire::compress::{Algorithm, Compression};
 use wire::packet::{PacketBuffer, PayloadRange};
 use wire::server::put_err;
 
 use crate::Output;
+use crate::census::SessionLine;
 use crate::event_loop::Inbox;
 use crate::helper::{Job, Work, Worked};
 use crate::server::Server;
@@ -95,6 +96,8 @@ pub(crate) struct Connection {
     why: Deadline,
     interest: EventFlags,
     told_interest: EventFlags,
+    /// When its last command arrived.
+    since: Instant,
 }
 
 /// What a deadline is for.
@@ -129,6 +132,7 @@ impl Connection {
             why: Deadline::Login,
             interest: EventFlags::IN,
             told_interest: EventFlags::IN,
+            since: Instant::now(),
         };
         let login = connection.new_login(server)?;
         let greeting = login.greeting(&server.config.server_version, connection.number());
@@ -341,6 +345,7 @@ impl Connection {
 
     fn command(&mut self, range: PayloadRange, turn: &mut Turn<'_>) {
         let Some(session) = &mut self.session else { return };
+        self.since = turn.now;
         let payload = self.input.payload(range);
         turn.server.gate.questions.fetch_add(u64::from(is_question(payload)), Relaxed);
         match session.command(payload, turn.server, &mut self.output) {
@@ -387,6 +392,53 @@ impl Connection {
     pub(crate) fn give_up_snapshots(&mut self) {
         if let Some(session) = &mut self.session {
             session.give_up_snapshots();
+        }
+    }
+
+    /// The account that is logged in.
+    pub(crate) fn account(&self) -> Option<&str> {
+        self.session.as_ref().map(|session| session.identity().account.as_str())
+    }
+
+    /// Its line in SHOW PROCESSLIST; None before the login.
+    pub(crate) fn line(&self, now: Instant) -> Option<SessionLine> {
+        let session = self.session.as_ref()?;
+        let identity = session.identity();
+        let works = matches!(self.hold, Hold::Resume | Hold::Wait);
+        let (command, info) = if works { session.statement_text() } else { ("Sleep", None) };
+        Some(SessionLine {
+            id: u64::from(self.number()),
+            account: identity.account.clone(),
+            user: identity.user.clone(),
+            host: identity.peer_host.clone(),
+            schema: session.schema_name(),
+            command,
+            time_s: now.saturating_duration_since(self.since).as_secs(),
+            state: match self.hold {
+                Hold::Wait => session.waiting().map_or("", |waiting| state_of(&waiting.event)),
+                Hold::Resume => "Sending to client",
+                _ => "",
+            },
+            info,
+        })
+    }
+
+    /// KILL: ends the statement that waits or sends rows, and the connection unless only that is asked for.
+    pub(crate) fn kill(&mut self, query: bool, turn: &mut Turn<'_>) {
+        match self.hold {
+            Hold::Wait => self.interrupt(Interrupt::Killed, turn),
+            Hold::Resume => {
+                if let Some(session) = &mut self.session {
+                    let after = session.killed(&mut self.output);
+                    self.after(after);
+                }
+            }
+            Hold::None if !query => self.refuse_idle(&SqlError::new(3169, "HY000", "Session was killed")),
+            _ => {}
+        }
+        if !query {
+            self.hold = Hold::Close;
+            self.deadline = self.deadline.min(turn.now + GOODBYE_WITHIN);
         }
     }
 
@@ -456,6 +508,19 @@ impl Connection {
             server.gate.leave();
         }
         self.transport.close();
+    }
+}
+
+/// What a statement that waits does, in words as MySQL has them.
+fn state_of(event: &Event) -> &'static str {
+    match event {
+        Event::Time => "User sleep",
+        Event::Executed(_) | Event::Readable(_) => "Waiting for GTIDs to become visible",
+        Event::Source { .. } => "Waiting for the source's executed GTIDs",
+        Event::Position { .. } => "Waiting for the applier to catch up with the source position",
+        Event::Sessions => "init",
+        Event::Kill { .. } => "Waiting for a session to be killed",
+        Event::Replica(_) => "Starting or stopping replication threads",
     }
 }
 

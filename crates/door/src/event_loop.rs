@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use accounts::Peer;
 use rustix::event::{EventfdFlags, Timespec, epoll};
 
+use crate::census::{Census, Killed, Question};
 use crate::config::Note;
 use crate::connection::{Connection, Fate, Turn};
 use crate::helper::Worked;
@@ -49,11 +50,12 @@ struct Mail {
     sockets: Vec<(Socket, Peer)>,
     worked: Vec<(u64, Worked)>,
     woken: Vec<u64>,
+    asked: Vec<Arc<Census>>,
 }
 
 impl Mail {
     fn is_empty(&self) -> bool {
-        self.sockets.is_empty() && self.worked.is_empty() && self.woken.is_empty()
+        self.sockets.is_empty() && self.worked.is_empty() && self.woken.is_empty() && self.asked.is_empty()
     }
 }
 
@@ -88,6 +90,11 @@ impl Inbox {
     /// What a connection waits for has come, or is to be looked at again.
     pub(crate) fn woken(&self, connection: u64) {
         self.put(|mail| mail.woken.push(connection));
+    }
+
+    /// A question that each loop answers.
+    pub(crate) fn ask(&self, census: Arc<Census>) {
+        self.put(|mail| mail.asked.push(census));
     }
 
     fn socket(&self, socket: Socket, peer: Peer) {
@@ -231,8 +238,12 @@ impl EventLoop {
         if std::mem::replace(&mut self.given_up, given_up) != given_up {
             self.connections.values_mut().for_each(Connection::give_up_snapshots);
         }
-        let Mail { sockets, worked, woken } =
+        let Mail { sockets, worked, woken, asked } =
             std::mem::take(&mut *self.inbox.mail.lock().unwrap_or_else(PoisonError::into_inner));
+        for census in asked {
+            self.answer(&census);
+            census.answered();
+        }
         for (socket, peer) in sockets {
             self.begin(socket, peer);
         }
@@ -245,6 +256,26 @@ impl EventLoop {
         for id in woken {
             if self.connections.get(&id).is_some_and(Connection::is_waiting) {
                 self.turn(id);
+            }
+        }
+    }
+
+    fn answer(&mut self, census: &Census) {
+        match &census.question {
+            Question::Sessions => {
+                let now = Instant::now();
+                let lines = self.connections.values().filter_map(|connection| connection.line(now));
+                census.answers().sessions.extend(lines);
+            }
+            Question::Kill { id, query, by, is_admin } => {
+                let Some(connection) = self.connections.get_mut(id) else { return };
+                let Some(owner) = connection.account() else { return };
+                let may = *is_admin || owner == by;
+                census.answers().killed = Some(if may { Killed::Yes } else { Killed::NotOwner });
+                if may {
+                    connection.kill(*query, &mut turn(&self.server, &self.inbox, &mut self.scratch));
+                    self.turn(*id);
+                }
             }
         }
     }

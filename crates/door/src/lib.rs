@@ -7,6 +7,7 @@
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod census;
 mod config;
 mod connection;
 mod event_loop;
@@ -21,6 +22,7 @@ pub mod session;
 mod transport;
 mod world;
 
+pub use census::SessionLine;
 pub use config::{DoorConfig, Facts, Note, OrderDone};
 pub use gtids::{Gtids, NoGtids, Position, Readable, Registration, SourceSet, Switch, Waker};
 pub use output::Output;

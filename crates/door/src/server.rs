@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,10 +14,11 @@ use sql::{OwnValues, SqlError};
 use store::Snapshot;
 use wire::server::NONCE_LEN;
 
+use crate::census::{Census, Question};
 use crate::config::{DoorConfig, Facts, Note};
 use crate::event_loop::{Accepting, EventLoop, Inbox, UNAUTHENTICATED_MAX};
 use crate::gate::Gate;
-use crate::gtids::Gtids;
+use crate::gtids::{Gtids, Waker};
 use crate::helper::{Helper, Job};
 use crate::listen::{Listeners, SocketFile};
 use crate::replica_status::ReplicaStatus;
@@ -81,6 +82,8 @@ pub(crate) struct Server {
     pub(crate) given_up: AtomicU64,
     stopping: AtomicBool,
     stop_by: Mutex<Option<Instant>>,
+    /// How all loops are reached.
+    inboxes: OnceLock<Vec<Arc<Inbox>>>,
 }
 
 impl Server {
@@ -93,6 +96,14 @@ impl Server {
 
     pub(crate) fn submit(&self, job: Job) -> bool {
         self.helper.submit(job)
+    }
+
+    /// Asks all loops.
+    pub(crate) fn ask(&self, question: Question, waker: Waker) -> Arc<Census> {
+        let inboxes = self.inboxes.get().map(Vec::as_slice).unwrap_or_default();
+        let census = Census::new(question, inboxes.len(), waker);
+        inboxes.iter().for_each(|inbox| inbox.ask(Arc::clone(&census)));
+        census
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -211,6 +222,7 @@ impl Door {
             given_up: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stop_by: Mutex::new(None),
+            inboxes: OnceLock::new(),
         });
         // The helper ends once no loop is left to give it work.
         drop(helper_thread);
@@ -223,6 +235,7 @@ impl Door {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = (cores / 4).clamp(1, LOOPS_MAX);
         self.inboxes = (0..count).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<_>>()?;
+        let _ = self.server.inboxes.set(self.inboxes.clone());
         let mut accepting = Some(accepting);
         for (number, inbox) in self.inboxes.iter().enumerate() {
             let accepting = accepting.take().unwrap_or_default();

@@ -10,6 +10,7 @@ mod names;
 mod orders;
 mod parameters;
 mod prepared;
+mod processlist;
 mod query;
 mod results;
 mod set;
@@ -33,6 +34,7 @@ use wire::response::status;
 use wire::server::{self, ClientCommand, ServerOk};
 
 use crate::Output;
+use crate::census::SessionLine;
 use crate::world::{SchemaState, World};
 use changes::Changes;
 use freshness::Needs;
@@ -89,6 +91,8 @@ pub struct Session {
     /// What a statement waits for before it reads.
     needs: Option<Needs>,
     changes: Changes,
+    /// Sessions for SHOW PROCESSLIST.
+    listed: Vec<SessionLine>,
 }
 
 /// The default schema.
@@ -122,6 +126,7 @@ impl Session {
             running: None,
             needs: None,
             changes: Changes::default(),
+            listed: Vec::new(),
             start,
         };
         if session.capabilities & capability::INTERACTIVE != 0 {

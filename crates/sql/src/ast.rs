@@ -58,6 +58,13 @@ pub enum Statement {
         /// FOR CHANNEL.
         channel: Option<Vec<u8>>,
     },
+    /// KILL.
+    Kill {
+        /// Only the statement, not the connection.
+        query: bool,
+        /// The connection's number.
+        id: Expression,
+    },
     /// ALTER INSTANCE RELOAD TLS.
     ReloadTls,
     /// A statement that writes, refused with 1290.
@@ -93,6 +100,11 @@ pub enum Show {
         schema: Option<Vec<u8>>,
         /// LIKE.
         like: Option<Vec<u8>>,
+    },
+    /// SHOW PROCESSLIST.
+    Processlist {
+        /// With whole texts.
+        full: bool,
     },
     /// SHOW REPLICA STATUS.
     ReplicaStatus {

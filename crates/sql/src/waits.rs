@@ -41,6 +41,15 @@ pub enum Event {
         /// When the statement arrived: earlier failures do not count.
         arrived: Instant,
     },
+    /// All sessions were listed: SHOW PROCESSLIST.
+    Sessions,
+    /// A connection was killed: KILL.
+    Kill {
+        /// Its number.
+        id: u64,
+        /// Only its statement.
+        query: bool,
+    },
     /// Threads of the replica were started or stopped.
     Replica(ReplicaOrder),
     /// The source's log is visible up to a place: SOURCE_POS_WAIT().

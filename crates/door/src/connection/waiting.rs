@@ -10,6 +10,7 @@ use rustix::event::epoll::EventFlags;
 use sql::{Ended, Event, Interrupt, SqlError};
 
 use super::{Connection, Deadline, Hold, Turn};
+use crate::census::{Census, Killed, Question};
 use crate::gtids::{Position, Readable, Registration, SourceSet, Switch, Waker};
 use crate::session::Waiting;
 
@@ -22,6 +23,8 @@ pub(super) struct Held {
     moves: u64,
     /// The result of an order, once it was given.
     order: Option<OrderResult>,
+    /// A question that was asked of all loops.
+    census: Option<Arc<Census>>,
 }
 
 /// Whether there was nothing to do, or why it could not be done; None until then.
@@ -105,6 +108,24 @@ impl Connection {
                 SourceSet::Failed(error) => return Some(Ended::Failed(error)),
                 SourceSet::Awaited(registration) => Some(registration),
             },
+            Event::Sessions | Event::Kill { .. } => match held.census.take() {
+                Some(census) => return Some(self.ended_census(&census)),
+                None => {
+                    let session = self.session.as_ref()?;
+                    let identity = session.identity();
+                    let question = match event {
+                        Event::Kill { id, query } => Question::Kill {
+                            id: *id,
+                            query: *query,
+                            by: identity.account.clone(),
+                            is_admin: identity.rights.admin,
+                        },
+                        _ => Question::Sessions,
+                    };
+                    held.census = Some(turn.server.ask(question, waker));
+                    None
+                }
+            },
             Event::Replica(order) => match &held.order {
                 Some(result) => {
                     let result = result.lock().unwrap_or_else(PoisonError::into_inner).take()?;
@@ -133,6 +154,29 @@ impl Connection {
         };
         held.place = Some((switch, registration));
         None
+    }
+
+    /// All loops have answered.
+    fn ended_census(&mut self, census: &Census) -> Ended {
+        let mut answers = census.answers();
+        match &census.question {
+            Question::Sessions => {
+                if let Some(session) = &mut self.session {
+                    session.lists(std::mem::take(&mut answers.sessions));
+                }
+                Ended::Met(0)
+            }
+            Question::Kill { id, .. } => match answers.killed {
+                Some(Killed::Yes) => Ended::Met(0),
+                Some(Killed::NotOwner) if self.session.as_ref().is_some_and(|s| s.identity().rights.monitor) => {
+                    Ended::Failed(SqlError::new(1095, "HY000", format!("You are not owner of thread {id}")))
+                }
+                // Who may not see it is told what is told of none.
+                Some(Killed::NotOwner) | None => {
+                    Ended::Failed(SqlError::new(1094, "HY000", format!("Unknown thread id: {id}")))
+                }
+            },
+        }
     }
 
     /// The wait ends this way.

@@ -157,6 +157,7 @@ impl Session {
             Statement::RollbackTo(name) => self.transaction.rollback_to(name)?,
             Statement::Release(name) => self.transaction.release(name)?,
             Statement::ReloadTls => self.reload_tls(world)?,
+            Statement::Kill { query, id } => self.kill(*query, id, sql, parameters, world)?,
             Statement::Replica { order, channel } => warnings.extend(self.order(*order, channel.as_deref())?),
             Statement::Write => return Err(SqlError::read_only()),
             Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),

@@ -101,6 +101,12 @@ impl Statements {
         prepared.long_data.entry(parameter).or_default().extend_from_slice(data);
     }
 
+    /// The text of the statement that a COM_STMT_EXECUTE executes.
+    pub(super) fn text_of(&self, payload: &[u8]) -> Option<&[u8]> {
+        let id = u32::from_le_bytes(*payload.get(1..)?.first_chunk()?);
+        self.list.get(&id).map(|prepared| prepared.sql.as_slice())
+    }
+
     /// Forgets long data and cursor.
     fn reset(&mut self, id: u32) -> bool {
         let Some(prepared) = self.list.get_mut(&id) else { return false };

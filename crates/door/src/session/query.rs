@@ -19,6 +19,13 @@ pub(super) struct Rest {
     at: usize,
 }
 
+impl Rest {
+    /// What is left of the text.
+    pub(super) fn text(&self) -> &[u8] {
+        self.sql.get(self.at..).unwrap_or_default()
+    }
+}
+
 impl Session {
     pub(super) fn query(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> After {
         let mut at = 0;

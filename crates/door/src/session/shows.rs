@@ -52,6 +52,7 @@ impl Session {
             Show::ReplicaStatus { .. } | Show::BinaryLogStatus | Show::BinaryLogs if !rights.monitor => {
                 Err(needs("SUPER, REPLICATION CLIENT"))
             }
+            Show::Processlist { full } => self.show_processlist(*full),
             Show::Databases { like } => self.show_databases(like.as_deref(), world),
             Show::Tables { full, schema, like } => self.show_tables(*full, schema.as_deref(), like.as_deref(), world),
             Show::Replicas { old_names } => Ok(empty(REPLICAS, *old_names)),

@@ -44,6 +44,15 @@ impl Session {
         self.suspended.as_ref().map(|suspended| &suspended.waiting)
     }
 
+    /// How the statement that works arrived, and its text, if that is known.
+    pub(crate) fn statement_text(&self) -> (&'static str, Option<Vec<u8>>) {
+        match self.suspended.as_ref().and_then(|suspended| suspended.again.as_ref()) {
+            Some(Again::Query(rest)) => ("Query", Some(rest.text().to_vec())),
+            Some(Again::Execute(payload)) => ("Execute", self.statements.text_of(payload).map(<[u8]>::to_vec)),
+            None => ("Query", None),
+        }
+    }
+
     /// If the evaluation that just ended waits, that is noted.
     pub(super) fn suspends(&mut self, statement: &Statement, world: &dyn World) -> bool {
         let Some(wait) = self.progress.get_mut().take_wait() else { return false };
@@ -138,6 +147,7 @@ impl Session {
     /// Forgets how far the statement had come.
     pub(super) fn statement_ends(&mut self) {
         self.began = None;
+        self.listed = Vec::new();
         *self.progress.get_mut() = Default::default();
     }
 }

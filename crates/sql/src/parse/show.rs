@@ -23,6 +23,9 @@ impl Parser<'_> {
         if self.accept("DATABASES")? || self.accept("SCHEMAS")? {
             return self.chosen("SHOW DATABASES", |like| Show::Databases { like });
         }
+        if self.accept("PROCESSLIST")? {
+            return Ok(Statement::Show(Show::Processlist { full: false }));
+        }
         if self.is_one_of(&["EXTENDED", "FULL", "TABLES"]) {
             return self.show_tables();
         }
@@ -34,8 +37,11 @@ impl Parser<'_> {
 
     /// `[EXTENDED] [FULL] TABLES [FROM schema]`; EXTENDED adds what is left of failed ALTERs, which there is not here.
     fn show_tables(&mut self) -> Result<Statement> {
-        self.accept("EXTENDED")?;
+        let extended = self.accept("EXTENDED")?;
         let full = self.accept("FULL")?;
+        if !extended && full && self.accept("PROCESSLIST")? {
+            return Ok(Statement::Show(Show::Processlist { full }));
+        }
         if !self.accept("TABLES")? {
             return match &self.current.tok {
                 Tok::Word(_) => Ok(Statement::Refused(format!("SHOW {}", self.word()))),

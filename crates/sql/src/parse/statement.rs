@@ -30,7 +30,6 @@ const REFUSED: &[&str] = &[
     "HANDLER",
     "HELP",
     "INSTALL",
-    "KILL",
     "LOCK",
     "OPTIMIZE",
     "PREPARE",
@@ -69,6 +68,7 @@ impl Parser<'_> {
             }
             "START" => self.start(),
             "STOP" => self.stop(),
+            "KILL" => self.kill(),
             "COMMIT" => {
                 self.advance()?;
                 Ok(Statement::Commit(self.completion()?))
@@ -119,6 +119,16 @@ impl Parser<'_> {
             }
         }
         Ok(Statement::Begin { consistent, access })
+    }
+
+    /// `[CONNECTION|QUERY] number`
+    fn kill(&mut self) -> Result<Statement> {
+        self.advance()?;
+        let query = self.accept("QUERY")?;
+        if !query {
+            self.accept("CONNECTION")?;
+        }
+        Ok(Statement::Kill { query, id: self.expression()? })
     }
 
     fn stop(&mut self) -> Result<Statement> {

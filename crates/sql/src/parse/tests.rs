@@ -212,7 +212,8 @@ fn shows_of_names() {
         ("show databases where 1", Statement::Refused("SHOW DATABASES WHERE".into())),
         ("show full tables where table_type = 'VIEW'", Statement::Refused("SHOW TABLES WHERE".into())),
         ("show full columns from t", Statement::Refused("SHOW COLUMNS".into())),
-        ("show full processlist", Statement::Refused("SHOW PROCESSLIST".into())),
+        ("show processlist", Statement::Show(Show::Processlist { full: false })),
+        ("show full processlist", Statement::Show(Show::Processlist { full: true })),
     ] {
         assert_eq!(parsed(sql).statement, wanted, "{sql}");
     }

@@ -1,0 +1,95 @@
+//! Questions to all loops: which sessions there are, and an end for one of them.
+//!
+//! In: a question, what each loop knows of its connections. Out: the answers, once all loops have given theirs, and a
+//! wake-up. Never here: a lock that a statement takes unless it asks.
+
+use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::gtids::Waker;
+
+/// A question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// Which sessions are there?
+    Sessions,
+    /// An end for a session, or its statement.
+    Kill {
+        /// Its connection's number.
+        id: u64,
+        /// Only the statement.
+        query: bool,
+        /// The account that asks.
+        by: String,
+        /// Whether it may end sessions of others.
+        is_admin: bool,
+    },
+}
+
+/// A session, as SHOW PROCESSLIST shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionLine {
+    /// Its connection's number.
+    pub id: u64,
+    /// Its account, `name@host`.
+    pub account: String,
+    /// User name, as sent.
+    pub user: String,
+    /// The peer's address.
+    pub host: String,
+    /// Default schema.
+    pub schema: Option<String>,
+    /// `Sleep`, `Query` or `Execute`.
+    pub command: &'static str,
+    /// Seconds since its last command arrived.
+    pub time_s: u64,
+    /// What its statement does.
+    pub state: &'static str,
+    /// The statement's text, if it is known.
+    pub info: Option<Vec<u8>>,
+}
+
+/// What became of a KILL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Killed {
+    Yes,
+    /// It is another account's.
+    NotOwner,
+}
+
+/// Answers of the loops.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    pub(crate) sessions: Vec<SessionLine>,
+    /// None: no loop has that connection.
+    pub(crate) killed: Option<Killed>,
+}
+
+/// A question that loops answer.
+pub(crate) struct Census {
+    pub(crate) question: Question,
+    answers: Mutex<Answers>,
+    /// Loops that have not answered.
+    left: AtomicUsize,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Census {
+    /// A question for so many loops.
+    pub(crate) fn new(question: Question, loops: usize, waker: Waker) -> Arc<Census> {
+        let waker = Mutex::new(Some(waker));
+        Arc::new(Census { question, answers: Mutex::default(), left: AtomicUsize::new(loops), waker })
+    }
+
+    pub(crate) fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A loop has answered.
+    pub(crate) fn answered(&self) {
+        if self.left.fetch_sub(1, AcqRel) == 1 {
+            let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(waker);
+        }
+    }
+}

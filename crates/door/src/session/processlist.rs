@@ -1,0 +1,114 @@
+//! SHOW PROCESSLIST and KILL.
+//!
+//! In: the statements, the sessions of all loops. Out: those that the account may see; MySQL's errors. Never here: the
+//! text of another account's statement for who is no admin.
+
+use sql::{Ended, Event, Expression, SqlError, Value, Wait};
+use wire::response::column_flag;
+use wire::row::type_code;
+
+use super::execute::{number_column, text_column};
+use super::results::Rows;
+use super::{After, Parameters, Session};
+use crate::Output;
+use crate::census::SessionLine;
+use crate::world::World;
+
+/// Characters of a statement without FULL.
+const INFO_CHARS: usize = 100;
+
+fn text(text: &str) -> Value {
+    Value::Text(text.as_bytes().to_vec())
+}
+
+/// The nearest number of a connection; 0, which none has, for what is negative.
+fn rounded(id: f64) -> u64 {
+    format!("{id:.0}").parse().unwrap_or(0)
+}
+
+impl Session {
+    /// The sessions that SHOW PROCESSLIST has waited for.
+    pub(crate) fn lists(&mut self, mut sessions: Vec<SessionLine>) {
+        sessions.sort_unstable_by_key(|line| line.id);
+        self.listed = sessions;
+    }
+
+    /// The name of its default schema.
+    pub(crate) fn schema_name(&self) -> Option<String> {
+        self.schema.as_ref().map(|schema| schema.name.clone())
+    }
+
+    /// Ends the statement that sends rows, or those that follow it.
+    pub(crate) fn killed(&mut self, out: &mut Output) -> After {
+        (self.running, self.rest) = (None, None);
+        self.fail(&sql::Interrupt::Killed.error(), out)
+    }
+
+    /// # Errors
+    /// Before it has waited, one that is not sent.
+    pub(super) fn show_processlist(&self, full: bool) -> Result<Rows, SqlError> {
+        match self.progress.borrow_mut().wait(Wait { event: Event::Sessions, timeout: None }) {
+            Some(Ended::Interrupted(by)) => return Err(by.error()),
+            Some(_) => {}
+            None => return Err(SqlError::new(1105, "HY000", "sessions are being listed")),
+        }
+        let rights = self.identity.rights;
+        let seen = self.listed.iter().filter(|line| rights.monitor || line.account == self.identity.account);
+        let row = |line: &SessionLine| {
+            let may_read = rights.admin || line.account == self.identity.account;
+            let info = line.info.as_deref().filter(|_| may_read).map(String::from_utf8_lossy);
+            let info = info.map(|info| if full { info.into_owned() } else { info.chars().take(INFO_CHARS).collect() });
+            vec![
+                Value::UInt(line.id),
+                text(&line.user),
+                text(&line.host),
+                line.schema.as_deref().map_or(Value::Null, text),
+                text(line.command),
+                Value::UInt(line.time_s),
+                text(line.state),
+                info.as_deref().map_or(Value::Null, text),
+            ]
+        };
+        let not_null = column_flag::NOT_NULL;
+        let columns = vec![
+            number_column("Id", not_null | column_flag::UNSIGNED, type_code::LONGLONG, 21),
+            text_column("User", not_null, 32),
+            text_column("Host", not_null, 261),
+            text_column("db", 0, 64),
+            text_column("Command", not_null, 16),
+            number_column("Time", not_null, type_code::LONG, 7),
+            text_column("State", 0, 64),
+            text_column("Info", 0, if full { 65_535 } else { 100 }),
+        ];
+        Ok(Rows { columns, rows: seen.map(row).collect() })
+    }
+
+    /// KILL.
+    ///
+    /// # Errors
+    /// 1094 for an unknown connection, 1095 for another account's.
+    pub(super) fn kill(
+        &mut self,
+        query: bool,
+        id: &Expression,
+        sql: &[u8],
+        parameters: Parameters<'_>,
+        world: &dyn World,
+    ) -> Result<(), SqlError> {
+        let id = match self.bound(sql, parameters, world, |bind| sql::evaluate(bind, id))? {
+            Value::Int(id) => u64::try_from(id).unwrap_or(0),
+            Value::UInt(id) => id,
+            Value::Double(id) => rounded(id),
+            Value::Decimal(id) => id.parse().map_or(0, rounded),
+            // What is no number is connection 0, which there is not.
+            Value::Text(id) => std::str::from_utf8(&id).ok().and_then(|id| id.trim().parse().ok()).unwrap_or(0),
+            _ => 0,
+        };
+        match self.progress.get_mut().wait(Wait { event: Event::Kill { id, query }, timeout: None }) {
+            Some(Ended::Interrupted(by)) => Err(by.error()),
+            Some(Ended::Failed(error)) => Err(error),
+            Some(_) => Ok(()),
+            None => Err(SqlError::new(1105, "HY000", "a session is being killed")),
+        }
+    }
+}
