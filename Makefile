@@ -3,7 +3,7 @@
 target_folder := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)
 export SLIPSTREAM_BIN := $(target_folder)/release/slipstream
 
-.PHONY: help check lint build test fuzz-short soak asan helgrind demo bench dist
+.PHONY: help check lint build test fuzz-short soak asan helgrind demo bench dist package
 
 help:
 	@echo "make check   format, lints, unit and property tests (3 min at most)"
@@ -11,6 +11,7 @@ help:
 	@echo "make demo    a real MySQL primary, a replica, TPC-C, verify (needs nothing but Rust and a C compiler)"
 	@echo "make test    check + whole-program tests against real servers + short fuzzing (15 min at most, warm)"
 	@echo "make bench   instructions and time of each stage, compared with benches/baseline.json (best with valgrind)"
+	@echo "make package a Debian package with a systemd unit, in $(target_folder)/package"
 	@echo "make dist    a profile-guided build, archived with checksums (needs llvm-profdata)"
 	@echo "make asan    base, store and apply under the address sanitizer (nightly toolchain; part of soak)"
 	@echo "make helgrind short replays under valgrind's race detector (part of soak)"
@@ -70,3 +71,8 @@ bench:
 
 dist:
 	benches/dist
+
+# The commit stands in --version; another one builds the program's crate again.
+package: export SLIPSTREAM_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1) (commit $(shell git describe --always --dirty --abbrev=12), $(host))
+package: build
+	packaging/package $(SLIPSTREAM_BIN) $(target_folder)/package

@@ -1,6 +1,7 @@
 //! As a service: what systemd is told, and the files in packaging/.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use whole_program_tests::{Replica, Server, assert_equal, folder, repository, slipstream, wait_for};
+use whole_program_tests::{Ran, Replica, Server, assert_equal, folder, repository, slipstream, wait_for};
 
 fn made(name: &str) -> PathBuf {
     let at = folder(name);
@@ -163,4 +164,40 @@ fn the_sample_of_the_option_file_is_read() {
     let ran = slipstream(&["status", &format!("--defaults-file={}", file.display())]);
     // Read whole: it only says that nothing is in that folder.
     assert!(ran.code == 1 && ran.err.contains(&data), "{} {}", ran.out, ran.err);
+}
+
+#[test]
+fn the_package_has_what_the_service_needs() {
+    let program = std::env::var("SLIPSTREAM_BIN").expect("SLIPSTREAM_BIN");
+    let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
+    if !(has("dpkg-deb") && has("objdump") && has("strip")) {
+        eprintln!("skipped: no dpkg-deb, objdump or strip");
+        return;
+    }
+    let at = made("supervision-package");
+    let run = |program: &str, arguments: &[&str]| {
+        let ran = Ran::from(Command::new(program).args(arguments).output().unwrap());
+        assert_eq!(ran.code, 0, "{program} {arguments:?}: {ran:?}");
+        ran.out
+    };
+    let script = repository().join("packaging/package").display().to_string();
+    let package = run(&script, &[&program, at.to_str().unwrap()]).trim().to_owned();
+    let root = at.join("root");
+    run("dpkg-deb", &["--extract", &package, root.to_str().unwrap()]);
+    let unit = std::fs::read_to_string(root.join("lib/systemd/system/slipstream.service")).unwrap();
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/")).unwrap();
+    let (installed, rest) = start.split_once(' ').unwrap();
+    let file = rest.split_once("--defaults-file=/").unwrap().1;
+    let version = run(root.join(installed).to_str().unwrap(), &["--version"]);
+    assert!(version.starts_with("slipstream 0."), "{version}");
+    let mode = std::fs::metadata(root.join(file)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it holds a password");
+    assert_eq!(std::fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o755);
+    let control = at.join("control");
+    run("dpkg-deb", &["--control", &package, control.to_str().unwrap()]);
+    let files = std::fs::read_to_string(control.join("conffiles")).unwrap();
+    assert!(files.lines().any(|line| line.strip_prefix('/') == Some(file)), "{files}");
+    for script in ["postinst", "prerm", "postrm"] {
+        run("sh", &["-n", control.join(script).to_str().unwrap()]);
+    }
 }

@@ -13,6 +13,12 @@ use crate::hidden::attached_password;
 use crate::options::{self, Flags};
 use crate::settings::OptionFiles;
 
+/// What `--version` says: the version, and in a package the commit that it was built from.
+const VERSION: &str = match option_env!("SLIPSTREAM_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// A MySQL replica that keeps up: reads a primary's binary log, replays it in parallel and exactly once, and shows
 /// commits in source order.
 ///
@@ -24,7 +30,7 @@ use crate::settings::OptionFiles;
 /// or I/O error; 9 data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 16
 /// verify found differences.
 #[derive(Debug, Parser)]
-#[command(name = "slipstream", version, max_term_width = 120, propagate_version = true, args_override_self = true)]
+#[command(name = "slipstream", version = VERSION, max_term_width = 120, propagate_version = true, args_override_self = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) files: FileFlags,
