@@ -47,6 +47,15 @@ fn times(what: &str, mut times: Vec<Duration>) {
     println!("{what}: p50 {:?}, p99 {:?}, max {:?}", at(500), at(990), at(1000));
 }
 
+/// Ends the load also when the test fails: it would run for ever.
+struct EndsLoad<'a>(&'a AtomicBool);
+
+impl Drop for EndsLoad<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 #[test]
 fn each_write_is_read_at_once() {
     let Some(server) = Server::or_skip("door-fresh", &["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"]) else {
@@ -66,6 +75,7 @@ fn each_write_is_read_at_once() {
                 load.query("INSERT INTO t.load_ (v) VALUES (REPEAT('x', 200))");
             }
         });
+        let _ends = EndsLoad(&ended);
         for n in 1..=length(500, 10_000) {
             // Each level reads first as often as any other.
             let level = usize::try_from(n % 4).unwrap();
@@ -75,12 +85,11 @@ fn each_write_is_read_at_once() {
                 set(&mut by[1], &format!("slipstream_read_gtids = '{executed}'"));
             }
             let begun = Instant::now();
-            let seen = read(&mut by[level]).unwrap();
+            let seen = read(&mut by[level]).unwrap_or_else(|why| panic!("write {n}, level {level}: {why}"));
             took[level].push(begun.elapsed());
             assert!(seen <= n);
             stale[level] += u64::from(seen < n);
         }
-        ended.store(true, Relaxed);
     });
     for (level, took) in ["eventual", "session", "global", "bounded by 0"].iter().zip(took) {
         times(level, took);

@@ -11,6 +11,7 @@ use base::GtidSet;
 use client::{ConnectOptions, Connection};
 use door::{Registration, SourceSet, SqlError, Waker};
 use replica::SourceLogin;
+use source::preflight::parse_owned;
 
 use crate::engine::Engine;
 
@@ -161,6 +162,9 @@ fn error(why: &str) -> SqlError {
 /// What the source says of itself.
 struct Said {
     server_uuid: String,
+    /// In progress. Such a transaction may be in the log, and visible here, before it counts as executed: the log is
+    /// sent once it is written, and the commit ends after that.
+    owned: GtidSet,
     executed: GtidSet,
     purged: GtidSet,
     is_member: bool,
@@ -186,16 +190,25 @@ fn ask(connection: &mut Option<(Connection, bool)>, login: &SourceLogin) -> Resu
 }
 
 fn read(connection: &mut Connection, is_member: bool) -> client::Result<Said> {
-    let answer = connection.query("SELECT @@global.server_uuid, @@global.gtid_executed, @@global.gtid_purged")?;
+    // gtid_owned first: a transaction that ends in between is then in one of the two.
+    let variables = "@@global.server_uuid, @@global.gtid_owned, @@global.gtid_executed, @@global.gtid_purged";
+    let answer = connection.query(&format!("SELECT {variables}"))?;
     let text = |column| answer.text(0, column).unwrap_or_default();
     let set = |column| text(column).replace(['\n', ' '], "").parse::<GtidSet>();
-    match (set(1), set(2)) {
-        (Ok(executed), Ok(purged)) => Ok(Said { server_uuid: text(0), executed, purged, is_member }),
+    match (parse_owned(&text(1)), set(2), set(3)) {
+        (Some(owned), Ok(executed), Ok(purged)) => {
+            Ok(Said { server_uuid: text(0), owned, executed, purged, is_member })
+        }
         _ => Err(client::ClientError::UnexpectedAnswer { what: "the executed set" }),
     }
 }
 
 impl Said {
+    /// Of this, what the source neither has executed nor is committing.
+    fn lacks(&self, visible: &GtidSet) -> GtidSet {
+        visible.subtract(&self.executed).subtract(&self.owned)
+    }
+
     /// The answer, if it is one to go by. `visible` was visible here before it was asked for.
     fn checked(self, engine: &Engine, visible: &GtidSet) -> Result<Said, SqlError> {
         let replica = engine.replica().map_err(|failure| error(&failure.text))?;
@@ -205,7 +218,7 @@ impl Said {
                 format!("the server that answers is {}, and {followed} is the followed source", self.server_uuid);
             return Err(error(&text));
         }
-        let lost = visible.subtract(&self.executed);
+        let lost = self.lacks(visible);
         if !lost.is_empty() {
             return Err(error(&format!("the source lacks transactions that were visible here: {lost}")));
         }
@@ -216,5 +229,24 @@ impl Said {
             return Err(error(&format!("the source has purged transactions that have not come here: {gone}")));
         }
         Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_being_committed_is_not_lost() {
+        let set = |text: &str| text.replace('A', "aaaaaaaa-0000-0000-0000-000000000001").parse().unwrap();
+        let said = Said {
+            server_uuid: String::new(),
+            owned: parse_owned("aaaaaaaa-0000-0000-0000-000000000001:8#14:10#15").unwrap(),
+            executed: set("A:1-7:9"),
+            purged: GtidSet::new(),
+            is_member: false,
+        };
+        assert!(said.lacks(&set("A:1-10")).is_empty());
+        assert_eq!(said.lacks(&set("A:1-12")), set("A:11-12"));
     }
 }

@@ -390,8 +390,9 @@ fn check_server_id(
     Ok(())
 }
 
-/// Parses a set in which a thread number follows each GTID: `uuid:5#38:6#39`.
-fn parse_owned(text: &str) -> Option<GtidSet> {
+/// Parses a set in which a thread number follows each GTID: `uuid:5#38:6#39`. None for any other text.
+#[must_use]
+pub fn parse_owned(text: &str) -> Option<GtidSet> {
     let mut parts = text.split('#');
     let mut set = parts.next().unwrap_or_default().to_owned();
     for part in parts {
