@@ -4,7 +4,7 @@
 //! this server's, which a page of another site could ask by (DNS rebinding).
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use accounts::{Accounts, LoginGuard, Peer, Rights};
@@ -17,6 +17,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
 use observe::{LagHistogram, StatusReport};
+use sha2::{Digest as _, Sha256};
 
 use crate::{Watched, metrics, shown};
 
@@ -28,8 +29,27 @@ const REPORT_WITHIN: Duration = Duration::from_millis(1500);
 const MAX_LAG_US: u64 = 10_000_000;
 /// The page. Its own style and script are all that it loads, but for the report.
 const PAGE: &str = include_str!("page.html");
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// What a browser may run and load for the page: its own style and script, known by their hashes, and the report.
+fn policy() -> HeaderValue {
+    static POLICY: OnceLock<HeaderValue> = OnceLock::new();
+    let made = || {
+        let hash = |element: &str| {
+            let (begin, end) = (format!("<{element}>"), format!("</{element}>"));
+            let rest = PAGE.split_once(&begin).map_or("", |(_, rest)| rest);
+            let text = rest.split_once(&end).map_or("", |(text, _)| text);
+            BASE64.encode(Sha256::digest(text))
+        };
+        let text = format!(
+            "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; connect-src 'self'; img-src data:; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+            hash("style"),
+            hash("script")
+        );
+        HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("default-src 'none'"))
+    };
+    POLICY.get_or_init(made).clone()
+}
 
 /// A response with its whole body.
 pub(crate) type Answer = Response<Full<Bytes>>;
@@ -67,7 +87,7 @@ fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>)
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy());
     answer
 }
 

@@ -229,6 +229,10 @@ fn nothing_can_be_changed() {
     let head = bed.raw("HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert!(status(&head) == 200 && head.ends_with("\r\n\r\n"), "{head}");
     assert_eq!(status(&bed.get("/else")), 404);
+    // No style or script but the page's own: the hashes in the policy are theirs.
+    let page = bed.get("/");
+    assert!(page.contains("content-security-policy: default-src 'none'; style-src 'sha256-"), "{page}");
+    assert!(!page.contains(" style=\"") && !page.contains(" onclick="));
 }
 
 #[test]
