@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::raw_client::{CAPABILITIES, RawClient};
 use whole_program_tests::{Replica, Server, folder, length, slipstream};
+use wire::handshake::capability;
 
 /// A table with one row to read and one to load the source with.
 const TABLES: &str = "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, n INT); INSERT INTO t.a VALUES (1, 0); \
@@ -97,6 +98,83 @@ fn each_write_is_read_at_once() {
     println!("stale: {stale:?}");
     assert_eq!(stale[1..], [0, 0, 0]);
     assert!(stale[0] > 0, "a replica that is never behind shows nothing");
+    replica.stop();
+}
+
+/// COM_QUERY with query attributes, all as text.
+fn with_attributes(attributes: &[(&str, &str)], sql: &str) -> Vec<u8> {
+    let count = u8::try_from(attributes.len()).unwrap();
+    let mut payload = vec![3, count, 1];
+    if count > 0 {
+        payload.extend([0, 1]);
+    }
+    let text = |payload: &mut Vec<u8>, text: &str| {
+        payload.push(u8::try_from(text.len()).unwrap());
+        payload.extend(text.as_bytes());
+    };
+    for (name, _) in attributes {
+        payload.extend([0xfd, 0]);
+        text(&mut payload, name);
+    }
+    attributes.iter().for_each(|(_, value)| text(&mut payload, value));
+    payload.extend(sql.as_bytes());
+    payload
+}
+
+#[test]
+fn query_attributes_are_of_their_statement() {
+    let Some(server) = Server::or_skip("door-attributes", &[]) else { return };
+    server.sql(TABLES);
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("door-attributes"), &["--on-stop=stay"]);
+    let mut client = RawClient::over_socket(&socket, "admin", CAPABILITIES | capability::QUERY_ATTRIBUTES);
+    let sql = "SELECT n FROM t.a WHERE id = 1";
+    let mut read = |attributes: &[(&str, &str)]| -> Result<String, String> {
+        let answer = client.command(&with_attributes(attributes, sql));
+        let last = answer.last().unwrap();
+        if last[0] == 0xff {
+            return Err(String::from_utf8_lossy(&last[1..]).into_owned());
+        }
+        Ok(String::from_utf8_lossy(&answer[answer.len() - 2][1..]).into_owned())
+    };
+    let global = ("slipstream_read_consistency", "global");
+    assert_eq!(read(&[("traceparent", "x"), global]).as_deref(), Ok("0"));
+    slipstream(&["stop", "sql", "--data", replica.data()]).expect(0, &[]);
+    server.sql("UPDATE t.a SET n = 1");
+    // The session's own level is EVENTUAL, before and after.
+    assert_eq!(read(&[]).as_deref(), Ok("0"));
+    assert!(read(&[global]).unwrap_err().contains("replay is stopped"));
+    assert_eq!(read(&[]).as_deref(), Ok("0"));
+    slipstream(&["start", "sql", "--data", replica.data()]).expect(0, &[]);
+    assert_eq!(read(&[global]).as_deref(), Ok("1"));
+    let next = format!("{}:1-1000000", &server.gtid_executed().to_string()[..36]);
+    let session = ("SLIPSTREAM_READ_CONSISTENCY", "SESSION");
+    let begun = Instant::now();
+    let late = read(&[session, ("slipstream_read_gtids", &next), ("slipstream_read_timeout", "200")]).unwrap_err();
+    assert!(late.contains("read consistency SESSION") && late.contains("after 200 ms"), "{late}");
+    assert!(begun.elapsed() >= Duration::from_millis(200));
+    for (name, value, why) in [
+        ("slipstream_read_consistency", "strict", "strict"),
+        ("slipstream_read_gtids", "x", "slipstream_read_gtids"),
+        ("slipstream_read_everything", "1", "slipstream_read_everything"),
+    ] {
+        let error = read(&[(name, value)]).unwrap_err();
+        assert!(error.contains(why), "{name}: {error}");
+    }
+    assert_eq!(read(&[]).as_deref(), Ok("1"));
+    // Of a prepared statement: behind its parameters, of which there are none here.
+    let prepared = client.prepare(sql);
+    let id = &prepared[0][1..5];
+    let mut execute = |attributes: &[(&str, &str)]| {
+        let sent = with_attributes(attributes, "");
+        let head = [&[0x17], id, &[8, 1, 0, 0, 0], &sent[1..2], &sent[3..]].concat();
+        client.command(&head)
+    };
+    let rows = execute(&[("other", "x")]);
+    assert_eq!(rows[rows.len() - 2], [0, 0, 1, 0, 0, 0], "{rows:?}");
+    let late = execute(&[session, ("slipstream_read_gtids", &next), ("slipstream_read_timeout", "200")]);
+    assert!(String::from_utf8_lossy(&late[0]).contains("read consistency SESSION"), "{late:?}");
+    assert_eq!(execute(&[("other", "x")]), rows);
+    replica.catch_up(&server);
     replica.stop();
 }
 

@@ -91,6 +91,8 @@ pub struct Session {
     /// What a statement waits for before it reads.
     needs: Option<Needs>,
     changes: Changes,
+    /// The variables of a statement whose query attributes differ from the session's.
+    asked: Option<Settings>,
     /// Sessions for SHOW PROCESSLIST.
     listed: Vec<SessionLine>,
 }
@@ -126,6 +128,7 @@ impl Session {
             running: None,
             needs: None,
             changes: Changes::default(),
+            asked: None,
             listed: Vec::new(),
             start,
         };
@@ -198,7 +201,12 @@ impl Session {
         match command {
             ClientCommand::Quit => return After::Close,
             ClientCommand::ChangeUser => return After::ChangeUser,
-            ClientCommand::Query(query) => return self.query(query.sql, world, out),
+            ClientCommand::Query(query) => {
+                return match self.take_attributes(&query.attributes.types, &query.attributes.values, world) {
+                    Ok(()) => self.query(query.sql, world, out),
+                    Err(error) => self.fail(&error, out),
+                };
+            }
             ClientCommand::Ping => self.ok(out),
             ClientCommand::InitDb(name) => return self.init_db(name, world, out),
             ClientCommand::Statistics => {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::GtidSet;
-use sql::{Ended, Event, SqlError};
+use sql::{Ended, Event, Settings, SqlError, Value};
+use wire::row;
+use wire::server::ParamType;
 
 use super::{Session, Waiting};
 use crate::gtids::{Readable, SourceSet, Waker};
@@ -56,17 +58,56 @@ impl Session {
         self.looks(needs, world)
     }
 
+    /// The variables of this statement: the session's, but for what its query attributes say.
+    fn asked(&self) -> &Settings {
+        self.asked.as_ref().unwrap_or(&self.settings)
+    }
+
+    /// Takes what query attributes of these names say of a statement, for as long as it runs. Others are not ours.
+    ///
+    /// # Errors
+    /// As SET of the variable.
+    pub(super) fn take_attributes(
+        &mut self,
+        types: &[ParamType],
+        values: &[Option<row::Value<'_>>],
+        world: &dyn World,
+    ) -> Result<(), SqlError> {
+        self.asked = None;
+        for (ty, value) in types.iter().zip(values) {
+            let Ok(name) = std::str::from_utf8(&ty.name) else { continue };
+            let name = name.to_ascii_lowercase();
+            if !name.starts_with("slipstream_") {
+                continue;
+            }
+            let value = match value {
+                Some(value) => super::parameters::value(self.settings.charsets(), value, ty.value.code)?,
+                None => Value::Null,
+            };
+            // Many clients send all attributes as text.
+            let number = match &value {
+                Value::Text(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+                _ => None,
+            };
+            let value = number.map_or(value, Value::UInt);
+            let mut asked = self.asked.take().unwrap_or_else(|| self.settings.clone());
+            asked.set(&name, Some(&value), world.own_values(), &mut Vec::new())?;
+            self.asked = Some(asked);
+        }
+        Ok(())
+    }
+
     /// What the variables ask for; None if that is nothing.
     fn begun_needs(&self, world: &dyn World) -> Result<Option<Needs>, SqlError> {
-        let level = self.settings.text("slipstream_read_consistency").unwrap_or_default();
+        let level = self.asked().text("slipstream_read_consistency").unwrap_or_default();
         if level == "EVENTUAL" {
             return Ok(None);
         }
         let now = world.now();
-        let span = |name: &str| Duration::from_millis(self.settings.number(name).unwrap_or_default());
+        let span = |name: &str| Duration::from_millis(self.asked().number(name).unwrap_or_default());
         let set = match level {
             "SESSION" => {
-                let text = self.settings.text("slipstream_read_gtids").unwrap_or_default();
+                let text = self.asked().text("slipstream_read_gtids").unwrap_or_default();
                 let parsed = text.parse().map_err(|_| SqlError::wrong_value("slipstream_read_gtids", text));
                 Some(Arc::new(parsed?))
             }
@@ -117,8 +158,8 @@ impl Session {
     }
 
     fn not_in_time(&self, needs: &Needs, world: &dyn World) -> SqlError {
-        let level = self.settings.text("slipstream_read_consistency").unwrap_or_default();
-        let timeout = self.settings.text("slipstream_read_timeout").unwrap_or_default();
+        let level = self.asked().text("slipstream_read_consistency").unwrap_or_default();
+        let timeout = self.asked().text("slipstream_read_timeout").unwrap_or_default();
         let why = match &needs.set {
             None => "the source has not answered".to_owned(),
             Some(set) => {

@@ -9,6 +9,7 @@ use wire::server::Execute;
 
 use super::Session;
 use super::prepared::Prepared;
+use crate::world::World;
 
 /// Hours of a TIME, at most.
 const HOURS_MAX: u32 = 838;
@@ -18,6 +19,7 @@ impl Session {
         &mut self,
         prepared: &mut Prepared,
         execute: &Execute<'_>,
+        world: &dyn World,
     ) -> Result<Vec<Value>, SqlError> {
         if prepared.too_long {
             let text = "Parameter of prepared statement which is set through mysql_send_long_data() is longer than \
@@ -28,6 +30,9 @@ impl Session {
         let is_long = |index: usize| long_data(index).is_some();
         let count = prepared.parsed.parameters;
         let bound = execute.params(count, &prepared.types, &is_long).map_err(|_| wrong_arguments())?;
+        // Attributes follow the parameters.
+        let (types, sent) = (bound.types.get(count..), bound.values.get(count..));
+        self.take_attributes(types.unwrap_or_default(), sent.unwrap_or_default(), world)?;
         let charsets = self.settings.charsets();
         let mut values = Vec::with_capacity(count.min(bound.values.len()));
         for (index, (sent, ty)) in bound.values.iter().zip(&bound.types).take(count).enumerate() {
@@ -60,7 +65,7 @@ fn text(charsets: &Charsets, bytes: &[u8]) -> Result<Value, SqlError> {
     charsets.from_client(bytes).map(|text| Value::Text(text.into_owned()))
 }
 
-fn value(charsets: &Charsets, sent: &row::Value<'_>, code: u8) -> Result<Value, SqlError> {
+pub(super) fn value(charsets: &Charsets, sent: &row::Value<'_>, code: u8) -> Result<Value, SqlError> {
     match *sent {
         _ if !can_be_sent(code) => Err(wrong_arguments()),
         row::Value::Null => Ok(Value::Null),

@@ -255,7 +255,7 @@ impl Session {
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
-        let parameters = self.parameters(prepared, execute)?;
+        let parameters = self.parameters(prepared, execute, world)?;
         let parameters = Parameters { values: Some(&parameters), fields: &prepared.fields };
         if let Some(select) = tables::of_table(&prepared.parsed.statement) {
             if !self.is_fresh(false, world)? {
