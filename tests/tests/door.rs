@@ -200,20 +200,24 @@ const OWN: &[&str] = &[
     "Get_Source_public_key",
 ];
 
+/// A replica of MySQL's, with an account of its own at the source.
+fn replica_of_mysql(source: &Server) -> Server {
+    source.sql("CREATE USER other@'%' IDENTIFIED BY 'other'; GRANT REPLICATION SLAVE ON *.* TO other@'%'");
+    let replica = Server::start("door-beside", &["--skip-replica-start"]);
+    replica.sql(&format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={}, SOURCE_USER='other',
+         SOURCE_PASSWORD='other', SOURCE_AUTO_POSITION=1, SOURCE_SSL=1; START REPLICA",
+        source.port()
+    ));
+    replica
+}
+
 #[test]
 fn replica_status_is_as_a_replica_of_mysqls_shows_it() {
     let Some(server) = Server::or_skip("door", &[]) else { return };
-    server.sql(
-        "CREATE USER other@'%' IDENTIFIED BY 'other'; GRANT REPLICATION SLAVE ON *.* TO other@'%';
-         CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY); INSERT INTO shop.t VALUES (1)",
-    );
+    server.sql("CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY); INSERT INTO shop.t VALUES (1)");
     let mut door = follow(&server, "door-status", &["--on-stop=stay"]);
-    let theirs = Server::start("door-beside", &["--skip-replica-start"]);
-    theirs.sql(&format!(
-        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={}, SOURCE_USER='other',
-         SOURCE_PASSWORD='other', SOURCE_AUTO_POSITION=1, SOURCE_SSL=1; START REPLICA",
-        server.port()
-    ));
+    let theirs = replica_of_mysql(&server);
     server.sql("INSERT INTO shop.t VALUES (2)");
     door.replica.catch_up(&server);
     let ask = "SHOW REPLICA STATUS";
@@ -323,17 +327,9 @@ fn names_are_shown_as_the_source_shows_them() {
 #[test]
 fn replication_is_stopped_and_started_as_at_a_replica_of_mysqls() {
     let Some(server) = Server::or_skip("door", &[]) else { return };
-    server.sql(
-        "CREATE USER other@'%' IDENTIFIED BY 'other'; GRANT REPLICATION SLAVE ON *.* TO other@'%';
-         CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY)",
-    );
+    server.sql("CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY)");
     let mut door = follow(&server, "door-orders", &["--on-stop=stay"]);
-    let theirs = Server::start("door-beside", &["--skip-replica-start"]);
-    theirs.sql(&format!(
-        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={}, SOURCE_USER='other',
-         SOURCE_PASSWORD='other', SOURCE_AUTO_POSITION=1, SOURCE_SSL=1; START REPLICA",
-        server.port()
-    ));
+    let theirs = replica_of_mysql(&server);
     let states = |text: &str| -> Vec<String> {
         let wanted = ["Replica_IO_Running", "Replica_SQL_Running"];
         let of = |name: &str| fields(text).into_iter().find(|(n, _)| n == name).map(|(_, value)| value);

@@ -366,6 +366,20 @@ impl Account {
 }
 
 impl Entry {
+    /// Whose session begins when a login of this account has proved its password.
+    pub(crate) fn identity(&self, user: &str, peer: &Peer, transport: Transport) -> Identity {
+        let account = &self.kept.account;
+        Identity {
+            account: account.name.to_string(),
+            user: user.to_owned(),
+            peer_host: peer.host(),
+            rights: account.rights,
+            schemas: account.schemas.clone(),
+            transport,
+            password: Some(self.password_number),
+        }
+    }
+
     fn new(kept: Kept, numbers: &AtomicU64) -> Entry {
         Entry { kept, password_number: numbers.fetch_add(1, Ordering::Relaxed), fast: OnceLock::new() }
     }

@@ -31,17 +31,9 @@ impl Accounts {
         };
         let identity = candidate.entry.filter(|_| is_right).and_then(|entry| {
             let _ = entry.fast.set(fast);
-            let account = &entry.kept.account;
-            let identity = Identity {
-                account: account.name.to_string(),
-                user: user.to_owned(),
-                peer_host: peer.host(),
-                rights: account.rights,
-                schemas: account.schemas.clone(),
-                transport: Transport { is_secure: true, has_certificate: false },
-                password: Some(entry.password_number),
-            };
-            (account.rights.contains(needed) && self.still_valid(&identity)).then_some(identity)
+            let transport = Transport { is_secure: true, has_certificate: false };
+            let identity = entry.identity(user, peer, transport);
+            (identity.rights.contains(needed) && self.still_valid(&identity)).then_some(identity)
         });
         match &identity {
             Some(_) => guard.succeeded(user, peer),

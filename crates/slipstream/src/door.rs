@@ -19,8 +19,9 @@ use web::WebConfig;
 
 use crate::control::ReplicaThread;
 use crate::engine::Engine;
-use crate::engine_gtids::EngineGtids;
+use crate::engine_gtids::{EngineGtids, not_now};
 use crate::replica_status::ShownOptions;
+use crate::requests;
 
 /// How long a transaction or a cursor of a client may keep its snapshot, unless `--snapshot-age` is given.
 const SNAPSHOT_AGE: Duration = Duration::from_secs(3600);
@@ -268,22 +269,18 @@ pub(crate) fn note_reload(result: Result<(), String>) {
     }
 }
 
-/// 1105, ER_UNKNOWN_ERROR.
-fn refused(why: &str) -> SqlError {
-    SqlError::new(1105, "HY000", why.to_owned())
-}
-
 fn finish(done: &Mutex<Option<OrderDone>>, result: Result<bool, SqlError>) {
     if let Some(done) = done.lock().unwrap_or_else(PoisonError::into_inner).take() {
         done(result);
     }
 }
 
-fn names_of(order: ReplicaOrder) -> &'static str {
+/// The thread that is meant; None for both.
+fn thread_of(order: ReplicaOrder) -> Option<ReplicaThread> {
     match (order.io, order.sql) {
-        (true, false) => "receiving",
-        (false, true) => "replay",
-        _ => "receiving and replay",
+        (true, false) => Some(ReplicaThread::Io),
+        (false, true) => Some(ReplicaThread::Sql),
+        _ => None,
     }
 }
 
@@ -293,17 +290,13 @@ fn carried_out(engine: &Engine, order: ReplicaOrder) -> Result<bool, Failure> {
     let io = report.source.state.as_mysql() != "No";
     let sql = report.replay.state.as_mysql() == "Yes";
     let already = (!order.io || io == order.start) && (!order.sql || sql == order.start);
-    match (order.start, order.io, order.sql) {
+    if order.start {
         // One that waits for its next try does so at once.
-        (true, true, true) => engine.start_threads(None)?,
-        (true, true, false) => engine.start_threads(Some(ReplicaThread::Io))?,
-        (true, false, _) => engine.start_threads(Some(ReplicaThread::Sql))?,
-        (false, stop_io, stop_sql) => {
-            if stop_io && io {
-                engine.stop_thread(ReplicaThread::Io)?;
-            }
-            if stop_sql && sql {
-                engine.stop_thread(ReplicaThread::Sql)?;
+        engine.start_threads(thread_of(order))?;
+    } else {
+        for (wanted, runs, thread) in [(order.io, io, ReplicaThread::Io), (order.sql, sql, ReplicaThread::Sql)] {
+            if wanted && runs {
+                engine.stop_thread(thread)?;
             }
         }
     }
@@ -336,20 +329,20 @@ impl Facts for EngineFacts {
     }
 
     fn carry_out(&self, order: ReplicaOrder, by: &str, done: OrderDone) {
-        let Some(engine) = self.engine.0.upgrade() else { return done(Err(refused("the replica is stopping"))) };
-        let (verb, what) = (if order.start { "start" } else { "stop" }, names_of(order));
+        let Some(engine) = self.engine.0.upgrade() else { return done(Err(not_now("the replica is stopping"))) };
+        let (verb, what) = (if order.start { "start" } else { "stop" }, requests::named(thread_of(order)));
         log::write(Code::OperatorCommand, "Clients", &format!("{by} asked to {verb} {what}"));
         // Kept here too: a thread that cannot be started drops what it was given.
         let done = Arc::new(Mutex::new(Some(done)));
         let of_thread = Arc::clone(&done);
         // Not joined: it ends within the time that each of these has.
         let run = move || {
-            let result = carried_out(&engine, order).map_err(|failure| refused(&failure.text));
+            let result = carried_out(&engine, order).map_err(|failure| not_now(&failure.text));
             drop(engine);
             finish(&of_thread, result);
         };
         if std::thread::Builder::new().name("order".into()).spawn(run).is_err() {
-            finish(&done, Err(refused("no thread can be started for it")));
+            finish(&done, Err(not_now("no thread can be started for it")));
         }
     }
 

@@ -302,7 +302,7 @@ fn enough(visible: GtidSet, wanted: &GtidSet) -> Result<GtidSet, SqlError> {
 }
 
 /// 1105, ER_UNKNOWN_ERROR.
-fn not_now(why: &str) -> SqlError {
+pub(crate) fn not_now(why: &str) -> SqlError {
     SqlError::new(1105, "HY000", why.to_owned())
 }
 

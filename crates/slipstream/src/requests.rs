@@ -48,7 +48,7 @@ pub(crate) fn of_engine(engine: Arc<Engine>, accounts: Arc<Accounts>) -> Handler
     })
 }
 
-fn named(thread: Option<ReplicaThread>) -> &'static str {
+pub(crate) fn named(thread: Option<ReplicaThread>) -> &'static str {
     match thread {
         None => "receiving and replay",
         Some(ReplicaThread::Io) => "receiving",

@@ -394,16 +394,7 @@ impl Login {
     /// None if the account does not allow this connection, or was changed since the login began.
     fn identity(&self, attempt: &Attempt) -> Option<Identity> {
         let entry = attempt.candidate.entry.as_deref()?;
-        let account = &entry.kept.account;
-        let identity = Identity {
-            account: account.name.to_string(),
-            user: attempt.user.clone(),
-            peer_host: self.peer.host(),
-            rights: account.rights,
-            schemas: account.schemas.clone(),
-            transport: attempt.transport,
-            password: Some(entry.password_number),
-        };
+        let identity = entry.identity(&attempt.user, &self.peer, attempt.transport);
         self.accounts.still_valid(&identity).then_some(identity)
     }
 

@@ -4,12 +4,13 @@
 //! table left out because it cannot be read now.
 
 use sql::table::NamePattern;
-use sql::{Column, Field, Show, SqlError, Statement, Value};
+use sql::{Column, Field, Show, SqlError, Statement};
 use wire::response::column_flag;
 use wire::row::type_code;
 
 use super::execute::text_column;
 use super::results::Rows;
+use super::shows::text;
 use super::{Session, VIRTUAL_SCHEMAS};
 use crate::world::World;
 
@@ -33,10 +34,6 @@ impl Choice {
     fn has(&self, name: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
     }
-}
-
-fn text(text: &str) -> Value {
-    Value::Text(text.as_bytes().to_vec())
 }
 
 /// MySQL's order: by bytes, where names differ by case, else without regard to case.

@@ -9,6 +9,7 @@ use wire::row::type_code;
 
 use super::execute::{number_column, text_column};
 use super::results::Rows;
+use super::shows::text;
 use super::{After, Parameters, Session};
 use crate::Output;
 use crate::census::SessionLine;
@@ -16,10 +17,6 @@ use crate::world::World;
 
 /// Characters of a statement without FULL.
 const INFO_CHARS: usize = 100;
-
-fn text(text: &str) -> Value {
-    Value::Text(text.as_bytes().to_vec())
-}
 
 /// The nearest number of a connection; 0, which none has, for what is negative.
 fn rounded(id: f64) -> u64 {

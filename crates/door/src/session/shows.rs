@@ -99,7 +99,7 @@ fn column((new, old, kind): &Definition, old_names: bool) -> Column {
     }
 }
 
-fn text(text: &str) -> Value {
+pub(super) fn text(text: &str) -> Value {
     Value::Text(text.as_bytes().to_vec())
 }
 
