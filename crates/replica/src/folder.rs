@@ -258,7 +258,12 @@ impl Folder {
     /// # Errors
     /// Code 8 for disk errors; the note of the earlier run is then still there.
     pub fn note_running(&self) -> Result<(), Failure> {
-        write_atomically(&self.path.join(RUNNING_FILE), format!("{}\n", boot_id()).as_bytes())
+        let (path, now) = (self.path.join(RUNNING_FILE), format!("{}\n", boot_id()));
+        // After a kill it is there.
+        if read_small(&path).is_ok_and(|before| before.as_deref() == Some(&now)) {
+            return Ok(());
+        }
+        write_atomically(&path, now.as_bytes())
     }
 
     /// Takes the note back: all that was visible is durable. A note that comes back after a power cut costs a question.
