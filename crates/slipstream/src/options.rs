@@ -956,7 +956,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     option(
         FOLLOW,
         "http-name",
-        "NAME,…",
+        "NAME",
         Kind::List(|s, name| {
             s.door.http_names.push(name.to_owned());
             Ok(())
