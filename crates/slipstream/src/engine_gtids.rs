@@ -89,6 +89,11 @@ impl Parked {
         }
     }
 
+    /// True while rows are held back for what an earlier process may have shown.
+    pub(crate) fn is_gated(&self) -> bool {
+        matches!(*locked(&self.gate), Gate::Source(_) | Gate::Set(_))
+    }
+
     /// What must be visible besides what is known to have been shown; None if all may be read.
     fn lost(&self, engine: &Arc<Engine>, visible: &GtidSet) -> Result<Option<Arc<GtidSet>>, SqlError> {
         let mut gate = locked(&self.gate);

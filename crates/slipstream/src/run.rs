@@ -300,6 +300,12 @@ fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
     let _ = folder.keep_last_status(&report);
 }
 
+/// Notes the boot this run is of, once rows are held back no longer for what an earlier boot may have lost: a process
+/// that is killed before that leaves the earlier note to the next one. True if it is noted.
+fn note_running(folder: &Folder, engine: &Engine) -> bool {
+    !engine.parked.is_gated() && folder.note_running().is_ok()
+}
+
 /// Runs the engine until the process ends. What stops replay or receiving with an error leaves the engine open, unless
 /// `--on-stop=exit` is given; a request then starts it again from the last cut. If the relay log is damaged and the
 /// source can send that part again, it is started again at once: it truncates the log, fetches what is missing and
@@ -320,7 +326,7 @@ fn follow(
     if folder.lost_power() {
         engine.parked.may_have_lost();
     }
-    let noted = Cell::new(folder.note_running().is_ok());
+    let noted = Cell::new(note_running(folder, &engine));
     // Before the copy or recovery, which may take hours: a taken port is told at once.
     let shown = ShownOptions::of(config);
     let tls = door.tls(folder)?;
@@ -560,7 +566,7 @@ impl Process<'_> {
                 // The relay log reports a full disk; this report is only a convenience.
                 let _ = self.folder.keep_last_status(&replica.status());
                 if !self.noted.get() {
-                    self.noted.set(self.folder.note_running().is_ok());
+                    self.noted.set(note_running(self.folder, &self.engine));
                 }
             }
             std::thread::sleep(if replica.is_recovering() { LOOK_WHILE_RECOVERING } else { LOOK_EVERY });
