@@ -149,6 +149,11 @@ pub struct Column {
     // Absent if empty.
     #[serde(rename = "geometry", default, skip_serializing_if = "String::is_empty")]
     pub geometry: String,
+    /// Most entries of a VECTOR. None for other columns, and in catalogs of earlier versions of this program, which did
+    /// not keep it.
+    // Absent if None.
+    #[serde(rename = "vector_entries", default, skip_serializing_if = "Option::is_none")]
+    pub vector_entries: Option<u64>,
 }
 
 /// Effect of ZEROFILL and of FLOAT(M,D) on the text of a number.

@@ -23,6 +23,9 @@ use crate::table::{
     same_name,
 };
 
+/// Entries of a VECTOR that names no number.
+const VECTOR_ENTRIES: u64 = 2048;
+
 /// From this version on, REFERENCES at a column creates a foreign key; earlier servers parsed and ignored it.
 const INLINE_REFERENCES_SINCE: u32 = 90_000;
 
@@ -128,6 +131,7 @@ pub(crate) fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<
         on_update_now: spec.on_update_now,
         comment: spec.comment.clone(),
         geometry: geometry(spec),
+        vector_entries: (spec.ty.base == BaseType::Vector).then(|| spec.ty.len.unwrap_or(VECTOR_ENTRIES)),
     })
 }
 
