@@ -14,6 +14,8 @@ pub(crate) struct Gate {
     /// Connections numbered so far.
     numbered: AtomicU64,
     sessions: AtomicUsize,
+    /// The most sessions that there were at once.
+    most_sessions: AtomicUsize,
     statements: AtomicUsize,
     pub(crate) unauthenticated: AtomicUsize,
     pub(crate) questions: AtomicU64,
@@ -28,7 +30,16 @@ impl Gate {
 
     /// Admits a session; false if there are too many. One more is for administrators.
     pub(crate) fn admit(&self, is_admin: bool, most: usize) -> bool {
-        take(&self.sessions, most + usize::from(is_admin))
+        let is_admitted = take(&self.sessions, most + usize::from(is_admin));
+        if is_admitted {
+            self.most_sessions.fetch_max(self.sessions(), Relaxed);
+        }
+        is_admitted
+    }
+
+    /// The most sessions that there were at once.
+    pub(crate) fn most_sessions(&self) -> usize {
+        self.most_sessions.load(Relaxed)
     }
 
     /// A session has ended.

@@ -146,6 +146,22 @@ impl World for Server {
         result
     }
 
+    fn status_values(&self) -> Vec<(&'static str, String)> {
+        let Statistics { uptime_s, threads, questions } = self.statistics();
+        let readable = self.facts.pin().is_ok();
+        vec![
+            ("Connections", self.gate.accepted.load(Relaxed).to_string()),
+            ("Current_tls_version", "TLSv1.2,TLSv1.3".to_owned()),
+            ("Max_used_connections", self.gate.most_sessions().to_string()),
+            ("Queries", questions.to_string()),
+            ("Questions", questions.to_string()),
+            ("Slipstream_readable", if readable { "ON" } else { "OFF" }.to_owned()),
+            ("Threads_connected", threads.to_string()),
+            ("Uptime", uptime_s.to_string()),
+            ("Uptime_since_flush_status", uptime_s.to_string()),
+        ]
+    }
+
     fn statistics(&self) -> Statistics {
         Statistics {
             uptime_s: self.started.elapsed().as_secs(),

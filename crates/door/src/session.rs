@@ -6,6 +6,7 @@
 mod changes;
 mod execute;
 mod freshness;
+mod listings;
 mod names;
 mod orders;
 mod parameters;
@@ -47,8 +48,6 @@ pub use waiting::Waiting;
 
 /// Warnings that are kept of a statement (`max_error_count`).
 const WARNINGS_MAX: usize = 1024;
-/// Schemas that every account may name as its default.
-const VIRTUAL_SCHEMAS: &[&str] = &["information_schema", "performance_schema"];
 /// utf8mb4_0900_ai_ci: the collation of a client whose own cannot be one of a client.
 const DEFAULT_COLLATION: u16 = 255;
 
@@ -294,7 +293,8 @@ impl Session {
         if name.is_empty() {
             return Err(SqlError::new(1046, "3D000", "No database selected"));
         }
-        if let Some(own) = VIRTUAL_SCHEMAS.iter().find(|own| own.eq_ignore_ascii_case(name)) {
+        // Every account may name them as its default.
+        if let Some(own) = sql::listing::VIRTUAL_SCHEMAS.iter().find(|own| own.eq_ignore_ascii_case(name)) {
             return Ok(Schema { name: (*own).to_owned(), collation: None });
         }
         if !self.identity.may_read(name) {

@@ -53,6 +53,11 @@ pub trait World {
     /// Facts for SHOW REPLICA STATUS.
     fn replica_status(&self) -> ReplicaStatus;
 
+    /// Status variables whose values are counted here.
+    fn status_values(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Facts for COM_STATISTICS.
     fn statistics(&self) -> Statistics;
 

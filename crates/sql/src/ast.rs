@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::listing::Choice;
+
 /// A statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Statement {
@@ -100,6 +102,70 @@ pub enum Show {
         schema: Option<Vec<u8>>,
         /// LIKE.
         like: Option<Vec<u8>>,
+    },
+    /// SHOW VARIABLES.
+    Variables {
+        /// Of the server.
+        global: bool,
+        /// LIKE or WHERE.
+        choice: Choice,
+    },
+    /// SHOW STATUS.
+    Status {
+        /// Of the server.
+        global: bool,
+        /// LIKE or WHERE.
+        choice: Choice,
+    },
+    /// SHOW COLUMNS, or DESCRIBE.
+    Columns {
+        /// With collations, privileges and comments.
+        full: bool,
+        /// The table's schema; None: the default one.
+        schema: Option<Vec<u8>>,
+        /// The table.
+        table: Vec<u8>,
+        /// LIKE or WHERE.
+        choice: Choice,
+    },
+    /// SHOW INDEX.
+    Index {
+        /// The table's schema; None: the default one.
+        schema: Option<Vec<u8>>,
+        /// The table.
+        table: Vec<u8>,
+        /// WHERE.
+        choice: Choice,
+    },
+    /// SHOW TABLE STATUS.
+    TableStatus {
+        /// FROM; None: of the default schema.
+        schema: Option<Vec<u8>>,
+        /// LIKE or WHERE.
+        choice: Choice,
+    },
+    /// SHOW COLLATION.
+    Collation {
+        /// LIKE or WHERE.
+        choice: Choice,
+    },
+    /// SHOW CHARACTER SET.
+    CharacterSet {
+        /// LIKE or WHERE.
+        choice: Choice,
+    },
+    /// SHOW ENGINES.
+    Engines,
+    /// SHOW PLUGINS.
+    Plugins,
+    /// SHOW TRIGGERS, EVENTS, FUNCTION STATUS or PROCEDURE STATUS.
+    Objects {
+        /// `TRIGGERS` and so on.
+        kind: &'static str,
+        /// FROM.
+        schema: Option<Vec<u8>>,
+        /// LIKE or WHERE.
+        choice: Choice,
     },
     /// SHOW PROCESSLIST.
     Processlist {

@@ -2,7 +2,8 @@
 //!
 //! In: the text of a statement, the session's settings, facts about the session. Out: a statement that the session
 //! carries out; columns with the metadata that MySQL sends and their values; errors with MySQL's number and text. Never
-//! here: rows of tables (their definitions only), sockets, an answer that was not bound. What this crate lacks is refused by name (1235).
+//! here: rows of tables (their definitions only), sockets, an answer that was not bound. What this crate lacks is
+//! refused by name (1235).
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -13,6 +14,7 @@ mod charsets;
 mod error;
 mod functions;
 mod gtid_text;
+pub mod listing;
 mod literals;
 mod minus;
 mod modes;

@@ -220,6 +220,26 @@ impl Settings {
         Some(Tracked { name: variable.name, value })
     }
 
+    /// A variable's value as SHOW VARIABLES prints it; None if it is not known here.
+    #[must_use]
+    pub fn listed(&self, variable: &Variable, global: bool, own: &dyn OwnValues) -> Option<String> {
+        if NOT_KNOWN.contains(&variable.name) {
+            return None;
+        }
+        let session = if global { None } else { self.own_text(variable.name) };
+        let text = match session {
+            Some(text) => text,
+            None => own.read_value(variable.name).ok()?.or_else(|| variable.value.map(str::to_owned)),
+        };
+        // NULL is shown as an empty text.
+        let text = text.unwrap_or_default();
+        Some(match (variable.is_switch, text.as_str()) {
+            (true, "1") => "ON".to_owned(),
+            (true, "0") => "OFF".to_owned(),
+            _ => text,
+        })
+    }
+
     /// SET NAMES; None is DEFAULT.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ pub(crate) use field::least_bytes;
 pub use field::{Origin, ResultColumn};
 pub use like::NamePattern;
 pub use name::{NoTable, TableName, find, named};
+pub(crate) use order::By;
 pub use path::{Bound, Path, Prefix};
-pub use plan::{Output, Plan, plan};
+pub use plan::{Output, Plan, plan, plan_listing};
 pub use zone::zone_offset_s;

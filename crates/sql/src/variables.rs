@@ -51,6 +51,8 @@ pub struct Variable {
     pub global: bool,
     /// Whether there are values of sessions.
     pub session: bool,
+    /// Whether SHOW VARIABLES prints ON or OFF.
+    pub is_switch: bool,
     /// Type code of `SELECT @@name`.
     pub type_code: u8,
     /// Whether it is UNSIGNED.
@@ -86,8 +88,8 @@ fn of_line(line: &'static str) -> Option<Variable> {
     let bound = |cell: Option<&str>| cell.and_then(|cell| cell.parse().ok()).unwrap_or_default();
     let (least, most) = (bound(cells.next()), bound(cells.next()));
     let value = Some(cells.next()?).filter(|value| *value != "\\N");
-    let (global, session) = (scope.contains('g'), scope.contains('s'));
-    Some(Variable { name, global, session, type_code, unsigned, length, least, most, value })
+    let (global, session, is_switch) = (scope.contains('g'), scope.contains('s'), scope.contains('b'));
+    Some(Variable { name, global, session, is_switch, type_code, unsigned, length, least, most, value })
 }
 
 /// True for variables whose value is the set of visible GTIDs.

@@ -1,4 +1,5 @@
-//! The recorded variables are those of a real server. `SLIPSTREAM_WRITE_EXPECTED=1` records them again.
+//! What was recorded is what a real server says: its variables, status variables, and the columns of the tables that
+//! are kept nowhere. `SLIPSTREAM_WRITE_EXPECTED=1` records it again.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
@@ -6,6 +7,8 @@ use std::path::PathBuf;
 
 use client::Connection;
 use testkit::Server;
+use testkit::raw_client::{CAPABILITIES, RawClient};
+use wire::response::ColumnDefinition;
 
 /// Variables whose values are of one machine or of the testbed: recorded without them.
 const OF_THE_MACHINE: &[&str] = &[
@@ -51,6 +54,7 @@ fn line(
     connection: &mut Connection,
     name: &str,
     (global, session): (bool, bool),
+    is_switch: bool,
     bounds: (String, String),
 ) -> Option<String> {
     let scope = if session { "session" } else { "global" };
@@ -68,7 +72,8 @@ fn line(
         value => value,
     };
     let value = value.map_or_else(|| "\\N".to_owned(), |value| value.replace(['\n', '\t'], ""));
-    let scopes = format!("{}{}", if global { "g" } else { "" }, if session { "s" } else { "" });
+    let mark = |on: bool, mark: &'static str| if on { mark } else { "" };
+    let scopes = format!("{}{}{}", mark(global, "g"), mark(session, "s"), mark(is_switch, "b"));
     let unsigned = if column.is_unsigned() { "u" } else { "-" };
     let length = if number { column.length } else { 0 };
     let (least, most) = bounds;
@@ -87,22 +92,23 @@ fn recorded(server: &Server) -> String {
     let session = names(&mut connection, "session_variables");
     let mut all = rows(
         &mut connection,
-        "SELECT LOWER(VARIABLE_NAME), VARIABLE_SCOPE, MIN_VALUE, MAX_VALUE FROM performance_schema.variables_metadata",
+        "SELECT LOWER(VARIABLE_NAME), VARIABLE_SCOPE, MIN_VALUE, MAX_VALUE, DATA_TYPE \
+         FROM performance_schema.variables_metadata",
     );
     all.sort();
     let mut text = format!(
         "# The system variables of MySQL {version}, recorded by tests/recorded.rs:\n\
-         # name, scopes, type code, unsigned, length of a number, least and largest value, value.\n"
+         # name, scopes (b: ON or OFF in SHOW), type code, unsigned, length of a number, least and largest value, value.\n"
     );
     for row in all {
-        let [Some(name), Some(kind), least, most] = &row[..] else { panic!("{row:?}") };
+        let [Some(name), Some(kind), least, most, Some(data_type)] = &row[..] else { panic!("{row:?}") };
         let scopes = match kind.as_str() {
             "GLOBAL" => (true, false),
             "SESSION_ONLY" => (false, true),
             _ => (global.contains(name), session.contains(name)),
         };
         let bounds = (least.clone().unwrap_or_default(), most.clone().unwrap_or_default());
-        if let Some(line) = line(&mut connection, name, scopes, bounds) {
+        if let Some(line) = line(&mut connection, name, scopes, data_type == "Boolean", bounds) {
             writeln!(text, "{line}").unwrap();
         }
     }
@@ -124,4 +130,183 @@ fn the_recorded_variables_are_those_of_the_server() {
         text.lines().filter(|line| !line.starts_with('#')).map(cells).collect()
     };
     assert_eq!(shape(&found), shape(&std::fs::read_to_string(&path).unwrap()));
+}
+
+/// Compares with a recorded file, or writes it.
+fn check(file: &str, found: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src").join(file);
+    if std::env::var("SLIPSTREAM_WRITE_EXPECTED").is_ok() {
+        std::fs::write(&path, found).unwrap();
+        return;
+    }
+    assert_eq!(found, std::fs::read_to_string(&path).unwrap(), "{file}");
+}
+
+#[test]
+fn the_recorded_status_variables_are_those_of_the_server() {
+    let Some(server) = Server::or_skip("recorded-status", &[]) else { return };
+    let mut connection = server.connect();
+    let all = rows(&mut connection, "SHOW STATUS");
+    let names = |connection: &mut Connection, sql: &str| -> Vec<String> {
+        rows(connection, sql).into_iter().map(|row| row[0].clone().unwrap()).collect()
+    };
+    let global = names(&mut connection, "SHOW GLOBAL STATUS");
+    let listed = names(&mut connection, "SELECT VARIABLE_NAME FROM performance_schema.session_status");
+    let mut text = "# The status variables of MySQL 9.7, recorded by tests/recorded.rs: name, g for a value of the server, t for\n\
+        # those of performance_schema, value where nothing has happened.\n"
+        .to_owned();
+    for row in &all {
+        let (name, value) = (row[0].clone().unwrap(), row[1].clone().unwrap_or_default());
+        let mark = |list: &[String], mark: &'static str| if list.contains(&name) { mark } else { "" };
+        // Numbers count what happened in that server; texts are of its machine.
+        let nothing = match value.as_str() {
+            number if number.parse::<f64>().is_ok() => {
+                if number.contains('.') {
+                    "0.000000"
+                } else {
+                    "0"
+                }
+            }
+            "ON" | "OFF" => "OFF",
+            _ => "",
+        };
+        writeln!(text, "{name}\t{}{}\t{nothing}", mark(&global, "g"), mark(&listed, "t")).unwrap();
+    }
+    check("status.tsv", &text);
+}
+
+/// Tables of a fork that MySQL does not have.
+const OF_A_FORK: &[&str] = &[
+    "CLIENT_STATISTICS",
+    "COMPRESSION_DICTIONARY",
+    "COMPRESSION_DICTIONARY_TABLES",
+    "GLOBAL_TEMPORARY_TABLES",
+    "INDEX_STATISTICS",
+    "INNODB_TABLESPACES_ENCRYPTION",
+    "TABLE_STATISTICS",
+    "TEMPORARY_TABLES",
+    "THREAD_STATISTICS",
+    "USER_STATISTICS",
+    "XTRADB_INTERNAL_HASH_TABLES",
+    "XTRADB_READ_VIEW",
+    "XTRADB_RSEG",
+    "XTRADB_ZIP_DICT",
+    "XTRADB_ZIP_DICT_COLS",
+];
+
+/// SHOW statements whose columns are recorded, and the name of each.
+const SHOWS: &[(&str, &str)] = &[
+    ("SHOW VARIABLES", "SHOW VARIABLES"),
+    ("SHOW GLOBAL VARIABLES", "SHOW GLOBAL VARIABLES"),
+    ("SHOW STATUS", "SHOW STATUS"),
+    ("SHOW GLOBAL STATUS", "SHOW GLOBAL STATUS"),
+    ("SHOW COLUMNS", "SHOW COLUMNS FROM d.t"),
+    ("SHOW FULL COLUMNS", "SHOW FULL COLUMNS FROM d.t"),
+    ("SHOW INDEX", "SHOW INDEX FROM d.t"),
+    ("SHOW TABLE STATUS", "SHOW TABLE STATUS FROM d"),
+    ("SHOW COLLATION", "SHOW COLLATION"),
+    ("SHOW CHARACTER SET", "SHOW CHARACTER SET"),
+    ("SHOW ENGINES", "SHOW ENGINES"),
+    ("SHOW PLUGINS", "SHOW PLUGINS"),
+    ("SHOW TRIGGERS", "SHOW TRIGGERS FROM d"),
+    ("SHOW EVENTS", "SHOW EVENTS FROM d"),
+    ("SHOW FUNCTION STATUS", "SHOW FUNCTION STATUS"),
+    ("SHOW PROCEDURE STATUS", "SHOW PROCEDURE STATUS"),
+];
+
+/// The lines of a result's columns; None for an error. `collations` are of columns by name.
+fn listed(client: &mut RawClient, name: &str, sql: &str, collations: &[(String, String)]) -> Option<String> {
+    // A SELECT is described when it is prepared; a SHOW otherwise than when it runs.
+    let packets = if sql.starts_with("SHOW") { client.query(sql) } else { client.prepare(sql) };
+    let first = &packets[0];
+    if first[0] == 0xff {
+        return None;
+    }
+    let count = if first[0] == 0 { u16::from_le_bytes([first[5], first[6]]).into() } else { usize::from(first[0]) };
+    let mut text = format!("> {name}\n");
+    for packet in &packets[1..=count] {
+        let column = ColumnDefinition::parse(packet).unwrap();
+        let part = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let table = if column.table == b"x" { "=".to_owned() } else { part(column.table) };
+        let is_text = column.collation != 63;
+        // Four bytes a character, but for a length that is none of the type.
+        let length = match column.length {
+            u32::MAX => u32::MAX,
+            length if is_text => length.div_ceil(4),
+            length => length,
+        };
+        let collation = collations.iter().find(|(own, _)| own.as_bytes() == column.name);
+        writeln!(
+            text,
+            "{}\t{}\t{table}\t{}\t{}\t{}\t{}\t{length}\t{}\t{}\t{}",
+            part(column.name),
+            part(column.schema),
+            part(column.org_table),
+            part(column.org_name),
+            column.type_code,
+            column.flags,
+            column.decimals,
+            if is_text { "text" } else { "-" },
+            collation.map_or("-", |(_, collation)| collation),
+        )
+        .unwrap();
+    }
+    Some(text)
+}
+
+#[test]
+fn the_recorded_listings_are_those_of_the_server() {
+    let Some(server) = Server::or_skip("recorded-listings", &[]) else { return };
+    server.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY)");
+    let mut connection = server.connect();
+    let mut client = RawClient::over_socket(&server.socket(), "root", CAPABILITIES);
+    client.query("SET NAMES utf8mb4");
+    let tables = rows(
+        &mut connection,
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES \
+         WHERE TABLE_SCHEMA IN ('information_schema', 'performance_schema') ORDER BY 1, 2",
+    );
+    let mut text = "# Columns of tables that are kept nowhere, of MySQL 9.7, recorded by tests/recorded.rs: name, schema, table\n\
+        # (=: the alias), original table and name, type code, flags, length (text: in characters), decimals, whether it is\n\
+        # text, collation.\n"
+        .to_owned();
+    for table in tables {
+        let (schema, table) = (table[0].clone().unwrap(), table[1].clone().unwrap());
+        if OF_A_FORK.contains(&table.as_str()) {
+            continue;
+        }
+        let collations = rows(
+            &mut connection,
+            &format!(
+                "SELECT COLUMN_NAME, IFNULL(COLLATION_NAME, '-') FROM information_schema.COLUMNS \
+                 WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{table}'"
+            ),
+        );
+        let collations: Vec<_> =
+            collations.into_iter().map(|row| (row[0].clone().unwrap(), row[1].clone().unwrap())).collect();
+        let sql = format!("SELECT * FROM {schema}.{table} x");
+        text.extend(listed(&mut client, &format!("{schema}.{table}"), &sql, &collations));
+    }
+    for (name, sql) in SHOWS {
+        text.push_str(&listed(&mut client, name, sql, &[]).unwrap());
+    }
+    check("listings.tsv", &text);
+}
+
+/// Tables whose rows are those of any server.
+const SAME_EVERYWHERE: &[&str] = &["CHARACTER_SETS", "COLLATIONS", "COLLATION_CHARACTER_SET_APPLICABILITY", "KEYWORDS"];
+
+#[test]
+fn the_recorded_rows_are_those_of_the_server() {
+    let Some(server) = Server::or_skip("recorded-rows", &[]) else { return };
+    let mut connection = server.connect();
+    let mut text = "# Rows of tables that are the same in every MySQL 9.7, recorded by tests/recorded.rs.\n".to_owned();
+    for table in SAME_EVERYWHERE {
+        writeln!(text, "> information_schema.{table}").unwrap();
+        for row in rows(&mut connection, &format!("SELECT * FROM information_schema.{table} ORDER BY 1, 2")) {
+            let cells: Vec<String> = row.into_iter().map(|cell| cell.unwrap_or_else(|| "\\N".to_owned())).collect();
+            writeln!(text, "{}", cells.join("\t")).unwrap();
+        }
+    }
+    check("listed_rows.tsv", &text);
 }

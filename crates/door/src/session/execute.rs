@@ -117,14 +117,15 @@ impl Session {
         world: &dyn World,
     ) -> Result<Option<Rows>, SqlError> {
         self.bound(sql, parameters, world, |bind| match statement {
+            Statement::Select(select) if select.from.is_some() => self.select_listing(select, bind, world).map(Some),
             Statement::Select(select) => {
                 let (columns, has_row) = sql::select(bind, select)?;
                 let row = columns.iter().map(|column| column.value.clone()).collect();
-                Ok(Some(Rows { columns, rows: if has_row { vec![row] } else { Vec::new() } }))
+                Ok(Some(Rows::new(columns, if has_row { vec![row] } else { Vec::new() })))
             }
             Statement::ShowWarnings { errors, limit } => self.show_warnings(*errors, limit, bind).map(Some),
             Statement::ShowWarningCount { errors } => Ok(Some(self.show_warning_count(*errors))),
-            Statement::Show(show) => self.show(show, world).map(Some),
+            Statement::Show(show) => self.show(show, bind, world).map(Some),
             _ => Ok(None),
         })
     }
@@ -207,13 +208,13 @@ impl Session {
             number_column("Code", not_null | column_flag::UNSIGNED, type_code::LONG, 5),
             text_column("Message", not_null, 512),
         ];
-        Ok(Rows { columns, rows })
+        Ok(Rows::new(columns, rows))
     }
 
     fn show_warning_count(&self, errors: bool) -> Rows {
         let name = if errors { "@@session.error_count" } else { "@@session.warning_count" };
         let columns = vec![number_column(name, column_flag::UNSIGNED, type_code::LONGLONG, 21)];
-        Rows { columns, rows: vec![vec![Value::UInt(self.listed(errors).count() as u64)]] }
+        Rows::new(columns, vec![vec![Value::UInt(self.listed(errors).count() as u64)]])
     }
 }
 

@@ -3,26 +3,22 @@
 //! In: the statement, the catalog. Out: names in MySQL's order. Never here: a name that the account may not read; a
 //! table left out because it cannot be read now.
 
+use sql::listing::VIRTUAL_SCHEMAS;
 use sql::table::NamePattern;
-use sql::{Column, Field, Show, SqlError, Statement};
+use sql::{Column, Field, SqlError};
 use wire::response::column_flag;
 use wire::row::type_code;
 
+use super::Session;
 use super::execute::text_column;
 use super::results::Rows;
 use super::shows::text;
-use super::{Session, VIRTUAL_SCHEMAS};
 use crate::world::World;
 
 /// Characters of a name, at most.
 const NAME_CHARS: u32 = 64;
 /// Characters of a table's type, as a 9.7 announces them: of SYSTEM VIEW.
 const TYPE_CHARS: u32 = 11;
-
-/// True for statements that read the catalog, which must be as fresh as the session asks.
-pub(super) fn shows_names(statement: &Statement) -> bool {
-    matches!(statement, Statement::Show(Show::Databases { .. } | Show::Tables { .. }))
-}
 
 /// What LIKE leaves of names, and what it adds to the column's name.
 struct Choice {
@@ -63,7 +59,7 @@ impl Session {
         let mut names: Vec<(String, &'static str)> = all.map(|name| (name.to_owned(), "")).collect();
         sort(&mut names, lower);
         let columns = vec![name_column(&format!("Database{}", choice.shown))];
-        Ok(Rows { columns, rows: names.into_iter().map(|(name, _)| vec![text(&name)]).collect() })
+        Ok(Rows::new(columns, names.into_iter().map(|(name, _)| vec![text(&name)]).collect()))
     }
 
     pub(super) fn show_tables(
@@ -109,7 +105,7 @@ impl Session {
             let kind = full.then(|| text(kind));
             std::iter::once(text(&name)).chain(kind).collect()
         };
-        Ok(Rows { columns, rows: names.into_iter().map(row).collect() })
+        Ok(Rows::new(columns, names.into_iter().map(row).collect()))
     }
 }
 

@@ -12,7 +12,7 @@ use rows::Reading;
 
 use super::results::{Form, Rows};
 use super::tables::{self, Described};
-use super::{After, Parameters, Session, names, query};
+use super::{After, Parameters, Session, listings, query};
 use crate::Output;
 use crate::world::World;
 
@@ -169,10 +169,10 @@ impl Session {
         let mut bound_as = sql::parameter_types(&parsed.statement, parsed.parameters);
         let fields = self.fields_of(&bound_as);
         let unknown = Parameters { values: None, fields: &fields };
-        // MySQL describes the columns of SHOW when it is executed only.
-        let described = match (tables::of_table(&parsed.statement), &parsed.statement) {
+        // MySQL describes the columns of a SHOW that is no SELECT when it is executed only.
+        let described = match (self.of_table(&parsed.statement), &parsed.statement) {
             (Some(select), _) => self.describe(select, sql, unknown, world)?,
-            (None, Statement::Show(_)) => Described::of(None),
+            (None, Statement::Show(show)) if !listings::is_select(show) => Described::of(None),
             (None, statement) => Described::of(self.columns_of(statement, sql, unknown, world)?),
         };
         described.type_parameters(&mut bound_as);
@@ -257,7 +257,7 @@ impl Session {
     ) -> Result<After, SqlError> {
         let parameters = self.parameters(prepared, execute, world)?;
         let parameters = Parameters { values: Some(&parameters), fields: &prepared.fields };
-        if let Some(select) = tables::of_table(&prepared.parsed.statement) {
+        if let Some(select) = self.of_table(&prepared.parsed.statement) {
             if !self.is_fresh(false, world)? {
                 return Ok(After::Wait);
             }
@@ -270,7 +270,7 @@ impl Session {
             prepared.cursor = Some(Cursor::Table(Box::new(reading)));
             return Ok(After::Next);
         }
-        if names::shows_names(&prepared.parsed.statement) && !self.is_fresh(false, world)? {
+        if self.shows_names(&prepared.parsed.statement) && !self.is_fresh(false, world)? {
             return Ok(After::Wait);
         }
         let outcome = self.run(&prepared.parsed.statement, &prepared.sql, parameters, world)?;
@@ -288,7 +288,7 @@ impl Session {
         self.transaction.answered();
         if execute.flags & CURSOR_READ_ONLY == 0 {
             self.put_rows(&rows, Form::Binary, self.status(), out)?;
-            self.rows_end(out, self.status());
+            self.rows_end(out, self.status() | rows.status());
             return Ok(outcome.after);
         }
         let status = self.status() | status::CURSOR_EXISTS;

@@ -77,7 +77,7 @@ impl Session {
             text_column("State", 0, 64),
             text_column("Info", 0, if full { 65_535 } else { 100 }),
         ];
-        Ok(Rows { columns, rows: seen.map(row).collect() })
+        Ok(Rows::new(columns, seen.map(row).collect()))
     }
 
     /// KILL.

@@ -5,7 +5,7 @@ use wire::handshake::capability;
 use wire::response::status;
 
 use super::results::Form;
-use super::{After, Parameters, Session, names, tables};
+use super::{After, Parameters, Session};
 use crate::Output;
 use crate::world::World;
 
@@ -102,13 +102,13 @@ impl Session {
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
-        if let Some(select) = tables::of_table(statement) {
+        if let Some(select) = self.of_table(statement) {
             return self.read_text(select, sql, more, world, out);
         }
         if matches!(statement, Statement::Begin { consistent: true, .. }) && !self.is_fresh(true, world)? {
             return Ok(After::Wait);
         }
-        if names::shows_names(statement) && !self.is_fresh(false, world)? {
+        if self.shows_names(statement) && !self.is_fresh(false, world)? {
             return Ok(After::Wait);
         }
         let outcome = self.run(statement, sql, Parameters::NONE, world)?;
@@ -127,7 +127,7 @@ impl Session {
                 self.transaction.answered();
                 // What lists warnings has none.
                 let warnings = if outcome.lists_warnings { 0 } else { self.warning_count() };
-                self.rows_end_with(out, status, warnings);
+                self.rows_end_with(out, status | rows.status(), warnings);
             }
         }
         Ok(outcome.after)

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 pub(super) use rows::Form;
 use sql::table::{Origin, ResultColumn};
-use sql::{Column, SqlError, Value};
+use sql::{Column, Field, SqlError, Value};
 use wire::handshake::capability;
 use wire::read::put_lenenc;
-use wire::response::ColumnDefinition;
+use wire::response::{ColumnDefinition, status};
 use wire::row;
 use wire::server::{self, ColumnForm, ServerOk};
 
@@ -24,6 +24,32 @@ pub(super) struct Rows {
     pub columns: Vec<Column>,
     /// Values of the rows, in the order of the columns.
     pub rows: Vec<Vec<Value>>,
+    /// What is said of the columns, where they come from tables.
+    pub described: Option<Listed>,
+}
+
+/// What is said of columns that come from tables that are kept nowhere.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// The columns.
+    pub columns: Vec<ResultColumn>,
+    /// Parameters that stand beside one, by number.
+    pub parameters: Vec<(usize, Field)>,
+    /// Whether MySQL would say that no index was used.
+    pub scans: bool,
+}
+
+impl Rows {
+    /// Columns that come from no table.
+    pub(super) fn new(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Rows {
+        Rows { columns, rows, described: None }
+    }
+
+    /// Status bits of the packet that ends the rows, besides the session's.
+    pub(super) fn status(&self) -> u16 {
+        let scans = self.described.as_ref().is_some_and(|listed| listed.scans);
+        if scans { status::NO_INDEX_USED } else { 0 }
+    }
 }
 
 impl Session {
@@ -43,8 +69,9 @@ impl Session {
     /// Column count, definitions, and an EOF for clients that expect one.
     pub(super) fn put_head(&self, rows: &Rows, status: u16, out: &mut Output) -> Result<(), SqlError> {
         self.put_count(rows.columns.len(), out);
-        for column in &rows.columns {
-            self.put_definition(column, out)?;
+        match &rows.described {
+            Some(listed) => listed.columns.iter().try_for_each(|one| self.put_table_definition(one, None, out))?,
+            None => rows.columns.iter().try_for_each(|column| self.put_definition(column, out))?,
         }
         self.definitions_end(status, out);
         Ok(())
@@ -70,7 +97,7 @@ impl Session {
     }
 
     pub(super) fn put_definition(&self, column: &Column, out: &mut Output) -> Result<(), SqlError> {
-        let column = ResultColumn { name: column.name.clone(), org_name: None, field: column.field };
+        let column = ResultColumn { name: column.name.clone(), org_name: None, origin: None, field: column.field };
         self.put_table_definition(&column, None, out)
     }
 
@@ -87,7 +114,7 @@ impl Session {
         let results = charsets.results.unwrap_or(NAMES);
         let encoded = |name: &[u8]| charsets.encoded(name, results).map(Cow::into_owned);
         // A constant comes from no table.
-        let origin = origin.filter(|_| column.org_name.is_some());
+        let origin = column.origin.as_deref().or(origin).filter(|_| column.org_name.is_some());
         let of_origin = |name: fn(&Origin) -> &Vec<u8>| origin.map_or(Ok(Vec::new()), |origin| encoded(name(origin)));
         let definition = ColumnDefinition {
             schema: &of_origin(|origin| &origin.schema)?,

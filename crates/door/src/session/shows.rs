@@ -2,7 +2,7 @@
 //!
 //! In: the statement, facts about the replica. Out: columns and rows. Never here: how the facts are found.
 
-use sql::{Column, Show, SqlError, Value};
+use sql::{Bind, Column, Show, SqlError, Value};
 use wire::response::column_flag;
 use wire::row::type_code;
 
@@ -45,7 +45,7 @@ impl Session {
     ///
     /// # Errors
     /// A right is missing (1227), no such channel (3074), no binary log (1381), as for names: `names`.
-    pub(super) fn show(&self, show: &Show, world: &dyn World) -> Result<Rows, SqlError> {
+    pub(super) fn show(&self, show: &Show, bind: &Bind<'_>, world: &dyn World) -> Result<Rows, SqlError> {
         let rights = self.identity.rights;
         match show {
             Show::Replicas { .. } if !rights.replicate => Err(needs("REPLICATION SLAVE")),
@@ -55,6 +55,16 @@ impl Session {
             Show::Processlist { full } => self.show_processlist(*full),
             Show::Databases { like } => self.show_databases(like.as_deref(), world),
             Show::Tables { full, schema, like } => self.show_tables(*full, schema.as_deref(), like.as_deref(), world),
+            Show::Variables { .. }
+            | Show::Status { .. }
+            | Show::Columns { .. }
+            | Show::Index { .. }
+            | Show::TableStatus { .. }
+            | Show::Collation { .. }
+            | Show::CharacterSet { .. }
+            | Show::Engines
+            | Show::Plugins
+            | Show::Objects { .. } => self.show_listing(show, bind, world),
             Show::Replicas { old_names } => Ok(empty(REPLICAS, *old_names)),
             // As a server without a binary log, which this is.
             Show::BinaryLogStatus => Ok(empty(BINARY_LOG_STATUS, false)),
@@ -65,7 +75,7 @@ impl Session {
                 let (definitions, row): (Vec<Definition>, Vec<Value>) =
                     columns_of(&status).into_iter().map(|(new, old, kind, value)| ((new, old, kind), value)).unzip();
                 let columns = definitions.iter().map(|definition| column(definition, *old_names)).collect();
-                Ok(Rows { columns, rows: vec![row] })
+                Ok(Rows::new(columns, vec![row]))
             }
         }
     }
@@ -86,7 +96,7 @@ pub(super) fn check_channel(name: Option<&[u8]>) -> Result<(), SqlError> {
 }
 
 fn empty(definitions: &[Definition], old_names: bool) -> Rows {
-    Rows { columns: definitions.iter().map(|definition| column(definition, old_names)).collect(), rows: Vec::new() }
+    Rows::new(definitions.iter().map(|definition| column(definition, old_names)).collect(), Vec::new())
 }
 
 fn column((new, old, kind): &Definition, old_names: bool) -> Column {

@@ -18,7 +18,7 @@ use wire::handshake::capability;
 use wire::response::status;
 
 use super::query::WAITING_BYTES;
-use super::results::Rows;
+use super::results::{Listed, Rows};
 use super::{After, Parameters, Session};
 use crate::Output;
 use crate::world::World;
@@ -45,8 +45,11 @@ pub(super) struct Described {
 impl Described {
     /// Columns that come from no table.
     pub(super) fn of(rows: Option<Rows>) -> Described {
-        let of_none = |Column { name, field, .. }| ResultColumn { name, org_name: None, field };
-        let columns = rows.map_or_else(Vec::new, |rows| rows.columns);
+        let of_none = |Column { name, field, .. }| ResultColumn { name, org_name: None, origin: None, field };
+        let (columns, listed) = rows.map_or_else(Default::default, |rows| (rows.columns, rows.described));
+        if let Some(Listed { columns, parameters, .. }) = listed {
+            return Described { columns, origin: None, parameters };
+        }
         Described { columns: columns.into_iter().map(of_none).collect(), origin: None, parameters: Vec::new() }
     }
 
@@ -57,14 +60,6 @@ impl Described {
                 *ty = ParameterType::beside(*field);
             }
         }
-    }
-}
-
-/// The SELECT of a statement that reads a table.
-pub(super) fn of_table(statement: &Statement) -> Option<&Select> {
-    match statement {
-        Statement::Select(select) if select.from.is_some() => Some(select),
-        _ => None,
     }
 }
 
@@ -103,6 +98,20 @@ fn put_rows(
 }
 
 impl Session {
+    /// The SELECT of a statement that reads a table that is kept.
+    pub(super) fn of_table<'a>(&self, statement: &'a Statement) -> Option<&'a Select> {
+        match statement {
+            Statement::Select(select) if select.from.is_some() => {
+                if self.virtual_schema(select).is_some() {
+                    None
+                } else {
+                    Some(select)
+                }
+            }
+            _ => None,
+        }
+    }
+
     /// A SELECT from a table whose result goes in text form.
     pub(super) fn read_text(
         &mut self,

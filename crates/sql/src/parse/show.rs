@@ -5,6 +5,8 @@ use catalog::lexer::Tok;
 use super::Parser;
 use crate::Result;
 use crate::ast::{Show, Statement};
+use crate::error::SqlError;
+use crate::listing::Choice;
 
 impl Parser<'_> {
     pub(super) fn show(&mut self) -> Result<Statement> {
@@ -26,30 +28,188 @@ impl Parser<'_> {
         if self.accept("PROCESSLIST")? {
             return Ok(Statement::Show(Show::Processlist { full: false }));
         }
-        if self.is_one_of(&["EXTENDED", "FULL", "TABLES"]) {
-            return self.show_tables();
+        if let Some(show) = self.show_of_the_server()? {
+            return Ok(Statement::Show(show));
         }
+        if self.is_one_of(&["EXTENDED", "FULL", "TABLES", "COLUMNS", "FIELDS", "INDEX", "INDEXES", "KEYS", "TABLE"]) {
+            return self.show_of_tables();
+        }
+        if let Some(show) = self.show_objects()? {
+            return Ok(Statement::Show(show));
+        }
+        self.other_show()
+    }
+
+    fn other_show(&self) -> Result<Statement> {
         match &self.current.tok {
             Tok::Word(_) => Ok(Statement::Refused(format!("SHOW {}", self.word()))),
             _ => Err(self.syntax()),
         }
     }
 
-    /// `[EXTENDED] [FULL] TABLES [FROM schema]`; EXTENDED adds what is left of failed ALTERs, which there is not here.
-    fn show_tables(&mut self) -> Result<Statement> {
+    /// Variables, and what the server has.
+    fn show_of_the_server(&mut self) -> Result<Option<Show>> {
+        let scoped = self.is_one_of(&["GLOBAL", "SESSION", "LOCAL"]);
+        let global = self.is("GLOBAL");
+        if scoped {
+            self.advance()?;
+        }
+        if self.accept("VARIABLES")? {
+            return Ok(Some(Show::Variables { global, choice: self.choice()? }));
+        }
+        if self.accept("STATUS")? {
+            return Ok(Some(Show::Status { global, choice: self.choice()? }));
+        }
+        if scoped {
+            return Err(self.syntax());
+        }
+        if self.accept("COLLATION")? {
+            return Ok(Some(Show::Collation { choice: self.choice()? }));
+        }
+        if self.accept("CHARSET")? || self.accept_all(&["CHARACTER", "SET"])? {
+            return Ok(Some(Show::CharacterSet { choice: self.choice()? }));
+        }
+        if self.accept("ENGINES")? || self.accept_all(&["STORAGE", "ENGINES"])? {
+            return Ok(Some(Show::Engines));
+        }
+        Ok(if self.accept("PLUGINS")? { Some(Show::Plugins) } else { None })
+    }
+
+    /// `[EXTENDED] [FULL] TABLES | COLUMNS | INDEX …`, and TABLE STATUS. EXTENDED adds to TABLES what is left of failed
+    /// ALTERs, which there is not here.
+    fn show_of_tables(&mut self) -> Result<Statement> {
+        if self.accept_all(&["TABLE", "STATUS"])? {
+            let schema = self.of_schema()?;
+            return Ok(Statement::Show(Show::TableStatus { schema, choice: self.choice()? }));
+        }
         let extended = self.accept("EXTENDED")?;
         let full = self.accept("FULL")?;
         if !extended && full && self.accept("PROCESSLIST")? {
             return Ok(Statement::Show(Show::Processlist { full }));
         }
-        if !self.accept("TABLES")? {
-            return match &self.current.tok {
-                Tok::Word(_) => Ok(Statement::Refused(format!("SHOW {}", self.word()))),
-                _ => Err(self.syntax()),
-            };
+        if self.is_one_of(&["COLUMNS", "FIELDS", "INDEX", "INDEXES", "KEYS"]) {
+            if extended {
+                // It adds columns that the storage engine hides.
+                return Ok(Statement::Refused(format!("SHOW EXTENDED {}", self.word())));
+            }
+            return self.show_of_table(full);
         }
-        let schema = if self.accept("FROM")? || self.accept("IN")? { Some(self.name()?) } else { None };
+        if !self.accept("TABLES")? {
+            return self.other_show();
+        }
+        let schema = self.of_schema()?;
         self.chosen("SHOW TABLES", |like| Show::Tables { full, schema, like })
+    }
+
+    /// Columns or keys of a table.
+    fn show_of_table(&mut self, full: bool) -> Result<Statement> {
+        let columns = self.is_one_of(&["COLUMNS", "FIELDS"]);
+        if full && !columns {
+            return Err(self.syntax());
+        }
+        self.advance()?;
+        if !self.accept("FROM")? {
+            self.expect("IN")?;
+        }
+        let (mut schema, table) = self.table_name()?;
+        if let Some(named) = self.of_schema()? {
+            schema = Some(named);
+        }
+        let choice = self.choice()?;
+        if columns {
+            return Ok(Statement::Show(Show::Columns { full, schema, table, choice }));
+        }
+        if choice.like.is_some() {
+            return Err(self.syntax());
+        }
+        Ok(Statement::Show(Show::Index { schema, table, choice }))
+    }
+
+    /// DESCRIBE and EXPLAIN with a table; None for what they say of a statement.
+    pub(super) fn describe(&mut self) -> Result<Statement> {
+        const STATEMENTS: &[&str] = &[
+            "SELECT",
+            "INSERT",
+            "UPDATE",
+            "DELETE",
+            "REPLACE",
+            "TABLE",
+            "WITH",
+            "VALUES",
+            "ANALYZE",
+            "FOR",
+            "FORMAT",
+            "EXTENDED",
+            "PARTITIONS",
+            "INTO",
+        ];
+        let word = self.word();
+        self.advance()?;
+        if self.is_one_of(STATEMENTS) || self.is_punct(b'(') {
+            return Ok(Statement::Refused(word));
+        }
+        let (schema, table) = self.table_name()?;
+        let like = match &self.current.tok {
+            Tok::Str { bytes, introducer: None } => Some(bytes.clone()),
+            Tok::Word(_) | Tok::Quoted(_) => {
+                let name = self.name()?;
+                return Ok(Statement::Show(Show::Columns {
+                    full: false,
+                    schema,
+                    table,
+                    choice: Choice { like: Some(name), filter: None },
+                }));
+            }
+            _ => None,
+        };
+        if like.is_some() {
+            self.advance()?;
+        }
+        Ok(Statement::Show(Show::Columns { full: false, schema, table, choice: Choice { like, filter: None } }))
+    }
+
+    /// Stored programs, by their kind.
+    fn show_objects(&mut self) -> Result<Option<Show>> {
+        for kind in ["TRIGGERS", "EVENTS"] {
+            if self.accept(kind)? {
+                let schema = self.of_schema()?;
+                return Ok(Some(Show::Objects { kind, schema, choice: self.choice()? }));
+            }
+        }
+        for (kind, word) in [("FUNCTION STATUS", "FUNCTION"), ("PROCEDURE STATUS", "PROCEDURE")] {
+            if !self.accept(word)? {
+                continue;
+            }
+            if !self.accept("STATUS")? {
+                return Err(SqlError::not_supported(&format!("SHOW {word} {}", self.word())));
+            }
+            return Ok(Some(Show::Objects { kind, schema: None, choice: self.choice()? }));
+        }
+        Ok(None)
+    }
+
+    /// `[FROM schema]`
+    fn of_schema(&mut self) -> Result<Option<Vec<u8>>> {
+        if self.accept("FROM")? || self.accept("IN")? { self.name().map(Some) } else { Ok(None) }
+    }
+
+    fn table_name(&mut self) -> Result<(Option<Vec<u8>>, Vec<u8>)> {
+        let first = self.name()?;
+        if self.accept_punct(b'.')? { Ok((Some(first), self.name()?)) } else { Ok((None, first)) }
+    }
+
+    /// `[LIKE 'pattern' | WHERE condition]`
+    fn choice(&mut self) -> Result<Choice> {
+        if self.accept("WHERE")? {
+            return Ok(Choice { like: None, filter: Some(self.expression()?) });
+        }
+        if !self.accept("LIKE")? {
+            return Ok(Choice::default());
+        }
+        let Tok::Str { bytes, introducer: None } = &self.current.tok else { return Err(self.syntax()) };
+        let pattern = bytes.clone();
+        self.advance()?;
+        Ok(Choice { like: Some(pattern), filter: None })
     }
 
     /// `[LIKE 'pattern']`; WHERE is refused by name.

@@ -21,10 +21,7 @@ const REFUSED: &[&str] = &[
     "CHECKSUM",
     "CLONE",
     "DEALLOCATE",
-    "DESC",
-    "DESCRIBE",
     "EXECUTE",
-    "EXPLAIN",
     "FLUSH",
     "GET",
     "HANDLER",
@@ -85,6 +82,7 @@ impl Parser<'_> {
             }
             "DO" => self.do_statement(),
             "SHOW" => self.show(),
+            "DESC" | "DESCRIBE" | "EXPLAIN" => self.describe(),
             "ALTER" => self.alter(),
             word if WRITES.contains(&word) => Ok(Statement::Write),
             word if REFUSED.contains(&word) => Ok(Statement::Refused(word.to_owned())),

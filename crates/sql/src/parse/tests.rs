@@ -93,7 +93,8 @@ fn what_follows_a_semicolon_is_the_next_statement() {
 #[test]
 fn what_is_not_answered_is_named() {
     for (sql, construct) in [
-        ("SHOW COLUMNS", "SHOW COLUMNS"),
+        ("SHOW CREATE TABLE t", "SHOW CREATE"),
+        ("show extended columns from t", "SHOW EXTENDED COLUMNS"),
         ("explain select 1", "EXPLAIN"),
         ("select a from t join u", "SELECT … FROM … JOIN"),
         ("select a from t, u", "SELECT … FROM several tables"),
@@ -211,11 +212,25 @@ fn shows_of_names() {
         ("show tables in d", tables(false, Some("d"), None)),
         ("show databases where 1", Statement::Refused("SHOW DATABASES WHERE".into())),
         ("show full tables where table_type = 'VIEW'", Statement::Refused("SHOW TABLES WHERE".into())),
-        ("show full columns from t", Statement::Refused("SHOW COLUMNS".into())),
         ("show processlist", Statement::Show(Show::Processlist { full: false })),
         ("show full processlist", Statement::Show(Show::Processlist { full: true })),
     ] {
         assert_eq!(parsed(sql).statement, wanted, "{sql}");
+    }
+    let columns = |sql: &str| match parsed(sql).statement {
+        Statement::Show(Show::Columns { full, schema, table, choice }) => (full, schema, table, choice.like),
+        other => panic!("{sql}: {other:?}"),
+    };
+    assert_eq!(
+        columns("show full fields from t in d like 'a%'"),
+        (true, Some(b"d".to_vec()), b"t".to_vec(), Some(b"a%".to_vec()))
+    );
+    assert_eq!(columns("describe d.t"), (false, Some(b"d".to_vec()), b"t".to_vec(), None));
+    assert_eq!(columns("desc t c"), (false, None, b"t".to_vec(), Some(b"c".to_vec())));
+    for sql in
+        ["show keys from t like 'a'", "show global databases", "show full keys from t", "show columns", "describe"]
+    {
+        assert_eq!(refused(sql).code, 1064, "{sql}");
     }
     for sql in ["show full", "show tables like 5", "show tables like 'a' limit 1", "show tables from", "show tables d"]
     {

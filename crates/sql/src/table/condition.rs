@@ -55,7 +55,16 @@ impl Filter {
     /// # Errors
     /// The row does not fit its table.
     pub fn holds(&self, row: &RowView<'_>, key: &mut Vec<u8>) -> std::result::Result<bool, ValueError> {
-        let Some(stored) = row.stored(self.column)? else { return Ok(matches!(self.test, Test::Null)) };
+        self.holds_value(row.stored(self.column)?, key)
+    }
+
+    /// Whether the stored bytes of the column fulfil it; None is NULL.
+    pub(crate) fn holds_value(
+        &self,
+        stored: Option<&[u8]>,
+        key: &mut Vec<u8>,
+    ) -> std::result::Result<bool, ValueError> {
+        let Some(stored) = stored else { return Ok(matches!(self.test, Test::Null)) };
         if let Test::Like(pattern, negated) = &self.test {
             return Ok(pattern.matches(stored)? != *negated);
         }

@@ -31,6 +31,8 @@ pub struct ResultColumn {
     pub name: Vec<u8>,
     /// The table column's name; None for a constant.
     pub org_name: Option<Vec<u8>>,
+    /// Where it comes from, if that is not where the others come from.
+    pub origin: Option<Box<Origin>>,
     /// Its metadata.
     pub field: Field,
 }

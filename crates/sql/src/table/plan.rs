@@ -8,6 +8,7 @@ use values::type_code as t;
 use super::condition::{self, Conditions, Filter};
 use super::field::{Origin, ResultColumn, field_of};
 use super::name::decoded;
+use super::order::By;
 use super::path::{Path, paths};
 use super::zone::zone_offset_s;
 use super::{condition::is_constant, order};
@@ -15,6 +16,7 @@ use crate::Result;
 use crate::ast::{Expression, Item, Select};
 use crate::bind::{self, Bind, COLUMNS_MAX, Field, Value, shortened};
 use crate::error::SqlError;
+use crate::listing::Listing;
 
 /// What a SELECT reads, and in which way.
 #[derive(Debug, Clone)]
@@ -31,6 +33,8 @@ pub struct Plan {
     pub filters: Vec<Filter>,
     /// Ways to the rows, the best first. None is left out that could be read if the first is not ready.
     pub paths: Vec<Path>,
+    /// The order asked for, for rows that no path gives.
+    pub(crate) sorted_by: Vec<By>,
     /// No row can fulfil the conditions.
     pub never: bool,
     /// The result is the number of rows.
@@ -60,6 +64,8 @@ pub enum Output {
 pub(crate) struct Scope<'a> {
     pub(crate) bind: &'a Bind<'a>,
     pub(crate) table: &'a TableDef,
+    /// What was recorded of it, if it is kept nowhere.
+    listing: Option<&'a Listing>,
     /// The schema's name.
     schema: &'a str,
     /// The table's alias, or its name.
@@ -108,11 +114,35 @@ impl Scope<'_> {
 /// # Errors
 /// With MySQL's number, or 1235.
 pub fn plan(bind: &Bind<'_>, select: &Select, table: &Arc<TableDef>, lower_case_table_names: u8) -> Result<Plan> {
+    bound(bind, select, table, lower_case_table_names, None)
+}
+
+/// Binds a SELECT from a table that is kept nowhere; its rows are chosen by [`chosen`](crate::listing::chosen).
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_listing(bind: &Bind<'_>, select: &Select, listing: &Listing) -> Result<Plan> {
+    // Its names are the same in any case.
+    bound(bind, select, &listing.table, 1, Some(listing))
+}
+
+fn bound(
+    bind: &Bind<'_>,
+    select: &Select,
+    table: &Arc<TableDef>,
+    lower_case_table_names: u8,
+    listing: Option<&Listing>,
+) -> Result<Plan> {
     let Some(from) = &select.from else { return Err(SqlError::new(1096, "HY000", "No tables used")) };
     let charsets = bind.settings.charsets();
-    let alias = from.alias.as_ref().map_or_else(|| Ok(table.name.clone()), |alias| decoded(charsets, alias))?;
+    let alias = match (&from.alias, listing) {
+        (Some(alias), _) => decoded(charsets, alias)?,
+        // Their names are shown as they were written.
+        (None, Some(_)) => decoded(charsets, &from.table)?,
+        (None, None) => table.name.clone(),
+    };
     let folds = lower_case_table_names != 0;
-    let scope = Scope { bind, table, schema: &table.db, alias, folds };
+    let scope = Scope { bind, table, listing, schema: &table.db, alias, folds };
     let (columns, outputs) = outputs(&scope, &select.items)?;
     let conditions = from.filter.as_ref().map_or_else(|| Ok(Conditions::default()), |w| condition::bind(&scope, w))?;
     let counts = outputs.contains(&Output::Count);
@@ -120,8 +150,14 @@ pub fn plan(bind: &Bind<'_>, select: &Select, table: &Arc<TableDef>, lower_case_
     let order = if counts { Vec::new() } else { order };
     let Conditions { filters, never, parameters } = conditions;
     let (offset, rows) = bind.limit(&select.limit)?;
-    let paths = paths(table, &filters, &order);
-    if paths.is_empty() {
+    let sorted_by = if listing.is_some() { order.clone() } else { Vec::new() };
+    let is_sorted_here =
+        |by: &By| listing.is_some_and(|one| one.columns.get(by.column).is_some_and(|c| c.is_enumeration));
+    if sorted_by.iter().any(is_sorted_here) {
+        return Err(SqlError::not_supported("ORDER BY an ENUM or SET of a table that is kept nowhere"));
+    }
+    let paths = if listing.is_some() { Vec::new() } else { paths(table, &filters, &order) };
+    if paths.is_empty() && listing.is_none() {
         return Err(SqlError::not_supported("ORDER BY that no index gives"));
     }
     let read = outputs.iter().filter_map(|output| match output {
@@ -137,6 +173,7 @@ pub fn plan(bind: &Bind<'_>, select: &Select, table: &Arc<TableDef>, lower_case_
         outputs,
         filters,
         paths,
+        sorted_by,
         never,
         counts,
         offset,
@@ -176,7 +213,7 @@ fn outputs(scope: &Scope<'_>, items: &[Item]) -> Result<(Vec<ResultColumn>, Vec<
                 let position = scope.resolve(parts, "field list")?;
                 let name = item.alias.as_ref().or(parts.last()).map_or(&[][..], Vec::as_slice);
                 let name = scope.bind.settings.charsets().from_client(name)?.into_owned();
-                columns.push(of_column(scope, position, shortened(name))?);
+                columns.push(named_column(scope, position, shortened(name))?);
                 outputs.push(Output::Column(position));
             }
             Expression::Call { name, arguments } if is_count(name, arguments) => {
@@ -185,7 +222,7 @@ fn outputs(scope: &Scope<'_>, items: &[Item]) -> Result<(Vec<ResultColumn>, Vec<
             }
             other if is_constant(other) => {
                 let bind::Column { name, field, value } = bind::column(scope.bind, item)?;
-                columns.push(ResultColumn { name, org_name: None, field });
+                columns.push(ResultColumn { name, org_name: None, origin: None, field });
                 outputs.push(Output::Constant(value));
             }
             other => return Err(SqlError::not_supported(&other.construct())),
@@ -220,9 +257,28 @@ fn add_all(
     Ok(())
 }
 
+/// A column that is named comes from a view of `information_schema` itself; `*` looks through it, as recorded.
+fn named_column(scope: &Scope<'_>, position: usize, name: Vec<u8>) -> Result<ResultColumn> {
+    let column = of_column(scope, position, name)?;
+    match scope.listing.and_then(|listing| listing.columns.get(position)) {
+        Some(listed) if scope.schema == "information_schema" => {
+            let bytes = |text: &str| text.as_bytes().to_vec();
+            let (schema, table, org_table) = (bytes(scope.schema), bytes(&scope.alias), bytes(&scope.table.name));
+            let origin = Some(Box::new(Origin { schema, table, org_table }));
+            Ok(ResultColumn { org_name: Some(bytes(listed.name)), origin, ..column })
+        }
+        _ => Ok(column),
+    }
+}
+
 fn of_column(scope: &Scope<'_>, position: usize, name: Vec<u8>) -> Result<ResultColumn> {
+    if let Some(listed) = scope.listing.and_then(|listing| listing.columns.get(position)) {
+        let org_name = Some(listed.org_name().as_bytes().to_vec());
+        let origin = Some(Box::new(listed.origin(&scope.alias)));
+        return Ok(ResultColumn { name, org_name, origin, field: listed.field });
+    }
     let org_name = Some(scope.column(position)?.name.clone().into_bytes());
-    Ok(ResultColumn { name, org_name, field: field_of(scope.table, position)? })
+    Ok(ResultColumn { name, org_name, origin: None, field: field_of(scope.table, position)? })
 }
 
 fn is_count(name: &str, arguments: &[Expression]) -> bool {
@@ -233,5 +289,5 @@ fn count_column(scope: &Scope<'_>, item: &Item) -> Result<ResultColumn> {
     let text = scope.bind.sql.get(item.span.clone()).unwrap_or_default();
     let name = item.alias.as_deref().unwrap_or(text);
     let name = shortened(scope.bind.settings.charsets().from_client(name)?.into_owned());
-    Ok(ResultColumn { name, org_name: None, field: bind::integer(0, 21).field })
+    Ok(ResultColumn { name, org_name: None, origin: None, field: bind::integer(0, 21).field })
 }

@@ -1,0 +1,218 @@
+//! Tables that are kept nowhere, and SHOW of what they list: `information_schema`, `performance_schema`.
+//!
+//! In: the statement, the snapshot that the session reads, facts about the server. Out: columns as a 9.7 describes them,
+//! the rows that the statement chooses. Never here: what the account may not read; a table of `information_schema`
+//! shown as empty that MySQL would fill: those end with 1235.
+
+use sql::listing::{Choice, Listing, chosen, listing, recorded_rows, status_variables, virtual_schema};
+use sql::table::{Plan, plan_listing};
+use sql::{Bind, Column, Select, Show, SqlError, Statement, Value, variables};
+
+use super::results::{Listed, Rows};
+use super::shows::text;
+use super::{Own, Session};
+use crate::world::World;
+
+/// Status variables of what is counted by MySQL only: shown with no value, they would seem to be counted here.
+const NOT_COUNTED: &[&str] = &[
+    "Aborted_",
+    "Acl_",
+    "Bytes_",
+    "Com_",
+    "Connection_errors_",
+    "Count_",
+    "Created_tmp_",
+    "Deprecated_",
+    "Error_log_",
+    "Global_connection_",
+    "Handler_",
+    "Last_query_",
+    "Max_execution_time_",
+    "Open_",
+    "Opened_",
+    "Prepared_stmt_",
+    "Select_",
+    "Slow_",
+    "Sort_",
+    "Ssl_",
+    "Table_",
+    "Threads_",
+    "Tls_",
+    "Current_tls_",
+    "Caching_sha2_password_rsa_public_key",
+    "Compression",
+    "Max_used_connections",
+    "Queries",
+    "Rsa_public_key",
+];
+
+/// Tables of `information_schema` about what there is none of here.
+const EMPTY: &[&str] =
+    &["FILES", "OPTIMIZER_TRACE", "PLUGINS", "PROFILING", "RESOURCE_GROUPS", "TABLESPACES_EXTENSIONS"];
+
+/// True for a SHOW that MySQL turns into a SELECT.
+pub(super) fn is_select(show: &Show) -> bool {
+    matches!(
+        show,
+        Show::Variables { .. }
+            | Show::Status { .. }
+            | Show::Columns { .. }
+            | Show::Index { .. }
+            | Show::TableStatus { .. }
+            | Show::Collation { .. }
+            | Show::CharacterSet { .. }
+            | Show::Objects { .. }
+    )
+}
+
+impl Session {
+    /// The virtual schema of a SELECT's table; None for tables that are kept.
+    pub(super) fn virtual_schema(&self, select: &Select) -> Option<&'static str> {
+        let default = self.schema.as_ref().map(|schema| schema.name.as_str());
+        virtual_schema(select, default, self.settings.charsets())
+    }
+
+    /// True for statements that read the catalog, which must be as fresh as the session asks.
+    pub(super) fn shows_names(&self, statement: &Statement) -> bool {
+        match statement {
+            Statement::Show(
+                Show::Databases { .. }
+                | Show::Tables { .. }
+                | Show::Columns { .. }
+                | Show::Index { .. }
+                | Show::TableStatus { .. }
+                | Show::Objects { .. },
+            ) => true,
+            Statement::Select(select) => self.virtual_schema(select) == Some("information_schema"),
+            _ => false,
+        }
+    }
+
+    /// A SELECT from a table that is kept nowhere.
+    ///
+    /// # Errors
+    /// 1109 and 1146 for an unknown table, 1235 for one that is not filled here, those of binding.
+    pub(super) fn select_listing(&self, select: &Select, bind: &Bind<'_>, world: &dyn World) -> Result<Rows, SqlError> {
+        let (Some(schema), Some(from)) = (self.virtual_schema(select), &select.from) else {
+            return Err(SqlError::new(1096, "HY000", "No tables used"));
+        };
+        let table = self.settings.charsets().from_client(&from.table)?;
+        let table = String::from_utf8_lossy(&table);
+        let unknown = || match schema {
+            "information_schema" => {
+                let text = format!("Unknown table '{}' in information_schema", table.to_uppercase());
+                SqlError::new(1109, "42S02", text)
+            }
+            _ => SqlError::new(1146, "42S02", format!("Table '{schema}.{table}' doesn't exist")),
+        };
+        let listing = listing(&format!("{schema}.{table}"))?.ok_or_else(unknown)?;
+        let plan = plan_listing(bind, select, listing)?;
+        self.listed_rows(plan, bind, || self.rows_of(listing, world))
+    }
+
+    /// A SHOW of such a table's rows.
+    ///
+    /// # Errors
+    /// Those of binding, of the names given, 1235 for what is not listed here.
+    pub(super) fn show_listing(&self, show: &Show, bind: &Bind<'_>, world: &dyn World) -> Result<Rows, SqlError> {
+        let none = Choice::default();
+        let (name, like, choice) = match show {
+            Show::Variables { global: true, choice } => ("SHOW GLOBAL VARIABLES", "Variable_name", choice),
+            Show::Variables { choice, .. } => ("SHOW VARIABLES", "Variable_name", choice),
+            Show::Status { global: true, choice } => ("SHOW GLOBAL STATUS", "Variable_name", choice),
+            Show::Status { choice, .. } => ("SHOW STATUS", "Variable_name", choice),
+            Show::Collation { choice } => ("SHOW COLLATION", "Collation", choice),
+            Show::CharacterSet { choice } => ("SHOW CHARACTER SET", "Charset", choice),
+            Show::Engines => ("SHOW ENGINES", "Engine", &none),
+            Show::Plugins => ("SHOW PLUGINS", "Name", &none),
+            _ => return Err(SqlError::not_supported("SHOW")),
+        };
+        let listing = shown(name)?;
+        let plan = plan_listing(bind, &choice.select(listing, like), listing)?;
+        self.listed_rows(plan, bind, || self.rows_of(listing, world))
+    }
+
+    /// The rows that a plan chooses; none while its statement is prepared.
+    fn listed_rows(
+        &self,
+        plan: Plan,
+        bind: &Bind<'_>,
+        rows: impl FnOnce() -> Result<Vec<Vec<Value>>, SqlError>,
+    ) -> Result<Rows, SqlError> {
+        let rows = if bind.parameters.is_some() { chosen(&plan, rows()?)? } else { Vec::new() };
+        let column = |name: &[u8], field| Column { name: name.to_vec(), field, value: Value::Null };
+        let columns = plan.columns.iter().map(|one| column(&one.name, one.field)).collect();
+        let scans = !plan.never && plan.rows_max > 0;
+        let described = Some(Listed { columns: plan.columns, parameters: plan.parameters, scans });
+        Ok(Rows { columns, rows, described })
+    }
+
+    /// All rows of a listing that the account may see.
+    fn rows_of(&self, listing: &Listing, world: &dyn World) -> Result<Vec<Vec<Value>>, SqlError> {
+        if let Some(rows) = recorded_rows(listing) {
+            return Ok(rows);
+        }
+        Ok(match listing.name.as_str() {
+            "performance_schema.global_variables" | "SHOW GLOBAL VARIABLES" => self.variable_rows(true, world),
+            "performance_schema.session_variables" | "SHOW VARIABLES" => self.variable_rows(false, world),
+            "performance_schema.global_status" => status_rows(true, true, world),
+            "performance_schema.session_status" => status_rows(false, true, world),
+            "SHOW GLOBAL STATUS" => status_rows(true, false, world),
+            "SHOW STATUS" => status_rows(false, false, world),
+            "SHOW COLLATION" => recorded_rows(shown("information_schema.COLLATIONS")?).unwrap_or_default(),
+            "SHOW CHARACTER SET" => character_sets()?,
+            "SHOW ENGINES" | "information_schema.ENGINES" => vec![innodb()],
+            "SHOW PLUGINS" => Vec::new(),
+            name => match name.split_once('.') {
+                Some(("performance_schema", _)) => Vec::new(),
+                Some((_, table)) if table.starts_with("INNODB_") || EMPTY.contains(&table) => Vec::new(),
+                _ => return Err(SqlError::not_supported(&format!("SELECT … FROM {name}"))),
+            },
+        })
+    }
+
+    fn variable_rows(&self, global: bool, world: &dyn World) -> Vec<Vec<Value>> {
+        let own = Own { session: self, world };
+        let of_scope = variables().iter().filter(|variable| variable.global || !global);
+        let row = |variable| {
+            let value = self.settings.listed(variable, global, &own).as_deref().map_or(Value::Null, text);
+            vec![text(variable.name), value]
+        };
+        of_scope.map(row).collect()
+    }
+}
+
+/// A listing that must be there.
+fn shown(name: &str) -> Result<&'static Listing, SqlError> {
+    listing(name)?.ok_or_else(|| SqlError::new(1105, "HY000", format!("{name} was not recorded")))
+}
+
+fn status_rows(global: bool, in_tables: bool, world: &dyn World) -> Vec<Vec<Value>> {
+    let counted = world.status_values();
+    let recorded = status_variables().iter().filter_map(|variable| {
+        let value = counted.iter().find(|(name, _)| *name == variable.name).map(|(_, value)| value.as_str());
+        let is_shown = (variable.global || !global) && (variable.in_tables || !in_tables);
+        let is_counted = value.is_some() || !NOT_COUNTED.iter().any(|prefix| variable.name.starts_with(prefix));
+        (is_shown && is_counted).then(|| (variable.name, value.unwrap_or(variable.nothing)))
+    });
+    let ours = counted.iter().filter(|(name, _)| name.starts_with("Slipstream_"));
+    let mut all: Vec<(&str, &str)> = recorded.chain(ours.map(|(name, value)| (*name, value.as_str()))).collect();
+    all.sort_by_key(|(name, _)| name.to_lowercase());
+    all.into_iter().map(|(name, value)| vec![text(name), text(value)]).collect()
+}
+
+/// As SHOW orders the columns.
+fn character_sets() -> Result<Vec<Vec<Value>>, SqlError> {
+    let rows = recorded_rows(shown("information_schema.CHARACTER_SETS")?).unwrap_or_default();
+    let reordered = |row: Vec<Value>| match <[Value; 4]>::try_from(row) {
+        Ok([name, collation, description, length]) => vec![name, description, collation, length],
+        Err(row) => row,
+    };
+    Ok(rows.into_iter().map(reordered).collect())
+}
+
+/// The engine whose behaviour rows have here, whatever engine a table names.
+fn innodb() -> Vec<Value> {
+    let comment = "Supports transactions, row-level locking, and foreign keys";
+    vec![text("InnoDB"), text("DEFAULT"), text(comment), text("YES"), text("YES"), text("YES")]
+}

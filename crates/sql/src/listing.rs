@@ -1,0 +1,58 @@
+//! Tables that are kept nowhere: those of `information_schema` and `performance_schema`, and what SHOW lists.
+//!
+//! In: `listings.tsv`, `listed_rows.tsv` and `status.tsv`, written by `tests/recorded.rs`. Out: their columns, with the
+//! metadata that a 9.7 sends; of rows, those that a statement chooses, in its order. Never here: rows that differ
+//! between servers.
+
+mod choose;
+mod recorded;
+mod status;
+
+pub use choose::chosen;
+pub use recorded::{Listing, ListingColumn, listing, recorded_rows, tables_of};
+pub use status::{StatusVariable, status_variables};
+
+use crate::ast::{Expression, From, Item, Limit, Select};
+use crate::charsets::Charsets;
+
+/// Schemas of such tables.
+pub const VIRTUAL_SCHEMAS: &[&str] = &["information_schema", "performance_schema"];
+
+/// What a SHOW leaves of its rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// LIKE, a pattern for the first column's text.
+    pub like: Option<Vec<u8>>,
+    /// WHERE, over the columns shown.
+    pub filter: Option<Expression>,
+}
+
+impl Choice {
+    /// The SELECT of all columns that a SHOW stands for; LIKE is about the column of this name.
+    #[must_use]
+    pub fn select(&self, listing: &Listing, like_column: &str) -> Select {
+        let like = self.like.as_ref().map(|pattern| Expression::Like {
+            value: Box::new(Expression::Name(vec![like_column.as_bytes().to_vec()])),
+            pattern: Box::new(Expression::Text { bytes: pattern.clone(), first_len: pattern.len(), introducer: None }),
+            negated: false,
+        });
+        let filter = like.or_else(|| self.filter.clone());
+        let table = listing.name.as_bytes().to_vec();
+        Select {
+            items: vec![Item { expression: Expression::Star(Vec::new()), alias: None, span: 0..0 }],
+            from: Some(Box::new(From { schema: None, table, alias: None, filter, order: Vec::new() })),
+            limit: Limit::none(),
+        }
+    }
+}
+
+/// The virtual schema that FROM names, or the default schema if it names none.
+#[must_use]
+pub fn virtual_schema(select: &Select, default: Option<&str>, charsets: &Charsets) -> Option<&'static str> {
+    let from = select.from.as_ref()?;
+    let named = match &from.schema {
+        Some(name) => String::from_utf8_lossy(&charsets.from_client(name).ok()?).into_owned(),
+        None => default?.to_owned(),
+    };
+    VIRTUAL_SCHEMAS.iter().copied().find(|own| own.eq_ignore_ascii_case(&named))
+}

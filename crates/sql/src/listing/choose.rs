@@ -1,0 +1,119 @@
+//! Rows that a statement chooses of a listing, in its order.
+
+use values::sort_key::{SortKeyColumn, SortKeyPlan};
+use values::{ColumnType, DateTimeValue, DateValue, constant, type_code as t};
+
+use crate::Result;
+use crate::bind::Value;
+use crate::error::SqlError;
+use crate::table::{By, Output, Plan};
+
+/// The values of the result: the rows that fulfil the plan's conditions, in its order, within its LIMIT.
+///
+/// # Errors
+/// A value that is none of its column's type.
+pub fn chosen(plan: &Plan, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>> {
+    if plan.never {
+        return if plan.counts { Ok(result(plan, Vec::new())) } else { Ok(Vec::new()) };
+    }
+    let mut kept = Vec::new();
+    let mut scratch = Vec::new();
+    for row in rows {
+        if fulfils(plan, &row, &mut scratch)? {
+            kept.push(row);
+        }
+    }
+    if !plan.sorted_by.is_empty() {
+        let key = SortKey::of(plan)?;
+        let mut keyed = kept.into_iter().map(|row| Ok((key.of_row(plan, &row)?, row))).collect::<Result<Vec<_>>>()?;
+        keyed.sort_by(|one, other| one.0.cmp(&other.0));
+        kept = keyed.into_iter().map(|(_, row)| row).collect();
+    }
+    Ok(result(plan, kept))
+}
+
+fn result(plan: &Plan, kept: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+    let count = Value::Int(i64::try_from(kept.len()).unwrap_or(i64::MAX));
+    let rows = if plan.counts { vec![Vec::new()] } else { kept };
+    let limited = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let output = |row: &[Value], output: &Output| match output {
+        Output::Column(position) => row.get(*position).cloned().unwrap_or(Value::Null),
+        Output::Constant(value) => value.clone(),
+        Output::Count => count.clone(),
+    };
+    let chosen = rows.into_iter().skip(limited(plan.offset)).take(limited(plan.rows_max));
+    chosen.map(|row| plan.outputs.iter().map(|one| output(&row, one)).collect()).collect()
+}
+
+fn fulfils(plan: &Plan, row: &[Value], scratch: &mut Vec<u8>) -> Result<bool> {
+    for filter in &plan.filters {
+        let value = stored_at(plan, row, filter.column)?;
+        if !filter.holds_value(value.as_deref(), scratch).map_err(|error| unfit(&error))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn unfit(error: &impl ToString) -> SqlError {
+    SqlError::new(1105, "HY000", error.to_string())
+}
+
+fn stored_at(plan: &Plan, row: &[Value], position: usize) -> Result<Option<Vec<u8>>> {
+    let column = plan.table.columns.get(position);
+    match (column, row.get(position)) {
+        (Some(column), Some(value)) => stored(&column.ty, value),
+        _ => Err(SqlError::new(1105, "HY000", "a column beyond the listing's last one")),
+    }
+}
+
+/// The bytes that a row of this type would hold; None is NULL.
+fn stored(ty: &ColumnType, value: &Value) -> Result<Option<Vec<u8>>> {
+    let wrong = || SqlError::new(1105, "HY000", format!("a listed value is no {}", ty.name()));
+    let bytes = match value {
+        Value::Null => return Ok(None),
+        Value::Int(value) => constant::integer(ty, i128::from(*value)).map_err(|error| unfit(&error))?,
+        Value::UInt(value) => constant::integer(ty, i128::from(*value)).map_err(|error| unfit(&error))?,
+        Value::Text(text) => {
+            // Longer ones, which are shown whole, are compared by their beginning.
+            let most = if ty.code == t::VARCHAR { usize::from(ty.meta) } else { usize::MAX };
+            constant::content(ty, text.get(..most.min(text.len())).unwrap_or_default()).ok_or_else(wrong)?
+        }
+        Value::DateTime(at, _) => {
+            let date = DateValue { year: at.year.into(), month: at.month.into(), day: at.day.into() };
+            let (hour, minute, second) = (u32::from(at.hour), u32::from(at.minute), u32::from(at.second));
+            let at = DateTimeValue { date, hour, minute, second, micros: at.micros };
+            constant::date_time(ty, at).map_err(|error| unfit(&error))?
+        }
+        _ => return Err(wrong()),
+    };
+    Ok(Some(bytes))
+}
+
+/// How rows are ordered.
+struct SortKey {
+    plan: SortKeyPlan,
+}
+
+impl SortKey {
+    fn of(plan: &Plan) -> Result<SortKey> {
+        let column = |by: &By| {
+            let ty = plan.table.columns.get(by.column).map(|column| column.ty.clone());
+            let descending = by.descending;
+            ty.map(|ty| SortKeyColumn { ty, nullable: true, descending, prefix_len: None })
+        };
+        let columns: Vec<SortKeyColumn> = plan.sorted_by.iter().filter_map(column).collect();
+        let key = SortKeyPlan::new(&columns).map_err(|error| unfit(&error))?;
+        if !key.is_ordered() {
+            return Err(SqlError::not_supported("ORDER BY this column"));
+        }
+        Ok(SortKey { plan: key })
+    }
+
+    fn of_row(&self, plan: &Plan, row: &[Value]) -> Result<Vec<u8>> {
+        let values = plan.sorted_by.iter().map(|by| stored_at(plan, row, by.column)).collect::<Result<Vec<_>>>()?;
+        let mut key = Vec::new();
+        self.plan.append(values.iter().map(Option::as_deref), &mut key).map_err(|error| unfit(&error))?;
+        Ok(key)
+    }
+}

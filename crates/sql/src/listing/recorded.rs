@@ -1,0 +1,201 @@
+//! The columns of listings, as they were recorded.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
+
+use catalog::{Catalog, StatementContext, TableDef};
+use values::collation::{self, BINARY};
+use values::sort_key::implemented;
+use wire::response::column_flag as flag;
+use wire::row::type_code as w;
+
+use crate::Result;
+use crate::bind::{Field, Value};
+use crate::error::SqlError;
+use crate::table::Origin;
+
+static RECORDED: &str = include_str!("../listings.tsv");
+static ROWS: &str = include_str!("../listed_rows.tsv");
+
+/// utf8mb3_general_ci: the collation of names.
+const NAMES: u16 = 33;
+/// Longest text that is held as a VARCHAR, in characters.
+const VARCHAR_CHARS: u32 = 4_096;
+
+/// Columns of a table that is kept nowhere.
+#[derive(Debug)]
+pub struct Listing {
+    /// `schema.table`, or the SHOW.
+    pub name: String,
+    /// Its columns as a table's, for comparing their values.
+    pub table: Arc<TableDef>,
+    /// Its columns.
+    pub columns: Vec<ListingColumn>,
+}
+
+/// One column.
+#[derive(Debug)]
+pub struct ListingColumn {
+    /// Its name.
+    pub name: &'static str,
+    /// Its metadata.
+    pub field: Field,
+    /// Whether it is an ENUM or SET, which MySQL orders by its members' numbers.
+    pub is_enumeration: bool,
+    schema: &'static str,
+    /// None: the alias of the table.
+    table: Option<&'static str>,
+    org_table: &'static str,
+    org_name: &'static str,
+}
+
+impl ListingColumn {
+    /// The name of the column that it comes from.
+    #[must_use]
+    pub fn org_name(&self) -> &'static str {
+        self.org_name
+    }
+
+    /// Where it comes from, for a statement that gives the table this alias.
+    #[must_use]
+    pub fn origin(&self, alias: &str) -> Origin {
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        Origin {
+            schema: bytes(self.schema),
+            table: bytes(self.table.unwrap_or(alias)),
+            org_table: bytes(self.org_table),
+        }
+    }
+}
+
+/// Recorded lines of each listing, by its name in lower case.
+type Recorded = BTreeMap<String, (&'static str, Vec<&'static str>)>;
+
+fn sections(text: &'static str) -> Recorded {
+    let mut all = Recorded::new();
+    let mut name = "";
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        match line.strip_prefix("> ") {
+            Some(begun) => name = begun,
+            None => all.entry(name.to_lowercase()).or_insert((name, Vec::new())).1.push(line),
+        }
+    }
+    all
+}
+
+fn lines() -> &'static Recorded {
+    static ALL: OnceLock<Recorded> = OnceLock::new();
+    ALL.get_or_init(|| sections(RECORDED))
+}
+
+/// The rows of a table that are the same in every server; None for other tables.
+#[must_use]
+pub fn recorded_rows(listing: &Listing) -> Option<Vec<Vec<Value>>> {
+    static ALL: OnceLock<Recorded> = OnceLock::new();
+    let (_, rows) = ALL.get_or_init(|| sections(ROWS)).get(&listing.name.to_lowercase())?;
+    let value = |(column, cell): (&ListingColumn, &str)| match cell {
+        "\\N" => Value::Null,
+        _ if column.field.collation != BINARY => Value::Text(cell.as_bytes().to_vec()),
+        number if column.field.flags & flag::UNSIGNED != 0 => number.parse().map_or(Value::Null, Value::UInt),
+        number => number.parse().map_or(Value::Null, Value::Int),
+    };
+    Some(rows.iter().map(|row| listing.columns.iter().zip(row.split('\t')).map(value).collect()).collect())
+}
+
+/// The listing of this name, in any case.
+///
+/// # Errors
+/// What was recorded of it is no table.
+pub fn listing(name: &str) -> Result<Option<&'static Listing>> {
+    static MADE: OnceLock<BTreeMap<&'static str, OnceLock<Result<Listing>>>> = OnceLock::new();
+    let made = MADE.get_or_init(|| lines().keys().map(|name| (name.as_str(), OnceLock::new())).collect());
+    let name = name.to_lowercase();
+    let Some((place, (name, columns))) = made.get(name.as_str()).zip(lines().get(&name)) else { return Ok(None) };
+    place.get_or_init(|| of_lines(name, columns)).as_ref().map(Some).map_err(Clone::clone)
+}
+
+/// Names of the tables of a virtual schema, in order.
+pub fn tables_of(schema: &str) -> impl Iterator<Item = &'static str> {
+    lines().values().filter_map(move |(name, _)| name.strip_prefix(schema)?.strip_prefix('.'))
+}
+
+fn of_lines(name: &str, lines: &[&'static str]) -> Result<Listing> {
+    let broken = || SqlError::new(1105, "HY000", format!("what was recorded of {name} is no table"));
+    let mut columns = Vec::new();
+    let mut sql = "CREATE TABLE t (".to_owned();
+    for line in lines {
+        let (column, definition) = of_line(line).ok_or_else(broken)?;
+        let comma = if columns.is_empty() { "" } else { ", " };
+        let _ = write!(sql, "{comma}`{}` {definition}", column.name);
+        columns.push(column);
+    }
+    sql.push(')');
+    let context = StatementContext { default_db: "d".to_owned(), ..StatementContext::default() };
+    let catalog = ["CREATE DATABASE d CHARACTER SET utf8mb3", &sql]
+        .iter()
+        .try_fold(Catalog::new(0), |catalog, sql| catalog.apply(&context, sql.as_bytes()).map(|done| done.catalog))
+        .map_err(|_| broken())?;
+    let made = catalog.table("d", "t").ok_or_else(broken)?;
+    let (db, table) = name.split_once('.').unwrap_or(("", name));
+    let table = TableDef { db: db.to_owned(), name: table.to_owned(), ..TableDef::clone(made) };
+    Ok(Listing { name: name.to_owned(), table: Arc::new(table), columns })
+}
+
+/// A column, and its type as a definition's text.
+fn of_line(line: &'static str) -> Option<(ListingColumn, String)> {
+    let cells: Vec<&'static str> = line.split('\t').collect();
+    let [name, schema, table, org_table, org_name, code, flags, length, decimals, kind, text] = cells[..] else {
+        return None;
+    };
+    let type_code: u8 = code.parse().ok()?;
+    let (flags, length): (u16, u32) = (flags.parse().ok()?, length.parse().ok()?);
+    let decimals = decimals.parse().ok()?;
+    let is_text = kind == "text";
+    let field = Field { type_code, flags, length, decimals, collation: if is_text { NAMES } else { BINARY } };
+    let is_enumeration = flags & (flag::ENUM | flag::SET) != 0;
+    let table = Some(table).filter(|table| *table != "=");
+    let definition = match type_code {
+        _ if is_text => text_type(length, text, flags),
+        w::TINY | w::SHORT | w::INT24 | w::LONG | w::LONGLONG => {
+            format!("BIGINT{}", if flags & flag::UNSIGNED != 0 { " UNSIGNED" } else { "" })
+        }
+        w::FLOAT | w::DOUBLE => "DOUBLE".to_owned(),
+        w::NEWDECIMAL => format!("DECIMAL(65,{decimals})"),
+        w::DATE => "DATE".to_owned(),
+        w::DATETIME => format!("DATETIME({decimals})"),
+        w::TIMESTAMP => format!("TIMESTAMP({decimals}) NULL"),
+        w::JSON => "JSON".to_owned(),
+        // Bytes, and what is always NULL.
+        _ => "VARBINARY(4096)".to_owned(),
+    };
+    Some((ListingColumn { name, field, is_enumeration, schema, table, org_table, org_name }, definition))
+}
+
+/// `text` is the column's collation, or `-`.
+fn text_type(length: u32, text: &str, flags: u16) -> String {
+    let own = collation::by_name(text).filter(|own| implemented(own.id)).map(|own| own.name);
+    let collation = own.unwrap_or(if flags & flag::BINARY != 0 { "utf8mb3_bin" } else { "utf8mb3_general_ci" });
+    let charset = collation.split('_').next().unwrap_or("utf8mb3");
+    match length {
+        0..=VARCHAR_CHARS => format!("VARCHAR({length}) CHARACTER SET {charset} COLLATE {collation}"),
+        _ => format!("LONGTEXT CHARACTER SET {charset} COLLATE {collation}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listing_is_a_table() {
+        for (name, columns) in lines() {
+            let listing = listing(name).unwrap().unwrap();
+            assert_eq!(listing.columns.len(), columns.1.len(), "{name}");
+            assert_eq!(listing.table.columns.len(), columns.1.len(), "{name}");
+        }
+        assert!(lines().len() > 150);
+        assert!(tables_of("information_schema").any(|table| table == "TABLES"));
+        assert!(listing("nonsense").unwrap().is_none());
+    }
+}
