@@ -82,8 +82,8 @@ fn read(db: &str, sql: &str) -> TableDef {
 }
 
 /// Removes from a definition what its text may express in two ways. SHOW CREATE TABLE spells out DEFAULT NULL, reprints
-/// expressions and partition rules, prints value lists with NULL first, engines in capitals and foreign keys by name.
-/// Ids and older layouts depend on what existed before.
+/// expressions and partition rules, prints value lists with NULL first, engines in capitals and foreign keys by name,
+/// and omits widths of integers but TINYINT(1). Ids and older layouts depend on what existed before.
 fn essence(def: &TableDef) -> TableDef {
     let mut def = TableDef {
         id: TableId(0),
@@ -102,6 +102,8 @@ fn essence(def: &TableDef) -> TableDef {
             text.clear();
         }
         column.expression.clear();
+        let prints_width = column.ty.name() == "TINYINT" && !column.ty.unsigned;
+        column.display.width = column.display.width.filter(|width| prints_width && *width == 1);
     }
     if let Some(partitioning) = &mut def.partitioning {
         let rule = &mut partitioning.rule;

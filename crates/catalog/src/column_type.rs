@@ -192,5 +192,10 @@ pub(crate) fn number_display(spec: &TypeSpec, ty: &ColumnType) -> NumberDisplay 
         _ => None,
     };
     let digits = decimals.and(spec.len).and_then(|len| u8::try_from(len).ok());
-    NumberDisplay { zerofill_width, decimals, digits }
+    let is_integer = matches!(
+        spec.base,
+        BaseType::TinyInt | BaseType::SmallInt | BaseType::MediumInt | BaseType::Int | BaseType::BigInt
+    );
+    let width = spec.len.filter(|len| is_integer && !spec.zerofill && *len > 0).and_then(|len| u8::try_from(len).ok());
+    NumberDisplay { zerofill_width, decimals, digits, width }
 }

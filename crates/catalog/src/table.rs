@@ -169,6 +169,10 @@ pub struct NumberDisplay {
     /// All digits of FLOAT(M,D) and DOUBLE(M,D). Absent in catalogs of earlier versions of this program.
     #[serde(rename = "digits", default, skip_serializing_if = "Option::is_none")]
     pub digits: Option<u8>,
+    /// Width of an integer that was given one, such as INT(5). SHOW CREATE TABLE prints that of TINYINT(1) only.
+    // Absent if None.
+    #[serde(rename = "width", default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u8>,
 }
 
 /// How the source keeps a generated column. Row images contain both kinds.

@@ -41,6 +41,7 @@ pub(crate) fn column_type(parser: &mut Parser<'_>) -> Result<(TypeSpec, bool), P
     };
     let mut spec = TypeSpec::of(base);
     match base {
+        BaseType::TinyInt if word.starts_with("BOOL") => spec.len = Some(1),
         BaseType::Enum | BaseType::Set => members(parser, &mut spec)?,
         _ => lengths(parser, &mut spec)?,
     }

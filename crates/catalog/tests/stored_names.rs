@@ -14,7 +14,7 @@ const STATEMENTS: &[&str] = &[
     "CREATE TABLE d.layouts (id INT PRIMARY KEY, a SMALLINT NOT NULL)",
     "ALTER TABLE d.layouts ADD COLUMN b INT NOT NULL DEFAULT 3",
     "ALTER TABLE d.layouts MODIFY a BIGINT, ADD COLUMN c INT",
-    "CREATE TABLE d.child (id INT PRIMARY KEY, g INT AS (id + 1) STORED, p POINT SRID 4326, n VECTOR(3), FOREIGN KEY (id) REFERENCES parent (id))",
+    "CREATE TABLE d.child (id INT PRIMARY KEY, g INT AS (id + 1) STORED, p POINT SRID 4326, n VECTOR(3), b BOOL, FOREIGN KEY (id) REFERENCES parent (id))",
     "CREATE TABLE d.parts (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (5), PARTITION b VALUES LESS THAN MAXVALUE)",
     "CREATE TABLE d.keyed (id INT PRIMARY KEY) PARTITION BY LINEAR KEY (id) PARTITIONS 2",
     "CREATE TABLE d.keyless (a INT ZEROFILL)",
@@ -39,6 +39,7 @@ const OPTIONAL: &[&str] = &[
     "virtual_unknown",
     "merge",
     "digits",
+    "width",
     "from_decimals",
 ];
 

@@ -149,8 +149,11 @@ fn wire_code(ty: &ColumnType) -> u8 {
     }
 }
 
-/// Digits with a sign. TINYINT(1) keeps its width in MySQL; those of other integers come from their types.
+/// The width given, or digits with a sign.
 fn integer_length(column: &Column) -> u32 {
+    if let Some(width) = column.display.width {
+        return width.into();
+    }
     match (column.ty.code, column.ty.unsigned) {
         (t::TINY, unsigned) => 4 - u32::from(unsigned),
         (t::SHORT, unsigned) => 6 - u32::from(unsigned),
