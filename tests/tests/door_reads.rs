@@ -336,7 +336,7 @@ const STATEMENTS: &[&str] = &[
     "SELECT a FROM o WHERE a = 2",
     "SET autocommit = 1",
     "SELECT a FROM o WHERE a = 2",
-    "SELECT * FROM information_schema.tables",
+    "SELECT * FROM mysql.user",
     "SELECT * FROM mysql.user",
 ];
 

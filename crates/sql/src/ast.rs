@@ -91,8 +91,8 @@ pub struct ReplicaOrder {
 pub enum Show {
     /// SHOW DATABASES.
     Databases {
-        /// LIKE.
-        like: Option<Vec<u8>>,
+        /// LIKE or WHERE.
+        choice: Choice,
     },
     /// SHOW TABLES.
     Tables {
@@ -100,8 +100,8 @@ pub enum Show {
         full: bool,
         /// FROM; None: of the default schema.
         schema: Option<Vec<u8>>,
-        /// LIKE.
-        like: Option<Vec<u8>>,
+        /// LIKE or WHERE.
+        choice: Choice,
     },
     /// SHOW VARIABLES.
     Variables {

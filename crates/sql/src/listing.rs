@@ -5,10 +5,13 @@
 //! between servers.
 
 mod choose;
+mod columns;
+mod of_catalog;
 mod recorded;
 mod status;
 
 pub use choose::chosen;
+pub use of_catalog::{Seen, show_columns, show_index};
 pub use recorded::{Listing, ListingColumn, listing, recorded_rows, tables_of};
 pub use status::{StatusVariable, status_variables};
 

@@ -4,9 +4,17 @@
 //! the rows that the statement chooses. Never here: what the account may not read; a table of `information_schema`
 //! shown as empty that MySQL would fill: those end with 1235.
 
-use sql::listing::{Choice, Listing, chosen, listing, recorded_rows, status_variables, virtual_schema};
-use sql::table::{Plan, plan_listing};
+use std::sync::Arc;
+
+use catalog::{Catalog, TableDef};
+use sql::listing::{
+    Choice, Listing, Seen, VIRTUAL_SCHEMAS, chosen, listing, recorded_rows, show_columns, show_index, status_variables,
+    virtual_schema,
+};
+use sql::table::{Plan, TableName, find, plan_listing};
 use sql::{Bind, Column, Select, Show, SqlError, Statement, Value, variables};
+
+use store::Snapshot;
 
 use super::results::{Listed, Rows};
 use super::shows::text;
@@ -56,6 +64,8 @@ pub(super) fn is_select(show: &Show) -> bool {
         show,
         Show::Variables { .. }
             | Show::Status { .. }
+            | Show::Databases { .. }
+            | Show::Tables { .. }
             | Show::Columns { .. }
             | Show::Index { .. }
             | Show::TableStatus { .. }
@@ -125,15 +135,118 @@ impl Session {
             Show::CharacterSet { choice } => ("SHOW CHARACTER SET", "Charset", choice),
             Show::Engines => ("SHOW ENGINES", "Engine", &none),
             Show::Plugins => ("SHOW PLUGINS", "Name", &none),
+            Show::Columns { full, schema, table, choice } => {
+                let table = self.table_named(schema.as_deref(), table, world)?;
+                let name = if *full { "SHOW FULL COLUMNS" } else { "SHOW COLUMNS" };
+                return self.choose(name, "Field", choice, bind, || Ok(show_columns(&table, *full)));
+            }
+            Show::Index { schema, table, choice } => {
+                let table = self.table_named(schema.as_deref(), table, world)?;
+                return self.choose("SHOW INDEX", "Table", choice, bind, || Ok(show_index(&table)));
+            }
+            Show::TableStatus { schema, choice } => {
+                let (snapshot, schema) = self.schema_to_show(schema.as_deref(), world)?;
+                let rows = || Ok(self.seen(snapshot.catalog(), |seen| seen.table_status(&schema)));
+                return self.choose("SHOW TABLE STATUS", "Name", choice, bind, rows);
+            }
+            Show::Objects { kind, schema, choice } => {
+                return self.show_objects(kind, schema.as_deref(), choice, bind, world);
+            }
             _ => return Err(SqlError::not_supported("SHOW")),
         };
+        self.choose(name, like, choice, bind, || self.rows_of(shown(name)?, world))
+    }
+
+    /// The rows that LIKE or WHERE of a SHOW leaves.
+    fn choose(
+        &self,
+        name: &str,
+        like: &str,
+        choice: &Choice,
+        bind: &Bind<'_>,
+        rows: impl FnOnce() -> Result<Vec<Vec<Value>>, SqlError>,
+    ) -> Result<Rows, SqlError> {
         let listing = shown(name)?;
         let plan = plan_listing(bind, &choice.select(listing, like), listing)?;
-        self.listed_rows(plan, bind, || self.rows_of(listing, world))
+        self.listed_rows(plan, bind, rows)
+    }
+
+    /// What the account may see of a catalog.
+    fn seen<T>(&self, catalog: &Catalog, of: impl FnOnce(&Seen<'_>) -> T) -> T {
+        of(&Seen { catalog, may_see: &|schema| self.identity.may_read(schema) })
+    }
+
+    /// The schema that a SHOW names, or the default one, with the snapshot in which it is.
+    pub(super) fn schema_to_show(
+        &self,
+        schema: Option<&[u8]>,
+        world: &dyn World,
+    ) -> Result<(Arc<Snapshot>, String), SqlError> {
+        let schema = match schema {
+            None => self.schema.as_ref().map(|schema| schema.name.clone()),
+            Some(name) => {
+                let name = self.settings.charsets().from_client(name)?;
+                Some(self.schema_of(&String::from_utf8_lossy(&name), world)?.name)
+            }
+        };
+        let schema = schema.ok_or_else(|| SqlError::new(1046, "3D000", "No database selected"))?;
+        let snapshot = self.snapshot(world)?;
+        let found = snapshot.catalog().database(&schema).map(|(name, _)| name.to_owned());
+        match found {
+            Some(name) => Ok((snapshot, name)),
+            None if VIRTUAL_SCHEMAS.contains(&schema.as_str()) => Ok((snapshot, schema)),
+            None => Err(SqlError::new(1049, "42000", format!("Unknown database '{schema}'"))),
+        }
+    }
+
+    /// The definition of a table that SHOW COLUMNS or SHOW INDEX names.
+    fn table_named(&self, schema: Option<&[u8]>, table: &[u8], world: &dyn World) -> Result<Arc<TableDef>, SqlError> {
+        let charsets = self.settings.charsets();
+        let decoded =
+            |name: &[u8]| Ok::<_, SqlError>(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned());
+        let schema = match (schema, &self.schema) {
+            (Some(schema), _) => decoded(schema)?,
+            (None, Some(schema)) => schema.name.clone(),
+            (None, None) => return Err(SqlError::new(1046, "3D000", "No database selected")),
+        };
+        if VIRTUAL_SCHEMAS.iter().any(|own| own.eq_ignore_ascii_case(&schema)) {
+            return Err(SqlError::not_supported(&format!("SHOW COLUMNS FROM {schema}")));
+        }
+        let snapshot = self.snapshot(world)?;
+        let catalog = snapshot.catalog();
+        let name = TableName { schema, table: decoded(table)? }.folded(catalog.lower_case_table_names());
+        self.may_select(&name, catalog.database(&name.schema).map(|(schema, _)| schema))?;
+        find(catalog, &name).map_err(|why| why.error(&name))
+    }
+
+    /// Stored programs: none, or 1235.
+    fn show_objects(
+        &self,
+        kind: &str,
+        schema: Option<&[u8]>,
+        choice: &Choice,
+        bind: &Bind<'_>,
+        world: &dyn World,
+    ) -> Result<Rows, SqlError> {
+        let (objects, like): (&[&str], _) = match kind {
+            "TRIGGERS" => (&["TRIGGER"], "Table"),
+            "EVENTS" => (&["EVENT"], "Name"),
+            "FUNCTION STATUS" => (&["FUNCTION"], "Name"),
+            _ => (&["PROCEDURE"], "Name"),
+        };
+        let of_schema = !kind.ends_with("STATUS");
+        let (snapshot, schema) = match of_schema {
+            true => self.schema_to_show(schema, world).map(|(snapshot, schema)| (snapshot, Some(schema)))?,
+            false => (self.snapshot(world)?, None),
+        };
+        if self.seen(snapshot.catalog(), |seen| seen.has_objects(objects, schema.as_deref())) {
+            return Err(SqlError::not_supported(&format!("SHOW {kind} where there are some")));
+        }
+        self.choose(&format!("SHOW {kind}"), like, choice, bind, || Ok(Vec::new()))
     }
 
     /// The rows that a plan chooses; none while its statement is prepared.
-    fn listed_rows(
+    pub(super) fn listed_rows(
         &self,
         plan: Plan,
         bind: &Bind<'_>,
@@ -142,7 +255,8 @@ impl Session {
         let rows = if bind.parameters.is_some() { chosen(&plan, rows()?)? } else { Vec::new() };
         let column = |name: &[u8], field| Column { name: name.to_vec(), field, value: Value::Null };
         let columns = plan.columns.iter().map(|one| column(&one.name, one.field)).collect();
-        let scans = !plan.never && plan.rows_max > 0;
+        // What MySQL says of the others follows from its own dictionary's indexes.
+        let scans = plan.table.name.to_lowercase().ends_with("variables") && !plan.never && plan.rows_max > 0;
         let described = Some(Listed { columns: plan.columns, parameters: plan.parameters, scans });
         Ok(Rows { columns, rows, described })
     }
@@ -166,7 +280,11 @@ impl Session {
             name => match name.split_once('.') {
                 Some(("performance_schema", _)) => Vec::new(),
                 Some((_, table)) if table.starts_with("INNODB_") || EMPTY.contains(&table) => Vec::new(),
-                _ => return Err(SqlError::not_supported(&format!("SELECT … FROM {name}"))),
+                of => {
+                    let snapshot = self.snapshot(world)?;
+                    let rows = of.and_then(|(_, table)| self.seen(snapshot.catalog(), |seen| seen.rows(table)));
+                    rows.ok_or_else(|| SqlError::not_supported(&format!("SELECT … FROM {name}")))?
+                }
             },
         })
     }
@@ -183,7 +301,7 @@ impl Session {
 }
 
 /// A listing that must be there.
-fn shown(name: &str) -> Result<&'static Listing, SqlError> {
+pub(super) fn shown(name: &str) -> Result<&'static Listing, SqlError> {
     listing(name)?.ok_or_else(|| SqlError::new(1105, "HY000", format!("{name} was not recorded")))
 }
 

@@ -53,8 +53,8 @@ impl Session {
                 Err(needs("SUPER, REPLICATION CLIENT"))
             }
             Show::Processlist { full } => self.show_processlist(*full),
-            Show::Databases { like } => self.show_databases(like.as_deref(), world),
-            Show::Tables { full, schema, like } => self.show_tables(*full, schema.as_deref(), like.as_deref(), world),
+            Show::Databases { choice } => self.show_databases(choice, bind, world),
+            Show::Tables { full, schema, choice } => self.show_tables(*full, schema.as_deref(), choice, bind, world),
             Show::Variables { .. }
             | Show::Status { .. }
             | Show::Columns { .. }

@@ -264,7 +264,7 @@ impl Session {
     }
 
     /// An account that may not read a schema is told the same of every table, whether it exists or not.
-    fn may_select(&self, name: &TableName, schema: Option<&str>) -> Result<(), SqlError> {
+    pub(super) fn may_select(&self, name: &TableName, schema: Option<&str>) -> Result<(), SqlError> {
         if self.identity.may_read(schema.unwrap_or(&name.schema)) {
             return Ok(());
         }

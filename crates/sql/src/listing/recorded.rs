@@ -1,5 +1,6 @@
 //! The columns of listings, as they were recorded.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +25,7 @@ const NAMES: u16 = 33;
 const VARCHAR_CHARS: u32 = 4_096;
 
 /// Columns of a table that is kept nowhere.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Listing {
     /// `schema.table`, or the SHOW.
     pub name: String,
@@ -35,10 +36,10 @@ pub struct Listing {
 }
 
 /// One column.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ListingColumn {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its metadata.
     pub field: Field,
     /// Whether it is an ENUM or SET, which MySQL orders by its members' numbers.
@@ -47,14 +48,30 @@ pub struct ListingColumn {
     /// None: the alias of the table.
     table: Option<&'static str>,
     org_table: &'static str,
-    org_name: &'static str,
+    org_name: Cow<'static, str>,
+}
+
+impl Listing {
+    /// The same with another name of its first column, as SHOW TABLES has it.
+    #[must_use]
+    pub fn with_first_named(&self, name: &str) -> Listing {
+        let mut listing = self.clone();
+        if let Some(first) = listing.columns.first_mut() {
+            first.name = Cow::Owned(name.to_owned());
+            first.org_name = first.name.clone();
+        }
+        if let Some(first) = Arc::make_mut(&mut listing.table).columns.first_mut() {
+            name.clone_into(&mut first.name);
+        }
+        listing
+    }
 }
 
 impl ListingColumn {
     /// The name of the column that it comes from.
     #[must_use]
-    pub fn org_name(&self) -> &'static str {
-        self.org_name
+    pub fn org_name(&self) -> &str {
+        &self.org_name
     }
 
     /// Where it comes from, for a statement that gives the table this alias.
@@ -169,6 +186,7 @@ fn of_line(line: &'static str) -> Option<(ListingColumn, String)> {
         // Bytes, and what is always NULL.
         _ => "VARBINARY(4096)".to_owned(),
     };
+    let (name, org_name) = (Cow::Borrowed(name), Cow::Borrowed(org_name));
     Some((ListingColumn { name, field, is_enumeration, schema, table, org_table, org_name }, definition))
 }
 

@@ -23,7 +23,7 @@ impl Parser<'_> {
             return Ok(Statement::Show(show));
         }
         if self.accept("DATABASES")? || self.accept("SCHEMAS")? {
-            return self.chosen("SHOW DATABASES", |like| Show::Databases { like });
+            return Ok(Statement::Show(Show::Databases { choice: self.choice()? }));
         }
         if self.accept("PROCESSLIST")? {
             return Ok(Statement::Show(Show::Processlist { full: false }));
@@ -98,7 +98,7 @@ impl Parser<'_> {
             return self.other_show();
         }
         let schema = self.of_schema()?;
-        self.chosen("SHOW TABLES", |like| Show::Tables { full, schema, like })
+        Ok(Statement::Show(Show::Tables { full, schema, choice: self.choice()? }))
     }
 
     /// Columns or keys of a table.
@@ -210,20 +210,6 @@ impl Parser<'_> {
         let pattern = bytes.clone();
         self.advance()?;
         Ok(Choice { like: Some(pattern), filter: None })
-    }
-
-    /// `[LIKE 'pattern']`; WHERE is refused by name.
-    fn chosen(&mut self, statement: &str, show: impl FnOnce(Option<Vec<u8>>) -> Show) -> Result<Statement> {
-        if self.is("WHERE") {
-            return Ok(Statement::Refused(format!("{statement} WHERE")));
-        }
-        if !self.accept("LIKE")? {
-            return Ok(Statement::Show(show(None)));
-        }
-        let Tok::Str { bytes, introducer: None } = &self.current.tok else { return Err(self.syntax()) };
-        let pattern = bytes.clone();
-        self.advance()?;
-        Ok(Statement::Show(show(Some(pattern))))
     }
 
     /// SHOW COUNT(*) WARNINGS or ERRORS.

@@ -265,7 +265,7 @@ fn named_column(scope: &Scope<'_>, position: usize, name: Vec<u8>) -> Result<Res
             let bytes = |text: &str| text.as_bytes().to_vec();
             let (schema, table, org_table) = (bytes(scope.schema), bytes(&scope.alias), bytes(&scope.table.name));
             let origin = Some(Box::new(Origin { schema, table, org_table }));
-            Ok(ResultColumn { org_name: Some(bytes(listed.name)), origin, ..column })
+            Ok(ResultColumn { org_name: Some(bytes(&listed.name)), origin, ..column })
         }
         _ => Ok(column),
     }
