@@ -75,3 +75,19 @@ fn old_spellings_are_answered_with_old_names() {
     assert!(names("SHOW MASTER STATUS").contains("Binlog_Ignore_DB"));
     assert!(names("SHOW MASTER LOGS").contains("You are not using binary logging"));
 }
+
+#[test]
+fn grants_are_described_as_mysqls() {
+    let Some(server) = Server::or_skip("shows", &["--skip-log-bin"]) else { return };
+    let door = open(|_| ());
+    let mut ours = RawClient::over_socket(&door.socket, "admin", CAPABILITIES);
+    let mut theirs = RawClient::over_socket(&server.socket(), "root", CAPABILITIES);
+    for sql in ["show grants", "show grants for current_user"] {
+        let (mine, real) = (ours.query(sql), theirs.query(sql));
+        let text = |packet: &[u8]| String::from_utf8_lossy(packet).into_owned();
+        assert_eq!(text(&mine[1]).replace("\x1aGrants for admin@", "\x19Grants for root@"), text(&real[1]));
+        assert!(text(&mine[2]).contains("GRANT SELECT, PROCESS"), "{}", text(&mine[2]));
+    }
+    let denied = ours.query("show grants for 'x'@'%'");
+    assert!(String::from_utf8_lossy(&denied[0]).contains("to database 'mysql'"));
+}

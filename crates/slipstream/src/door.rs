@@ -148,7 +148,7 @@ impl DoorSettings {
             ("datadir", folder.path().display().to_string()),
             ("server_id", server_id.to_string()),
             ("server_uuid", folder.server_uuid().to_string()),
-            ("system_time_zone", system_time_zone().to_owned()),
+            ("system_time_zone", system_time_zone()),
         ];
         DoorConfig {
             port: (!self.skip_networking).then_some(self.port),
@@ -171,20 +171,10 @@ fn hostname() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim_end().to_owned()
 }
 
-/// `UTC` where that is the zone of this process; other zones are not named here.
-fn system_time_zone() -> &'static str {
-    let is_utc = |name: &str| matches!(name.trim_start_matches(':'), "UTC" | "Etc/UTC" | "UTC0" | "Universal" | "Zulu");
-    let utc = match std::env::var("TZ") {
-        Ok(name) => name.is_empty() || is_utc(&name),
-        Err(_) => match std::fs::read_link("/etc/localtime") {
-            Ok(link) => {
-                link.to_str().and_then(|path| path.split_once("zoneinfo/")).is_some_and(|(_, name)| is_utc(name))
-            }
-            // Without the file the system's zone is UTC.
-            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-        },
-    };
-    if utc { "UTC" } else { "" }
+/// The abbreviation of this process's time zone now, as MySQL shows it; empty if the system does not tell.
+fn system_time_zone() -> String {
+    let zone = jiff::tz::TimeZone::try_system();
+    zone.map(|zone| zone.to_offset_info(jiff::Timestamp::now()).abbreviation().to_owned()).unwrap_or_default()
 }
 
 /// The open port.

@@ -154,6 +154,11 @@ pub enum Show {
         /// LIKE or WHERE.
         choice: Choice,
     },
+    /// SHOW GRANTS.
+    Grants {
+        /// FOR user@host; None: the session's own.
+        account: Option<(Vec<u8>, Vec<u8>)>,
+    },
     /// SHOW ENGINES.
     Engines,
     /// SHOW PLUGINS.

@@ -108,7 +108,7 @@ impl Settings {
     /// # Errors
     /// 1235 for variables whose value is not known here yet.
     pub(crate) fn read(&self, variable: &Variable, scope: Scope, own: &dyn OwnValues) -> Result<(Field, Value)> {
-        if NOT_KNOWN.contains(&variable.name) {
+        if !is_known(variable, own) {
             return Err(SqlError::not_supported(&format!("@@{}", variable.name)));
         }
         let session = if scope == Scope::Session { self.own_text(variable.name) } else { None };
@@ -223,7 +223,7 @@ impl Settings {
     /// A variable's value as SHOW VARIABLES prints it; None if it is not known here.
     #[must_use]
     pub fn listed(&self, variable: &Variable, global: bool, own: &dyn OwnValues) -> Option<String> {
-        if NOT_KNOWN.contains(&variable.name) {
+        if !is_known(variable, own) {
             return None;
         }
         let session = if global { None } else { self.own_text(variable.name) };
@@ -285,8 +285,14 @@ impl Settings {
     }
 }
 
-/// Variables that tell of transactions, of time or of the machine, and whose values are not known here yet.
-const NOT_KNOWN: &[&str] = &["rand_seed1", "rand_seed2", "system_time_zone", "timestamp"];
+/// False for variables that tell of transactions, of time or of the machine, and whose values are not known here.
+fn is_known(variable: &Variable, own: &dyn OwnValues) -> bool {
+    match variable.name {
+        "rand_seed1" | "rand_seed2" | "timestamp" => false,
+        "system_time_zone" => own.own_value(variable.name).is_some_and(|zone| !zone.is_empty()),
+        _ => true,
+    }
+}
 
 /// The first name in a list that is no variable.
 fn unknown_name(list: &str) -> Option<&str> {

@@ -12,6 +12,9 @@ use super::results::Rows;
 use crate::replica_status::ReplicaStatus;
 use crate::world::World;
 
+/// Characters of a line of SHOW GRANTS, as a 9.7 announces them.
+const GRANT_CHARS: u32 = 1_024;
+
 /// A column's type, with the length that a 9.7 announces, in characters.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
@@ -65,6 +68,7 @@ impl Session {
             | Show::Engines
             | Show::Plugins
             | Show::Objects { .. } => self.show_listing(show, bind, world),
+            Show::Grants { account } => self.show_grants(account.as_ref()),
             Show::Replicas { old_names } => Ok(empty(REPLICAS, *old_names)),
             // As a server without a binary log, which this is.
             Show::BinaryLogStatus => Ok(empty(BINARY_LOG_STATUS, false)),
@@ -78,6 +82,29 @@ impl Session {
                 Ok(Rows::new(columns, vec![row]))
             }
         }
+    }
+}
+
+impl Session {
+    /// SHOW GRANTS of the session's own account.
+    ///
+    /// # Errors
+    /// 1044 for another account, as MySQL tells who may not read its schema `mysql`.
+    fn show_grants(&self, account: Option<&(Vec<u8>, Vec<u8>)>) -> Result<Rows, SqlError> {
+        let own = &self.identity.account;
+        if let Some((user, host)) = account {
+            let charsets = self.settings.charsets();
+            let decoded =
+                |name: &[u8]| Ok::<_, SqlError>(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned());
+            if format!("{}@{}", decoded(user)?, decoded(host)?) != *own {
+                let (user, host) = own.rsplit_once('@').unwrap_or((own, "%"));
+                let text = format!("Access denied for user '{user}'@'{host}' to database 'mysql'");
+                return Err(SqlError::new(1044, "42000", text));
+            }
+        }
+        let column = text_column(&format!("Grants for {own}"), column_flag::NOT_NULL, GRANT_CHARS);
+        let rows = self.identity.grants().iter().map(|line| vec![text(line)]).collect();
+        Ok(Rows::new(vec![column], rows))
     }
 }
 

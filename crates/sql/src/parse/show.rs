@@ -28,6 +28,14 @@ impl Parser<'_> {
         if self.accept("PROCESSLIST")? {
             return Ok(Statement::Show(Show::Processlist { full: false }));
         }
+        if self.accept("GRANTS")? {
+            let account = if self.accept("FOR")? { self.account()? } else { None };
+            return if self.is("USING") {
+                Ok(Statement::Refused("SHOW GRANTS … USING".to_owned()))
+            } else {
+                Ok(Statement::Show(Show::Grants { account }))
+            };
+        }
         if let Some(show) = self.show_of_the_server()? {
             return Ok(Statement::Show(show));
         }
@@ -186,6 +194,34 @@ impl Parser<'_> {
             return Ok(Some(Show::Objects { kind, schema: None, choice: self.choice()? }));
         }
         Ok(None)
+    }
+
+    /// `user[@host]`; None for CURRENT_USER.
+    fn account(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        if self.accept("CURRENT_USER")? {
+            if self.accept_punct(b'(')? {
+                self.expect_punct(b')')?;
+            }
+            return Ok(None);
+        }
+        let user = self.name_or_text()?;
+        if self.current.tok != Tok::Variable {
+            return Ok(Some((user, b"%".to_vec())));
+        }
+        // `@'host'` is one token, as a user variable is.
+        let text = self.text(self.current.start, self.current.end);
+        let host = text.get(1..).unwrap_or_default();
+        let quoted = |quote: u8| host.strip_prefix(&[quote])?.strip_suffix(&[quote]);
+        let host = [b'\'', b'"', b'`'].into_iter().find_map(quoted).unwrap_or(host).to_vec();
+        self.advance()?;
+        Ok(Some((user, host)))
+    }
+
+    fn name_or_text(&mut self) -> Result<Vec<u8>> {
+        let Tok::Str { bytes, introducer: None } = &self.current.tok else { return self.name() };
+        let text = bytes.clone();
+        self.advance()?;
+        Ok(text)
     }
 
     /// `[FROM schema]`

@@ -219,6 +219,15 @@ fn shows_of_names() {
     ] {
         assert_eq!(parsed(sql).statement, wanted, "{sql}");
     }
+    let grants = |sql: &str| match parsed(sql).statement {
+        Statement::Show(Show::Grants { account }) => account,
+        other => panic!("{sql}: {other:?}"),
+    };
+    assert_eq!(grants("show grants"), None);
+    assert_eq!(grants("show grants for current_user()"), None);
+    assert_eq!(grants("show grants for 'a b'@'%'"), Some((b"a b".to_vec(), b"%".to_vec())));
+    assert_eq!(grants("show grants for a@`b`"), Some((b"a".to_vec(), b"b".to_vec())));
+    assert_eq!(grants("show grants for a"), Some((b"a".to_vec(), b"%".to_vec())));
     let columns = |sql: &str| match parsed(sql).statement {
         Statement::Show(Show::Columns { full, schema, table, choice }) => (full, schema, table, choice.like),
         other => panic!("{sql}: {other:?}"),
