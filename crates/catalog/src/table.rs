@@ -154,6 +154,11 @@ pub struct Column {
     // Absent if None.
     #[serde(rename = "vector_entries", default, skip_serializing_if = "Option::is_none")]
     pub vector_entries: Option<u64>,
+    /// True for a VARCHAR that may hold more characters than it has: it grew from utf8mb3 to utf8mb4 in place, which
+    /// looks at bytes only. The next ALTER TABLE that copies the table truncates them.
+    // Absent if false.
+    #[serde(rename = "overlong", default, skip_serializing_if = "std::ops::Not::not")]
+    pub overlong: bool,
 }
 
 /// Effect of ZEROFILL and of FLOAT(M,D) on the text of a number.

@@ -132,6 +132,7 @@ pub(crate) fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<
         comment: spec.comment.clone(),
         geometry: geometry(spec),
         vector_entries: (spec.ty.base == BaseType::Vector).then(|| spec.ty.len.unwrap_or(VECTOR_ENTRIES)),
+        overlong: false,
     })
 }
 

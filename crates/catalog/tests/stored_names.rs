@@ -22,6 +22,8 @@ const STATEMENTS: &[&str] = &[
     "ALTER TABLE d.rounded MODIFY f DOUBLE",
     "CREATE TABLE d.computed (a INT, v INT AS (a))",
     "CREATE TABLE d.merged (a INT) ENGINE=MERGE UNION=(keyless) INSERT_METHOD=LAST",
+    "CREATE TABLE d.long (id INT PRIMARY KEY, v VARCHAR(15) CHARACTER SET utf8mb3)",
+    "ALTER TABLE d.long MODIFY v VARCHAR(12) CHARACTER SET utf8mb4",
     "CREATE VIEW d.seen AS SELECT 1",
     "CREATE USER u@h",
 ];
@@ -33,6 +35,7 @@ const OPTIONAL: &[&str] = &[
     "expression",
     "geometry",
     "vector_entries",
+    "overlong",
     "dates",
     "without_virtual",
     "misplaced_rows",

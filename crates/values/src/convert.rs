@@ -46,6 +46,10 @@ pub struct ConvertOptions {
     /// The session's date at the time of the statement, as YYYYMMDD, if it is known: the date that a TIME gets.
     #[serde(rename = "today", default, skip_serializing_if = "Option::is_none")]
     pub today: Option<u32>,
+    /// The old column may hold text that is longer than it should be.
+    // Not stored when false.
+    #[serde(rename = "overlong", default, skip_serializing_if = "std::ops::Not::not")]
+    pub overlong: bool,
     /// Dates that the statement accepts.
     // Not stored when every date is accepted.
     #[serde(rename = "dates", default, skip_serializing_if = "DateRules::is_none")]
@@ -137,8 +141,8 @@ impl Conversion {
     pub fn new(from: &ColumnType, to: &ColumnType, options: ConvertOptions) -> Result<Conversion, ValueError> {
         from.check()?;
         to.check()?;
-        let rounds = is_real(to) && options.to_decimals.is_some();
-        let (same, wider) = (!rounds && is_same(from, to), !rounds && is_wider(from, to));
+        let changes = is_real(to) && options.to_decimals.is_some() || options.overlong;
+        let (same, wider) = (!changes && is_same(from, to), !changes && is_wider(from, to));
         let looks_at_dates = !options.strict && !options.dates.is_none() && matches!(from.code, t::DATE | t::DATETIME2);
         let kind = if looks_at_dates && (same || wider) {
             Kind::Dates

@@ -95,6 +95,11 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     let origins: Vec<Option<usize>> = columns.iter().map(|draft| draft.origin).collect();
     let partitions = partition_effect(old, &mut table, actions, scope)?;
     let copies = algorithm::copies(old, &table, &origins, actions, scope);
+    for (column, origin) in table.columns.iter_mut().zip(&origins) {
+        let before = origin.and_then(|at| old.columns.get(at));
+        column.overlong = before
+            .is_some_and(|before| !copies && (before.overlong || algorithm::keeps_overlong(before, column, copies)));
+    }
     // Only a copy stores every value again, and so applies the session's rules for dates.
     let dates = if copies { date_rules(scope) } else { DateRules::default() };
     let numbering = Numbering::of(old, &table, &origins, actions, copies, scope.context);

@@ -6,6 +6,7 @@
 use values::ColumnType;
 use values::convert::{Conversion, ConvertOptions, DateRules};
 
+use super::algorithm;
 use crate::default_value;
 use crate::generated::{may_read, of_the_session, reads_changed_default};
 use crate::layout::{ColumnSource, OlderLayout};
@@ -239,7 +240,7 @@ fn from_old(
     let same = Conversion::new(&before.ty, &column.ty, options).is_ok_and(|conversion| conversion.keeps_bytes());
     // An ALTER in place keeps member numbers, whatever their new names.
     let numbers = !copies && before.ty.code == column.ty.code && matches!(column.ty.code, code::ENUM | code::SET);
-    if (same || numbers) && null.is_none() {
+    if (same || numbers || algorithm::keeps_overlong(before, column, copies)) && null.is_none() {
         return ColumnSource::Kept(at);
     }
     ColumnSource::Converted { column: at, options, null }
@@ -278,6 +279,7 @@ fn convert_options(
         zerofill_width: before.display.zerofill_width,
         from_decimals: before.display.decimals,
         to_decimals: column.display.decimals.filter(|_| rounded).map(|d| (column.display.digits.unwrap_or(u8::MAX), d)),
+        overlong: copies && before.overlong,
         today: if before.ty.code == code::TIME2 && dated { today(scope, offset_seconds) } else { None },
         dates,
     }
