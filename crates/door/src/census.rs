@@ -3,6 +3,7 @@
 //! In: a question, what each loop knows of its connections. Out: the answers, once all loops have given theirs, and a
 //! wake-up. Never here: a lock that a statement takes unless it asks.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -44,7 +45,7 @@ pub struct SessionLine {
     /// Seconds since its last command arrived.
     pub time_s: u64,
     /// What its statement does.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// The statement's text, if it is known.
     pub info: Option<Vec<u8>>,
 }

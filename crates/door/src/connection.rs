@@ -418,7 +418,8 @@ impl Connection {
                 Hold::Wait => session.waiting().map_or("", |waiting| state_of(&waiting.event)),
                 Hold::Resume => "Sending to client",
                 _ => "",
-            },
+            }
+            .into(),
             info,
         })
     }

@@ -19,6 +19,7 @@ mod shows;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod transaction;
 mod waiting;
 

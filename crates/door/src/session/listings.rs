@@ -266,6 +266,9 @@ impl Session {
         if let Some(rows) = recorded_rows(listing) {
             return Ok(rows);
         }
+        if let Some(rows) = self.rows_of_threads(listing, world)? {
+            return Ok(rows);
+        }
         Ok(match listing.name.as_str() {
             "performance_schema.global_variables" | "SHOW GLOBAL VARIABLES" => self.variable_rows(true, world),
             "performance_schema.session_variables" | "SHOW VARIABLES" => self.variable_rows(false, world),

@@ -18,6 +18,30 @@ use crate::world::World;
 /// Characters of a statement without FULL.
 const INFO_CHARS: usize = 100;
 
+/// Numbers of the replica's own threads: below those of connections.
+const RECEIVER: u64 = 5;
+const REPLAY: u64 = 6;
+
+/// The threads of receiving and of replay that run, as a replica of MySQL's lists them.
+fn replica_threads(world: &dyn World) -> Vec<SessionLine> {
+    let status = world.replica_status();
+    let line = |id, host: &str, command, state: String| SessionLine {
+        id,
+        account: String::new(),
+        user: "system user".to_owned(),
+        host: host.to_owned(),
+        schema: None,
+        command,
+        time_s: world.statistics().uptime_s,
+        state: state.into(),
+        info: None,
+    };
+    let receiver = matches!(status.io_running.as_str(), "Yes" | "Connecting")
+        .then(|| line(RECEIVER, "connecting host", "Connect", status.io_state));
+    let replay = (status.sql_running == "Yes").then(|| line(REPLAY, "", "Query", status.sql_state));
+    receiver.into_iter().chain(replay).collect()
+}
+
 /// The nearest number of a connection; 0, which none has, for what is negative.
 fn rounded(id: f64) -> u64 {
     format!("{id:.0}").parse().unwrap_or(0)
@@ -41,20 +65,32 @@ impl Session {
         self.fail(&sql::Interrupt::Killed.error(), out)
     }
 
+    /// The threads that the account may see, with what it may read of their statements.
+    ///
     /// # Errors
     /// Before it has waited, one that is not sent.
-    pub(super) fn show_processlist(&self, full: bool) -> Result<Rows, SqlError> {
+    pub(super) fn threads(&self, world: &dyn World) -> Result<Vec<(SessionLine, Option<String>)>, SqlError> {
         match self.progress.borrow_mut().wait(Wait { event: Event::Sessions, timeout: None }) {
             Some(Ended::Interrupted(by)) => return Err(by.error()),
             Some(_) => {}
             None => return Err(SqlError::new(1105, "HY000", "sessions are being listed")),
         }
-        let rights = self.identity.rights;
-        let seen = self.listed.iter().filter(|line| rights.monitor || line.account == self.identity.account);
-        let row = |line: &SessionLine| {
-            let may_read = rights.admin || line.account == self.identity.account;
-            let info = line.info.as_deref().filter(|_| may_read).map(String::from_utf8_lossy);
-            let info = info.map(|info| if full { info.into_owned() } else { info.chars().take(INFO_CHARS).collect() });
+        let (rights, own) = (self.identity.rights, &self.identity.account);
+        let replica = if rights.monitor { replica_threads(world) } else { Vec::new() };
+        let sessions = self.listed.iter().filter(|line| rights.monitor || line.account == *own).cloned();
+        let with_info = |mut line: SessionLine| {
+            let info = line.info.take().filter(|_| rights.admin || line.account == *own);
+            let info = info.map(|info| String::from_utf8_lossy(&info).into_owned());
+            (line, info)
+        };
+        Ok(replica.into_iter().chain(sessions).map(with_info).collect())
+    }
+
+    /// # Errors
+    /// As [`threads`](Self::threads).
+    pub(super) fn show_processlist(&self, full: bool, world: &dyn World) -> Result<Rows, SqlError> {
+        let row = |(line, info): (SessionLine, Option<String>)| {
+            let info = info.map(|info| if full { info } else { info.chars().take(INFO_CHARS).collect() });
             vec![
                 Value::UInt(line.id),
                 text(&line.user),
@@ -62,10 +98,11 @@ impl Session {
                 line.schema.as_deref().map_or(Value::Null, text),
                 text(line.command),
                 Value::UInt(line.time_s),
-                text(line.state),
+                text(&line.state),
                 info.as_deref().map_or(Value::Null, text),
             ]
         };
+        let rows = self.threads(world)?.into_iter().map(row).collect();
         let not_null = column_flag::NOT_NULL;
         let columns = vec![
             number_column("Id", not_null | column_flag::UNSIGNED, type_code::LONGLONG, 21),
@@ -77,7 +114,7 @@ impl Session {
             text_column("State", 0, 64),
             text_column("Info", 0, if full { 65_535 } else { 100 }),
         ];
-        Ok(Rows::new(columns, seen.map(row).collect()))
+        Ok(Rows::new(columns, rows))
     }
 
     /// KILL.

@@ -55,7 +55,7 @@ impl Session {
             Show::ReplicaStatus { .. } | Show::BinaryLogStatus | Show::BinaryLogs if !rights.monitor => {
                 Err(needs("SUPER, REPLICATION CLIENT"))
             }
-            Show::Processlist { full } => self.show_processlist(*full),
+            Show::Processlist { full } => self.show_processlist(*full, world),
             Show::Databases { choice } => self.show_databases(choice, bind, world),
             Show::Tables { full, schema, choice } => self.show_tables(*full, schema.as_deref(), choice, bind, world),
             Show::Variables { .. }

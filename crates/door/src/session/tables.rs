@@ -268,9 +268,14 @@ impl Session {
         if self.identity.may_read(schema.unwrap_or(&name.schema)) {
             return Ok(());
         }
+        Err(self.may_not_select(&name.table))
+    }
+
+    /// 1142 for a table.
+    pub(super) fn may_not_select(&self, table: &str) -> SqlError {
         let (user, _) = self.identity.account.rsplit_once('@').unwrap_or((&self.identity.account, "%"));
-        let (host, table) = (&self.identity.peer_host, &name.table);
+        let host = &self.identity.peer_host;
         let text = format!("SELECT command denied to user '{user}'@'{host}' for table '{table}'");
-        Err(SqlError::new(1142, "42000", text))
+        SqlError::new(1142, "42000", text)
     }
 }

@@ -1,0 +1,229 @@
+//! Rows of `performance_schema` and `information_schema` about replication, threads and sessions.
+//!
+//! In: what SHOW REPLICA STATUS and SHOW PROCESSLIST are made of. Out: rows in the order of the recorded columns. What
+//! is not known here has the value of a column that nothing was said of. Never here: another account's text.
+
+use sql::listing::Listing;
+use sql::{SqlError, Value};
+use wire::response::column_flag as flag;
+use wire::row::{DateTime, type_code};
+
+use super::Session;
+use super::shows::text;
+use crate::census::SessionLine;
+use crate::replica_status::{ReplicaStatus, ThreadError};
+use crate::world::World;
+
+/// Tables about replication, which accounts see that may see SHOW REPLICA STATUS.
+const OF_REPLICATION: &[&str] = &[
+    "replication_applier_configuration",
+    "replication_applier_status",
+    "replication_applier_status_by_coordinator",
+    "replication_applier_status_by_worker",
+    "replication_connection_configuration",
+    "replication_connection_status",
+];
+
+/// Seconds between the heartbeats that the source is asked for.
+const HEARTBEAT_S: f64 = 1.0;
+
+/// A row with these values; the others are NULL, or nothing of their type.
+fn row(listing: &Listing, values: &[(&str, Value)]) -> Vec<Value> {
+    let nothing = |column: &sql::listing::ListingColumn| {
+        let field = column.field;
+        match field.type_code {
+            // No transaction.
+            type_code::STRING if column.name.ends_with("TRANSACTION") => text(""),
+            _ if field.flags & flag::NOT_NULL == 0 => Value::Null,
+            type_code::TIMESTAMP => Value::DateTime(DateTime::default(), false),
+            type_code::TINY | type_code::SHORT | type_code::LONG | type_code::LONGLONG => {
+                match field.flags & flag::UNSIGNED {
+                    0 => Value::Int(0),
+                    _ => Value::UInt(0),
+                }
+            }
+            _ => text(""),
+        }
+    };
+    let value = |column: &sql::listing::ListingColumn| {
+        let given = values.iter().find(|(name, _)| *name == column.name);
+        given.map_or_else(|| nothing(column), |(_, value)| value.clone())
+    };
+    listing.columns.iter().map(value).collect()
+}
+
+fn yes(is: bool) -> Value {
+    text(if is { "YES" } else { "NO" })
+}
+
+fn switch(is: bool) -> Value {
+    text(if is { "ON" } else { "OFF" })
+}
+
+/// An error as three columns.
+fn error(error: &ThreadError) -> [(&'static str, Value); 3] {
+    [
+        ("LAST_ERROR_NUMBER", Value::Int(error.number.into())),
+        ("LAST_ERROR_MESSAGE", text(&error.text)),
+        ("LAST_ERROR_TIMESTAMP", time(&error.at)),
+    ]
+}
+
+/// `YYMMDD hh:mm:ss`, or nothing.
+fn time(at: &str) -> Value {
+    let part = |from: usize, to: usize| at.get(from..to).and_then(|part| part.trim().parse::<u8>().ok()).unwrap_or(0);
+    let mut time = DateTime {
+        year: 2000 + u16::from(part(0, 2)),
+        month: part(2, 4),
+        day: part(4, 6),
+        hour: part(7, 9),
+        minute: part(10, 12),
+        second: part(13, 15),
+        micros: 0,
+    };
+    if at.is_empty() {
+        time = DateTime::default();
+    }
+    Value::DateTime(time, false)
+}
+
+/// The row of a table about replication.
+fn of_replication(listing: &Listing, table: &str, status: &ReplicaStatus) -> Vec<Value> {
+    let (applies, receives) = (status.sql_running == "Yes", status.io_running.as_str());
+    let mut values = match table {
+        "replication_connection_configuration" => vec![
+            ("HOST", text(&status.source_host)),
+            ("PORT", Value::Int(status.source_port.into())),
+            ("USER", text(&status.source_user)),
+            ("AUTO_POSITION", text("1")),
+            ("SSL_ALLOWED", yes(status.tls.allowed)),
+            ("SSL_CA_FILE", text(&status.tls.ca)),
+            ("SSL_CERTIFICATE", text(&status.tls.cert)),
+            ("SSL_KEY", text(&status.tls.key)),
+            ("SSL_VERIFY_SERVER_CERTIFICATE", yes(status.tls.verify)),
+            ("CONNECTION_RETRY_INTERVAL", Value::Int(i64::try_from(status.connect_retry_s).unwrap_or(i64::MAX))),
+            ("CONNECTION_RETRY_COUNT", Value::UInt(status.retry_count)),
+            ("HEARTBEAT_INTERVAL", Value::Double(HEARTBEAT_S)),
+            ("PUBLIC_KEY_PATH", text(&status.tls.public_key_path)),
+            ("GET_PUBLIC_KEY", yes(status.tls.get_public_key)),
+            ("COMPRESSION_ALGORITHM", text("uncompressed")),
+            ("SOURCE_CONNECTION_AUTO_FAILOVER", text("0")),
+            ("GTID_ONLY", text("1")),
+        ],
+        "replication_connection_status" => {
+            let state = match receives {
+                "Yes" => "ON",
+                "Connecting" => "CONNECTING",
+                _ => "OFF",
+            };
+            let mut values = vec![
+                ("SOURCE_UUID", text(&status.source_uuid)),
+                ("SERVICE_STATE", text(state)),
+                ("RECEIVED_TRANSACTION_SET", text(&status.retrieved)),
+            ];
+            values.extend(error(&status.io_error));
+            values
+        }
+        "replication_applier_configuration" => vec![
+            ("REQUIRE_ROW_FORMAT", yes(false)),
+            ("REQUIRE_TABLE_PRIMARY_KEY_CHECK", text("STREAM")),
+            ("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS_TYPE", text("OFF")),
+        ],
+        "replication_applier_status" => vec![("SERVICE_STATE", switch(applies))],
+        _ => {
+            let mut values = vec![("SERVICE_STATE", switch(applies))];
+            values.extend(error(&status.sql_error));
+            values
+        }
+    };
+    values.push(("CHANNEL_NAME", text("")));
+    row(listing, &values)
+}
+
+/// A thread's columns, by their names in all tables but `threads`.
+fn of_thread(line: &SessionLine, info: Option<&str>) -> Vec<(&'static str, Value)> {
+    vec![
+        ("ID", Value::UInt(line.id)),
+        ("USER", text(&line.user)),
+        ("HOST", text(&line.host)),
+        ("DB", line.schema.as_deref().map_or(Value::Null, text)),
+        ("COMMAND", text(line.command)),
+        ("TIME", Value::Int(i64::try_from(line.time_s).unwrap_or(i64::MAX))),
+        ("STATE", text(&line.state)),
+        ("INFO", info.map_or(Value::Null, text)),
+        ("EXECUTION_ENGINE", text("PRIMARY")),
+    ]
+}
+
+/// A row of `performance_schema.threads`.
+fn thread_row(listing: &Listing, line: &SessionLine, info: Option<&str>) -> Vec<Value> {
+    let name = match (line.user.as_str(), line.command) {
+        ("system user", "Connect") => "thread/sql/replica_io",
+        ("system user", _) => "thread/sql/replica_sql",
+        _ => "thread/sql/one_connection",
+    };
+    let known = of_thread(line, info).into_iter().filter_map(|(column, value)| {
+        let named = listing.columns.iter().find(|own| own.name.strip_prefix("PROCESSLIST_") == Some(column))?;
+        Some((named.name.as_ref(), value))
+    });
+    let mut values: Vec<(&str, Value)> = known.collect();
+    values.extend([
+        ("THREAD_ID", Value::UInt(line.id)),
+        ("NAME", text(name)),
+        ("TYPE", text("FOREGROUND")),
+        ("INSTRUMENTED", yes(true)),
+        ("HISTORY", yes(false)),
+        ("EXECUTION_ENGINE", text("PRIMARY")),
+        ("TELEMETRY_ACTIVE", yes(false)),
+    ]);
+    row(listing, &values)
+}
+
+impl Session {
+    /// The rows of a table about replication or threads; None for others.
+    ///
+    /// # Errors
+    /// 1142 for who may not see SHOW REPLICA STATUS; before sessions were listed, one that is not sent.
+    pub(super) fn rows_of_threads(
+        &self,
+        listing: &Listing,
+        world: &dyn World,
+    ) -> Result<Option<Vec<Vec<Value>>>, SqlError> {
+        let Some((schema, table)) = listing.name.split_once('.') else { return Ok(None) };
+        if schema == "performance_schema" && OF_REPLICATION.contains(&table) {
+            if !self.identity.rights.monitor {
+                return Err(self.may_not_select(table));
+            }
+            let status = world.replica_status();
+            if table.ends_with("by_coordinator") {
+                // There is none: workers take pieces of the log themselves.
+                return Ok(Some(Vec::new()));
+            }
+            return Ok(Some(vec![of_replication(listing, table, &status)]));
+        }
+        let is_threads = table == "threads";
+        if !is_threads && !table.eq_ignore_ascii_case("processlist") {
+            return Ok(None);
+        }
+        let rows = self.threads(world)?.into_iter().map(|(line, info)| match is_threads {
+            true => thread_row(listing, &line, info.as_deref()),
+            false => row(listing, &of_thread(&line, info.as_deref())),
+        });
+        Ok(Some(rows.collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_show_replica_status() {
+        let at = |text: &str| match time(text) {
+            Value::DateTime(at, _) => (at.year, at.month, at.day, at.hour, at.minute, at.second),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(at("261126 02:03:04"), (2026, 11, 26, 2, 3, 4));
+        assert_eq!(at(""), (0, 0, 0, 0, 0, 0));
+    }
+}
