@@ -29,6 +29,7 @@ fn add_accounts(data: &Path) {
             rights: rights.parse().unwrap(),
             schemas: schema.map(|schema| vec![schema.to_owned()]),
             requirement: Requirement::None,
+            reads: Default::default(),
             password: StoredPassword::new(PasswordPlugin::CachingSha2, name).unwrap(),
         };
         accounts.add(new).unwrap();
@@ -101,6 +102,15 @@ fn mysqls_clients_log_in_and_are_answered() {
     let head = |text: &str| text.lines().next().map(str::to_owned);
     let list = |sql: &str| head(&door.rows("reader", &["--column-names"], sql).out);
     assert_eq!(list("SHOW PROCESSLIST"), head(&server.client(&["--column-names"], "SHOW PROCESSLIST").unwrap()));
+    // How fresh an account's reads are: its sessions begin so.
+    let fresh = ["--read-consistency=bounded", "--read-staleness=250", "--data", door.replica.data()];
+    slipstream(&[&["account", "change", "shopper", "--may=read", "--schemas=Shop"][..], &fresh].concat())
+        .expect(0, &[]);
+    slipstream(&["account", "list", "--data", door.replica.data()]).expect(0, &["bounded (250 ms)"]);
+    let ask = "SELECT @@slipstream_read_consistency, @@slipstream_read_staleness";
+    let level = |level: &str| format!("SET slipstream_read_consistency = {level}; {ask}");
+    let asked = format!("{ask}; {}; {}", level("GLOBAL"), level("DEFAULT"));
+    assert_eq!(door.rows("shopper", &[], &asked).out, "BOUNDED\t250\nGLOBAL\t250\nBOUNDED\t250\n");
     let status = door.replica.status().unwrap();
     assert!(status["clients"]["questions"].as_u64().unwrap() > 10, "{status}");
     slipstream(&["status", "--data", door.replica.data()]).expect(0, &["Clients", "127.0.0.1:", "certificate until"]);

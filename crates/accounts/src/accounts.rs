@@ -16,6 +16,7 @@ use crate::grants;
 use crate::host::HostPattern;
 use crate::login::USER_CHARS_MAX;
 use crate::password::{PasswordKind, PasswordPlugin, SHA256_LEN, StoredPassword};
+use crate::reads::Reads;
 use crate::rights::{Requirement, Rights, Transport};
 
 /// Most accounts in one folder: the file is written whole, and changes look at each.
@@ -103,6 +104,8 @@ pub struct Account {
     pub schemas: Option<Arc<[String]>>,
     /// What its connections must have.
     pub requirement: Requirement,
+    /// How fresh its reads are.
+    pub reads: Reads,
     /// The plugin of its password.
     pub plugin: PasswordPlugin,
 }
@@ -118,6 +121,8 @@ pub struct NewAccount {
     pub schemas: Option<Vec<String>>,
     /// What its connections must have.
     pub requirement: Requirement,
+    /// How fresh its reads are.
+    pub reads: Reads,
     /// Its password.
     pub password: StoredPassword,
 }
@@ -135,6 +140,8 @@ pub struct Identity {
     pub rights: Rights,
     /// Schemas that may be read, if `rights` has `read`; None: all.
     pub schemas: Option<Arc<[String]>>,
+    /// How fresh its reads are, until the session says otherwise.
+    pub reads: Reads,
     /// What the connection has.
     pub(crate) transport: Transport,
     /// The password's number; None for who needed none (the socket's `admin`).
@@ -254,10 +261,10 @@ impl Accounts {
     /// # Errors
     /// It exists, its schemas do not fit its rights, or the file cannot be written.
     pub fn add(&self, new: NewAccount) -> Result<(), AccountsError> {
-        let NewAccount { name, rights, schemas, requirement, password } = new;
+        let NewAccount { name, rights, schemas, requirement, reads, password } = new;
         let schemas = checked_schemas(rights, schemas)?;
         let plugin = password.plugin();
-        let kept = Kept { account: Account { name, rights, schemas, requirement, plugin }, password };
+        let kept = Kept { account: Account { name, rights, schemas, requirement, reads, plugin }, password };
         self.alter(|entries, numbers| {
             if entries.iter().any(|entry| entry.kept.account.name == kept.account.name) {
                 return Err(AccountsError::Exists { name: kept.account.name.to_string() });
@@ -292,7 +299,7 @@ impl Accounts {
         })
     }
 
-    /// Gives an account other rights, schemas and requirements. Its password stays.
+    /// Gives an account other rights, schemas, requirements and freshness. Its password stays.
     ///
     /// # Errors
     /// There is none of this name, its schemas do not fit its rights, or the file cannot be written.
@@ -302,6 +309,7 @@ impl Accounts {
         rights: Rights,
         schemas: Option<Vec<String>>,
         requirement: Requirement,
+        reads: Reads,
     ) -> Result<(), AccountsError> {
         let schemas = checked_schemas(rights, schemas)?;
         self.alter(|entries, _| {
@@ -309,6 +317,7 @@ impl Accounts {
             let mut entry = entries.remove(at);
             let account = &mut entry.kept.account;
             (account.rights, account.schemas, account.requirement) = (rights, schemas, requirement);
+            account.reads = reads;
             entries.push(entry);
             Ok(())
         })
@@ -375,6 +384,7 @@ impl Entry {
             peer_host: peer.host(),
             rights: account.rights,
             schemas: account.schemas.clone(),
+            reads: account.reads,
             transport,
             password: Some(self.password_number),
         }

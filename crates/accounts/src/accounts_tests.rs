@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
+use crate::reads::Consistency;
 
 const SOCKET: Peer = Peer::Socket { uid: 7 };
 
@@ -20,6 +21,7 @@ fn new(name: &str, rights: &str) -> NewAccount {
         rights: rights.parse().unwrap(),
         schemas: None,
         requirement: Requirement::None,
+        reads: Reads::default(),
         password: password(name),
     }
 }
@@ -46,6 +48,7 @@ fn identity(accounts: &Accounts, user: &str, peer: &Peer) -> Identity {
         peer_host: peer.host(),
         rights: account.rights,
         schemas: account.schemas.clone(),
+        reads: account.reads,
         transport: Transport { is_secure: false, has_certificate: false },
         password: Some(entry.password_number),
     }
@@ -59,7 +62,9 @@ fn accounts_come_back_as_they_were() {
     accounts.add(new("app@10.%", "read,monitor")).unwrap();
     let schemas = Some(vec!["a".to_owned(), "Grüße".to_owned()]);
     let salted = StoredPassword::new(PasswordPlugin::CachingSha2, "secret").unwrap();
-    let more = NewAccount { schemas, requirement: Requirement::Tls, password: salted, ..new("ümit@::1", "read") };
+    let reads = Reads { consistency: Consistency::Bounded, staleness_ms: Some(250) };
+    let more =
+        NewAccount { schemas, requirement: Requirement::Tls, reads, password: salted, ..new("ümit@::1", "read") };
     accounts.add(more).unwrap();
     let certificate = NewAccount { requirement: Requirement::Certificate, ..new("repl", "replicate,admin") };
     accounts.add(certificate).unwrap();
@@ -165,7 +170,7 @@ fn what_is_not_there_or_there_already() {
     let other = "a@10.%".parse().unwrap();
     assert!(matches!(accounts.remove(&other), Err(AccountsError::Unknown { .. })));
     assert!(accounts.set_password(&other, password("x")).is_err());
-    assert!(accounts.change(&other, Rights::ALL, None, Requirement::None).is_err());
+    assert!(accounts.change(&other, Rights::ALL, None, Requirement::None, Reads::default()).is_err());
     assert_eq!(accounts.generation(), 2);
 }
 
@@ -221,7 +226,9 @@ fn sessions_end_with_what_they_are_based_on() {
         identity(&accounts, "a", &SOCKET)
     };
     let rights = |text: &str| text.parse::<Rights>().unwrap();
-    let change = |may: &str, schemas, requirement| accounts.change(&name, rights(may), schemas, requirement).unwrap();
+    let change = |may: &str, schemas, requirement| {
+        accounts.change(&name, rights(may), schemas, requirement, Reads::default()).unwrap()
+    };
 
     let mine = fresh();
     accounts.add(new("other", "read")).unwrap();
@@ -255,7 +262,9 @@ fn an_account_for_everything_cut_to_some_schemas_ends() {
     let accounts = open(&folder);
     accounts.add(new("a", "read")).unwrap();
     let mine = identity(&accounts, "a", &SOCKET);
-    accounts.change(&"a".parse().unwrap(), mine.rights, Some(vec!["x".to_owned()]), Requirement::None).unwrap();
+    accounts
+        .change(&"a".parse().unwrap(), mine.rights, Some(vec!["x".to_owned()]), Requirement::None, Reads::default())
+        .unwrap();
     assert!(!accounts.still_valid(&mine));
 }
 

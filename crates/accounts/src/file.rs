@@ -1,7 +1,7 @@
 //! The accounts file: one JSON document, written whole.
 //!
-//! In: accounts, bytes of the file. Out: the same. Never here: a field that may be missing, a partly read file, a file
-//! that others may read.
+//! In: accounts, bytes of the file. Out: the same. Never here: a field of rights that may be missing, a partly read
+//! file, a file that others may read.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::accounts::{Account, AccountName, Kept};
 use crate::error::AccountsError;
 use crate::password::{PasswordPlugin, StoredPassword, from_hex, to_hex};
+use crate::reads::{Consistency, Reads};
 use crate::rights::{Requirement, Rights};
 
 /// Format version.
@@ -57,6 +58,12 @@ struct Record {
     schemas: Schemas,
     #[serde(rename = "require")]
     requirement: Require,
+    // Absent where it is `eventual`.
+    #[serde(rename = "read_consistency", default, skip_serializing_if = "Option::is_none")]
+    consistency: Option<String>,
+    // Absent where it is the default.
+    #[serde(rename = "read_staleness_ms", default, skip_serializing_if = "Option::is_none")]
+    staleness_ms: Option<u32>,
 }
 
 /// No option: a missing list must not mean all schemas.
@@ -138,7 +145,10 @@ fn kept(record: Record) -> Result<Kept, String> {
         Require::Tls => Requirement::Tls,
         Require::Certificate => Requirement::Certificate,
     };
-    Ok(Kept { account: Account { name, rights, schemas, requirement, plugin }, password })
+    let consistency = record.consistency.map(|text| text.parse()).transpose();
+    let consistency = consistency.map_err(|error| format!("read_consistency of {name}: {error}"))?.unwrap_or_default();
+    let reads = Reads { consistency, staleness_ms: record.staleness_ms };
+    Ok(Kept { account: Account { name, rights, schemas, requirement, reads, plugin }, password })
 }
 
 fn record(kept: &Kept) -> Record {
@@ -155,6 +165,10 @@ fn record(kept: &Kept) -> Record {
             Requirement::Tls => Require::Tls,
             Requirement::Certificate => Require::Certificate,
         },
+        consistency: Some(account.reads.consistency)
+            .filter(|consistency| *consistency != Consistency::default())
+            .map(|consistency| consistency.name().to_owned()),
+        staleness_ms: account.reads.staleness_ms,
     }
 }
 

@@ -21,6 +21,7 @@ mod host;
 mod login;
 mod password;
 mod plain;
+mod reads;
 mod refusal;
 mod rights;
 mod sha_crypt;
@@ -34,6 +35,7 @@ pub use login::{
     Accepted, FullLogin, FullLoginResult, Login, LoginRules, LoginStep, SessionStart, TlsPeer, USER_CHARS_MAX,
 };
 pub use password::{PasswordPlugin, StoredPassword};
+pub use reads::{Consistency, Reads};
 pub use refusal::ServerError;
 pub use rights::{Requirement, Rights};
 pub use tls::{CertificateOwner, ServerTls, TlsFiles};

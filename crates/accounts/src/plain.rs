@@ -57,7 +57,9 @@ mod tests {
         let add = |name: &str, plugin, requirement| {
             let password = StoredPassword::new(plugin, "secret").unwrap();
             let (name, rights) = (name.parse().unwrap(), "monitor".parse().unwrap());
-            accounts.add(NewAccount { name, rights, schemas: None, requirement, password }).unwrap();
+            accounts
+                .add(NewAccount { name, rights, schemas: None, requirement, reads: Default::default(), password })
+                .unwrap();
         };
         add("sha@10.0.0.%", PasswordPlugin::CachingSha2, Requirement::Tls);
         add("old", PasswordPlugin::Native, Requirement::None);

@@ -44,7 +44,14 @@ fn open(folder: &tempfile::TempDir) -> Arc<Accounts> {
 
 fn new(name: &AccountName, rights: Rights, schemas: Option<Vec<String>>) -> NewAccount {
     let password = StoredPassword::new(PasswordPlugin::CachingSha2, "who").unwrap();
-    NewAccount { name: name.clone(), rights, schemas, requirement: Requirement::None, password }
+    NewAccount {
+        name: name.clone(),
+        rights,
+        schemas,
+        requirement: Requirement::None,
+        reads: Default::default(),
+        password,
+    }
 }
 
 /// What SHOW GRANTS prints here can be carried out there, and prints the same.

@@ -26,7 +26,7 @@ mod waiting;
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
-use accounts::{Identity, SessionStart};
+use accounts::{Consistency, Identity, Reads, SessionStart};
 use sql::{
     Bind, Charsets, Field, OwnValues, Progress, Settings, SqlError, UserVariables, Value, Waits, Warning, gtid_text,
 };
@@ -47,6 +47,9 @@ use transaction::Transaction;
 use waiting::Suspended;
 pub use waiting::Waiting;
 
+/// How fresh reads are: see `freshness`.
+const CONSISTENCY: &str = "slipstream_read_consistency";
+const STALENESS: &str = "slipstream_read_staleness";
 /// Warnings that are kept of a statement (`max_error_count`).
 const WARNINGS_MAX: usize = 1024;
 /// utf8mb4_0900_ai_ci: the collation of a client whose own cannot be one of a client.
@@ -135,6 +138,7 @@ impl Session {
         if session.capabilities & capability::INTERACTIVE != 0 {
             session.wait_as_interactive(world);
         }
+        session.read_as_its_account(world);
         if let Some(name) = session.start.schema.clone() {
             session.use_schema(&name, world)?;
         }
@@ -146,6 +150,22 @@ impl Session {
         let interactive = self.settings.number("interactive_timeout").map(Value::UInt);
         // Both have the same bounds.
         let _ = self.settings.set("wait_timeout", interactive.as_ref(), world.own_values(), &mut Vec::new());
+        self.changes = Changes::default();
+    }
+
+    /// How fresh its reads are, the account says first.
+    fn read_as_its_account(&mut self, world: &dyn World) {
+        let Reads { consistency, staleness_ms } = self.identity.reads;
+        let mut set = |name: &str, value: Value| {
+            // Both have these bounds.
+            let _ = self.settings.set(name, Some(&value), world.own_values(), &mut Vec::new());
+        };
+        if consistency != Consistency::default() {
+            set(CONSISTENCY, Value::Text(consistency.name().to_uppercase().into_bytes()));
+        }
+        if let Some(ms) = staleness_ms {
+            set(STALENESS, Value::UInt(ms.into()));
+        }
         self.changes = Changes::default();
     }
 
@@ -258,6 +278,7 @@ impl Session {
         if self.capabilities & capability::INTERACTIVE != 0 {
             self.wait_as_interactive(world);
         }
+        self.read_as_its_account(world);
     }
 
     /// COM_SET_OPTION: multi-statements on (0) or off (1).
@@ -382,6 +403,9 @@ impl OwnValues for Own<'_> {
             }
             "collation_database" => collation().map(|found| found.name.to_owned()),
             "character_set_database" => collation().map(|found| found.charset.to_owned()),
+            // DEFAULT is the account's.
+            CONSISTENCY => Some(self.session.identity.reads.consistency.name().to_uppercase()),
+            STALENESS => self.session.identity.reads.staleness_ms.map(|ms| ms.to_string()),
             // Nothing is executed here under a GTID of its own.
             "gtid_owned" => Some(String::new()),
             _ => self.world.own_values().own_value(name),

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use accounts::{
-    Account, AccountName, Accounts, AccountsError, NewAccount, PasswordPlugin, Requirement, StoredPassword,
+    Account, AccountName, Accounts, AccountsError, NewAccount, PasswordPlugin, Reads, Requirement, StoredPassword,
 };
 use replica::config::Secret;
 use replica::{
@@ -69,6 +69,10 @@ pub(crate) struct Grant {
     schemas: Vec<String>,
     /// `nothing`, `tls` or `certificate`.
     require: String,
+    /// `eventual`, `session`, `global` or `bounded`.
+    read_consistency: String,
+    /// Milliseconds, if given.
+    read_staleness_ms: Option<u32>,
 }
 
 /// A password as MySQL keeps it.
@@ -88,6 +92,7 @@ pub(crate) struct Listed {
     /// None: all.
     schemas: Option<Vec<String>>,
     require: String,
+    reads: String,
     plugin: String,
 }
 
@@ -103,7 +108,14 @@ impl Grant {
             all_schemas: rights.schemas.is_empty(),
             schemas: rights.schemas.clone(),
             require: require_text(require).to_owned(),
+            read_consistency: rights.read_consistency.name().to_owned(),
+            read_staleness_ms: rights.read_staleness,
         }
+    }
+
+    fn reads(&self) -> Result<Reads, Failure> {
+        let consistency = self.read_consistency.parse().map_err(Failure::usage)?;
+        Ok(Reads { consistency, staleness_ms: self.read_staleness_ms })
     }
 
     fn schemas(&self) -> Option<Vec<String>> {
@@ -146,6 +158,7 @@ impl Listed {
             may: account.rights.to_string(),
             schemas: account.schemas.as_ref().map(|schemas| schemas.to_vec()),
             require: require_text(account.requirement).to_owned(),
+            reads: account.reads.to_string(),
             plugin: account.plugin.name().to_owned(),
         }
     }
@@ -237,6 +250,7 @@ fn add(accounts: &Accounts, name: &str, grant: &Grant, password: &PasswordHash) 
         rights: rights(grant)?,
         schemas: grant.schemas(),
         requirement: grant.requirement()?,
+        reads: grant.reads()?,
         password: password.stored()?,
     };
     let done = format!("account {} is added; it may {}{}", new.name, new.rights, of_schemas(grant));
@@ -246,7 +260,7 @@ fn add(accounts: &Accounts, name: &str, grant: &Grant, password: &PasswordHash) 
 
 fn change(accounts: &Accounts, name: &str, grant: &Grant) -> Result<String, Failure> {
     let (name, rights) = (parsed(name)?, rights(grant)?);
-    let changed = accounts.change(&name, rights, grant.schemas(), grant.requirement()?);
+    let changed = accounts.change(&name, rights, grant.schemas(), grant.requirement()?, grant.reads()?);
     changed.map_err(|error| failure(&error))?;
     Ok(format!("account {name} may {rights}{} now", of_schemas(grant)))
 }
@@ -345,10 +359,10 @@ fn list(body: &serde_json::Value, json: bool, out: &mut dyn Write) -> Result<(),
     if all.is_empty() {
         return writeln!(out, "there is no account: nobody can log in but admin over the socket").map_err(failed);
     }
-    writeln!(out, "account\tmay\tschemas\trequires\tplugin").map_err(failed)?;
-    for Listed { account, may, schemas, require, plugin } in all {
+    writeln!(out, "account\tmay\tschemas\trequires\treads\tplugin").map_err(failed)?;
+    for Listed { account, may, schemas, require, reads, plugin } in all {
         let schemas = schemas.map_or_else(|| "all".to_owned(), |schemas| schemas.join(","));
-        writeln!(out, "{account}\t{may}\t{schemas}\t{require}\t{plugin}").map_err(failed)?;
+        writeln!(out, "{account}\t{may}\t{schemas}\t{require}\t{reads}\t{plugin}").map_err(failed)?;
     }
     Ok(())
 }
@@ -363,6 +377,8 @@ mod tests {
             all_schemas: schemas.is_empty(),
             schemas: schemas.iter().map(|&schema| schema.to_owned()).collect(),
             require: "tls".to_owned(),
+            read_consistency: "eventual".to_owned(),
+            read_staleness_ms: None,
         }
     }
 
@@ -389,11 +405,13 @@ mod tests {
         assert!(show(false).starts_with("there is no account"));
         let done = ask(&add("app@10.%", grant("read,monitor", &["a", "b"]))).unwrap();
         assert_eq!(done.as_str(), Some("account app@10.% is added; it may monitor,read of a,b"));
-        let line = "app@10.%\tmonitor,read\ta,b\ttls\tcaching_sha2_password\n";
-        assert_eq!(show(false), format!("account\tmay\tschemas\trequires\tplugin\n{line}"));
-        ask(&AccountRequest::Change { name: name(), grant: grant("read", &[]) }).unwrap();
+        let line = "app@10.%\tmonitor,read\ta,b\ttls\teventual\tcaching_sha2_password\n";
+        assert_eq!(show(false), format!("account\tmay\tschemas\trequires\treads\tplugin\n{line}"));
+        let bounded =
+            Grant { read_consistency: "bounded".to_owned(), read_staleness_ms: Some(250), ..grant("read", &[]) };
+        ask(&AccountRequest::Change { name: name(), grant: bounded }).unwrap();
         ask(&AccountRequest::Password { name: name(), password: hash(PasswordPlugin::Native) }).unwrap();
-        assert!(show(false).contains("app@10.%\tread\tall\ttls\tmysql_native_password\n"));
+        assert!(show(false).contains("app@10.%\tread\tall\ttls\tbounded (250 ms)\tmysql_native_password\n"));
         assert!(show(true).contains("\"schemas\": null") && !show(true).contains('$'));
         let found = plugin_of(&ask(&AccountRequest::List {}).unwrap(), &name().parse().unwrap());
         assert_eq!(found, Ok(PasswordPlugin::Native));
@@ -412,6 +430,7 @@ mod tests {
             add("app", grant("write", &[])),
             add("app", grant("monitor", &["a"])),
             add("app", Grant { require: "luck".to_owned(), ..grant("read", &[]) }),
+            add("app", Grant { read_consistency: "strong".to_owned(), ..grant("read", &[]) }),
             AccountRequest::Add { name: "app".to_owned(), grant: grant("read", &[]), password: broken },
         ] {
             assert_eq!(perform(&accounts, &request).unwrap_err().exit, Exit::Usage, "{request:?}");

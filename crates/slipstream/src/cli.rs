@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use accounts::{AccountName, PasswordPlugin, Rights};
+use accounts::{AccountName, Consistency, PasswordPlugin, Rights};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use compare::DumpFormat;
@@ -345,6 +345,12 @@ pub(crate) struct AccountRights {
     /// Log in with a client certificate only that --ssl-ca verifies
     #[arg(long)]
     pub require_certificate: bool,
+    /// How fresh its reads are until its session says otherwise: eventual, session, global or bounded
+    #[arg(long, value_name = "LEVEL", default_value = "eventual")]
+    pub read_consistency: Consistency,
+    /// With bounded: ms that rows may be older than the source's, at most
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=86_400_000))]
+    pub read_staleness: Option<u32>,
 }
 
 /// Flags of `account list`.

@@ -242,7 +242,9 @@ fn other_addresses_need_tls_and_an_account() {
         let (name, rights) = (user.parse().unwrap(), rights.parse().unwrap());
         let password = StoredPassword::new(PasswordPlugin::CachingSha2, "se:cret").unwrap();
         let requirement = Requirement::Tls;
-        bed.accounts.add(NewAccount { name, rights, schemas: None, requirement, password }).unwrap();
+        bed.accounts
+            .add(NewAccount { name, rights, schemas: None, requirement, reads: accounts::Reads::default(), password })
+            .unwrap();
     }
     let as_user = |text: &str| {
         use base64::Engine as _;

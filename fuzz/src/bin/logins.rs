@@ -21,7 +21,8 @@ static ACCOUNTS: LazyLock<Arc<Accounts>> = LazyLock::new(|| {
     for (user, plugin) in [("app", PasswordPlugin::CachingSha2), ("old", PasswordPlugin::Native)] {
         let password = StoredPassword::new(plugin, PASSWORD).expect("a password");
         let (name, requirement) = (user.parse().expect("a name"), Requirement::None);
-        let new = NewAccount { name, rights: Rights::ALL, schemas: None, requirement, password };
+        let new =
+            NewAccount { name, rights: Rights::ALL, schemas: None, requirement, reads: Default::default(), password };
         accounts.add(new).expect("an account");
     }
     accounts

@@ -17,6 +17,7 @@ use wire::server::{self, ChangeUser, ClientLogin, LoginRequest, NONCE_LEN};
 use crate::accounts::{Accounts, Candidate, Identity, Peer};
 use crate::guard::LoginGuard;
 use crate::password::{self, PASSWORD_BYTES_MAX, PasswordPlugin, SHA256_LEN};
+use crate::reads::Reads;
 use crate::refusal::ServerError;
 use crate::rights::{Rights, Transport};
 
@@ -370,6 +371,7 @@ impl Login {
             peer_host: self.peer.host(),
             rights: Rights::ALL,
             schemas: None,
+            reads: Reads::default(),
             transport: attempt.transport,
             password: None,
         };

@@ -130,7 +130,8 @@ pub(crate) fn certificate(name: &str) -> PathBuf {
 pub(crate) fn add(accounts: &Accounts, user: &str, plugin: PasswordPlugin, requirement: Requirement) {
     let password = StoredPassword::new(plugin, "secret").unwrap();
     let rights = Rights { read: true, ..Rights::default() };
-    accounts.add(NewAccount { name: user.parse().unwrap(), rights, schemas: None, requirement, password }).unwrap();
+    let (name, reads) = (user.parse().unwrap(), accounts::Reads::default());
+    accounts.add(NewAccount { name, rights, schemas: None, requirement, reads, password }).unwrap();
 }
 
 fn nonce() -> [u8; 20] {

@@ -86,6 +86,7 @@ pub(crate) fn account(name: &str, rights: &str, plugin: PasswordPlugin) -> NewAc
         rights: rights.parse::<Rights>().unwrap(),
         schemas: None,
         requirement: Requirement::None,
+        reads: Default::default(),
         password: StoredPassword::new(plugin, name).unwrap(),
     }
 }
