@@ -16,6 +16,8 @@ pub const STRICT_TRANS_TABLES: u64 = 1 << 21;
 pub const STRICT_ALL_TABLES: u64 = 1 << 22;
 /// Dates with month or day 0 are rejected.
 pub const NO_ZERO_IN_DATE: u64 = 1 << 23;
+/// The zero date is an error in strict mode.
+pub const NO_ZERO_DATE: u64 = 1 << 24;
 /// Days up to 31 are valid in every month.
 pub const ALLOW_INVALID_DATES: u64 = 1 << 25;
 /// NOT binds more tightly than BETWEEN.

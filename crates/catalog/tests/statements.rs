@@ -855,3 +855,45 @@ fn rows_exchanged_without_validation_are_checked() {
         assert_eq!(within, [None, None, checked.then_some(&[1][..])], "{sql}");
     }
 }
+
+/// Whether an OPTIMIZE was carried out shows in the default of the FLOAT, as seen on a 9.7.4.
+#[test]
+fn optimize_is_refused_as_the_server_refuses_a_default() {
+    use catalog::sql_mode::{
+        ALLOW_INVALID_DATES, NO_ZERO_DATE, NO_ZERO_IN_DATE, STRICT_ALL_TABLES, STRICT_TRANS_TABLES,
+    };
+    let strict = STRICT_TRANS_TABLES;
+    for (ty, default, mode, carried_out) in [
+        ("DATE", "2024-02-30", 0, false),
+        ("DATE", "2024-02-30", strict, false),
+        ("DATE", "2024-02-29", strict, true),
+        ("DATE", "0000-00-00", 0, true),
+        ("DATE", "0000-00-00", NO_ZERO_DATE, true),
+        ("DATE", "0000-00-00", NO_ZERO_DATE | strict, false),
+        ("DATE", "0000-00-00", NO_ZERO_IN_DATE | strict, true),
+        ("DATETIME", "0000-00-00", NO_ZERO_DATE | STRICT_ALL_TABLES, false),
+        ("TIMESTAMP NULL", "0000-00-00", NO_ZERO_DATE | strict, false),
+        ("DATETIME", "2024-00-10", NO_ZERO_IN_DATE, true),
+        ("DATETIME", "2024-00-10", NO_ZERO_IN_DATE | strict, false),
+        ("DATE", "2024-00-10", NO_ZERO_DATE | strict, true),
+        ("DATETIME", "2024-00-10", STRICT_ALL_TABLES, true),
+        ("DATE", "2024-02-00", 0, true),
+        ("DATETIME(3)", "2024-04-31", ALLOW_INVALID_DATES | strict, true),
+    ] {
+        let apply = |catalog: &Catalog, sql_mode, sql: &str| {
+            let context = StatementContext { default_db: "d".to_owned(), sql_mode, ..StatementContext::default() };
+            catalog.apply(&context, sql.as_bytes()).unwrap_or_else(|error| panic!("{sql}: {error}")).catalog
+        };
+        let mut catalog = Catalog::new(0);
+        for sql in [
+            "CREATE DATABASE d",
+            &format!("CREATE TABLE t (id INT, c FLOAT, d {ty} DEFAULT '{default}')"),
+            "ALTER TABLE t ALTER c SET DEFAULT 16777217",
+        ] {
+            catalog = apply(&catalog, ALLOW_INVALID_DATES, sql);
+        }
+        let default_of = |catalog: &Catalog| catalog.table("d", "t").unwrap().columns[1].default.clone();
+        let (before, after) = (default_of(&catalog), default_of(&apply(&catalog, mode, "OPTIMIZE TABLE t")));
+        assert_eq!(before != after, carried_out, "{ty} {default} {mode:#x}");
+    }
+}
