@@ -190,6 +190,11 @@ fn the_package_has_what_the_service_needs() {
     let file = rest.split_once("--defaults-file=/").unwrap().1;
     let version = run(root.join(installed).to_str().unwrap(), &["--version"]);
     assert!(version.starts_with("slipstream 0."), "{version}");
+    for page in ["slipstream.1.gz", "slipstream-replica.1.gz", "slipstream-account-add.1.gz"] {
+        assert!(root.join("usr/share/man/man1").join(page).exists(), "{page}");
+    }
+    let completions = root.join("usr/share/bash-completion/completions/slipstream");
+    run("bash", &["-n", completions.to_str().unwrap()]);
     let mode = std::fs::metadata(root.join(file)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it holds a password");
     assert_eq!(std::fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o755);

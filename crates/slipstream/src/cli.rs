@@ -98,6 +98,16 @@ pub(crate) enum Command {
     Resume(Flags<{ options::DATA }>),
     /// Who may log in at the MySQL port, and what they may do; changes count at once
     Account(AccountFlags),
+    /// Write the manual pages and the completions of bash, zsh and fish into a folder
+    Manual(ManualFlags),
+}
+
+/// Flags of `manual`.
+#[derive(Debug, Args)]
+pub(crate) struct ManualFlags {
+    /// The folder; it is made if it is not there
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
 }
 
 /// Flag for the password.

@@ -16,6 +16,7 @@ mod hidden;
 #[cfg(test)]
 mod interface;
 mod log_file;
+mod manual;
 pub mod option_file;
 mod options;
 mod password;
