@@ -308,3 +308,41 @@ fn a_power_cut_takes_back_nothing_that_was_shown() {
     replica.stop();
     assert!(!running.exists(), "a clean end leaves nothing to ask for");
 }
+
+/// What ProxySQL is told is visible to a reader that asks then.
+#[test]
+fn proxysql_is_told_what_is_visible() {
+    use std::io::BufRead as _;
+    let Some(server) = Server::or_skip("door-gtid-port", &[]) else { return };
+    server.sql(TABLES);
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("door-gtid-port"), &["--gtid-port=0"]);
+    replica.catch_up(&server);
+    let log = replica.log();
+    let address = log.split_once("visible GTIDs on ").unwrap().1.lines().next().unwrap();
+    let connect = || {
+        let stream = std::net::TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+        std::io::BufReader::new(stream)
+    };
+    let line = |from: &mut std::io::BufReader<std::net::TcpStream>| {
+        let mut line = String::new();
+        from.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    };
+    let mut proxy = connect();
+    let executed = server.gtid_executed().to_string();
+    let (uuid, numbers) = executed.split_once(':').unwrap();
+    let last: u64 = numbers.rsplit('-').next().unwrap().parse().unwrap();
+    assert_eq!(line(&mut proxy), format!("ST={uuid}:1-{last}"));
+    let mut eventual = reader(&socket, "EVENTUAL");
+    for n in 1..=200 {
+        server.sql(&format!("UPDATE t.a SET n = {n}"));
+        let number = last + n;
+        let told = if n == 1 { format!("I1={}:{number}", uuid.replace('-', "")) } else { format!("I2={number}") };
+        assert_eq!(line(&mut proxy), told);
+        assert_eq!(read(&mut eventual), Ok(n), "told of it before it was visible");
+    }
+    assert_eq!(line(&mut connect()), format!("ST={uuid}:1-{}", last + 200));
+    replica.stop();
+    assert_eq!(line(&mut proxy), "", "the connection ends with the replica");
+}

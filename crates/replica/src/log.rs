@@ -232,6 +232,8 @@ codes! {
     NoDescriptors = 99 Warning,
     /// The port for those who watch is open.
     WatchersListened = 100 System,
+    /// ProxySQL is told which GTIDs are visible.
+    GtidsServed = 101 System,
 }
 
 impl Code {

@@ -67,6 +67,8 @@ pub(crate) struct DoorSettings {
     pub http: Option<SocketAddr>,
     /// Names of this machine that they use besides addresses.
     pub http_names: Vec<String>,
+    /// Address at which ProxySQL gets visible GTIDs.
+    pub gtid_port: Option<SocketAddr>,
 }
 
 impl Default for DoorSettings {
@@ -92,6 +94,7 @@ impl Default for DoorSettings {
             serve_at_once: false,
             http: None,
             http_names: Vec::new(),
+            gtid_port: None,
         }
     }
 }

@@ -12,6 +12,7 @@ mod disk_mend;
 mod door;
 mod engine;
 mod engine_gtids;
+mod gtid_port;
 mod hidden;
 #[cfg(test)]
 mod interface;

@@ -966,6 +966,15 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(WATCH_PART),
     option(
         FOLLOW,
+        "gtid-port",
+        "[ADDRESS:]PORT",
+        Kind::Text(|s, text| parse_http(text).map(|address| s.door.gtid_port = Some(address))),
+        "Tell ProxySQL there which GTIDs are visible (gtid_port in its mysql_servers); anyone who connects is told",
+    )
+    .under(CLIENT_PART)
+    .otherwise("none"),
+    option(
+        FOLLOW,
         "drain",
         "TIME",
         Kind::SpanOrNone(|s, span| s.door.drain = span),

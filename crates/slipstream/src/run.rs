@@ -32,6 +32,7 @@ use crate::control::{Client, ControlServer, DumpRequest, ReplicaThread, Request,
 use crate::disk_mend::DiskMend;
 use crate::door::{DoorSettings, OpenDoor};
 use crate::engine::Engine;
+use crate::gtid_port::GtidPort;
 use crate::options::{self, Flags};
 use crate::replica_status::ShownOptions;
 use crate::settings::{Settings, relay_sync_text};
@@ -334,6 +335,7 @@ fn follow(
     let of_all = Arc::clone(&accounts);
     engine.opens(OpenDoor::open(door, folder, config.server_id, of_all, tls.clone(), &engine, shown)?);
     engine.watched_by(OpenWeb::open(door, Arc::clone(&accounts), tls, &engine)?);
+    let gtid_port = GtidPort::open(door, &engine)?;
     let supervision = Supervision::start(&engine)?;
     let process =
         Process { config, login, accounts, folder, lock, signals, engine, noted, control: RefCell::default() };
@@ -341,7 +343,7 @@ fn follow(
     if result.is_ok() && !lock.is_lost() && folder.last_status().replay.ended {
         folder.ended_cleanly();
     }
-    drop(supervision);
+    drop((supervision, gtid_port));
     Supervision::stopping();
     process.engine.close_door();
     if let Some(control) = process.control.borrow_mut().as_mut() {

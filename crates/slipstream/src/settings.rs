@@ -475,7 +475,7 @@ mod tests {
                 "max-relay-log-size" | "queue-memory" | "relay-log-space-limit" | "disk-reserve" => "64M",
                 "memory" | "snapshot-memory" | "max-allowed-packet" => "256M",
                 "bind-address" => "::1",
-                "http" => "[::1]:9104",
+                "http" | "gtid-port" => "[::1]:9104",
                 "server-version" => "8.4.0",
                 "copy-rate" => "10M",
                 "copy-lock" => "none",

@@ -1,0 +1,227 @@
+//! The port on which ProxySQL learns which transactions are visible here (`gtid_port` of its mysql_servers), so that it
+//! sends a read to a replica that has what the reader wrote.
+//!
+//! In: what is visible. Out: lines: `ST=` with all intervals at first, then `I1=uuid:number` and `I2=number` (of the
+//! last uuid) for each transaction after it has become visible (sysown/proxysql, lib/GTID_Server_Data.cpp). Never here:
+//! a transaction before a reader can see it; a client that is waited for.
+
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use base::{GtidSet, Uuid};
+use door::Gtids as _;
+use replica::Failure;
+use replica::log::{self, Code};
+
+use crate::door::DoorSettings;
+use crate::engine::Engine;
+use crate::engine_gtids::EngineGtids;
+
+/// Connections at once; more are closed.
+const CLIENTS_MAX: usize = 16;
+/// Bytes that a client may leave unread.
+const UNREAD_MAX: usize = 16 << 20;
+/// Interval at which what is visible is looked at, while there are clients.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Interval at which connections are accepted, while there are none.
+const ACCEPT_EVERY: Duration = Duration::from_millis(50);
+/// Transactions that are told one by one; of more, and at first, intervals.
+const SINGLE_MAX: u64 = 10_000;
+
+/// The open port.
+pub(crate) struct GtidPort {
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl GtidPort {
+    /// Opens the port, if there is to be one.
+    ///
+    /// # Errors
+    /// It cannot be listened on.
+    pub(crate) fn open(settings: &DoorSettings, engine: &Arc<Engine>) -> Result<Option<GtidPort>, Failure> {
+        let Some(address) = settings.gtid_port else { return Ok(None) };
+        let cannot = |error: io::Error| {
+            Failure::error(format!("cannot listen for ProxySQL on {address}: {error}"))
+                .with_hint("--gtid-port=PORT listens on another port")
+        };
+        let listener = TcpListener::bind(address).map_err(cannot)?;
+        listener.set_nonblocking(true).map_err(cannot)?;
+        let own = listener.local_addr().map_err(cannot)?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let server = Server {
+            listener,
+            gtids: EngineGtids(Arc::downgrade(engine)),
+            clients: Vec::new(),
+            stopping: Arc::clone(&stopping),
+        };
+        let thread =
+            std::thread::Builder::new().name("gtid-port".into()).spawn(move || server.run()).map_err(cannot)?;
+        log::write(Code::GtidsServed, "Clients", &format!("ProxySQL gets visible GTIDs on {own}"));
+        Ok(Some(GtidPort { stopping, thread: Some(thread) }))
+    }
+}
+
+impl Drop for GtidPort {
+    fn drop(&mut self) {
+        self.stopping.store(true, SeqCst);
+        // A thread that panicked has ended too.
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+struct Server {
+    listener: TcpListener,
+    gtids: EngineGtids,
+    clients: Vec<Client>,
+    stopping: Arc<AtomicBool>,
+}
+
+/// A connection.
+struct Client {
+    stream: TcpStream,
+    told: Told,
+    /// What could not be written yet.
+    unread: Vec<u8>,
+}
+
+/// What a client has been told.
+#[derive(Default)]
+struct Told {
+    set: Option<GtidSet>,
+    /// The uuid that `I2=` stands for.
+    last: Option<Uuid>,
+}
+
+impl Server {
+    fn run(mut self) {
+        while !self.stopping.load(SeqCst) {
+            self.accept();
+            if self.clients.is_empty() {
+                std::thread::sleep(ACCEPT_EVERY);
+                continue;
+            }
+            // While nothing may be read, nothing is told.
+            let visible = self.gtids.visible().ok();
+            self.clients.retain_mut(|client| client.step(visible.as_ref()).is_ok());
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if self.clients.len() < CLIENTS_MAX && stream.set_nonblocking(true).is_ok() {
+                let _ = stream.set_nodelay(true);
+                self.clients.push(Client { stream, told: Told::default(), unread: Vec::new() });
+            }
+        }
+    }
+}
+
+impl Client {
+    /// # Errors
+    /// The connection is to be closed.
+    fn step(&mut self, visible: Option<&GtidSet>) -> io::Result<()> {
+        // A client says nothing; what it says is not listened to.
+        match self.stream.read(&mut [0; 256]) {
+            Ok(0) => return Err(ErrorKind::ConnectionAborted.into()),
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            _ => {}
+        }
+        if let Some(lines) = visible.and_then(|visible| self.told.lines(visible).transpose()) {
+            self.unread.extend_from_slice(lines?.as_bytes());
+        }
+        while !self.unread.is_empty() {
+            match self.stream.write(&self.unread) {
+                Ok(count) => drop(self.unread.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if self.unread.len() > UNREAD_MAX { Err(ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+}
+
+impl Told {
+    /// The lines that tell what has become visible; None if nothing has.
+    ///
+    /// # Errors
+    /// What was told is not visible any more: the client has to begin anew.
+    fn lines(&mut self, visible: &GtidSet) -> io::Result<Option<String>> {
+        let Some(before) = &self.set else {
+            self.set = Some(visible.clone());
+            return Ok(Some(all_of(visible)));
+        };
+        if before == visible {
+            return Ok(None);
+        }
+        if !before.is_subset_of(visible) {
+            return Err(ErrorKind::ConnectionReset.into());
+        }
+        let new = visible.subtract(before);
+        self.set = Some(visible.clone());
+        if new.count() > SINGLE_MAX {
+            self.last = None;
+            return Ok(Some(all_of(visible)));
+        }
+        let mut text = String::new();
+        for (uuid, tag, interval) in new.intervals() {
+            // ProxySQL knows no tags.
+            if !tag.is_empty() {
+                continue;
+            }
+            for number in interval.first..=interval.last {
+                let _ = match self.last == Some(uuid) {
+                    true => writeln!(text, "I2={number}"),
+                    false => writeln!(text, "I1={}:{number}", uuid.to_string().replace('-', "")),
+                };
+                self.last = Some(uuid);
+            }
+        }
+        Ok(if text.is_empty() { None } else { Some(text) })
+    }
+}
+
+/// The line of a set, each interval with its uuid.
+fn all_of(set: &GtidSet) -> String {
+    let untagged = set.intervals().filter(|(_, tag, _)| tag.is_empty());
+    let intervals = untagged.map(|(uuid, _, interval)| format!("{uuid}:{}-{}", interval.first, interval.last));
+    format!("ST={}\n", intervals.collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+    const B: &str = "aaaaaaaa-0000-0000-0000-000000000001";
+
+    fn set(text: &str) -> GtidSet {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn each_transaction_is_told_once_and_tags_never() {
+        let mut told = Told::default();
+        let mut lines = |text: &str| told.lines(&set(text)).unwrap();
+        assert_eq!(lines(&format!("{A}:1-5:7,{B}:t:1")).as_deref(), Some(&*format!("ST={A}:1-5,{A}:7-7\n")));
+        assert_eq!(lines(&format!("{A}:1-5:7,{B}:t:1")), None);
+        let plain = A.replace('-', "");
+        assert_eq!(lines(&format!("{A}:1-8,{B}:t:1-2")), Some(format!("I1={plain}:6\nI2=8\n")));
+        assert_eq!(lines(&format!("{A}:1-8,{B}:t:1-3")), None, "a tag alone");
+        let other = B.replace('-', "");
+        assert_eq!(lines(&format!("{A}:1-9,{B}:1:t:1-3")), Some(format!("I2=9\nI1={other}:1\n")));
+        assert_eq!(lines(&format!("{A}:1-50000,{B}:1:t:1-3")), Some(format!("ST={A}:1-50000,{B}:1-1\n")));
+        assert!(told.lines(&set(&format!("{A}:1-49999,{B}:1:t:1-3"))).is_err(), "taken back");
+    }
+
+    #[test]
+    fn nothing_visible_is_an_empty_set() {
+        assert_eq!(Told::default().lines(&set("")).unwrap().as_deref(), Some("ST=\n"));
+    }
+}
