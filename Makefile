@@ -3,7 +3,7 @@
 target_folder := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)
 export SLIPSTREAM_BIN := $(target_folder)/release/slipstream
 
-.PHONY: help check lint build test fuzz-short soak asan helgrind demo bench dist package
+.PHONY: help check lint build test fuzz-short soak asan helgrind demo bench dist package static container-folder
 
 help:
 	@echo "make check   format, lints, unit and property tests (3 min at most)"
@@ -12,6 +12,7 @@ help:
 	@echo "make test    check + whole-program tests against real servers + short fuzzing (15 min at most, warm)"
 	@echo "make bench   instructions and time of each stage, compared with benches/baseline.json (best with valgrind)"
 	@echo "make package a Debian package with a systemd unit, in $(target_folder)/package"
+	@echo "make static  a program that needs no library of the system, in $(container_folder), for packaging/Containerfile"
 	@echo "make dist    a profile-guided build, archived with checksums (needs llvm-profdata)"
 	@echo "make asan    base, store and apply under the address sanitizer (nightly toolchain; part of soak)"
 	@echo "make helgrind short replays under valgrind's race detector (part of soak)"
@@ -76,3 +77,18 @@ dist:
 package: export SLIPSTREAM_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1) (commit $(shell git describe --always --dirty --abbrev=12), $(host))
 package: build
 	packaging/package $(SLIPSTREAM_BIN) $(target_folder)/package
+
+# glibc is linked in: names are looked up in hosts files and by DNS as libc's own code does it. Other flags, so a folder of
+# its own.
+static_program := $(target_folder)/static/$(host)/release/slipstream
+container_folder := $(target_folder)/static/container
+static: export SLIPSTREAM_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1) (commit $(shell git describe --always --dirty --abbrev=12), $(host), static)
+static:
+	RUSTFLAGS="-C target-feature=+crt-static" CARGO_TARGET_DIR=$(target_folder)/static \
+	    cargo build --release --locked --target $(host) -p slipstream
+	packaging/check-static $(static_program)
+	mkdir -p $(container_folder)/data
+	cp $(static_program) $(container_folder)/
+
+container-folder:
+	@echo $(container_folder)

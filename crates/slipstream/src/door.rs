@@ -176,6 +176,14 @@ fn hostname() -> String {
 
 /// The abbreviation of this process's time zone now, as MySQL shows it; empty if the system does not tell.
 fn system_time_zone() -> String {
+    // As libc takes it.
+    let is_utc = |name: Option<std::ffi::OsString>| match name {
+        Some(name) => name.is_empty(),
+        None => !std::path::Path::new("/etc/localtime").exists(),
+    };
+    if is_utc(std::env::var_os("TZ")) {
+        return "UTC".to_owned();
+    }
     let zone = jiff::tz::TimeZone::try_system();
     zone.map(|zone| zone.to_offset_info(jiff::Timestamp::now()).abbreviation().to_owned()).unwrap_or_default()
 }
