@@ -343,6 +343,20 @@ fn proxysql_is_told_what_is_visible() {
         assert_eq!(read(&mut eventual), Ok(n), "told of it before it was visible");
     }
     assert_eq!(line(&mut connect()), format!("ST={uuid}:1-{}", last + 200));
+    // A session says exactly what its transaction reads.
+    let pinned = |client: &mut RawClient| {
+        let answer = client.query("SHOW STATUS LIKE 'Slipstream_snapshot_gtids'");
+        String::from_utf8_lossy(&answer[3]).into_owned()
+    };
+    eventual.query("START TRANSACTION WITH CONSISTENT SNAPSHOT");
+    server.sql("UPDATE t.a SET n = 0");
+    replica.catch_up(&server);
+    let wanted = format!("{uuid}:1-{}", last + 200);
+    assert!(pinned(&mut eventual).ends_with(&wanted), "{:?} {wanted}", pinned(&mut eventual));
+    assert_eq!(read(&mut eventual), Ok(200));
+    eventual.query("COMMIT");
+    assert!(pinned(&mut eventual).ends_with("gtids\0"), "{:?}", pinned(&mut eventual));
+    assert_eq!(line(&mut proxy), format!("I2={}", last + 201));
     replica.stop();
     assert_eq!(line(&mut proxy), "", "the connection ends with the replica");
 }

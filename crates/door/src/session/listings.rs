@@ -12,7 +12,7 @@ use sql::listing::{
     virtual_schema,
 };
 use sql::table::{Plan, TableName, find, plan_listing};
-use sql::{Bind, Column, Select, Show, SqlError, Statement, Value, variables};
+use sql::{Bind, Column, Select, Show, SqlError, Statement, Value, gtid_text, variables};
 
 use store::Snapshot;
 
@@ -272,10 +272,10 @@ impl Session {
         Ok(match listing.name.as_str() {
             "performance_schema.global_variables" | "SHOW GLOBAL VARIABLES" => self.variable_rows(true, world),
             "performance_schema.session_variables" | "SHOW VARIABLES" => self.variable_rows(false, world),
-            "performance_schema.global_status" => status_rows(true, true, world),
-            "performance_schema.session_status" => status_rows(false, true, world),
-            "SHOW GLOBAL STATUS" => status_rows(true, false, world),
-            "SHOW STATUS" => status_rows(false, false, world),
+            "performance_schema.global_status" => status_rows(true, true, world.status_values()),
+            "performance_schema.session_status" => status_rows(false, true, self.status_values(world)),
+            "SHOW GLOBAL STATUS" => status_rows(true, false, world.status_values()),
+            "SHOW STATUS" => status_rows(false, false, self.status_values(world)),
             "SHOW COLLATION" => recorded_rows(shown("information_schema.COLLATIONS")?).unwrap_or_default(),
             "SHOW CHARACTER SET" => character_sets()?,
             "SHOW ENGINES" | "information_schema.ENGINES" => vec![innodb()],
@@ -290,6 +290,15 @@ impl Session {
                 }
             },
         })
+    }
+
+    /// What is counted of the server, and what its transaction reads.
+    fn status_values(&self, world: &dyn World) -> Vec<(&'static str, String)> {
+        let pinned = self.transaction.view().ok().flatten();
+        let set = pinned.map(|snapshot| gtid_text(snapshot.executed())).unwrap_or_default();
+        let mut values = world.status_values();
+        values.push(("Slipstream_snapshot_gtids", set));
+        values
     }
 
     fn variable_rows(&self, global: bool, world: &dyn World) -> Vec<Vec<Value>> {
@@ -308,8 +317,7 @@ pub(super) fn shown(name: &str) -> Result<&'static Listing, SqlError> {
     listing(name)?.ok_or_else(|| SqlError::new(1105, "HY000", format!("{name} was not recorded")))
 }
 
-fn status_rows(global: bool, in_tables: bool, world: &dyn World) -> Vec<Vec<Value>> {
-    let counted = world.status_values();
+fn status_rows(global: bool, in_tables: bool, counted: Vec<(&'static str, String)>) -> Vec<Vec<Value>> {
     let recorded = status_variables().iter().filter_map(|variable| {
         let value = counted.iter().find(|(name, _)| *name == variable.name).map(|(_, value)| value.as_str());
         let is_shown = (variable.global || !global) && (variable.in_tables || !in_tables);
