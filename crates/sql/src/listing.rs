@@ -10,7 +10,7 @@ mod of_catalog;
 mod recorded;
 mod status;
 
-pub use choose::chosen;
+pub use choose::{chosen, may_choose};
 pub use of_catalog::{Seen, show_columns, show_index};
 pub use recorded::{Listing, ListingColumn, listing, recorded_rows, tables_of};
 pub use status::{StatusVariable, status_variables};

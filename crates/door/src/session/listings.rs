@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use catalog::{Catalog, TableDef};
 use sql::listing::{
-    Choice, Listing, Seen, VIRTUAL_SCHEMAS, chosen, listing, recorded_rows, show_columns, show_index, status_variables,
-    virtual_schema,
+    Choice, Listing, Seen, VIRTUAL_SCHEMAS, chosen, listing, may_choose, recorded_rows, show_columns, show_index,
+    status_variables, virtual_schema,
 };
 use sql::table::{Plan, TableName, find, plan_listing};
 use sql::{Bind, Column, Select, Show, SqlError, Statement, Value, gtid_text, variables};
@@ -117,7 +117,9 @@ impl Session {
         };
         let listing = listing(&format!("{schema}.{table}"))?.ok_or_else(unknown)?;
         let plan = plan_listing(bind, select, listing)?;
-        self.listed_rows(plan, bind, || self.rows_of(listing, world))
+        let wanted = |schema: &str, table: &str| may_choose(&plan, schema, table).unwrap_or(true);
+        let rows = if bind.parameters.is_some() { self.rows_of(listing, &wanted, world)? } else { Vec::new() };
+        self.listed_rows(plan, bind, || Ok(rows))
     }
 
     /// A SHOW of such a table's rows.
@@ -154,7 +156,7 @@ impl Session {
             }
             _ => return Err(SqlError::not_supported("SHOW")),
         };
-        self.choose(name, like, choice, bind, || self.rows_of(shown(name)?, world))
+        self.choose(name, like, choice, bind, || self.rows_of(shown(name)?, &|_, _| true, world))
     }
 
     /// The rows that LIKE or WHERE of a SHOW leaves.
@@ -173,7 +175,12 @@ impl Session {
 
     /// What the account may see of a catalog.
     fn seen<T>(&self, catalog: &Catalog, of: impl FnOnce(&Seen<'_>) -> T) -> T {
-        of(&Seen { catalog, may_see: &|schema| self.identity.may_read(schema) })
+        self.seen_of(catalog, &|_, _| true, of)
+    }
+
+    /// As [`seen`](Self::seen), for these tables only.
+    fn seen_of<T>(&self, catalog: &Catalog, wanted: &dyn Fn(&str, &str) -> bool, of: impl FnOnce(&Seen<'_>) -> T) -> T {
+        of(&Seen { catalog, may_see: &|schema| self.identity.may_read(schema), wanted })
     }
 
     /// The schema that a SHOW names, or the default one, with the snapshot in which it is.
@@ -261,8 +268,13 @@ impl Session {
         Ok(Rows { columns, rows, described })
     }
 
-    /// All rows of a listing that the account may see.
-    fn rows_of(&self, listing: &Listing, world: &dyn World) -> Result<Vec<Vec<Value>>, SqlError> {
+    /// All rows of a listing that the account may see, but for tables that are not wanted.
+    fn rows_of(
+        &self,
+        listing: &Listing,
+        wanted: &dyn Fn(&str, &str) -> bool,
+        world: &dyn World,
+    ) -> Result<Vec<Vec<Value>>, SqlError> {
         if let Some(rows) = recorded_rows(listing) {
             return Ok(rows);
         }
@@ -285,7 +297,8 @@ impl Session {
                 Some((_, table)) if table.starts_with("INNODB_") || EMPTY.contains(&table) => Vec::new(),
                 of => {
                     let snapshot = self.snapshot(world)?;
-                    let rows = of.and_then(|(_, table)| self.seen(snapshot.catalog(), |seen| seen.rows(table)));
+                    let rows =
+                        of.and_then(|(_, table)| self.seen_of(snapshot.catalog(), wanted, |seen| seen.rows(table)));
                     rows.ok_or_else(|| SqlError::not_supported(&format!("SELECT … FROM {name}")))?
                 }
             },

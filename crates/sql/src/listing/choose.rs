@@ -32,6 +32,30 @@ pub fn chosen(plan: &Plan, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>> {
     Ok(result(plan, kept))
 }
 
+/// False for a table of which the plan chooses no row, whatever else is in it: a server with many tables is asked about
+/// one of them most of the time.
+///
+/// # Errors
+/// As [`chosen`].
+pub fn may_choose(plan: &Plan, schema: &str, table: &str) -> Result<bool> {
+    let mut scratch = Vec::new();
+    for filter in &plan.filters {
+        let name = plan.table.columns.get(filter.column).map_or("", |column| column.name.as_str());
+        let text = match name {
+            "TABLE_SCHEMA" | "CONSTRAINT_SCHEMA" => schema,
+            "TABLE_NAME" => table,
+            _ => continue,
+        };
+        let column = plan.table.columns.get(filter.column);
+        let value =
+            column.map(|column| stored(&column.ty, &Value::Text(text.as_bytes().to_vec()))).transpose()?.flatten();
+        if !filter.holds_value(value.as_deref(), &mut scratch).map_err(|error| unfit(&error))? {
+            return Ok(false);
+        }
+    }
+    Ok(!plan.never)
+}
+
 fn result(plan: &Plan, kept: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
     let count = Value::Int(i64::try_from(kept.len()).unwrap_or(i64::MAX));
     let rows = if plan.counts { vec![Vec::new()] } else { kept };

@@ -16,6 +16,8 @@ pub struct Seen<'a> {
     pub catalog: &'a Catalog,
     /// True for schemas that may be seen.
     pub may_see: &'a dyn Fn(&str) -> bool,
+    /// False for tables, by schema and name, whose rows nobody asks for.
+    pub wanted: &'a dyn Fn(&str, &str) -> bool,
 }
 
 fn text(text: &str) -> Value {
@@ -40,8 +42,8 @@ const VIRTUAL: &[(&str, u16)] = &[("information_schema", 33), ("performance_sche
 impl<'a> Seen<'a> {
     /// Tables, each schema's by name.
     fn tables(&self) -> Vec<&'a TableDef> {
-        let mut all: Vec<_> =
-            self.catalog.tables().map(AsRef::as_ref).filter(|table| (self.may_see)(&table.db)).collect();
+        let is_seen = |table: &&TableDef| (self.may_see)(&table.db) && (self.wanted)(&table.db, &table.name);
+        let mut all: Vec<_> = self.catalog.tables().map(AsRef::as_ref).filter(is_seen).collect();
         all.sort_by(|one: &&TableDef, other| (&one.db, &one.name).cmp(&(&other.db, &other.name)));
         all
     }
