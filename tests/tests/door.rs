@@ -534,3 +534,82 @@ fn nothing_shown_is_taken_back_by_a_kill() {
     door.replica.catch_up(&server);
     door.replica.stop();
 }
+
+/// Every table and every SHOW, asked by an account with one schema, while another's objects are there and in use.
+#[test]
+fn an_account_sees_no_byte_of_another_schema() {
+    let Some(server) = Server::or_skip("door-hidden", &["--lower-case-table-names=0"]) else { return };
+    server.sql(
+        "CREATE DATABASE Shop; CREATE TABLE Shop.t (id INT PRIMARY KEY);
+         CREATE DATABASE secret_db COLLATE utf8mb4_bin;
+         CREATE TABLE secret_db.secret_parent (secret_id INT PRIMARY KEY);
+         CREATE TABLE secret_db.secret_table (secret_id INT PRIMARY KEY COMMENT 'secret', n INT DEFAULT 7,
+           UNIQUE secret_key (n), CONSTRAINT secret_fk FOREIGN KEY (secret_id) REFERENCES secret_parent (secret_id));
+         CREATE TABLE Shop.child (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES Shop.t (id));
+         CREATE VIEW secret_db.secret_view AS SELECT 1; CREATE USER secret_user;
+         CREATE PROCEDURE secret_db.secret_procedure() SELECT 1",
+    );
+    let door = follow(&server, "door-hidden", &[]);
+    door.rows("boss", &[], "SELECT * FROM secret_db.secret_table").expect(0, &[]);
+    let names = |schema: &str| {
+        let out = door.rows("shopper", &[], &format!("SHOW TABLES FROM {schema}")).out;
+        out.lines().map(|table| format!("SELECT * FROM {schema}.{table}")).collect::<Vec<_>>()
+    };
+    let mut asked = [names("information_schema"), names("performance_schema")].concat();
+    assert!(asked.len() > 140, "{}", asked.len());
+    for sql in [
+        "SHOW DATABASES",
+        "SHOW TABLES FROM Shop",
+        "SHOW FULL TABLES FROM Shop",
+        "SHOW TABLE STATUS FROM Shop",
+        "SHOW FULL COLUMNS FROM Shop.t",
+        "SHOW INDEX FROM Shop.child",
+        "SHOW VARIABLES",
+        "SHOW GLOBAL VARIABLES",
+        "SHOW STATUS",
+        "SHOW GLOBAL STATUS",
+        "SHOW FULL PROCESSLIST",
+        "SHOW GRANTS",
+        "SHOW TRIGGERS FROM Shop",
+        "SHOW EVENTS FROM Shop",
+        "SHOW FUNCTION STATUS",
+        "SHOW PROCEDURE STATUS",
+        "SHOW REPLICA STATUS",
+        "SHOW REPLICAS",
+        "SHOW BINARY LOG STATUS",
+        "SHOW WARNINGS",
+    ] {
+        asked.push(sql.to_owned());
+    }
+    // A session of another account in that schema, with a statement that takes its time.
+    let text = std::thread::scope(|scope| {
+        let busy = scope.spawn(|| door.rows("boss", &["--database=secret_db"], "SELECT 'secret', SLEEP(600)"));
+        let sleeper = || {
+            let sql = "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE = 'User sleep'";
+            door.rows("boss", &[], sql).out.lines().next().map(str::to_owned)
+        };
+        let id = whole_program_tests::wait_for("the other's statement", sleeper, String::new);
+        let answer = |sql: &String| door.rows("shopper", &[], sql);
+        let text: String = asked.iter().map(answer).map(|ran| ran.out + &ran.err).collect();
+        door.rows("boss", &[], &format!("KILL {id}")).expect(0, &[]);
+        drop(busy.join().unwrap());
+        text.to_lowercase()
+    });
+    assert!(text.contains("child") && text.contains("autocommit"), "{text}");
+    let leaks: Vec<&str> = text.lines().filter(|line| line.contains("secret")).collect();
+    assert!(leaks.is_empty(), "{leaks:#?}");
+    // Names that are there and names that are not end alike.
+    for (there, not_there) in [
+        ("SHOW TABLES FROM secret_db", "SHOW TABLES FROM absent_db"),
+        ("SHOW COLUMNS FROM secret_db.secret_table", "SHOW COLUMNS FROM absent_db.absent_table"),
+        ("SHOW INDEX FROM secret_db.secret_table", "SHOW INDEX FROM absent_db.absent_table"),
+        ("SHOW TABLE STATUS FROM secret_db", "SHOW TABLE STATUS FROM absent_db"),
+        ("SHOW TRIGGERS FROM secret_db", "SHOW TRIGGERS FROM absent_db"),
+        ("SELECT * FROM secret_db.secret_table", "SELECT * FROM absent_db.absent_table"),
+        ("SELECT * FROM secret_db.absent_table", "SELECT * FROM absent_db.absent_table"),
+    ] {
+        let [one, other] = [there, not_there].map(|sql| door.rows("shopper", &[], sql).err);
+        let even = |text: &str| text.replace("secret", "absent");
+        assert_eq!(even(&one), even(&other), "{there}");
+    }
+}
