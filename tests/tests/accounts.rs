@@ -36,9 +36,9 @@ fn accounts_are_kept_and_changed_whether_it_runs_or_not() {
         .expect(0, &["not salted"]);
     account(&data, &["add", "bare", "--may", "read"], "").expect(2, &["no password on standard input"]);
     account(&data, &["add", "bare@db.example", "--may", "read"], "x").expect(2, &["names are not looked up"]);
-    let lines = "account\tmay\tschemas\trequires\tplugin\n\
-                 app@10.0.0.0/8\tread\tshop,stock\ttls\tcaching_sha2_password\n\
-                 old@%\tread\tall\tnothing\tmysql_native_password\n";
+    let lines = "account\tmay\tschemas\trequires\treads\tplugin\n\
+                 app@10.0.0.0/8\tread\tshop,stock\ttls\teventual\tcaching_sha2_password\n\
+                 old@%\tread\tall\tnothing\teventual\tmysql_native_password\n";
     assert_eq!(listed(&data), lines);
     let file = data.join("accounts");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
@@ -54,7 +54,7 @@ fn accounts_are_kept_and_changed_whether_it_runs_or_not() {
     let replica = Replica::follow(&server, &data, &["--start-anew"]);
     let kept = listed(&data);
     assert!(kept.contains("app@10.0.0.0/8\tmonitor,read\tall\tnothing\t"), "{kept}");
-    assert!(kept.contains("old@%\tread\tall\tnothing\tmysql_native_password"), "the plugin stays: {kept}");
+    assert!(kept.contains("old@%\tread\tall\tnothing\teventual\tmysql_native_password"), "the plugin stays: {kept}");
     assert!(replica.log().contains("account old@% uses mysql_native_password"), "{}", replica.log_end());
     account(&data, &["remove", "old"], "").expect(0, &["account old@% is removed"]);
     replica.stop();
