@@ -165,7 +165,8 @@ pub fn run(options: Options) -> Result<Report, Box<Failure>> {
             Ok(report)
         }
         Err(what) => {
-            let corrupt = what.lines().find(|line| line.starts_with(CORRUPT_AT_SOURCE)).map(str::to_owned);
+            let is_its_own = |line: &&str| line.starts_with(CORRUPT_AT_SOURCE) || line.contains(LOST_AT_SOURCE);
+            let corrupt = what.lines().find(is_its_own).map(str::to_owned);
             report.source_died = source_died(&server).or(corrupt);
             if report.source_died.is_some() {
                 return Ok(report);
@@ -182,6 +183,9 @@ fn binlogs(server: &Server) -> Vec<(String, Vec<u8>)> {
     let logs = named.filter(|(name, _)| name.starts_with("binlog."));
     logs.filter_map(|(name, path)| Some((name, std::fs::read(path).ok()?))).collect()
 }
+
+/// What a source answers that has lost the file of one of its tables.
+const LOST_AT_SOURCE: &str = "ERROR 1812 (HY000)";
 
 /// What killed the source, from its own log. Nothing is left to compare with, so it is no finding about us.
 fn source_died(server: &Server) -> Option<String> {
