@@ -16,10 +16,15 @@ pub use recorded::{Listing, ListingColumn, listing, recorded_rows, tables_of};
 pub use status::{StatusVariable, status_variables};
 
 use crate::ast::{Expression, From, Item, Limit, Select};
+use crate::bind::Value;
 use crate::charsets::Charsets;
 
 /// Schemas of such tables.
 pub const VIRTUAL_SCHEMAS: &[&str] = &["information_schema", "performance_schema"];
+
+fn text(text: &str) -> Value {
+    Value::Text(text.as_bytes().to_vec())
+}
 
 /// What a SHOW leaves of its rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,10 +57,9 @@ impl Choice {
 /// The virtual schema that FROM names, or the default schema if it names none.
 #[must_use]
 pub fn virtual_schema(select: &Select, default: Option<&str>, charsets: &Charsets) -> Option<&'static str> {
-    let from = select.from.as_ref()?;
-    let named = match &from.schema {
-        Some(name) => String::from_utf8_lossy(&charsets.from_client(name).ok()?).into_owned(),
-        None => default?.to_owned(),
-    };
-    VIRTUAL_SCHEMAS.iter().copied().find(|own| own.eq_ignore_ascii_case(&named))
+    let virtual_one = |name: &str| VIRTUAL_SCHEMAS.iter().copied().find(|own| own.eq_ignore_ascii_case(name));
+    match &select.from.as_ref()?.schema {
+        Some(name) => virtual_one(&String::from_utf8_lossy(&charsets.from_client(name).ok()?)),
+        None => virtual_one(default?),
+    }
 }

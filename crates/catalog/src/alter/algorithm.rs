@@ -178,9 +178,9 @@ fn reads_as(old: &ColumnType, new: &ColumnType) -> Option<(Collation, Collation)
 
 /// True if a column that changes in place has fewer characters than before, though no fewer bytes: values stay as they
 /// are, longer than the new type allows (seen on 9.7.4 with VARCHAR(15) of utf8mb3 to VARCHAR(12) of utf8mb4).
-pub(crate) fn keeps_overlong(before: &Column, column: &Column, copies: bool) -> bool {
+pub(crate) fn keeps_overlong(before: &Column, column: &Column) -> bool {
     let (old, new) = (&before.ty, &column.ty);
-    if copies || old.code != code::VARCHAR || new.code != code::VARCHAR || column.generated.is_some() {
+    if old.code != code::VARCHAR || new.code != code::VARCHAR || column.generated.is_some() {
         return false;
     }
     let Some((from, to)) = reads_as(old, new) else { return false };

@@ -97,8 +97,8 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     let copies = algorithm::copies(old, &table, &origins, actions, scope);
     for (column, origin) in table.columns.iter_mut().zip(&origins) {
         let before = origin.and_then(|at| old.columns.get(at));
-        column.overlong = before
-            .is_some_and(|before| !copies && (before.overlong || algorithm::keeps_overlong(before, column, copies)));
+        column.overlong =
+            before.is_some_and(|before| !copies && (before.overlong || algorithm::keeps_overlong(before, column)));
     }
     // Only a copy stores every value again, and so applies the session's rules for dates.
     let dates = if copies { date_rules(scope) } else { DateRules::default() };

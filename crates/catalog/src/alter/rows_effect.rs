@@ -240,7 +240,8 @@ fn from_old(
     let same = Conversion::new(&before.ty, &column.ty, options).is_ok_and(|conversion| conversion.keeps_bytes());
     // An ALTER in place keeps member numbers, whatever their new names.
     let numbers = !copies && before.ty.code == column.ty.code && matches!(column.ty.code, code::ENUM | code::SET);
-    if (same || numbers || algorithm::keeps_overlong(before, column, copies)) && null.is_none() {
+    let overlong = !copies && algorithm::keeps_overlong(before, column);
+    if (same || numbers || overlong) && null.is_none() {
         return ColumnSource::Kept(at);
     }
     ColumnSource::Converted { column: at, options, null }

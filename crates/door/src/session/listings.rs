@@ -13,7 +13,6 @@ use sql::listing::{
 };
 use sql::table::{Plan, TableName, find, plan_listing};
 use sql::{Bind, Column, Select, Show, SqlError, Statement, Value, gtid_text, variables};
-
 use store::Snapshot;
 
 use super::results::{Listed, Rows};
@@ -117,9 +116,10 @@ impl Session {
         };
         let listing = listing(&format!("{schema}.{table}"))?.ok_or_else(unknown)?;
         let plan = plan_listing(bind, select, listing)?;
-        let wanted = |schema: &str, table: &str| may_choose(&plan, schema, table).unwrap_or(true);
-        let rows = if bind.parameters.is_some() { self.rows_of(listing, &wanted, world)? } else { Vec::new() };
-        self.listed_rows(plan, bind, || Ok(rows))
+        self.listed_rows(plan, bind, |plan| {
+            let wanted = |schema: &str, table: &str| may_choose(plan, schema, table).unwrap_or(true);
+            self.rows_of(listing, &wanted, world)
+        })
     }
 
     /// A SHOW of such a table's rows.
@@ -170,7 +170,7 @@ impl Session {
     ) -> Result<Rows, SqlError> {
         let listing = shown(name)?;
         let plan = plan_listing(bind, &choice.select(listing, like), listing)?;
-        self.listed_rows(plan, bind, rows)
+        self.listed_rows(plan, bind, |_| rows())
     }
 
     /// What the account may see of a catalog.
@@ -257,9 +257,9 @@ impl Session {
         &self,
         plan: Plan,
         bind: &Bind<'_>,
-        rows: impl FnOnce() -> Result<Vec<Vec<Value>>, SqlError>,
+        rows: impl FnOnce(&Plan) -> Result<Vec<Vec<Value>>, SqlError>,
     ) -> Result<Rows, SqlError> {
-        let rows = if bind.parameters.is_some() { chosen(&plan, rows()?)? } else { Vec::new() };
+        let rows = if bind.parameters.is_some() { chosen(&plan, rows(&plan)?)? } else { Vec::new() };
         let column = |name: &[u8], field| Column { name: name.to_vec(), field, value: Value::Null };
         let columns = plan.columns.iter().map(|one| column(&one.name, one.field)).collect();
         // What MySQL says of the others follows from its own dictionary's indexes.

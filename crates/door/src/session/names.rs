@@ -46,7 +46,7 @@ impl Session {
         let listing = shown(show)?.with_first_named(first);
         let without_like = Choice { like: None, filter: choice.filter.clone() };
         let plan = plan_listing(bind, &without_like.select(&listing, first), &listing)?;
-        self.listed_rows(plan, bind, || Ok(rows))
+        self.listed_rows(plan, bind, |_| Ok(rows))
     }
 
     fn pattern(&self, like: Option<&[u8]>, lower: u8) -> Result<LikePattern, SqlError> {

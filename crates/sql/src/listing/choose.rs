@@ -6,7 +6,9 @@ use values::{ColumnType, DateTimeValue, DateValue, constant, type_code as t};
 use crate::Result;
 use crate::bind::Value;
 use crate::error::SqlError;
-use crate::table::{By, Output, Plan};
+use crate::table::{By, Filter, Output, Plan};
+
+use super::text;
 
 /// The values of the result: the rows that fulfil the plan's conditions, in its order, within its LIMIT.
 ///
@@ -40,20 +42,21 @@ pub fn chosen(plan: &Plan, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>> {
 pub fn may_choose(plan: &Plan, schema: &str, table: &str) -> Result<bool> {
     let mut scratch = Vec::new();
     for filter in &plan.filters {
-        let name = plan.table.columns.get(filter.column).map_or("", |column| column.name.as_str());
-        let text = match name {
-            "TABLE_SCHEMA" | "CONSTRAINT_SCHEMA" => schema,
-            "TABLE_NAME" => table,
+        let Some(column) = plan.table.columns.get(filter.column) else { continue };
+        let value = match column.name.as_str() {
+            "TABLE_SCHEMA" | "CONSTRAINT_SCHEMA" => text(schema),
+            "TABLE_NAME" => text(table),
             _ => continue,
         };
-        let column = plan.table.columns.get(filter.column);
-        let value =
-            column.map(|column| stored(&column.ty, &Value::Text(text.as_bytes().to_vec()))).transpose()?.flatten();
-        if !filter.holds_value(value.as_deref(), &mut scratch).map_err(|error| unfit(&error))? {
+        if !holds(filter, stored(&column.ty, &value)?, &mut scratch)? {
             return Ok(false);
         }
     }
     Ok(!plan.never)
+}
+
+fn holds(filter: &Filter, value: Option<Vec<u8>>, scratch: &mut Vec<u8>) -> Result<bool> {
+    filter.holds_value(value.as_deref(), scratch).map_err(|error| unfit(&error))
 }
 
 fn result(plan: &Plan, kept: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
@@ -71,8 +74,7 @@ fn result(plan: &Plan, kept: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
 
 fn fulfils(plan: &Plan, row: &[Value], scratch: &mut Vec<u8>) -> Result<bool> {
     for filter in &plan.filters {
-        let value = stored_at(plan, row, filter.column)?;
-        if !filter.holds_value(value.as_deref(), scratch).map_err(|error| unfit(&error))? {
+        if !holds(filter, stored_at(plan, row, filter.column)?, scratch)? {
             return Ok(false);
         }
     }

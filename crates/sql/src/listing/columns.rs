@@ -8,14 +8,11 @@ use values::collation::{self, BINARY};
 use values::text::{TextOptions, write_text};
 use values::{ColumnType, type_code as t};
 
+use super::text;
 use crate::bind::Value;
 
 /// Privileges of who may read and change a table: MySQL's words for one who may do all.
 const PRIVILEGES: &str = "select,insert,update,references";
-
-fn text(text: &str) -> Value {
-    Value::Text(text.as_bytes().to_vec())
-}
 
 fn or_null<T>(value: Option<T>, of: impl FnOnce(T) -> Value) -> Value {
     value.map_or(Value::Null, of)

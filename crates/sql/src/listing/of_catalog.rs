@@ -6,8 +6,8 @@
 use catalog::{Catalog, ForeignKey, IndexKind, Key, ReferenceAction, TableDef};
 use values::collation;
 
-use super::columns;
 use super::recorded::tables_of;
+use super::{columns, text};
 use crate::bind::Value;
 
 /// A catalog, as far as an account may see it.
@@ -18,10 +18,6 @@ pub struct Seen<'a> {
     pub may_see: &'a dyn Fn(&str) -> bool,
     /// False for tables, by schema and name, whose rows nobody asks for.
     pub wanted: &'a dyn Fn(&str, &str) -> bool,
-}
-
-fn text(text: &str) -> Value {
-    Value::Text(text.as_bytes().to_vec())
 }
 
 fn number(number: usize) -> Value {
