@@ -4,7 +4,7 @@
 //! conversion is not reproduced exactly here; such a default is kept as text and never guessed. Never here:
 //! expressions.
 
-use values::convert::{Conversion, ConvertOptions};
+use values::convert::{Conversion, ConvertOptions, DateRules};
 use values::{ColumnType, TypedValue};
 
 use crate::charset;
@@ -297,21 +297,15 @@ pub(crate) fn is_refused(column: &Column, mode: u64) -> bool {
         Ok(TypedValue::DateTime(at)) => at.date,
         _ => return false,
     };
-    let strict = mode & (sql_mode::STRICT_TRANS_TABLES | sql_mode::STRICT_ALL_TABLES) != 0;
-    let is_zero = (date.year, date.month, date.day) == (0, 0, 0);
-    let last_day = match date.month {
-        2 if date.year % 4 == 0 && (date.year % 100 != 0 || date.year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    };
-    if is_zero {
+    let strict = sql_mode::is_strict(mode);
+    if (date.year, date.month, date.day) == (0, 0, 0) {
         return strict && mode & sql_mode::NO_ZERO_DATE != 0;
     }
-    if date.month == 0 || date.day == 0 {
-        return strict && mode & sql_mode::NO_ZERO_IN_DATE != 0;
-    }
-    date.day > last_day && mode & sql_mode::ALLOW_INVALID_DATES == 0
+    let rules = DateRules {
+        day_must_exist: mode & sql_mode::ALLOW_INVALID_DATES == 0,
+        no_zero_in_date: strict && mode & sql_mode::NO_ZERO_IN_DATE != 0,
+    };
+    !rules.takes(date)
 }
 
 /// Range checks only. The server accepted the default, so a day beyond the end of its month is valid under

@@ -30,3 +30,8 @@ pub const TIME_TRUNCATE_FRACTIONAL: u64 = 1 << 32;
 pub const NO_ENGINE_SUBSTITUTION: u64 = 1 << 30;
 /// `utf8` and `utf8_…` mean utf8mb4, not utf8mb3 (since 9.7).
 pub const INTERPRET_UTF8_AS_UTF8MB4: u64 = 1 << 33;
+
+/// True if the mode makes a value that does not fit an error.
+pub(crate) fn is_strict(mode: u64) -> bool {
+    mode & (STRICT_TRANS_TABLES | STRICT_ALL_TABLES) != 0
+}

@@ -15,6 +15,7 @@ use crate::convert_text as text;
 use crate::error::ValueError;
 use crate::float::{nearest_f32, write_f64};
 use crate::temporal::{DateTime, TIME_HOURS_MAX, Time};
+use crate::typed::DateValue;
 use crate::{convert_json, decimal};
 
 /// What a conversion depends on, apart from the types.
@@ -75,6 +76,13 @@ impl DateRules {
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == DateRules::default()
+    }
+
+    /// As [`DateRules::take`], for a date that was read.
+    #[must_use]
+    pub fn takes(self, date: DateValue) -> bool {
+        let DateValue { year, month, day } = date;
+        self.take(&DateTime { year, month, day, ..DateTime::default() })
     }
 
     /// True if the rules accept a date other than zero.

@@ -249,7 +249,7 @@ fn from_old(
 
 /// True if `sql_mode` makes a value that does not fit an error.
 pub(super) fn is_strict(scope: &Scope<'_>) -> bool {
-    scope.context.sql_mode & (sql_mode::STRICT_TRANS_TABLES | sql_mode::STRICT_ALL_TABLES) != 0
+    sql_mode::is_strict(scope.context.sql_mode)
 }
 
 /// Which dates a statement that copies its table rejects.
