@@ -146,7 +146,7 @@ impl Parser<'_> {
         match &self.current.tok {
             Tok::Word(_) => WORD_OPERATORS.iter().find(|(word, _)| self.is(word)).map(|(word, p)| (*word, *p, 1)),
             Tok::Punct(_) => {
-                let text = self.text(self.current.start, self.current.start + 3);
+                let text = self.sql.get(self.current.start..).unwrap_or_default();
                 let sign = SIGN_OPERATORS.iter().find(|(sign, _)| text.starts_with(sign.as_bytes()));
                 sign.map(|(sign, p)| (*sign, *p, sign.len()))
             }

@@ -108,13 +108,28 @@ fn what_is_not_answered_is_named() {
     for sql in ["insert into t values (1)", "update t set a=1", "select 1 for update", "alter table t add a int"] {
         assert_eq!(parsed(sql).statement, Statement::Write, "{sql}");
     }
-    for sql in ["select a from t where b = 1", "select * from d.t order by a desc limit 2"] {
+    for sql in ["select a from t where b = 1", "select a from t where b=1", "select * from d.t order by a desc limit 2"]
+    {
         assert!(matches!(parsed(sql).statement, Statement::Select(_)), "{sql}");
     }
     for sql in
         ["select case when 1 then 2 end", "select (select 1)", "select cast(1 as signed)", "select 1 in (select 2)"]
     {
         assert_eq!(refused(sql).code, 1235, "{sql}");
+    }
+}
+
+#[test]
+fn an_operator_near_the_end_of_a_text_is_one() {
+    for operator in ["=", "<", ">", "<=", ">=", "<>", "!=", "<=>"] {
+        let sql = format!("select a from t where b{operator}");
+        for value in ["1", "?"] {
+            assert!(matches!(parsed(&format!("{sql}{value}")).statement, Statement::Select(_)), "{sql}{value}");
+        }
+        assert_eq!(refused(&sql).code, 1064, "{sql}");
+    }
+    for operator in ["+", "-", "*", "/", "%", "|", "&", "^", "<<", ">>", "||", "&&"] {
+        assert_eq!(items(&format!("select 2{operator}3")).len(), 1, "{operator}");
     }
 }
 
