@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Interval between checks of a wait.
 const LOOK: Duration = Duration::from_millis(2);
 /// A server that is not up, or not down, by then has failed: recovery on a slow disk takes tens of seconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// Number of ports lost to others between choosing and binding before we give up.
 const PORT_TRIES: u32 = 5;
 /// Clock ticks a second in /proc; the same on every Linux this is built for.
@@ -30,6 +30,8 @@ pub struct Programs {
     mysqld: PathBuf,
     folders: Vec<PathBuf>,
     base: PathBuf,
+    /// What each program is run by; empty for none.
+    before: Vec<OsString>,
     /// Loader and libraries of the unpacked prefix; empty for an installed server.
     loader: Vec<OsString>,
     /// Folder of messages, character sets and plugins of an unpacked server.
@@ -65,6 +67,14 @@ impl Programs {
         }
     }
 
+    /// These programs, run on one CPU.
+    #[must_use]
+    pub fn bound_to(&self, cpu: u32) -> Programs {
+        let mut programs = self.clone();
+        programs.before = ["taskset".to_owned(), "-c".to_owned(), cpu.to_string()].map(OsString::from).to_vec();
+        programs
+    }
+
     fn of(mysqld: &Path) -> Result<Programs> {
         let mysqld = fs::canonicalize(mysqld).with_context(|| format!("no mysqld at {}", mysqld.display()))?;
         let folder = mysqld.parent().unwrap_or(Path::new("/")).to_owned();
@@ -73,6 +83,7 @@ impl Programs {
             folders: vec![folder, base.join("bin"), base.join("sbin")],
             mysqld,
             base: base.clone(),
+            before: Vec::new(),
             loader: Vec::new(),
             share: Vec::new(),
         };
@@ -123,14 +134,9 @@ impl Programs {
             Some(path) => path,
             None => bail!("no program {name} beside {}", self.mysqld.display()),
         };
-        let mut command = match self.loader.split_first() {
-            Some((loader, arguments)) => {
-                let mut command = Command::new(loader);
-                command.args(arguments).arg(path);
-                command
-            }
-            None => Command::new(path),
-        };
+        let mut words = self.before.iter().chain(&self.loader).cloned().chain([path.into_os_string()]);
+        let mut command = Command::new(words.next().context("no program")?);
+        command.args(words);
         command.arg("--no-defaults").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(command)
     }
@@ -350,7 +356,7 @@ impl Server {
     /// CPU seconds used by the server.
     #[must_use]
     pub fn cpu_s(&self) -> f64 {
-        cpu_ticks(&format!("/proc/{}/stat", self.process.pid()), 11) / USER_HZ
+        cpu_s(self.process.pid())
     }
 
     /// Peak resident memory of the server in bytes.
@@ -378,6 +384,12 @@ impl Server {
     }
 }
 
+/// CPU seconds used by a running process.
+#[must_use]
+pub fn cpu_s(pid: u32) -> f64 {
+    cpu_ticks(&format!("/proc/{pid}/stat"), 11) / USER_HZ
+}
+
 /// CPU seconds of this process's children that have ended and were waited for.
 #[must_use]
 pub fn ended_children_cpu_s() -> f64 {
@@ -392,7 +404,11 @@ fn cpu_ticks(path: &str, first: usize) -> f64 {
     fields.split_whitespace().skip(first).take(2).filter_map(|field| field.parse::<f64>().ok()).sum()
 }
 
-fn free_port() -> Result<u16> {
+/// A TCP port of 127.0.0.1 that was free a moment ago.
+///
+/// # Errors
+/// There is none.
+pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0)).context("no free port")?.local_addr()?.port())
 }
 

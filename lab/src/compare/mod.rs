@@ -12,7 +12,6 @@ mod contenders;
 mod logs;
 mod report;
 mod runs;
-pub mod servers;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -24,9 +23,9 @@ pub use contenders::Traits;
 pub use report::{CompareReport, LogFacts, Row};
 
 use crate::ablation::median;
+use crate::servers::Programs;
 use contenders::{Contender, How, contenders};
 use runs::{Bench, Sample};
-use servers::Programs;
 
 /// Options of `lab compare`.
 #[derive(Debug, Clone, Args)]
@@ -168,7 +167,8 @@ fn row(contender: &Contender, samples: &[Sample], report: &CompareReport) -> Res
     })
 }
 
-fn load_average() -> String {
+/// Load average of the last minute.
+pub(crate) fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().unwrap_or("?").to_owned()
 }

@@ -15,7 +15,7 @@ use super::CompareArgs;
 use super::contenders::{Contender, How};
 use super::logs::{self, Goal};
 use super::report::LogFacts;
-use super::servers::{PATIENCE, Programs, Running, Server, copy_folder, ended_children_cpu_s};
+use crate::servers::{PATIENCE, Programs, Running, Server, copy_folder, ended_children_cpu_s};
 
 /// Seconds that one query for the end of replay waits in the server before we check for failures and signals.
 const ASK_S: f64 = 0.5;
@@ -337,7 +337,7 @@ impl<'a> Bench<'a> {
                 return Ok(());
             }
             ensure!(Instant::now() < until, "the buffer pool is not warm after {PATIENCE:?}: {status}");
-            super::servers::check_stop(self.stop)?;
+            crate::servers::check_stop(self.stop)?;
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }
@@ -355,7 +355,7 @@ impl<'a> Bench<'a> {
             if text("Replica_SQL_Running") != "Yes" {
                 bail!("MySQL's applier stopped: {} {}", text("Last_SQL_Errno"), text("Last_SQL_Error"));
             }
-            super::servers::check_stop(self.stop)?;
+            crate::servers::check_stop(self.stop)?;
         }
     }
 }
