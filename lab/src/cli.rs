@@ -19,6 +19,7 @@ use crate::log_source::{self, SourceArgs};
 use crate::record::{self, RecordOptions};
 pub use crate::replay::command::PipelineOptions;
 use crate::replay::command::{self as replay, ReplayFlags};
+use crate::serve_bench::ServeArgs;
 use crate::shapes::{self, MakeOptions, Shape, Tracking};
 use crate::synthesize::{self, SynthesizeOptions};
 use crate::tpcc::{self, Limit, Style, TpccOptions};
@@ -44,6 +45,8 @@ pub enum LabCommand {
     Make(MakeArgs),
     /// Hash a server's rows as `lab replay --hash` does
     Hash(HashArgs),
+    /// Read the same rows from MySQL and from a replica of it by turns; print CPU a statement, rates and ratios
+    ServeBench(ServeArgs),
     /// TPC-C against any MySQL-protocol server
     #[command(subcommand)]
     Tpcc(TpccCommand),
@@ -330,6 +333,15 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
                 write!(out, "{report}")?;
             }
             return Ok(report.is_equal());
+        }
+        LabCommand::ServeBench(args) => {
+            let stop = stop_at_signals()?;
+            let report = crate::serve_bench::serve_bench(args, &stop, &mut |line| eprintln!("{line}"))?;
+            if args.json {
+                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+            } else {
+                write!(out, "{report}")?;
+            }
         }
         LabCommand::Source(args) => {
             let stop = stop_at_signals()?;

@@ -14,6 +14,7 @@ pub mod log_source;
 pub mod pace;
 pub mod record;
 pub mod replay;
+pub mod serve_bench;
 pub mod servers;
 pub mod shapes;
 pub mod synthesize;

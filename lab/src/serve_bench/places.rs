@@ -1,0 +1,329 @@
+//! The servers that are read: a stock one with and without performance_schema, and a replica of it whose rows were
+//! just cut, or lie in memory and in several cuts.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use client::{ConnectOptions, Connection, SslMode};
+use rustix::process::{Pid, Signal, kill_process};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::ServeArgs;
+use super::client::Sysbench;
+use crate::servers::{self, PATIENCE, Programs, Server, check_stop};
+
+/// The account that reads, and its password.
+const NAME: &str = "bench";
+const DATABASE: &str = "sbtest";
+/// Rows that one statement of the check reads.
+const CHECKED: u32 = 1_000;
+
+/// Options of the stock servers.
+pub(super) fn mysql_options(memory: &str) -> Vec<String> {
+    let mut options: Vec<String> =
+        ["--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--server-id=1"].map(str::to_owned).to_vec();
+    options.push(format!("--innodb-buffer-pool-size={memory}"));
+    options
+}
+
+/// One of the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// MySQL without performance_schema.
+    MysqlPlain,
+    /// MySQL as it ships.
+    Mysql,
+    /// A replica whose rows all lie in the tree.
+    Cut,
+    /// A replica with a third of its rows in memory, another one in a later cut, and so on.
+    Layers,
+}
+
+impl Place {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Place::MysqlPlain => "mysql, no perf. schema",
+            Place::Mysql => "mysql as it ships",
+            Place::Cut => "slipstream, just cut",
+            Place::Layers => "slipstream, in layers",
+        }
+    }
+}
+
+/// How sysbench reaches a server.
+pub(super) struct Reach {
+    port: u16,
+}
+
+impl Reach {
+    pub(super) fn arguments(&self) -> Vec<String> {
+        vec![
+            "--mysql-host=127.0.0.1".into(),
+            format!("--mysql-port={}", self.port),
+            format!("--mysql-user={NAME}"),
+            format!("--mysql-password={NAME}"),
+            format!("--mysql-db={DATABASE}"),
+        ]
+    }
+}
+
+/// A server that is being read.
+pub(super) struct Running {
+    what: What,
+    reach: Reach,
+    rows: u32,
+}
+
+enum What {
+    Mysql(Server),
+    Replica(servers::Running),
+}
+
+impl Running {
+    pub(super) fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// CPU seconds used by the server.
+    pub(super) fn cpu_s(&self) -> f64 {
+        match &self.what {
+            What::Mysql(server) => server.cpu_s(),
+            What::Replica(running) => servers::cpu_s(running.pid()),
+        }
+    }
+
+    /// A session of the account that reads, over TLS: its first login may need it.
+    fn session(&self) -> Result<Connection> {
+        session(self.reach.port)
+    }
+
+    /// Hash over all rows, which warms the server too.
+    pub(super) fn hash(&self) -> Result<String> {
+        let mut connection = self.session()?;
+        let mut all = Vec::new();
+        for first in (1..=self.rows).step_by(CHECKED as usize) {
+            let last = first + CHECKED - 1;
+            let sql =
+                format!("SELECT id, k, c, pad FROM {DATABASE}.sbtest1 WHERE id BETWEEN {first} AND {last} ORDER BY id");
+            let rows = connection.query(&sql)?.rows;
+            let mut text = Vec::new();
+            for value in rows.iter().flatten() {
+                text.extend_from_slice(value.as_deref().unwrap_or(b"NULL"));
+                text.push(0);
+            }
+            ensure!(!rows.is_empty(), "no rows from {first} on");
+            all.extend_from_slice(&xxh3_128(&text).to_le_bytes());
+        }
+        Ok(format!("{:032x}", xxh3_128(&all)))
+    }
+}
+
+fn session(port: u16) -> Result<Connection> {
+    let options = ConnectOptions {
+        port,
+        user: NAME.into(),
+        password: Some(NAME.into()),
+        ssl_mode: SslMode::Required,
+        ..ConnectOptions::default()
+    };
+    Ok(Connection::connect(&options)?)
+}
+
+/// Folder for everything, removed on drop; the source runs all the time.
+pub(super) struct Places<'a> {
+    folder: PathBuf,
+    programs: Programs,
+    args: &'a ServeArgs,
+    stop: &'a AtomicBool,
+    source: Option<Server>,
+}
+
+impl Drop for Places<'_> {
+    fn drop(&mut self) {
+        self.source = None;
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(args: &'a ServeArgs, programs: &Programs, stop: &'a AtomicBool) -> Result<Places<'a>> {
+        let folder = std::env::temp_dir().join(format!("slipstream-lab-serve-{}", std::process::id()));
+        let folder = args.folder.clone().unwrap_or(folder);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        ensure!(fs::read_dir(&folder)?.next().is_none(), "folder {} is not empty", folder.display());
+        let folder = fs::canonicalize(&folder)?;
+        let programs = programs.bound_to(args.server_cpu);
+        Ok(Places { folder, programs, args, stop, source: None })
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Removes the folder; the error says what failed.
+    pub(super) fn remove(mut self) -> Result<()> {
+        self.source = None;
+        fs::remove_dir_all(&self.folder).with_context(|| format!("cannot remove {}", self.folder.display()))
+    }
+
+    fn mysql(&self, data: &Path, performance_schema: &str) -> Result<Server> {
+        let mut options = mysql_options(&self.args.memory);
+        options.push(format!("--performance-schema={performance_schema}"));
+        Server::start(&self.programs, data, &options, self.stop)
+    }
+
+    /// Makes the source, its table, and a data folder of a replica that has copied it.
+    pub(super) fn fill(&mut self, sysbench: &Sysbench) -> Result<()> {
+        let data = self.folder.join("source");
+        self.programs.initialise(&data, self.stop)?;
+        let server = self.mysql(&data, "OFF")?;
+        let mut connection = server.connect()?;
+        connection.exec(&format!("CREATE DATABASE {DATABASE}"))?;
+        connection.exec(&format!("CREATE USER {NAME}@'%' IDENTIFIED BY '{NAME}'"))?;
+        connection.exec(&format!("GRANT ALL ON {DATABASE}.* TO {NAME}@'%'"))?;
+        let reach = Reach { port: server.address().port };
+        // From its first login over TLS on, the server takes the account without.
+        drop(session(reach.port)?);
+        sysbench.prepare(&reach)?;
+        for name in ["client-key.pem", "client-cert.pem"] {
+            fs::copy(data.join(name), self.folder.join(name)).with_context(|| name.to_owned())?;
+        }
+        self.source = Some(server);
+        // A first run copies, and its end is a cut.
+        let replica = self.replica("1h")?;
+        self.stop(replica)
+    }
+
+    fn source(&self) -> Result<&Server> {
+        self.source.as_ref().context("no source")
+    }
+
+    pub(super) fn start(&mut self, place: Place) -> Result<Running> {
+        match place {
+            Place::MysqlPlain | Place::Mysql => {
+                let copy = self.folder.join("stock");
+                if copy.exists() {
+                    fs::remove_dir_all(&copy)?;
+                }
+                // The source's folder is copied while the source is down.
+                let source = self.source.take().context("no source")?;
+                source.shut_down(self.stop)?;
+                servers::copy_folder(&self.folder.join("source"), &copy, self.stop)?;
+                let _ = fs::remove_file(copy.join("auto.cnf"));
+                self.source = Some(self.mysql(&self.folder.join("source"), "OFF")?);
+                let server = self.mysql(&copy, if place == Place::Mysql { "ON" } else { "OFF" })?;
+                let reach = Reach { port: server.address().port };
+                self.trust(&copy.join("ca.pem"))?;
+                Ok(Running { what: What::Mysql(server), reach, rows: self.args.rows })
+            }
+            Place::Cut => self.replica("1h"),
+            Place::Layers => {
+                for third in 0..2 {
+                    let replica = self.replica("1h")?;
+                    self.change(third)?;
+                    self.wait_caught_up(&replica)?;
+                    // A clean stop cuts.
+                    self.stop(replica)?;
+                }
+                let replica = self.replica("1h")?;
+                self.change(2)?;
+                self.wait_caught_up(&replica)?;
+                Ok(replica)
+            }
+        }
+    }
+
+    /// The certificate that sysbench trusts; it looks for the files of --mysql-ssl by name in its folder.
+    fn trust(&self, certificate: &Path) -> Result<()> {
+        fs::copy(certificate, self.folder.join("cacert.pem")).with_context(|| certificate.display().to_string())?;
+        Ok(())
+    }
+
+    /// Writes a third of the rows anew, with the values they have: a changed column is changed back.
+    fn change(&self, third: u32) -> Result<()> {
+        let mut connection = self.source()?.connect()?;
+        for sign in ["+", "-"] {
+            connection.exec(&format!("UPDATE {DATABASE}.sbtest1 SET k = k {sign} 1 WHERE id % 3 = {third}"))?;
+        }
+        Ok(())
+    }
+
+    fn wait_caught_up(&self, replica: &Running) -> Result<()> {
+        let executed = self.source()?.connect()?.query_value("SELECT @@GLOBAL.gtid_executed")?.unwrap_or_default();
+        let sql = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{}', 120)", executed.replace('\n', ""));
+        let waited = replica.session()?.query_value(&sql)?;
+        ensure!(waited.as_deref() == Some("0"), "the replica does not catch up");
+        Ok(())
+    }
+
+    /// Starts the replica and waits until it has caught up.
+    fn replica(&self, cut_interval: &str) -> Result<Running> {
+        let source = self.source()?.address().port;
+        let (data, port) = (self.folder.join("replica"), servers::free_port()?);
+        let log = self.folder.join("replica.log");
+        let mut command = self.ourselves()?;
+        command.args(["replica", "--no-defaults", "--source", &format!("mysql://root@127.0.0.1:{source}")]);
+        command.arg("--data").arg(&data).args(["--port", &port.to_string(), "--cut-interval", cut_interval]);
+        command.args(["--memory", &self.args.memory]);
+        command.stdin(Stdio::null()).stdout(File::create(&log)?).stderr(File::create(&log)?);
+        let process = servers::Running::start(&mut command, "the replica")?;
+        let mut running = Running { what: What::Replica(process), reach: Reach { port }, rows: self.args.rows };
+        let until = Instant::now() + PATIENCE;
+        let mut has_account = data.join("accounts").exists();
+        loop {
+            // Without an account there is no login to try: a refused password is not tried again.
+            if !has_account {
+                has_account = self.account(&data).is_ok();
+            }
+            let answer =
+                if has_account { self.wait_caught_up(&running) } else { Err(anyhow!("no account can be added")) };
+            let Err(error) = answer else { break };
+            let What::Replica(process) = &mut running.what else { bail!("no replica") };
+            let goes_on = process.ended()?.is_none() && Instant::now() < until;
+            let told = || fs::read_to_string(&log).unwrap_or_default();
+            ensure!(goes_on, "the replica does not answer ({error:#}): {}", told());
+            check_stop(self.stop)?;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.trust(&data.join("server-cert.pem"))?;
+        Ok(running)
+    }
+
+    /// The running program, even if another has been built in its place, on the servers' CPU.
+    fn ourselves(&self) -> Result<Command> {
+        let program = fs::read_link("/proc/self/exe").context("which program runs")?;
+        let mut command = Command::new("taskset");
+        command.arg("-c").arg(self.args.server_cpu.to_string()).arg(program);
+        Ok(command)
+    }
+
+    /// Adds the account that reads to a running replica.
+    fn account(&self, data: &Path) -> Result<()> {
+        let mut command = self.ourselves()?;
+        command.args(["account", "add", &format!("{NAME}@%"), "--may", "read", "--data"]).arg(data);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        child.stdin.take().context("no standard input")?.write_all(format!("{NAME}\n").as_bytes())?;
+        let output = child.wait_with_output()?;
+        ensure!(output.status.success(), "account add: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
+
+    /// Stops a server; a replica cuts at its end.
+    pub(super) fn stop(&self, running: Running) -> Result<()> {
+        match running.what {
+            What::Mysql(server) => server.shut_down(self.stop),
+            What::Replica(process) => {
+                let pid = i32::try_from(process.pid()).ok().and_then(Pid::from_raw).context("no process id")?;
+                kill_process(pid, Signal::TERM)?;
+                let status = process.wait(self.stop)?;
+                ensure!(status.success(), "the replica ended with {status}");
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Result of `lab serve-bench`, as values and as a table.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// What was measured of one read at one server.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// The server.
+    pub server: String,
+    /// CPU of the server a statement, in microseconds, system time included.
+    pub cpu_us: f64,
+    /// Statements a second by the wall clock.
+    pub statements_per_s: f64,
+    /// 99th percentile of a statement's time at the client, in milliseconds.
+    pub p99_ms: f64,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { server, cpu_us, statements_per_s, p99_ms } = self;
+        write!(f, "{server}: {cpu_us:.1} µs of CPU a statement, {statements_per_s:.0} a second, p99 {p99_ms:.2} ms")
+    }
+}
+
+/// One read at all servers.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// What is read.
+    pub shape: String,
+    /// How it is sent.
+    pub style: String,
+    /// Whether connections are encrypted.
+    pub tls: String,
+    /// Number of connections.
+    pub connections: u32,
+    /// In the order of the runs; MySQL without performance_schema first, unless it is left out.
+    pub servers: Vec<Figures>,
+}
+
+/// Result of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct ServeReport {
+    /// One line a read.
+    pub lines: Vec<Line>,
+    /// Rows of the table.
+    pub rows: u32,
+    /// Hash of these rows, the same at every server.
+    pub hash: String,
+    /// Version of the stock server.
+    pub mysql_version: String,
+    /// Its options.
+    pub mysql_options: String,
+    /// The client and its version.
+    pub client: String,
+    /// Seconds of each measurement.
+    pub seconds: u32,
+    /// Number of rounds.
+    pub rounds: u32,
+    /// The machine that ran it.
+    pub machine: String,
+    /// Load average of the last minute, at the start and at the end.
+    pub load_average: [String; 2],
+}
+
+impl ServeReport {
+    pub(super) fn add(&mut self, shape: String, style: String, tls: String, connections: u32, figures: Figures) {
+        let same = |line: &&mut Line| {
+            (&line.shape, &line.style, &line.tls, line.connections) == (&shape, &style, &tls, connections)
+        };
+        match self.lines.iter_mut().find(same) {
+            Some(line) => line.servers.push(figures),
+            None => self.lines.push(Line { shape, style, tls, connections, servers: vec![figures] }),
+        }
+    }
+}
+
+impl fmt::Display for ServeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<9} {:<9} {:<4} {:>5}  {:<26} {:>11} {:>12} {:>9} {:>10} {:>8}",
+            "read", "sent", "tls", "conn.", "server", "CPU µs", "a second", "p99 ms", "CPU ×", "wall ×"
+        )?;
+        for line in &self.lines {
+            let Line { shape, style, tls, connections, servers } = line;
+            for (at, figures) in servers.iter().enumerate() {
+                let name =
+                    if at == 0 { format!("{shape:<9} {style:<9} {tls:<4} {connections:>5}") } else { " ".repeat(30) };
+                let first = servers.first().unwrap_or(figures);
+                writeln!(
+                    f,
+                    "{name}  {:<26} {:>11.1} {:>12.0} {:>9.2} {:>10.2} {:>8.2}",
+                    figures.server,
+                    figures.cpu_us,
+                    figures.statements_per_s,
+                    figures.p99_ms,
+                    first.cpu_us / figures.cpu_us.max(f64::MIN_POSITIVE),
+                    figures.statements_per_s / first.statements_per_s.max(f64::MIN_POSITIVE),
+                )?;
+            }
+        }
+        writeln!(
+            f,
+            "CPU ×: statements a second of server CPU, wall ×: of the clock, in multiples of the first server's"
+        )?;
+        writeln!(f, "{} rows, the same at every server; result hash {}", self.rows, self.hash)?;
+        writeln!(f, "mysql {}: {}", self.mysql_version, self.mysql_options)?;
+        let [before, after] = &self.load_average;
+        writeln!(
+            f,
+            "{}; {} s each, medians of {}; {}, load {before} to {after}",
+            self.client, self.seconds, self.rounds, self.machine
+        )
+    }
+}
