@@ -501,6 +501,81 @@ fn transactions_see_one_state_and_readers_of_it_the_same() {
     replica.stop();
 }
 
+/// What is done between two executions of a prepared statement.
+const BETWEEN: &[Step] = &[
+    Read("SELECT 1"),
+    Read("SET NAMES latin1"),
+    Read("SET NAMES utf8mb4"),
+    Read("SET character_set_results = NULL"),
+    Read("SET character_set_results = utf8mb3"),
+    Read("SET time_zone = '+05:30'"),
+    Read("SET sql_select_limit = 1"),
+    Read("SET sql_select_limit = DEFAULT"),
+    Read("USE other"),
+    Read("USE t"),
+    Write("INSERT INTO t.a VALUES (3, '33', '2020-01-01 00:00:00')"),
+    Write("ALTER TABLE t.a MODIFY c VARCHAR(30) CHARACTER SET latin1"),
+    Write("ALTER TABLE t.a MODIFY c INT; UPDATE t.a SET c = NULL WHERE id = 1"),
+    Write("ALTER TABLE t.a ADD x INT DEFAULT 7 FIRST"),
+    Write("ALTER TABLE t.a DROP PRIMARY KEY"),
+    Write("ALTER TABLE t.a ADD PRIMARY KEY (id, x)"),
+    Write("ALTER TABLE t.a RENAME COLUMN c TO d"),
+    Write("ALTER TABLE t.a RENAME COLUMN d TO c"),
+    Write("DROP TABLE t.a"),
+    Write("CREATE TABLE t.a (c TEXT, id BIGINT UNSIGNED PRIMARY KEY, at TIMESTAMP(3))"),
+    Write("INSERT INTO t.a VALUES ('n', 1, '2020-02-02 02:02:02')"),
+];
+
+#[test]
+fn prepared_statements_follow_variables_and_definitions() {
+    let Some(server) = Server::or_skip("door-prepared", &[]) else { return };
+    server.sql(
+        "CREATE DATABASE other; CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, c VARCHAR(20), at TIMESTAMP \
+         NULL); INSERT INTO t.a VALUES (1, '1', '2024-02-29 12:00:00'), (2, '2', NULL)",
+    );
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("door-prepared"), &[]);
+    let mut pair = Pair::of(&server, &socket, CAPABILITIES & !wire::handshake::capability::SESSION_TRACK);
+    pair.any_index = true;
+    pair.query("USE t");
+    let statements = [
+        "SELECT c, at FROM a WHERE id = ?",
+        "SELECT id, c AS `é`, at FROM t.a AS x WHERE id IN (?, 2) ORDER BY id",
+        "SELECT COUNT(*) FROM a WHERE id >= ?",
+        "SELECT *, ? FROM a LIMIT 1",
+    ];
+    let prepared = statements.map(|sql| {
+        let (mut ours, mut theirs) = (pair.ours.prepare(sql), pair.theirs.prepare(sql));
+        let ids = (statement_id(&mut ours).unwrap(), statement_id(&mut theirs).unwrap());
+        pair.note(&format!("prepare {sql}"), &ours, &theirs);
+        (sql, ids)
+    });
+    for step in BETWEEN {
+        let what = match step {
+            Read(sql) => {
+                pair.query(sql);
+                sql
+            }
+            Write(sql) => {
+                server.sql(sql);
+                replica.catch_up(&server);
+                sql
+            }
+        };
+        for round in 0..2 {
+            for (sql, (own, other)) in prepared {
+                let parameters = [Param::Int(1)];
+                let mut answers = [pair.ours.execute(own, 0, &parameters), pair.theirs.execute(other, 0, &parameters)];
+                answers.iter_mut().for_each(|answer| without_index_flag(answer));
+                let [ours, theirs] = answers;
+                pair.note(&format!("execute {sql} after {what}, {round}"), &ours, &theirs);
+            }
+        }
+    }
+    pair.assert_same(100);
+    assert!(pair.refused.len() < 10, "{:?}", pair.refused);
+    replica.stop();
+}
+
 #[test]
 fn a_transaction_keeps_its_snapshot_as_long_as_the_option_says() {
     let Some(server) = Server::or_skip("door-age", &[]) else { return };

@@ -434,11 +434,20 @@ struct Parameters<'a> {
     values: Option<&'a [Value]>,
     /// Types.
     fields: &'a [Field],
+    /// What a prepared statement keeps of its preparation; None: what the session has.
+    prepared: Option<&'a PreparedUnder>,
+}
+
+/// What names and literals of a prepared statement mean, whatever the session changes later.
+#[derive(Debug)]
+struct PreparedUnder {
+    charsets: Charsets,
+    schema: Option<String>,
 }
 
 impl Parameters<'_> {
     /// Of a statement that comes as text.
-    const NONE: Parameters<'static> = Parameters { values: Some(&[]), fields: &[] };
+    const NONE: Parameters<'static> = Parameters { values: Some(&[]), fields: &[], prepared: None };
 }
 
 /// Texts that a bind borrows.
@@ -455,6 +464,14 @@ impl Names {
 
 impl Session {
     /// Runs `work` with what a statement of this session is bound against.
+    /// The schema of tables that are named without one.
+    fn tables_in<'a>(&'a self, under: Option<&'a PreparedUnder>) -> Option<&'a str> {
+        match under {
+            Some(under) => under.schema.as_deref(),
+            None => self.schema.as_ref().map(|schema| schema.name.as_str()),
+        }
+    }
+
     fn bound<T>(
         &self,
         sql: &[u8],
@@ -468,12 +485,14 @@ impl Session {
             Some(_) => Waits::with(&self.progress),
             None => Waits::described(),
         };
+        let other = parameters.prepared.and_then(|prepared| self.settings.for_text_of(&prepared.charsets));
         work(&Bind {
             sql,
-            settings: &self.settings,
+            settings: other.as_ref().unwrap_or(&self.settings),
             user_variables: &self.user_variables,
             own: &own,
-            schema: self.schema.as_ref().map(|schema| schema.name.as_str()),
+            schema: self.tables_in(None),
+            tables_in: self.tables_in(parameters.prepared),
             user: &names.user,
             current_user: &names.current_user,
             connection_id: u64::from(self.id),

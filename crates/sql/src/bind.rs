@@ -45,6 +45,9 @@ pub struct Bind<'a> {
     pub own: &'a dyn OwnValues,
     /// The default schema.
     pub schema: Option<&'a str>,
+    /// The schema of tables that are named without one: of a prepared statement, the default schema when it was
+    /// prepared.
+    pub tables_in: Option<&'a str>,
     /// `USER()`.
     pub user: &'a str,
     /// `CURRENT_USER()`.

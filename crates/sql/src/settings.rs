@@ -20,7 +20,7 @@ pub struct Tracked {
 }
 
 /// The variables of one session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     charsets: Charsets,
     autocommit: bool,
@@ -46,6 +46,14 @@ impl Settings {
     #[must_use]
     pub fn charsets(&self) -> &Charsets {
         &self.charsets
+    }
+
+    /// The same variables for a text that was sent under other character sets; that of results stays. None if they are
+    /// the same.
+    #[must_use]
+    pub fn for_text_of(&self, sent: &Charsets) -> Option<Settings> {
+        let charsets = Charsets { results: self.charsets.results, ..*sent };
+        (charsets != self.charsets).then(|| Settings { charsets, ..self.clone() })
     }
 
     /// `autocommit`.

@@ -23,5 +23,5 @@ pub use like::NamePattern;
 pub use name::{NoTable, TableName, find, named};
 pub(crate) use order::By;
 pub use path::{Bound, Path, Prefix};
-pub use plan::{Output, Plan, plan, plan_listing};
+pub use plan::{Output, Plan, Selected, plan, plan_listing};
 pub use zone::zone_offset_s;

@@ -17,6 +17,8 @@ pub mod status {
     pub const CURSOR_EXISTS: u16 = 1 << 6;
     /// The cursor's last row was sent.
     pub const LAST_ROW_SENT: u16 = 1 << 7;
+    /// A prepared statement has another number of result columns than before.
+    pub const METADATA_CHANGED: u16 = 1 << 10;
     /// Backslashes in strings are ordinary characters.
     pub const NO_BACKSLASH_ESCAPES: u16 = 1 << 9;
     /// The open transaction is read only.

@@ -17,7 +17,7 @@ use store::Snapshot;
 
 use super::results::{Listed, Rows};
 use super::shows::text;
-use super::{Own, Session};
+use super::{Own, PreparedUnder, Session};
 use crate::world::World;
 
 /// Status variables of what is counted by MySQL only: shown with no value, they would seem to be counted here.
@@ -76,13 +76,12 @@ pub(super) fn is_select(show: &Show) -> bool {
 
 impl Session {
     /// The virtual schema of a SELECT's table; None for tables that are kept.
-    pub(super) fn virtual_schema(&self, select: &Select) -> Option<&'static str> {
-        let default = self.schema.as_ref().map(|schema| schema.name.as_str());
-        virtual_schema(select, default, self.settings.charsets())
+    pub(super) fn virtual_schema(&self, select: &Select, under: Option<&PreparedUnder>) -> Option<&'static str> {
+        virtual_schema(select, self.tables_in(under), self.settings.charsets())
     }
 
     /// True for statements that read the catalog, which must be as fresh as the session asks.
-    pub(super) fn shows_names(&self, statement: &Statement) -> bool {
+    pub(super) fn shows_names(&self, statement: &Statement, under: Option<&PreparedUnder>) -> bool {
         match statement {
             Statement::Show(
                 Show::Databases { .. }
@@ -92,7 +91,7 @@ impl Session {
                 | Show::TableStatus { .. }
                 | Show::Objects { .. },
             ) => true,
-            Statement::Select(select) => self.virtual_schema(select) == Some("information_schema"),
+            Statement::Select(select) => self.virtual_schema(select, under) == Some("information_schema"),
             _ => false,
         }
     }
@@ -102,10 +101,11 @@ impl Session {
     /// # Errors
     /// 1109 and 1146 for an unknown table, 1235 for one that is not filled here, those of binding.
     pub(super) fn select_listing(&self, select: &Select, bind: &Bind<'_>, world: &dyn World) -> Result<Rows, SqlError> {
-        let (Some(schema), Some(from)) = (self.virtual_schema(select), &select.from) else {
+        let charsets = bind.settings.charsets();
+        let (Some(schema), Some(from)) = (virtual_schema(select, bind.tables_in, charsets), &select.from) else {
             return Err(SqlError::new(1096, "HY000", "No tables used"));
         };
-        let table = self.settings.charsets().from_client(&from.table)?;
+        let table = charsets.from_client(&from.table)?;
         let table = String::from_utf8_lossy(&table);
         let unknown = || match schema {
             "information_schema" => {
@@ -264,7 +264,8 @@ impl Session {
         let columns = plan.columns.iter().map(|one| column(&one.name, one.field)).collect();
         // What MySQL says of the others follows from its own dictionary's indexes.
         let scans = plan.table.name.to_lowercase().ends_with("variables") && !plan.never && plan.rows_max > 0;
-        let described = Some(Listed { columns: plan.columns, parameters: plan.parameters, scans });
+        let listed = plan.columns.clone();
+        let described = Some(Listed { columns: listed, parameters: plan.parameters, scans });
         Ok(Rows { columns, rows, described })
     }
 

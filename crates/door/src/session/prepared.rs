@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use sql::{Column, Expression, Field, ParameterType, Parsed, SqlError, Statement, Value};
+use sql::{Column, Expression, Field, Item, ParameterType, Parsed, SqlError, Statement, Value};
 use wire::handshake::capability;
 use wire::response::{PrepareOk, status};
 use wire::server::{Execute, ParamType};
@@ -11,8 +11,8 @@ use wire::server::{Execute, ParamType};
 use rows::Reading;
 
 use super::results::{Form, Rows};
-use super::tables::{self, Described};
-use super::{After, Parameters, Session, listings, query};
+use super::tables::{self, Described, Known};
+use super::{After, Parameters, PreparedUnder, Session, listings, query};
 use crate::Output;
 use crate::world::World;
 
@@ -20,6 +20,7 @@ use crate::world::World;
 const HELD_BYTES_MAX: usize = 64 << 20;
 /// Flag of COM_STMT_EXECUTE: a read-only cursor.
 const CURSOR_READ_ONLY: u8 = 1;
+const CHANGED: u16 = status::METADATA_CHANGED;
 
 /// The session's prepared statements.
 #[derive(Debug, Default)]
@@ -43,6 +44,11 @@ pub(super) struct Prepared {
     /// Long data went beyond the limit.
     pub(super) too_long: bool,
     cursor: Option<Cursor>,
+    /// What its last execution put out.
+    known: Option<Known>,
+    under: PreparedUnder,
+    /// Number of columns of its result, when it was prepared or last executed.
+    columns: usize,
 }
 
 /// An open cursor.
@@ -168,9 +174,9 @@ impl Session {
         }
         let mut bound_as = sql::parameter_types(&parsed.statement, parsed.parameters);
         let fields = self.fields_of(&bound_as);
-        let unknown = Parameters { values: None, fields: &fields };
+        let unknown = Parameters { values: None, fields: &fields, prepared: None };
         // MySQL describes the columns of a SHOW that is no SELECT when it is executed only.
-        let described = match (self.of_table(&parsed.statement), &parsed.statement) {
+        let described = match (self.of_table(&parsed.statement, None), &parsed.statement) {
             (Some(select), _) => self.describe(select, sql, unknown, world)?,
             (None, Statement::Show(show)) if !listings::is_select(show) => Described::of(None),
             (None, statement) => Described::of(self.columns_of(statement, sql, unknown, world)?),
@@ -195,6 +201,12 @@ impl Session {
             long_data: BTreeMap::new(),
             too_long: false,
             cursor: None,
+            known: None,
+            under: PreparedUnder {
+                charsets: *self.settings.charsets(),
+                schema: self.schema.as_ref().map(|schema| schema.name.clone()),
+            },
+            columns: described.columns.len(),
         };
         self.statements.list.insert(id, prepared);
         self.put_prepared(id, &placeholders, &described, out)
@@ -256,21 +268,29 @@ impl Session {
         out: &mut Output,
     ) -> Result<After, SqlError> {
         let parameters = self.parameters(prepared, execute, world)?;
-        let parameters = Parameters { values: Some(&parameters), fields: &prepared.fields };
-        if let Some(select) = self.of_table(&prepared.parsed.statement) {
+        let parameters =
+            Parameters { values: Some(&parameters), fields: &prepared.fields, prepared: Some(&prepared.under) };
+        if let Some(select) = self.of_table(&prepared.parsed.statement, Some(&prepared.under)) {
             if !self.is_fresh(false, world)? {
                 return Ok(After::Wait);
             }
             let opens_cursor = execute.flags & CURSOR_READ_ONLY != 0;
-            let reading = self.open(select, &prepared.sql, parameters, Form::Binary, world)?;
-            if !opens_cursor {
-                return self.read_binary(reading, out);
+            let known = self.still_known(prepared.known.as_ref());
+            let reading = self.open(select, &prepared.sql, parameters, Form::Binary, known, world)?;
+            if !known.is_some_and(|known| known.is_of(reading.plan())) {
+                prepared.known = self.to_know(reading.plan());
             }
-            self.put_cursor(&reading, out)?;
+            let columns = reading.plan().columns.len();
+            let changed = if std::mem::replace(&mut prepared.columns, columns) == columns { 0 } else { CHANGED };
+            let known = prepared.known.as_ref();
+            if !opens_cursor {
+                return self.begin_rows(reading, changed, known, out);
+            }
+            self.put_cursor(&reading, changed, known, out)?;
             prepared.cursor = Some(Cursor::Table(Box::new(reading)));
             return Ok(After::Next);
         }
-        if self.shows_names(&prepared.parsed.statement) && !self.is_fresh(false, world)? {
+        if self.shows_names(&prepared.parsed.statement, Some(&prepared.under)) && !self.is_fresh(false, world)? {
             return Ok(After::Wait);
         }
         let outcome = self.run(&prepared.parsed.statement, &prepared.sql, parameters, world)?;
@@ -359,12 +379,19 @@ fn placeholders(statement: &Statement, fields: &[Field], described: &Described) 
         }
     }
     if let Statement::Select(select) = statement {
-        for (item, column) in select.items.iter().zip(&described.columns) {
+        let is_star = |item: &Item| matches!(item.expression, Expression::Star(_));
+        let stars = select.items.iter().filter(|item| is_star(item)).count();
+        // All stars stand for the columns of the one table.
+        let others = select.items.len() - stars;
+        let a_star = described.columns.len().saturating_sub(others).checked_div(stars).unwrap_or(0);
+        let mut at = 0;
+        for item in &select.items {
             if let Expression::Parameter(index) = item.expression
-                && let Some(placeholder) = placeholders.get_mut(index)
+                && let (Some(placeholder), Some(column)) = (placeholders.get_mut(index), described.columns.get(at))
             {
                 placeholder.name.clone_from(&column.name);
             }
+            at += if is_star(item) { a_star } else { 1 };
         }
     }
     placeholders

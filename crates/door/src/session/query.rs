@@ -102,13 +102,13 @@ impl Session {
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
-        if let Some(select) = self.of_table(statement) {
+        if let Some(select) = self.of_table(statement, None) {
             return self.read_text(select, sql, more, world, out);
         }
         if matches!(statement, Statement::Begin { consistent: true, .. }) && !self.is_fresh(true, world)? {
             return Ok(After::Wait);
         }
-        if self.shows_names(statement) && !self.is_fresh(false, world)? {
+        if self.shows_names(statement, None) && !self.is_fresh(false, world)? {
             return Ok(After::Wait);
         }
         let outcome = self.run(statement, sql, Parameters::NONE, world)?;

@@ -1,7 +1,5 @@
 //! Results with rows, in both formats.
 
-use std::borrow::Cow;
-
 pub(super) use rows::Form;
 use sql::table::{Origin, ResultColumn};
 use sql::{Column, Field, SqlError, Value};
@@ -108,14 +106,25 @@ impl Session {
         origin: Option<&Origin>,
         out: &mut Output,
     ) -> Result<(), SqlError> {
+        let (len, sequence) = (out.len(), out.sequence());
+        out.send(|out| self.table_definition(column, origin, out)).inspect_err(|_| out.truncate(len, sequence))
+    }
+
+    /// The payload of a definition.
+    pub(super) fn table_definition(
+        &self,
+        column: &ResultColumn,
+        origin: Option<&Origin>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SqlError> {
         let charsets = self.settings.charsets();
         let (collation, length) = column.field.announced(charsets);
         // Names are sent in the character set of results too.
         let results = charsets.results.unwrap_or(NAMES);
-        let encoded = |name: &[u8]| charsets.encoded(name, results).map(Cow::into_owned);
+        let encoded = |name| charsets.encoded(name, results);
         // A constant comes from no table.
         let origin = column.origin.as_deref().or(origin).filter(|_| column.org_name.is_some());
-        let of_origin = |name: fn(&Origin) -> &Vec<u8>| origin.map_or(Ok(Vec::new()), |origin| encoded(name(origin)));
+        let of_origin = |name: fn(&Origin) -> &Vec<u8>| encoded(origin.map_or(&[][..], |origin| name(origin)));
         let definition = ColumnDefinition {
             schema: &of_origin(|origin| &origin.schema)?,
             table: &of_origin(|origin| &origin.table)?,
@@ -128,7 +137,7 @@ impl Session {
             flags: column.field.flags,
             decimals: column.field.decimals,
         };
-        out.send(|out| definition.write(out));
+        definition.write(out);
         Ok(())
     }
 

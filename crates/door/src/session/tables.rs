@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rows::{Form, Reading};
-use sql::table::{NoTable, Origin, Plan, ResultColumn, TableName};
-use sql::{Column, Field, ParameterType, Select, SqlError, Statement};
+use sql::table::{NoTable, Origin, Plan, ResultColumn, Selected, TableName};
+use sql::{Column, Field, ParameterType, Select, Settings, SqlError, Statement};
 use store::Snapshot;
 use wire::handshake::capability;
 use wire::response::status;
 
 use super::query::WAITING_BYTES;
 use super::results::{Listed, Rows};
-use super::{After, Parameters, Session};
+use super::{After, Parameters, PreparedUnder, Session};
 use crate::Output;
 use crate::world::World;
 
@@ -32,6 +32,23 @@ pub(super) struct Running {
     reading: Reading,
     /// Status bits of its end besides the session's.
     status: u16,
+}
+
+/// What an execution of a prepared statement leaves for the next one.
+#[derive(Debug)]
+pub(super) struct Known {
+    selected: Arc<Selected>,
+    /// The variables under which it was bound.
+    settings: Settings,
+    /// Payloads of the columns' definitions.
+    definitions: Vec<Vec<u8>>,
+}
+
+impl Known {
+    /// True if this plan puts out the same.
+    pub(super) fn is_of(&self, plan: &Plan) -> bool {
+        Arc::ptr_eq(&self.selected, &plan.selected)
+    }
 }
 
 /// What the answer to a COM_STMT_PREPARE describes.
@@ -99,10 +116,10 @@ fn put_rows(
 
 impl Session {
     /// The SELECT of a statement that reads a table that is kept.
-    pub(super) fn of_table<'a>(&self, statement: &'a Statement) -> Option<&'a Select> {
+    pub(super) fn of_table<'a>(&self, statement: &'a Statement, under: Option<&PreparedUnder>) -> Option<&'a Select> {
         match statement {
             Statement::Select(select) if select.from.is_some() => {
-                if self.virtual_schema(select).is_some() {
+                if self.virtual_schema(select, under).is_some() {
                     None
                 } else {
                     Some(select)
@@ -124,18 +141,20 @@ impl Session {
         if !self.is_fresh(false, world)? {
             return Ok(After::Wait);
         }
-        let reading = self.open(select, sql, Parameters::NONE, Form::Text, world)?;
-        self.begin_rows(reading, more, out)
+        let reading = self.open(select, sql, Parameters::NONE, Form::Text, None, world)?;
+        self.begin_rows(reading, more, None, out)
     }
 
-    /// A prepared SELECT from a table.
-    pub(super) fn read_binary(&mut self, reading: Reading, out: &mut Output) -> Result<After, SqlError> {
-        self.begin_rows(reading, 0, out)
-    }
-
-    fn begin_rows(&mut self, reading: Reading, more: u16, out: &mut Output) -> Result<After, SqlError> {
+    /// Definitions and the first rows; `more` are status bits of this result besides the session's.
+    pub(super) fn begin_rows(
+        &mut self,
+        reading: Reading,
+        more: u16,
+        known: Option<&Known>,
+        out: &mut Output,
+    ) -> Result<After, SqlError> {
         let status = more | if reading.scans() { status::NO_INDEX_USED } else { 0 };
-        self.put_table_head(reading.plan(), self.status() | more, out)?;
+        self.put_table_head(reading.plan(), known, self.status() | more, out)?;
         self.transaction.answered();
         self.running = Some(Running { reading, status });
         Ok(self.read_on(out))
@@ -160,9 +179,15 @@ impl Session {
     }
 
     /// The answer to an execution that opens a cursor.
-    pub(super) fn put_cursor(&mut self, reading: &Reading, out: &mut Output) -> Result<(), SqlError> {
-        let status = self.status() | status::CURSOR_EXISTS;
-        self.put_table_head(reading.plan(), status, out)?;
+    pub(super) fn put_cursor(
+        &mut self,
+        reading: &Reading,
+        more: u16,
+        known: Option<&Known>,
+        out: &mut Output,
+    ) -> Result<(), SqlError> {
+        let status = self.status() | more | status::CURSOR_EXISTS;
+        self.put_table_head(reading.plan(), known, status, out)?;
         if self.capabilities & capability::DEPRECATE_EOF != 0 {
             self.rows_end(out, status);
         }
@@ -171,9 +196,20 @@ impl Session {
     }
 
     /// Column count and definitions; none of them if one cannot be sent.
-    fn put_table_head(&self, plan: &Plan, status: u16, out: &mut Output) -> Result<(), SqlError> {
+    fn put_table_head(
+        &self,
+        plan: &Plan,
+        known: Option<&Known>,
+        status: u16,
+        out: &mut Output,
+    ) -> Result<(), SqlError> {
         let (len, sequence) = (out.len(), out.sequence());
         self.put_count(plan.columns.len(), out);
+        if let Some(known) = known.filter(|known| known.is_of(plan)) {
+            known.definitions.iter().for_each(|one| out.send(|out| out.extend_from_slice(one)));
+            self.definitions_end(status, out);
+            return Ok(());
+        }
         for column in &plan.columns {
             if let Err(error) = self.put_table_definition(column, Some(&plan.origin), out) {
                 out.truncate(len, sequence);
@@ -193,8 +229,31 @@ impl Session {
         world: &dyn World,
     ) -> Result<Described, SqlError> {
         let snapshot = self.snapshot(world)?;
-        let Plan { columns, origin, parameters, .. } = self.plan(select, sql, unknown, &snapshot, world)?;
+        let Plan { selected, parameters, .. } = self.plan(select, sql, unknown, &snapshot, None, world)?;
+        let Selected { columns, origin, .. } = Arc::unwrap_or_clone(selected);
         Ok(Described { columns, origin: Some(origin), parameters })
+    }
+
+    /// What a prepared statement put out, if that holds for its next execution too.
+    pub(super) fn to_know(&self, plan: &Plan) -> Option<Known> {
+        if !plan.stays() {
+            return None;
+        }
+        let payload = |column: &ResultColumn| {
+            let mut payload = Vec::new();
+            self.table_definition(column, Some(&plan.origin), &mut payload).ok()?;
+            Some(payload)
+        };
+        Some(Known {
+            selected: Arc::clone(&plan.selected),
+            settings: self.settings.clone(),
+            definitions: plan.columns.iter().map(payload).collect::<Option<_>>()?,
+        })
+    }
+
+    /// What is known of a statement, unless a variable was changed since.
+    pub(super) fn still_known<'a>(&self, known: Option<&'a Known>) -> Option<&'a Known> {
+        known.filter(|known| known.settings == self.settings)
     }
 
     /// Binds a SELECT and begins to read.
@@ -204,10 +263,11 @@ impl Session {
         sql: &[u8],
         parameters: Parameters<'_>,
         form: Form,
+        known: Option<&Known>,
         world: &dyn World,
     ) -> Result<Reading, SqlError> {
         let snapshot = self.snapshot(world)?;
-        let plan = self.plan(select, sql, parameters, &snapshot, world)?;
+        let plan = self.plan(select, sql, parameters, &snapshot, known, world)?;
         self.transaction.opens_table(select.limit.rows.is_some(), &self.settings);
         if plan.rows_max > 0 && !plan.never {
             self.transaction.reads(&snapshot, &self.settings, world.now());
@@ -249,6 +309,7 @@ impl Session {
         sql: &[u8],
         parameters: Parameters<'_>,
         snapshot: &Arc<Snapshot>,
+        known: Option<&Known>,
         world: &dyn World,
     ) -> Result<Plan, SqlError> {
         let catalog = snapshot.catalog();
@@ -259,7 +320,7 @@ impl Session {
             let name = name.folded(lower);
             self.may_select(&name, catalog.database(&name.schema).map(|(schema, _)| schema))?;
             let table = sql::table::find(catalog, &name).map_err(|why: NoTable| why.error(&name))?;
-            sql::table::plan(bind, select, &table, lower)
+            sql::table::plan(bind, select, &table, lower, known.map(|known| &known.selected))
         })
     }
 

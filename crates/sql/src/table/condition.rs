@@ -58,6 +58,11 @@ impl Filter {
         self.holds_value(row.stored(self.column)?, key)
     }
 
+    /// True if it leaves single values only.
+    pub(crate) fn holds_to_values(&self) -> bool {
+        matches!(self.test, Test::Among(_) | Test::Null)
+    }
+
     /// Whether the stored bytes of the column fulfil it; None is NULL.
     pub(crate) fn holds_value(
         &self,

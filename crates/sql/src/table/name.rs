@@ -41,7 +41,7 @@ pub enum NoTable {
 pub fn named(bind: &Bind<'_>, select: &Select) -> Result<Option<TableName>> {
     let Some(from) = &select.from else { return Ok(None) };
     let charsets = bind.settings.charsets();
-    let schema = match (&from.schema, bind.schema) {
+    let schema = match (&from.schema, bind.tables_in) {
         (Some(schema), _) => decoded(charsets, schema)?,
         (None, Some(schema)) => schema.to_owned(),
         (None, None) => return Err(SqlError::new(1046, "3D000", "No database selected")),

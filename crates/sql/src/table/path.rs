@@ -58,6 +58,9 @@ impl Path {
 
 /// The paths to the rows that `filters` leave in, in the order asked for; none if no key gives that order.
 pub(crate) fn paths(table: &TableDef, filters: &[Filter], order: &[By]) -> Vec<Path> {
+    if let Some(path) = single_rows(table, filters, order) {
+        return vec![path];
+    }
     let mut found: Vec<(usize, Path)> = Vec::new();
     for (place, key) in table.keys.iter().enumerate() {
         let Some(usable) = usable_parts(table, key) else { continue };
@@ -76,6 +79,23 @@ pub(crate) fn paths(table: &TableDef, filters: &[Filter], order: &[By]) -> Vec<P
         paths.push(Path::whole(None));
     }
     paths
+}
+
+/// The path by the rows' identity, if the filters name each row by it: no other path reads less, and this one is always
+/// ready.
+fn single_rows(table: &TableDef, filters: &[Filter], order: &[By]) -> Option<Path> {
+    let identity = table.identity_key()?;
+    let place = table.keys.iter().position(|key| key.name == identity.name)?;
+    // Most statements have no such filter, or only this one.
+    let is_held = |column: usize| filters.iter().any(|filter| filter.column == column && filter.holds_to_values());
+    if !identity.parts.iter().all(|part| is_held(part.column)) {
+        return None;
+    }
+    let usable = usable_parts(table, identity)?;
+    let built = Built::of(table, identity, place, usable, filters);
+    built.path.points.as_ref()?;
+    let backwards = direction(table, identity, usable, filters, order)?;
+    Some(Path { backwards, ..built.path })
 }
 
 /// Number of the key's first columns that are in MySQL's order; None if the key is not kept.
@@ -119,9 +139,12 @@ impl Built {
             return false;
         }
         let prefixes = self.path.prefixes.iter();
-        self.path.prefixes = prefixes
-            .flat_map(|prefix| values.iter().map(|value| [prefix.clone(), vec![value.clone()]].concat()))
-            .collect();
+        let with = |prefix: &Prefix, value: &Option<Vec<u8>>| {
+            let mut longer = Prefix::with_capacity(prefix.len() + 1);
+            longer.extend(prefix.iter().cloned().chain([value.clone()]));
+            longer
+        };
+        self.path.prefixes = prefixes.flat_map(|prefix| values.iter().map(|value| with(prefix, value))).collect();
         self.worth += 2;
         true
     }

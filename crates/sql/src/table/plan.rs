@@ -18,9 +18,9 @@ use crate::bind::{self, Bind, COLUMNS_MAX, Field, Value, shortened};
 use crate::error::SqlError;
 use crate::listing::Listing;
 
-/// What a SELECT reads, and in which way.
+/// What a SELECT puts out: its columns and where their values come from.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct Selected {
     /// The table's definition.
     pub table: Arc<TableDef>,
     /// Its names in this statement.
@@ -29,6 +29,24 @@ pub struct Plan {
     pub columns: Vec<ResultColumn>,
     /// Their values, in the same order.
     pub outputs: Vec<Output>,
+    /// The result is the number of rows.
+    pub counts: bool,
+}
+
+impl Selected {
+    /// True if every execution under the same definition and variables puts out the same: no constant is in it, which
+    /// may be a parameter or a function of the time.
+    #[must_use]
+    pub fn stays(&self) -> bool {
+        !self.outputs.iter().any(|output| matches!(output, Output::Constant(_)))
+    }
+}
+
+/// What a SELECT reads, and in which way.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// What it puts out.
+    pub selected: Arc<Selected>,
     /// Conditions that all must hold.
     pub filters: Vec<Filter>,
     /// Ways to the rows, the best first. None is left out that could be read if the first is not ready.
@@ -37,8 +55,6 @@ pub struct Plan {
     pub(crate) sorted_by: Vec<By>,
     /// No row can fulfil the conditions.
     pub never: bool,
-    /// The result is the number of rows.
-    pub counts: bool,
     /// Rows that are left out first.
     pub offset: u64,
     /// Largest number of rows.
@@ -47,6 +63,13 @@ pub struct Plan {
     pub zone_offset_s: i64,
     /// Parameters that stand beside a column, by number, with their metadata.
     pub parameters: Vec<(usize, Field)>,
+}
+
+impl std::ops::Deref for Plan {
+    type Target = Selected;
+    fn deref(&self) -> &Selected {
+        &self.selected
+    }
 }
 
 /// Where a value of a result comes from.
@@ -109,12 +132,19 @@ impl Scope<'_> {
     }
 }
 
-/// Binds a SELECT from `table` to its definition; `lower_case_table_names` is the source's.
+/// Binds a SELECT from `table` to its definition; `lower_case_table_names` is the source's. `known` is what an earlier
+/// execution of the same statement under the same variables put out, if that [stays](Selected::stays).
 ///
 /// # Errors
 /// With MySQL's number, or 1235.
-pub fn plan(bind: &Bind<'_>, select: &Select, table: &Arc<TableDef>, lower_case_table_names: u8) -> Result<Plan> {
-    bound(bind, select, table, lower_case_table_names, None)
+pub fn plan(
+    bind: &Bind<'_>,
+    select: &Select,
+    table: &Arc<TableDef>,
+    lower_case_table_names: u8,
+    known: Option<&Arc<Selected>>,
+) -> Result<Plan> {
+    bound(bind, select, table, lower_case_table_names, None, known.filter(|known| Arc::ptr_eq(&known.table, table)))
 }
 
 /// Binds a SELECT from a table that is kept nowhere; its rows are chosen by [`chosen`](crate::listing::chosen).
@@ -123,7 +153,7 @@ pub fn plan(bind: &Bind<'_>, select: &Select, table: &Arc<TableDef>, lower_case_
 /// As [`plan`].
 pub fn plan_listing(bind: &Bind<'_>, select: &Select, listing: &Listing) -> Result<Plan> {
     // Its names are the same in any case.
-    bound(bind, select, &listing.table, 1, Some(listing))
+    bound(bind, select, &listing.table, 1, Some(listing), None)
 }
 
 fn bound(
@@ -132,6 +162,7 @@ fn bound(
     table: &Arc<TableDef>,
     lower_case_table_names: u8,
     listing: Option<&Listing>,
+    known: Option<&Arc<Selected>>,
 ) -> Result<Plan> {
     let Some(from) = &select.from else { return Err(SqlError::new(1096, "HY000", "No tables used")) };
     let charsets = bind.settings.charsets();
@@ -143,11 +174,23 @@ fn bound(
     };
     let folds = lower_case_table_names != 0;
     let scope = Scope { bind, table, listing, schema: &table.db, alias, folds };
-    let (columns, outputs) = outputs(&scope, &select.items)?;
+    let selected = match known {
+        Some(known) => Arc::clone(known),
+        None => {
+            let (columns, outputs) = outputs(&scope, &select.items)?;
+            let name = |text: &str| text.as_bytes().to_vec();
+            Arc::new(Selected {
+                table: Arc::clone(table),
+                origin: Origin { schema: name(&table.db), table: name(&scope.alias), org_table: name(&table.name) },
+                counts: outputs.contains(&Output::Count),
+                columns,
+                outputs,
+            })
+        }
+    };
     let conditions = from.filter.as_ref().map_or_else(|| Ok(Conditions::default()), |w| condition::bind(&scope, w))?;
-    let counts = outputs.contains(&Output::Count);
     let order = order::bind(&scope, &from.order, &select.items)?;
-    let order = if counts { Vec::new() } else { order };
+    let order = if selected.counts { Vec::new() } else { order };
     let Conditions { filters, never, parameters } = conditions;
     let (offset, rows) = bind.limit(&select.limit)?;
     let sorted_by = if listing.is_some() { order.clone() } else { Vec::new() };
@@ -160,22 +203,17 @@ fn bound(
     if paths.is_empty() && listing.is_none() {
         return Err(SqlError::not_supported("ORDER BY that no index gives"));
     }
-    let read = outputs.iter().filter_map(|output| match output {
+    let read = selected.outputs.iter().filter_map(|output| match output {
         Output::Column(position) => Some(*position),
         _ => None,
     });
     let zone_offset_s = checked_columns(&scope, read.chain(filters.iter().map(|filter| filter.column)))?;
-    let name = |text: &str| text.as_bytes().to_vec();
     Ok(Plan {
-        origin: Origin { schema: name(&table.db), table: name(&scope.alias), org_table: name(&table.name) },
-        table: Arc::clone(table),
-        columns,
-        outputs,
+        selected,
         filters,
         paths,
         sorted_by,
         never,
-        counts,
         offset,
         rows_max: if select.limit.rows.is_some() { rows } else { bind.settings.rows_max() },
         zone_offset_s,
