@@ -169,7 +169,14 @@ impl Settings {
             let text = format!("{unknown} is not a valid system variable and will be ignored.");
             warnings.push(Warning::new(1231, text));
         }
+        let named = text.as_deref().unwrap_or_default();
+        let deprecated = match variable.name {
+            "character_set_client" | "character_set_connection" | "character_set_results" => deprecated_charset(named),
+            "collation_connection" => deprecated_collation(named),
+            _ => None,
+        };
         self.apply(variable.name, text)?;
+        warnings.extend(deprecated);
         Ok(self.tracked(variable))
     }
 
@@ -252,7 +259,12 @@ impl Settings {
     ///
     /// # Errors
     /// 1115, 1231, 1253, 1273.
-    pub fn set_names(&mut self, charset: Option<&str>, collation: Option<&str>) -> Result<Vec<Tracked>> {
+    pub fn set_names(
+        &mut self,
+        charset: Option<&str>,
+        collation: Option<&str>,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Vec<Tracked>> {
         let found = match charset {
             Some(name) => Charsets::of_client(name)?,
             None => Charsets::by_name("utf8mb4")?,
@@ -270,6 +282,8 @@ impl Settings {
             }
         };
         self.charsets = Charsets { client: found.id, connection: connection.id, results: Some(connection.id) };
+        warnings.extend(charset.and_then(deprecated_charset));
+        warnings.extend(collation.and_then(deprecated_collation));
         Ok(self.tracked_charsets())
     }
 
@@ -291,6 +305,36 @@ impl Settings {
     fn tracked_charsets(&self) -> Vec<Tracked> {
         CHARSET_VARIABLES.iter().filter(|name| self.tracks(name)).filter_map(|name| self.shown(name)).collect()
     }
+}
+
+/// Character sets that MySQL 9 warns of.
+const DEPRECATED: &[&str] = &["dec8", "hp8", "macce", "macroman", "ucs2", "utf8mb3"];
+
+/// What MySQL says of a character set's name.
+fn deprecated_charset(name: &str) -> Option<Warning> {
+    if name.eq_ignore_ascii_case("utf8") {
+        let text = "'utf8' is currently an alias for the character set UTF8MB3, but will be an alias for UTF8MB4 in a \
+                    future release. Please consider using UTF8MB4 in order to be unambiguous.";
+        return Some(Warning::new(3719, text));
+    }
+    let own = DEPRECATED.iter().find(|own| own.eq_ignore_ascii_case(name))?;
+    let text = format!("'{own}' is deprecated and will be removed in a future release. Please use utf8mb4 instead");
+    Some(Warning::new(1287, text))
+}
+
+/// What MySQL says of a collation's name.
+fn deprecated_collation(name: &str) -> Option<Warning> {
+    let found = Charsets::collation(name).ok().filter(|found| DEPRECATED.contains(&found.charset))?;
+    let (number, charset, other) = match found.charset {
+        "utf8mb3" => (3778, "UTF8MB3", "UTF8MB4"),
+        charset => (4079, charset, "utf8mb4"),
+    };
+    let text = format!(
+        "'{}' is a collation of the deprecated character set {charset}. Please consider using {other} with an \
+         appropriate collation instead.",
+        found.name
+    );
+    Some(Warning::new(number, text))
 }
 
 /// False for variables that tell of transactions, of time or of the machine, and whose values are not known here.

@@ -85,7 +85,9 @@ impl Session {
         };
         match &assignment.target {
             Target::UserVariable(_) => Ok(Vec::new()),
-            Target::Names { collation } => new.settings.set_names(text(&value).as_deref(), collation.as_deref()),
+            Target::Names { collation } => {
+                new.settings.set_names(text(&value).as_deref(), collation.as_deref(), warnings)
+            }
             Target::CharacterSet => new.settings.set_character_set(text(&value).as_deref(), bind.own),
             Target::Variable { scope: None | Some(Scope::Session), name } => {
                 new.settings.set(name, value.as_ref(), bind.own, warnings)
