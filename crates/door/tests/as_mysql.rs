@@ -20,6 +20,8 @@ const STATEMENTS: &[&str] = &[
     "select 1 limit 1, 1",
     "select 1 limit 5 offset 0",
     "select 'a' as é, 'x' as `1`",
+    "select $$",
+    "select $x$ 1 $x$",
     "select @@autocommit, @@session.autocommit, @@global.autocommit, @@sql_mode",
     "select @@character_set_client, @@character_set_connection, @@character_set_results, @@collation_connection",
     "select @@transaction_isolation, @@session.transaction_read_only, @@tx_isolation",

@@ -115,6 +115,11 @@ const WITHOUT_BRACKETS: &[&str] = &[
 /// The construct of a cast to text.
 pub(crate) const CAST_AS_CHAR: &str = "CAST(… AS CHAR)";
 
+/// `$$` and `$tag$` begin text of a routine in another language, which is no expression.
+fn begins_dollar_quotes(word: &str) -> bool {
+    word.strip_prefix('$').is_some_and(|rest| rest.contains('$'))
+}
+
 impl Parser<'_> {
     pub(super) fn expression(&mut self) -> Result<Expression> {
         self.deeper(|parser| parser.binary(0))
@@ -275,7 +280,7 @@ impl Parser<'_> {
             self.advance()?;
             return Ok(constant);
         }
-        if RESERVED.contains(&word.as_str()) {
+        if RESERVED.contains(&word.as_str()) || begins_dollar_quotes(&word) {
             return Err(self.syntax());
         }
         let begins_form = FORMS.contains(&word.as_str());
