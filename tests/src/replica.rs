@@ -101,7 +101,7 @@ impl Replica {
         let mut command = command(&["dump", "--data", self.data(), "--format=tab", table]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let out = BufReader::with_capacity(1, child.stdout.take().unwrap());
-        Unread { child, out, read: String::new() }
+        Unread { child: Some(child), out, read: String::new() }
     }
 
     /// Log lines of all runs in this folder.
@@ -261,12 +261,24 @@ impl Drop for Replica {
 
 /// A program whose output waits to be read.
 pub struct Unread {
-    child: Child,
+    child: Option<Child>,
     out: BufReader<ChildStdout>,
     read: String,
 }
 
 impl Unread {
+    /// Starts the program with these arguments.
+    pub fn start(arguments: &[&str]) -> Unread {
+        let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Unread { child: Some(child), out, read: String::new() }
+    }
+
+    /// Asks it to end, with SIGTERM.
+    pub fn terminate(&self) {
+        kill_process(Pid::from_child(self.child.as_ref().unwrap()), Signal::TERM).unwrap();
+    }
+
     /// Reads the first line, which shows that the program has started.
     pub fn first_line(&mut self) -> String {
         self.out.read_line(&mut self.read).unwrap();
@@ -277,9 +289,18 @@ impl Unread {
     #[must_use]
     pub fn end(mut self) -> Ran {
         self.out.read_to_string(&mut self.read).unwrap();
-        let mut ran = Ran::from(self.child.wait_with_output().unwrap());
-        ran.out = self.read;
+        let mut ran = Ran::from(self.child.take().unwrap().wait_with_output().unwrap());
+        ran.out = std::mem::take(&mut self.read);
         ran
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

@@ -274,6 +274,17 @@ impl Accounts {
         })
     }
 
+    /// Lets later logins of an account be fast, as a first login over TLS does: for whoever has the password itself.
+    /// False if it is not this account's password, or there is no such account.
+    pub fn learn_password(&self, name: &AccountName, password: &str) -> bool {
+        let state = self.state.load();
+        let Some(entry) = state.find(name).filter(|entry| entry.kept.password.is(password.as_bytes())) else {
+            return false;
+        };
+        let _ = entry.fast.set(crate::password::fast_form(password.as_bytes()));
+        true
+    }
+
     /// Removes an account.
     ///
     /// # Errors

@@ -19,6 +19,7 @@
 mod dump;
 mod login;
 mod packets;
+mod relay;
 mod statements;
 mod text;
 
@@ -33,6 +34,7 @@ use crate::Result;
 use crate::stream::{Interrupter, Stream};
 
 pub use dump::DumpPacket;
+pub use relay::RELAYED;
 pub use statements::Rows;
 
 /// A result column.

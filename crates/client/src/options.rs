@@ -76,6 +76,17 @@ pub struct ConnectOptions {
     pub database: Option<String>,
     /// Allow several statements in one query.
     pub multi_statements: bool,
+    /// The client whose commands are passed on as they are; None: our own.
+    pub on_behalf: Option<OnBehalf>,
+}
+
+/// What a client whose commands are passed on has agreed with whoever took them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnBehalf {
+    /// Its capabilities.
+    pub capabilities: u32,
+    /// Number of its collation.
+    pub collation: u8,
 }
 
 impl Default for ConnectOptions {
@@ -96,6 +107,7 @@ impl Default for ConnectOptions {
             read_timeout: None,
             database: None,
             multi_statements: false,
+            on_behalf: None,
         }
     }
 }

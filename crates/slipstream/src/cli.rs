@@ -1,6 +1,7 @@
 //! The command line: the commands and their flags. Flags that are options too come from `options`.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use accounts::{AccountName, Consistency, PasswordPlugin, Rights};
@@ -98,8 +99,35 @@ pub(crate) enum Command {
     Resume(Flags<{ options::DATA }>),
     /// Who may log in at the MySQL port, and what they may do; changes count at once
     Account(AccountFlags),
+    /// A proxy in front of the source that says whether an application could read from the replica: clients work at the
+    /// source through it, and what they read is read at the replica too and compared
+    Shadow(ShadowFlags),
     /// Write the manual pages and the completions of bash, zsh and fish into a folder
     Manual(ManualFlags),
+}
+
+/// Flags of `shadow`.
+#[derive(Debug, Args)]
+pub(crate) struct ShadowFlags {
+    /// Where clients connect
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:3310")]
+    pub listen: SocketAddr,
+    /// The source: mysql://USER[:PASSWORD]@HOST:PORT (password also from ~/.my.cnf or MYSQL_PWD); clients log in to the
+    /// shadow with this name and password
+    #[arg(long, value_name = "URL")]
+    pub source: String,
+    /// The replica, with an account that may read what the clients read
+    #[arg(long, value_name = "URL")]
+    pub replica: String,
+    /// Folder of its certificate and account [default: a temporary one, with a new certificate]
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Write the report into this file every 5 s; it has no literals of statements
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Append statements and rows of each difference to this file, which only its owner may read
+    #[arg(long, value_name = "FILE")]
+    pub keep_rows: Option<PathBuf>,
 }
 
 /// Flags of `manual`.

@@ -26,6 +26,7 @@ mod replica_status;
 mod requests;
 pub mod run;
 pub mod settings;
+mod shadow;
 mod signals;
 mod source_set;
 mod supervision;

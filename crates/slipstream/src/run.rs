@@ -147,6 +147,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Reload(flags) => reload(&data(files, &flags)?, &mut out),
         Command::Pause(flags) => ask_running(&data(files, &flags)?, &Request::Pause {}).map(|_| ()),
         Command::Resume(flags) => ask_running(&data(files, &flags)?, &Request::Resume {}).map(|_| ()),
+        Command::Shadow(flags) => crate::shadow::run(&flags, &mut out),
         Command::Manual(flags) => crate::manual::write(&flags.folder, &mut out),
         Command::Account(flags) => {
             let settings = settings(files, &flags.command.data().given, None)?;

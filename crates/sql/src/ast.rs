@@ -362,7 +362,7 @@ pub enum Expression {
 
 impl Expression {
     /// True if it, or an expression within it, is `wanted`.
-    pub(crate) fn any(&self, wanted: &impl Fn(&Expression) -> bool) -> bool {
+    pub fn any(&self, wanted: &impl Fn(&Expression) -> bool) -> bool {
         wanted(self) || self.operands().into_iter().any(|inner| inner.any(wanted))
     }
 }

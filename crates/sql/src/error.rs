@@ -38,6 +38,12 @@ impl SqlError {
         SqlError::new(1235, "42000", format!("This version of Slipstream doesn't yet support '{construct}'"))
     }
 
+    /// The construct in the text of a [`not_supported`](SqlError::not_supported) error.
+    #[must_use]
+    pub fn construct_in(message: &str) -> Option<&str> {
+        message.split_once("yet support '")?.1.strip_suffix('\'')
+    }
+
     /// Whether it is [`SqlError::not_supported`].
     #[must_use]
     pub fn is_not_supported(&self) -> bool {

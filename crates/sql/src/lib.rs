@@ -36,6 +36,7 @@ pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
 pub use charsets::Charsets;
 pub use error::{SqlError, Warning};
 pub use gtid_text::gtid_text;
+pub use modes::bits as sql_mode_bits;
 pub use parameters::{ParameterType, bind_parameters, parameter_types};
 pub use parse::{Parsed, parse};
 pub use settings::{Settings, Tracked};

@@ -40,7 +40,7 @@ const OF_TRADITIONAL: u64 = 1 << 21 | 1 << 22 | 1 << 23 | 1 << 24 | 1 << 26 | 1 
 ///
 /// # Errors
 /// 1231 for a name that is no mode.
-pub(crate) fn bits(list: &str) -> Result<u64> {
+pub fn bits(list: &str) -> Result<u64> {
     let mut bits = 0;
     for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let found = MODES.iter().find(|(mode, _)| mode.eq_ignore_ascii_case(name));

@@ -77,7 +77,11 @@ impl Connection {
         ];
         let mut login = LoginPacket {
             capabilities,
-            collation: if self.greeting.is_mariadb() { COLLATION_MARIADB } else { COLLATION_MYSQL },
+            collation: match options.on_behalf {
+                Some(client) => client.collation,
+                None if self.greeting.is_mariadb() => COLLATION_MARIADB,
+                None => COLLATION_MYSQL,
+            },
             user: &options.user,
             auth_response: &[],
             database: options.database.as_deref().unwrap_or_default(),
@@ -131,18 +135,26 @@ impl Connection {
     }
 }
 
+/// What the login itself needs.
+const OF_LOGIN: u32 = capability::PROTOCOL_41
+    | capability::SECURE_CONNECTION
+    | capability::PLUGIN_AUTH
+    | capability::PLUGIN_AUTH_LENENC_CLIENT_DATA
+    | capability::CONNECT_ATTRS;
+
 fn capabilities(offered: u32, options: &ConnectOptions, tls: bool) -> u32 {
-    let mut wanted = capability::LONG_PASSWORD
-        | capability::LONG_FLAG
-        | capability::PROTOCOL_41
-        | capability::TRANSACTIONS
-        | capability::SECURE_CONNECTION
-        | capability::MULTI_RESULTS
-        | capability::PS_MULTI_RESULTS
-        | capability::PLUGIN_AUTH
-        | capability::PLUGIN_AUTH_LENENC_CLIENT_DATA
-        | capability::CONNECT_ATTRS
-        | capability::DEPRECATE_EOF;
+    let of_session = match options.on_behalf {
+        Some(client) => client.capabilities & super::RELAYED,
+        None => {
+            capability::LONG_PASSWORD
+                | capability::LONG_FLAG
+                | capability::TRANSACTIONS
+                | capability::MULTI_RESULTS
+                | capability::PS_MULTI_RESULTS
+                | capability::DEPRECATE_EOF
+        }
+    };
+    let mut wanted = OF_LOGIN | of_session;
     if options.database.is_some() {
         wanted |= capability::CONNECT_WITH_DB;
     }

@@ -1,0 +1,196 @@
+//! Two answers to one statement: whether they say the same.
+//!
+//! In: the payloads of both. Out: equal, or how they differ. Never here: a judgement by the statement's meaning.
+
+use sql::SqlError;
+use wire::read::Reader;
+use wire::response::{ErrPacket, OkPacket, ends_rows, is_err, rows_end, status};
+
+/// Status bits that both must have alike: those of access paths are each server's own.
+const COMPARED_STATUS: u16 =
+    !(status::NO_INDEX_USED | 1 << 4 | 1 << 11 | status::SESSION_STATE_CHANGED | status::MORE_RESULTS_EXISTS);
+
+/// How two answers compare.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Compared {
+    Equal,
+    /// The same rows in another order.
+    OtherOrder,
+    /// Other rows, as many of them.
+    OtherRows,
+    /// Anything else: what.
+    Different(String),
+}
+
+/// An answer to a statement with its parts apart.
+struct Parts<'a> {
+    /// Everything before the rows: column count, definitions, EOF.
+    head: Vec<&'a [u8]>,
+    rows: Vec<&'a [u8]>,
+    end: &'a [u8],
+}
+
+/// The replica's error 1235: the construct that it does not answer.
+pub(crate) fn refused(answer: &[Vec<u8>]) -> Option<String> {
+    let error = ErrPacket::parse(answer.last().filter(|last| is_err(last))?).ok()?;
+    if error.code != 1235 {
+        return None;
+    }
+    Some(SqlError::construct_in(&error.message).unwrap_or(&error.message).to_owned())
+}
+
+/// The error that ends an answer, as text.
+pub(crate) fn error(answer: &[Vec<u8>]) -> Option<String> {
+    let error = ErrPacket::parse(answer.last().filter(|last| is_err(last))?).ok()?;
+    Some(format!("{} ({}): {}", error.code, error.sqlstate, error.message))
+}
+
+/// How two errors differ. Their texts are not shown: they quote statements.
+fn errors(theirs: Option<String>, ours: Option<String>) -> String {
+    let number = |error: Option<String>| {
+        error.map_or("none".to_owned(), |error| error.split(':').next().unwrap_or_default().to_owned())
+    };
+    let (theirs, ours) = (number(theirs), number(ours));
+    if theirs == ours { format!("texts of error {theirs}") } else { format!("errors: source {theirs}, replica {ours}") }
+}
+
+fn parts(answer: &[Vec<u8>], deprecate_eof: bool) -> Option<Parts<'_>> {
+    let first = answer.first()?;
+    let (end, rest) = answer.split_last()?;
+    if is_err(first) || first.first() == Some(&0) {
+        return Some(Parts { head: Vec::new(), rows: Vec::new(), end });
+    }
+    let mut reader = Reader::new(first);
+    let count = usize::try_from(reader.lenenc("number of columns").ok()?).ok()?;
+    let definitions = if reader.rest() == [0] { 0 } else { count };
+    let head = 1 + definitions + usize::from(!deprecate_eof);
+    let (head, rows) = rest.split_at_checked(head.min(rest.len()))?;
+    Some(Parts { head: head.iter().map(Vec::as_slice).collect(), rows: rows.iter().map(Vec::as_slice).collect(), end })
+}
+
+/// Compares the answers to a statement.
+pub(crate) fn compared(source: &[Vec<u8>], replica: &[Vec<u8>], deprecate_eof: bool) -> Compared {
+    let (Some(theirs), Some(ours)) = (parts(source, deprecate_eof), parts(replica, deprecate_eof)) else {
+        return Compared::Different("an answer without packets".into());
+    };
+    if is_err(theirs.end) || is_err(ours.end) {
+        return match (error(source), error(replica)) {
+            (Some(theirs), Some(ours)) if theirs == ours => Compared::Equal,
+            (theirs, ours) => Compared::Different(errors(theirs, ours)),
+        };
+    }
+    if let Some(at) = (0..theirs.head.len().max(ours.head.len())).find(|at| !same_head(&theirs, &ours, *at)) {
+        return Compared::Different(format!("definition {at}"));
+    }
+    let end = |packet: &[u8], has_rows: bool| -> Option<OkPacket> {
+        if has_rows && ends_rows(packet, deprecate_eof) {
+            return rows_end(packet, deprecate_eof).ok();
+        }
+        OkPacket::parse(packet).ok()
+    };
+    let has_rows = !theirs.head.is_empty();
+    let (Some(their_end), Some(our_end)) = (end(theirs.end, has_rows), end(ours.end, has_rows)) else {
+        return Compared::Different("the packet at the end".into());
+    };
+    if their_end.warnings != our_end.warnings {
+        return Compared::Different(format!("warnings: source {}, replica {}", their_end.warnings, our_end.warnings));
+    }
+    let (their_status, our_status) = (their_end.status & COMPARED_STATUS, our_end.status & COMPARED_STATUS);
+    if their_status != our_status {
+        return Compared::Different(format!("status: source {their_status:#06x}, replica {our_status:#06x}"));
+    }
+    if theirs.rows == ours.rows {
+        return Compared::Equal;
+    }
+    if theirs.rows.len() != ours.rows.len() {
+        return Compared::Different(format!("rows: source {}, replica {}", theirs.rows.len(), ours.rows.len()));
+    }
+    let sorted = |mut rows: Vec<&[u8]>| {
+        rows.sort_unstable();
+        rows.concat()
+    };
+    if sorted(theirs.rows) == sorted(ours.rows) { Compared::OtherOrder } else { Compared::OtherRows }
+}
+
+/// Whether both have this packet of the head alike; an EOF's status is compared at the end.
+fn same_head(theirs: &Parts<'_>, ours: &Parts<'_>, at: usize) -> bool {
+    match (theirs.head.get(at), ours.head.get(at)) {
+        (Some([0xfe, _, _, _, _]), Some([0xfe, _, _, _, _])) => true,
+        (theirs, ours) => theirs == ours,
+    }
+}
+
+/// Whether two answers to a COM_STMT_PREPARE say the same, but for the statement's number.
+pub(crate) fn same_prepared(source: &[Vec<u8>], replica: &[Vec<u8>]) -> Compared {
+    if let (Some(theirs), Some(ours)) = (error(source), error(replica)) {
+        return if theirs == ours { Compared::Equal } else { Compared::Different(errors(Some(theirs), Some(ours))) };
+    }
+    let without_number = |answer: &[Vec<u8>]| -> Vec<Vec<u8>> {
+        let mut answer = answer.to_vec();
+        if let Some(number) = answer.first_mut().and_then(|first| first.get_mut(1..5)) {
+            number.fill(0);
+        }
+        answer
+    };
+    match without_number(source) == without_number(replica) {
+        true => Compared::Equal,
+        false => Compared::Different("what the preparation describes".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::server::{ServerOk, put_err, put_ok, put_rows_end};
+
+    fn result(rows: &[&[u8]], status: u16, warnings: u16) -> Vec<Vec<u8>> {
+        let mut end = Vec::new();
+        let ok = ServerOk { status, warnings, ..ServerOk::default() };
+        put_rows_end(&mut end, &ok, wire::handshake::capability::DEPRECATE_EOF);
+        let head = [vec![1], b"a definition".to_vec()];
+        head.into_iter().chain(rows.iter().map(|row| row.to_vec())).chain([end]).collect()
+    }
+
+    fn failed(code: u16, text: &str) -> Vec<Vec<u8>> {
+        let mut packet = Vec::new();
+        put_err(&mut packet, code, "42000", text);
+        vec![packet]
+    }
+
+    #[test]
+    fn answers_are_told_apart() {
+        let one = result(&[b"\x01a", b"\x01b"], 2, 0);
+        let same = |other: &[Vec<u8>]| compared(&one, other, true);
+        assert_eq!(same(&one), Compared::Equal);
+        assert_eq!(same(&result(&[b"\x01b", b"\x01a"], 2, 0)), Compared::OtherOrder);
+        assert_eq!(same(&result(&[b"\x01a", b"\x01c"], 2, 0)), Compared::OtherRows);
+        // That no index was used is the server's own.
+        assert_eq!(same(&result(&[b"\x01a", b"\x01b"], 2 | 1 << 5, 0)), Compared::Equal);
+        for other in [
+            result(&[b"\x01a"], 2, 0),
+            result(&[b"\x01a", b"\x01b"], 3, 0),
+            result(&[b"\x01a", b"\x01b"], 2, 1),
+            failed(1054, "Unknown column 'secret'"),
+        ] {
+            let Compared::Different(how) = same(&other) else { panic!("{other:?}") };
+            assert!(!how.contains("secret"), "{how}");
+        }
+        let mut definition = one.clone();
+        definition[1] = b"another".to_vec();
+        assert_eq!(same(&definition), Compared::Different("definition 1".into()));
+        assert_eq!(compared(&failed(1054, "a"), &failed(1054, "a"), true), Compared::Equal);
+        let Compared::Different(how) = compared(&failed(1054, "a"), &failed(1054, "b"), true) else { panic!() };
+        assert_eq!(how, "texts of error 1054 (42000)");
+        let mut ok = Vec::new();
+        put_ok(&mut ok, &ServerOk::default(), 0);
+        assert!(matches!(same(&[ok]), Compared::Different(_)));
+    }
+
+    #[test]
+    fn a_refusal_names_its_construct() {
+        let text = sql::SqlError::not_supported("WHERE with 'x'").message;
+        assert_eq!(refused(&failed(1235, &text)).as_deref(), Some("WHERE with 'x'"));
+        assert_eq!(refused(&failed(1064, &text)), None);
+        assert_eq!(refused(&result(&[], 2, 0)), None);
+    }
+}

@@ -1,0 +1,188 @@
+//! What is done with a statement: where it runs, and whether its answers are compared.
+
+use sql::{Charsets, Expression, Select, Statement};
+
+/// What a statement is to the shadow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Reads a table: both sides must be at one state.
+    Reads,
+    /// Reads nothing that transactions change: both run it as they are.
+    Constant,
+    /// Sets something of the session, or begins a transaction: both run it.
+    Session,
+    /// Ends a transaction: both run it, and at the source it may commit.
+    Ends,
+    /// A read that the replica does not answer; the source runs it alone.
+    Unanswered,
+    /// It may write; the source runs it alone.
+    Writes,
+    /// KILL: numbers of connections are not the source's.
+    Kill,
+}
+
+/// What is known of a statement's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub kind: Kind,
+    /// ORDER BY stands in it.
+    pub ordered: bool,
+    /// LIMIT stands in it.
+    pub limited: bool,
+    /// Why its answers differ by nature.
+    pub by_nature: Option<&'static str>,
+}
+
+/// Words that make answers differ by nature, and what they stand for.
+const BY_NATURE: &[(&str, &str)] = &[
+    ("NOW", "time"),
+    ("CURRENT_TIMESTAMP", "time"),
+    ("CURTIME", "time"),
+    ("CURRENT_TIME", "time"),
+    ("SYSDATE", "time"),
+    ("UTC_TIMESTAMP", "time"),
+    ("UTC_TIME", "time"),
+    ("UNIX_TIMESTAMP", "time"),
+    ("LOCALTIME", "time"),
+    ("LOCALTIMESTAMP", "time"),
+    ("RAND", "chance"),
+    ("UUID", "chance"),
+    ("UUID_SHORT", "chance"),
+    ("RANDOM_BYTES", "chance"),
+    ("CONNECTION_ID", "the connection's number"),
+    ("USER", "the account's host"),
+    ("CURRENT_USER", "the account's host"),
+    ("SESSION_USER", "the account's host"),
+    ("SYSTEM_USER", "the account's host"),
+    ("VERSION", "the server's version"),
+    ("LAST_INSERT_ID", "own writes"),
+    ("ROW_COUNT", "own writes"),
+    ("FOUND_ROWS", "own writes"),
+    ("SLEEP", "time"),
+    ("PROCESSLIST", "sessions"),
+    ("STATUS", "the server's counters"),
+    ("VARIABLES", "the server's settings"),
+    ("REPLICA", "replication's state"),
+    ("SLAVE", "replication's state"),
+    ("BINARY", "the server's logs"),
+    ("GRANTS", "accounts"),
+    ("PERFORMANCE_SCHEMA", "the server's counters"),
+    ("STATISTICS", "estimates"),
+    ("TABLE_ROWS", "estimates"),
+    ("ENGINES", "the server's engines"),
+    ("PLUGINS", "the server's plugins"),
+    ("INDEX", "estimates"),
+    ("INDEXES", "estimates"),
+    ("KEYS", "estimates"),
+];
+
+/// What the statement in `sql` is.
+pub(crate) fn known(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Known {
+    let parsed = sql::parse(sql, sql_mode, charsets);
+    let kind = match &parsed {
+        Ok(parsed) if parsed.next.is_some() => Kind::Writes,
+        Ok(parsed) => of(&parsed.statement, sql),
+        Err(error) if error.code == 1235 => by_first_word(sql),
+        // Both say what is wrong with it.
+        Err(_) => match by_first_word(sql) {
+            Kind::Unanswered => Kind::Constant,
+            other => other,
+        },
+    };
+    let words = words(sql, sql_mode);
+    let has = |word: &str| words.iter().any(|own| own == word);
+    let variables = sql.windows(2).any(|pair| pair == b"@@");
+    let nature = BY_NATURE.iter().find(|(word, _)| has(word)).map(|(_, what)| *what);
+    let by_nature = nature.or_else(|| variables.then_some("the server's settings"));
+    Known { kind, ordered: has("ORDER"), limited: has("LIMIT"), by_nature }
+}
+
+fn of(statement: &Statement, sql: &[u8]) -> Kind {
+    match statement {
+        Statement::Select(Select { from: Some(_), .. }) | Statement::Show(_) => Kind::Reads,
+        Statement::Select(select) if select.items.iter().any(|item| waits_or_locks(&item.expression)) => Kind::Writes,
+        Statement::Select(_) | Statement::ShowWarnings { .. } | Statement::ShowWarningCount { .. } => Kind::Constant,
+        Statement::Do(_)
+        | Statement::Set(_)
+        | Statement::SetTransaction { .. }
+        | Statement::Use(_)
+        | Statement::Savepoint(_)
+        | Statement::RollbackTo(_)
+        | Statement::Release(_) => Kind::Session,
+        // A transaction that is open is committed.
+        Statement::Begin { .. } | Statement::Commit(_) | Statement::Rollback(_) => Kind::Ends,
+        Statement::Kill { .. } => Kind::Kill,
+        Statement::Write | Statement::Replica { .. } | Statement::ReloadTls => Kind::Writes,
+        Statement::Refused(_) => by_first_word(sql),
+    }
+}
+
+/// True for functions that have an effect, or wait for one.
+fn waits_or_locks(expression: &Expression) -> bool {
+    const THESE: &[&str] = &["GET_LOCK", "RELEASE_LOCK", "RELEASE_ALL_LOCKS", "WAIT_FOR_EXECUTED_GTID_SET"];
+    expression.any(
+        &|one| matches!(one, Expression::Call { name, .. } if THESE.iter().any(|this| name.eq_ignore_ascii_case(this))),
+    )
+}
+
+/// Whether a statement that the replica does not answer is a read.
+fn by_first_word(sql: &[u8]) -> Kind {
+    let words = words(sql, 0);
+    let locks = words.iter().any(|word| word == "FOR" || word == "LOCK" || word == "INTO");
+    match words.first().map(String::as_str) {
+        Some("SELECT" | "WITH" | "TABLE" | "VALUES") if !locks => Kind::Unanswered,
+        Some("SHOW" | "DESCRIBE" | "DESC" | "EXPLAIN" | "HELP" | "CHECKSUM") => Kind::Unanswered,
+        Some("KILL") => Kind::Kill,
+        _ => Kind::Writes,
+    }
+}
+
+/// The bare words of a statement, in capitals.
+fn words(sql: &[u8], sql_mode: u64) -> Vec<String> {
+    let mut lexer = catalog::lexer::Lexer::new(sql, sql_mode, 90_700);
+    let mut words = Vec::new();
+    while let Ok(token) = lexer.next_token() {
+        match token.tok {
+            catalog::lexer::Tok::Word(word) => words.push(String::from_utf8_lossy(&word).to_uppercase()),
+            catalog::lexer::Tok::End => break,
+            _ => {}
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_run_where_they_may() {
+        let charsets = Charsets::of_login(255).unwrap();
+        for (sql, kind) in [
+            ("SELECT a FROM t WHERE id = 1", Kind::Reads),
+            ("SHOW TABLES", Kind::Reads),
+            ("SELECT 1", Kind::Constant),
+            ("SELECT GET_LOCK('a', 1)", Kind::Writes),
+            ("SET NAMES utf8mb4", Kind::Session),
+            ("BEGIN", Kind::Ends),
+            ("COMMIT", Kind::Ends),
+            ("SELECT a FROM t JOIN u USING (a)", Kind::Unanswered),
+            ("SELECT a FROM t GROUP BY a", Kind::Unanswered),
+            ("WITH x AS (SELECT 1) SELECT * FROM x", Kind::Unanswered),
+            ("EXPLAIN SELECT 1", Kind::Unanswered),
+            ("SELECT a FROM t FOR UPDATE", Kind::Writes),
+            ("SELECT a FROM t JOIN u USING (a) FOR UPDATE", Kind::Writes),
+            ("SELECT 1 INTO @a", Kind::Writes),
+            ("INSERT INTO t VALUES (1)", Kind::Writes),
+            ("CALL p()", Kind::Writes),
+            ("SELECT 1; DELETE FROM t", Kind::Writes),
+            ("LOCK TABLES t WRITE", Kind::Writes),
+            ("KILL 4", Kind::Kill),
+            ("SELEC 1", Kind::Writes),
+        ] {
+            assert_eq!(known(sql.as_bytes(), 0, &charsets).kind, kind, "{sql}");
+        }
+        let seen = known(b"SELECT NOW(), a FROM t ORDER BY a LIMIT 2", 0, &charsets);
+        assert_eq!((seen.ordered, seen.limited, seen.by_nature), (true, true, Some("time")));
+    }
+}

@@ -1,0 +1,148 @@
+//! What was seen, counted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+/// Statements kept of each kind of difference.
+const KEPT_MAX: usize = 100;
+
+/// What became of one statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// Both answered the same.
+    Equal,
+    /// The replica does not answer this construct.
+    Refused(String),
+    /// Both answered, not the same: how.
+    Different(String),
+    /// Either answer may be right: why.
+    NotDetermined(&'static str),
+    /// Answers differ by nature: why.
+    ByNature(&'static str),
+    /// They could not be compared: why.
+    NotComparable(&'static str),
+    /// The source's state moved during each try.
+    Moved,
+    /// The source alone ran it: it may write.
+    Written,
+}
+
+/// Counts of one statement form.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Form {
+    /// How often.
+    pub count: u64,
+    /// What was found: the construct, or how answers differ.
+    pub what: String,
+}
+
+/// Counts since the start.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Report {
+    /// Answers that were equal.
+    pub equal: u64,
+    /// Reads that the replica does not answer.
+    pub refused: u64,
+    /// Answers that differ.
+    pub different: u64,
+    /// Answers of which either may be right, by reason.
+    pub not_determined: BTreeMap<&'static str, u64>,
+    /// Answers that differ by nature, by reason.
+    pub by_nature: BTreeMap<&'static str, u64>,
+    /// Reads that were not compared, by reason.
+    pub not_comparable: BTreeMap<&'static str, u64>,
+    /// Reads during each try of which the source's state moved.
+    pub moved: u64,
+    /// Statements that only the source ran.
+    pub written: u64,
+    /// Statement forms that are refused, by their text with `?` for literals.
+    pub refused_forms: BTreeMap<String, Form>,
+    /// Statement forms that differ.
+    pub different_forms: BTreeMap<String, Form>,
+    /// Clients that have been there.
+    pub clients: u64,
+    /// The source.
+    pub source: String,
+    /// The replica.
+    pub replica: String,
+}
+
+impl Report {
+    /// Counts what was found of a statement; `text` is without its literals.
+    pub(crate) fn add(&mut self, found: Found, text: impl FnOnce() -> String) {
+        let forms = match &found {
+            Found::Refused(_) => &mut self.refused_forms,
+            _ => &mut self.different_forms,
+        };
+        if let Found::Refused(what) | Found::Different(what) = &found {
+            let text = text();
+            if forms.len() < KEPT_MAX || forms.contains_key(&text) {
+                let form = forms.entry(text).or_default();
+                form.count += 1;
+                form.what.clone_from(what);
+            }
+        }
+        match found {
+            Found::Equal => self.equal += 1,
+            Found::Refused(_) => self.refused += 1,
+            Found::Different(_) => self.different += 1,
+            Found::NotDetermined(why) => *self.not_determined.entry(why).or_default() += 1,
+            Found::ByNature(why) => *self.by_nature.entry(why).or_default() += 1,
+            Found::NotComparable(why) => *self.not_comparable.entry(why).or_default() += 1,
+            Found::Moved => self.moved += 1,
+            Found::Written => self.written += 1,
+        }
+    }
+
+    /// Reads: all but what only the source ran.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        let of = |counts: &BTreeMap<&'static str, u64>| counts.values().sum::<u64>();
+        self.equal
+            + self.refused
+            + self.different
+            + self.moved
+            + of(&self.not_determined)
+            + of(&self.by_nature)
+            + of(&self.not_comparable)
+    }
+}
+
+/// A page that can be handed on: no literal of a statement is in it.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reads = self.reads();
+        let share = |count: u64| 100.0 * count as f64 / reads.max(1) as f64;
+        writeln!(f, "May this application read here?")?;
+        writeln!(f, "source {}, replica {}, {} clients", self.source, self.replica, self.clients)?;
+        writeln!(f, "{reads} reads and session statements, {} statements that only the source ran", self.written)?;
+        let mut line = |what: &str, count: u64| writeln!(f, "  {what:<64} {count:>10} {:>7.2} %", share(count));
+        line("equal", self.equal)?;
+        line("different", self.different)?;
+        line("refused: not answered by the replica yet", self.refused)?;
+        for (why, count) in &self.not_determined {
+            line(&format!("not determined: {why}"), *count)?;
+        }
+        for (why, count) in &self.by_nature {
+            line(&format!("different by nature: {why}"), *count)?;
+        }
+        for (why, count) in &self.not_comparable {
+            line(&format!("not compared: {why}"), *count)?;
+        }
+        line("not compared: the source moved meanwhile", self.moved)?;
+        for (title, forms) in [("Different", &self.different_forms), ("Refused", &self.refused_forms)] {
+            if forms.is_empty() {
+                continue;
+            }
+            writeln!(f, "\n{title}, by statement:")?;
+            let mut sorted: Vec<(&String, &Form)> = forms.iter().collect();
+            sorted.sort_by_key(|(_, form)| std::cmp::Reverse(form.count));
+            for (text, form) in sorted {
+                writeln!(f, "  {:>8}  {}\n            {text}", form.count, form.what)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! `slipstream shadow` in front of a source and its replica: clients get the source's answers, and the report says
+//! what the replica would have answered.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use client::{ConnectOptions, Connection, Param, SslMode};
+use whole_program_tests::replica::Unread;
+use whole_program_tests::{Replica, Server, folder, length};
+
+/// A shadow that listens, and where.
+struct Shadow {
+    program: Unread,
+    port: u16,
+}
+
+impl Shadow {
+    fn start(server: &Server, socket: &Path, more: &[&str]) -> Shadow {
+        let source = format!("mysql://app:secret@127.0.0.1:{}", server.port());
+        let replica = format!("mysql://admin@localhost?socket={}", socket.display());
+        let arguments =
+            [&["shadow", "--listen=127.0.0.1:0", "--source", &source, "--replica", &replica], more].concat();
+        let mut program = Unread::start(&arguments);
+        let line = program.first_line();
+        let address = line.split_whitespace().nth(2).unwrap_or_else(|| panic!("{line}"));
+        let port = address.trim_end_matches(':').rsplit(':').next().unwrap().parse().unwrap();
+        Shadow { program, port }
+    }
+
+    fn connect(&self, ssl_mode: SslMode) -> Connection {
+        Connection::connect(&ConnectOptions {
+            port: self.port,
+            user: "app".into(),
+            password: Some("secret".into()),
+            ssl_mode,
+            multi_statements: true,
+            ..ConnectOptions::default()
+        })
+        .unwrap()
+    }
+
+    /// Ends it; its exit code and report.
+    fn end(self) -> (i32, String) {
+        self.program.terminate();
+        let ran = self.program.end();
+        (ran.code, ran.out)
+    }
+}
+
+/// The count in a line of the report.
+fn count(report: &str, what: &str) -> u64 {
+    let line = report.lines().find(|line| line.trim_start().starts_with(what));
+    // Behind the number stands its share, in per cent.
+    let number = line.and_then(|line| line.split_whitespace().rev().nth(2));
+    number.unwrap_or_else(|| panic!("no {what} in\n{report}")).parse().unwrap()
+}
+
+fn fill(server: &Server) {
+    server.sql(
+        "CREATE USER app@'%' IDENTIFIED BY 'secret'; GRANT ALL ON shop.* TO app@'%'; CREATE DATABASE shop; USE shop;
+         CREATE TABLE o (id INT PRIMARY KEY, n INT, c VARCHAR(20), KEY (n));
+         INSERT INTO o SELECT n, n MOD 7, CONCAT('name ', n) FROM (WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT
+         n + 1 FROM s WHERE n < 200) SELECT n FROM s) x",
+    );
+}
+
+#[test]
+fn what_differs_is_found_and_what_is_equal_is_counted() {
+    let Some(server) = Server::or_skip("shadow", &[]) else { return };
+    fill(&server);
+    let (replica, socket) = Replica::with_socket(&server, &folder("shadow"), &[]);
+    let files = folder("shadow-files");
+    std::fs::create_dir_all(&files).unwrap();
+    let (rows, page) = (files.join("rows"), files.join("report"));
+    let options = [format!("--keep-rows={}", rows.display()), format!("--report={}", page.display())];
+    let shadow = Shadow::start(&server, &socket, &[&options[0], &options[1]]);
+    for ssl_mode in [SslMode::Required, SslMode::Disabled] {
+        let mut client = shadow.connect(ssl_mode);
+        assert_eq!(client.tls_description().is_some(), ssl_mode == SslMode::Required);
+        client.exec("USE shop").unwrap();
+        assert_eq!(client.query_value("SELECT c FROM o WHERE id=7").unwrap().as_deref(), Some("name 7"));
+        assert_eq!(client.query("SELECT id FROM o WHERE n = 3 ORDER BY id").unwrap().rows.len(), 29);
+        // The replica answers neither.
+        assert_eq!(client.query_value("SELECT SUM(n) FROM o WHERE c <> 'topsecret'").unwrap().as_deref(), Some("598"));
+        client.query("SELECT a.id FROM o a JOIN o b USING (id)").unwrap();
+        let select = client.prepare("SELECT c FROM o WHERE id = ?").unwrap();
+        for id in [1, 2, 500] {
+            let mut rows = client.execute(&select, &[Param::Int(id)]).unwrap();
+            assert_eq!(rows.next_row().unwrap().is_some(), id < 500);
+        }
+        // Errors are the source's.
+        let error = client.query("SELECT nothing FROM o").unwrap_err();
+        assert_eq!(error.server_code(), Some(1054));
+        // A write, and what its own transaction reads behind it.
+        client.exec("BEGIN").unwrap();
+        client.query("SELECT c FROM o WHERE id = 1").unwrap();
+        client.exec("UPDATE o SET c = 'mine' WHERE id = 1").unwrap();
+        assert_eq!(client.query_value("SELECT c FROM o WHERE id = 1").unwrap().as_deref(), Some("mine"));
+        client.exec("COMMIT").unwrap();
+        assert_eq!(client.query_value("SELECT c FROM o WHERE id = 1").unwrap().as_deref(), Some("mine"));
+        client.exec("KILL 1").unwrap_err();
+        // DDL ends a transaction at both.
+        client.exec("BEGIN").unwrap();
+        client.query("SELECT c FROM o WHERE id = 2").unwrap();
+        client.exec("CREATE TABLE d (id INT PRIMARY KEY)").unwrap();
+        client.query("SELECT * FROM d").unwrap();
+        client.exec("DROP TABLE d").unwrap();
+    }
+    assert!(
+        Connection::connect(&ConnectOptions {
+            port: shadow.port,
+            user: "app".into(),
+            password: Some("wrong".into()),
+            ..ConnectOptions::default()
+        })
+        .is_err()
+    );
+    // Planted: a row that the log does not have.
+    server.sql("SET sql_log_bin = 0; UPDATE shop.o SET c = 'planted' WHERE id = 9");
+    let mut client = shadow.connect(SslMode::Required);
+    assert_eq!(client.query_value("SELECT c FROM shop.o WHERE id = 9").unwrap().as_deref(), Some("planted"));
+    drop(client);
+    let (code, report) = shadow.end();
+    assert_eq!(code, 16, "{report}");
+    assert_eq!(count(&report, "different "), 1, "{report}");
+    assert_eq!(count(&report, "refused"), 4, "{report}");
+    assert_eq!(count(&report, "not compared: behind a write"), 2, "{report}");
+    assert_eq!(count(&report, "not compared: the source moved"), 0, "{report}");
+    assert!(count(&report, "equal") >= 30, "{report}");
+    assert!(report.contains("SELECT SUM(n) FROM o WHERE c <> ?"), "{report}");
+    for secret in ["topsecret", "planted", "mine", "= 9"] {
+        assert!(!report.contains(secret), "{secret}: {report}");
+    }
+    assert!(std::fs::read_to_string(&page).unwrap().contains("May this application read here?"));
+    assert!(std::fs::read_to_string(&rows).unwrap().contains("planted"));
+    assert_eq!(rows.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    replica.stop();
+}
+
+#[test]
+fn nothing_differs_while_others_write() {
+    let Some(server) = Server::or_skip("shadow-load", &[]) else { return };
+    fill(&server);
+    let (replica, socket) = Replica::with_socket(&server, &folder("shadow-load"), &[]);
+    let shadow = Shadow::start(&server, &socket, &[]);
+    let (stop, reads) = (AtomicBool::new(false), length(300, 5_000));
+    std::thread::scope(|scope| {
+        // Writers through the shadow, and one beside it.
+        for writer in 0..3 {
+            let (shadow, server, stop) = (&shadow, &server, &stop);
+            scope.spawn(move || {
+                let mut client = match writer {
+                    0 => server.connect(),
+                    _ => shadow.connect(SslMode::Disabled),
+                };
+                let mut n = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    n += 1;
+                    let id = n * 3 % 200 + writer;
+                    client.exec("BEGIN").unwrap();
+                    client.exec(&format!("UPDATE shop.o SET n = {n}, c = 'w{n}' WHERE id = {id}")).unwrap();
+                    client.exec("COMMIT").unwrap();
+                    // The one beside it leaves the state alone most of the time.
+                    std::thread::sleep(std::time::Duration::from_millis(if writer == 0 { 20 } else { 1 }));
+                }
+            });
+        }
+        let readers: Vec<_> = (0..2)
+            .map(|reader| {
+                let shadow = &shadow;
+                scope.spawn(move || {
+                    let mut client = shadow.connect(SslMode::Disabled);
+                    client.exec("USE shop").unwrap();
+                    let select = client.prepare("SELECT n, c FROM o WHERE id = ?").unwrap();
+                    for n in 0..reads {
+                        if n % 10 == 0 {
+                            client.exec("BEGIN").unwrap();
+                        }
+                        let id = Param::Int((n * 7 + reader) % 200 + 1);
+                        assert!(client.execute(&select, &[id]).unwrap().next_row().unwrap().is_some());
+                        client.query("SELECT * FROM o WHERE id BETWEEN 10 AND 30 ORDER BY id").unwrap();
+                        if n % 10 == 5 {
+                            client.exec("COMMIT").unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let read: Vec<_> = readers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        // Also where a reader has failed: writers go on until then.
+        stop.store(true, Ordering::Relaxed);
+        read.into_iter().for_each(|read| read.unwrap());
+    });
+    let (code, report) = shadow.end();
+    println!("{report}");
+    assert_eq!((code, count(&report, "different ")), (0, 0), "{report}");
+    assert!(count(&report, "equal") >= u64::try_from(reads).unwrap(), "{report}");
+    replica.stop();
+}
