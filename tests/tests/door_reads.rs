@@ -507,6 +507,7 @@ const BETWEEN: &[Step] = &[
     Read("SET NAMES latin1"),
     Read("SET NAMES utf8mb4"),
     Read("SET character_set_results = NULL"),
+    Read("SET character_set_results = binary"),
     Read("SET character_set_results = utf8mb3"),
     Read("SET time_zone = '+05:30'"),
     Read("SET sql_select_limit = 1"),

@@ -190,6 +190,13 @@ fn what_is_said_of_tables_is_what_the_source_says() {
     }
     pair.query(&format!("SELECT * FROM information_schema.COLUMNS {in_d}"), &["GENERATION_EXPRESSION"]);
     pair.query(&format!("SELECT * FROM information_schema.STATISTICS {in_d}"), &["CARDINALITY"]);
+    for (columns, table) in [
+        ("table_name, Engine, TABLE_COMMENT AS n", "tables"),
+        ("column_name, data_type, t.extra, ordinal_position", "COLUMNS"),
+        ("constraint_name, t.table_name, referenced_column_name", "key_column_usage"),
+    ] {
+        pair.query(&format!("SELECT {columns} FROM information_schema.{table} t {in_d} LIMIT 500"), &[]);
+    }
     pair.query(&format!("SELECT * FROM information_schema.TABLE_CONSTRAINTS {in_d}"), &[]);
     pair.query(&format!("SELECT * FROM information_schema.KEY_COLUMN_USAGE {in_d}"), &[]);
     pair.query("SELECT * FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = 'd'", &[]);

@@ -83,6 +83,8 @@ pub struct Session {
     transaction: Transaction,
     statements: Statements,
     warnings: Vec<Warning>,
+    /// How many of them came before the statement ran.
+    early_warnings: u16,
     row_count: i64,
     rest: Option<Rest>,
     /// How far the current statement has come.
@@ -123,6 +125,7 @@ impl Session {
             transaction: Transaction::default(),
             statements: Statements::default(),
             warnings: Vec::new(),
+            early_warnings: 0,
             row_count: -1,
             rest: None,
             progress: RefCell::default(),
@@ -205,6 +208,7 @@ impl Session {
 
     /// Answers a command.
     pub fn command(&mut self, payload: &[u8], world: &dyn World, out: &mut Output) -> After {
+        self.early_warnings = 0;
         match ClientCommand::parse(payload, self.capabilities) {
             Ok(command) => {
                 let after = self.dispatch(&command, world, out);
@@ -362,6 +366,13 @@ impl Session {
             if deprecated { self.changes.take(&self.settings, &self.transaction) } else { Default::default() };
         let ok = ServerOk { status, warnings, changes: &changes.list(), ..ServerOk::default() };
         out.send(|out| server::put_rows_end(out, &ok, self.capabilities));
+    }
+
+    /// Begins the warnings of a statement with what is said of its words.
+    fn warnings_begin(&mut self, early: Option<Warning>) {
+        self.warnings.clear();
+        self.warnings.extend(early);
+        self.early_warnings = self.warning_count();
     }
 
     fn warning_count(&self) -> u16 {

@@ -50,6 +50,21 @@ const STATEMENTS: &[&str] = &[
     "use information_schema",
     "select id from collations where collation_name = 'latin1_bin'",
     "select * from global_variables",
+    "select variable_name, variable_value from performance_schema.global_variables limit 0",
+    "select word, reserved from information_schema.keywords limit 1",
+    "set character_set_results = binary",
+    "show collation like 'latin1_bin'",
+    "show character set like 'latin1'",
+    "select * from information_schema.collations where id = 8",
+    "show variables like 'autocommit'",
+    "select 'a', 1, null",
+    "set names utf8mb4",
+    "set autocommit = 0",
+    "show variables like 'autocommit'",
+    "show collation like 'latin1_bin'",
+    "commit",
+    "select id from information_schema.collations where id = 8",
+    "set autocommit = 1",
 ];
 
 #[test]
@@ -63,6 +78,7 @@ fn what_is_listed_is_mysqls() {
         for sql in [
             "show variables like 'sql\\_mode'",
             "show collation where id = ?",
+            "select sql_no_cache id from information_schema.collations limit 1",
             "select id from information_schema.collations where collation_name = ?",
         ] {
             commands.push((format!("prepare {sql}"), [b"\x16", sql.as_bytes()].concat()));

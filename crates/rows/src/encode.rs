@@ -209,7 +209,7 @@ fn constant(
             put_lenenc_bytes(&mut out, text.as_bytes());
         }
         (Value::Text(text), _) => {
-            let text = charsets.encoded(text, charsets.announced(column.field.collation))?;
+            let text = charsets.encoded(text, charsets.sent_in(column.field.collation))?;
             put_lenenc_bytes(&mut out, &text);
         }
         (other, _) => put_lenenc_bytes(&mut out, &other.text().unwrap_or_default()),

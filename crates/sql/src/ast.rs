@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::error::Warning;
 use crate::listing::Choice;
 
 /// A statement.
@@ -204,6 +205,17 @@ pub struct Select {
     pub from: Option<Box<From>>,
     /// LIMIT and OFFSET.
     pub limit: Limit,
+    /// SQL_NO_CACHE stands in it, which MySQL warns of.
+    pub no_cache: bool,
+}
+
+impl Select {
+    /// What MySQL says of words in it.
+    #[must_use]
+    pub fn warning(&self) -> Option<Warning> {
+        let text = "'SQL_NO_CACHE' is deprecated and will be removed in a future release.";
+        self.no_cache.then(|| Warning::new(1681, text))
+    }
 }
 
 /// FROM one table, with the clauses that need it.

@@ -75,7 +75,13 @@ impl Charsets {
 
     /// The collation in which text of `collation` is announced to the client.
     #[must_use]
-    pub fn announced(&self, collation: u16) -> u16 {
+    pub(crate) fn announced(&self, collation: u16) -> u16 {
+        self.results.filter(|_| collation != BINARY).unwrap_or(collation)
+    }
+
+    /// The collation in which text of `collation` is sent to the client.
+    #[must_use]
+    pub fn sent_in(&self, collation: u16) -> u16 {
         match self.results {
             Some(results) if results != BINARY && collation != BINARY => results,
             _ => collation,

@@ -50,6 +50,7 @@ impl Choice {
             items: vec![Item { expression: Expression::Star(Vec::new()), alias: None, span: 0..0 }],
             from: Some(Box::new(From { schema: None, table, alias: None, filter, order: Vec::new() })),
             limit: Limit::none(),
+            no_cache: false,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `sql_mode` as names and bits.
 
 use crate::Result;
-use crate::error::SqlError;
+use crate::error::{SqlError, Warning};
 
 /// Modes by name with their bit, in MySQL's order (sql/system_variables.h).
 const MODES: &[(&str, u64)] = &[
@@ -71,6 +71,27 @@ fn with_combinations(bits: u64) -> u64 {
 pub(crate) fn text(bits: u64) -> String {
     let names: Vec<_> = MODES.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name).collect();
     names.join(",")
+}
+
+const STRICT: u64 = 1 << 21 | 1 << 22;
+/// NO_ZERO_IN_DATE, NO_ZERO_DATE, ERROR_FOR_DIVISION_BY_ZERO.
+const WITH_STRICT: u64 = 1 << 23 | 1 << 24 | 1 << 26;
+const PAD_CHAR_TO_FULL_LENGTH: u64 = 1 << 31;
+
+/// What MySQL says of modes that a session sets.
+pub(crate) fn warnings(bits: u64) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let (is_strict, with) = (bits & STRICT != 0, bits & WITH_STRICT);
+    if (is_strict && with != WITH_STRICT) || (!is_strict && with != 0) {
+        let text = "'NO_ZERO_DATE', 'NO_ZERO_IN_DATE' and 'ERROR_FOR_DIVISION_BY_ZERO' sql modes should be used with \
+                    strict mode. They will be merged with strict mode in a future release.";
+        warnings.push(Warning::new(3135, text));
+    }
+    if bits & PAD_CHAR_TO_FULL_LENGTH != 0 {
+        let text = "Changing sql mode 'PAD_CHAR_TO_FULL_LENGTH' is deprecated. It will be removed in a future release.";
+        warnings.push(Warning::new(3090, text));
+    }
+    warnings
 }
 
 #[cfg(test)]

@@ -126,7 +126,11 @@ pub(crate) fn checked(
         Rule::ClientCharset => Charsets::of_client(given)?.charset.to_owned(),
         Rule::ResultsCharset | Rule::ConnectionCharset => Charsets::by_name(given)?.charset.to_owned(),
         Rule::Collation => Charsets::collation(given)?.name.to_owned(),
-        Rule::Mode => modes::text(number.map_or_else(|| modes::bits(given), modes::of_number)?),
+        Rule::Mode => {
+            let bits = number.map_or_else(|| modes::bits(given), modes::of_number)?;
+            warnings.extend(modes::warnings(bits));
+            modes::text(bits)
+        }
         Rule::Zone => zone(given)?,
         Rule::Names => given.to_owned(),
         Rule::Gtids => match given.parse::<base::GtidSet>() {

@@ -1,6 +1,6 @@
 //! What each statement does.
 
-use sql::{Bind, Column, Completion, Expression, Field, Limit, SqlError, Statement, Value, Warning};
+use sql::{Bind, Column, Completion, Expression, Field, Limit, Show, SqlError, Statement, Value, Warning};
 use wire::response::column_flag;
 use wire::row::type_code;
 
@@ -91,7 +91,12 @@ impl Session {
             }
             Statement::Select(_) | Statement::Show(_) => {
                 let rows = self.columns_of(statement, sql, parameters, world)?;
-                self.warnings.clear();
+                self.warnings_begin(warning(statement).filter(|_| parameters.prepared.is_none()));
+                let of_sets = matches!(statement, Statement::Show(Show::Collation { .. } | Show::CharacterSet { .. }));
+                // MySQL reads its dictionary's tables for them.
+                if of_sets || self.shows_names(statement, parameters.prepared) {
+                    self.transaction.opens_table(false, &self.settings);
+                }
                 self.row_count = -1;
                 return Ok(Outcome { rows, ..Outcome::OK });
             }
@@ -233,4 +238,12 @@ pub(super) fn number_column(name: &str, flags: u16, type_code: u8, length: u32) 
     let flags = flags | column_flag::BINARY;
     let field = Field { type_code, flags, length, decimals: 0, collation: values::collation::BINARY };
     Column { name: name.as_bytes().to_vec(), field, value: Value::Null }
+}
+
+/// What MySQL says of a statement's words, once, when it is parsed.
+pub(super) fn warning(statement: &Statement) -> Option<Warning> {
+    match statement {
+        Statement::Select(select) => select.warning(),
+        _ => None,
+    }
 }

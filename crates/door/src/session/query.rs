@@ -72,6 +72,7 @@ impl Session {
 
     /// Runs the first statement of a text; returns the offset of the next one, if the client is to get its result too.
     fn first_of(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> (After, Option<usize>) {
+        self.early_warnings = 0;
         let parsed = match sql::parse(sql, self.settings.sql_mode(), self.settings.charsets()) {
             Ok(parsed) => parsed,
             Err(error) => return (self.fail(&error, out), None),

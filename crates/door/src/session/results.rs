@@ -89,7 +89,7 @@ impl Session {
     /// The EOF after definitions, for clients that expect one.
     pub(super) fn definitions_end(&self, status: u16, out: &mut Output) {
         if self.capabilities & capability::DEPRECATE_EOF == 0 {
-            let ok = ServerOk { status, ..ServerOk::default() };
+            let ok = ServerOk { status, warnings: self.early_warnings, ..ServerOk::default() };
             out.send(|out| server::put_rows_end(out, &ok, self.capabilities));
         }
     }
@@ -172,7 +172,7 @@ impl Session {
     fn sent_text(&self, column: &Column, value: &Value, form: Form) -> Result<Vec<u8>, SqlError> {
         Ok(match value {
             Value::Text(text) => {
-                let collation = self.settings.charsets().announced(column.field.collation);
+                let collation = self.settings.charsets().sent_in(column.field.collation);
                 self.settings.charsets().encoded(text, collation)?.into_owned()
             }
             Value::Decimal(text) => text.clone().into_bytes(),

@@ -273,7 +273,7 @@ impl Session {
             self.transaction.reads(&snapshot, &self.settings, world.now());
         }
         let reading = Reading::open(snapshot, world.now(), plan, self.settings.charsets(), form)?;
-        self.warnings.clear();
+        self.warnings_begin(select.warning().filter(|_| parameters.prepared.is_none()));
         self.row_count = -1;
         Ok(reading)
     }

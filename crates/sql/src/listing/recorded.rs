@@ -21,6 +21,8 @@ static ROWS: &str = include_str!("../listed_rows.tsv");
 
 /// utf8mb3_general_ci: the collation of names.
 const NAMES: u16 = 33;
+/// Digits after the decimal point of what is computed and no number.
+const NOT_FIXED: u8 = 31;
 /// Longest text that is held as a VARCHAR, in characters.
 const VARCHAR_CHARS: u32 = 4_096;
 
@@ -51,7 +53,59 @@ pub struct ListingColumn {
     org_name: Cow<'static, str>,
 }
 
+/// Tables of `information_schema` whose columns have their names in capitals, however a statement writes them.
+const IN_CAPITALS: &[&str] = &[
+    "ADMINISTRABLE_ROLE_AUTHORIZATIONS",
+    "CHARACTER_SETS",
+    "CHECK_CONSTRAINTS",
+    "COLLATION_CHARACTER_SET_APPLICABILITY",
+    "COLUMNS",
+    "COLUMNS_EXTENSIONS",
+    "COLUMN_STATISTICS",
+    "EVENTS",
+    "FILES",
+    "INNODB_DATAFILES",
+    "INNODB_FIELDS",
+    "INNODB_FOREIGN_COLS",
+    "INNODB_TABLESPACES_BRIEF",
+    "JSON_DUALITY_VIEWS",
+    "JSON_DUALITY_VIEW_COLUMNS",
+    "JSON_DUALITY_VIEW_LINKS",
+    "JSON_DUALITY_VIEW_TABLES",
+    "KEYWORDS",
+    "KEY_COLUMN_USAGE",
+    "LIBRARIES",
+    "PARAMETERS",
+    "PARTITIONS",
+    "REFERENTIAL_CONSTRAINTS",
+    "RESOURCE_GROUPS",
+    "ROUTINES",
+    "ROUTINE_LIBRARIES",
+    "SCHEMATA",
+    "SCHEMATA_EXTENSIONS",
+    "STATISTICS",
+    "ST_GEOMETRY_COLUMNS",
+    "ST_SPATIAL_REFERENCE_SYSTEMS",
+    "ST_UNITS_OF_MEASURE",
+    "TABLES",
+    "TABLESPACES_EXTENSIONS",
+    "TABLES_EXTENSIONS",
+    "TABLE_CONSTRAINTS",
+    "TABLE_CONSTRAINTS_EXTENSIONS",
+    "TRIGGERS",
+    "USER_ATTRIBUTES",
+    "VIEWS",
+    "VIEW_ROUTINE_USAGE",
+    "VIEW_TABLE_USAGE",
+];
+
 impl Listing {
+    /// True if its columns have their names in capitals, however a statement writes them.
+    pub(crate) fn names_in_capitals(&self) -> bool {
+        let table = self.name.strip_prefix("information_schema.");
+        table.is_some_and(|table| IN_CAPITALS.contains(&table))
+    }
+
     /// The same with another name of its first column, as SHOW TABLES has it.
     #[must_use]
     pub fn with_first_named(&self, name: &str) -> Listing {
@@ -72,6 +126,11 @@ impl ListingColumn {
     #[must_use]
     pub fn org_name(&self) -> &str {
         &self.org_name
+    }
+
+    /// True for a column that its view computes.
+    pub(crate) fn is_computed(&self) -> bool {
+        self.field.decimals == NOT_FIXED
     }
 
     /// Where it comes from, for a statement that gives the table this alias.

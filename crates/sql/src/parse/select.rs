@@ -19,7 +19,9 @@ const NO_ALIAS: &[&str] =
 impl Parser<'_> {
     pub(super) fn select(&mut self) -> Result<Statement> {
         self.advance()?;
+        let mut no_cache = false;
         while self.is_one_of(MODIFIERS) {
+            no_cache |= self.is("SQL_NO_CACHE");
             self.advance()?;
         }
         if self.is_one_of(&["DISTINCT", "DISTINCTROW", "SQL_CALC_FOUND_ROWS", "SQL_BIG_RESULT", "SQL_BUFFER_RESULT"]) {
@@ -40,7 +42,7 @@ impl Parser<'_> {
         if let Some(refused) = self.after_select()? {
             return Ok(refused);
         }
-        Ok(Statement::Select(Select { items, from, limit }))
+        Ok(Statement::Select(Select { items, from, limit, no_cache }))
     }
 
     fn items(&mut self) -> Result<Vec<Item>> {
@@ -61,7 +63,7 @@ impl Parser<'_> {
         while self.accept_punct(b',')? {
             items.push(self.item()?);
         }
-        Ok(Statement::Do(Select { items, from: None, limit: Limit::none() }))
+        Ok(Statement::Do(Select { items, from: None, limit: Limit::none(), no_cache: false }))
     }
 
     fn after_select(&mut self) -> Result<Option<Statement>> {

@@ -16,7 +16,7 @@ use crate::Result;
 use crate::ast::{Expression, Item, Select};
 use crate::bind::{self, Bind, COLUMNS_MAX, Field, Value, shortened};
 use crate::error::SqlError;
-use crate::listing::Listing;
+use crate::listing::{Listing, ListingColumn};
 
 /// What a SELECT puts out: its columns and where their values come from.
 #[derive(Debug, Clone)]
@@ -118,6 +118,11 @@ impl Scope<'_> {
             let text = format!("Unknown column '{}' in '{clause}'", parts.join("."));
             SqlError::new(1054, "42S22", text)
         })
+    }
+
+    /// The column at this position of a view over MySQL's own dictionary.
+    fn view_column(&self, position: usize) -> Option<&ListingColumn> {
+        self.listing.filter(|listing| listing.names_in_capitals())?.columns.get(position)
     }
 
     fn is_meant(&self, qualifier: &[String]) -> bool {
@@ -249,8 +254,14 @@ fn outputs(scope: &Scope<'_>, items: &[Item]) -> Result<(Vec<ResultColumn>, Vec<
             Expression::Star(names) => add_all(scope, names, &mut columns, &mut outputs)?,
             Expression::Name(parts) => {
                 let position = scope.resolve(parts, "field list")?;
-                let name = item.alias.as_ref().or(parts.last()).map_or(&[][..], Vec::as_slice);
-                let name = scope.bind.settings.charsets().from_client(name)?.into_owned();
+                let name = match (&item.alias, scope.view_column(position)) {
+                    // Without an alias it has the name that its view gives it.
+                    (None, Some(listed)) => listed.name.as_bytes().to_vec(),
+                    (alias, _) => {
+                        let name = alias.as_ref().or(parts.last()).map_or(&[][..], Vec::as_slice);
+                        scope.bind.settings.charsets().from_client(name)?.into_owned()
+                    }
+                };
                 columns.push(named_column(scope, position, shortened(name))?);
                 outputs.push(Output::Column(position));
             }
@@ -298,15 +309,14 @@ fn add_all(
 /// A column that is named comes from a view of `information_schema` itself; `*` looks through it, as recorded.
 fn named_column(scope: &Scope<'_>, position: usize, name: Vec<u8>) -> Result<ResultColumn> {
     let column = of_column(scope, position, name)?;
-    match scope.listing.and_then(|listing| listing.columns.get(position)) {
-        Some(listed) if scope.schema == "information_schema" => {
-            let bytes = |text: &str| text.as_bytes().to_vec();
-            let (schema, table, org_table) = (bytes(scope.schema), bytes(&scope.alias), bytes(&scope.table.name));
-            let origin = Some(Box::new(Origin { schema, table, org_table }));
-            Ok(ResultColumn { org_name: Some(bytes(&listed.name)), origin, ..column })
-        }
-        _ => Ok(column),
-    }
+    let listing = scope.listing.filter(|_| scope.schema == "information_schema");
+    let Some(listed) = listing.and_then(|listing| listing.columns.get(position)) else { return Ok(column) };
+    let bytes = |text: &str| text.as_bytes().to_vec();
+    // What the view computes comes from no schema.
+    let schema = if listed.is_computed() { Vec::new() } else { bytes(scope.schema) };
+    let (table, org_table) = (bytes(&scope.alias), bytes(&scope.table.name));
+    let origin = Some(Box::new(Origin { schema, table, org_table }));
+    Ok(ResultColumn { org_name: Some(bytes(&listed.name)), origin, ..column })
 }
 
 fn of_column(scope: &Scope<'_>, position: usize, name: Vec<u8>) -> Result<ResultColumn> {
