@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::{ConnectOptions, Connection, Param, SslMode};
+use whole_program_tests::all_types::{Counts, Type, changes, create, settings, types};
 use whole_program_tests::replica::Unread;
-use whole_program_tests::{Replica, Server, folder, length};
+use whole_program_tests::{Random, Replica, Server, folder, length};
 
 /// A shadow that listens, and where.
 struct Shadow {
@@ -197,5 +198,124 @@ fn nothing_differs_while_others_write() {
     println!("{report}");
     assert_eq!((code, count(&report, "different ")), (0, 0), "{report}");
     assert!(count(&report, "equal") >= u64::try_from(reads).unwrap(), "{report}");
+    replica.stop();
+}
+
+/// Conditions of generated statements; each `{}` is a constant.
+const CONDITIONS: &[&str] = &[
+    "v = {}",
+    "v <=> {}",
+    "v <> {}",
+    "v < {}",
+    "v >= {}",
+    "{} <= v",
+    "v LIKE {}",
+    "v IN ({}, {}, {})",
+    "v NOT IN ({}, {})",
+    "v BETWEEN {} AND {}",
+    "v > {} AND v <= {}",
+    "v IS NULL",
+    "v IS NOT NULL AND n = {}",
+    "n > {}",
+];
+
+/// Constants beside a type's own values.
+const CONSTANTS: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "7",
+    "1.5",
+    "-0.0001",
+    "1e3",
+    "''",
+    "'a'",
+    "'abc '",
+    "'é'",
+    "'5'",
+    "'2024-02-29'",
+    "NULL",
+    "x'41'",
+    "255",
+    "18446744073709551615",
+    "'%'",
+    "'a%'",
+    "'_'",
+    "'10:11:12'",
+    "DATE'2020-01-02'",
+    "TRUE",
+    "'x,y'",
+];
+
+/// A statement of one of the types' tables.
+fn generated(types: &[Type], random: &mut Random) -> String {
+    let ty = &types[random.below(types.len() as u64) as usize];
+    let own: Vec<&str> = ty.values.iter().map(String::as_str).filter(|value| value.len() < 60).collect();
+    // The table without a key has no id.
+    let kind = random.pick(&["t", "t", "t", "t", "p", "u", "k"]);
+    let (kind, key) = match (kind, create(ty).contains(&format!("CREATE TABLE {kind}_"))) {
+        ("t", _) | (_, false) => ("t", "id"),
+        (kind, true) => (kind, "v"),
+    };
+    let mut condition = random.pick(CONDITIONS).to_owned();
+    while condition.contains("{}") {
+        let from: &[&str] = if own.is_empty() || random.below(2) == 0 { CONSTANTS } else { &own };
+        condition = condition.replacen("{}", random.pick(from), 1);
+    }
+    let list = random.pick(&["*", "v", "n, v", "COUNT(*)", "v AS x, 1, 'text'"]);
+    let order = match random.below(4) {
+        0 => String::new(),
+        1 => format!(" ORDER BY {key} DESC"),
+        _ => format!(" ORDER BY {key}"),
+    };
+    let limit =
+        if random.below(4) == 0 { format!(" LIMIT {}, {}", random.below(3), random.below(9)) } else { String::new() };
+    format!("SELECT {list} FROM types.{kind}_{} WHERE {condition}{order}{limit}", ty.name)
+}
+
+#[test]
+fn generated_statements_differ_in_nothing() {
+    let Some(server) = Server::or_skip("shadow-generated", &["--max-allowed-packet=1G"]) else { return };
+    let types = types(&["latin1", "utf8mb4"]);
+    let mut sql = String::from("CREATE DATABASE types CHARACTER SET utf8mb4; USE types;\n");
+    sql.extend(types.iter().map(create));
+    sql.push_str(&settings(0));
+    types.iter().for_each(|ty| sql.push_str(&changes(ty, 0, &mut Counts::default())));
+    server.sql(&sql);
+    server.sql("CREATE USER app@'%' IDENTIFIED BY 'secret'; GRANT SELECT ON types.* TO app@'%'");
+    let (replica, socket) = Replica::with_socket(&server, &folder("shadow-generated"), &[]);
+    let rows = folder("shadow-generated-rows");
+    let keep = format!("--keep-rows={}", rows.display());
+    let shadow = Shadow::start(&server, &socket, &[&keep]);
+    let statements = length(3_000, 200_000);
+    std::thread::scope(|scope| {
+        for seed in 0..2 {
+            let (shadow, types) = (&shadow, &types);
+            scope.spawn(move || {
+                let mut client = shadow.connect(if seed == 0 { SslMode::Required } else { SslMode::Disabled });
+                let mut random = Random::new(seed);
+                for n in 0..statements / 2 {
+                    let sql = generated(types, &mut random);
+                    // The source's errors are answers too.
+                    if n % 3 == 0 {
+                        let Ok(statement) = client.prepare(&sql) else { continue };
+                        for _ in 0..2 {
+                            if let Ok(mut rows) = client.execute(&statement, &[]) {
+                                while rows.next_row().is_ok_and(|row| row.is_some()) {}
+                            }
+                        }
+                        client.close_statement(statement).unwrap();
+                    } else {
+                        let _ = client.query(&sql);
+                    }
+                }
+            });
+        }
+    });
+    let (code, report) = shadow.end();
+    println!("{report}");
+    let kept = std::fs::read_to_string(&rows).unwrap_or_default();
+    assert_eq!((code, count(&report, "different ")), (0, 0), "{report}\n{}", &kept[..kept.len().min(4_000)]);
+    assert!(count(&report, "equal") > statements * 6 / 10, "{report}");
     replica.stop();
 }
