@@ -157,6 +157,8 @@ impl Conditions {
 
     /// A filter over a column, unless its constant is not known yet.
     fn push(&mut self, scope: &Scope<'_>, column: usize, test: Test) -> Result<()> {
+        // No bound of a key can be NULL there.
+        self.never |= matches!(test, Test::Null) && !scope.column(column)?.nullable;
         let measure = match test {
             Test::Null | Test::NotNull | Test::Like(..) => None,
             _ => Some(Measure::of(scope.column(column)?)?),
