@@ -1,5 +1,6 @@
 //! A client's side: its socket, its login, packets both ways.
 
+use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -95,10 +96,15 @@ impl Client {
                 return Ok(Some(self.input.payload(range).to_vec()));
             }
             let spare = self.input.spare();
-            let len = match &mut self.transport {
-                Transport::Plain(early) => early.read(spare)?,
-                Transport::Tls(tls) => tls.read(spare)?,
-                Transport::None => 0,
+            let read = match &mut self.transport {
+                Transport::Plain(early) => early.read(spare),
+                Transport::Tls(tls) => tls.read(spare),
+                Transport::None => Ok(0),
+            };
+            let len = match read {
+                // Many clients go without a word, TLS's or theirs.
+                Err(error) if matches!(error.kind(), UnexpectedEof | ConnectionReset) => 0,
+                read => read?,
             };
             if len == 0 {
                 return Ok(None);
