@@ -6,8 +6,11 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a statement waits for a comparison, and a comparison for statements that run.
+/// How long a statement waits for a comparison.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a comparison waits for statements that run: some wait for rows that others have locked, and these may wait
+/// for the comparison.
+const LULL: Duration = Duration::from_millis(50);
 /// How long a comparison waits for another.
 const TURN: Duration = Duration::from_secs(5);
 
@@ -69,7 +72,7 @@ impl Gate {
             return None;
         }
         state.comparing = true;
-        drop(self.wait(state, PATIENCE, |state| state.statements == 0));
+        drop(self.wait(state, LULL, |state| state.statements == 0));
         Some(Comparison(self))
     }
 }

@@ -225,6 +225,23 @@ impl<'a> Session<'a> {
             let _running = shared.gate.statement();
             self.at_source(payload)?
         };
+        self.ran_alone(answer)
+    }
+
+    /// A write that only the source gets.
+    fn write(&mut self, payload: &[u8], sql: &[u8]) -> Result<()> {
+        // Within a transaction it commits nothing.
+        if self.source.is_in_transaction() && changes_rows(sql) {
+            let answer = self.at_source(payload)?;
+            self.ran_alone(answer)?;
+        } else {
+            self.alone(payload)?;
+        }
+        self.has_written(sql);
+        Ok(())
+    }
+
+    fn ran_alone(&mut self, answer: Option<Answer>) -> Result<Option<Answer>> {
         self.answer(answer.as_ref())?;
         self.alone = true;
         self.follow_transaction();
@@ -283,10 +300,7 @@ impl<'a> Session<'a> {
                 self.client.refuse(1235, "42000", "The shadow does not know the source's numbers of connections")?;
                 self.add(Found::NotComparable("KILL"), sql);
             }
-            Kind::Writes => {
-                self.alone(payload)?;
-                self.has_written(sql);
-            }
+            Kind::Writes => self.write(payload, sql)?,
             Kind::Unanswered => {
                 let construct = construct(sql, self.sql_mode, &self.charsets);
                 self.alone(payload)?;
@@ -375,11 +389,7 @@ impl<'a> Session<'a> {
                 let found = self.judged(known, theirs.as_ref(), ours.as_ref());
                 self.note(found, sql, theirs.as_ref(), ours.as_ref())
             }
-            _ => {
-                self.alone(payload)?;
-                self.has_written(sql);
-                Ok(())
-            }
+            _ => self.write(payload, sql),
         }
     }
 
@@ -559,6 +569,13 @@ fn with_number(payload: &[u8], number: u32) -> Vec<u8> {
         place.copy_from_slice(&number.to_le_bytes());
     }
     payload
+}
+
+/// True for statements that change rows and, within a transaction, commit nothing.
+fn changes_rows(sql: &[u8]) -> bool {
+    let first: Vec<u8> = sql.iter().skip_while(|byte| byte.is_ascii_whitespace()).take(7).copied().collect();
+    let first = first.to_ascii_uppercase();
+    [&b"INSERT "[..], b"UPDATE ", b"DELETE ", b"REPLACE", b"SELECT "].iter().any(|word| first.starts_with(word))
 }
 
 fn shows_warnings(sql: &[u8]) -> bool {
