@@ -63,7 +63,10 @@ impl Pair {
         self.note(&format!("prepare {sql}"), &ours, &theirs);
         if let (Some(own), Some(other)) = (own, other) {
             for params in runs {
-                let (ours, theirs) = (self.ours.execute(own, 0, params), self.theirs.execute(other, 0, params));
+                let (mut ours, mut theirs) = (self.ours.execute(own, 0, params), self.theirs.execute(other, 0, params));
+                if self.any_index {
+                    [&mut ours, &mut theirs].into_iter().for_each(|answer| without_index_flag(answer));
+                }
                 self.note(&format!("execute {sql} {params:?}"), &ours, &theirs);
             }
         }
@@ -317,6 +320,15 @@ const STATEMENTS: &[&str] = &[
     "SELECT a FROM o WHERE 1 = 0",
     "SELECT a FROM o WHERE TRUE ORDER BY a LIMIT 2",
     "SELECT a FROM o WHERE b IS NULL",
+    "SELECT b FROM o FORCE INDEX (b) WHERE b = 1 ORDER BY b, a LIMIT 3",
+    "SELECT a FROM o AS x USE INDEX (primary, `b`) IGNORE KEY FOR ORDER BY (C) WHERE a = 3",
+    "SELECT a FROM o USE INDEX () WHERE a = 3",
+    "SELECT a FROM o FORCE INDEX (nothing) WHERE a = 3",
+    "SELECT a FROM o FORCE INDEX (prim) WHERE a = 3",
+    "SELECT a FROM o x FORCE INDEX FOR JOIN (z) WHERE a = 3",
+    "SELECT a FROM o USE INDEX (b) FORCE INDEX (c) WHERE a = 3",
+    "SELECT a FROM o FORCE INDEX () WHERE a = 3",
+    "SELECT a FROM o USE (b) WHERE a = 3",
     "SELECT a FROM o WHERE a IS NULL",
     "SELECT a FROM o WHERE a <=> NULL AND b = 1 ORDER BY a",
     "SELECT COUNT(*) FROM p WHERE x IS NULL",

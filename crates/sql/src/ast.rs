@@ -227,6 +227,8 @@ pub struct From {
     pub table: Vec<u8>,
     /// The alias, if one was given.
     pub alias: Option<Vec<u8>>,
+    /// Names of indexes in USE, FORCE and IGNORE INDEX.
+    pub hints: Vec<Vec<u8>>,
     /// WHERE.
     pub filter: Option<Expression>,
     /// ORDER BY.

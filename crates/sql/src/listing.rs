@@ -48,7 +48,14 @@ impl Choice {
         let table = listing.name.as_bytes().to_vec();
         Select {
             items: vec![Item { expression: Expression::Star(Vec::new()), alias: None, span: 0..0 }],
-            from: Some(Box::new(From { schema: None, table, alias: None, filter, order: Vec::new() })),
+            from: Some(Box::new(From {
+                schema: None,
+                table,
+                alias: None,
+                hints: Vec::new(),
+                filter,
+                order: Vec::new(),
+            })),
             limit: Limit::none(),
             no_cache: false,
         }

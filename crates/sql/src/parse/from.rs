@@ -11,24 +11,27 @@ use crate::error::SqlError;
 const REFUSED: &[&str] = &["GROUP", "HAVING", "WINDOW", "QUALIFY", "PROCEDURE"];
 
 /// Words of joins and of what may follow a table's name.
-const OF_TABLES: &[&str] = &[
-    "JOIN",
-    "INNER",
-    "CROSS",
-    "LEFT",
-    "RIGHT",
-    "NATURAL",
-    "STRAIGHT_JOIN",
+const OF_TABLES: &[&str] =
+    &["JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "NATURAL", "STRAIGHT_JOIN", "PARTITION", "TABLESAMPLE"];
+
+/// Words after a table that are no alias.
+const NO_ALIAS: &[&str] = &[
+    "WHERE",
+    "ORDER",
+    "LIMIT",
+    "FOR",
+    "LOCK",
+    "INTO",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "ON",
+    "USING",
+    "SET",
     "USE",
     "FORCE",
     "IGNORE",
-    "PARTITION",
-    "TABLESAMPLE",
 ];
-
-/// Words after a table that are no alias.
-const NO_ALIAS: &[&str] =
-    &["WHERE", "ORDER", "LIMIT", "FOR", "LOCK", "INTO", "UNION", "EXCEPT", "INTERSECT", "ON", "USING", "SET"];
 
 impl Parser<'_> {
     /// What follows FROM; a statement that is refused by name otherwise.
@@ -51,12 +54,57 @@ impl Parser<'_> {
         if self.is_one_of(OF_TABLES) {
             return refused(&format!("SELECT … FROM … {}", self.word()));
         }
+        let hints = self.index_hints()?;
+        if self.is_punct(b',') {
+            return refused("SELECT … FROM several tables");
+        }
+        if self.is_one_of(OF_TABLES) {
+            return refused(&format!("SELECT … FROM … {}", self.word()));
+        }
         let filter = if self.accept("WHERE")? { Some(self.expression()?) } else { None };
         if self.is_one_of(REFUSED) {
             return refused(&format!("SELECT … {}", self.word()));
         }
         let order = self.order()?;
-        Ok(Ok(From { schema, table, alias, filter, order }))
+        Ok(Ok(From { schema, table, alias, hints, filter, order }))
+    }
+
+    /// Names of indexes that the statement wants used or not used. Which one is used shows in no answer, so only their
+    /// names count.
+    fn index_hints(&mut self) -> Result<Vec<Vec<u8>>> {
+        let (mut names, mut used, mut forced) = (Vec::new(), false, false);
+        loop {
+            let (uses, forces) = (self.accept("USE")?, self.accept("FORCE")?);
+            if !uses && !forces && !self.accept("IGNORE")? {
+                return Ok(names);
+            }
+            (used, forced) = (used || uses, forced || forces);
+            if used && forced {
+                return Err(SqlError::new(1221, "HY000", "Incorrect usage of USE INDEX and FORCE INDEX"));
+            }
+            if !self.accept("INDEX")? {
+                self.expect("KEY")?;
+            }
+            if self.accept("FOR")? && !self.accept("JOIN")? {
+                if !self.accept("ORDER")? {
+                    self.expect("GROUP")?;
+                }
+                self.expect("BY")?;
+            }
+            self.expect_punct(b'(')?;
+            // USE INDEX () wants none used.
+            if uses && self.accept_punct(b')')? {
+                continue;
+            }
+            loop {
+                // It is a reserved word.
+                names.push(if self.accept("PRIMARY")? { b"PRIMARY".to_vec() } else { self.name()? });
+                if !self.accept_punct(b',')? {
+                    break;
+                }
+            }
+            self.expect_punct(b')')?;
+        }
     }
 
     fn table_alias(&mut self) -> Result<Option<Vec<u8>>> {

@@ -120,6 +120,27 @@ impl Scope<'_> {
         })
     }
 
+    /// That an index has this name, or one alone begins with it.
+    ///
+    /// # Errors
+    /// 1176: none, or several.
+    fn index(&self, hint: &str) -> Result<()> {
+        if self.listing.is_some() {
+            return Err(SqlError::not_supported("an index of a table that is kept nowhere"));
+        }
+        let hinted = hint.to_lowercase();
+        let names = self.table.keys.iter().filter(|key| !key.invisible).map(|key| key.name.to_lowercase());
+        let begun: Vec<String> = names.filter(|name| name.starts_with(&hinted)).collect();
+        match begun.as_slice() {
+            [_] => Ok(()),
+            several if several.contains(&hinted) => Ok(()),
+            _ => {
+                let text = format!("Key '{hint}' doesn't exist in table '{}'", self.alias);
+                Err(SqlError::new(1176, "42000", text))
+            }
+        }
+    }
+
     /// The column at this position of a view over MySQL's own dictionary.
     fn view_column(&self, position: usize) -> Option<&ListingColumn> {
         self.listing.filter(|listing| listing.names_in_capitals())?.columns.get(position)
@@ -179,6 +200,9 @@ fn bound(
     };
     let folds = lower_case_table_names != 0;
     let scope = Scope { bind, table, listing, schema: &table.db, alias, folds };
+    for hint in &from.hints {
+        scope.index(&decoded(charsets, hint)?)?;
+    }
     let selected = match known {
         Some(known) => Arc::clone(known),
         None => {
