@@ -615,3 +615,40 @@ fn a_transaction_keeps_its_snapshot_as_long_as_the_option_says() {
     assert_eq!(client.query(select)[2], b"\x011");
     replica.stop();
 }
+
+#[test]
+fn a_statement_that_takes_too_long_ends() {
+    let Some(server) = Server::or_skip("door-time", &[]) else { return };
+    server.sql(
+        "SET SESSION cte_max_recursion_depth = 1000000; CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, c \
+         VARCHAR(100)); INSERT INTO t.a SELECT n, REPEAT('x', 90) FROM (WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL \
+         SELECT n + 1 FROM s WHERE n < 200000) SELECT n FROM s) x",
+    );
+    let (replica, socket) = Replica::with_socket(&server, &folder("door-time"), &["--statement-cpu-time=5ms"]);
+    let mut account = std::process::Command::new(whole_program_tests::binary());
+    account.args(["account", "add", "app", "--may", "read", "--no-defaults", "--data", replica.data()]);
+    testkit::run_with_input(&mut account, "secret\n").expect(0, &["is added"]);
+    let port = replica.status().unwrap()["clients"]["address"].as_str().unwrap().rsplit(':').next().unwrap().parse();
+    let mut client = client::Connection::connect(&client::ConnectOptions {
+        port: port.unwrap(),
+        user: "app".into(),
+        password: Some("secret".into()),
+        ssl_mode: client::SslMode::Required,
+        ..client::ConnectOptions::default()
+    })
+    .unwrap();
+    let scan = "SELECT COUNT(*) FROM t.a WHERE c LIKE '%y%'";
+    let error = client.query(scan).unwrap_err();
+    assert_eq!(error.server_code(), Some(3024), "{error}");
+    assert!(error.to_string().contains("--statement-cpu-time"), "{error}");
+    // The session goes on, and short statements are none of it.
+    assert_eq!(client.query_value("SELECT COUNT(*) FROM t.a WHERE id=7").unwrap().as_deref(), Some("1"));
+    // An administrator's has no limit but the session's own.
+    let mut admin = RawClient::over_socket(&socket, "admin", CAPABILITIES);
+    assert_eq!(admin.query(scan)[2], b"\x010");
+    admin.query("SET max_execution_time = 1");
+    let error = admin.query(scan).pop().unwrap();
+    assert!(error.starts_with(b"\xff\xd0\x0b#HY000"), "{}", error.escape_ascii());
+    assert_eq!(admin.query("SELECT COUNT(*) FROM t.a WHERE id=7")[2], b"\x011");
+    replica.stop();
+}

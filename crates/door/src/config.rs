@@ -34,6 +34,8 @@ pub struct DoorConfig {
     pub connect_timeout: Duration,
     /// How long a transaction or a cursor may keep its snapshot.
     pub snapshot_age: Duration,
+    /// How long a statement of an account without the right admin may work; zero: no limit.
+    pub statement_cpu_time: Duration,
     /// Value of `version`, also in the greeting.
     pub server_version: String,
     /// Values of system variables that are about this process, by name in lower case.

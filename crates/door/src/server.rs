@@ -117,6 +117,10 @@ impl Server {
 }
 
 impl World for Server {
+    fn statement_cpu_time(&self) -> Option<Duration> {
+        Some(self.config.statement_cpu_time).filter(|limit| !limit.is_zero())
+    }
+
     fn own_values(&self) -> &dyn OwnValues {
         self
     }

@@ -1,7 +1,7 @@
 //! What sessions know of the server around them.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sql::{OwnValues, SqlError};
 use store::Snapshot;
@@ -36,6 +36,11 @@ pub trait World {
     /// The time.
     fn now(&self) -> Instant {
         Instant::now()
+    }
+
+    /// How long one statement may work, without the time that others had and the client took; None: no limit.
+    fn statement_cpu_time(&self) -> Option<Duration> {
+        None
     }
 
     /// Pins what is visible, for reading tables.

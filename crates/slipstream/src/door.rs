@@ -61,6 +61,8 @@ pub(crate) struct DoorSettings {
     pub drain: Duration,
     /// How long a transaction or a cursor may keep its snapshot.
     pub snapshot_age: Duration,
+    /// How long a statement may work; zero: no limit.
+    pub statement_cpu_time: Duration,
     /// Whether rows are shown before all that an earlier run showed is visible again.
     pub serve_at_once: bool,
     /// Address for those who watch over HTTP.
@@ -91,6 +93,7 @@ impl Default for DoorSettings {
             server_version: String::new(),
             drain: Duration::ZERO,
             snapshot_age: SNAPSHOT_AGE,
+            statement_cpu_time: Duration::ZERO,
             serve_at_once: false,
             http: None,
             http_names: Vec::new(),
@@ -164,6 +167,7 @@ impl DoorSettings {
             connect_timeout: self.connect_timeout,
             server_version: self.server_version.clone(),
             snapshot_age: self.snapshot_age,
+            statement_cpu_time: self.statement_cpu_time,
             own_values: own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<HashMap<_, _>>(),
         }
     }

@@ -908,6 +908,15 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .default("500"),
     option(
         FOLLOW,
+        "statement-cpu-time",
+        "TIME",
+        Kind::Span(|s, span| s.door.statement_cpu_time = span),
+        "How long a client's statement may work, without waits; 0 = no limit; accounts with the right admin have none",
+    )
+    .under(CLIENT_PART)
+    .default("5m"),
+    option(
+        FOLLOW,
         "max-allowed-packet",
         "BYTES",
         Kind::Bytes(1 << 10, 1 << 30, |s, bytes| s.door.max_allowed_packet = bytes as usize),

@@ -284,7 +284,7 @@ impl Session {
             let changed = if std::mem::replace(&mut prepared.columns, columns) == columns { 0 } else { CHANGED };
             let known = prepared.known.as_ref();
             if !opens_cursor {
-                return self.begin_rows(reading, changed, known, out);
+                return self.begin_rows(reading, changed, known, world, out);
             }
             self.put_cursor(&reading, changed, known, out)?;
             prepared.cursor = Some(Cursor::Table(Box::new(reading)));

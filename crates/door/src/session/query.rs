@@ -48,7 +48,7 @@ impl Session {
 
     /// Goes on with the rows, and then the statements, that wait.
     pub fn resume(&mut self, world: &dyn World, out: &mut Output) -> After {
-        if self.running.is_some() && self.read_on(out) == After::More {
+        if self.running.is_some() && self.read_on(world, out) == After::More {
             return After::More;
         }
         let Some(mut rest) = self.rest.take() else { return After::Next };

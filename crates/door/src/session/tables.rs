@@ -8,7 +8,7 @@
 //! own work on speed.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rows::{Form, Reading};
 use sql::table::{NoTable, Origin, Plan, ResultColumn, Selected, TableName};
@@ -32,6 +32,10 @@ pub(super) struct Running {
     reading: Reading,
     /// Status bits of its end besides the session's.
     status: u16,
+    /// When `max_execution_time` ends it.
+    until: Option<Instant>,
+    /// How long it has worked, without the time that others had and the client took.
+    worked: Duration,
 }
 
 /// What an execution of a prepared statement leaves for the next one.
@@ -142,7 +146,7 @@ impl Session {
             return Ok(After::Wait);
         }
         let reading = self.open(select, sql, Parameters::NONE, Form::Text, None, world)?;
-        self.begin_rows(reading, more, None, out)
+        self.begin_rows(reading, more, None, world, out)
     }
 
     /// Definitions and the first rows; `more` are status bits of this result besides the session's.
@@ -151,31 +155,55 @@ impl Session {
         reading: Reading,
         more: u16,
         known: Option<&Known>,
+        world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
         let status = more | if reading.scans() { status::NO_INDEX_USED } else { 0 };
         self.put_table_head(reading.plan(), known, self.status() | more, out)?;
         self.transaction.answered();
-        self.running = Some(Running { reading, status });
-        Ok(self.read_on(out))
+        let limit = self.settings.number("max_execution_time").filter(|ms| *ms > 0).map(Duration::from_millis);
+        let until = limit.and_then(|limit| world.now().checked_add(limit));
+        self.running = Some(Running { reading, status, until, worked: Duration::ZERO });
+        Ok(self.read_on(world, out))
     }
 
     /// Goes on with the rows that are being sent.
-    pub(super) fn read_on(&mut self, out: &mut Output) -> After {
+    pub(super) fn read_on(&mut self, world: &dyn World, out: &mut Output) -> After {
         let Some(mut running) = self.running.take() else { return After::Next };
-        match put_rows(&mut running.reading, out, ROWS_A_TURN, &mut |out| out.len() < WAITING_BYTES) {
+        let began = world.now();
+        let step = put_rows(&mut running.reading, out, ROWS_A_TURN, &mut |out| out.len() < WAITING_BYTES);
+        let now = world.now();
+        running.worked += now.saturating_duration_since(began);
+        match step {
             Ok(true) => {
                 let status = self.status() | running.status;
                 drop(running);
                 self.rows_end(out, status);
                 After::Next
             }
-            Ok(false) => {
-                self.running = Some(running);
-                After::More
-            }
+            Ok(false) => match self.is_over_time(&running, now, world) {
+                Some(error) => self.fail(&error, out),
+                None => {
+                    self.running = Some(running);
+                    After::More
+                }
+            },
             Err(error) => self.fail(&error, out),
         }
+    }
+
+    /// The error of a statement that has taken too long.
+    fn is_over_time(&self, running: &Running, now: Instant, world: &dyn World) -> Option<SqlError> {
+        let text = "Query execution was interrupted, maximum statement execution time exceeded";
+        if running.until.is_some_and(|until| until <= now) {
+            return Some(SqlError::new(3024, "HY000", text));
+        }
+        let limit = world.statement_cpu_time().filter(|_| !self.identity.rights.admin)?;
+        (running.worked > limit).then(|| {
+            let text =
+                format!("{text}: it has worked longer than --statement-cpu-time={}s allows", limit.as_secs_f64());
+            SqlError::new(3024, "HY000", text)
+        })
     }
 
     /// The answer to an execution that opens a cursor.

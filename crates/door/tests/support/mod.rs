@@ -68,6 +68,7 @@ pub(crate) fn open_with(change: impl FnOnce(&mut DoorConfig), facts: Arc<dyn Fac
         max_allowed_packet: 64 << 20,
         connect_timeout: Duration::from_secs(10),
         snapshot_age: Duration::from_secs(3600),
+        statement_cpu_time: Duration::ZERO,
         server_version: "9.7.4-slipstream".to_owned(),
         own_values: Default::default(),
     };
