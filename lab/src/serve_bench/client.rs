@@ -70,6 +70,10 @@ impl Sysbench {
         ];
         arguments.extend(running.reach().arguments());
         arguments.push("run".into());
+        // sysbench looks for the files of --mysql-ssl by name in its folder.
+        let certificate = &running.reach().certificate;
+        std::fs::copy(certificate, self.folder.join("cacert.pem"))
+            .with_context(|| certificate.display().to_string())?;
         let text = self.output(&arguments)?;
         sample(&text).with_context(|| format!("sysbench's output: {text}"))
     }

@@ -135,18 +135,19 @@ pub fn serve_bench(args: &ServeArgs, stop: &AtomicBool, told: &mut dyn FnMut(&st
         machine: crate::replay::machine(),
         load_average: [load_before, String::new()],
     };
-    for place in [Place::MysqlPlain, Place::Mysql, Place::Cut, Place::Layers] {
-        if !args.only.is_empty() && !args.only.iter().any(|text| place.name().contains(text.as_str())) {
-            continue;
-        }
-        let running = places.start(place)?;
+    let wanted =
+        |place: &Place| args.only.is_empty() || args.only.iter().any(|text| place.name().contains(text.as_str()));
+    let running = places.start(&mut PLACES.iter().copied().filter(wanted))?;
+    for (place, running) in &running {
         let hash = running.hash()?;
         if report.hash.is_empty() {
             report.hash = hash;
         } else if report.hash != hash {
             bail!("{}: its rows hash to {hash}, those of the servers before to {}", place.name(), report.hash);
         }
-        measure(args, &sysbench, &running, place, &mut report, stop, told)?;
+    }
+    measure(args, &sysbench, &running, &mut report, stop, told)?;
+    for (_, running) in running {
         places.stop(running)?;
     }
     report.load_average[1] = crate::compare::load_average();
@@ -154,12 +155,14 @@ pub fn serve_bench(args: &ServeArgs, stop: &AtomicBool, told: &mut dyn FnMut(&st
     Ok(report)
 }
 
-/// Measures every read at one server.
+/// The servers, in the order of their lines.
+const PLACES: [Place; 4] = [Place::MysqlPlain, Place::Mysql, Place::Cut, Place::Layers];
+
+/// Measures every read at every server, the servers by turns.
 fn measure(
     args: &ServeArgs,
     sysbench: &Sysbench,
-    running: &places::Running,
-    place: Place,
+    running: &[(Place, places::Running)],
     report: &mut ServeReport,
     stop: &AtomicBool,
     told: &mut dyn FnMut(&str),
@@ -168,28 +171,35 @@ fn measure(
         for &style in &args.styles {
             for &tls in &args.tls {
                 for &connections in &args.connections {
-                    let mut samples = Vec::new();
+                    let load = client::Load { shape, style, tls, connections, seconds: args.seconds };
+                    let mut samples: Vec<Vec<(f64, client::Sample)>> = running.iter().map(|_| Vec::new()).collect();
                     for _ in 0..args.rounds {
-                        let load = client::Load { shape, style, tls, connections, seconds: args.seconds };
-                        let cpu = running.cpu_s();
-                        let sample = sysbench.run(running, &load, stop).with_context(|| place.name().to_owned())?;
-                        samples.push((running.cpu_s() - cpu, sample));
+                        for ((place, running), samples) in running.iter().zip(&mut samples) {
+                            let cpu = running.cpu_s();
+                            let sample = sysbench.run(running, &load, stop).with_context(|| place.name().to_owned())?;
+                            samples.push((running.cpu_s() - cpu, sample));
+                        }
                     }
-                    let of = |figure: fn(&(f64, client::Sample)) -> f64| {
-                        median(&mut samples.iter().map(figure).collect::<Vec<_>>())
-                    };
-                    let figures = Figures {
-                        server: place.name().to_owned(),
-                        cpu_us: of(|(cpu, sample)| cpu * 1e6 / sample.statements.max(1) as f64),
-                        statements_per_s: of(|(_, sample)| sample.per_s),
-                        p99_ms: of(|(_, sample)| sample.p99_ms),
-                    };
-                    let [shape, style, tls] = [word(shape), word(style), word(tls)];
-                    told(&format!("{shape} {style} tls {tls}, {connections} connections: {figures}"));
-                    report.add(shape, style, tls, connections, figures);
+                    for ((place, _), samples) in running.iter().zip(&samples) {
+                        let figures = figures(*place, samples);
+                        let [shape, style, tls] = [word(shape), word(style), word(tls)];
+                        told(&format!("{shape} {style} tls {tls}, {connections} connections: {figures}"));
+                        report.add(shape, style, tls, connections, figures);
+                    }
                 }
             }
         }
     }
     Ok(())
+}
+
+/// Medians of one read at one server.
+fn figures(place: Place, samples: &[(f64, client::Sample)]) -> Figures {
+    let of = |figure: fn(&(f64, client::Sample)) -> f64| median(&mut samples.iter().map(figure).collect::<Vec<_>>());
+    Figures {
+        server: place.name().to_owned(),
+        cpu_us: of(|(cpu, sample)| cpu * 1e6 / sample.statements.max(1) as f64),
+        statements_per_s: of(|(_, sample)| sample.per_s),
+        p99_ms: of(|(_, sample)| sample.p99_ms),
+    }
 }

@@ -58,6 +58,8 @@ impl Place {
 /// How sysbench reaches a server.
 pub(super) struct Reach {
     port: u16,
+    /// What its certificate is verified with.
+    pub(super) certificate: PathBuf,
 }
 
 impl Reach {
@@ -177,7 +179,7 @@ impl<'a> Places<'a> {
         Server::start(&self.programs, data, &options, self.stop)
     }
 
-    /// Makes the source, its table, and a data folder of a replica that has copied it.
+    /// Makes the source and its table.
     pub(super) fn fill(&mut self, sysbench: &Sysbench) -> Result<()> {
         let data = self.folder.join("source");
         self.programs.initialise(&data, self.stop)?;
@@ -186,62 +188,66 @@ impl<'a> Places<'a> {
         connection.exec(&format!("CREATE DATABASE {DATABASE}"))?;
         connection.exec(&format!("CREATE USER {NAME}@'%' IDENTIFIED BY '{NAME}'"))?;
         connection.exec(&format!("GRANT ALL ON {DATABASE}.* TO {NAME}@'%'"))?;
-        let reach = Reach { port: server.address().port };
+        let reach = Reach { port: server.address().port, certificate: data.join("ca.pem") };
         // From its first login over TLS on, the server takes the account without.
         drop(session(reach.port)?);
         sysbench.prepare(&reach)?;
         for name in ["client-key.pem", "client-cert.pem"] {
             fs::copy(data.join(name), self.folder.join(name)).with_context(|| name.to_owned())?;
         }
-        self.source = Some(server);
-        // A first run copies, and its end is a cut.
-        let replica = self.replica("1h")?;
-        self.stop(replica)
+        // Copies of its folder become the servers that are read; it is itself only replicated.
+        server.shut_down(self.stop)?;
+        for schema in ["ON", "OFF"] {
+            let copy = self.folder.join(format!("stock-{schema}"));
+            servers::copy_folder(&data, &copy, self.stop)?;
+            let _ = fs::remove_file(copy.join("auto.cnf"));
+        }
+        self.source = Some(self.mysql(&data, "OFF")?);
+        Ok(())
     }
 
     fn source(&self) -> Result<&Server> {
         self.source.as_ref().context("no source")
     }
 
-    pub(super) fn start(&mut self, place: Place) -> Result<Running> {
-        match place {
-            Place::MysqlPlain | Place::Mysql => {
-                let copy = self.folder.join("stock");
-                if copy.exists() {
-                    fs::remove_dir_all(&copy)?;
-                }
-                // The source's folder is copied while the source is down.
-                let source = self.source.take().context("no source")?;
-                source.shut_down(self.stop)?;
-                servers::copy_folder(&self.folder.join("source"), &copy, self.stop)?;
-                let _ = fs::remove_file(copy.join("auto.cnf"));
-                self.source = Some(self.mysql(&self.folder.join("source"), "OFF")?);
-                let server = self.mysql(&copy, if place == Place::Mysql { "ON" } else { "OFF" })?;
-                let reach = Reach { port: server.address().port };
-                self.trust(&copy.join("ca.pem"))?;
-                Ok(Running { what: What::Mysql(server), reach, rows: self.args.rows })
-            }
-            Place::Cut => self.replica("1h"),
-            Place::Layers => {
-                for third in 0..2 {
-                    let replica = self.replica("1h")?;
-                    self.change(third)?;
-                    self.wait_caught_up(&replica)?;
-                    // A clean stop cuts.
-                    self.stop(replica)?;
-                }
-                let replica = self.replica("1h")?;
-                self.change(2)?;
+    /// Starts these servers, all of which then stand side by side.
+    pub(super) fn start(&mut self, wanted: &mut dyn Iterator<Item = Place>) -> Result<Vec<(Place, Running)>> {
+        let wanted: Vec<Place> = wanted.collect();
+        let mut running = Vec::new();
+        // First the one that must see rows change.
+        if wanted.contains(&Place::Layers) {
+            for third in 0..2 {
+                let replica = self.replica("layers")?;
+                self.change(third)?;
                 self.wait_caught_up(&replica)?;
-                Ok(replica)
+                // A clean stop cuts.
+                self.stop(replica)?;
             }
+            let replica = self.replica("layers")?;
+            self.change(2)?;
+            self.wait_caught_up(&replica)?;
+            running.push((Place::Layers, replica));
         }
+        // What a copy brings is one cut.
+        if wanted.contains(&Place::Cut) {
+            running.push((Place::Cut, self.replica("cut")?));
+        }
+        let stock: Vec<Place> =
+            wanted.iter().copied().filter(|place| matches!(place, Place::MysqlPlain | Place::Mysql)).collect();
+        for place in stock {
+            running.push((place, self.stock(place)?));
+        }
+        running.sort_by_key(|(place, _)| wanted.iter().position(|one| one == place));
+        Ok(running)
     }
 
-    /// The certificate that sysbench trusts; it looks for the files of --mysql-ssl by name in its folder.
-    fn trust(&self, certificate: &Path) -> Result<()> {
-        fs::copy(certificate, self.folder.join("cacert.pem")).with_context(|| certificate.display().to_string())?;
-        Ok(())
+    /// A server with a copy of the source's folder.
+    fn stock(&self, place: Place) -> Result<Running> {
+        let schema = if place == Place::Mysql { "ON" } else { "OFF" };
+        let copy = self.folder.join(format!("stock-{schema}"));
+        let server = self.mysql(&copy, schema)?;
+        let reach = Reach { port: server.address().port, certificate: copy.join("ca.pem") };
+        Ok(Running { what: What::Mysql(server), reach, rows: self.args.rows })
     }
 
     /// Writes a third of the rows anew, with the values they have: a changed column is changed back.
@@ -262,17 +268,18 @@ impl<'a> Places<'a> {
     }
 
     /// Starts the replica and waits until it has caught up.
-    fn replica(&self, cut_interval: &str) -> Result<Running> {
+    fn replica(&self, name: &str) -> Result<Running> {
         let source = self.source()?.address().port;
-        let (data, port) = (self.folder.join("replica"), servers::free_port()?);
-        let log = self.folder.join("replica.log");
+        let (data, port) = (self.folder.join(name), servers::free_port()?);
+        let log = self.folder.join(format!("{name}.log"));
         let mut command = self.ourselves()?;
         command.args(["replica", "--no-defaults", "--source", &format!("mysql://root@127.0.0.1:{source}")]);
-        command.arg("--data").arg(&data).args(["--port", &port.to_string(), "--cut-interval", cut_interval]);
+        command.arg("--data").arg(&data).args(["--port", &port.to_string(), "--cut-interval", "1h"]);
         command.args(["--memory", &self.args.memory]);
         command.stdin(Stdio::null()).stdout(File::create(&log)?).stderr(File::create(&log)?);
         let process = servers::Running::start(&mut command, "the replica")?;
-        let mut running = Running { what: What::Replica(process), reach: Reach { port }, rows: self.args.rows };
+        let reach = Reach { port, certificate: data.join("server-cert.pem") };
+        let mut running = Running { what: What::Replica(process), reach, rows: self.args.rows };
         let until = Instant::now() + PATIENCE;
         let mut has_account = data.join("accounts").exists();
         loop {
@@ -290,7 +297,6 @@ impl<'a> Places<'a> {
             check_stop(self.stop)?;
             std::thread::sleep(Duration::from_millis(20));
         }
-        self.trust(&data.join("server-cert.pem"))?;
         Ok(running)
     }
 
