@@ -87,6 +87,8 @@ pub struct OnDisk {
     pub cache_bytes: u64,
 }
 
+/// How long the counts of what is visible are waited for.
+const COUNTED_WITHIN: Duration = Duration::from_millis(100);
 /// Lag is reported separately for transactions of at least this many rows.
 const LARGE_ROWS: u64 = 1000;
 
@@ -256,6 +258,11 @@ impl Run {
         self.fed = fed;
         let visibility = self.pipeline.store.visibility();
         self.wait(|| visibility.watermark().0 >= fed.transactions)?;
+        // What is visible is counted a moment later.
+        let until = Instant::now() + COUNTED_WITHIN;
+        while self.pipeline.rates.total().transactions < fed.transactions && Instant::now() < until {
+            std::thread::yield_now();
+        }
         let written = self.sync.written();
         self.sync.request_sync();
         self.wait(|| self.sync.synced() >= written)?;
