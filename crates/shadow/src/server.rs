@@ -105,7 +105,8 @@ fn own(what: &Path) -> impl Fn(std::io::Error) -> ShadowError + '_ {
 /// The account of clients: the source's name and password.
 fn accounts(config: &ShadowConfig) -> Result<Arc<Accounts>> {
     let other = |error: &dyn std::fmt::Display| ShadowError::Other(error.to_string());
-    let path = config.folder.join("accounts");
+    // A name of its own: the folder may be a replica's.
+    let path = config.folder.join("shadow-account");
     // The password may have changed since.
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(own(&path)(error)),

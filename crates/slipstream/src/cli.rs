@@ -119,7 +119,7 @@ pub(crate) struct ShadowFlags {
     /// The replica, with an account that may read what the clients read
     #[arg(long, value_name = "URL")]
     pub replica: String,
-    /// Folder of its certificate and account [default: a temporary one, with a new certificate]
+    /// Folder of its certificate and of shadow-account [default: a temporary one, with a new certificate]
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
     /// Write the report into this file every 5 s; it has no literals of statements
