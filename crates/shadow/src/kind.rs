@@ -13,6 +13,8 @@ pub(crate) enum Kind {
     Session,
     /// Ends a transaction: both run it, and at the source it may commit.
     Ends,
+    /// START TRANSACTION WITH CONSISTENT SNAPSHOT: both sides must be at one state, as for a read.
+    Pins,
     /// A read that the replica does not answer; the source runs it alone.
     Unanswered,
     /// It may write; the source runs it alone.
@@ -116,6 +118,7 @@ fn of(statement: &Statement, sql: &[u8]) -> Kind {
         | Statement::Savepoint(_)
         | Statement::RollbackTo(_)
         | Statement::Release(_) => Kind::Session,
+        Statement::Begin { consistent: true, .. } => Kind::Pins,
         // A transaction that is open is committed.
         Statement::Begin { .. } | Statement::Commit(_) | Statement::Rollback(_) => Kind::Ends,
         Statement::Kill { .. } => Kind::Kill,
@@ -172,6 +175,7 @@ mod tests {
             ("SELECT GET_LOCK('a', 1)", Kind::Writes),
             ("SET NAMES utf8mb4", Kind::Session),
             ("BEGIN", Kind::Ends),
+            ("START TRANSACTION WITH CONSISTENT SNAPSHOT", Kind::Pins),
             ("COMMIT", Kind::Ends),
             ("SELECT a FROM t JOIN u USING (a)", Kind::Unanswered),
             ("SELECT a FROM t GROUP BY a", Kind::Unanswered),

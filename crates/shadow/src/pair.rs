@@ -126,41 +126,63 @@ impl Side {
     }
 }
 
-/// Sessions of our own that say which state a server has.
+/// Sessions of our own that say which state a server has. One that has failed is opened anew when it is needed.
 pub(crate) struct Controls {
-    source: Connection,
-    replica: Connection,
+    source: Control,
+    replica: Control,
+}
+
+struct Control {
+    which: &'static str,
+    options: ConnectOptions,
+    connection: Connection,
+}
+
+impl Control {
+    fn connect(which: &'static str, options: &ConnectOptions) -> Result<Control> {
+        let options = ConnectOptions { database: None, ..options.clone() };
+        let connection = Connection::connect(&options).map_err(|source| ShadowError::Server { which, source })?;
+        Ok(Control { which, options, connection })
+    }
+
+    fn ask<T>(&mut self, ask: impl FnOnce(&mut Connection) -> client::Result<T>) -> Result<T> {
+        let which = self.which;
+        if self.connection.is_broken() {
+            *self = Control::connect(which, &self.options)?;
+        }
+        ask(&mut self.connection).map_err(|source| ShadowError::Server { which, source })
+    }
 }
 
 impl Controls {
     pub(crate) fn connect(source: &ConnectOptions, replica: &ConnectOptions) -> Result<Controls> {
-        let connect = |which, options: &ConnectOptions| {
-            let options = ConnectOptions { database: None, ..options.clone() };
-            Connection::connect(&options).map_err(|source| ShadowError::Server { which, source })
-        };
-        Ok(Controls { source: connect("the source", source)?, replica: connect("the replica", replica)? })
+        Ok(Controls {
+            source: Control::connect("the source", source)?,
+            replica: Control::connect("the replica", replica)?,
+        })
     }
 
     pub(crate) fn offered(&self) -> u32 {
-        self.source.offered() & self.replica.offered()
+        self.source.connection.offered() & self.replica.connection.offered()
     }
 
     pub(crate) fn version(&self) -> String {
-        self.source.server_version().to_owned()
+        self.source.connection.server_version().to_owned()
     }
 
     /// What the source has executed.
     pub(crate) fn source_set(&mut self) -> Result<GtidSet> {
-        let which = "the source";
-        let set = gtid_executed(&mut self.source).map_err(|source| ShadowError::Server { which, source })?;
-        set.ok_or_else(|| ShadowError::Other("the source has no GTIDs".into()))
+        self.source.ask(gtid_executed)?.ok_or_else(|| ShadowError::Other("the source has no GTIDs".into()))
+    }
+
+    /// Whether the source still has executed this set.
+    pub(crate) fn stands_at(&mut self, set: &GtidSet) -> bool {
+        self.source_set().is_ok_and(|now| now == *set)
     }
 
     /// Waits until the replica shows this set; false if it does not in time.
     pub(crate) fn replica_has(&mut self, set: &GtidSet) -> Result<bool> {
         let sql = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', {CATCH_UP_S})");
-        let which = "the replica";
-        let waited = self.replica.query_value(&sql).map_err(|source| ShadowError::Server { which, source })?;
-        Ok(waited.as_deref() == Some("0"))
+        Ok(self.replica.ask(|connection| connection.query_value(&sql))?.as_deref() == Some("0"))
     }
 }

@@ -129,15 +129,18 @@ impl<'a> Session<'a> {
 
     /// Asks the source what this session's statements mean.
     fn learn(&mut self) -> Result<()> {
-        let modes = self.source.ask("SELECT @@SESSION.sql_mode")?.unwrap_or_default();
-        self.sql_mode = sql::sql_mode_bits(&modes).unwrap_or(NO_MODE);
-        let charset = self.source.ask("SELECT @@SESSION.character_set_client")?.unwrap_or_default();
-        if let Ok(found) = Charsets::of_client(&charset) {
+        let sql = "SELECT CONCAT(@@SESSION.sql_mode, ' ', @@SESSION.character_set_client, ' ', \
+                   @@SESSION.transaction_isolation)";
+        let settings = self.source.ask(sql)?.unwrap_or_default();
+        let mut settings = settings.split(' ');
+        let mut next = || settings.next().unwrap_or_default();
+        let (modes, charset, isolation) = (next(), next(), next());
+        self.sql_mode = sql::sql_mode_bits(modes).unwrap_or(NO_MODE);
+        if let Ok(found) = Charsets::of_client(charset) {
             self.charsets.client = found.id;
         }
-        let isolation = self.source.ask("SELECT @@SESSION.transaction_isolation")?;
-        self.reads_anew = isolation.as_deref() != Some("REPEATABLE-READ");
-        self.locks = isolation.as_deref() == Some("SERIALIZABLE");
+        self.reads_anew = isolation != "REPEATABLE-READ";
+        self.locks = isolation == "SERIALIZABLE";
         Ok(())
     }
 
@@ -304,6 +307,7 @@ impl<'a> Session<'a> {
             Kind::Unanswered => {
                 let construct = construct(sql, self.sql_mode, &self.charsets);
                 self.alone(payload)?;
+                self.has_read_alone();
                 self.add(Found::Refused(construct.unwrap_or_else(|| "a statement of this form".into())), sql);
             }
             Kind::Session | Kind::Ends => {
@@ -313,8 +317,11 @@ impl<'a> Session<'a> {
                     self.diverged = Some("the session has settings that the replica refuses");
                 }
                 self.note(found, sql, theirs.as_ref(), ours.as_ref())?;
-                // What later statements mean, and which state they read.
-                self.learn()?;
+                // What later statements mean, and which state they read. An isolation level for the next transaction
+                // only lasts until its end.
+                if known.kind == Kind::Session || (self.reads_anew && !self.source.is_in_transaction()) {
+                    self.learn()?;
+                }
                 if sql.to_ascii_uppercase().windows(9).any(|word| word == b"ISOLATION") {
                     self.reads_anew = true;
                 }
@@ -329,8 +336,19 @@ impl<'a> Session<'a> {
                 self.note(found, sql, theirs.as_ref(), ours.as_ref())?;
             }
             Kind::Reads => self.read(payload, Some(payload), sql, &known)?,
+            Kind::Pins => {
+                self.transaction_ends();
+                self.read(payload, Some(payload), sql, &known)?;
+            }
         }
         Ok(())
+    }
+
+    /// A read that only the source ran may have chosen the state of its transaction, which the replica's cannot have.
+    fn has_read_alone(&mut self) {
+        if self.source.is_in_transaction() && !self.pinned {
+            self.transaction_diverged = Some("behind a first read that the replica does not answer");
+        }
     }
 
     fn has_written(&mut self, sql: &[u8]) {
@@ -380,6 +398,7 @@ impl<'a> Session<'a> {
             (Kind::Reads, Some(_)) => self.read(payload, at_replica, sql, known),
             (Kind::Reads | Kind::Unanswered, None) => {
                 self.alone(payload)?;
+                self.has_read_alone();
                 let construct = refused.clone().or_else(|| construct(sql, self.sql_mode, &self.charsets));
                 self.add(Found::Refused(construct.unwrap_or_else(|| "what it is prepared for".into())), sql);
                 Ok(())
@@ -439,14 +458,16 @@ impl<'a> Session<'a> {
                 break;
             };
             let mut controls = shared.controls();
-            let before = controls.source_set()?;
+            let before = controls.source_set().ok();
             theirs = self.at_source(payload)?;
-            let moved = controls.source_set()? != before;
-            if !moved && theirs.is_some() {
+            if before.is_none() {
+                found = Found::NotComparable("the source cannot be asked for its state");
+            }
+            if let Some(before) = before.filter(|before| controls.stands_at(before) && theirs.is_some()) {
                 match controls.replica_has(&before) {
                     Ok(true) => {
                         ours = at_replica.and_then(|payload| self.at_replica(payload));
-                        if controls.source_set()? == before {
+                        if controls.stands_at(&before) {
                             found = self.judged(known, theirs.as_ref(), ours.as_ref());
                             if found == Found::Different(OTHER_ROWS.into()) && known.limited {
                                 found = self.without_limit(sql, payload == at_replica.unwrap_or_default());

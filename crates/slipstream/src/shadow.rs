@@ -86,7 +86,7 @@ pub(crate) fn run(flags: &ShadowFlags, out: &mut dyn Write) -> Result<(), Failur
             let (shadow, stop) = (&shadow, &stop);
             scope.spawn(move || {
                 while !stop.load(Relaxed) {
-                    std::thread::park_timeout(Duration::from_millis(100));
+                    // The last one is written below, and says what fails.
                     let _ = write(path, &shadow.report());
                     for _ in 0..WRITTEN_EVERY.as_millis() / 100 {
                         if stop.load(Relaxed) {
