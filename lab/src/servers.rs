@@ -412,6 +412,18 @@ pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0)).context("no free port")?.local_addr()?.port())
 }
 
+/// The folder given for a command's servers, or one of this name in TMPDIR; made if absent.
+///
+/// # Errors
+/// It cannot be made, or is not empty.
+pub(crate) fn empty_folder(given: Option<&Path>, name: &str) -> Result<PathBuf> {
+    let own = || std::env::temp_dir().join(format!("slipstream-lab-{name}-{}", std::process::id()));
+    let folder = given.map_or_else(own, Path::to_owned);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    ensure!(fs::read_dir(&folder)?.next().is_none(), "folder {} is not empty", folder.display());
+    Ok(fs::canonicalize(&folder)?)
+}
+
 /// Copies a stopped server's folder.
 ///
 /// # Errors

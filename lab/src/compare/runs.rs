@@ -15,7 +15,7 @@ use super::CompareArgs;
 use super::contenders::{Contender, How};
 use super::logs::{self, Goal};
 use super::report::LogFacts;
-use crate::servers::{PATIENCE, Programs, Running, Server, copy_folder, ended_children_cpu_s};
+use crate::servers::{PATIENCE, Programs, Running, Server, copy_folder, empty_folder, ended_children_cpu_s};
 
 /// Seconds that one query for the end of replay waits in the server before we check for failures and signals.
 const ASK_S: f64 = 0.5;
@@ -80,11 +80,7 @@ impl<'a> Bench<'a> {
         let (load, files) = (crate::replay::expand(&args.load)?, crate::replay::expand(&args.logs)?);
         let goal = logs::goal(&files)?;
         ensure!(goal.transactions > 0, "no transaction in the log");
-        let folder = std::env::temp_dir().join(format!("slipstream-lab-compare-{}", std::process::id()));
-        let folder = args.folder.clone().unwrap_or(folder);
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        ensure!(fs::read_dir(&folder)?.next().is_none(), "folder {} is not empty", folder.display());
-        let folder = fs::canonicalize(&folder)?;
+        let folder = empty_folder(args.folder.as_deref(), "compare")?;
         let load_ids = logs::goal(&load)?.server_ids;
         let mut server_id = 4_294_000_002;
         while goal.server_ids.contains(&server_id) || load_ids.contains(&server_id) {

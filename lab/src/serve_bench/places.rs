@@ -154,11 +154,7 @@ impl Drop for Places<'_> {
 
 impl<'a> Places<'a> {
     pub(super) fn new(args: &'a ServeArgs, programs: &Programs, stop: &'a AtomicBool) -> Result<Places<'a>> {
-        let folder = std::env::temp_dir().join(format!("slipstream-lab-serve-{}", std::process::id()));
-        let folder = args.folder.clone().unwrap_or(folder);
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        ensure!(fs::read_dir(&folder)?.next().is_none(), "folder {} is not empty", folder.display());
-        let folder = fs::canonicalize(&folder)?;
+        let folder = servers::empty_folder(args.folder.as_deref(), "serve")?;
         let programs = programs.bound_to(args.server_cpu);
         Ok(Places { folder, programs, args, stop, source: None })
     }
