@@ -34,7 +34,6 @@ use crate::Result;
 use crate::stream::{Interrupter, Stream};
 
 pub use dump::DumpPacket;
-pub use relay::RELAYED;
 pub use statements::Rows;
 
 /// A result column.

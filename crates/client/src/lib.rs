@@ -15,7 +15,7 @@ pub mod session;
 mod stream;
 mod tls;
 
-pub use connection::{Column, Connection, DumpPacket, RELAYED, ResultSet, Rows, Statement};
+pub use connection::{Column, Connection, DumpPacket, ResultSet, Rows, Statement};
 pub use error::{ClientError, DumpRefusal};
 pub use login_gate::{HELD_FOR, allow_login};
 pub use options::{ConnectOptions, OnBehalf, SslMode};

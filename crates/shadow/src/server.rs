@@ -11,7 +11,8 @@ use accounts::{
     AccountName, Accounts, LoginGuard, NewAccount, PasswordPlugin, Reads, Requirement, Rights, ServerTls,
     StoredPassword, TlsFiles,
 };
-use client::{ConnectOptions, RELAYED};
+use client::ConnectOptions;
+use wire::handshake::capability;
 
 use crate::gate::Gate;
 use crate::pair::Controls;
@@ -152,7 +153,7 @@ impl Shadow {
             accounts: accounts(&config)?,
             guard: Arc::default(),
             tls,
-            offered: controls.offered() & RELAYED,
+            offered: controls.offered() & capability::OF_SESSIONS,
             version: controls.version(),
             gate: Gate::default(),
             controls: Mutex::new(controls),

@@ -29,6 +29,22 @@ pub mod capability {
     pub const OPTIONAL_RESULTSET_METADATA: u32 = 1 << 25;
     pub const ZSTD_COMPRESSION_ALGORITHM: u32 = 1 << 26;
     pub const QUERY_ATTRIBUTES: u32 = 1 << 27;
+
+    /// What a session has beyond its login: these change neither the bytes below packets (TLS, compression) nor send a
+    /// file.
+    pub const OF_SESSIONS: u32 = LONG_PASSWORD
+        | FOUND_ROWS
+        | LONG_FLAG
+        | IGNORE_SPACE
+        | INTERACTIVE
+        | TRANSACTIONS
+        | MULTI_STATEMENTS
+        | MULTI_RESULTS
+        | PS_MULTI_RESULTS
+        | SESSION_TRACK
+        | DEPRECATE_EOF
+        | OPTIONAL_RESULTSET_METADATA
+        | QUERY_ATTRIBUTES;
 }
 
 /// The server's first packet.

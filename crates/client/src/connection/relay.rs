@@ -1,28 +1,11 @@
 //! Commands of another client, passed on as they are, and their answers packet by packet.
 
 use wire::command;
-use wire::handshake::capability;
 use wire::read::Reader;
 use wire::response::{OkPacket, PrepareOk, ends_rows, is_err, rows_end, status};
 
 use super::{Connection, Unread};
 use crate::{ClientError, Result};
-
-/// Capabilities whose packets are passed on: what changes neither the connection's bytes below packets (TLS,
-/// compression) nor sends a file.
-pub const RELAYED: u32 = capability::LONG_PASSWORD
-    | capability::FOUND_ROWS
-    | capability::LONG_FLAG
-    | capability::IGNORE_SPACE
-    | capability::INTERACTIVE
-    | capability::TRANSACTIONS
-    | capability::MULTI_STATEMENTS
-    | capability::MULTI_RESULTS
-    | capability::PS_MULTI_RESULTS
-    | capability::SESSION_TRACK
-    | capability::DEPRECATE_EOF
-    | capability::OPTIONAL_RESULTSET_METADATA
-    | capability::QUERY_ATTRIBUTES;
 
 /// Takes each payload of an answer.
 type Each<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
@@ -35,7 +18,7 @@ impl Connection {
     }
 
     /// Sends a command's payload and hands on each payload of its answer, whatever their number; some commands have
-    /// none. The client that sent it has the [`RELAYED`] capabilities of this connection, see
+    /// none. The client that sent it has this connection's capabilities of a session, see
     /// [`ConnectOptions::on_behalf`](crate::ConnectOptions::on_behalf).
     ///
     /// # Errors

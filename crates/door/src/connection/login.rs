@@ -118,21 +118,7 @@ impl Connection {
 }
 
 /// What is offered to clients, besides what a login needs.
-const CAPABILITIES: u32 = capability::LONG_PASSWORD
-    | capability::FOUND_ROWS
-    | capability::LONG_FLAG
-    | capability::COMPRESS
-    | capability::IGNORE_SPACE
-    | capability::INTERACTIVE
-    | capability::TRANSACTIONS
-    | capability::MULTI_STATEMENTS
-    | capability::MULTI_RESULTS
-    | capability::PS_MULTI_RESULTS
-    | capability::SESSION_TRACK
-    | capability::DEPRECATE_EOF
-    | capability::OPTIONAL_RESULTSET_METADATA
-    | capability::ZSTD_COMPRESSION_ALGORITHM
-    | capability::QUERY_ATTRIBUTES;
+const CAPABILITIES: u32 = capability::OF_SESSIONS | capability::COMPRESS | capability::ZSTD_COMPRESSION_ALGORITHM;
 
 /// zlib where a client offers both, as MySQL chooses.
 fn algorithm(start: &SessionStart) -> Option<Algorithm> {
