@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use catalog::{Column, NumberDisplay};
 use sql::Charsets;
-use values::charset::{from_utf8mb4, from_utf8mb4_or_question_marks, to_utf8mb4};
+use values::charset::{from_utf8mb4, from_utf8mb4_or_question_marks, sent_as_utf8mb4, whole_utf8};
 use values::collation::{self, BINARY};
 use values::text::{TextOptions, write_text};
 use values::{ColumnType, DateTimeValue, TypedValue, ValueError, json, type_code as t};
@@ -110,8 +110,9 @@ impl TextEncoder {
             out.extend_from_slice(text);
             return Ok(());
         };
-        let utf8: Cow<'_, [u8]> = to_utf8mb4(self.from, text)?;
-        out.extend_from_slice(&from_utf8mb4_or_question_marks(to, &utf8)?);
+        let utf8: Cow<'_, [u8]> = sent_as_utf8mb4(self.from, text)?;
+        // What is in utf8mb4 itself can be cut too.
+        out.extend_from_slice(&from_utf8mb4_or_question_marks(to, &whole_utf8(&utf8))?);
         Ok(())
     }
 }

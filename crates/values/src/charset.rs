@@ -82,6 +82,60 @@ pub fn to_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueErr
     Ok(Cow::Owned([plain, &by_tables(charset, found, rest)?].concat()))
 }
 
+/// As [`to_utf8mb4`] for a value that need not be whole text, as the server sends it (`my_convert`): without an
+/// incomplete last character, and with a question mark for each other part that is not text in a multi-byte character
+/// set. ALTER TABLE cuts a TEXT that keeps its character set at a byte, even inside a character.
+///
+/// # Errors
+/// The character set is not implemented, or bytes other than the last ones are not text in a Unicode one.
+pub fn sent_as_utf8mb4(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>, ValueError> {
+    let (charset, found) = resolve(collation)?;
+    if found.charset == "utf8mb3" {
+        return Ok(whole_utf8(text));
+    }
+    let converted = to_utf8mb4(collation, text);
+    match charset {
+        Charset::Table(_) if converted.is_err() => to_utf8mb4_with_question_marks(collation, text),
+        Charset::Utf32 if converted.is_err() => to_utf8mb4(collation, whole_units(text, 4)),
+        Charset::Utf16(unit) if converted.is_err() => {
+            let units = whole_units(text, 2);
+            let kept = match units.split_last_chunk::<2>() {
+                // The first half of a character of four bytes.
+                Some((kept, last)) if matches!(unit(*last), 0xd800..=0xdbff) => kept,
+                _ => units,
+            };
+            to_utf8mb4(collation, kept)
+        }
+        _ => converted,
+    }
+}
+
+/// The text without an incomplete last unit.
+fn whole_units(text: &[u8], len: usize) -> &[u8] {
+    text.get(..text.len() - text.len() % len).unwrap_or(text)
+}
+
+/// UTF-8 without an incomplete last character, and with a question mark for each other byte that is none.
+#[must_use]
+pub fn whole_utf8(text: &[u8]) -> Cow<'_, [u8]> {
+    if std::str::from_utf8(text).is_ok() {
+        return Cow::Borrowed(text);
+    }
+    let mut whole = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Err(error) = std::str::from_utf8(rest) {
+        let (valid, behind) = rest.split_at_checked(error.valid_up_to()).unwrap_or((rest, &[]));
+        whole.extend_from_slice(valid);
+        if error.error_len().is_none() {
+            return Cow::Owned(whole);
+        }
+        whole.push(b'?');
+        rest = behind.get(1..).unwrap_or_default();
+    }
+    whole.extend_from_slice(rest);
+    Cow::Owned(whole)
+}
+
 /// As [`to_utf8mb4`], with a question mark for each part that is not text in a multi-byte character set, as the server
 /// converts the names that a client sends.
 ///
@@ -307,7 +361,8 @@ mod tests {
         assert_eq!(name("gbk", b"x\x80yz"), "x?z");
         assert_eq!(name("gbk", b"x\x81\xffy"), "x?y");
         assert_eq!(name("gb18030", b"x\x81\x30\xffy"), "x?0?y");
-        let ends: [(&str, &[u8], &str); 8] = [
+        let ends: [(&str, &[u8], &str); 9] = [
+            ("swe7", b"z\xe8\xa1\xa8", "z???"),
             ("eucjpms", b"z\xa1\xff", "z??"),
             ("eucjpms", b"z\x8f\xa1", "z"),
             ("ujis", b"z\x80", "z?"),

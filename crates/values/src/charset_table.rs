@@ -138,7 +138,7 @@ impl CharsetTable {
     /// Bytes that the set's `mb_wc` wants for a character with this beginning.
     fn wanted_len(&self, first: u8, second: Option<u8>) -> usize {
         match (self.name, first) {
-            (_, 0..=0x7f) | ("sjis" | "cp932", 0xa1..=0xdf) => 1,
+            (_, 0..=0x7f) | ("sjis" | "cp932", 0xa1..=0xdf) | ("swe7", _) => 1,
             ("ujis" | "eucjpms", 0x80..=0x8d | 0x90..=0xa0 | 0xff) | ("gb18030", 0x80 | 0xff) => 1,
             (name, _) => character_len(name, first, second.unwrap_or(0)).max(2),
         }

@@ -43,7 +43,8 @@ pub enum FloatForm {
 pub struct TextOptions {
     /// Applies to text only; SQL always has hexadecimal literals.
     pub binary: BinaryForm,
-    /// Applies to text and SQL.
+    /// Applies to text and SQL. With `Exact`, text that is not whole in its character set is an error; else it is
+    /// written as the server sends it.
     pub float: FloatForm,
 }
 
@@ -61,6 +62,10 @@ pub fn write_text(ty: &ColumnType, stored: &[u8], options: TextOptions, out: &mu
             } else {
                 extend_padded(bytes, zeros, out)
             }
+            Ok(())
+        }
+        Value::Text(text) if options.float == FloatForm::Exact => {
+            out.extend_from_slice(&charset::to_utf8mb4(ty.collation, text)?);
             Ok(())
         }
         Value::Text(text) => write_utf8mb4(ty.collation, text, out),
@@ -263,7 +268,7 @@ fn set_names(ty: &ColumnType, stored: &[u8]) -> Result<Vec<u8>, ValueError> {
 }
 
 fn write_utf8mb4(collation: u16, text: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
-    out.extend_from_slice(&charset::to_utf8mb4(collation, text)?);
+    out.extend_from_slice(&charset::sent_as_utf8mb4(collation, text)?);
     Ok(())
 }
 
