@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 use std::str::FromStr;
 
 use crate::gtid::{GNO_MAX, parse_gno};
@@ -135,6 +136,36 @@ impl GtidSet {
     #[must_use]
     pub fn is_subset_of(&self, other: &GtidSet) -> bool {
         self.subtract(other).is_empty()
+    }
+
+    /// The first GTID of this set, in order, that `other` lacks; those before `from` are not looked at. Takes no
+    /// memory, and ends at the first one.
+    #[must_use]
+    pub fn first_missing_in(&self, other: &GtidSet, from: Option<Gtid>) -> Option<Gtid> {
+        let begin = from.map_or(Bound::Unbounded, |from| Bound::Included((from.uuid, from.tag)));
+        for (key @ (uuid, tag), runs) in self.sets.range((begin, Bound::Unbounded)) {
+            let at = from.filter(|from| (from.uuid, from.tag) == *key).map_or(0, |from| from.gno);
+            let has = other.sets.get(key).map_or(&[][..], Vec::as_slice);
+            let own = runs.get(runs.partition_point(|run| run.last < at)..).unwrap_or(&[]);
+            let mut has = has.get(has.partition_point(|run| run.last < at)..).unwrap_or(&[]);
+            for run in own {
+                let first = run.first.max(at);
+                // Both lists ascend, and neighbours in `has` do not touch: one of its runs must hold all of this one.
+                while let Some((next, rest)) = has.split_first()
+                    && next.last < first
+                {
+                    has = rest;
+                }
+                match has.first() {
+                    Some(next) if next.first <= first && next.last >= run.last => {}
+                    Some(next) if next.first <= first => {
+                        return Some(Gtid { uuid: *uuid, tag: *tag, gno: next.last + 1 });
+                    }
+                    _ => return Some(Gtid { uuid: *uuid, tag: *tag, gno: first }),
+                }
+            }
+        }
+        None
     }
 
     /// True if any GTID has a tag, which decides the binary form.
@@ -351,6 +382,16 @@ mod tests {
             prop_assert_eq!(flat(&sa.intersection(&sb)), ma.intersection(&mb).copied().collect());
             prop_assert_eq!(sa.is_subset_of(&sb), ma.is_subset(&mb));
             prop_assert_eq!(sa.count(), ma.len() as u64);
+            let shown = |found: Option<Gtid>| found.map(|found| (found.uuid.0[0], found.gno));
+            let missing: BTreeSet<_> = ma.difference(&mb).copied().collect();
+            prop_assert_eq!(shown(sa.first_missing_in(&sb, None)), missing.first().copied());
+            for &(who, gno) in &missing {
+                let from = Gtid { uuid: Uuid([who; 16]), tag: Tag::EMPTY, gno };
+                prop_assert_eq!(shown(sa.first_missing_in(&sb, Some(from))), Some((who, gno)));
+                let from = Gtid { gno: gno + 1, ..from };
+                let next = missing.range((who, gno + 1)..).next().copied();
+                prop_assert_eq!(shown(sa.first_missing_in(&sb, Some(from))), next);
+            }
             let mut union = sa.clone();
             union.union_with(&sb);
             prop_assert_eq!(flat(&union), ma.union(&mb).copied().collect());

@@ -20,6 +20,7 @@ mod random;
 mod sync;
 mod threads;
 pub mod units;
+mod until;
 
 pub use gtid::{Gtid, GtidError, Tag, Uuid};
 pub use gtid_set::{GtidSet, Interval};
@@ -31,3 +32,4 @@ pub use random::Random;
 pub use threads::{
     Buffer, BufferPool, Countdown, CountedCondvar, ThreadAffinity, affinity, allocator, priority, queue,
 };
+pub use until::{UntilGtids, UntilStep};
