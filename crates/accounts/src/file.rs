@@ -30,6 +30,13 @@ pub(crate) struct Content {
 }
 
 /// The document. Names in the file are part of its format and do not follow the code.
+/// What is read before the rest, which a newer version may have changed.
+#[derive(Debug, Deserialize)]
+struct Version {
+    #[serde(rename = "slipstream_accounts")]
+    version: u32,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -109,11 +116,13 @@ fn io_error(path: &Path, source: io::Error) -> AccountsError {
 
 fn parse(bytes: &[u8]) -> Result<Content, String> {
     // serde_json's errors give line and column, and quote the text only where it names an unknown field or variant.
-    let document: Document =
-        serde_json::from_slice(bytes).map_err(|error| format!("not a file of accounts: {error}"))?;
-    if document.version != VERSION {
-        return Err(format!("format version {}, this program reads {VERSION}", document.version));
+    let failed = |error: serde_json::Error| format!("not a file of accounts: {error}");
+    let version: Version = serde_json::from_slice(bytes).map_err(failed)?;
+    if version.version != VERSION {
+        let found = version.version;
+        return Err(format!("format version {found}, this program reads {VERSION}: use the release that wrote it"));
     }
+    let document: Document = serde_json::from_slice(bytes).map_err(failed)?;
     let decoy_key = from_hex(&document.decoy_key).ok_or("decoy_key is not 64 hexadecimal digits")?;
     let mut accounts: Vec<Kept> = Vec::new();
     let mut names = HashSet::new();

@@ -14,7 +14,9 @@ pub(crate) fn lines(user: &str, host: &str, rights: Rights, schemas: Option<&[St
     let mut schemas: Vec<&String> = schemas.filter(|_| rights.read).unwrap_or_default().iter().collect();
     schemas.sort();
     lines.extend(
-        schemas.into_iter().map(|schema| format!("GRANT SELECT, SHOW VIEW ON {}.* TO {account}", pattern(schema))),
+        schemas
+            .into_iter()
+            .map(|schema| format!("GRANT SELECT, LOCK TABLES, SHOW VIEW ON {}.* TO {account}", pattern(schema))),
     );
     lines
 }
@@ -24,7 +26,9 @@ fn everywhere(rights: Rights, all_schemas: bool) -> String {
     let reads = rights.read && all_schemas;
     let privileges = [
         (reads, "SELECT"),
+        (rights.admin, "RELOAD"),
         (rights.monitor, "PROCESS"),
+        (reads, "LOCK TABLES"),
         (rights.replicate, "REPLICATION SLAVE"),
         (rights.monitor || rights.replicate, "REPLICATION CLIENT"),
         (reads, "SHOW VIEW"),
@@ -55,13 +59,13 @@ mod tests {
     #[test]
     fn each_right_has_its_privileges() {
         assert_eq!(of("", None), ["GRANT USAGE ON *.* TO `app`@`10.%`"]);
-        assert_eq!(of("read", None), ["GRANT SELECT, SHOW VIEW ON *.* TO `app`@`10.%`"]);
+        assert_eq!(of("read", None), ["GRANT SELECT, LOCK TABLES, SHOW VIEW ON *.* TO `app`@`10.%`"]);
         assert_eq!(of("monitor", None), ["GRANT PROCESS, REPLICATION CLIENT ON *.* TO `app`@`10.%`"]);
         assert_eq!(of("replicate", None), ["GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `app`@`10.%`"]);
         assert_eq!(
             of("admin", None),
             [
-                "GRANT USAGE ON *.* TO `app`@`10.%`",
+                "GRANT RELOAD ON *.* TO `app`@`10.%`",
                 "GRANT CONNECTION_ADMIN,REPLICATION_SLAVE_ADMIN,SYSTEM_VARIABLES_ADMIN ON *.* TO `app`@`10.%`"
             ]
         );
@@ -73,8 +77,8 @@ mod tests {
             of("monitor,read", Some(&["shop_1", "a`b"])),
             [
                 "GRANT PROCESS, REPLICATION CLIENT ON *.* TO `app`@`10.%`",
-                "GRANT SELECT, SHOW VIEW ON `a``b`.* TO `app`@`10.%`",
-                "GRANT SELECT, SHOW VIEW ON `shop\\_1`.* TO `app`@`10.%`",
+                "GRANT SELECT, LOCK TABLES, SHOW VIEW ON `a``b`.* TO `app`@`10.%`",
+                "GRANT SELECT, LOCK TABLES, SHOW VIEW ON `shop\\_1`.* TO `app`@`10.%`",
             ]
         );
     }
