@@ -182,6 +182,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
         let pipeline = Pipeline::start_with(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
+                lag_by_part: std::sync::Arc::default(),
                 quarantine: false,
                 filters: Arc::default(),
                 affinity: base::ThreadAffinity::default(),

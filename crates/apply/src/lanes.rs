@@ -26,6 +26,10 @@ pub(crate) fn start(replay: Replay<'_>, commands: Commands) -> Vec<Arc<AtomicU64
     let threads = &shared.threads;
     let front = split.decode(decoders.max(1), WAKE_SEQUENCE_PIECES, || Decoder::new(decode.clone()), threads);
     commands.wakes(front.waker());
+    shared.pause.wakes({
+        let waker = front.waker();
+        move || waker.poke()
+    });
     let (mut to_workers, mut rows) = (Vec::new(), Vec::new());
     for i in 0..shared.workers {
         let (sender, flights) = queue::<Arc<InFlight>>(QUEUE_PIECES, WAKE_PIECES);
@@ -39,6 +43,7 @@ pub(crate) fn start(replay: Replay<'_>, commands: Commands) -> Vec<Arc<AtomicU64
         pieces: Arc::clone(&shared.pieces),
         workers: to_workers,
         commanded: false,
+        held: false,
         stage: shared.sequence_stage(target, &front.feed.catalogs, decode, shared.workers),
         commands,
     };
@@ -82,6 +87,8 @@ struct Sequencing {
     commands: Commands,
     /// True if the last input was a command, so that a piece has its turn before the next command.
     commanded: bool,
+    /// True if the next piece in order is there and must not be sequenced now.
+    held: bool,
 }
 
 /// What the sequencing thread does next.
@@ -97,22 +104,25 @@ impl Sequencing {
     fn run(mut self, front: Front) {
         let input = &front.pieces;
         'pieces: while self.publisher.failure().is_none() {
-            let piece = match self.wait(input) {
-                Next::Piece(piece) => piece,
+            self.pause.note_rest(self.stage.is_open());
+            match self.wait(input) {
+                Next::Piece(piece) => self.stage.take(piece),
                 Next::Command(command) => {
                     self.carry_out(command);
                     continue;
                 }
-                Next::Idle => {
+                Next::Idle => self.stage.idle(),
+                // The log has ended, or replay ends: then what is held back is not seen any more.
+                Next::Over if self.held && !self.threads.shutdown().is_asked() => {
+                    flush(&self.workers);
+                    self.pause.wait_for_change(IDLE_WAIT);
                     self.stage.idle();
-                    continue;
                 }
                 Next::Over => break,
-            };
-            if !self.pause.wait(&piece, || flush(&self.workers)) || self.threads.shutdown().stops_handing_on() {
+            }
+            if self.threads.shutdown().stops_handing_on() {
                 break;
             }
-            self.stage.take(piece);
             loop {
                 while let Some(flight) = self.next() {
                     self.pieces.fetch_add(1, Ordering::Relaxed);
@@ -126,10 +136,12 @@ impl Sequencing {
                 }
             }
         }
+        self.pause.note_end();
     }
 
     fn wait(&mut self, input: &queue::Receiver<DecodedPiece>) -> Next {
-        let takes_commands = !self.stage.is_open();
+        // A pause keeps everything as it is.
+        let takes_commands = !self.stage.is_open() && !self.pause.is_on();
         let command = |commands: &Commands| takes_commands.then(|| commands.try_next()).flatten();
         // Alternate where both are waiting: neither replay nor a copy may starve the other.
         if !std::mem::take(&mut self.commanded)
@@ -146,7 +158,7 @@ impl Sequencing {
         next(input.try_recv()).or_else(|| command(&self.commands).map(Next::Command)).unwrap_or_else(|| {
             flush(&self.workers);
             // A command that arrives during the wait ends it.
-            next(input.recv_timeout(IDLE_WAIT)).unwrap_or(Next::Idle)
+            next(input.recv_timeout(self.pause.sleeps(IDLE_WAIT))).unwrap_or(Next::Idle)
         })
     }
 
@@ -207,7 +219,12 @@ impl Sequencing {
         })
     }
 
+    /// The next piece in order, if it is there and may be sequenced now.
     fn next(&mut self) -> Option<Arc<InFlight>> {
+        self.held = !self.stage.rewrite_waits() && !self.stage.let_through(&self.pause);
+        if self.held {
+            return None;
+        }
         if self.stage.would_wait() {
             flush(&self.workers);
         }

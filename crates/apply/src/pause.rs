@@ -1,62 +1,327 @@
-//! Pausing replay: pieces are held back before they are sequenced, while receiving continues.
+//! What holds replay back: a pause, an UNTIL condition, SOURCE_DELAY. Each transaction is let through before it is
+//! sequenced; receiving continues.
+//!
+//! In: orders of operators, the next piece of the log. Out: how much of that piece may be sequenced now. Invariants:
+//! what is let through ends at a transaction boundary; nothing is let through during a pause but the rest of a
+//! transaction that has begun. Never here: what is visible; rows.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
-use decode::DecodedPiece;
+use base::{GtidSet, UntilGtids, UntilStep};
+use decode::{Beginning, DecodedPiece, Piece};
+use observe::now_us;
 
 use crate::shutdown::Shutdown;
 
-/// Whether replay is paused, and what waits meanwhile.
+/// How much of a piece may be sequenced now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Let {
+    /// All of it.
+    All,
+    /// What is before the transaction that begins at this place of its data.
+    Before(usize),
+    /// Nothing.
+    Nothing,
+}
+
+/// What holds replay back, and what waits meanwhile.
 pub(crate) struct Pause {
     shutdown: Arc<Shutdown>,
-    paused: Mutex<bool>,
-    resumed: Condvar,
-    /// Source commit time of the first transaction in the waiting piece, in µs; 0 if none waits.
+    state: Mutex<State>,
+    /// True if there is anything in `state` that may hold back a transaction.
+    may_hold: AtomicBool,
+    changed: Condvar,
+    /// Wakes the sequencing thread.
+    wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Source commit time of the first transaction that waits, in µs; 0 if none waits.
     held_commit_us: AtomicU64,
 }
 
+struct State {
+    paused: bool,
+    /// The sequencing thread has seen the pause, and hands nothing on.
+    rests: bool,
+    /// The sequencing thread has ended.
+    ended: bool,
+    until: Option<UntilStep>,
+    delay: Duration,
+    clock: SourceClock,
+    /// When the transaction that waits for the delay may be applied, by the source's clock, in µs.
+    due_us: Option<u64>,
+}
+
 impl Pause {
-    pub(crate) fn new(shutdown: &Arc<Shutdown>) -> Pause {
+    pub(crate) fn new(shutdown: &Arc<Shutdown>, clock_difference_us: Arc<AtomicI64>) -> Pause {
         Pause {
             shutdown: Arc::clone(shutdown),
-            paused: Mutex::new(false),
-            resumed: Condvar::new(),
+            state: Mutex::new(State {
+                paused: false,
+                rests: false,
+                ended: false,
+                until: None,
+                delay: Duration::ZERO,
+                clock: SourceClock::new(clock_difference_us),
+                due_us: None,
+            }),
+            may_hold: AtomicBool::new(false),
+            changed: Condvar::new(),
+            wake: OnceLock::new(),
             held_commit_us: AtomicU64::new(0),
         }
     }
 
-    /// Blocks while replay is paused. `before_waiting` is called first if it must wait. False if replay ends meanwhile: a
-    /// pause keeps what comes after it from being seen, so the piece is not handed on.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets what wakes the sequencing thread from its wait for pieces.
+    pub(crate) fn wakes(&self, wake: impl Fn() + Send + Sync + 'static) {
+        let _ = self.wake.set(Box::new(wake));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        change(&mut state);
+        self.may_hold.store(state.may_hold(), Ordering::Release);
+        drop(state);
+        self.look_again();
+    }
+
+    /// Wakes whoever waits here.
+    pub(crate) fn look_again(&self) {
+        self.changed.notify_all();
+        if let Some(wake) = self.wake.get() {
+            wake();
+        }
+    }
+
+    /// Pauses replay.
+    pub(crate) fn begin(&self) {
+        self.change(|state| state.paused = true);
+    }
+
+    /// Ends a pause. Replay goes on up to this condition; without one it forgets an earlier one.
+    pub(crate) fn end(&self, until: Option<UntilStep>) {
+        self.change(|state| {
+            state.until = until;
+            state.paused = state.until.as_ref().is_some_and(UntilStep::is_met);
+            state.rests = false;
+        });
+    }
+
+    /// From now on a transaction is applied so long after its commit at the source, at the earliest.
+    pub(crate) fn set_delay(&self, delay: Duration) {
+        self.change(|state| {
+            state.delay = delay;
+            state.due_us = None;
+        });
+    }
+
+    /// The delay.
+    pub(crate) fn delay(&self) -> Duration {
+        self.lock().delay
+    }
+
+    /// How long the next transaction still waits for the delay; None if none does.
+    pub(crate) fn remaining_delay(&self) -> Option<Duration> {
+        let mut state = self.lock();
+        let due_us = state.due_us.filter(|_| !state.paused)?;
+        Some(Duration::from_micros(due_us.saturating_sub(state.clock.now_us())))
+    }
+
+    /// The condition up to which replay goes, or went.
+    pub(crate) fn until(&self) -> Option<UntilGtids> {
+        self.lock().until.as_ref().map(|until| until.condition().clone())
+    }
+
+    /// True if the pause began because that condition is met.
+    pub(crate) fn is_until_met(&self) -> bool {
+        self.lock().until.as_ref().is_some_and(UntilStep::is_met)
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.may_hold.load(Ordering::Acquire) && self.lock().paused
+    }
+
+    /// True if replay is paused, and the sequencing thread hands nothing on.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let state = self.lock();
+        state.paused && (state.rests || state.ended)
+    }
+
+    /// Called by the sequencing thread as it ends.
+    pub(crate) fn note_end(&self) {
+        self.lock().ended = true;
+    }
+
+    /// Called by the sequencing thread when it has handed on all that was let through.
+    pub(crate) fn note_rest(&self, in_transaction: bool) {
+        if self.may_hold.load(Ordering::Acquire) {
+            let mut state = self.lock();
+            state.rests = state.paused && !in_transaction;
+        }
+    }
+
+    /// How much of the next piece in order may be sequenced. What is let through counts as executed.
+    pub(crate) fn admit(&self, piece: &Piece, executed: impl FnOnce() -> GtidSet) -> Let {
+        if !self.may_hold.load(Ordering::Acquire) {
+            return Let::All;
+        }
+        let mut state = self.lock();
+        let executed = if state.until.is_some() { executed() } else { GtidSet::new() };
+        state.due_us = None;
+        let (mut any, mut held) = (piece.continues, None);
+        piece.each_beginning(|beginning| {
+            if state.lets(beginning, &executed) {
+                any = true;
+            } else {
+                held = Some(*beginning);
+            }
+            held.is_none()
+        });
+        self.held_commit_us.store(held.map_or(0, |held| held.commit_us), Ordering::Relaxed);
+        match held {
+            None if any || !state.paused => Let::All,
+            // Nothing but control events.
+            None => Let::Nothing,
+            Some(held) if any => Let::Before(held.at),
+            Some(_) => Let::Nothing,
+        }
+    }
+
+    /// Waits until something changes, at most for this time, or until the next transaction is due.
+    pub(crate) fn wait_for_change(&self, at_most: Duration) {
+        let state = self.lock();
+        let _ = self.changed.wait_timeout(state, at_most);
+    }
+
+    /// How long the sequencing thread may sleep: until a transaction is due.
+    pub(crate) fn sleeps(&self, at_most: Duration) -> Duration {
+        if !self.may_hold.load(Ordering::Acquire) {
+            return at_most;
+        }
+        self.remaining_delay().map_or(at_most, |left| left.clamp(Duration::from_millis(1), at_most))
+    }
+
+    /// Blocks while replay is paused, for the grain of transactions, which knows neither conditions nor a delay. False
+    /// if replay ends meanwhile: a pause keeps what comes after it from being seen, so the piece is not handed on.
     #[must_use]
-    pub(crate) fn wait(&self, piece: &DecodedPiece, before_waiting: impl FnOnce()) -> bool {
-        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
-        let waits = *paused;
+    pub(crate) fn wait(&self, piece: &DecodedPiece) -> bool {
+        let mut state = self.lock();
+        let waits = state.paused;
         if waits {
-            before_waiting();
             let first = piece.transactions.iter().map(|transaction| transaction.commit_us).find(|at| *at > 0);
             self.held_commit_us.store(first.unwrap_or(0), Ordering::Relaxed);
         }
-        while *paused && !self.shutdown.is_asked() {
-            paused = self.resumed.wait(paused).unwrap_or_else(PoisonError::into_inner);
+        while state.paused && !self.shutdown.is_asked() {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        drop(paused);
+        drop(state);
         self.held_commit_us.store(0, Ordering::Relaxed);
         !waits || !self.shutdown.is_asked()
     }
 
-    pub(crate) fn set(&self, to: bool) {
-        *self.paused.lock().unwrap_or_else(PoisonError::into_inner) = to;
-        self.resumed.notify_all();
-    }
-
-    pub(crate) fn is_on(&self) -> bool {
-        *self.paused.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Source commit time of the piece that is held back, in µs.
+    /// Source commit time of the transaction that is held back, in µs.
     pub(crate) fn held_commit_us(&self) -> Option<u64> {
         let held = self.held_commit_us.load(Ordering::Relaxed);
         (held > 0).then_some(held)
+    }
+}
+
+impl State {
+    fn may_hold(&self) -> bool {
+        self.paused || self.until.is_some() || !self.delay.is_zero()
+    }
+
+    /// Whether this transaction may be applied now.
+    fn lets(&mut self, beginning: &Beginning, executed: &GtidSet) -> bool {
+        if self.paused {
+            return false;
+        }
+        // One that is executed is left out, whatever holds the others back.
+        if beginning.gtid.is_some_and(|gtid| executed.contains(&gtid)) {
+            return true;
+        }
+        if let Some(until) = &mut self.until
+            && until.stops_before(beginning.gtid.as_ref())
+        {
+            self.paused = true;
+            return false;
+        }
+        if !self.delay.is_zero() {
+            let delay_us = u64::try_from(self.delay.as_micros()).unwrap_or(u64::MAX);
+            let due_us = beginning.commit_us.saturating_add(delay_us);
+            if due_us > self.clock.now_us() {
+                self.due_us = Some(due_us);
+                return false;
+            }
+        }
+        if let Some(until) = &mut self.until {
+            until.takes(beginning.gtid.as_ref());
+            self.paused = until.is_met();
+        }
+        true
+    }
+}
+
+/// The source's clock, as far as it was measured. Steps of our own clock do not move it: from one measurement to the
+/// next it goes by the time since.
+struct SourceClock {
+    /// Source clock minus ours, µs.
+    difference_us: Arc<AtomicI64>,
+    /// The difference that the anchor was set with.
+    anchored_with: i64,
+    /// Source's time, and time since boot, of the anchor, µs.
+    anchor: (u64, u64),
+}
+
+impl SourceClock {
+    fn new(difference_us: Arc<AtomicI64>) -> SourceClock {
+        let anchored_with = difference_us.load(Ordering::Relaxed);
+        SourceClock { difference_us, anchored_with, anchor: (now_us().saturating_add_signed(anchored_with), boot_us()) }
+    }
+
+    fn now_us(&mut self) -> u64 {
+        self.at(now_us(), boot_us())
+    }
+
+    /// The source's time, when our clock shows `wall_us` and the machine runs for `boot_us`.
+    fn at(&mut self, wall_us: u64, boot_us: u64) -> u64 {
+        let difference_us = self.difference_us.load(Ordering::Relaxed);
+        if difference_us != self.anchored_with {
+            self.anchored_with = difference_us;
+            self.anchor = (wall_us.saturating_add_signed(difference_us), boot_us);
+        }
+        let (source_us, then_us) = self.anchor;
+        source_us.saturating_add(boot_us.saturating_sub(then_us))
+    }
+}
+
+/// Time since the machine was started, with the time it slept, in µs.
+fn boot_us() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    time.tv_sec.cast_unsigned() * 1_000_000 + time.tv_nsec.cast_unsigned() / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_of_our_clock_do_not_move_the_source_s() {
+        let difference = Arc::new(AtomicI64::new(500));
+        let mut clock = SourceClock::new(Arc::clone(&difference));
+        clock.anchor = (10_500, 0);
+        assert_eq!(clock.at(10_000, 0), 10_500);
+        assert_eq!(clock.at(10_007, 7), 10_507);
+        // Our clock goes back, and forth.
+        assert_eq!(clock.at(3_000, 20), 10_520);
+        assert_eq!(clock.at(90_000, 30), 10_530);
+        // Measured again after a step back by 5,000.
+        difference.store(5_500, Ordering::Relaxed);
+        assert_eq!(clock.at(5_040, 40), 10_540);
+        assert_eq!(clock.at(5_050, 50), 10_550);
     }
 }

@@ -7,12 +7,13 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use base::{LogPosition, ThreadAffinity};
+use base::{LogPosition, ThreadAffinity, UntilGtids, UntilStep};
 use catalog::ReplicationFilters;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use decode::{DecodeOptions, MemoryGate, SharedCatalog, SkipList, SplitOptions, StatementWrites, Stop};
-use observe::{LagMeter, Ledger, LedgerSnapshot, RateMeter};
+use observe::{LagByPart, LagMeter, Ledger, LedgerSnapshot, RateMeter};
 use store::Store;
 
 use crate::beside::{self, TableCopier};
@@ -52,6 +53,8 @@ pub struct PipelineOptions {
     pub cuts: Option<CutOptions>,
     /// Source clock minus ours, µs.
     pub clock_difference_us: Arc<AtomicI64>,
+    /// The lag's parts, as the relay log that is replayed measures them (`RelayShared::lag_by_part`).
+    pub lag_by_part: Arc<LagByPart>,
     /// CPUs that the threads may use.
     pub affinity: ThreadAffinity,
 }
@@ -75,6 +78,8 @@ pub struct Pipeline {
     pub ledger: Arc<Ledger>,
     /// Visibility lag.
     pub lag: Arc<LagMeter>,
+    /// Its parts.
+    pub lag_by_part: Arc<LagByPart>,
     /// Transactions, rows and bytes made visible.
     pub rates: Arc<RateMeter>,
     /// Bytes in flight.
@@ -143,10 +148,10 @@ impl Pipeline {
         transactions: Option<TransactionOptions>,
     ) -> Pipeline {
         let threads = Threads::new(options.affinity.clone());
-        let pause = Arc::new(Pause::new(threads.shutdown()));
+        let pause = Arc::new(Pause::new(threads.shutdown(), Arc::clone(&options.clock_difference_us)));
         threads.on_failure({
             let pause = Arc::clone(&pause);
-            move || pause.set(false)
+            move || pause.look_again()
         });
         let store = Arc::clone(&options.store);
         let shared = Shared::new(&options, &threads, &pause);
@@ -161,6 +166,7 @@ impl Pipeline {
             quarantine: options.quarantine,
             filters: Arc::clone(&options.filters),
             writes: StatementWrites::default(),
+            for_stamps: false,
         };
         let cut_state = Arc::new(CutState::default());
         // Every worker holds the sender. Its closing tells the cutter that all are done, so that the last cut can be
@@ -192,6 +198,7 @@ impl Pipeline {
             publisher,
             ledger,
             lag,
+            lag_by_part: options.lag_by_part,
             rates,
             gate,
             barriers,
@@ -231,23 +238,61 @@ impl Pipeline {
     /// handed to the workers for one more second, and workers finish what they hold for three.
     pub fn stop(&self) {
         self.threads.shutdown().ask();
-        self.resume();
+        self.pause.look_again();
     }
 
-    /// Stops handing pieces to the workers until `resume`; receiving continues. Has no effect once replay ends.
+    /// Stops handing pieces to the workers until `resume`, at a transaction boundary; receiving continues. Has no
+    /// effect once replay ends.
     pub fn pause(&self) {
-        self.pause.set(true);
+        self.pause.begin();
     }
 
-    /// Ends a pause.
-    pub fn resume(&self) {
-        self.pause.set(false);
+    /// Ends a pause. Replay goes on up to this condition, and then pauses by itself; without one it forgets an earlier
+    /// one. Under the grain of transactions conditions are not looked at.
+    pub fn resume(&self, until: Option<UntilGtids>) {
+        let until = until.map(|until| UntilStep::new(until, &self.decode_options.skip.sequenced()));
+        self.pause.end(until);
     }
 
-    /// Whether replay is paused.
+    /// Whether replay is paused. Transactions handed on before may still become visible.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.pause.is_on()
+    }
+
+    /// True if replay is paused, and nothing becomes visible any more.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.pause.is_at_rest() && self.publisher.status().pending_transactions == 0
+    }
+
+    /// The condition up to which replay goes, or went.
+    #[must_use]
+    pub fn until(&self) -> Option<UntilGtids> {
+        self.pause.until()
+    }
+
+    /// True if replay is paused because that condition is met.
+    #[must_use]
+    pub fn is_until_met(&self) -> bool {
+        self.pause.is_until_met()
+    }
+
+    /// From now on a transaction is applied so long after its commit at the source, at the earliest.
+    pub fn set_delay(&self, delay: Duration) {
+        self.pause.set_delay(delay);
+    }
+
+    /// That time.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        self.pause.delay()
+    }
+
+    /// How long the next transaction still waits for the delay; None if none does.
+    #[must_use]
+    pub fn remaining_delay(&self) -> Option<Duration> {
+        self.pause.remaining_delay()
     }
 
     /// Source commit time of the oldest transaction that replay holds and that is not visible, in µs.
@@ -384,7 +429,8 @@ impl Shared {
             },
         }
         let clock = Arc::clone(&options.clock_difference_us);
-        let publisher = Publisher::new(Watermark::of(&store), Arc::clone(&lag), Arc::clone(&rates), clock);
+        let publisher = Publisher::new(Watermark::of(&store), Arc::clone(&lag), Arc::clone(&rates), clock)
+            .with_parts(Arc::clone(&options.lag_by_part));
         Shared {
             threads: Arc::clone(threads),
             pause: Arc::clone(pause),

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use base::{CountedCondvar, Gtid, GtidSet, LogPosition, SequenceNumber};
 use decode::{SequencedPiece, Stop, StopClass};
-use observe::{LagMeter, LagSample, RateMeter, Work, now_us};
+use observe::{LagByPart, LagMeter, LagSample, PieceTimes, RateMeter, Work, now_us};
+use relay_log::RelayPosition;
 use store::WatermarkHold;
 
 use crate::watermark::Watermark;
@@ -30,11 +31,15 @@ struct Member {
 struct Entry {
     /// Relay log file.
     file: Arc<str>,
+    /// Its number; None if it is no file of a relay log.
+    file_number: Option<u64>,
     first: SequenceNumber,
     members: Vec<Member>,
     /// Number of members that are visible.
     published: usize,
     done: bool,
+    /// When that was, µs since 1970.
+    done_us: u64,
 }
 
 /// The newest visible transaction.
@@ -59,6 +64,8 @@ struct State {
     /// Index of the front entry.
     front: u64,
     hold: Hold,
+    /// Number of clients that keep everything as it is (FLUSH TABLES WITH READ LOCK).
+    read_locks: usize,
     /// Number of the first transaction that must never become visible, and why.
     failed: Option<(SequenceNumber, Stop)>,
     /// The transaction whose last slice has not been sequenced; sums up its slices so far.
@@ -94,6 +101,7 @@ pub struct Publisher {
     /// that one would cost a system call each.
     passed: CountedCondvar,
     lag: Arc<LagMeter>,
+    lag_by_part: Arc<LagByPart>,
     rates: Arc<RateMeter>,
     /// Source clock minus ours, in µs; added to our clock when lag is measured.
     clock_difference_us: Arc<AtomicI64>,
@@ -127,6 +135,7 @@ impl Publisher {
                 queue: VecDeque::new(),
                 front: 0,
                 hold: Hold::None,
+                read_locks: 0,
                 failed: None,
                 open: None,
                 torn: false,
@@ -137,11 +146,18 @@ impl Publisher {
             moved: CountedCondvar::new(),
             passed: CountedCondvar::new(),
             lag,
+            lag_by_part: Arc::default(),
             rates,
             clock_difference_us,
             write_transactions: AtomicU64::new(0),
             limit: AtomicU64::new(u64::MAX),
         }
+    }
+
+    /// Measures the lag's parts too, of transactions of this relay log.
+    #[must_use]
+    pub fn with_parts(self, lag_by_part: Arc<LagByPart>) -> Publisher {
+        Publisher { lag_by_part, ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -184,22 +200,26 @@ impl Publisher {
             state.torn |= decoded.piece.continues && members.is_empty();
             self.limit_to(&mut state, at, stop.clone());
         }
+        let begin = LogPosition { file: Arc::clone(&decoded.piece.file), offset: 0 };
         state.queue.push_back(Entry {
-            file: Arc::clone(&decoded.piece.file),
+            file_number: RelayPosition::of(&begin).map(|position| position.file_number),
+            file: begin.file,
             first: piece.first,
             members,
             published: 0,
             done: false,
+            done_us: 0,
         });
         state.front + state.queue.len() as u64 - 1
     }
 
     /// Called when all lanes have finished the piece.
     pub fn complete(&self, index: u64) {
+        let done_us = now_us();
         let mut state = self.lock();
         let at = index.checked_sub(state.front).and_then(|i| usize::try_from(i).ok());
         if let Some(entry) = at.and_then(|i| state.queue.get_mut(i)) {
-            entry.done = true;
+            (entry.done, entry.done_us) = (true, done_us);
         }
         self.advance_and_wake(state);
     }
@@ -295,9 +315,12 @@ impl Publisher {
 
     /// Moves the watermark over finished pieces. True if anything moved, or a waiter must look at the queue again.
     fn advance(&self, state: &mut State) -> bool {
-        let State { queue, front, hold, failed, shown, .. } = &mut *state;
+        let State { queue, front, hold, read_locks, failed, shown, .. } = &mut *state;
         let limit = failed.as_ref().map_or(u64::MAX, |(at, _)| at.0);
         let mut any = false;
+        if *read_locks > 0 {
+            return state.applied_awaited;
+        }
         // Only the front entry is published, so workers may finish pieces in any order and readers still see a prefix
         // of the log.
         while let Some(entry) = queue.front_mut().filter(|entry| entry.done) {
@@ -345,6 +368,8 @@ impl Publisher {
         lags.extend(timed.map(|m| LagSample { lag_us: source_now.saturating_sub(m.commit_us), rows: m.rows }));
         self.lag.record(lags, now);
         let own = || members.iter().filter(|m| !m.copied);
+        let piece = PieceTimes { file_number: entry.file_number, applied_us: entry.done_us, visible_us: now };
+        self.lag_by_part.shown(piece, own().map(|m| m.end));
         let work = Work {
             transactions: own().count() as u64,
             rows: own().map(|m| m.rows).sum(),
@@ -397,7 +422,7 @@ impl Publisher {
                 return visible == *set;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || state.out_of_reach() {
+            if left.is_zero() || state.out_of_reach() || state.read_locks > 0 {
                 state.hold = Hold::All;
                 return false;
             }
@@ -410,6 +435,25 @@ impl Publisher {
         let mut state = self.lock();
         state.hold = Hold::None;
         self.advance_and_wake(state);
+    }
+
+    /// Keeps everything as it is, for a client, until as many calls of [`release_read_lock`](Self::release_read_lock).
+    /// Applying continues. No hold of another kind moves anything meanwhile.
+    pub fn take_read_lock(&self) {
+        self.lock().read_locks += 1;
+    }
+
+    /// Ends what [`take_read_lock`](Self::take_read_lock) began.
+    pub fn release_read_lock(&self) {
+        let mut state = self.lock();
+        state.read_locks = state.read_locks.saturating_sub(1);
+        self.advance_and_wake(state);
+    }
+
+    /// True while a client keeps everything as it is.
+    #[must_use]
+    pub fn is_read_locked(&self) -> bool {
+        self.lock().read_locks > 0
     }
 
     /// Returns the state of publishing.

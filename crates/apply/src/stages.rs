@@ -17,6 +17,7 @@ use crate::beside::Boundary;
 use crate::copy_track::CopyTrack;
 pub use crate::cutter::{CutState, Cutter, CutterStep, Sealer, sealer_and_cutter};
 pub use crate::in_flight::InFlight;
+use crate::pause::{Let, Pause};
 pub use crate::publish::Publisher;
 use crate::rewrite::{RewriteBoundary, RewriteState};
 pub use crate::shutdown::Shutdown;
@@ -144,6 +145,20 @@ impl SequenceStage {
     #[must_use]
     pub fn would_wait(&self) -> bool {
         self.target.would_wait(self.sequencer.coming())
+    }
+
+    /// Asks what holds replay back about the next piece of the log, which is cut in two where a part of it may be
+    /// sequenced. False if nothing of it may be.
+    pub(crate) fn let_through(&mut self, pause: &Pause) -> bool {
+        let Some(coming) = self.sequencer.coming() else { return true };
+        match pause.admit(&coming.piece, || self.sequencer.executed().clone()) {
+            Let::All => true,
+            Let::Nothing => false,
+            Let::Before(at) => {
+                self.sequencer.cut_coming(at);
+                true
+            }
+        }
     }
 
     /// Sequences the next piece of the log and enqueues it with the publisher, for every worker to take. None if that

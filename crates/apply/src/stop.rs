@@ -7,9 +7,10 @@ use store::StoreError;
 #[must_use]
 pub fn class_of(error: &StoreError) -> StopClass {
     match error {
-        StoreError::Damaged { .. } | StoreError::DamagedFile { .. } | StoreError::Version { .. } => {
-            StopClass::StoreDamaged
-        }
+        StoreError::Damaged { .. }
+        | StoreError::DamagedFile { .. }
+        | StoreError::Version { .. }
+        | StoreError::OtherRelease { .. } => StopClass::StoreDamaged,
         StoreError::RowMissing { .. } => StopClass::DataDiffers,
         StoreError::Defect { .. } => StopClass::Defect,
         StoreError::DiskFull { .. } => StopClass::DiskFull,

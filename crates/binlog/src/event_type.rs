@@ -1,4 +1,5 @@
-//! Event type codes (binlog_event.h, `Log_event_type`) and the names `mysqlbinlog` and SHOW BINLOG EVENTS print.
+//! Event type codes (binlog_event.h, `Log_event_type`) and the names `mysqlbinlog` and SHOW BINLOG EVENTS print, but
+//! for Gtid_tagged, which they call `Gtid_tagged_log_event`.
 
 /// Format of MySQL before 5.0; not written since.
 pub const START_V3: u8 = 1;

@@ -17,11 +17,17 @@ pub(crate) struct Framer<R> {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
+    event_len_max: usize,
 }
 
 impl<R: Read> Framer<R> {
     pub(crate) fn new(input: R) -> Framer<R> {
-        Framer { input, buffer: Vec::new(), start: 0, end: 0 }
+        Framer { input, buffer: Vec::new(), start: 0, end: 0, event_len_max: EVENT_LEN_MAX }
+    }
+
+    /// As it is, for events of at most this length.
+    pub(crate) fn with_event_len_max(self, event_len_max: usize) -> Framer<R> {
+        Framer { event_len_max: event_len_max.min(EVENT_LEN_MAX), ..self }
     }
 
     pub(crate) fn input(&mut self) -> &mut R {
@@ -91,7 +97,7 @@ impl<R: Read> Framer<R> {
         }
         let header = EventHeader::parse(head)?;
         let len = header.event_len as usize;
-        if len > EVENT_LEN_MAX {
+        if len > self.event_len_max {
             let value = u64::from(header.event_len);
             return Err(BinlogError::Value { event: header.name(), field: "event length", value });
         }

@@ -32,21 +32,24 @@ impl Compression {
     }
 }
 
-/// A Transaction_payload event. The events inside have headers but no checksums.
+/// The fields before a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TransactionPayload<'a> {
-    /// Compression of `payload`.
+pub struct PayloadHead {
+    /// Compression of the payload.
     pub compression: Compression,
     /// Decompressed size in bytes, as the source states it.
     pub uncompressed_size: Option<u64>,
-    /// The compressed bytes.
-    pub payload: &'a [u8],
+    /// Size of the payload, in bytes.
+    pub size: usize,
+    /// Size of these fields, in bytes.
+    pub len: usize,
 }
 
-impl<'a> TransactionPayload<'a> {
-    /// Reads the body of a Transaction_payload event. Skips fields of later versions.
-    pub fn parse(body: &'a [u8]) -> Result<TransactionPayload<'a>, BinlogError> {
-        let mut body = Cursor::new(EVENT, body);
+impl PayloadHead {
+    /// Reads the fields at the start of the body of a Transaction_payload event, which may be cut off after them. Skips
+    /// fields of later versions.
+    pub fn parse(start: &[u8]) -> Result<PayloadHead, BinlogError> {
+        let mut body = Cursor::new(EVENT, start);
         let mut size = None;
         let mut compression = None;
         let mut uncompressed_size = None;
@@ -72,9 +75,49 @@ impl<'a> TransactionPayload<'a> {
         }
         let size = size.ok_or_else(|| body.short("payload size"))?;
         let compression = compression.ok_or_else(|| body.short("compression type"))?;
-        let payload = body.bytes(size, "payload")?;
-        body.finish("payload")?;
-        Ok(TransactionPayload { compression, uncompressed_size, payload })
+        Ok(PayloadHead { compression, uncompressed_size, size, len: start.len() - body.len() })
+    }
+
+    /// The events of the payload that `input` holds, decompressed one at a time. Takes memory for one event, of at most
+    /// `event_bytes_max`, and zstd's window.
+    pub fn events(
+        &self,
+        input: impl Read + Send + 'static,
+        event_bytes_max: usize,
+    ) -> Result<PayloadEvents<'static>, BinlogError> {
+        let input: Box<dyn Read + Send> = match self.compression {
+            Compression::None => Box::new(input),
+            Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(input).map_err(decompress_error)?),
+        };
+        Ok(PayloadEvents {
+            framer: Framer::new(input).with_event_len_max(event_bytes_max),
+            taken: 0,
+            handed_out: 0,
+            limit_bytes: u64::MAX,
+            size: self.uncompressed_size,
+        })
+    }
+}
+
+/// A Transaction_payload event. The events inside have headers but no checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionPayload<'a> {
+    /// Compression of `payload`.
+    pub compression: Compression,
+    /// Decompressed size in bytes, as the source states it.
+    pub uncompressed_size: Option<u64>,
+    /// The compressed bytes.
+    pub payload: &'a [u8],
+}
+
+impl<'a> TransactionPayload<'a> {
+    /// Reads the body of a Transaction_payload event.
+    pub fn parse(body: &'a [u8]) -> Result<TransactionPayload<'a>, BinlogError> {
+        let head = PayloadHead::parse(body)?;
+        let mut rest = Cursor::new(EVENT, body.get(head.len..).unwrap_or_default());
+        let payload = rest.bytes(head.size, "payload")?;
+        rest.finish("payload")?;
+        Ok(TransactionPayload { compression: head.compression, uncompressed_size: head.uncompressed_size, payload })
     }
 
     /// Decompresses the whole payload into `out`, which is cleared first. Fails if it exceeds `limit_bytes`. Callers

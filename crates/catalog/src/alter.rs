@@ -4,12 +4,14 @@
 //! (`effect`).
 
 use crate::create::{self, Element};
+use crate::declared::DeclaredKey;
 use crate::error::Problem;
 use crate::lexer::Tok;
 use crate::parser::Parser;
 use crate::partition;
 use crate::syntax::{
-    AlterAction, CharsetSpec, KeyKind, PartitionAction, Position, Statement, TableName, TableOptions, TableSpec,
+    AlterAction, CharsetSpec, DefaultSpec, KeyKind, PartitionAction, Position, Statement, TableName, TableOptions,
+    TableSpec,
 };
 
 mod algorithm;
@@ -34,13 +36,17 @@ pub(crate) fn create_index(parser: &mut Parser<'_>) -> Result<Statement, Problem
     }
     parser.expect_word("INDEX")?;
     let index_name = parser.name()?;
+    let mut declared = DeclaredKey::default();
     while parser.is_any_word(&["USING", "TYPE"])? {
         parser.take()?;
-        parser.name()?;
+        create::using(parser, &mut declared)?;
     }
     parser.expect_word("ON")?;
     let name = parser.table_name()?;
-    let key = create::key_rest(parser, kind, Some(index_name))?;
+    let mut key = create::key_rest(parser, kind, Some(index_name))?;
+    if let Some(structure) = declared.options.get("USING").filter(|_| key.declared.options.get("USING").is_none()) {
+        key.declared.options.set("USING", structure);
+    }
     index_statement(parser, name, AlterAction::AddKey(key))
 }
 
@@ -80,7 +86,9 @@ pub(crate) fn alter_table(parser: &mut Parser<'_>) -> Result<Statement, Problem>
     let name = parser.table_name()?;
     let mut actions = Vec::new();
     while !parser.at_end()? && !parser.is_punct(b';')? {
-        actions.push(action(parser)?);
+        let first = actions.len();
+        let action = action(parser, &mut actions)?;
+        actions.insert(first, action);
         if !parser.eat_punct(b',')? {
             // Options of the same kind may follow each other without commas.
             if !parser.at_end()? && !parser.is_punct(b';')? && parser.word_upper()?.is_empty() {
@@ -91,7 +99,8 @@ pub(crate) fn alter_table(parser: &mut Parser<'_>) -> Result<Statement, Problem>
     Ok(Statement::AlterTable { name, actions })
 }
 
-fn action(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
+/// Parses one action. What it says of CHECK constraints goes to `more`; the action returned is what the server does.
+fn action(parser: &mut Parser<'_>, more: &mut Vec<AlterAction>) -> Result<AlterAction, Problem> {
     if let Some(action) = algorithm_or_lock(parser)? {
         return Ok(action);
     }
@@ -99,16 +108,16 @@ fn action(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     match word.as_str() {
         "ADD" => {
             parser.take()?;
-            add(parser)
+            add(parser, more)
         }
         "DROP" => {
             parser.take()?;
-            drop_something(parser)
+            drop_something(parser, more)
         }
         "MODIFY" | "CHANGE" => {
             parser.take()?;
             parser.eat_word("COLUMN")?;
-            change_column(parser, word == "CHANGE")
+            change_column(parser, word == "CHANGE", more)
         }
         "RENAME" => {
             parser.take()?;
@@ -116,7 +125,7 @@ fn action(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
         }
         "ALTER" => {
             parser.take()?;
-            alter_something(parser)
+            alter_something(parser, more)
         }
         "CONVERT" => {
             parser.take()?;
@@ -172,7 +181,11 @@ fn action(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
         _ => {
             // Table options need no introducing word, so anything else must be one.
             let mut options = TableOptions::default();
-            if create::table_option(parser, &mut options)? { Ok(AlterAction::Options(options)) } else { refuse(&word) }
+            if !create::table_option(parser, &mut options)? {
+                return refuse(&word);
+            }
+            create::forget_folders(&mut options);
+            Ok(AlterAction::Options(options))
         }
     }
 }
@@ -181,7 +194,7 @@ fn refuse<T>(clause: &str) -> Result<T, Problem> {
     Problem::unsupported(format!("ALTER TABLE … {clause}"))
 }
 
-fn add(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
+fn add(parser: &mut Parser<'_>, more: &mut Vec<AlterAction>) -> Result<AlterAction, Problem> {
     if parser.eat_word("PARTITION")? {
         no_write_to_binlog(parser)?;
         let action = if parser.eat_word("PARTITIONS")? {
@@ -193,8 +206,11 @@ fn add(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     }
     match create::key_element(parser)? {
         Some(Element::Key(key)) => return Ok(AlterAction::AddKey(key)),
-        Some(Element::Check { enforced: true }) => return Ok(AlterAction::Copies),
-        Some(Element::Check { enforced: false }) => return Ok(AlterAction::Nothing),
+        Some(Element::Check(check)) => {
+            let enforced = check.enforced;
+            more.push(AlterAction::AddChecks(vec![check]));
+            return Ok(if enforced { AlterAction::Copies } else { AlterAction::Nothing });
+        }
         None => {}
     }
     parser.eat_word("COLUMN")?;
@@ -202,11 +218,19 @@ fn add(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
     if parser.eat_punct(b'(')? {
         create::table_elements(parser, &mut table)?;
         parser.expect_punct(b')')?;
+        add_checks(&mut table, more);
         return Ok(AlterAction::AddColumns { columns: table.columns, keys: table.keys, position: None });
     }
     create::column(parser, &mut table)?;
+    add_checks(&mut table, more);
     let position = position(parser)?;
     Ok(AlterAction::AddColumns { columns: table.columns, keys: table.keys, position })
+}
+
+fn add_checks(table: &mut TableSpec, more: &mut Vec<AlterAction>) {
+    if !table.checks.is_empty() {
+        more.push(AlterAction::AddChecks(std::mem::take(&mut table.checks)));
+    }
 }
 
 /// Called after the verb and PARTITION.
@@ -264,10 +288,11 @@ fn names(parser: &mut Parser<'_>) -> Result<Vec<String>, Problem> {
 }
 
 /// Called after MODIFY or CHANGE.
-fn change_column(parser: &mut Parser<'_>, renames: bool) -> Result<AlterAction, Problem> {
+fn change_column(parser: &mut Parser<'_>, renames: bool, more: &mut Vec<AlterAction>) -> Result<AlterAction, Problem> {
     let old_name = if renames { Some(parser.name()?) } else { None };
     let mut table = TableSpec::default();
     create::column(parser, &mut table)?;
+    add_checks(&mut table, more);
     let position = position(parser)?;
     let Some(column) = table.columns.pop() else { return parser.wrong("a column expected") };
     let name = old_name.unwrap_or_else(|| column.name.clone());
@@ -281,7 +306,7 @@ fn position(parser: &mut Parser<'_>) -> Result<Option<Position>, Problem> {
     Ok(if parser.eat_word("AFTER")? { Some(Position::After(parser.name()?)) } else { None })
 }
 
-fn drop_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
+fn drop_something(parser: &mut Parser<'_>, more: &mut Vec<AlterAction>) -> Result<AlterAction, Problem> {
     match parser.word_upper()?.as_str() {
         "INDEX" | "KEY" => {
             parser.take()?;
@@ -299,7 +324,7 @@ fn drop_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
         }
         "CHECK" => {
             parser.take()?;
-            parser.name()?;
+            more.push(AlterAction::DropCheck(parser.name()?));
             Ok(AlterAction::Remakes)
         }
         "CONSTRAINT" => {
@@ -335,7 +360,7 @@ fn rename(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
 }
 
 /// ALTER inside ALTER TABLE: of an index, a check or a column.
-fn alter_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
+fn alter_something(parser: &mut Parser<'_>, more: &mut Vec<AlterAction>) -> Result<AlterAction, Problem> {
     match parser.word_upper()?.as_str() {
         "INDEX" => {
             parser.take()?;
@@ -345,12 +370,13 @@ fn alter_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
         }
         "CHECK" | "CONSTRAINT" => {
             parser.take()?;
-            parser.name()?;
+            let name = parser.name()?;
             // MySQL would not copy the table if the check were enforced already. Checks are not tracked, so a copy is
             // assumed.
-            let action = if parser.eat_word("NOT")? { AlterAction::Remakes } else { AlterAction::Copies };
+            let enforced = !parser.eat_word("NOT")?;
             parser.expect_word("ENFORCED")?;
-            Ok(action)
+            more.push(AlterAction::EnforceCheck { name, enforced });
+            Ok(if enforced { AlterAction::Copies } else { AlterAction::Remakes })
         }
         _ => {
             parser.eat_word("COLUMN")?;
@@ -360,7 +386,14 @@ fn alter_something(parser: &mut Parser<'_>) -> Result<AlterAction, Problem> {
             }
             parser.expect_word("SET")?;
             if parser.eat_word("DEFAULT")? {
-                return Ok(AlterAction::ColumnDefault { name, default: Some(create::default_value(parser)?) });
+                let default = match create::default_value(parser)? {
+                    DefaultSpec::Expression { text, spelled } => match create::constant(parser, &text) {
+                        Some(constant) => constant,
+                        None => DefaultSpec::Expression { text, spelled },
+                    },
+                    other => other,
+                };
+                return Ok(AlterAction::ColumnDefault { name, default: Some(default) });
             }
             let invisible = visibility(parser)?;
             Ok(AlterAction::ColumnVisibility { name, invisible })
@@ -436,7 +469,7 @@ mod tests {
             [AlterAction::DropKey("i".to_owned()), AlterAction::InPlace, AlterAction::Nothing]
         );
         assert_eq!(actions("alter table t add key (a), drop index b, rename to c, alter index d invisible, comment='x', auto_increment=7 row_format=compact, engine=innodb").len(), 8);
-        assert_eq!(actions("alter table t add constraint c foreign key (a) references p (b) on delete cascade, drop foreign key d, add check (a>1), drop check c, drop constraint e, disable keys").len(), 6);
+        assert_eq!(actions("alter table t add constraint c foreign key (a) references p (b) on delete cascade, drop foreign key d, add check (a>1), drop check c, drop constraint e, disable keys").len(), 8);
         assert_eq!(
             actions("alter table t rename index a to b, rename key c to d, algorithm=inplace, lock=none").len(),
             4

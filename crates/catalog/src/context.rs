@@ -63,6 +63,8 @@ pub struct StatementContext {
     pub no_foreign_key_checks: bool,
     /// GTID of the transaction as text; empty if it has none.
     pub gtid: String,
+    /// True if the text is the source's own, as SHOW CREATE TABLE gives it: its expressions are spelled already.
+    pub of_the_source: bool,
     /// The operator's filters, which may rename the databases in the statement.
     pub names: SourceNames,
 }

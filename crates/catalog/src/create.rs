@@ -3,10 +3,12 @@
 //! In: a parser positioned after `CREATE TABLE`. Out: a [`CreateTable`] as written. Never here: lengths, character sets
 //! or identities (`column_type`, `table_build` resolve them).
 
+use crate::declared::{CheckSpec, DeclaredColumn, DeclaredKey, json_text};
 use crate::engine::InsertMethod;
 use crate::error::Problem;
 use crate::lexer::Tok;
 use crate::parser::Parser;
+use crate::sql_mode;
 use crate::syntax::{
     CharsetSpec, ColumnSpec, CreateBody, CreateTable, DefaultSpec, ForeignSpec, KeyKind, KeySpec, Literal, PartSpec,
     TableOptions, TableSpec, Text,
@@ -34,11 +36,21 @@ pub(crate) fn create_table(parser: &mut Parser<'_>) -> Result<CreateTable, Probl
             parser.expect_punct(b')')?;
         }
         rows_follow = table_options(parser, &mut table.options)?;
+        // The source writes both where the column's definition names one.
+        if rows_follow || parser.of_the_source() {
+            for column in &mut table.columns {
+                let given = &column.ty.charset;
+                column.declared.collated = given.charset.is_some() && given.collation.is_some();
+            }
+        }
+        if parser.has_mode(sql_mode::NO_DIR_IN_CREATE) {
+            forget_folders(&mut table.options);
+        }
         refuse_select(parser)?;
         if table.columns.is_empty() {
             return parser.wrong("a column list expected");
         }
-        CreateBody::Define(table)
+        CreateBody::Define(Box::new(table))
     };
     Ok(CreateTable { name, if_not_exists, body, rows_follow })
 }
@@ -57,7 +69,10 @@ pub(crate) fn table_elements(parser: &mut Parser<'_>, table: &mut TableSpec) -> 
     loop {
         match key_element(parser)? {
             Some(Element::Key(key)) => table.keys.push(key),
-            Some(Element::Check { enforced }) => checked |= enforced,
+            Some(Element::Check(check)) => {
+                checked |= check.enforced;
+                table.checks.push(check);
+            }
             None => column(parser, table)?,
         }
         if !parser.eat_punct(b',')? {
@@ -72,9 +87,7 @@ pub(crate) fn table_elements(parser: &mut Parser<'_>, table: &mut TableSpec) -> 
 pub(crate) enum Element {
     Key(KeySpec),
     /// A CHECK constraint, which the source has already enforced.
-    Check {
-        enforced: bool,
-    },
+    Check(CheckSpec),
 }
 
 /// Parses a key, foreign key or check, if one is next; also used after ADD in ALTER TABLE.
@@ -110,7 +123,7 @@ pub(crate) fn key_element(parser: &mut Parser<'_>) -> Result<Option<Element>, Pr
             return Ok(Some(Element::Key(foreign_key(parser, constraint)?)));
         }
         "CHECK" => {
-            return Ok(Some(Element::Check { enforced: check(parser)? }));
+            return Ok(Some(Element::Check(check(parser, constraint)?)));
         }
         _ if named => return parser.wrong("PRIMARY, UNIQUE, FOREIGN or CHECK expected"),
         _ => return Ok(None),
@@ -124,7 +137,8 @@ pub(crate) fn key_element(parser: &mut Parser<'_>) -> Result<Option<Element>, Pr
 
 /// `[USING …] (parts) [options]`.
 pub(crate) fn key_rest(parser: &mut Parser<'_>, kind: KeyKind, name: Option<String>) -> Result<KeySpec, Problem> {
-    let mut key = KeySpec { kind, name, parts: Vec::new(), invisible: false, foreign: None };
+    let declared = DeclaredKey::default();
+    let mut key = KeySpec { kind, name, parts: Vec::new(), invisible: false, foreign: None, declared };
     key_options(parser, &mut key)?;
     key.parts = key_parts(parser)?;
     key_options(parser, &mut key)?;
@@ -137,8 +151,9 @@ fn key_parts(parser: &mut Parser<'_>) -> Result<Vec<PartSpec>, Problem> {
     loop {
         if parser.is_punct(b'(')? {
             let text = parser.parenthesised()?;
+            let spelled = parser.spelled(&text);
             let descending = direction(parser)?;
-            parts.push(PartSpec::Expression { text, descending });
+            parts.push(PartSpec::Expression { text, spelled, descending });
         } else {
             let name = parser.name()?;
             let mut prefix_len = None;
@@ -166,17 +181,29 @@ fn key_options(parser: &mut Parser<'_>, key: &mut KeySpec) -> Result<(), Problem
         match parser.word_upper()?.as_str() {
             "USING" | "TYPE" => {
                 parser.take()?;
-                parser.name()?;
+                using(parser, &mut key.declared)?;
             }
-            "KEY_BLOCK_SIZE" | "ENGINE_ATTRIBUTE" | "SECONDARY_ENGINE_ATTRIBUTE" | "COMMENT" => {
+            "COMMENT" => {
                 parser.take()?;
                 parser.eat_punct(b'=')?;
+                key.declared.comment = parser.string_utf8()?;
+            }
+            word @ ("ENGINE_ATTRIBUTE" | "SECONDARY_ENGINE_ATTRIBUTE") => {
                 parser.take()?;
+                let value = attribute(parser)?;
+                key.declared.options.set(word, &value);
+            }
+            word @ "KEY_BLOCK_SIZE" => {
+                parser.take()?;
+                parser.eat_punct(b'=')?;
+                let size = parser.unsigned()?;
+                key.declared.options.set(word, &size.to_string());
             }
             "WITH" => {
                 parser.take()?;
                 parser.expect_word("PARSER")?;
-                parser.name()?;
+                let name = parser.name()?;
+                key.declared.options.set("PARSER", &name);
             }
             "VISIBLE" => {
                 parser.take()?;
@@ -191,6 +218,20 @@ fn key_options(parser: &mut Parser<'_>, key: &mut KeySpec) -> Result<(), Problem
     }
 }
 
+/// Called after USING: the structure of an index.
+pub(crate) fn using(parser: &mut Parser<'_>, declared: &mut DeclaredKey) -> Result<(), Problem> {
+    let structure = parser.name()?.to_ascii_uppercase();
+    declared.options.set("USING", &structure);
+    Ok(())
+}
+
+/// Takes an attribute for an engine, which is JSON, and returns it as it is printed; empty for none.
+fn attribute(parser: &mut Parser<'_>) -> Result<String, Problem> {
+    parser.eat_punct(b'=')?;
+    let text = parser.string_utf8()?;
+    Ok(json_text(&text).unwrap_or(text))
+}
+
 /// Called after FOREIGN KEY.
 fn foreign_key(parser: &mut Parser<'_>, constraint: Option<String>) -> Result<KeySpec, Problem> {
     let index_name = if parser.is_punct(b'(')? { None } else { Some(parser.name()?) };
@@ -198,7 +239,8 @@ fn foreign_key(parser: &mut Parser<'_>, constraint: Option<String>) -> Result<Ke
     let foreign = references(parser, constraint.clone(), false)?;
     // The index is named after the constraint first, then after the index name (seen on 9.7).
     let name = constraint.or(index_name);
-    Ok(KeySpec { kind: KeyKind::Foreign, name, parts, invisible: false, foreign: Some(foreign) })
+    let declared = DeclaredKey::default();
+    Ok(KeySpec { kind: KeyKind::Foreign, name, parts, invisible: false, foreign: Some(foreign), declared })
 }
 
 /// `REFERENCES t (c, …) [MATCH …] [ON DELETE …] [ON UPDATE …]`.
@@ -251,15 +293,16 @@ fn reference_action(parser: &mut Parser<'_>) -> Result<ReferenceAction, Problem>
     parser.wrong("RESTRICT, CASCADE, SET NULL, SET DEFAULT or NO ACTION expected")
 }
 
-/// Parses `CHECK (…) [[NOT] ENFORCED]`; true if it is enforced.
-fn check(parser: &mut Parser<'_>) -> Result<bool, Problem> {
+/// Parses `CHECK (…) [[NOT] ENFORCED]`.
+fn check(parser: &mut Parser<'_>, name: Option<String>) -> Result<CheckSpec, Problem> {
     parser.expect_word("CHECK")?;
-    parser.parenthesised()?;
+    let text = parser.parenthesised()?;
+    let condition = parser.spelled(&text);
     let enforced = !parser.eat(&["NOT", "ENFORCED"])?;
     if enforced {
         parser.eat_word("ENFORCED")?;
     }
-    Ok(enforced)
+    Ok(CheckSpec { name, condition, enforced })
 }
 
 pub(crate) fn column(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(), Problem> {
@@ -268,6 +311,7 @@ pub(crate) fn column(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(
     }
     let name = parser.name()?;
     let (ty, serial) = type_syntax::column_type(parser)?;
+    let collated = ty.charset != CharsetSpec::default();
     let mut column = ColumnSpec {
         name,
         ty,
@@ -280,11 +324,12 @@ pub(crate) fn column(parser: &mut Parser<'_>, table: &mut TableSpec) -> Result<(
         comment: String::new(),
         srid: None,
         checked: false,
+        declared: DeclaredColumn { collated, ..DeclaredColumn::default() },
     };
     if serial {
         serial_default_value(&mut column, &mut table.keys);
     }
-    while column_attribute(parser, &mut column, &mut table.keys)? {}
+    while column_attribute(parser, &mut column, table)? {}
     table.columns.push(column);
     Ok(())
 }
@@ -298,15 +343,13 @@ fn serial_default_value(column: &mut ColumnSpec, keys: &mut Vec<KeySpec>) {
 
 fn inline_key(kind: KeyKind, column: &str) -> KeySpec {
     let part = PartSpec::Column { name: column.to_owned(), prefix_len: None, descending: false };
-    KeySpec { kind, name: None, parts: vec![part], invisible: false, foreign: None }
+    let declared = DeclaredKey::default();
+    KeySpec { kind, name: None, parts: vec![part], invisible: false, foreign: None, declared }
 }
 
 /// Parses one attribute after a column's type; false if none is next.
-fn column_attribute(
-    parser: &mut Parser<'_>,
-    column: &mut ColumnSpec,
-    keys: &mut Vec<KeySpec>,
-) -> Result<bool, Problem> {
+fn column_attribute(parser: &mut Parser<'_>, column: &mut ColumnSpec, table: &mut TableSpec) -> Result<bool, Problem> {
+    let keys = &mut table.keys;
     let word = parser.word_upper()?;
     match word.as_str() {
         "NULL" => {
@@ -317,7 +360,9 @@ fn column_attribute(
             parser.take()?;
             if parser.eat_word("NULL")? {
                 column.nullable = Some(false);
-            } else if !parser.eat_word("SECONDARY")? {
+            } else if parser.eat_word("SECONDARY")? {
+                column.declared.not_secondary = true;
+            } else {
                 return parser.wrong("NULL expected");
             }
         }
@@ -363,10 +408,12 @@ fn column_attribute(
         "COLLATE" => {
             parser.take()?;
             column.ty.charset.collation = Some(parser.collation_name()?);
+            column.declared.collated = true;
         }
         "COLUMN_FORMAT" | "STORAGE" => {
             parser.take()?;
-            parser.name()?;
+            let value = parser.name()?.to_ascii_uppercase();
+            column.declared.options.set(&word, if value == "DEFAULT" { "" } else { &value });
         }
         "SRID" => {
             parser.take()?;
@@ -374,8 +421,8 @@ fn column_attribute(
         }
         "ENGINE_ATTRIBUTE" | "SECONDARY_ENGINE_ATTRIBUTE" => {
             parser.take()?;
-            parser.eat_punct(b'=')?;
-            parser.string()?;
+            let value = attribute(parser)?;
+            column.declared.options.set(&word, &value);
         }
         "VISIBLE" | "INVISIBLE" => {
             parser.take()?;
@@ -383,12 +430,16 @@ fn column_attribute(
         }
         "CONSTRAINT" => {
             parser.take()?;
-            if !parser.is_word("CHECK")? {
-                parser.name()?;
-            }
-            column.checked |= check(parser)?;
+            let name = if parser.is_word("CHECK")? { None } else { Some(parser.name()?) };
+            let check = check(parser, name)?;
+            column.checked |= check.enforced;
+            table.checks.push(check);
         }
-        "CHECK" => column.checked |= check(parser)?,
+        "CHECK" => {
+            let check = check(parser, None)?;
+            column.checked |= check.enforced;
+            table.checks.push(check);
+        }
         "REFERENCES" => {
             let foreign = references(parser, None, true)?;
             let key = inline_key(KeyKind::Foreign, &column.name);
@@ -401,6 +452,7 @@ fn column_attribute(
                 parser.expect_word("AS")?;
             }
             let expression = parser.parenthesised()?;
+            column.declared.spelled = parser.spelled(&expression).unwrap_or_default();
             let stored = !parser.eat_word("VIRTUAL")? && parser.eat_word("STORED")?;
             column.generated = Some((stored, expression));
         }
@@ -413,7 +465,9 @@ fn column_attribute(
 
 pub(crate) fn default_value(parser: &mut Parser<'_>) -> Result<DefaultSpec, Problem> {
     if parser.is_punct(b'(')? {
-        return Ok(DefaultSpec::Expression(parser.parenthesised()?));
+        let text = parser.parenthesised()?;
+        let spelled = parser.spelled(&text);
+        return Ok(DefaultSpec::Expression { text, spelled });
     }
     if now(parser)? {
         return Ok(DefaultSpec::Now);
@@ -421,6 +475,21 @@ pub(crate) fn default_value(parser: &mut Parser<'_>) -> Result<DefaultSpec, Prob
     let start = parser.place()?;
     let value = literal(parser)?;
     Ok(DefaultSpec::Literal { value, text: parser.text_from(start) })
+}
+
+/// The literal that an expression consists of. SET DEFAULT of ALTER TABLE takes it as if it stood there without
+/// brackets; a minus sign makes it an expression (seen on 9.7.4).
+pub(crate) fn constant(parser: &Parser<'_>, text: &str) -> Option<DefaultSpec> {
+    let mut text = text.trim();
+    while let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+        text = inner.trim();
+    }
+    let mut parser = parser.of_text(text);
+    if parser.is_punct(b'-').ok()? {
+        return None;
+    }
+    let value = literal(&mut parser).ok()?;
+    parser.at_end().ok()?.then(|| DefaultSpec::Literal { value, text: text.to_owned() })
 }
 
 /// Parses CURRENT_TIMESTAMP or a synonym, with or without digits.
@@ -522,7 +591,8 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
             parser.take()?;
             parser.expect_word("DIRECTORY")?;
             parser.eat_punct(b'=')?;
-            parser.string()?;
+            let folder = parser.string_utf8()?;
+            options.declared.push((format!("{word} DIRECTORY"), folder));
         }
         "UNION" => {
             parser.take()?;
@@ -547,7 +617,7 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
             parser.take()?;
         }
         "KEY_BLOCK_SIZE" | "ROW_FORMAT" => {
-            option_value(parser, &word)?;
+            option_value(parser, &word, options)?;
             options.row_format = true;
         }
         "AUTO_INCREMENT" => {
@@ -574,22 +644,66 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
         | "STORAGE"
         | "SECONDARY_ENGINE"
         | "ENGINE_ATTRIBUTE"
-        | "SECONDARY_ENGINE_ATTRIBUTE" => option_value(parser, &word)?,
+        | "SECONDARY_ENGINE_ATTRIBUTE" => option_value(parser, &word, options)?,
         _ => return Ok(false),
     }
     Ok(true)
 }
 
-/// Skips an option and its value, neither of which affects the catalog.
-fn option_value(parser: &mut Parser<'_>, word: &str) -> Result<(), Problem> {
+/// Takes an option and its value, which is kept as it is printed: empty for the default.
+fn option_value(parser: &mut Parser<'_>, word: &str, options: &mut TableOptions) -> Result<(), Problem> {
     parser.take()?;
     parser.eat_punct(b'=')?;
-    match parser.peek()? {
-        Tok::Word(_) | Tok::Quoted(_) | Tok::Str { .. } | Tok::Number(_) | Tok::Bytes { .. } => {}
+    let value = match parser.peek()? {
+        Tok::Word(_) | Tok::Quoted(_) => parser.name()?,
+        Tok::Str { .. } => parser.string_utf8()?,
+        Tok::Number(_) => match parser.take()? {
+            Tok::Number(digits) => digits,
+            _ => String::new(),
+        },
+        Tok::Bytes { .. } => parser.unsigned()?.to_string(),
         _ => return parser.wrong(format!("a value for {word} expected")),
-    }
-    parser.take()?;
+    };
+    let word = if word == "TABLE_CHECKSUM" { "CHECKSUM" } else { word };
+    let is_default = value.eq_ignore_ascii_case("DEFAULT");
+    let printed = match word {
+        // Not printed.
+        "PASSWORD" | "STORAGE" => return Ok(()),
+        _ if is_default => String::new(),
+        "ROW_FORMAT" => value.to_ascii_uppercase(),
+        "MIN_ROWS" | "MAX_ROWS" | "AVG_ROW_LENGTH" | "CHECKSUM" | "DELAY_KEY_WRITE" | "KEY_BLOCK_SIZE"
+        | "STATS_SAMPLE_PAGES" | "AUTOEXTEND_SIZE"
+            if value.bytes().all(|byte| byte == b'0') =>
+        {
+            String::new()
+        }
+        "AUTOEXTEND_SIZE" => bytes(&value).map_or(value, |bytes| bytes.to_string()),
+        "CHECKSUM" | "DELAY_KEY_WRITE" => "1".to_owned(),
+        "SECONDARY_ENGINE" if value.eq_ignore_ascii_case("NULL") => String::new(),
+        "ENCRYPTION" if value.eq_ignore_ascii_case("N") => String::new(),
+        "ENGINE_ATTRIBUTE" | "SECONDARY_ENGINE_ATTRIBUTE" => json_text(&value).unwrap_or(value),
+        _ => value,
+    };
+    options.declared.push((word.to_owned(), printed));
     Ok(())
+}
+
+/// DATA DIRECTORY and INDEX DIRECTORY are obeyed when a table is made, if at all.
+pub(crate) fn forget_folders(options: &mut TableOptions) {
+    options.declared.retain(|(name, _)| !name.ends_with(" DIRECTORY"));
+}
+
+/// A size such as `4M`, in bytes.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let factor = match text.get(digits.len()..)?.to_ascii_uppercase().as_str() {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// Parses everything from PARTITION on and returns it as text; true if START TRANSACTION is among it. The `partition`

@@ -86,6 +86,16 @@ impl Engine {
         ENGINES.iter().find(is).copied().unwrap_or(UNKNOWN)
     }
 
+    /// Its name as SHOW CREATE TABLE prints it; that of an engine that is not known, as given.
+    #[must_use]
+    pub fn shown_name<'n>(&self, given: &'n str) -> &'n str {
+        match self.names.first() {
+            Some(&"MRG_MYISAM") => "MRG_MyISAM",
+            Some(name) => name,
+            None => given,
+        }
+    }
+
     /// True if the engine keeps its tables' rows.
     #[must_use]
     pub fn keeps_rows(&self) -> bool {

@@ -7,21 +7,27 @@
 
 use crate::table::{Column, GeneratedKind, Identity, IndexKind, Key, KeyPart, code};
 
-/// Sorts keys as the source does: primary, unique, others. The sort is stable.
+/// Sorts keys as the source does: primary, unique, others, each kind with those over virtual columns last. The sort is
+/// stable.
 pub(crate) fn sort_keys(keys: &mut [Key], columns: &[Column]) {
     keys.sort_by_key(|key| {
         let full_text = key.kind == IndexKind::FullText;
         let functional = !key.expressions.is_empty();
+        let of_virtual = functional || key.parts.iter().any(|part| is_virtual(columns, *part));
         if !key.unique {
-            return (2, full_text, false, functional);
+            return (2, full_text, false, of_virtual);
         }
         if key.primary {
             return (0, false, false, false);
         }
         let nullable = functional || key.parts.iter().any(|part| is_nullable(columns, *part));
         let partial = key.parts.iter().any(|part| part.prefix_len.is_some());
-        (1, nullable, partial, functional)
+        (1, nullable, partial, of_virtual)
     });
+}
+
+fn is_virtual(columns: &[Column], part: KeyPart) -> bool {
+    columns.get(part.column).is_some_and(|column| column.generated == Some(GeneratedKind::Virtual))
 }
 
 fn is_nullable(columns: &[Column], part: KeyPart) -> bool {

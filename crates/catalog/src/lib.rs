@@ -13,9 +13,11 @@ mod client_text;
 mod column_type;
 mod context;
 mod create;
+mod declared;
 mod default_value;
 mod engine;
 mod error;
+mod expression;
 mod filters;
 mod generated;
 mod identity;
@@ -30,6 +32,7 @@ mod parser;
 mod partition;
 mod row_key;
 mod server_text;
+mod shown;
 pub mod sql_mode;
 mod statement;
 mod stored_objects;
@@ -41,6 +44,7 @@ mod type_syntax;
 mod versioned;
 
 pub use context::{SourceNames, StatementContext};
+pub use declared::{Check, DeclaredColumn, DeclaredKey, DeclaredPart, DeclaredTable, Options};
 pub use engine::{Engine, EngineRows, InsertMethod, Merge};
 pub use error::DdlError;
 pub use filters::ReplicationFilters;
@@ -51,14 +55,18 @@ pub use mask::masked;
 pub use named::{Named, NamedTable};
 pub use numbering::{Numbering, RowNumbers, Series};
 pub use partition::{
-    BoundValue, Partition, PartitionChoice, PartitionExpression, PartitionFinder, PartitionRule, Partitioning,
+    BoundValue, Given, Partition, PartitionChoice, PartitionExpression, PartitionFinder, PartitionRule, Partitioning,
     Subpartitions,
 };
 pub use row_key::{KeyPlace, RowKey, builds_whole_images};
 pub use server_text::statement_text;
+pub use shown::{
+    NotKnown, ShownDefault, ShownPartition, ShownPartitions, column_type, data_type, fraction, members,
+    now as shown_now, quoted as shown_text, show_create_database, show_create_table, shown_default, shown_partitions,
+};
 pub use stored_objects::{Definition, DefinitionKind, Recorded};
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,
     ReferenceAction, TableDef, TableId, expected_table_map,
 };
-pub use versioned::{Catalog, DdlEffect, DdlOutcome, Filtered, Quarantined, Rewrite, Written};
+pub use versioned::{Catalog, DdlEffect, DdlOutcome, Filtered, LetIn, Quarantined, Rewrite, Written};

@@ -11,6 +11,7 @@ use crate::client_text;
 use crate::context::{SourceNames, StatementContext};
 use crate::default_value;
 use crate::error::Problem;
+use crate::expression;
 use crate::lexer::{Lexer, SERVER_VERSION_DEFAULT, Tok, Token, without_final_nul};
 use crate::server_text;
 use crate::sql_mode;
@@ -31,6 +32,10 @@ pub(crate) struct Parser<'a> {
     /// Character set of `collation_connection`, if the event has one.
     connection_charset: Option<&'static str>,
     sql_mode: u64,
+    collation_connection: Option<u16>,
+    server_version: Option<u32>,
+    /// The text is the source's own.
+    of_the_source: bool,
     /// The session's time zone in seconds east of UTC, if it is a fixed offset.
     offset_seconds: Option<i32>,
     names: Option<SourceNames>,
@@ -65,7 +70,8 @@ pub(crate) fn spelled(context: &StatementContext, text: &str) -> Result<String, 
     Ok(tokens.join(" "))
 }
 
-fn backticked(name: &str) -> String {
+/// A name in backticks.
+pub(crate) fn backticked(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
@@ -111,11 +117,48 @@ impl<'a> Parser<'a> {
             ahead: VecDeque::new(),
             taken_to: 0,
             client_charset: client,
+            collation_connection: context.collation_connection,
+            server_version: context.server_version,
+            of_the_source: context.of_the_source,
             connection_charset: context.collation_connection.and_then(charset::by_id).map(|found| found.charset),
             sql_mode: context.sql_mode,
             offset_seconds: context.time_zone.as_deref().and_then(default_value::offset_seconds),
             names: context.names.filters.renames().then(|| context.names.clone()),
         }
+    }
+
+    /// A parser of a text taken out of the statement, which is UTF-8.
+    pub(crate) fn of_text<'t>(&self, text: &'t str) -> Parser<'t> {
+        let version = self.server_version.unwrap_or(SERVER_VERSION_DEFAULT);
+        Parser {
+            sql: text.as_bytes(),
+            lexer: Lexer::new(text.as_bytes(), self.sql_mode, version),
+            ahead: VecDeque::new(),
+            taken_to: 0,
+            utf8_to: 0,
+            client_charset: "utf8mb4",
+            names: self.names.clone(),
+            ..*self
+        }
+    }
+
+    /// True if the text is the source's own.
+    pub(crate) fn of_the_source(&self) -> bool {
+        self.of_the_source
+    }
+
+    /// An expression of the statement in the source's spelling, if that is known.
+    pub(crate) fn spelled(&self, text: &str) -> Option<String> {
+        if self.of_the_source {
+            return Some(text.to_owned());
+        }
+        let context = StatementContext {
+            sql_mode: self.sql_mode,
+            collation_connection: self.collation_connection,
+            server_version: self.server_version,
+            ..StatementContext::default()
+        };
+        expression::spelled(&context, text)
     }
 
     /// The session's time zone in seconds east of UTC, if it is a fixed offset.

@@ -15,7 +15,7 @@ mod hash;
 mod parse;
 
 pub use definition::{
-    BoundValue, Partition, PartitionChoice, PartitionExpression, PartitionRule, Partitioning, Subpartitions,
+    BoundValue, Given, Partition, PartitionChoice, PartitionExpression, PartitionRule, Partitioning, Subpartitions,
 };
 pub use find::PartitionFinder;
 pub(crate) use parse::{definitions, parse};

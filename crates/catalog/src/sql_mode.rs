@@ -6,6 +6,8 @@ pub const REAL_AS_FLOAT: u64 = 1;
 pub const PIPES_AS_CONCAT: u64 = 2;
 /// Double quotes enclose identifiers.
 pub const ANSI_QUOTES: u64 = 4;
+/// DATA DIRECTORY and INDEX DIRECTORY are ignored.
+pub const NO_DIR_IN_CREATE: u64 = 128;
 /// 0 in an AUTO_INCREMENT column is a value like any other.
 pub const NO_AUTO_VALUE_ON_ZERO: u64 = 1 << 19;
 /// A backslash in a string is an ordinary character.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::charset;
 use crate::context::StatementContext;
 use crate::error::Problem;
+use crate::filters::ReplicationFilters;
 use crate::lexer::{Tok, without_final_nul};
 use crate::parser::Parser;
 use crate::server_text;
@@ -468,6 +469,17 @@ impl Definitions {
 }
 
 impl Definition {
+    /// True if these filters let it in: a view as a table, a trigger with its table, others by their database.
+    #[must_use]
+    pub fn passes(&self, filters: &ReplicationFilters, lower_case_table_names: u8) -> bool {
+        match (self.kind, &self.table) {
+            (DefinitionKind::View, _) => filters.replicates(&self.db, &self.name, lower_case_table_names),
+            (_, Some((db, table))) => filters.replicates(db, table, lower_case_table_names),
+            (DefinitionKind::User, None) => filters.is_empty() || filters.database_passes("", lower_case_table_names),
+            (_, None) => filters.database_passes(&self.db, lower_case_table_names),
+        }
+    }
+
     fn add(&mut self, recorded: &Recorded) {
         self.later.retain(|other| other.text != recorded.text);
         if self.later.len() >= LATER_MAX {

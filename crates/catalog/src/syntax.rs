@@ -1,5 +1,6 @@
 //! Parsed statements, before the catalog resolves them.
 
+use crate::declared::{CheckSpec, DeclaredColumn, DeclaredKey};
 use crate::engine::InsertMethod;
 use crate::partition::Partition;
 
@@ -65,13 +66,14 @@ pub(crate) struct CreateTable {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CreateBody {
     Like(TableName),
-    Define(TableSpec),
+    Define(Box<TableSpec>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TableSpec {
     pub(crate) columns: Vec<ColumnSpec>,
     pub(crate) keys: Vec<KeySpec>,
+    pub(crate) checks: Vec<CheckSpec>,
     pub(crate) options: TableOptions,
 }
 
@@ -88,6 +90,8 @@ pub(crate) struct TableOptions {
     pub(crate) row_format: bool,
     /// AUTO_INCREMENT=N.
     pub(crate) auto_increment: Option<u64>,
+    /// Options that only SHOW CREATE TABLE tells, with their values as it prints them; empty for the default.
+    pub(crate) declared: Vec<(String, String)>,
 }
 
 /// `CHARACTER SET` and `COLLATE` clauses; None if not given.
@@ -154,9 +158,16 @@ pub(crate) enum Literal {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DefaultSpec {
-    Literal { value: Literal, text: String },
+    Literal {
+        value: Literal,
+        text: String,
+    },
     Now,
-    Expression(String),
+    /// As written, and in the source's spelling if that is known.
+    Expression {
+        text: String,
+        spelled: Option<String>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,6 +186,7 @@ pub(crate) struct ColumnSpec {
     pub(crate) srid: Option<u64>,
     /// True if the column has an enforced CHECK.
     pub(crate) checked: bool,
+    pub(crate) declared: DeclaredColumn,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +202,7 @@ pub(crate) enum KeyKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PartSpec {
     Column { name: String, prefix_len: Option<u32>, descending: bool },
-    Expression { text: String, descending: bool },
+    Expression { text: String, spelled: Option<String>, descending: bool },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,6 +213,7 @@ pub(crate) struct KeySpec {
     pub(crate) parts: Vec<PartSpec>,
     pub(crate) invisible: bool,
     pub(crate) foreign: Option<ForeignSpec>,
+    pub(crate) declared: DeclaredKey,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -229,6 +242,15 @@ pub(crate) enum AlterAction {
         columns: Vec<ColumnSpec>,
         keys: Vec<KeySpec>,
         position: Option<Position>,
+    },
+    /// CHECK constraints beside the action that says what the server does for them.
+    AddChecks(Vec<CheckSpec>),
+    /// DROP CHECK.
+    DropCheck(String),
+    /// ALTER CHECK: enforced or not.
+    EnforceCheck {
+        name: String,
+        enforced: bool,
     },
     /// MODIFY and CHANGE.
     ChangeColumn {

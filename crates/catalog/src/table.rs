@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use values::ColumnType;
 use values::sort_key::SortKeyColumn;
 
+use crate::declared::{DeclaredColumn, DeclaredKey, DeclaredTable, is_default};
 use crate::engine::Merge;
 use crate::layout::OlderLayout;
 use crate::partition::Partitioning;
@@ -100,6 +101,11 @@ pub struct TableDef {
     /// Layouts of images written under earlier versions, oldest first. The store may still contain such rows.
     #[serde(rename = "older_layouts")]
     pub older_layouts: Vec<OlderLayout>,
+    /// What SHOW CREATE TABLE tells besides; None in catalogs of earlier versions of this program, which did not keep
+    /// it.
+    // Absent if None.
+    #[serde(rename = "declared", default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<DeclaredTable>,
     /// Number of index ids assigned under this table id: 1 to this. None is reused.
     #[serde(rename = "index_ids_given")]
     pub index_ids_given: u16,
@@ -159,6 +165,10 @@ pub struct Column {
     // Absent if false.
     #[serde(rename = "overlong", default, skip_serializing_if = "std::ops::Not::not")]
     pub overlong: bool,
+    /// What SHOW CREATE TABLE tells besides.
+    // Absent if nothing.
+    #[serde(rename = "declared", default, skip_serializing_if = "is_default")]
+    pub declared: DeclaredColumn,
 }
 
 /// Effect of ZEROFILL and of FLOAT(M,D) on the text of a number.
@@ -267,6 +277,10 @@ pub struct Key {
     /// Texts of expression parts with their positions among all parts. Such an index cannot be built from row images.
     #[serde(rename = "expressions")]
     pub expressions: Vec<(usize, String)>,
+    /// What SHOW CREATE TABLE tells besides.
+    // Absent if nothing.
+    #[serde(rename = "declared", default, skip_serializing_if = "is_default")]
+    pub declared: DeclaredKey,
 }
 
 /// Structure of an index.
@@ -347,6 +361,18 @@ pub enum ReferenceAction {
 }
 
 impl ReferenceAction {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ReferenceAction::NoAction => "NO ACTION",
+            ReferenceAction::Restrict => "RESTRICT",
+            ReferenceAction::Cascade => "CASCADE",
+            ReferenceAction::SetNull => "SET NULL",
+            ReferenceAction::SetDefault => "SET DEFAULT",
+        }
+    }
+
     /// True if it changes child rows itself: CASCADE and SET NULL.
     pub fn changes_children(self) -> bool {
         matches!(self, ReferenceAction::Cascade | ReferenceAction::SetNull)

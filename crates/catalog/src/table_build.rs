@@ -8,9 +8,11 @@ use values::text::{TextOptions, write_text};
 use crate::charset::{self, Collation};
 use crate::column_type;
 use crate::context::StatementContext;
+use crate::declared::{DeclaredColumn, DeclaredPart, DeclaredTable};
 use crate::default_value::{self, LiteralScope};
 use crate::engine;
 use crate::error::Problem;
+use crate::expression;
 use crate::identity;
 use crate::index_set;
 use crate::lexer::SERVER_VERSION_DEFAULT;
@@ -71,19 +73,26 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
         hidden_columns: 0,
         layout_since: 0,
         older_layouts: Vec::new(),
+        declared: Some(DeclaredTable::default()),
         index_ids_given: 0,
     };
+    let declared = table.declared.get_or_insert_default();
+    spec.options.declared.iter().for_each(|(name, value)| declared.options.set(name, value));
+    declared.add_checks(name, spec.checks.iter().cloned());
     for column_spec in &spec.columns {
         if table.column_index(&column_spec.name).is_some() {
             return Problem::disagrees(format!("column `{}` is defined twice", column_spec.name));
         }
         table.columns.push(column(column_spec, default, scope)?);
     }
-    let silent: Vec<bool> = table
+    let silent: Vec<Silent> = table
         .columns
         .iter()
         .zip(&spec.columns)
-        .map(|(column, spec)| spec.default.is_none() && is_silent_timestamp(column))
+        .map(|(column, spec)| match spec.default.is_none() && is_silent_timestamp(column) {
+            true => Silent::Named,
+            false => Silent::No,
+        })
         .collect();
     promote_first_timestamp(&mut table.columns, &silent, scope);
     // A primary key makes its columns NOT NULL, wherever it is declared.
@@ -100,6 +109,9 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
     for key in &spec.keys {
         add_key(&mut table, key, scope)?;
     }
+    if !scope.context.of_the_source {
+        settle_spelling(&mut table, &|_| true);
+    }
     engine::merge_options(&mut table, &spec.options, &scope.context.default_db);
     engine::settle(&mut table);
     settle_keys(&mut table);
@@ -112,6 +124,10 @@ pub(crate) fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<
     let old_timestamp = ty.code == code::TIMESTAMP2 && scope.context.explicit_defaults_for_timestamp == Some(false);
     let nullable = spec.nullable.unwrap_or(!old_timestamp);
     let default = default_of(&ty, spec.default.as_ref(), spec.ty.scale, scope);
+    let mut declared = spec.declared.clone();
+    declare_default(&mut declared, spec.default.as_ref());
+    // The source prints DEFAULT NULL wherever there is one.
+    declared.no_default = scope.context.of_the_source && spec.default.is_none();
     Ok(Column {
         name: spec.name.clone(),
         display: column_type::number_display(&spec.ty, &ty),
@@ -133,7 +149,47 @@ pub(crate) fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<
         geometry: geometry(spec),
         vector_entries: (spec.ty.base == BaseType::Vector).then(|| spec.ty.len.unwrap_or(VECTOR_ENTRIES)),
         overlong: false,
+        declared,
     })
+}
+
+/// Keeps the spelling of a DEFAULT that is an expression; `spec` is None if there is none.
+pub(crate) fn declare_default(declared: &mut DeclaredColumn, spec: Option<&DefaultSpec>) {
+    match spec {
+        Some(DefaultSpec::Expression { spelled, .. }) => declared.spelled = spelled.clone().unwrap_or_default(),
+        Some(_) => declared.spelled.clear(),
+        None => {}
+    }
+}
+
+/// Gives the expressions of new columns and keys the names of the table's columns, and forgets the spelling of those in
+/// which the source would convert texts to another character set.
+pub(crate) fn settle_spelling(table: &mut TableDef, is_new: &dyn Fn(&str) -> bool) {
+    let charset_of = |column: &Column| match column.ty.code {
+        code::CHAR | code::VARCHAR | code::BLOB | code::ENUM | code::SET => {
+            charset::by_id(column.ty.collation).map(|found| found.charset)
+        }
+        _ => None,
+    };
+    let columns: Vec<(String, Option<&'static str>)> =
+        table.columns.iter().map(|column| (column.name.clone(), charset_of(column))).collect();
+    let own_name = |name: &str| columns.iter().find(|(own, _)| same_name(own, name)).map(|(own, _)| own.clone());
+    let settled = |spelled: &str| -> Option<String> {
+        let (names, mut charsets) = expression::names_and_charsets(spelled);
+        let of_columns = columns.iter().filter(|(own, _)| names.iter().any(|name| same_name(own, name)));
+        charsets.extend(of_columns.filter_map(|(_, charset)| charset.map(str::to_owned)));
+        charsets.sort_unstable();
+        charsets.dedup();
+        (charsets.len() <= 1).then(|| expression::with_names(spelled, &own_name))
+    };
+    for column in table.columns.iter_mut().filter(|column| is_new(&column.name)) {
+        if !column.declared.spelled.is_empty() {
+            column.declared.spelled = settled(&column.declared.spelled).unwrap_or_default();
+        }
+    }
+    for part in table.keys.iter_mut().flat_map(|key| &mut key.declared.expressions) {
+        part.spelled = part.spelled.as_deref().and_then(settled);
+    }
 }
 
 /// Content of [`Column::geometry`].
@@ -160,7 +216,7 @@ pub(crate) fn default_of(
     match spec {
         None => ColumnDefault::None,
         Some(DefaultSpec::Now) => ColumnDefault::CurrentTimestamp,
-        Some(DefaultSpec::Expression(text)) => ColumnDefault::Expression(text.clone()),
+        Some(DefaultSpec::Expression { text, .. }) => ColumnDefault::Expression(text.clone()),
         // The server drops a constant default of a TEXT column with a warning if sql_mode is not strict.
         Some(DefaultSpec::Literal { value, .. }) if ty.code == code::BLOB && *value != Literal::Null => {
             ColumnDefault::None
@@ -178,20 +234,32 @@ pub(crate) fn is_silent_timestamp(column: &Column) -> bool {
     column.ty.code == code::TIMESTAMP2 && !column.nullable && !column.on_update_now && column.generated.is_none()
 }
 
-/// Defaults under `explicit_defaults_for_timestamp=OFF`: the table's first TIMESTAMP column, if it is NOT NULL without
-/// attributes (`silent`), gets CURRENT_TIMESTAMP for default and update. Other silent ones get zero
-/// (`promote_first_timestamp_column`, sql/sql_table.cc).
-pub(crate) fn promote_first_timestamp(columns: &mut [Column], silent: &[bool], scope: &Scope<'_>) {
+/// Whether a column is a TIMESTAMP that is NOT NULL without attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Silent {
+    No,
+    /// The statement says so.
+    Named,
+    /// So it was before a statement that does not name it.
+    Kept,
+}
+
+/// Defaults under `explicit_defaults_for_timestamp=OFF`: the table's first TIMESTAMP column, if it is silent, gets
+/// CURRENT_TIMESTAMP for default and update, but for update only if the statement does not name it. Other silent ones
+/// that it names get zero (`promote_first_timestamp_column`, sql/sql_table.cc; seen on 9.7.4).
+pub(crate) fn promote_first_timestamp(columns: &mut [Column], silent: &[Silent], scope: &Scope<'_>) {
     if scope.context.explicit_defaults_for_timestamp != Some(false) {
         return;
     }
     let timestamps = columns.iter_mut().zip(silent).filter(|(column, _)| column.ty.code == code::TIMESTAMP2);
-    for (nth, (column, _)) in timestamps.enumerate().filter(|(_, (_, silent))| **silent) {
-        if nth == 0 {
-            column.default = ColumnDefault::CurrentTimestamp;
-            column.on_update_now = true;
-        } else {
-            column.default = default_value::implicit(&column.ty).map_or(ColumnDefault::None, ColumnDefault::Image);
+    for (nth, (column, silent)) in timestamps.enumerate() {
+        match (nth, silent) {
+            (0, Silent::Named) => (column.default, column.on_update_now) = (ColumnDefault::CurrentTimestamp, true),
+            (0, Silent::Kept) => column.on_update_now = true,
+            (_, Silent::Named) => {
+                column.default = default_value::implicit(&column.ty).map_or(ColumnDefault::None, ColumnDefault::Image);
+            }
+            _ => {}
         }
     }
 }
@@ -218,10 +286,14 @@ pub(crate) fn add_key(table: &mut TableDef, spec: &KeySpec, scope: &Scope<'_>) -
         generated: spec.kind == KeyKind::Foreign,
         parts: Vec::with_capacity(spec.parts.len()),
         expressions: Vec::new(),
+        declared: spec.declared.clone(),
     };
     for (place, part) in spec.parts.iter().enumerate() {
         match part {
-            PartSpec::Expression { text, .. } => key.expressions.push((place, text.clone())),
+            PartSpec::Expression { text, spelled, descending } => {
+                key.expressions.push((place, text.clone()));
+                key.declared.expressions.push(DeclaredPart { spelled: spelled.clone(), descending: *descending });
+            }
             PartSpec::Column { name, prefix_len, descending } => {
                 let position = column_position(table, name)?;
                 key.parts.push(key_part(table, position, *prefix_len, *descending, key.kind));
@@ -338,7 +410,10 @@ fn generated_foreign_name(table: &TableDef) -> String {
 }
 
 /// Renames generated constraint names along with their table.
-pub(crate) fn rename_generated_foreign_names(table: &mut TableDef, old_name: &str) {
+pub(crate) fn rename_generated_names(table: &mut TableDef, old_name: &str) {
+    if let Some(declared) = &mut table.declared {
+        declared.rename_generated(old_name, &table.name);
+    }
     let stem = format!("{old_name}_ibfk_");
     for key in &mut table.foreign_keys {
         if let Some(number) = key.name.strip_prefix(stem.as_str()) {
@@ -350,6 +425,7 @@ pub(crate) fn rename_generated_foreign_names(table: &mut TableDef, old_name: &st
 /// Sorts keys as MySQL does and derives everything that depends on them. Columns of the primary key become NOT NULL,
 /// even if ALTER TABLE changes one without saying so.
 pub(crate) fn settle_keys(table: &mut TableDef) {
+    forget_key_block_sizes(table);
     for part in table.keys.iter().filter(|key| key.primary).flat_map(|key| &key.parts) {
         if let Some(column) = table.columns.get_mut(part.column) {
             column.nullable = false;
@@ -363,6 +439,18 @@ pub(crate) fn settle_keys(table: &mut TableDef) {
     table.hidden_columns = table.keys.iter().map(|key| key.expressions.len()).sum();
     index_set::give_ids(table);
 }
+/// InnoDB forgets KEY_BLOCK_SIZE of the indexes of tables that it does not compress.
+fn forget_key_block_sizes(table: &mut TableDef) {
+    let Some(declared) = &table.declared else { return };
+    let compressed = declared.options.get("KEY_BLOCK_SIZE").is_some()
+        || declared.options.get("ROW_FORMAT").is_some_and(|format| format == "COMPRESSED");
+    if !compressed && table.engine.eq_ignore_ascii_case("InnoDB") {
+        for key in &mut table.keys {
+            key.declared.options.set("KEY_BLOCK_SIZE", "");
+        }
+    }
+}
+
 /// Reproduces the change of a column's default when the server derives a definition from another one (ALTER TABLE,
 /// CREATE TABLE … LIKE). It re-reads the default from its text, which shows six digits of a FLOAT without decimals:
 /// 16777216 becomes 16777200.

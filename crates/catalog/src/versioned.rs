@@ -25,11 +25,13 @@ use crate::table::{ForeignKey, TableDef, TableId};
 mod filtered;
 mod quarantine;
 mod recorded;
+mod refiltered;
 mod statement_effect;
 mod written;
 
 pub use filtered::Filtered;
 pub use quarantine::Quarantined;
+pub use refiltered::LetIn;
 pub use written::Written;
 
 use statement_effect::{Change, Done};
@@ -121,16 +123,6 @@ fn without_layouts(text: &[u8]) -> Option<Value> {
         }
     }
     any.then_some(stored)
-}
-
-/// Adds to an error about an unknown name what to do about it.
-fn with_advice(error: serde_json::Error) -> serde_json::Error {
-    let text = error.to_string();
-    if text.starts_with("unknown ") {
-        serde::de::Error::custom(format!("{text}; if a newer release wrote this folder, use that release"))
-    } else {
-        error
-    }
 }
 
 /// Keys of a table that format 1 lacks, each with its implied value as JSON.
@@ -235,13 +227,13 @@ impl Catalog {
     ///
     /// # Errors
     /// If the text is not such a catalog. A name that this program does not know may be a newer one's; what it means is
-    /// unknown, so it is refused with advice.
+    /// unknown, so it is refused.
     pub fn from_json(text: &[u8]) -> Result<Catalog, serde_json::Error> {
         let stored: Stored = match serde_json::from_slice(text) {
             Ok(stored) => stored,
             Err(error) => match without_layouts(text) {
-                Some(older) => serde_json::from_value(older).map_err(with_advice)?,
-                None => return Err(with_advice(error)),
+                Some(older) => serde_json::from_value(older)?,
+                None => return Err(error),
             },
         };
         let mut inner = Inner {

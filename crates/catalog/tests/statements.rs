@@ -247,7 +247,7 @@ fn index_changes_keep_the_rows_or_rewrite_them() {
     assert!(matches!(refusal(&catalog, "drop index x on q"), DdlError::Disagrees { .. }));
     effect(&mut catalog, "create index a on q (b)");
     assert!(matches!(refusal(&catalog, "create index a on q (b)"), DdlError::Disagrees { .. }));
-    assert!(matches!(effect(&mut catalog, "alter table q engine=InnoDB, row_format=dynamic"), DdlEffect::NoEffect(_)));
+    assert!(matches!(effect(&mut catalog, "alter table q engine=InnoDB, row_format=default"), DdlEffect::NoEffect(_)));
     assert!(matches!(effect(&mut catalog, "alter table q disable keys"), DdlEffect::NoEffect(_)));
     // Drops are executed first, whatever the order in the text.
     effect(&mut catalog, "alter table t add index j (d), drop index j");

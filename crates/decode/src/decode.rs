@@ -53,6 +53,11 @@ pub struct DecodeOptions {
     pub filters: Arc<ReplicationFilters>,
     /// Counts the statements that change rows of quarantined tables. Clones share the counts.
     pub writes: StatementWrites,
+    /// Read for a tracker of [`Rules::InnoDb`](crate::trackers::Rules::InnoDb) alone, never to apply rows: those of an
+    /// XA transaction are decoded where they stand, and a table that cannot be read is noted in
+    /// [`DecodedPiece::unknown`]. A statement that cannot be interpreted makes every table that it may concern unknown.
+    /// The sequencer needs `quarantine` with it.
+    pub for_stamps: bool,
 }
 
 /// A statement, as handed to the ordered stage.
@@ -106,7 +111,7 @@ pub(crate) trait StatementSink {
 
 /// Decodes pieces. One per thread; keeps its buffers, and the tables seen under the current catalog.
 pub struct Decoder {
-    options: DecodeOptions,
+    pub(crate) options: DecodeOptions,
     catalog_version: u64,
     plans: HashMap<TableId, Arc<TablePlan>>,
     /// Table map bodies seen under this catalog, by table id.
@@ -224,6 +229,7 @@ impl Decoder {
                 stop: None,
                 needs_serial: false,
                 catalog_version: version,
+                unknown: Vec::new(),
             },
             open: None,
             tables: std::mem::take(&mut self.tables),
@@ -387,7 +393,7 @@ impl Decoder {
             }
             event_type::XA_PREPARE => {
                 let prepare = XaPrepare::parse(body).map_err(binlog_fault)?;
-                if !prepare.one_phase {
+                if !prepare.one_phase && !self.options.for_stamps {
                     if work.sink.is_none() {
                         work.out.needs_serial = true;
                         return Ok(true);
@@ -467,6 +473,7 @@ impl Decoder {
             kind @ (QueryKind::Begin | QueryKind::XaStart) => {
                 open_without_gtid(work, header);
                 if kind == QueryKind::XaStart
+                    && !self.options.for_stamps
                     && let Some(sink) = &mut work.sink
                 {
                     *sink.aside() = Some(Vec::new());
@@ -516,7 +523,7 @@ impl Decoder {
         let changed = sink.catalog();
         self.switch_catalog(work, changed);
         let category = match outcome {
-            StatementOutcome::Applied if error_code != 0 => {
+            StatementOutcome::Applied if error_code != 0 && !self.options.for_stamps => {
                 return Err(unsupported(format!(
                     "a statement that failed on the source with error {error_code} after a part of it was done"
                 )));

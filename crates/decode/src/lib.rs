@@ -10,6 +10,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(test, allow(clippy::cast_possible_truncation, clippy::cast_sign_loss))]
 
+mod boundaries;
 mod decode;
 mod facts_decoder;
 mod follow;
@@ -26,6 +27,7 @@ pub mod trackers;
 mod work;
 mod writes;
 
+pub use boundaries::Beginning;
 pub use decode::{DecodeOptions, Decoder};
 pub use facts_decoder::{DecodePiece, FactsDecoder};
 pub use follow::{FollowEnd, TableFollower};
@@ -36,7 +38,7 @@ pub use piece::{
 };
 pub use plan::TablePlan;
 pub use rewrite::Rewriter;
-pub use sequence::{SequencedPiece, Sequencer, SharedCatalog};
+pub use sequence::{NamedStatement, SequencedPiece, Sequencer, SharedCatalog};
 pub use skip::{SkipList, Skipped};
 pub use split::{SplitOptions, Splitter};
 pub use stop::{START_ANEW, START_SQL, Stop, StopClass};

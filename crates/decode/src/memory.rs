@@ -119,6 +119,13 @@ impl Reservation {
         self.gate.take(self.gate.lock(), bytes);
         self.bytes = self.bytes.saturating_add(bytes);
     }
+
+    /// Takes so many of its bytes into a reservation of their own; all if it has fewer.
+    pub(crate) fn split_off(&mut self, bytes: u64) -> Reservation {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Reservation { gate: Arc::clone(&self.gate), bytes }
+    }
 }
 
 impl Drop for Reservation {

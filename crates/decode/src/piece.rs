@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use base::{Buffer, Gtid, LogPosition};
 use binlog::{ChecksumAlgorithm, GtidEvent, PartialUpdateImage};
+use catalog::NamedTable;
 use observe::LedgerBatch;
 
 use crate::memory::Reservation;
@@ -301,6 +302,8 @@ pub struct DecodedPiece {
     pub needs_serial: bool,
     /// Version of the catalog that it was decoded under.
     pub catalog_version: u64,
+    /// Tables whose rows could not be read; only with [`DecodeOptions::for_stamps`](crate::DecodeOptions::for_stamps).
+    pub unknown: Vec<Arc<NamedTable>>,
 }
 
 /// Buffers of a completed piece, for decoding another one, so that a warm decoder allocates nothing.
@@ -351,6 +354,11 @@ impl DecodedPiece {
         (self.piece, spare)
     }
 
+    /// A piece that is still to be decoded, by *sequence* itself.
+    pub(crate) fn undecoded(piece: Piece) -> DecodedPiece {
+        DecodedPiece { piece, needs_serial: true, ..DecodedPiece::empty(0) }
+    }
+
     /// Creates a piece without bytes or changes.
     #[must_use]
     pub fn empty(lanes: usize) -> DecodedPiece {
@@ -385,6 +393,7 @@ impl DecodedPiece {
             stop: None,
             needs_serial: false,
             catalog_version: 0,
+            unknown: Vec::new(),
         }
     }
 

@@ -216,6 +216,7 @@ impl Rewriter {
             stop: None,
             needs_serial: false,
             catalog_version: whole.catalog_version,
+            unknown: Vec::new(),
         };
         SequencedPiece {
             decoded,

@@ -44,6 +44,38 @@ impl Decoder {
         tag: u32,
     ) -> Result<(), Fault> {
         let event = RowsEvent::parse(header.event_type, body).map_err(binlog_fault)?;
+        if !self.options.for_stamps {
+            return self.rows_of(work, header, &event, body_at + body.len(), tag);
+        }
+        let entry = work.tables.iter().find(|entry| entry.table_id == event.table_id);
+        let name = entry.and_then(|entry| entry.name.clone());
+        let is_known = entry.is_none_or(|entry| matches!(entry.plan, Ok(Some(_))) && entry.merged.is_none());
+        let outcome = match is_known {
+            true => self.rows_of(work, header, &event, body_at + body.len(), tag),
+            false => Err(unsupported("rows of an unknown table")),
+        };
+        match (outcome, name) {
+            (Err((class, _)), Some(name)) if class != StopClass::Corrupt => {
+                // What was decoded before the fault stays: claims too many do no harm.
+                if !work.out.unknown.contains(&name) {
+                    work.out.unknown.push(name);
+                }
+                work.count(header.event_type, Category::Control);
+                Ok(())
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
+    /// Like `rows`, for a parsed event whose body ends at `body_end`.
+    fn rows_of(
+        &mut self,
+        work: &mut Work<'_>,
+        header: &EventHeader,
+        event: &RowsEvent<'_>,
+        body_end: usize,
+        tag: u32,
+    ) -> Result<(), Fault> {
         let Some(entry) = work.tables.iter().find(|entry| entry.table_id == event.table_id) else {
             if event.table_id == TableMapEvent::DUMMY_TABLE_ID && event.rows.is_empty() {
                 work.count(header.event_type, Category::Control);
@@ -61,7 +93,7 @@ impl Decoder {
         }
         let Some(plan) = entry.plan.clone()? else {
             let left_out = entry.left_out;
-            if left_out.cascades && is_unlogged(&event) && event.kind != RowsKind::Write {
+            if left_out.cascades && is_unlogged(event) && event.kind != RowsKind::Write {
                 return Err(unsupported(
                     "the log does not hold what a foreign key does to rows that refer to a table that is being copied or \
                      is left out by filters",
@@ -70,7 +102,7 @@ impl Decoder {
             work.count(header.event_type, left_out.category);
             return Ok(());
         };
-        check_columns(&plan, &event)?;
+        check_columns(&plan, event)?;
         if event.kind == RowsKind::Write
             && !all_present(event.after_columns, event.column_count)
             && let Some(why) = plan.lacks_default(event.after_columns)
@@ -91,11 +123,11 @@ impl Decoder {
         let Some(open) = &mut work.open else { return Err(corrupt("a rows event outside a transaction")) };
         let rows_before = open.rows;
         // The rows are the last part of the body.
-        let rows_at = body_at + body.len() - event.rows.len();
+        let rows_at = body_end - event.rows.len();
         if rows_at + event.rows.len() > SPACE_BYTES {
             return Err(unsupported("a piece of the log of more than 1 GiB"));
         }
-        let shape = work.shape(header.event_type, &plan, &event)?;
+        let shape = work.shape(header.event_type, &plan, event)?;
         let mut rows = RowsWork {
             shape,
             plan: &plan,
@@ -111,7 +143,7 @@ impl Decoder {
             cascade: Cascade::No,
             last: None,
         };
-        let unlogged = is_unlogged(&event);
+        let unlogged = is_unlogged(event);
         if unlogged && event.kind == RowsKind::Delete && plan.cascades_on_delete {
             rows.cascade = Cascade::OnDelete;
         }
@@ -120,7 +152,7 @@ impl Decoder {
         let watch_update = unlogged && updates && !plan.cascades_on_update_of.is_empty();
         let mut at = 0;
         let mut count = rows_before;
-        if is_row_of_defaults(&event) {
+        if is_row_of_defaults(event) {
             self.write_row(work, &mut rows, 0)?;
             count = count.saturating_add(1);
         }
@@ -169,6 +201,9 @@ impl Decoder {
         plan: &TablePlan,
         why: String,
     ) -> Result<(), Fault> {
+        if self.options.for_stamps {
+            return Err(unsupported(why));
+        }
         let transaction = work.out.transactions.len();
         let Some(sink) = &mut work.sink else {
             work.out.needs_serial = true;

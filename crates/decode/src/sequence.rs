@@ -127,6 +127,8 @@ impl SequencedPiece {
 pub struct Sequencer {
     waiting: BTreeMap<u64, DecodedPiece>,
     next_piece: u64,
+    /// What was cut off the next piece, which follows it.
+    rest: Option<DecodedPiece>,
     state: State,
     decoder: Decoder,
     epoch: u64,
@@ -148,15 +150,50 @@ struct State {
     continued: Option<SkipReason>,
     /// See [`DecodeOptions::quarantine`].
     quarantine: bool,
+    /// See [`DecodeOptions::for_stamps`].
+    for_stamps: bool,
     /// See [`DecodeOptions::filters`].
     filters: Arc<ReplicationFilters>,
     writes: StatementWrites,
+    /// With `for_stamps`: what each statement since the last look named.
+    named: Vec<NamedStatement>,
     prepared: PreparedSet,
     /// Events of the XA transaction being read, possibly over several pieces; None outside one.
     aside: Option<Vec<u8>>,
 }
 
+/// Which tables a statement of the log named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedStatement {
+    /// The tables, and what it does to them.
+    pub named: Named,
+    /// True for TRUNCATE, which changes no definition.
+    pub truncates: bool,
+    /// True for CREATE DATABASE, which names no table.
+    pub makes_database: bool,
+    /// False if it could not be carried out on the catalog.
+    pub understood: bool,
+}
+
+fn makes_database(sql: &[u8]) -> bool {
+    let mut words = sql.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let is = |word: Option<&[u8]>, wanted: &[&str]| {
+        word.is_some_and(|word| wanted.iter().any(|wanted| word.eq_ignore_ascii_case(wanted.as_bytes())))
+    };
+    is(words.next(), &["CREATE"]) && is(words.next(), &["DATABASE", "SCHEMA"])
+}
+
+fn is_truncate(sql: &[u8]) -> bool {
+    sql.trim_ascii_start().get(..8).is_some_and(|word| word.eq_ignore_ascii_case(b"TRUNCATE"))
+}
+
 impl Sequencer {
+    /// What the statements since the last call named; only with
+    /// [`DecodeOptions::for_stamps`](crate::DecodeOptions::for_stamps).
+    pub fn take_named(&mut self) -> Vec<NamedStatement> {
+        std::mem::take(&mut self.state.named)
+    }
+
     /// Creates a sequencer at the start of replay. `executed` is the GTID set that the store holds, `last` the
     /// sequence number of its last transaction.
     #[must_use]
@@ -164,6 +201,7 @@ impl Sequencer {
         Sequencer {
             waiting: BTreeMap::new(),
             next_piece: 0,
+            rest: None,
             state: State {
                 last,
                 first: last,
@@ -177,8 +215,10 @@ impl Sequencer {
                 rewrites: Vec::new(),
                 continued: None,
                 quarantine: options.quarantine,
+                for_stamps: options.for_stamps,
                 filters: Arc::clone(&options.filters),
                 writes: options.writes.clone(),
+                named: Vec::new(),
                 prepared: PreparedSet::default(),
                 aside: None,
             },
@@ -219,13 +259,26 @@ impl Sequencer {
         self.waiting.get(&self.next_piece)
     }
 
+    /// Cuts the piece to be sequenced next in two, before the transaction that begins at `at` in its data. Both parts
+    /// are decoded by *sequence*, as their turn comes.
+    pub fn cut_coming(&mut self, at: usize) {
+        let Some(decoded) = self.waiting.remove(&self.next_piece) else { return };
+        let (first, rest) = self.recycled(decoded).cut_at(at);
+        self.waiting.insert(self.next_piece, DecodedPiece::undecoded(first));
+        self.rest = Some(DecodedPiece::undecoded(rest));
+    }
+
     /// Sequences the next piece. Returns None after a piece with a stop, and while the next one was not taken yet.
     pub fn next(&mut self, shared: &SharedCatalog) -> Option<SequencedPiece> {
         let piece = self.waiting.remove(&self.next_piece)?;
-        self.next_piece += 1;
+        match self.rest.take() {
+            Some(rest) => _ = self.waiting.insert(self.next_piece, rest),
+            None => self.next_piece += 1,
+        }
         let sequenced = self.sequence(piece, shared);
         if sequenced.decoded.stop.is_some() {
             self.waiting.clear();
+            self.rest = None;
             // No piece has this number, so nothing follows.
             self.next_piece = u64::MAX;
         }
@@ -567,6 +620,54 @@ impl StatementSink for State {
     }
 
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
+        let at = SequenceNumber(self.first.0 + statement.transaction as u64);
+        let named = self.for_stamps.then(|| {
+            let context = context_of(&statement, &self.filters, &self.catalog);
+            (
+                Named::of(&context, statement.query.sql),
+                is_truncate(statement.query.sql),
+                makes_database(statement.query.sql),
+            )
+        });
+        let outcome = self.carry_out(statement);
+        let named = named.map(|(named, truncates, makes_database)| {
+            let understood = outcome.is_ok();
+            self.named.push(NamedStatement { named: named.clone(), truncates, makes_database, understood });
+            named
+        });
+        match (outcome, named) {
+            (Err((class, why)), Some(named)) if class != StopClass::Corrupt => {
+                self.forget_definitions(at, &named, &why);
+                Ok(StatementOutcome::Superseded)
+            }
+            (outcome, _) => outcome,
+        }
+    }
+}
+
+impl State {
+    /// Makes unknown what a statement that cannot be carried out may have changed: the tables that it names, or all.
+    fn forget_definitions(&mut self, at: SequenceNumber, named: &Named, why: &str) {
+        let known = |table: &NamedTable| self.catalog.table(&table.0, &table.1).is_some();
+        let tables: Vec<NamedTable> = match named {
+            Named::Drops(tables) => tables.iter().filter(|table| known(table)).cloned().collect(),
+            Named::Renames(pairs) => {
+                let both = pairs.iter().flat_map(|(from, to)| [from, to]);
+                both.filter(|table| known(table)).chain(pairs.iter().map(|(_, to)| to)).cloned().collect()
+            }
+            Named::DropsDatabase(db) => {
+                let inside = self.catalog.tables().filter(|def| def.db.eq_ignore_ascii_case(db));
+                inside.map(|def| (def.db.clone(), def.name.clone())).collect()
+            }
+            _ => self.catalog.tables().map(|def| (def.db.clone(), def.name.clone())).collect(),
+        };
+        for table in tables {
+            let (catalog, gone) = self.catalog.with_quarantined(&table, why);
+            self.put_catalog(at, catalog, gone.into_iter().collect());
+        }
+    }
+
+    fn carry_out(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
         let context = context_of(&statement, &self.filters, &self.catalog);
         let query = &statement.query;
         let at = SequenceNumber(self.first.0 + statement.transaction as u64);
@@ -668,6 +769,7 @@ pub(crate) fn context_of(
     let misleading = if by_the_server { sql_mode::NO_BACKSLASH_ESCAPES } else { 0 };
     let names = SourceNames { filters: Arc::clone(filters), lower_case_table_names: catalog.lower_case_table_names() };
     StatementContext {
+        of_the_source: false,
         default_db: names.database(&String::from_utf8_lossy(query.db)).to_owned(),
         sql_mode: status.sql_mode.unwrap_or(0) & !misleading,
         collation_client: of_the_server.or(status.charset_client),

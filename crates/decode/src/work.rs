@@ -31,6 +31,8 @@ pub(crate) struct TableMapEntry {
     pub left_out: LeftOut,
     /// Set for a MERGE table.
     pub merged: Option<Arc<Merged>>,
+    /// Its name; None unless decoding is for stamps.
+    pub name: Option<Arc<NamedTable>>,
 }
 
 /// A MERGE table, whose rows events change its members.

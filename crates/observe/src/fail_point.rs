@@ -27,11 +27,17 @@ pub enum Phase {
     Ddl,
     /// Rows of a table that is copied again are written to the store, or the copy is about to replace the table.
     Recopy,
+    /// A backup has come to one of its steps.
+    Backup,
+    /// Bytes of a backup are about to be written to its file.
+    Save,
+    /// A file of a backup is about to be written into a new data folder.
+    Restore,
 }
 
 impl Phase {
     /// All phases.
-    pub const ALL: [Phase; 8] = [
+    pub const ALL: [Phase; 11] = [
         Phase::Copy,
         Phase::Receive,
         Phase::Cut,
@@ -40,6 +46,9 @@ impl Phase {
         Phase::Purge,
         Phase::Ddl,
         Phase::Recopy,
+        Phase::Backup,
+        Phase::Save,
+        Phase::Restore,
     ];
 
     /// Name in the variable.
@@ -54,6 +63,9 @@ impl Phase {
             Phase::Purge => "purge",
             Phase::Ddl => "ddl",
             Phase::Recopy => "recopy",
+            Phase::Backup => "backup",
+            Phase::Save => "save",
+            Phase::Restore => "restore",
         }
     }
 }

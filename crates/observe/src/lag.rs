@@ -41,7 +41,10 @@ pub struct LagSummary {
 }
 
 /// Upper bounds of the classes of a [`LagHistogram`], µs; above the last one there is one more class.
-pub const LAG_BOUNDS_US: [u64; 18] = [
+pub const LAG_BOUNDS_US: [u64; 21] = [
+    100,
+    250,
+    500,
     1_000,
     2_500,
     5_000,
@@ -157,8 +160,12 @@ impl Slot {
     }
 
     fn record(&mut self, lag_us: u64) {
+        self.record_equal(lag_us, 1);
+    }
+
+    fn record_equal(&mut self, lag_us: u64, transactions: u64) {
         if let Some(histogram) = &mut self.histogram {
-            histogram.saturating_record(lag_us);
+            histogram.saturating_record_n(lag_us, transactions);
         }
         self.max_us = self.max_us.max(lag_us);
     }
@@ -192,6 +199,27 @@ impl Slot {
     }
 }
 
+impl State {
+    fn record(&mut self, times: impl Iterator<Item = (u64, u64)>, now_us: u64) {
+        let second = now_us / SECOND_US;
+        let mut slot = self.seconds.get_mut((second % SLOTS as u64) as usize);
+        if let Some((of_second, slot)) = &mut slot {
+            // The slot still has an older second.
+            if *of_second != second {
+                *of_second = second;
+                slot.clear();
+            }
+        }
+        for (lag_us, transactions) in times {
+            if let Some((_, slot)) = &mut slot {
+                slot.record_equal(lag_us, transactions);
+            }
+            self.overall.record_equal(lag_us, transactions);
+            self.last = Some((lag_us, now_us));
+        }
+    }
+}
+
 impl Default for LagMeter {
     fn default() -> Self {
         LagMeter::new()
@@ -208,26 +236,18 @@ impl LagMeter {
 
     /// Records the lags of a batch that became visible at `now_us` (wall clock, µs since 1970).
     pub fn record(&self, samples: &[LagSample], now_us: u64) {
-        let Some(last) = samples.last() else { return };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = &mut *state;
-        state.last = Some((last.lag_us, now_us));
-        let second = now_us / SECOND_US;
-        if let Some((of_second, slot)) = state.seconds.get_mut((second % SLOTS as u64) as usize) {
-            // The slot still has an older second.
-            if *of_second != second {
-                *of_second = second;
-                slot.clear();
-            }
-            for sample in samples {
-                slot.record(sample.lag_us);
-            }
-        }
-        for sample in samples {
-            state.overall.record(sample.lag_us);
-        }
+        state.record(samples.iter().map(|sample| (sample.lag_us, 1)), now_us);
         if let Some(divided) = &mut state.divided {
             samples.iter().for_each(|sample| divided.record(*sample));
+        }
+    }
+
+    /// As [`record`](Self::record), of times that each so many transactions took; takes no part in a division.
+    pub fn record_times(&self, times: impl IntoIterator<Item = (u64, u64)>, now_us: u64) {
+        let mut times = times.into_iter().filter(|(_, transactions)| *transactions > 0).peekable();
+        if times.peek().is_some() {
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).record(times, now_us);
         }
     }
 
@@ -356,7 +376,7 @@ mod tests {
         record(&meter, &[0, 900, 40_000, 40_000, 2_000_000, u64::MAX], 0);
         let LagHistogram { counts, sum_us } = meter.histogram();
         assert_eq!(counts.iter().sum::<u64>(), 6);
-        assert_eq!((counts[0], counts[5], counts[10], counts[LAG_BOUNDS_US.len()]), (2, 2, 1, 1));
+        assert_eq!((counts[0], counts[3], counts[8], counts[13], counts[LAG_BOUNDS_US.len()]), (1, 1, 2, 1, 1));
         assert!(sum_us > LAG_US_MAX && LAG_BOUNDS_US.is_sorted());
     }
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod by_part;
 pub mod fail_point;
 mod lag;
 mod ledger;
@@ -15,14 +16,15 @@ mod render;
 mod status;
 pub mod time;
 
+pub use by_part::{LagByPart, LagHistograms, LagPart, LagPartReport, LagPartsReport, PieceTimes};
 pub use lag::{LAG_BOUNDS_US, LagDivision, LagHistogram, LagMeter, LagParts, LagSample, LagSummary};
 pub use ledger::{Category, Ledger, LedgerBatch, LedgerCounts, LedgerRow, LedgerSnapshot, OTHER_EVENT_TYPES, Page};
 pub use process::{ProcessFacts, ThreadCpu, folder_bytes};
 pub use rates::{RateMeter, RateSample, Work};
 pub use render::{bytes_text, count_text, duration_text};
 pub use status::{
-    Backlog, ClientsReport, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, MemoryReport,
-    PositionReport, RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, UnansweredReport,
-    WaitReport,
+    Backlog, BackupProgress, ClientsReport, ConnectionState, DiskReport, ErrorReport, GtidReport, HeldReport,
+    LagReport, MemoryReport, PositionReport, RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport,
+    StatusReport, StoreReport, UnansweredReport, WaitReport,
 };
 pub use time::{now_us, utc_text};

@@ -3,7 +3,9 @@
 //! In: files of /proc and of a folder. Out: bytes and microseconds. Never here: an error; whatever cannot be read is
 //! zero.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -110,21 +112,26 @@ fn thread_times() -> Vec<ThreadCpu> {
     by_name
 }
 
-/// Bytes of all files below a folder. Does not follow links; files that vanish during the walk count as zero.
+/// Bytes of all files below a folder. A file with several names counts once. Does not follow symbolic links; files that
+/// vanish during the walk count as zero.
 #[must_use]
 pub fn folder_bytes(folder: &Path) -> u64 {
-    folder_bytes_below(folder, 0)
+    folder_bytes_below(folder, 0, &mut BTreeSet::new())
 }
 
-fn folder_bytes_below(folder: &Path, depth: u32) -> u64 {
+/// `linked` has the inodes of files with several names that were counted.
+fn folder_bytes_below(folder: &Path, depth: u32, linked: &mut BTreeSet<u64>) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let mut bytes = 0u64;
     for entry in entries.flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_file() {
+            if metadata.nlink() > 1 && !linked.insert(metadata.ino()) {
+                continue;
+            }
             bytes = bytes.saturating_add(metadata.len());
         } else if metadata.is_dir() && depth < FOLDER_DEPTH_MAX {
-            bytes = bytes.saturating_add(folder_bytes_below(&entry.path(), depth + 1));
+            bytes = bytes.saturating_add(folder_bytes_below(&entry.path(), depth + 1, linked));
         }
     }
     bytes
@@ -167,6 +174,8 @@ mod tests {
         fs::write(dir.path().join("a"), [0; 10]).unwrap();
         fs::write(dir.path().join("relay/b"), [0; 32]).unwrap();
         std::os::unix::fs::symlink("/usr", dir.path().join("link")).unwrap();
+        assert_eq!(folder_bytes(dir.path()), 42);
+        fs::hard_link(dir.path().join("relay/b"), dir.path().join("again")).unwrap();
         assert_eq!(folder_bytes(dir.path()), 42);
         assert_eq!(folder_bytes(Path::new("/no/such/folder")), 0);
     }

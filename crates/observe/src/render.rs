@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use crate::by_part::LagPartReport;
 use crate::ledger::{Category, LedgerSnapshot};
 use crate::status::{Backlog, ConnectionState, ErrorReport, StatusReport, UnansweredReport, WaitReport};
 
@@ -52,6 +53,7 @@ impl StatusReport {
         }
         self.render_source(&mut text);
         self.render_replay(&mut text);
+        self.render_served(&mut text);
         self.render_clients(&mut text);
         self.render_resources(&mut text);
         if !self.ledger.rows.is_empty() {
@@ -69,6 +71,9 @@ impl StatusReport {
             format!("  (MySQL {}, server_id {}, {})", source.server_version, source.server_id, source.server_uuid)
         };
         line(text, "Source", &format!("{}{about}", or_dash(&source.uri)));
+        if !source.changed_by_sql.is_empty() {
+            line(text, "Changed by SQL", &source.changed_by_sql.join(", "));
+        }
         let mut state = source.state.as_mysql().to_owned();
         if let Some(since) = &source.since {
             let _ = write!(state, ", since {since}");
@@ -100,6 +105,9 @@ impl StatusReport {
 
     fn render_replay(&self, text: &mut String) {
         let replay = &self.replay;
+        if !replay.filters.is_empty() {
+            line(text, "Filters", &replay.filters.join(", "));
+        }
         let mut state = format!("{}, {}", replay.state.as_mysql(), replay.state.sentence());
         if !replay.quarantined.is_empty() {
             let _ = write!(state, ", tables that wait for their copy: {}", replay.quarantined.len());
@@ -114,12 +122,25 @@ impl StatusReport {
             let _ = write!(state, ": {}", replay.detail);
         }
         line(text, "Replica_SQL_Running", &state);
+        if !replay.until_condition.is_empty() {
+            line(text, "Until", &format!("{} = '{}'", replay.until_condition, replay.until_gtids));
+        }
+        if replay.delay_s > 0 {
+            let next =
+                replay.remaining_delay_us.map(|left| format!(", the next transaction in {}", duration_text(left)));
+            line(text, "SQL_Delay", &format!("{} s{}", replay.delay_s, next.unwrap_or_default()));
+        }
         // The newest are the last.
         for file in replay.damaged.iter().rev().take(DAMAGED_SHOWN) {
             line(text, "Damaged file", file);
         }
         if !replay.scrub.is_empty() {
             line(text, "Scrub", &replay.scrub);
+        }
+        for backup in &self.backups {
+            let of = backup.total_bytes.map(|bytes| format!(" of {}", bytes_text(bytes))).unwrap_or_default();
+            let (written, elapsed) = (bytes_text(backup.written_bytes), duration_text(backup.elapsed_us));
+            line(text, "Backup", &format!("{written}{of} written in {elapsed}, begun {}", backup.begun_at));
         }
         let lag = self.lag.current_us.map_or("NULL".to_owned(), duration_text);
         let recent = self.lag.last_10s;
@@ -146,6 +167,18 @@ impl StatusReport {
             );
             line(text, "Lag since start", &figures);
         }
+        let parts = self.lag.parts.all();
+        if parts.iter().any(|(_, figures)| figures.overall.transactions > 0) {
+            let of = parts.map(|(part, figures)| {
+                let LagPartReport { overall, last_10s } = figures;
+                let shown = if last_10s.transactions > 0 { last_10s } else { overall };
+                match shown.transactions {
+                    0 => format!("{} -", part.name()),
+                    _ => format!("{} {} / {}", part.name(), duration_text(shown.p50_us), duration_text(shown.p99_us)),
+                }
+            });
+            line(text, "Lag by part", &format!("{}  (p50 / p99; durable is beside apply)", of.join(", ")));
+        }
         if let Some(difference_us) = self.lag.clock_difference_us {
             let side = if difference_us < 0 { "behind" } else { "ahead" };
             let mut clock = format!("source is {} {side}", duration_text(difference_us.unsigned_abs()));
@@ -158,26 +191,9 @@ impl StatusReport {
             line(text, "Clock", &clock);
         }
         line(text, "Backlog", &self.backlog.to_text());
-        let (now, mean) = (self.rates.last_1s, self.rates.last_10s);
-        let rates = format!(
-            "{} tx/s, {} rows/s, {}/s  (10 s: {} tx/s, {} rows/s)",
-            count_text(now.transactions_per_s as u64),
-            count_text(now.rows_per_s as u64),
-            bytes_text(now.bytes_per_s as u64),
-            count_text(mean.transactions_per_s as u64),
-            count_text(mean.rows_per_s as u64)
-        );
-        line(text, "Rates", &rates);
-        let total = self.rates.total;
-        let replayed = format!(
-            "{} transactions, {} row changes, {}; watermark {}; {} barriers",
-            count_text(total.transactions),
-            count_text(total.rows),
-            bytes_text(total.bytes),
-            self.position.watermark,
-            count_text(replay.barriers)
-        );
-        line(text, "Replayed", &replayed);
+        if self.served.is_none() {
+            self.render_rates(text);
+        }
         let position = &self.position;
         let pair = |received: &Option<String>, executed: &Option<String>| {
             format!("received {}, executed {}", received.as_deref().unwrap_or("-"), executed.as_deref().unwrap_or("-"))
@@ -196,6 +212,56 @@ impl StatusReport {
                 io.iter().for_each(|error| render_error("Last_IO_Error", error, text));
                 sql.iter().for_each(|error| render_error("Last_SQL_Error", error, text));
             }
+        }
+    }
+
+    fn render_rates(&self, text: &mut String) {
+        let (now, mean) = (self.rates.last_1s, self.rates.last_10s);
+        let rates = format!(
+            "{} tx/s, {} rows/s, {}/s  (10 s: {} tx/s, {} rows/s)",
+            count_text(now.transactions_per_s as u64),
+            count_text(now.rows_per_s as u64),
+            bytes_text(now.bytes_per_s as u64),
+            count_text(mean.transactions_per_s as u64),
+            count_text(mean.rows_per_s as u64)
+        );
+        line(text, "Rates", &rates);
+        let total = self.rates.total;
+        let replayed = format!(
+            "{} transactions, {} row changes, {}; watermark {}; {} barriers",
+            count_text(total.transactions),
+            count_text(total.rows),
+            bytes_text(total.bytes),
+            self.position.watermark,
+            count_text(self.replay.barriers)
+        );
+        line(text, "Replayed", &replayed);
+    }
+
+    fn render_served(&self, text: &mut String) {
+        let Some(served) = &self.served else { return };
+        let end = served.position.as_deref().unwrap_or("-");
+        let about = format!("{} files, {}, to {end}", count_text(served.files), bytes_text(served.bytes));
+        line(text, "Served log", &about);
+        let share = |part: u64| part as f64 * 100.0 / served.transactions.max(1) as f64;
+        let stamped = format!(
+            "{} transactions, {:.1} % stamped here, {:.1} % with the source's clock; {} drain; mean distance {:.1} of 64",
+            count_text(served.transactions),
+            if served.transactions == 0 { 0.0 } else { 100.0 - share(served.source_clock) },
+            share(served.source_clock),
+            count_text(served.drains),
+            served.mean_distance
+        );
+        line(text, "Stamped", &stamped);
+        line(text, "Purged GTIDs", &gtid_text(&served.purged));
+        for replica in &served.replicas {
+            line(text, "Replica", replica);
+        }
+        if !served.acknowledges.is_empty() {
+            line(text, "Acknowledges", &served.acknowledges);
+        }
+        for held in &served.holds {
+            line(text, "Hold", &held.to_string());
         }
     }
 
@@ -425,7 +491,7 @@ fn three_digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ledger, LedgerBatch, Page, ReplayState, ThreadCpu};
+    use crate::{BackupProgress, LagSummary, Ledger, LedgerBatch, Page, ReplayState, ThreadCpu};
 
     #[test]
     fn a_purge_is_shown_when_it_is_near() {
@@ -475,7 +541,15 @@ mod tests {
         report.replay.state = ReplayState::Failed;
         report.lag.current_us = Some(850);
         report.lag.clock_difference_us = Some(-1500);
+        report.lag.parts.apply.overall =
+            LagSummary { transactions: 2, p50_us: 70, p99_us: 900, ..LagSummary::default() };
         report.threads = vec![ThreadCpu { name: "apply".to_owned(), threads: 2, cpu_us: 1_500_000, core_wait_us: 0 }];
+        report.backups = vec![BackupProgress {
+            begun_at: "2026-11-21T07:59:00Z".to_owned(),
+            elapsed_us: 4_567_000,
+            written_bytes: 3 << 20,
+            total_bytes: Some(6 << 20),
+        }];
         report.last_error = Some(ErrorReport {
             at: "2026-11-21T08:00:00.000000Z".to_owned(),
             number: Some(1032),
@@ -488,6 +562,8 @@ mod tests {
         for wanted in [
             "Source               mysql://repl@10.0.0.5:3306  (MySQL 8.0.46, server_id 0, )\n",
             "Lag                  850 us\n",
+            "Lag by part          transport -, durable -, apply 70 us / 900 us, publish -  (p50 / p99; durable is beside apply)\n",
+            "Backup               3.00 MiB of 6.00 MiB written in 4.56 s, begun 2026-11-21T07:59:00Z\n",
             "Clock                source is 1.50 ms behind\n",
             "[1032] row of shop.orders not?[2J found\n                         fix: none\n",
             "Hint                 slipstream skip ...\n",

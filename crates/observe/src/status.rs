@@ -7,10 +7,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::by_part::LagPartsReport;
 use crate::lag::LagSummary;
 use crate::ledger::LedgerSnapshot;
 use crate::process::ThreadCpu;
 use crate::rates::{RateSample, Work};
+use crate::render::count_text;
 
 /// State of the connection to the source; MySQL's Replica_IO_Running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +112,9 @@ impl ReplayState {
 /// The source and the connection to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SourceReport {
+    /// Options that CHANGE REPLICATION SOURCE TO changed, and that are in force instead of those of the start.
+    #[serde(rename = "changed_by_sql", default)]
+    pub changed_by_sql: Vec<String>,
     /// URI as configured, without the password.
     #[serde(rename = "uri", default)]
     pub uri: String,
@@ -204,6 +209,9 @@ pub struct LagReport {
     /// Lag in the last ten complete seconds.
     #[serde(rename = "last_10s")]
     pub last_10s: LagSummary,
+    /// The lag's parts.
+    #[serde(rename = "parts")]
+    pub parts: LagPartsReport,
     /// Source's clock minus ours, µs; all figures above are already corrected for it.
     #[serde(rename = "clock_difference_us")]
     pub clock_difference_us: Option<i64>,
@@ -438,6 +446,9 @@ pub struct ReplayReport {
     /// How many of those because a statement could not be interpreted.
     #[serde(rename = "tables_copied_by_itself", default)]
     pub tables_copied_by_itself: u64,
+    /// Replication filters in force, each rule as an option is given; empty without filters.
+    #[serde(rename = "filters", default)]
+    pub filters: Vec<String>,
     /// Tables that cannot be read until they are copied, each with the reason.
     #[serde(rename = "quarantined", default)]
     pub quarantined: Vec<String>,
@@ -457,6 +468,121 @@ pub struct ReplayReport {
     /// What the slow check of all files does, or found last; empty before its first round.
     #[serde(rename = "scrub", default)]
     pub scrub: String,
+    /// Condition of the last order to start replay, as SHOW REPLICA STATUS names it; empty without one.
+    #[serde(rename = "until_condition", default)]
+    pub until_condition: String,
+    /// Its GTID set.
+    #[serde(rename = "until_gtids", default)]
+    pub until_gtids: String,
+    /// How long after its commit at the source a transaction is applied, at the earliest, in seconds.
+    #[serde(rename = "delay_s", default)]
+    pub delay_s: u64,
+    /// How long the next transaction still waits for that, in µs; None if none does.
+    #[serde(rename = "remaining_delay_us", default)]
+    pub remaining_delay_us: Option<u64>,
+}
+
+/// A backup that is being made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BackupProgress {
+    /// When it began; UTC.
+    #[serde(rename = "begun_at")]
+    pub begun_at: String,
+    /// Time since then, µs.
+    #[serde(rename = "elapsed_us")]
+    pub elapsed_us: u64,
+    /// Bytes that its reader has taken.
+    #[serde(rename = "written_bytes")]
+    pub written_bytes: u64,
+    /// Bytes of rows and relay log in it, as far as they are known; None before the rows' files are linked.
+    #[serde(rename = "total_bytes")]
+    pub total_bytes: Option<u64>,
+}
+
+/// The log that a relay serves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServedReport {
+    /// Number of files.
+    #[serde(rename = "files")]
+    pub files: u64,
+    /// Bytes in them.
+    #[serde(rename = "bytes")]
+    pub bytes: u64,
+    /// Its end, as `file:offset`; None before the first file.
+    #[serde(rename = "position")]
+    pub position: Option<String>,
+    /// GTIDs that it can no longer serve; MySQL's gtid_purged.
+    #[serde(rename = "purged")]
+    pub purged: String,
+    /// Number of transactions stamped since the start.
+    #[serde(rename = "transactions")]
+    pub transactions: u64,
+    /// Number of those that keep the source's clock, because they change tables whose definition is not known.
+    #[serde(rename = "source_clock")]
+    pub source_clock: u64,
+    /// Number of those that wait for all before them, without a reason in their rows.
+    #[serde(rename = "drains")]
+    pub drains: u64,
+    /// Mean distance to the transaction that each must wait for, counted up to 64.
+    #[serde(rename = "mean_distance")]
+    pub mean_distance: f64,
+    /// Replicas that are connected, each in words.
+    #[serde(rename = "replicas")]
+    pub replicas: Vec<String>,
+    /// After how many replicas the source is acknowledged, and whether it is, in words; empty: as soon as it is synced.
+    #[serde(rename = "acknowledges")]
+    pub acknowledges: String,
+    /// Replicas for which files are kept until they have executed them.
+    #[serde(rename = "holds")]
+    pub holds: Vec<HeldReport>,
+}
+
+/// A replica for which served files are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HeldReport {
+    /// Its name here.
+    #[serde(rename = "name")]
+    pub name: String,
+    /// Its server_uuid.
+    #[serde(rename = "server_uuid")]
+    pub server_uuid: String,
+    /// Where it is asked what it has executed; None: only what it says when it asks for the log counts.
+    #[serde(rename = "server")]
+    pub server: Option<String>,
+    /// GTIDs that it has executed; None: not known.
+    #[serde(rename = "executed")]
+    pub executed: Option<String>,
+    /// Number of served transactions that it has not executed; None: not known.
+    #[serde(rename = "lacks")]
+    pub lacks: Option<u64>,
+    /// Oldest file that it has not executed to its end.
+    #[serde(rename = "keeps_from")]
+    pub keeps_from: Option<String>,
+    /// Why it cannot be asked.
+    #[serde(rename = "error")]
+    pub error: Option<String>,
+}
+
+impl std::fmt::Display for HeldReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.name, self.server_uuid)?;
+        match self.lacks {
+            None => write!(f, " has not said what it has executed")?,
+            Some(0) => write!(f, " has executed all")?,
+            Some(lacks) => write!(f, " lacks {} transactions", count_text(lacks))?,
+        }
+        if let Some(file) = &self.keeps_from {
+            write!(f, "; kept for it: {file} and later")?;
+        }
+        match (&self.server, &self.error) {
+            (Some(server), Some(error)) => write!(f, "; cannot be asked at {server}: {error}"),
+            (Some(server), None) => write!(f, "; asked at {server}"),
+            (None, _) => Ok(()),
+        }
+    }
 }
 
 /// A replica that runs and does not answer; the rest of the report is the last one that it saved.
@@ -540,6 +666,12 @@ pub struct StatusReport {
     /// URL of the page for those who watch; None without one.
     #[serde(rename = "http", default)]
     pub http: Option<String>,
+    /// Backups that are being made.
+    #[serde(rename = "backups", default)]
+    pub backups: Vec<BackupProgress>,
+    /// The log that a relay serves; None for a replica.
+    #[serde(rename = "served", default)]
+    pub served: Option<ServedReport>,
     /// The store on disk.
     #[serde(rename = "store", default)]
     pub store: StoreReport,

@@ -32,6 +32,9 @@ pub struct Step {
     pub transaction_begins: Option<Gtid>,
     /// True if a transaction ends with this event.
     pub transaction_ends: bool,
+    /// When the transaction that begins with this event was committed at the source it was received from, µs since
+    /// 1970 by that server's clock; 0 if none begins, or the log does not say.
+    pub commit_us: u64,
 }
 
 /// An event that is damaged or not allowed at its place.
@@ -112,8 +115,13 @@ impl BoundaryTracker {
     /// As [`step`](Self::step).
     #[inline]
     pub fn step_with(&mut self, header: &EventHeader, event: &[u8]) -> Result<Step, BoundaryError> {
-        let mut step =
-            Step { header: *header, kind: StepKind::Body, transaction_begins: None, transaction_ends: false };
+        let mut step = Step {
+            header: *header,
+            kind: StepKind::Body,
+            transaction_begins: None,
+            transaction_ends: false,
+            commit_us: 0,
+        };
         match header.event_type {
             // Nearly all events.
             event_type::TABLE_MAP
@@ -129,6 +137,7 @@ impl BoundaryTracker {
                 self.gtid = parsed.gtid;
                 step.kind = StepKind::Begin;
                 step.transaction_begins = parsed.gtid;
+                step.commit_us = parsed.immediate_commit_timestamp_us;
             }
             event_type::QUERY => {
                 let sql = query_text(event_body(event, self.checksum)?)

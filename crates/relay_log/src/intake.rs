@@ -5,6 +5,8 @@
 //! for a stale checksum in the source's FORMAT_DESCRIPTION.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use base::limits::EVENT_LEN_MAX;
 use base::{Gtid, GtidSet, LogPosition};
@@ -38,6 +40,11 @@ pub struct Intake {
     whole: usize,
     gtids: Vec<Gtid>,
     open: Option<Gtid>,
+    /// Commit times of the whole transactions in `buffer`, by the source's clock, and of the open one.
+    commits_us: Vec<u64>,
+    open_commit_us: u64,
+    /// The source's clock minus ours, µs.
+    clock_difference_us: Arc<AtomicI64>,
     rotate: Option<Vec<u8>>,
     /// True if the ROTATE came from a server rather than from `begin_file`.
     rotate_was_sent: bool,
@@ -55,7 +62,7 @@ pub struct Intake {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstEvent {
     /// The source's file.
-    pub file: std::sync::Arc<str>,
+    pub file: Arc<str>,
     /// Offset of the event.
     pub offset: u64,
     /// The whole event; empty if there was no transaction yet.
@@ -103,6 +110,9 @@ impl Intake {
             whole: 0,
             gtids: Vec::new(),
             open: None,
+            commits_us: Vec::new(),
+            open_commit_us: 0,
+            clock_difference_us: Arc::default(),
             rotate: None,
             rotate_was_sent: false,
             whole_at: start.clone(),
@@ -113,6 +123,12 @@ impl Intake {
             begun: FirstEvent::none(),
             newest: FirstEvent::none(),
         }
+    }
+
+    /// Measures transport by the source's clock, which is so many µs ahead of ours.
+    #[must_use]
+    pub fn with_clock_difference(self, clock_difference_us: Arc<AtomicI64>) -> Intake {
+        Intake { clock_difference_us, ..self }
     }
 
     /// Begins the next file of a source that does not send a ROTATE itself (log files read from disk).
@@ -169,6 +185,9 @@ impl Intake {
         if step.transaction_begins.is_some() {
             self.begun.set(&self.file, event);
         }
+        if step.commit_us != 0 {
+            self.open_commit_us = step.commit_us;
+        }
         // No transaction is open now, so a reader may begin after these bytes.
         if step.transaction_ends || !self.tracker.in_transaction() {
             self.whole = self.buffer.len();
@@ -177,6 +196,7 @@ impl Intake {
                 self.transactions += 1;
                 std::mem::swap(&mut self.begun, &mut self.newest);
                 self.gtids.extend(self.open.take());
+                self.commits_us.push(std::mem::take(&mut self.open_commit_us));
             }
             if self.whole >= APPEND_BYTES {
                 self.append_whole(Next::Append)?;
@@ -258,6 +278,9 @@ impl Intake {
         let meta = AppendMeta { ends_transaction: true, gtids: &self.gtids, source_position: self.whole_at.clone() };
         let position = self.writer.append_before(next, data, meta)?;
         self.gtids.clear();
+        let difference_us = self.clock_difference_us.load(Ordering::Relaxed);
+        self.writer.shared().lag_by_part().transported(&self.commits_us, difference_us, observe::now_us());
+        self.commits_us.clear();
         Ok(Some(position))
     }
 
@@ -293,6 +316,7 @@ impl Intake {
         self.flush()?;
         self.buffer.clear();
         self.open = None;
+        self.open_commit_us = 0;
         self.tracker.reset();
         self.writer.abort_partial()?;
         Ok(())

@@ -15,6 +15,7 @@
     allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)
 )]
 
+mod backup;
 pub mod boundary;
 mod cut_back;
 mod damage;
@@ -42,6 +43,7 @@ use std::time::Duration;
 
 use base::{Buffer, Gtid, GtidSet, LogPosition, ThreadAffinity};
 
+pub use backup::{LogHold, LogPart, completed_copy};
 pub use damage::Damage;
 pub use disk::{DiskOperation, DiskWatch};
 pub use error::RelayError;

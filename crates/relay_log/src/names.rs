@@ -12,7 +12,7 @@ use crate::RelayError;
 use crate::disk::RelayFs;
 
 const PREFIX: &str = "relay-bin.";
-const INDEX: &str = "relay-bin.index";
+pub(crate) const INDEX: &str = "relay-bin.index";
 
 /// An index above this is not ours: a line takes 19 bytes, so this is half a million files.
 const INDEX_BYTES_MAX: u64 = 10 << 20;
@@ -33,13 +33,13 @@ pub(crate) fn index_path(dir: &Path) -> PathBuf {
     dir.join(INDEX)
 }
 
+/// Content of an index of these files.
+pub(crate) fn index_text(numbers: impl Iterator<Item = u64>) -> String {
+    numbers.fold(String::new(), |text, number| text + "./" + &file_name(number) + "\n")
+}
+
 pub(crate) fn write_index(disk: &RelayFs, dir: &Path, numbers: impl Iterator<Item = u64>) -> Result<(), RelayError> {
-    let mut text = String::new();
-    for number in numbers {
-        text.push_str("./");
-        text.push_str(&file_name(number));
-        text.push('\n');
-    }
+    let text = index_text(numbers);
     disk.replace(&index_path(dir), text.as_bytes())?;
     disk.sync_folder(dir)
 }

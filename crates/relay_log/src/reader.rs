@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use base::limits::READ_CHUNK_BYTES;
 use base::{GtidSet, LogPosition, to_usize};
 
+use crate::backup::LogHold;
 use crate::disk::RelayFs;
 use crate::hot::HotAt;
 use crate::names::file_name;
@@ -427,6 +428,15 @@ impl RelayFiles {
     #[must_use]
     pub fn reader_at(&self, start: &StartPoint) -> RelayReader {
         RelayReader::open_at(Arc::clone(&self.shared), start, ReaderOptions::REPLAY)
+    }
+
+    /// Holds all files, for a backup, and says where the last whole transaction ends.
+    #[must_use]
+    pub fn hold(&self) -> (LogHold, RelayPosition) {
+        let state = self.shared.lock();
+        let end = RelayPosition { offset: state.whole(), ..state.written() };
+        drop(state);
+        (self.shared.hold(), end)
     }
 
     /// Verifies all checksums of one file, as [`RelayShared::check_file`].

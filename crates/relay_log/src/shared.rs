@@ -9,12 +9,15 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use base::limits::READ_CHUNK_BYTES;
 use base::{BufferPool, CountedCondvar, GtidSet};
+use observe::LagByPart;
 
+use crate::backup::LogPart;
 use crate::disk::RelayFs;
 use crate::hot::Hot;
 use crate::names::{file_name, write_index};
@@ -88,6 +91,8 @@ pub(crate) enum ChunkEnd {
     Transaction {
         /// True if no GTIDs were passed with it.
         anonymous: bool,
+        /// Number of transactions; 1 if they have no GTIDs.
+        count: u64,
     },
 }
 
@@ -235,6 +240,8 @@ pub struct RelayShared {
     pub(crate) disk: RelayFs,
     /// Buffers for appended and read bytes.
     pub(crate) buffers: Arc<BufferPool>,
+    /// When what is in the log arrived, and how long each part of the lag takes.
+    lag_by_part: Arc<LagByPart>,
     state: Mutex<Shared>,
     /// Serialises changes of the index file. Locked before `state`.
     index: Mutex<()>,
@@ -247,6 +254,8 @@ pub struct RelayShared {
     pub(crate) synced_waiters: CountedCondvar,
     /// The writer waits here for a purge.
     pub(crate) space_condvar: Condvar,
+    /// The next transaction begins a new file.
+    rotation: AtomicBool,
 }
 
 /// Guard that blocks purges, see [`RelayShared::lock_index`].
@@ -284,6 +293,7 @@ impl RelayShared {
             on_damage: options.on_damage,
             disk,
             buffers: BufferPool::new(SPARE_BUFFERS, SPARE_BYTES_MAX),
+            lag_by_part: Arc::default(),
             state: Mutex::new(shared),
             index: Mutex::new(()),
             state_file: Mutex::new(state_file),
@@ -291,7 +301,31 @@ impl RelayShared {
             sync_condvar: Condvar::new(),
             synced_waiters: CountedCondvar::new(),
             space_condvar: Condvar::new(),
+            rotation: AtomicBool::new(false),
         }
+    }
+
+    /// The lag's parts, of transactions received since the log was opened. Replay adds its own.
+    #[must_use]
+    pub fn lag_by_part(&self) -> &Arc<LagByPart> {
+        &self.lag_by_part
+    }
+
+    /// Notes that everything up to `position` is durable.
+    pub(crate) fn note_synced(&self, position: RelayPosition) {
+        self.lag_by_part.synced((position.file_number, position.offset), observe::now_us());
+    }
+
+    /// Lets the next transaction begin a new file (FLUSH RELAY LOGS), unless the last one has none yet.
+    pub fn request_rotation(&self) {
+        self.rotation.store(true, Ordering::Relaxed);
+    }
+
+    /// True if a new file is asked for and the last one has transactions; asked once.
+    pub(crate) fn take_rotation(&self) -> bool {
+        self.rotation.load(Ordering::Relaxed)
+            && self.rotation.swap(false, Ordering::Relaxed)
+            && self.last_holds_transactions()
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -340,9 +374,10 @@ impl RelayShared {
         if committed {
             file.committed = file.len;
         }
-        if let ChunkEnd::Transaction { anonymous } = end {
+        if let ChunkEnd::Transaction { anonymous, count } = end {
             file.transactions_end = file.len;
             file.anonymous |= anonymous;
+            self.lag_by_part.arrived((file.number, file.len), count, observe::now_us());
         }
         let visible = file.visible() > chunk.offset;
         state.sync.unsynced_bytes += len as u64;
@@ -440,6 +475,18 @@ impl RelayShared {
     #[must_use]
     pub fn before_first_file(&self) -> GtidSet {
         self.lock().files.front().map(|file| GtidSet::clone(&file.previous)).unwrap_or_default()
+    }
+
+    /// Each file, with all that is written.
+    #[must_use]
+    pub fn parts(&self) -> Vec<LogPart> {
+        let part = |file: &FileEntry| LogPart {
+            number: file.number,
+            name: file.name.to_string(),
+            path: self.path(file.number),
+            len: file.len,
+        };
+        self.lock().files.iter().map(part).collect()
     }
 
     /// Number and length in bytes of each file.

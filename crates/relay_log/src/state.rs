@@ -19,7 +19,7 @@ use crate::disk::RelayFs;
 use crate::names::{file_name, file_number};
 use crate::{RelayError, RelayPosition};
 
-const NAME: &str = "relay-log.state";
+pub(crate) const NAME: &str = "relay-log.state";
 const FIRST_LINE: &str = "slipstream relay log state 1";
 
 /// Content of the state file.
@@ -38,7 +38,7 @@ impl State {
         State { synced, whole: synced.offset, clean }
     }
 
-    fn encode(self) -> String {
+    pub(crate) fn encode(self) -> String {
         let clean = if self.clean { "yes" } else { "no" };
         let text = format!(
             "{FIRST_LINE}\nfile {}\nsynced {}\nwhole {}\nclean {clean}\n",

@@ -228,6 +228,7 @@ impl Syncer {
         state.sync.unsynced.retain(|(number, _)| *number >= target.synced.file_number);
         let read = state.readers.floor();
         self.shared.synced_waiters.wake_all(state);
+        self.shared.note_synced(target.synced);
         if let Some(read) = read {
             self.drop_read_pages(&files, target.synced.min(read));
         }
@@ -274,7 +275,8 @@ impl Syncer {
 }
 
 /// The work of the sync thread, for a driver that runs it step by step: see
-/// [`RelayLog::open_stepped`](crate::RelayLog::open_stepped). It reads no clock: the state file is written on request.
+/// [`RelayLog::open_stepped`](crate::RelayLog::open_stepped). No clock decides what it does: the state file is written
+/// on request.
 pub struct SyncStep(Syncer);
 
 impl SyncStep {

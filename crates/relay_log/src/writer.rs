@@ -197,7 +197,8 @@ impl RelayWriter {
         let more = data.len() as u64;
         let must_wait = outside && more > 0 && self.shared.must_wait(more);
         // A closed file can be purged, the current file cannot.
-        if outside && self.len >= self.max_file_bytes || must_wait && self.shared.last_holds_transactions() {
+        let is_due = |more| self.len >= self.max_file_bytes || more > 0 && self.shared.take_rotation();
+        if outside && is_due(more) || must_wait && self.shared.last_holds_transactions() {
             self.start_next_file()?;
         }
         if must_wait {
@@ -205,7 +206,8 @@ impl RelayWriter {
         }
         if !data.is_empty() {
             let anonymous = meta.gtids.is_empty();
-            let end = if meta.ends_transaction { ChunkEnd::Transaction { anonymous } } else { ChunkEnd::Open };
+            let count = meta.gtids.len().max(1) as u64;
+            let end = if meta.ends_transaction { ChunkEnd::Transaction { anonymous, count } } else { ChunkEnd::Open };
             self.write(data, end, next)?;
         }
         if meta.ends_transaction {
@@ -354,6 +356,7 @@ impl RelayWriter {
             let mut state = self.shared.lock();
             (state.sync.synced, state.sync.synced_whole) = (synced, self.committed);
         }
+        self.shared.note_synced(synced);
         match self.shared.lock_state_file().as_mut() {
             Some(state_file) => state_file.write(State::at(synced, true))?,
             None => return Err(RelayError::Closed),

@@ -17,7 +17,10 @@ use crate::receiver_status::SpaceNeed;
 #[must_use]
 pub fn store_failure(error: &StoreError) -> Failure {
     let exit = match error {
-        StoreError::Damaged { .. } | StoreError::DamagedFile { .. } | StoreError::Version { .. } => Exit::Corrupt,
+        StoreError::Damaged { .. }
+        | StoreError::DamagedFile { .. }
+        | StoreError::Version { .. }
+        | StoreError::OtherRelease { .. } => Exit::Corrupt,
         StoreError::RowMissing { .. } => Exit::DataDiffers,
         StoreError::Defect { .. } => Exit::Defect,
         StoreError::DiskFull { .. } | StoreError::SyncFailed { .. } | StoreError::Io { .. } => Exit::Disk,

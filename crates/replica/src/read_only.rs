@@ -107,6 +107,7 @@ impl ReadOnly {
                 tail.next(timeout)
             }),
             PipelineOptions {
+                lag_by_part: Arc::default(),
                 quarantine: manner.quarantine,
                 filters: Arc::new(folder.filters()?),
                 decoders: 1,

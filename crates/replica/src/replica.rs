@@ -223,6 +223,7 @@ impl Replica {
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
+                lag_by_part: Arc::default(),
                 quarantine: matches!(config.source, SourceSpec::Server(_)),
                 filters: Arc::clone(&config.filters),
                 decoders: if config.pipeline.decoders == 0 { (cores() / 2).max(1) } else { config.pipeline.decoders },
@@ -304,7 +305,7 @@ impl Replica {
     /// Replay has failed.
     pub fn resume(&self) -> Result<(), Failure> {
         self.sql_failure().map_or(Ok(()), Err)?;
-        self.pipeline.resume();
+        self.pipeline.resume(None);
         Ok(())
     }
 
@@ -396,7 +397,7 @@ impl Replica {
         if self.pipeline.failure().is_some() {
             return Begun::NeedsNewEngine;
         }
-        self.pipeline.resume();
+        self.pipeline.resume(None);
         Begun::Running
     }
 

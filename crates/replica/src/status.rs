@@ -165,6 +165,7 @@ impl Replica {
                 ended: self.pipeline.is_finished(),
                 damaged: self.damaged(),
                 scrub: self.scrub.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+                ..ReplayReport::default()
             },
             gtid: GtidReport {
                 retrieved: link.retrieved.to_string(),
@@ -189,6 +190,7 @@ impl Replica {
                 clock_difference_us: (link.clock_measured_us > 0).then_some(clock),
                 clock_error_us: (link.clock_measured_us > 0).then(|| self.link.clock_error_us.load(Ordering::Relaxed)),
                 clock_measured: (link.clock_measured_us > 0).then(|| utc_text(link.clock_measured_us)),
+                ..LagReport::default()
             },
             backlog: self.backlog(waiting, queue_bytes, current_us, now),
             rates: RatesReport {
@@ -214,6 +216,7 @@ impl Replica {
             disk: self.disk_report(relay_bytes),
             cpu_us: process.cpu_us,
             threads: process.threads,
+            ..StatusReport::default()
         }
     }
 }
@@ -234,6 +237,7 @@ pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
         reconnects: link.reconnects,
         last_received: (link.last_received_us > 0).then(|| utc_text(link.last_received_us)),
         purges_in_us: None,
+        ..SourceReport::default()
     }
 }
 

@@ -166,6 +166,7 @@ fn full_source() -> SourceReport {
         reconnects: 1,
         last_received: Some(text()),
         purges_in_us: Some(0),
+        ..SourceReport::default()
     }
 }
 
@@ -216,6 +217,7 @@ fn full_replay() -> ReplayReport {
         ended: true,
         damaged: vec![text()],
         scrub: text(),
+        ..observe::ReplayReport::default()
     }
 }
 
@@ -272,6 +274,7 @@ fn full_report() -> StatusReport {
             clock_difference_us: Some(1),
             clock_error_us: Some(1),
             clock_measured: Some(text()),
+            ..LagReport::default()
         },
         backlog: Backlog { transactions: 1, bytes: 1, catch_up_us: Some(1) },
         rates: RatesReport { last_1s: rate, last_10s: rate, total: Work { transactions: 1, rows: 1, bytes: 1 } },
@@ -299,6 +302,7 @@ fn full_report() -> StatusReport {
         },
         cpu_us: 1,
         threads: vec![ThreadCpu { name: text(), threads: 1, cpu_us: 1, core_wait_us: 1 }],
+        ..observe::StatusReport::default()
     }
 }
 

@@ -4,6 +4,7 @@
 //! at the end one cut that makes them all the store's content. Never here: a generation; any trace of an unfinished
 //! copy after a restart (a tree without a cut is discarded).
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
@@ -40,8 +41,34 @@ pub struct CopyWriter<'a> {
 #[derive(Default)]
 struct Buffer {
     bytes: Vec<u8>,
-    /// Start of key, start of value, end.
-    entries: Vec<(usize, usize, usize)>,
+    entries: Vec<Entry>,
+}
+
+/// Where an entry of a table lies in a buffer: its key, and behind it its value.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// The first bytes of the key behind the ids of table and index, as a number of the same order.
+    head: u64,
+    start: usize,
+    value_len: u32,
+    index: u16,
+    key_len: u16,
+}
+
+impl Entry {
+    fn key<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        bytes.get(self.start..self.start + usize::from(self.key_len)).unwrap_or_default()
+    }
+
+    fn value<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        let start = self.start + usize::from(self.key_len);
+        bytes.get(start..start + self.value_len as usize).unwrap_or_default()
+    }
+
+    /// Order of the keys of one table. Most comparisons end without a look into the buffer.
+    fn order(&self, other: &Entry, bytes: &[u8]) -> Ordering {
+        (self.index, self.head).cmp(&(other.index, other.head)).then_with(|| self.key(bytes).cmp(other.key(bytes)))
+    }
 }
 
 impl<'a> CopyWriter<'a> {
@@ -99,8 +126,7 @@ impl<'a> CopyWriter<'a> {
             key_codec::append_row_key(&order, table.id, key, &mut buffer.bytes);
             let value_at = buffer.bytes.len();
             key_codec::append_value(keyless, table.version, key, image, 1, &mut buffer.bytes);
-            let end = buffer.bytes.len();
-            buffer.entries.push((start, value_at, end));
+            buffer.push(0, start, value_at)?;
             count += 1;
             let Some(indexes) = order.indexes().filter(|_| self.entries) else { continue };
             own.clear();
@@ -112,8 +138,7 @@ impl<'a> CopyWriter<'a> {
                 buffer.bytes.extend_from_slice(&own);
                 let value_at = buffer.bytes.len();
                 buffer.bytes.extend_from_slice(&key_codec::index_value(own.len()));
-                let end = buffer.bytes.len();
-                buffer.entries.push((start, value_at, end));
+                buffer.push(index.id(), start, value_at)?;
             }
         }
         *self.rows.lock().unwrap_or_else(PoisonError::into_inner).entry(table.id.0).or_insert(0) += count;
@@ -145,26 +170,23 @@ impl<'a> CopyWriter<'a> {
             return Ok(());
         }
         let Buffer { bytes, entries } = &mut buffer;
-        let key = |entry: &(usize, usize, usize)| &bytes[entry.0..entry.1];
-        entries.sort_unstable_by(|left, right| key(left).cmp(key(right)));
+        entries.sort_unstable_by(|one, other| one.order(other, bytes));
         let mut run = self.disk.begin()?;
         let mut at = 0;
         let mut merged = Vec::new();
         while let Some(entry) = entries.get(at) {
-            let same = entries[at..].iter().take_while(|other| key(other) == key(entry)).count();
-            let value = &bytes[entry.1..entry.2];
-            if key_codec::index_of(key(entry)).is_some_and(|index| index > 0) {
+            let (key, value) = (entry.key(bytes), entry.value(bytes));
+            let same = entries[at..].iter().take_while(|other| other.order(entry, bytes).is_eq()).count();
+            if entry.index > 0 {
                 // Equal rows of a table without a key share their index entries.
-                run.put(key(entry), value)?;
+                run.put(key, value)?;
                 at += same;
                 continue;
             }
-            let others = &entries[at + 1..at + same];
-            let alike = others.iter().all(|other| bytes.get(other.1..other.2) == Some(value));
+            let alike = entries[at + 1..at + same].iter().all(|other| other.value(bytes) == value);
             // Equal rows of a table without a key are counted, including those in earlier runs. No other thread writes
             // this table, because one connection copies it.
-            let earlier =
-                if key_codec::is_keyless(value) { self.disk.get_in(&self.disk.newest(), key(entry))? } else { None };
+            let earlier = if key_codec::is_keyless(value) { self.disk.get_in(&self.disk.newest(), key)? } else { None };
             let earlier = match earlier {
                 Some(value) => {
                     key_codec::multiplicity(&value).ok_or_else(|| self.disk.damaged("a row that is not one of ours"))?
@@ -174,9 +196,9 @@ impl<'a> CopyWriter<'a> {
             let copies = same as u64 + earlier;
             merged.clear();
             if copies == 1 {
-                run.put(key(entry), value)?;
+                run.put(key, value)?;
             } else if alike && key_codec::with_copies(value, copies, &mut merged) {
-                run.put(key(entry), &merged)?;
+                run.put(key, &merged)?;
             } else {
                 return Err(self.disk.damaged("two rows of the copy have the same key"));
             }
@@ -274,13 +296,27 @@ impl<'a> CopyWriter<'a> {
 }
 
 impl Buffer {
+    /// Adds the entry whose key begins at `start` and whose value lies from `value_at` to the end.
+    fn push(&mut self, index: u16, start: usize, value_at: usize) -> Result<(), StoreError> {
+        let key = self.bytes.get(start..value_at).unwrap_or_default();
+        // The tree takes keys of up to 64 KiB.
+        let key_len =
+            u16::try_from(key.len()).map_err(|_| StoreError::defect("a key is longer than the tree takes"))?;
+        let mut head = [0; 8];
+        let rest = key.get(key_codec::PREFIX_LEN..).unwrap_or_default();
+        head.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        let value_len = crate::short(self.bytes.len() - value_at);
+        self.entries.push(Entry { head: u64::from_be_bytes(head), start, value_len, index, key_len });
+        Ok(())
+    }
+
     fn held(&self) -> usize {
-        self.bytes.len() + self.entries.len() * size_of::<(usize, usize, usize)>()
+        self.bytes.len() + self.entries.len() * size_of::<Entry>()
     }
 
     fn append(&mut self, other: &Buffer) {
         let base = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
-        self.entries.extend(other.entries.iter().map(|(a, b, c)| (a + base, b + base, c + base)));
+        self.entries.extend(other.entries.iter().map(|entry| Entry { start: entry.start + base, ..*entry }));
     }
 }

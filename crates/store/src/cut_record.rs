@@ -14,6 +14,7 @@ use crate::disk::{Disk, Run};
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
 use crate::key_codec;
+use crate::tree_view::TreeView;
 
 /// Format version of everything in the store's folder.
 const FORMAT: u32 = 4;
@@ -140,6 +141,14 @@ struct PreparedRecord {
     bytes: usize,
 }
 
+/// What a backup tells of a cut.
+#[derive(Debug)]
+pub(crate) struct CutSummary {
+    pub executed: GtidSet,
+    pub position: Option<(String, u64)>,
+    pub rows: i64,
+}
+
 /// Content of a cut's record.
 pub(crate) struct CutFacts<'a> {
     pub sequence: u64,
@@ -164,21 +173,13 @@ impl Disk {
     /// When the records are damaged, or have another format version.
     pub fn recover(&self) -> Result<Option<Recovered>, StoreError> {
         let view = self.newest();
-        let Some(text) = self.get_in(&view, &key_codec::record_key(CUT_RECORD))? else { return Ok(None) };
-        let damaged = |what: &str, error: &dyn std::fmt::Display| {
-            StoreError::damaged(self.folder(), format!("the {what} record of the newest cut: {error}"))
-        };
-        let record = serde_json::from_slice::<serde_json::Value>(&text).map_err(|error| damaged("cut", &error))?;
-        let found = record.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0);
-        let found = u32::try_from(found).unwrap_or(u32::MAX);
-        if !(FORMAT_OLDEST..=FORMAT).contains(&found) {
-            return Err(StoreError::Version { folder: self.folder().to_path_buf(), found, expected: FORMAT });
-        }
-        let record = CutRecord::from_json(record, found).map_err(|error| damaged("cut", &error))?;
+        let damaged = |what: &str, error: &dyn std::fmt::Display| self.record_damaged(what, error);
+        let Some(record) = self.cut_record_in(&view)? else { return Ok(None) };
         self.expect_since(record.expected_since);
         let catalog = self.get_in(&view, &key_codec::record_key(CATALOG_RECORD))?;
         let catalog = catalog.ok_or_else(|| damaged("catalog", &"missing"))?;
-        let catalog = Catalog::from_json(&catalog).map_err(|error| damaged("catalog", &error))?;
+        let catalog = Catalog::from_json(&catalog)
+            .map_err(|error| StoreError::record(self.folder(), "the catalog record of the newest cut", &error))?;
         // What a damaged file may hold is judged by it.
         self.dead().set_alive(&catalog);
         let indexes = self.index_states(&catalog)?;
@@ -196,6 +197,32 @@ impl Disk {
             },
             prepared: self.prepared(record.prepared)?,
         }))
+    }
+
+    /// GTIDs, relay log position and rows of the cut in a view; None if there is no cut.
+    pub(crate) fn cut_in(&self, view: &TreeView) -> Result<Option<CutSummary>, StoreError> {
+        let Some(record) = self.cut_record_in(view)? else { return Ok(None) };
+        Ok(Some(CutSummary {
+            executed: record.gtid_executed.parse().map_err(|error| self.record_damaged("cut", &error))?,
+            position: record.relay_file.map(|file| (file, record.relay_offset)),
+            rows: record.rows.values().sum(),
+        }))
+    }
+
+    fn cut_record_in(&self, view: &TreeView) -> Result<Option<CutRecord>, StoreError> {
+        let Some(text) = self.get_in(view, &key_codec::record_key(CUT_RECORD))? else { return Ok(None) };
+        let failed = |error| StoreError::record(self.folder(), "the cut record of the newest cut", &error);
+        let record = serde_json::from_slice::<serde_json::Value>(&text).map_err(failed)?;
+        let found = record.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let found = u32::try_from(found).unwrap_or(u32::MAX);
+        if !(FORMAT_OLDEST..=FORMAT).contains(&found) {
+            return Err(StoreError::Version { folder: self.folder().to_path_buf(), found, expected: FORMAT });
+        }
+        CutRecord::from_json(record, found).map_err(failed).map(Some)
+    }
+
+    fn record_damaged(&self, what: &str, error: &dyn std::fmt::Display) -> StoreError {
+        StoreError::damaged(self.folder(), format!("the {what} record of the newest cut: {error}"))
     }
 
     /// Lets a store be made over a tree without a cut.
@@ -234,7 +261,7 @@ impl Disk {
     pub(crate) fn index_states(&self, catalog: &Catalog) -> Result<IndexStates, StoreError> {
         let text = self.get_in(&self.newest(), &key_codec::record_key(INDEXES_RECORD))?;
         IndexStates::from_json(text.as_deref(), catalog)
-            .map_err(|error| self.damaged(format!("the record of indexes: {error}")))
+            .map_err(|error| StoreError::record(self.folder(), "the record of indexes", &error))
     }
 
     /// An interrupted table copy leaves rows under an id that no catalog has. Skips such ids, so that no later table
@@ -324,6 +351,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::disk::DiskOptions;
 
     fn not_yet_consistent() -> Value {
         json!({"format": 4, "sequence": 7, "gtid_executed": "", "relay_file": null, "relay_offset": 0, "rows": {"1": 2},
@@ -356,6 +384,49 @@ mod tests {
         let mut renamed = whole;
         renamed["settled_at"] = Value::Null;
         assert!(CutRecord::from_json(renamed, FORMAT).is_err(), "a name that is not known");
+    }
+
+    /// Opens a tree whose newest cut has these records; the error says nothing of damage.
+    fn refused(cut: &Value, catalog: &Value) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let (disk, _) = Disk::open(folder.path(), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
+        let mut run = disk.begin().unwrap();
+        run.put(&key_codec::record_key(CATALOG_RECORD), &serde_json::to_vec(catalog).unwrap()).unwrap();
+        run.put(&key_codec::record_key(CUT_RECORD), &serde_json::to_vec(cut).unwrap()).unwrap();
+        let version_lock = disk.version_lock();
+        run.finish(&version_lock).unwrap();
+        drop(version_lock);
+        drop(disk);
+        let files = || {
+            let names = std::fs::read_dir(folder.path().join("tables")).unwrap();
+            names.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
+        };
+        let before = files();
+        let error = Disk::open(folder.path(), DiskOptions { cache_bytes: 1 << 20 }).err().unwrap();
+        assert!(matches!(error, StoreError::OtherRelease { .. } | StoreError::Version { .. }), "{error}");
+        assert_eq!(files(), before, "a refused tree was changed");
+        error.to_string()
+    }
+
+    #[test]
+    fn what_a_newer_release_wrote_is_not_called_damage() {
+        let catalog: Value = serde_json::from_slice(&Catalog::new(0).to_json().unwrap()).unwrap();
+        let mut cut = not_yet_consistent();
+        cut["prepared"] = json!([]);
+        let newer = |value: &Value| {
+            let mut newer = value.clone();
+            newer["from_a_newer_release"] = json!(1);
+            newer
+        };
+        for (cut, catalog) in [(&newer(&cut), &catalog), (&cut, &newer(&catalog))] {
+            let error = refused(cut, catalog);
+            assert!(error.contains("unknown field `from_a_newer_release`"), "{error}");
+            assert!(error.ends_with("use the release that wrote it"), "{error}");
+        }
+        let mut format = newer(&cut);
+        format["format"] = json!(FORMAT + 1);
+        let error = refused(&format, &newer(&catalog));
+        assert!(error.contains("format version 5, this program reads 4: use the release that wrote it"), "{error}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::synced_list;
 use crate::tree_view::TreeFault;
 
 /// Name of the list in the store's folder.
-const FILE: &str = "damage.json";
+pub(crate) const FILE: &str = "damage.json";
 const FORMAT: u32 = 1;
 /// Removed files that are remembered; older ones are forgotten first.
 const REMOVED_MAX: usize = 100;
@@ -112,12 +112,7 @@ impl DamageList {
     pub(crate) fn open(folder: &Path) -> Result<DamageList, StoreError> {
         let files = match fs::read(folder.join(FILE)) {
             Ok(text) => {
-                let record: ListRecord = serde_json::from_slice(&text)
-                    .map_err(|error| StoreError::damaged(folder, format!("{FILE}: {error}")))?;
-                if record.format != FORMAT {
-                    let (found, expected) = (record.format, FORMAT);
-                    return Err(StoreError::Version { folder: folder.to_owned(), found, expected });
-                }
+                let record: ListRecord = synced_list::read(folder, FILE, &text, FORMAT)?;
                 record.files.into_iter().map(|file| (file.file, file)).collect()
             }
             Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),

@@ -265,6 +265,16 @@ impl Disk {
         Arc::clone(newest_of(&self.views()))
     }
 
+    /// The number that the next change of the tree gets.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.counter.get()
+    }
+
+    /// A view of the tree as it is now, at a number.
+    pub(crate) fn view_at(&self, number: u64) -> TreeView {
+        TreeView::of(&self.tree, &self.kept.files, number)
+    }
+
     /// The value of a key in a view.
     pub(crate) fn get_in(&self, view: &TreeView, key: &[u8]) -> Result<Option<TreeValue>, StoreError> {
         view.get(key).map_err(|fault| self.damage.view_fault(&fault))

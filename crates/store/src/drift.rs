@@ -21,7 +21,7 @@ use crate::key_codec;
 use crate::synced_list;
 
 /// Name of the list in the store's folder.
-const FILE: &str = "drift.json";
+pub(crate) const FILE: &str = "drift.json";
 const FORMAT: u32 = 1;
 
 /// Rows that are listed of a table; of further ones only the number is kept.
@@ -206,12 +206,7 @@ impl DriftList {
         let path = folder.join(FILE);
         let tables = match fs::read(&path) {
             Ok(text) => {
-                let damaged = |error: &dyn std::fmt::Display| StoreError::damaged(folder, format!("{FILE}: {error}"));
-                let record: ListRecord = serde_json::from_slice(&text).map_err(|error| damaged(&error))?;
-                if record.format != FORMAT {
-                    let (found, expected) = (record.format, FORMAT);
-                    return Err(StoreError::Version { folder: folder.to_owned(), found, expected });
-                }
+                let record: ListRecord = synced_list::read(folder, FILE, &text, FORMAT)?;
                 record.tables.into_iter().map(|table| (table.table, table)).collect()
             }
             Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lsm_tree::file::SyncFailed;
+use serde_json::error::Category;
 
 use crate::tree_view::TreeFault;
 
@@ -48,6 +49,14 @@ pub enum StoreError {
         /// Number of the file.
         file: u64,
         /// What is wrong.
+        text: String,
+    },
+    /// A record that is whole, but has a name that this program does not know, or lacks one that it needs.
+    #[error("store {}: {text}: use the release that wrote it", folder.display())]
+    OtherRelease {
+        /// Folder of the store.
+        folder: PathBuf,
+        /// The record, and the name.
         text: String,
     },
     /// Written by another version of this program.
@@ -142,6 +151,10 @@ impl StoreError {
                 Some(text) => StoreError::DamagedFile { folder: folder.to_owned(), file: *file, text },
                 None => StoreError::tree(folder, error),
             },
+            lsm_tree::Error::InvalidVersion(found) => {
+                let text = format!("its tree has format {found}, which this program does not know");
+                StoreError::OtherRelease { folder: folder.to_owned(), text }
+            }
             other => StoreError::damaged(folder, shown(other)),
         }
     }
@@ -153,6 +166,15 @@ impl StoreError {
                 let text = "a block's checksum is right and its content is not the tree's".to_owned();
                 StoreError::DamagedFile { folder: folder.to_owned(), file: *file, text }
             }
+        }
+    }
+
+    /// A record that cannot be read. Text that is JSON was not damaged: checksums and the syntax would tell.
+    pub(crate) fn record(folder: &Path, what: &str, error: &serde_json::Error) -> StoreError {
+        let text = format!("{what}: {error}");
+        match error.classify() {
+            Category::Data => StoreError::OtherRelease { folder: folder.to_owned(), text },
+            Category::Io | Category::Syntax | Category::Eof => StoreError::damaged(folder, text),
         }
     }
 

@@ -31,7 +31,7 @@ impl GtidWaiters {
     /// Registers a waiter for GTIDs that are not all in `executed`, and returns its number; gives the action back if they
     /// are.
     pub(crate) fn add(&mut self, set: GtidSet, executed: &GtidSet, action: Action) -> Result<u64, Action> {
-        let Some(key) = first_missing(&set, executed) else { return Err(action) };
+        let Some(key) = first_missing(&set, executed, None) else { return Err(action) };
         self.next += 1;
         self.insert(key, Waiter { id: self.next, set, action });
         Ok(self.next)
@@ -62,9 +62,12 @@ impl GtidWaiters {
     /// `executed`.
     pub(crate) fn take_ready(&mut self, first: &Gtid, last: u64, executed: &GtidSet, ready: &mut Vec<Action>) {
         let range = (first.uuid, first.tag, first.gno)..=(first.uuid, first.tag, last);
-        let met: Vec<Waiter> = self.by_first_missing.extract_if(range, |_, _| true).flat_map(|(_, met)| met).collect();
-        for waiter in met {
-            match first_missing(&waiter.set, executed) {
+        let met = self.by_first_missing.extract_if(range, |_, _| true);
+        let met: Vec<(Key, Waiter)> =
+            met.flat_map(|(key, met)| met.into_iter().map(move |waiter| (key, waiter))).collect();
+        for (from, waiter) in met {
+            // Nothing before it is missing: what is executed stays so.
+            match first_missing(&waiter.set, executed, Some(from)) {
                 Some(key) => self.insert(key, waiter),
                 None => {
                     self.keys.remove(&waiter.id);
@@ -75,9 +78,9 @@ impl GtidWaiters {
     }
 }
 
-fn first_missing(set: &GtidSet, executed: &GtidSet) -> Option<Key> {
-    let missing = set.subtract(executed);
-    missing.intervals().next().map(|(uuid, tag, interval)| (uuid, tag, interval.first))
+fn first_missing(set: &GtidSet, executed: &GtidSet, from: Option<Key>) -> Option<Key> {
+    let from = from.map(|(uuid, tag, gno)| Gtid { uuid, tag, gno });
+    set.first_missing_in(executed, from).map(|Gtid { uuid, tag, gno }| (uuid, tag, gno))
 }
 
 #[cfg(test)]

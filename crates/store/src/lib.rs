@@ -18,6 +18,7 @@
 
 mod arena;
 mod ascending;
+mod backup;
 mod bulk_load;
 mod compaction;
 mod cut;
@@ -64,6 +65,7 @@ mod tree_view;
 mod version_chain;
 mod waits;
 
+pub use backup::{ChosenStep, TableFileCopy, TreeCopy};
 pub use bulk_load::CopyWriter;
 pub use compaction::policy::{L0_RUNS_MAX, MERGE_RUNS};
 pub use cut::CutReport;

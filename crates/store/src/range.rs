@@ -161,6 +161,39 @@ impl Snapshot {
     pub fn is_ready(&self, table: &TableReader, order: ReadOrder) -> Result<bool, StoreError> {
         self.store().is_ready(self, table, order)
     }
+
+    /// Splits a table's rows, in the order of its identifying key, into ranges of about `bytes_each` bytes on disk, for
+    /// readers side by side. They begin where files of the tree begin; together they hold every row once.
+    ///
+    /// # Errors
+    /// The snapshot was given up.
+    pub fn split(&self, table: &TableReader, bytes_each: u64) -> Result<Vec<KeyRange>, StoreError> {
+        let layers = self.layers()?;
+        let (first, end) = key_codec::table_bounds(table.id());
+        let mut starts: Vec<(&[u8], u64)> = Vec::new();
+        if let Some(base) = &layers.base {
+            let bounds = base.view.file_bounds();
+            let inside = bounds.filter(|(from, to, _)| *to >= first.as_slice() && *from < end.as_slice());
+            starts.extend(inside.map(|(from, _, bytes)| (from, bytes)));
+        }
+        starts.sort_unstable();
+        let mut ranges = vec![KeyRange::all()];
+        let mut bytes = 0;
+        for (start, file_bytes) in starts {
+            // A file that begins with another table's rows begins no range.
+            let key = start.strip_prefix(first.as_slice()).filter(|key| !key.is_empty());
+            if let Some(key) = key.filter(|_| bytes >= bytes_each)
+                && let Some(last) = ranges.last_mut()
+                && last.from.as_slice() < key
+            {
+                last.to = Some(key.to_vec());
+                ranges.push(KeyRange { from: key.to_vec(), to: None, is_empty: false });
+                bytes = 0;
+            }
+            bytes += file_bytes;
+        }
+        Ok(ranges)
+    }
 }
 
 impl Store {

@@ -345,9 +345,11 @@ impl Visibility {
     /// Runs `action` once all of `set` is visible: now if it is, else in the publisher's thread, which waits for it.
     /// Returns the wait that [`cancel`](Self::cancel) ends.
     pub fn when_executed(&self, set: &GtidSet, action: impl FnOnce() + Send + 'static) -> Option<ExecutedWait> {
+        // Before the publisher is held up.
+        let (set, action) = (set.clone(), Box::new(action));
         let mut state = self.lock();
         let State { waiters, executed, .. } = &mut *state;
-        match waiters.add(set.clone(), executed.now(), Box::new(action)) {
+        match waiters.add(set, executed.now(), action) {
             Ok(wait) => Some(ExecutedWait(wait)),
             Err(action) => {
                 drop(state);

@@ -15,8 +15,8 @@ use xxhash_rust::xxh3::Xxh3Default;
 use crate::error::StoreError;
 use crate::synced_list;
 
-const CURRENT: &str = "current";
-const TABLES: &str = "tables";
+pub(crate) const CURRENT: &str = "current";
+pub(crate) const TABLES: &str = "tables";
 /// The only kind of checksum: XXH3-128.
 const KIND: u8 = 0;
 const READ_BYTES: usize = 1 << 20;

@@ -112,6 +112,18 @@ impl TreeView {
         self.runs.iter().flat_map(|run| run.iter()).map(|file| file.table.id())
     }
 
+    /// Numbers and checksums (XXH3-128) of the files that it reads.
+    pub(crate) fn checksums(&self) -> impl Iterator<Item = (u64, u128)> + '_ {
+        let files = self.runs.iter().flat_map(|run| run.iter());
+        files.map(|file| (file.table.id(), file.table.checksum().into_u128()))
+    }
+
+    /// First key, last key and bytes of each file.
+    pub(crate) fn file_bounds(&self) -> impl Iterator<Item = (&[u8], &[u8], u64)> + '_ {
+        let files = self.runs.iter().flat_map(|run| run.iter());
+        files.map(|file| (file.first_key(), file.last_key(), file.table.metadata.file_size))
+    }
+
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

@@ -245,6 +245,10 @@ impl World {
             }
         }
         assert_eq!(&all, expected);
+        // Parts, however small, have the rows of the whole, each once and in its order.
+        let parts = snapshot.split(&reader, 1).unwrap();
+        let of_parts: Vec<_> = parts.iter().flat_map(&open).map(|row| row.unwrap().image).collect();
+        assert!(of_parts.iter().eq(open(&KeyRange::all()).map(|row| row.unwrap().image).collect::<Vec<_>>().iter()));
         self.check_batches(snapshot, expected);
     }
 

@@ -227,6 +227,7 @@ impl Run {
         let (store, cut_options, cuts) = make_store(options)?;
         let source: apply::LogSource = Box::new(move |timeout| tail.next(timeout));
         let pipeline_options = PipelineOptions {
+            lag_by_part: std::sync::Arc::default(),
             quarantine: false,
             filters: Arc::default(),
             decoders: options.decoders,

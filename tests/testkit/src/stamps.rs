@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{GtidSet, SequenceNumber};
 use catalog::Catalog;
-use decode::trackers::{Extractor, Facts, Stamp, Tracker, TrackerCounts, TrackerKind, TrackerOptions};
+use decode::trackers::{Extractor, Facts, Rules, Stamp, Tracker, TrackerCounts, TrackerKind, TrackerOptions};
 use decode::{
     DecodeOptions, DecodedPiece, Decoder, MemoryGate, SequencedPiece, Sequencer, SharedCatalog, SplitOptions, Splitter,
     Stop,
@@ -22,9 +22,10 @@ pub const KINDS: [TrackerKind; 5] = [
 ];
 
 /// Calls `each` with every sequenced piece, a transaction in each, and the catalog before it. Returns why the log could
-/// not be read to its end, if so.
-pub fn pieces(files: &[Vec<u8>], mut each: impl FnMut(&SequencedPiece, &Catalog)) -> Option<Stop> {
-    let options = DecodeOptions { lanes: 1, ..DecodeOptions::default() };
+/// not be read to its end, if so. The pieces are for a tracker of these rules.
+pub fn pieces(files: &[Vec<u8>], rules: Rules, mut each: impl FnMut(&SequencedPiece, &Catalog)) -> Option<Stop> {
+    let for_stamps = rules == Rules::InnoDb;
+    let options = DecodeOptions { lanes: 1, for_stamps, quarantine: for_stamps, ..DecodeOptions::default() };
     let catalog = Catalog::new(0);
     let shared = SharedCatalog::new(catalog.clone());
     let mut decoder = Decoder::new(options.clone());
@@ -67,10 +68,10 @@ pub fn stamps(
     mut tamper: impl FnMut(&mut Facts),
 ) -> (Vec<Stamp>, TrackerCounts) {
     let mut tracker = Tracker::new(options, SequenceNumber::ZERO);
-    let mut extractor = Extractor::default();
+    let mut extractor = Extractor::new(options.rules);
     let mut stamps: Vec<Stamp> = Vec::new();
     let mut new_file = false;
-    let stopped = pieces(files, |piece, before| {
+    let stopped = pieces(files, options.rules, |piece, before| {
         let after = piece.catalogs.last().map(|(_, catalog)| catalog);
         let mut facts = Facts::with_claims(&piece.decoded, &mut extractor, before, after);
         new_file |= facts.new_file;

@@ -124,7 +124,7 @@ impl Scheduling {
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            if !self.pause.wait(&piece, || ()) || self.threads.shutdown().stops_handing_on() {
+            if !self.pause.wait(&piece) || self.threads.shutdown().stops_handing_on() {
                 break;
             }
             let catalog_version = (!piece.needs_serial).then_some(piece.catalog_version);

@@ -12,3 +12,4 @@ mod shutdown;
 mod stages;
 mod transactions;
 mod transfers;
+mod until;

@@ -74,6 +74,7 @@ impl Setup {
             store: self.store(),
             cuts: None,
             clock_difference_us: Arc::new(AtomicI64::new(0)),
+            lag_by_part: Arc::default(),
             affinity: base::ThreadAffinity::default(),
         }
     }

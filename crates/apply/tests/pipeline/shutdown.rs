@@ -61,7 +61,7 @@ fn pause_holds_the_workers_and_resume_goes_on() {
     std::thread::sleep(Duration::from_millis(30));
     assert!(pipeline.pieces.load(std::sync::atomic::Ordering::Relaxed) <= handed_on + 1);
     assert!(pipeline.store.visibility().watermark() >= at);
-    pipeline.resume();
+    pipeline.resume(None);
     let all = &history.states.last().unwrap().executed;
     assert!(pipeline.store.visibility().wait_executed(all, Instant::now() + Duration::from_secs(30)));
     pipeline.stop();

@@ -93,6 +93,9 @@ fn of_the_definition_alone(old: &TableDef, new: &TableDef, origins: &[Option<usi
         | AlterAction::KeyVisibility { .. }
         | AlterAction::RenameTo(_)
         | AlterAction::Remakes
+        | AlterAction::AddChecks(_)
+        | AlterAction::DropCheck(_)
+        | AlterAction::EnforceCheck { .. }
         | AlterAction::Nothing => true,
         _ => false,
     };

@@ -13,13 +13,14 @@ use crate::charset::{self, Collation};
 use crate::column_type::{self, blob_length_bytes};
 use crate::engine;
 use crate::error::Problem;
+use crate::expression;
 use crate::numbering::Numbering;
 use crate::syntax::{
     AlterAction, BaseType, CharsetSpec, ColumnSpec, DefaultSpec, KeyKind, KeySpec, PartSpec, PartitionAction, Position,
     TableName, TableOptions,
 };
 use crate::table::{Column, ColumnDefault, TableDef, code, same_name};
-use crate::table_build::{self, Scope};
+use crate::table_build::{self, Scope, Silent};
 
 use super::algorithm;
 use super::partitions_effect::{PartitionsEffect, partition_effect};
@@ -44,8 +45,8 @@ struct Draft {
     column: Column,
     /// Index of the old column that it was; None for an added one.
     origin: Option<usize>,
-    /// True if the column has no DEFAULT and satisfies [`table_build::is_silent_timestamp`].
-    silent: bool,
+    /// Whether it has no DEFAULT and satisfies [`table_build::is_silent_timestamp`].
+    silent: Silent,
 }
 
 /// The new definition under construction.
@@ -81,6 +82,7 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     edit.drop_keys(actions)?;
     edit.settle_columns()?;
     edit.add_keys(actions)?;
+    edit.checks(actions);
     let rename_to = actions.iter().rev().find_map(|action| match action {
         AlterAction::RenameTo(to) => Some(to.clone()),
         _ => None,
@@ -123,9 +125,20 @@ fn rereads_defaults(action: &AlterAction) -> bool {
         action,
         AlterAction::RenameTo(_)
             | AlterAction::Nothing
+            | AlterAction::AddChecks(_)
+            | AlterAction::DropCheck(_)
+            | AlterAction::EnforceCheck { .. }
             | AlterAction::InPlace
             | AlterAction::Partitions(PartitionAction::Truncate(_) | PartitionAction::Exchange { .. })
     )
+}
+
+/// A column that the statement names.
+fn named(spec: &ColumnSpec, column: &Column) -> Silent {
+    match spec.default.is_none() && table_build::is_silent_timestamp(column) {
+        true => Silent::Named,
+        false => Silent::No,
+    }
 }
 
 fn no_column<T>(table: &TableDef, name: &str) -> Result<T, Problem> {
@@ -148,6 +161,9 @@ impl<'a> Edit<'a> {
                         self.table.engine = engine::after_alter(&self.old.engine, named, context)?;
                     }
                     engine::merge_options(&mut self.table, options, &context.default_db);
+                    if let Some(declared) = &mut self.table.declared {
+                        options.declared.iter().for_each(|(name, value)| declared.options.set(name, value));
+                    }
                 }
                 AlterAction::ConvertTo(spec) => {
                     let to =
@@ -249,7 +265,8 @@ impl<'a> Edit<'a> {
         if self.anew {
             table_build::reread_default(&mut column);
         }
-        let silent = column.default == ColumnDefault::None && table_build::is_silent_timestamp(&column);
+        let is_silent = column.default == ColumnDefault::None && table_build::is_silent_timestamp(&column);
+        let silent = if is_silent { Silent::Kept } else { Silent::No };
         Ok(Draft { column, origin: Some(origin), silent })
     }
 
@@ -262,7 +279,7 @@ impl<'a> Edit<'a> {
         {
             column.ty.meta = text_class(before, &column.ty)?;
         }
-        let silent = spec.default.is_none() && table_build::is_silent_timestamp(&column);
+        let silent = named(spec, &column);
         Ok(Draft { column, origin: Some(origin), silent })
     }
 
@@ -285,6 +302,8 @@ impl<'a> Edit<'a> {
         };
         let scale = draft.column.display.decimals.map(u64::from);
         draft.column.default = table_build::default_of(&draft.column.ty, default, scale, self.scope);
+        table_build::declare_default(&mut draft.column.declared, default);
+        draft.column.declared.no_default = default.is_none();
         Ok(())
     }
 
@@ -306,7 +325,7 @@ impl<'a> Edit<'a> {
                     self.keys.extend(keys);
                     for spec in columns {
                         let column = self.defined(spec)?;
-                        let silent = spec.default.is_none() && table_build::is_silent_timestamp(&column);
+                        let silent = named(spec, &column);
                         self.place(Draft { column, origin: None, silent }, position.as_ref())?;
                     }
                 }
@@ -399,7 +418,7 @@ impl<'a> Edit<'a> {
         }
         let now = |old: usize| self.columns.iter().position(|draft| draft.origin == Some(old));
         self.table.columns = self.columns.iter().map(|draft| draft.column.clone()).collect();
-        let silent: Vec<bool> = self.columns.iter().map(|draft| draft.silent).collect();
+        let silent: Vec<Silent> = self.columns.iter().map(|draft| draft.silent).collect();
         table_build::promote_first_timestamp(&mut self.table.columns, &silent, self.scope);
         let table = &mut self.table;
         for key in &mut table.keys {
@@ -425,6 +444,52 @@ impl<'a> Edit<'a> {
             }
         }
         Ok(())
+    }
+
+    /// CHECK constraints, and the spelling of expressions.
+    fn checks(&mut self, actions: &[AlterAction]) {
+        let names: Vec<String> = self.table.columns.iter().map(|column| column.name.clone()).collect();
+        let is_new = |name: &str| {
+            let named = |spec: &ColumnSpec| same_name(&spec.name, name);
+            actions.iter().any(|action| match action {
+                AlterAction::AddColumns { columns, .. } => columns.iter().any(named),
+                AlterAction::ChangeColumn { column, .. } => named(column),
+                AlterAction::ColumnDefault { name: of, .. } => same_name(of, name),
+                _ => false,
+            })
+        };
+        table_build::settle_spelling(&mut self.table, &is_new);
+        let Some(declared) = &mut self.table.declared else { return };
+        if self.anew {
+            let own_name = |name: &str| names.iter().find(|own| same_name(own, name)).cloned();
+            for condition in declared.checks.iter_mut().filter_map(|check| check.condition.as_mut()) {
+                *condition = expression::with_names(condition, &own_name);
+            }
+        }
+        for action in actions {
+            match action {
+                AlterAction::DropColumn(name) => declared.column_gone(name),
+                AlterAction::DropCheck(name) => declared.checks.retain(|check| !same_name(&check.name, name)),
+                AlterAction::DropConstraint(name) => {
+                    let of_another = self.old.foreign_keys.iter().any(|key| same_name(&key.name, name))
+                        || self.old.keys.iter().any(|key| key.unique && same_name(&key.name, name));
+                    if !of_another {
+                        declared.checks.retain(|check| !same_name(&check.name, name));
+                    }
+                }
+                AlterAction::EnforceCheck { name, enforced } => {
+                    for check in declared.checks.iter_mut().filter(|check| same_name(&check.name, name)) {
+                        check.enforced = *enforced;
+                    }
+                }
+                _ => {}
+            }
+        }
+        let new = actions.iter().filter_map(|action| match action {
+            AlterAction::AddChecks(checks) => Some(checks),
+            _ => None,
+        });
+        declared.add_checks(&self.old.name, new.flatten().cloned());
     }
 
     fn add_keys(&mut self, actions: &[AlterAction]) -> Result<(), Problem> {

@@ -55,6 +55,7 @@ pub(super) fn partition_effect(
     Ok(match action {
         PartitionAction::Add(partitions) => {
             now.partitions.extend(partitions.iter().cloned());
+            now.given = now.given.map(|_| partition::Given::Each);
             None
         }
         PartitionAction::AddNumbered(count) => {
@@ -82,6 +83,7 @@ pub(super) fn partition_effect(
             });
             // The new partitions take the place of the first one that they replace.
             now.partitions.splice(first..first, into.iter().cloned());
+            now.given = now.given.map(|_| partition::Given::Each);
             None
         }
         PartitionAction::Drop(names) => {

@@ -19,6 +19,23 @@ pub struct Partitioning {
     /// SUBPARTITION BY; None without it, and in a catalog stored before it was kept.
     #[serde(rename = "subpartitions", default, skip_serializing_if = "Option::is_none")]
     pub subpartitions: Option<Subpartitions>,
+    /// How the partitions were given; None in a catalog stored before it was kept.
+    #[serde(rename = "given", default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<Given>,
+}
+
+/// How partitions were given, which is how SHOW CREATE TABLE tells them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Given {
+    /// Not at all: one partition.
+    #[serde(rename = "Nothing")]
+    Nothing,
+    /// By their number.
+    #[serde(rename = "Number")]
+    Number,
+    /// Each by itself.
+    #[serde(rename = "Each")]
+    Each,
 }
 
 /// How the rows of each partition are assigned to its subpartitions.
@@ -103,6 +120,9 @@ pub struct Partition {
     /// Names of its subpartitions, if they were given.
     #[serde(rename = "subpartitions", default, skip_serializing_if = "Vec::is_empty")]
     pub subpartitions: Vec<String>,
+    /// Its other options as they are printed, or those of its subpartitions.
+    #[serde(rename = "clauses", default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
 }
 
 /// A value in LESS THAN or IN.
@@ -138,12 +158,12 @@ pub struct PartitionChoice {
 pub(super) const PARTITIONS_MAX: u64 = 8192;
 
 pub(super) fn numbered(number: usize) -> Partition {
-    Partition { name: format!("p{number}"), values: Vec::new(), subpartitions: Vec::new() }
+    Partition { name: format!("p{number}"), values: Vec::new(), subpartitions: Vec::new(), options: Vec::new() }
 }
 
 impl Partition {
     /// Name of its subpartition of this number; without one the server gives it.
-    fn subpartition_name(&self, number: usize) -> String {
+    pub(crate) fn subpartition_name(&self, number: usize) -> String {
         self.subpartitions.get(number).cloned().unwrap_or_else(|| format!("{}sp{number}", self.name))
     }
 }
@@ -195,6 +215,9 @@ impl Partitioning {
 
     /// Appends partitions with generated names, for HASH and KEY.
     pub(crate) fn add_numbered(&mut self, count: u64) {
+        if self.given == Some(Given::Nothing) {
+            self.given = Some(Given::Number);
+        }
         for _ in 0..count.min(PARTITIONS_MAX) {
             self.partitions.push(numbered(self.partitions.len()));
         }

@@ -61,7 +61,7 @@ impl PartitionFinder {
         let below = match &partitioning.subpartitions {
             Some(Subpartitions { rule, count }) => {
                 let partitions = (0..*count).map(numbered).collect();
-                let leaves = Partitioning { rule: rule.clone(), partitions, subpartitions: None };
+                let leaves = Partitioning { rule: rule.clone(), partitions, subpartitions: None, given: None };
                 Some((*count, FinderKind::new(table, &leaves)?))
             }
             None => None,

@@ -11,7 +11,8 @@ use crate::parser::Parser;
 use crate::syntax::Literal;
 
 use super::definition::{
-    BoundValue, PARTITIONS_MAX, Partition, PartitionExpression, PartitionRule, Partitioning, Subpartitions, numbered,
+    BoundValue, Given, PARTITIONS_MAX, Partition, PartitionExpression, PartitionRule, Partitioning, Subpartitions,
+    numbered,
 };
 use super::evaluate;
 use super::expression::{Expression, Function};
@@ -39,6 +40,11 @@ fn partitioning(parser: &mut Parser<'_>) -> Result<Partitioning, Problem> {
         below = Some((rule, given));
     }
     let mut partitions = if parser.is_punct(b'(')? { definitions(parser)? } else { Vec::new() };
+    let given = match (partitions.is_empty(), count) {
+        (false, _) => Given::Each,
+        (true, Some(_)) => Given::Number,
+        (true, None) => Given::Nothing,
+    };
     if partitions.is_empty() {
         partitions = (0..count.unwrap_or(1).min(PARTITIONS_MAX)).map(|number| numbered(number as usize)).collect();
     }
@@ -47,7 +53,7 @@ fn partitioning(parser: &mut Parser<'_>) -> Result<Partitioning, Problem> {
         let given = given.map(|count| count.min(PARTITIONS_MAX) as usize);
         Subpartitions { rule, count: given.unwrap_or(named).max(1) }
     });
-    Ok(Partitioning { rule, partitions, subpartitions })
+    Ok(Partitioning { rule, partitions, subpartitions, given: Some(given) })
 }
 
 fn rule(parser: &mut Parser<'_>) -> Result<PartitionRule, Problem> {
@@ -142,15 +148,18 @@ pub(crate) fn definitions(parser: &mut Parser<'_>) -> Result<Vec<Partition>, Pro
             }
             parser.expect_punct(b')')?;
         }
-        let mut subpartitions = Vec::new();
+        let (mut subpartitions, mut options) = (Vec::new(), vec![partition_options(parser)?]);
         while !parser.is_punct(b',')? && !parser.is_punct(b')')? {
             if parser.is_punct(b'(')? {
-                subpartitions = self::subpartitions(parser)?;
+                (subpartitions, options) = self::subpartitions(parser)?;
             } else if parser.take()? == Tok::End {
                 return parser.wrong("')' expected");
             }
         }
-        partitions.push(Partition { name, values, subpartitions });
+        if options.iter().all(String::is_empty) {
+            options.clear();
+        }
+        partitions.push(Partition { name, values, subpartitions, options });
         if !parser.eat_punct(b',')? {
             break;
         }
@@ -159,13 +168,55 @@ pub(crate) fn definitions(parser: &mut Parser<'_>) -> Result<Vec<Partition>, Pro
     Ok(partitions)
 }
 
-/// Parses `(SUBPARTITION name [options], …)`.
-fn subpartitions(parser: &mut Parser<'_>) -> Result<Vec<String>, Problem> {
+/// Options of a partition or subpartition as they are printed, each with a blank in front. ENGINE is the table's.
+fn partition_options(parser: &mut Parser<'_>) -> Result<String, Problem> {
+    let mut options = [const { String::new() }; 6];
+    loop {
+        let storage = parser.eat_word("STORAGE")?;
+        let word = parser.word_upper()?;
+        let at = match word.as_str() {
+            "ENGINE" => None,
+            "TABLESPACE" => Some(0),
+            "MAX_ROWS" => Some(1),
+            "MIN_ROWS" => Some(2),
+            "DATA" => Some(3),
+            "INDEX" => Some(4),
+            "COMMENT" => Some(5),
+            "NODEGROUP" => None,
+            _ if storage => return parser.wrong("ENGINE expected"),
+            _ => break,
+        };
+        parser.take()?;
+        if matches!(word.as_str(), "DATA" | "INDEX") {
+            parser.expect_word("DIRECTORY")?;
+        }
+        parser.eat_punct(b'=')?;
+        let value = match word.as_str() {
+            "MAX_ROWS" | "MIN_ROWS" | "NODEGROUP" => parser.unsigned()?.to_string(),
+            "ENGINE" => parser.name_or_string()?,
+            "TABLESPACE" => crate::parser::backticked(&parser.name_or_string()?),
+            _ => crate::shown::quoted(&parser.string_utf8()?),
+        };
+        let name = match word.as_str() {
+            "DATA" => "DATA DIRECTORY",
+            "INDEX" => "INDEX DIRECTORY",
+            other => other,
+        };
+        if let Some(option) = at.and_then(|at| options.get_mut(at)) {
+            *option = format!(" {name} = {value}");
+        }
+    }
+    Ok(options.concat())
+}
+
+/// Parses `(SUBPARTITION name [options], …)`: names and options.
+fn subpartitions(parser: &mut Parser<'_>) -> Result<(Vec<String>, Vec<String>), Problem> {
     parser.expect_punct(b'(')?;
-    let mut names = Vec::new();
+    let (mut names, mut options) = (Vec::new(), Vec::new());
     loop {
         parser.expect_word("SUBPARTITION")?;
         names.push(parser.name_or_string()?);
+        options.push(partition_options(parser)?);
         while !parser.is_punct(b',')? && !parser.is_punct(b')')? {
             if parser.take()? == Tok::End {
                 return parser.wrong("')' expected");
@@ -176,7 +227,7 @@ fn subpartitions(parser: &mut Parser<'_>) -> Result<Vec<String>, Problem> {
         }
     }
     parser.expect_punct(b')')?;
-    Ok(names)
+    Ok((names, options))
 }
 
 fn tuple(parser: &mut Parser<'_>) -> Result<Vec<BoundValue>, Problem> {

@@ -298,7 +298,7 @@ impl<'a> Change<'a> {
         let mut renamed = TableDef::clone(table);
         let old_name = std::mem::replace(&mut renamed.name, name);
         let old_db = std::mem::replace(&mut renamed.db, db);
-        table_build::rename_generated_foreign_names(&mut renamed, &old_name);
+        table_build::rename_generated_names(&mut renamed, &old_name);
         renamed.version = renamed.version.saturating_add(1);
         let (old_db, old_name) = (self.inner.folded(&old_db), self.inner.folded(&old_name));
         let follows = |inner: &Inner, key: &ForeignKey| {
@@ -561,7 +561,8 @@ fn fresh_of(table: TableDef) -> TableDef {
 
 /// CREATE TABLE … LIKE: copies columns and keys, but no foreign keys.
 fn like(source: &TableDef, id: TableId, db: String, name: String) -> TableDef {
-    let mut table = TableDef { db, name, foreign_keys: Vec::new(), ..fresh(source, id) };
+    let declared = source.declared.as_ref().map(|declared| declared.like(&name));
+    let mut table = TableDef { db, name, foreign_keys: Vec::new(), declared, ..fresh(source, id) };
     if let Some(merge) = &mut table.merge {
         let members = source.members().map(|(db, name)| ((db != table.db).then_some(db), name));
         merge.members = members.collect();

@@ -268,6 +268,7 @@ impl Replica {
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
+                lag_by_part: std::sync::Arc::default(),
                 quarantine: false,
                 filters: Arc::default(),
                 decoders: 2,

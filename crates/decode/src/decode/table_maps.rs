@@ -27,6 +27,7 @@ pub(super) struct CachedMap {
     plan: MappedPlan,
     left_out: LeftOut,
     merged: Option<Arc<Merged>>,
+    name: Option<Arc<NamedTable>>,
 }
 
 /// Returns a column of the identifying key that the source allows to be NULL, which means that the source's key is a
@@ -40,8 +41,10 @@ fn nullable_key_column<'d>(def: &'d TableDef, map: &TableMapEvent<'_>) -> Option
 impl Decoder {
     pub(super) fn table_map(&mut self, work: &mut Work<'_>, body: &[u8]) -> Result<(), Fault> {
         let table_id = TableMapEvent::table_id_of(body).map_err(binlog_fault)?;
-        let (plan, left_out, merged) = match self.maps.get(&table_id) {
-            Some(cached) if cached.body == body => (cached.plan.clone(), cached.left_out, cached.merged.clone()),
+        let (plan, left_out, merged, name) = match self.maps.get(&table_id) {
+            Some(cached) if cached.body == body => {
+                (cached.plan.clone(), cached.left_out, cached.merged.clone(), cached.name.clone())
+            }
             _ => {
                 let map = TableMapEvent::parse(body).map_err(binlog_fault)?;
                 let mut merged = None;
@@ -51,17 +54,18 @@ impl Decoder {
                     (Ok(None), None) => self.left_out_as(&work.catalog, &Some(self.name_here(&work.catalog, &map))),
                     _ => LeftOut { category: Category::Filtered, cascades: false },
                 };
+                let name = self.options.for_stamps.then(|| Arc::new(self.name_here(&work.catalog, &map)));
                 if self.maps.len() >= MAPS_MAX {
                     self.maps.clear();
                 }
-                let cached = CachedMap { body: body.to_vec(), plan: plan.clone(), left_out, merged: merged.clone() };
-                self.maps.insert(table_id, cached);
-                (plan, left_out, merged)
+                let (body, kept) = (body.to_vec(), (plan.clone(), merged.clone(), name.clone()));
+                self.maps.insert(table_id, CachedMap { body, plan: kept.0, left_out, merged: kept.1, name: kept.2 });
+                (plan, left_out, merged, name)
             }
         };
         match work.tables.iter_mut().find(|entry| entry.table_id == table_id) {
-            Some(entry) => (entry.plan, entry.left_out, entry.merged) = (plan, left_out, merged),
-            None => work.tables.push(TableMapEntry { table_id, plan, left_out, merged }),
+            Some(entry) => (entry.plan, entry.left_out, entry.merged, entry.name) = (plan, left_out, merged, name),
+            None => work.tables.push(TableMapEntry { table_id, plan, left_out, merged, name }),
         }
         Ok(())
     }

@@ -72,6 +72,11 @@ impl Decoder {
                 String::from_utf8_lossy(sql)
             )));
         };
+        if self.options.for_stamps {
+            open_without_gtid(work, header);
+            work.count(header.event_type, Category::Control);
+            return Ok(true);
+        }
         let Some(sink) = &mut work.sink else {
             work.out.needs_serial = true;
             return Ok(true);

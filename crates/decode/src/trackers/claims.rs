@@ -13,7 +13,8 @@ use catalog::{Catalog, TableDef, TableId};
 use values::sort_key::SortKeyPlan;
 use values::{OFFSET_ABSENT, OFFSET_NULL};
 
-use super::table_keys::{Referred, TableKeys, database, referred, table, value};
+use super::Rules;
+use super::table_keys::{Referred, TableKeys, database, referred, table, value, xa_transaction};
 use crate::piece::{CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, OpKind, RowOp, Shape, TransactionKind};
 
 /// Mode of a claim.
@@ -38,9 +39,28 @@ pub struct Claims {
     foreign_parent: bool,
     statement: bool,
     opaque: bool,
+    unknown_tables: bool,
 }
 
 impl Claims {
+    /// Claims of a transaction that may affect anything.
+    #[must_use]
+    pub fn of_anything() -> Claims {
+        Claims { opaque: true, ..Claims::default() }
+    }
+
+    /// True if it changes tables whose definition is not known.
+    #[must_use]
+    pub fn has_unknown_tables(&self) -> bool {
+        self.unknown_tables
+    }
+
+    /// Claims an XA transaction's identifier: it is prepared once, and ended once.
+    pub(super) fn xa_transaction(&mut self, xid: &str) {
+        self.object(xa_transaction(xid), Mode::Exclusive);
+        self.seal();
+    }
+
     /// Returns all claims.
     pub(super) fn all(&self) -> &[(u64, Mode)] {
         &self.all
@@ -152,6 +172,7 @@ struct Image {
 /// Extracts the claims of transactions. Keeps its buffers, and the tables seen under one catalog.
 #[derive(Default)]
 pub struct Extractor {
+    rules: Rules,
     catalog_version: Option<u64>,
     tables: HashMap<TableId, Arc<TableKeys>>,
     before: Image,
@@ -161,6 +182,12 @@ pub struct Extractor {
 }
 
 impl Extractor {
+    /// Creates an extractor for a tracker of these rules.
+    #[must_use]
+    pub fn new(rules: Rules) -> Extractor {
+        Extractor { rules, ..Extractor::default() }
+    }
+
     /// Extracts the claims of a piece's row changes into `claims`, which is cleared first. `catalog` is the one that
     /// the piece was decoded under. For a piece with a statement it is the one before it, and `after` the one after
     /// it, if it changed.
@@ -168,7 +195,7 @@ impl Extractor {
         claims.clear();
         if decoded.transactions.iter().any(|transaction| transaction.kind == TransactionKind::Statement) {
             claims.statement = true;
-            let known = after.is_some_and(|after| claim_changed(catalog, after, claims));
+            let known = after.is_some_and(|after| claim_changed(catalog, after, self.rules, claims));
             claims.opaque = !known;
         }
         // Rows in a statement's own transaction belong to tables as the statement leaves them.
@@ -183,6 +210,11 @@ impl Extractor {
             let keys = self.tables.entry(def.id).or_insert_with(|| Arc::new(TableKeys::new(def, catalog)));
             let keys = Arc::clone(keys);
             self.row(decoded, shape, op, &keys, catalog, claims);
+        }
+        for name in &decoded.unknown {
+            claims.unknown_tables = true;
+            claims.databases.push(database(&name.0));
+            claims.object(table(&name.0, &name.1), Mode::Exclusive);
         }
         claims.seal();
     }
@@ -200,6 +232,7 @@ impl Extractor {
             claims.databases.extend_from_slice(&keys.databases);
         }
         claims.foreign_parent |= !keys.children.is_empty();
+        claims.unknown_tables |= keys.of_unknown_parent;
         claims.object(keys.table, Mode::Shared);
         if keys.keyless {
             // Inserts are independent of each other. A deletion names its row only by values, so it claims all rows.
@@ -271,12 +304,48 @@ impl Extractor {
         if key.columns.is_empty() {
             return Touched::Unknown(Mode::Exclusive);
         }
+        if self.rules == Rules::InnoDb {
+            return self.locked(decoded, op, key);
+        }
         match self.touched(decoded, op, &key.columns, key.plan.as_ref()) {
             Touched::Values { old: true, new: true } if self.old_key == self.new_key => Touched::Nothing,
             // Its values cannot be compared with those of the other table.
             Touched::Unknown(_) => Touched::Unknown(Mode::Exclusive),
             touched => touched,
         }
+    }
+}
+
+impl Extractor {
+    /// Like `foreign`, by InnoDB's locks: a child that is inserted or looks its parent up again locks the parent's row,
+    /// and so does any change of the parent.
+    fn locked(&mut self, decoded: &DecodedPiece, op: &RowOp, key: &Referred) -> Touched {
+        use OpKind::{Merge, MergeJson, MoveTo, MoveToJson, Update};
+        let updates = matches!(op.kind, Update | Merge | MergeJson);
+        if updates && !key.looked_up_by.is_empty() {
+            let logged = key.looked_up_by.iter().any(|column| is_present(&self.after, *column));
+            if self.after.here && (!logged || self.is_unchanged(decoded, op, &key.looked_up_by)) {
+                return Touched::Nothing;
+            }
+        }
+        let Some(plan) = key.plan.as_ref() else { return Touched::Unknown(Mode::Exclusive) };
+        let whole = |image: &Image| image.here && key.columns.iter().all(|column| is_present(image, *column));
+        let any = |image: &Image| image.here && key.columns.iter().any(|column| is_present(image, *column));
+        let (has_old, has_new) = (whole(&self.before), whole(&self.after));
+        let (with_old, with_new) = match op.kind {
+            _ if updates && has_old => (true, any(&self.after)),
+            OpKind::Insert | OpKind::AddOne if has_new => (false, true),
+            OpKind::Delete | OpKind::RemoveOne | OpKind::MoveFrom if has_old => (true, false),
+            MoveTo | MoveToJson if has_new => (false, true),
+            // The old row's claim covers a value that moves with the row.
+            MoveTo | MoveToJson if !any(&self.after) => return Touched::Nothing,
+            _ => return Touched::Unknown(Mode::Exclusive),
+        };
+        let (before, after) = (decoded.bytes(op.before), self.after_bytes(decoded, op));
+        let old = with_old && key_of(plan, &key.columns, (&self.before, before), None, &mut self.old_key);
+        let both = with_old.then_some((&self.before, before));
+        let new = with_new && key_of(plan, &key.columns, (&self.after, after), both, &mut self.new_key);
+        Touched::Values { old, new }
     }
 }
 
@@ -289,13 +358,13 @@ fn after_image<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> &'a 
 }
 
 /// Claims every table that a statement changes, as a whole; false if it changes none.
-fn claim_changed(before: &Catalog, after: &Catalog, claims: &mut Claims) -> bool {
+fn claim_changed(before: &Catalog, after: &Catalog, rules: Rules, claims: &mut Claims) -> bool {
     let mut any = false;
     for (one, other) in [(before, after), (after, before)] {
         for def in one.tables() {
             let same = other.table_by_id(def.id).is_some_and(|there| Arc::ptr_eq(there, def) || there == def);
             if !same {
-                claim_table(one, def, claims);
+                claim_table(one, def, rules, claims);
                 any = true;
             }
         }
@@ -303,17 +372,24 @@ fn claim_changed(before: &Catalog, after: &Catalog, claims: &mut Claims) -> bool
     any
 }
 
-/// Claims a table and its foreign keys, in both directions.
-fn claim_table(catalog: &Catalog, def: &TableDef, claims: &mut Claims) {
+/// Claims a table and its foreign keys, in both directions. By InnoDB's locks the tables at their other ends too: DDL
+/// takes their metadata locks, and a new foreign key reads their rows.
+fn claim_table(catalog: &Catalog, def: &TableDef, rules: Rules, claims: &mut Claims) {
     claims.databases.push(database(&def.db));
     claims.object(table(&def.db, &def.name), Mode::Exclusive);
     for key in &def.foreign_keys {
         claims.databases.push(database(&key.parent_db));
         claims.object(referred(key), Mode::Exclusive);
+        if rules == Rules::InnoDb {
+            claims.object(table(&key.parent_db, &key.parent_table), Mode::Exclusive);
+        }
     }
     for (child, key) in catalog.children(&def.db, &def.name) {
         claims.databases.push(database(&child.db));
         claims.object(referred(key), Mode::Exclusive);
+        if rules == Rules::InnoDb {
+            claims.object(table(&child.db, &child.name), Mode::Exclusive);
+        }
     }
 }
 
@@ -334,7 +410,7 @@ fn claim_reached(catalog: &Catalog, def: &TableDef, claims: &mut Claims) {
     }
     claims.missing_keys |= !reached.is_empty();
     for child in reached {
-        claim_table(catalog, child, claims);
+        claim_table(catalog, child, Rules::Own, claims);
     }
 }
 

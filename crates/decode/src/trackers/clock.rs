@@ -23,11 +23,13 @@ pub(crate) struct CommitParent {
     pub drains: bool,
     /// True for the first transaction of a file.
     pub new_file: bool,
+    /// True if the source gave it no parent: in an earlier file, or none at all.
+    pub undefined: bool,
 }
 
 impl CommitParent {
     pub(super) fn known(parent: u64) -> CommitParent {
-        CommitParent { parent, drains: false, new_file: false }
+        CommitParent { parent, drains: false, new_file: false, undefined: false }
     }
 }
 
@@ -67,7 +69,7 @@ impl SourceClock {
             self.floor = own;
             self.unknown = true;
             self.begin_file(own);
-            return CommitParent { parent: own - 1, drains: true, new_file };
+            return CommitParent { parent: own - 1, drains: true, new_file, undefined: true };
         };
         let behind_unknown = std::mem::take(&mut self.unknown);
         let last = self.runs.last().map(|run| run.source + run.len as i64 - 1);
@@ -84,7 +86,8 @@ impl SourceClock {
             _ => self.push(Run { source: sequence_number, own, len: 1 }),
         }
         let drains = new_file || gap || last_committed == 0 || !sane || behind_unknown;
-        CommitParent { parent: parent.max(self.floor).min(own - 1), drains, new_file }
+        let undefined = last_committed == 0 || !sane;
+        CommitParent { parent: parent.max(self.floor).min(own - 1), drains, new_file, undefined }
     }
 
     fn begin_file(&mut self, before: u64) {

@@ -3,12 +3,26 @@
 //! In: a decoded piece that holds one transaction or a slice of it. Out: [`Facts`]. Never here: a fault. What cannot
 //! be read counts as unknown, and decode has reported it already.
 
-use binlog::{ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, QueryEvent, event_body, event_type};
+use binlog::{
+    ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, QueryEvent, QueryKind, XaPrepare, event_body,
+    event_type,
+};
 use catalog::Catalog;
 
 use super::claims::{Claims, Extractor};
 use super::clock::SourceStamp;
 use crate::piece::DecodedPiece;
+
+/// What a transaction does to an XA transaction, which its identifier names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum XaStep {
+    /// XA PREPARE.
+    Prepares(String),
+    /// XA COMMIT … ONE PHASE: it is prepared and committed at once.
+    CommitsAtOnce(String),
+    /// XA COMMIT or XA ROLLBACK of a prepared one; None if the identifier is unreadable.
+    Ends(Option<String>),
+}
 
 /// Input of a tracker for one transaction, or for a slice of it.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +35,8 @@ pub struct Facts {
     pub session: Option<u64>,
     /// Number of events; a payload counts as one.
     pub events: u32,
+    /// Its part in an XA transaction.
+    pub xa: Option<XaStep>,
     /// Claims of its row changes; empty unless requested.
     pub claims: Claims,
 }
@@ -52,6 +68,9 @@ impl Facts {
     ) -> Facts {
         let mut facts = Facts::of(decoded);
         extractor.extract(decoded, catalog, after, &mut facts.claims);
+        if let Some(XaStep::Prepares(xid) | XaStep::CommitsAtOnce(xid) | XaStep::Ends(Some(xid))) = &facts.xa {
+            facts.claims.xa_transaction(xid);
+        }
         facts
     }
 
@@ -71,22 +90,46 @@ impl Facts {
                     self.clock = Some(SourceStamp { last_committed, sequence_number });
                 }
             }
-            event_type::QUERY if self.session.is_none() => {
-                self.session = event_body(event, *checksum).ok().and_then(|body| session(header, body));
+            event_type::TRANSACTION_PAYLOAD => {
+                // Decode has expanded the payload. Its events have no checksums.
+                let mut rest = decoded.payload.as_slice();
+                while let Ok(inner) = EventHeader::parse(rest) {
+                    let Some((event, tail)) = rest.split_at_checked(inner.event_len as usize) else { break };
+                    self.see_inner(&inner, event.get(EventHeader::LEN..).unwrap_or_default());
+                    rest = tail;
+                }
             }
-            event_type::TRANSACTION_PAYLOAD if self.session.is_none() => {
-                // Decode has expanded the payload. BEGIN comes first in it, without a checksum.
-                let inner = EventHeader::parse(&decoded.payload).ok();
-                self.session = inner.filter(|inner| inner.event_type == event_type::QUERY).and_then(|inner| {
-                    session(&inner, decoded.payload.get(EventHeader::LEN..inner.event_len as usize)?)
-                });
+            event_type::QUERY | event_type::XA_PREPARE => {
+                if let Ok(body) = event_body(event, *checksum) {
+                    self.see_inner(header, body);
+                }
             }
             _ => {}
         }
     }
-}
 
-fn session(header: &EventHeader, body: &[u8]) -> Option<u64> {
-    let query = QueryEvent::parse(body).ok()?;
-    Some(u64::from(header.server_id) << 32 | u64::from(query.thread_id))
+    /// Takes an event that may also be in a payload.
+    fn see_inner(&mut self, header: &EventHeader, body: &[u8]) {
+        match header.event_type {
+            event_type::QUERY => {
+                let Ok(query) = QueryEvent::parse(body) else { return };
+                if self.session.is_none() {
+                    self.session = Some(u64::from(header.server_id) << 32 | u64::from(query.thread_id));
+                }
+                if let (QueryKind::XaCommit | QueryKind::XaRollback, xid) = QueryKind::with_xid(query.sql) {
+                    self.xa = Some(XaStep::Ends(xid.map(|xid| xid.to_string())));
+                }
+            }
+            event_type::XA_PREPARE => {
+                if let Ok(prepare) = XaPrepare::parse(body) {
+                    let xid = prepare.xid.to_string();
+                    self.xa = Some(match prepare.one_phase {
+                        true => XaStep::CommitsAtOnce(xid),
+                        false => XaStep::Prepares(xid),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
 }

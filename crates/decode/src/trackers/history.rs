@@ -171,6 +171,23 @@ impl OwnHistory {
         parent
     }
 
+    /// Like `step`. A transaction with more claims than half the history waits for everything, and everything waits
+    /// for it, so that its claims need not be kept.
+    pub(super) fn step_bounded(&mut self, number: u64, claims: &Claims) -> u64 {
+        if !self.exceeds(claims.all().len()) {
+            return self.step(number, claims);
+        }
+        self.halves += 1;
+        (self.newer, self.older) = (Map::default(), Map::default());
+        (self.older_until, self.floor) = (number, number);
+        number - 1
+    }
+
+    /// True if a transaction has so many claims that `step_bounded` makes it wait for everything.
+    pub(super) fn exceeds(&self, claims: usize) -> bool {
+        claims > self.half
+    }
+
     /// Forgets the older half.
     fn turn_over(&mut self, number: u64) {
         if self.newer.is_empty() {

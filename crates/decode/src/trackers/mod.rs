@@ -22,7 +22,7 @@ use base::SequenceNumber;
 
 pub use claims::{Claims, Extractor};
 pub use clock::SourceStamp;
-pub use facts::Facts;
+pub use facts::{Facts, XaStep};
 pub use history::HISTORY_SIZE_MAX;
 
 use clock::{CommitParent, SourceClock};
@@ -60,6 +60,13 @@ pub enum Rules {
     /// and a full history clear it; no writeset ever raises a parent above the commit parent, which is the log's own
     /// number.
     Stock,
+    /// For a stock MySQL replica, by the locks that InnoDB takes there. Like ours, and: a change of any column of a
+    /// parent's row conflicts with a child that takes or leaves it; DDL claims the tables at the other end of its
+    /// foreign keys; XA PREPARE claims its rows where it stands, and XA COMMIT or XA ROLLBACK waits for it and claims
+    /// them again; a transaction that cannot be judged, or has more claims than half the history, waits for everything,
+    /// and so does everything after it. The source's commit parents are an upper bound of the writeset's. Needs pieces
+    /// decoded with [`DecodeOptions::for_stamps`](crate::DecodeOptions::for_stamps).
+    InnoDb,
 }
 
 /// Settings of a tracker.
@@ -128,6 +135,12 @@ const SESSIONS_MAX: usize = 1 << 16;
 /// Most databases that a transaction may change without running alone (MAX_DBS_IN_EVENT_MTS).
 const DATABASES_MAX: usize = 16;
 
+/// A prepared XA transaction.
+struct Held {
+    number: u64,
+    claims: Claims,
+}
+
 /// Stamps transactions with their dependencies.
 pub struct Tracker {
     options: TrackerOptions,
@@ -142,6 +155,12 @@ pub struct Tracker {
     databases: HashMap<u64, u64>,
     /// Number of the last transaction that everything after it must wait for.
     barrier: u64,
+    /// Number of the last transaction that changed tables whose definition is unknown; any table may be their parent.
+    last_unknown: u64,
+    /// Prepared XA transactions, by identifier.
+    prepared: HashMap<String, Held>,
+    /// Claims in `prepared`.
+    prepared_claims: usize,
     counts: TrackerCounts,
 }
 
@@ -160,6 +179,9 @@ impl Tracker {
             sessions_floor: start.0,
             databases: HashMap::new(),
             barrier: start.0,
+            last_unknown: start.0,
+            prepared: HashMap::new(),
+            prepared_claims: 0,
             counts: TrackerCounts::default(),
         }
     }
@@ -193,6 +215,9 @@ impl Tracker {
     }
 
     fn parent(&mut self, commit: &CommitParent, facts: &Facts) -> u64 {
+        if self.options.rules == Rules::InnoDb {
+            return self.for_innodb(commit, facts);
+        }
         let stock = self.options.rules == Rules::Stock || self.options.kind == TrackerKind::Source;
         // DATABASE uses no clock, so files mean nothing to it under either rules.
         let by_clock = self.options.kind != TrackerKind::Database;
@@ -221,11 +246,71 @@ impl Tracker {
                 self.counts.coarse += u64::from(claims.is_coarse());
                 self.own.step(number, claims).max(self.barrier)
             }
+            // A further slice.
+            (_, Rules::InnoDb) => self.claim_locks(number, claims),
         };
         if self.options.kind != TrackerKind::WritesetSession {
             return parent;
         }
         parent.max(self.by_session(facts.session))
+    }
+
+    /// Stamps a transaction for a stock replica.
+    fn for_innodb(&mut self, commit: &CommitParent, facts: &Facts) -> u64 {
+        let number = self.last;
+        if self.options.kind == TrackerKind::Source {
+            self.counts.drains += u64::from(commit.drains);
+            return if commit.drains { number - 1 } else { commit.parent };
+        }
+        let ends = match &facts.xa {
+            Some(XaStep::Ends(xid)) => match xid.as_ref().and_then(|xid| self.prepared.remove(xid)) {
+                Some(held) => Some(held),
+                None => return self.alone(),
+            },
+            _ => None,
+        };
+        self.prepared_claims -= ends.as_ref().map_or(0, |held| held.claims.all().len());
+        let claims = ends.as_ref().map_or(&facts.claims, |held| &held.claims);
+        let parent = match self.options.kind {
+            // A parent of 0 may be one in an earlier file, or that of a transaction that follows everything.
+            TrackerKind::CommitOrder if commit.undefined => number - 1,
+            TrackerKind::CommitOrder => commit.parent,
+            // No replica of these rules schedules by databases.
+            TrackerKind::Database => number - 1,
+            _ => {
+                let parent = self.claim_locks(number, claims);
+                // The source judged by the same locks, so whichever of the two finds less to wait for is right.
+                if commit.undefined { parent } else { parent.min(commit.parent) }
+            }
+        };
+        if let Some(XaStep::Prepares(xid)) = &facts.xa {
+            // One that is not kept ends as one that nobody knows.
+            let claims = &facts.claims;
+            if !self.own.exceeds(self.prepared_claims + claims.all().len()) {
+                self.prepared_claims += claims.all().len();
+                self.prepared.insert(xid.clone(), Held { number, claims: claims.clone() });
+            }
+        }
+        let parent = parent.max(ends.map_or(0, |held| held.number));
+        match self.options.kind {
+            TrackerKind::WritesetSession => parent.max(self.by_session(facts.session)),
+            _ => parent,
+        }
+    }
+
+    /// Returns the newest transaction that these claims must wait for, and remembers them.
+    fn claim_locks(&mut self, number: u64, claims: &Claims) -> u64 {
+        self.counts.coarse += u64::from(claims.is_coarse());
+        if claims.is_opaque() {
+            return self.alone();
+        }
+        // Which tables an unknown one refers to is unknown as well.
+        let parent = self.own.step_bounded(number, claims).max(self.barrier).max(self.last_unknown);
+        if claims.has_unknown_tables() {
+            self.last_unknown = number;
+            return number - 1;
+        }
+        parent
     }
 
     /// Stamps a statement that may affect anything: it waits for everything, and everything waits for it.

@@ -16,6 +16,7 @@ const TABLE: u32 = 1;
 const KEY: u32 = 2;
 const REFERRED: u32 = 3;
 const DATABASE: u32 = 4;
+const XID: u32 = 5;
 
 /// A unique key other than the identifying one.
 pub(super) struct UniqueKey {
@@ -34,6 +35,9 @@ pub(super) struct Referred {
     pub columns: Vec<usize>,
     /// Like that of `UniqueKey`; also None if child and parent store values differently.
     pub plan: Option<SortKeyPlan>,
+    /// In a child: columns whose change makes InnoDB look the parent up again, because it writes a new entry into an
+    /// index that the foreign key may use (`row_ins_check_foreign_constraints`, storage/innobase/row/row0ins.cc).
+    pub looked_up_by: Vec<usize>,
 }
 
 /// The claimable objects of one table.
@@ -50,6 +54,8 @@ pub(super) struct TableKeys {
     /// Foreign keys that reference this table.
     pub children: Vec<Referred>,
     pub databases: Vec<u64>,
+    /// True if it refers to a table that the catalog does not hold, so that what changes its rows is not known.
+    pub of_unknown_parent: bool,
 }
 
 impl TableKeys {
@@ -77,6 +83,10 @@ impl TableKeys {
             uniques: uniques.collect(),
             parents: def.foreign_keys.iter().map(|key| as_child(def, key, catalog)).collect(),
             children: as_parent(def, catalog),
+            of_unknown_parent: def
+                .foreign_keys
+                .iter()
+                .any(|key| catalog.table(&key.parent_db, &key.parent_table).is_none()),
             databases,
         }
     }
@@ -94,6 +104,11 @@ pub(super) fn table(db: &str, name: &str) -> u64 {
 /// Object of a database, by name.
 pub(super) fn database(name: &str) -> u64 {
     object(DATABASE, &[name])
+}
+
+/// Object of an XA transaction, by its identifier.
+pub(super) fn xa_transaction(xid: &str) -> u64 {
+    object(XID, &[xid])
 }
 
 /// Object of the values in a parent's columns as a whole.
@@ -124,7 +139,12 @@ fn object(kind: u32, names: &[&str]) -> u64 {
 fn as_child(def: &TableDef, key: &ForeignKey, catalog: &Catalog) -> Referred {
     let parent = catalog.table(&key.parent_db, &key.parent_table);
     let plan = parent.and_then(|parent| comparable(def, key, parent)).and_then(|()| plan(def, &key.columns));
-    Referred { object: referred(key), columns: key.columns.clone(), plan }
+    let clustered = def.identity_key().map(parts).unwrap_or_default();
+    let indexed = def.keys.iter().map(parts).filter(|parts| key.columns.iter().all(|column| parts.contains(column)));
+    let mut looked_up_by: Vec<usize> = indexed.flatten().chain(clustered).chain(key.columns.iter().copied()).collect();
+    looked_up_by.sort_unstable();
+    looked_up_by.dedup();
+    Referred { object: referred(key), columns: key.columns.clone(), plan, looked_up_by }
 }
 
 /// Returns each list of columns that is referenced, once. Children that compare values differently need no entry
@@ -139,7 +159,7 @@ fn as_parent(def: &TableDef, catalog: &Catalog) -> Vec<Referred> {
         }
         let columns: Option<Vec<usize>> = key.parent_columns.iter().map(|name| def.column_index(name)).collect();
         let plan = columns.as_ref().and_then(|columns| plan(def, columns));
-        lists.push(Referred { object, columns: columns.unwrap_or_default(), plan });
+        lists.push(Referred { object, columns: columns.unwrap_or_default(), plan, looked_up_by: Vec::new() });
     }
     lists
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Random, Uuid};
+use binlog::{XaPrepare, XaXid};
 use testkit::log::{self, Author, VARCHAR, inserts, varchar};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -237,6 +238,8 @@ pub(crate) enum Thing {
     Referred(usize, usize, Value),
     /// A table.
     Table(usize),
+    /// An XA transaction.
+    Xa(usize),
 }
 
 /// Things that a transaction touches; `false` if it shares the thing with others that do so too.
@@ -274,6 +277,10 @@ enum Body {
     Statement(String),
     /// Changes rows of these tables.
     Rows(Vec<(usize, Change)>),
+    /// XA PREPARE of such changes.
+    Prepare(usize, Vec<(usize, Change)>),
+    /// XA COMMIT, or XA ROLLBACK of what changed nothing.
+    EndXa(usize, &'static str),
 }
 
 /// One transaction.
@@ -298,23 +305,37 @@ pub(crate) struct History {
     random: Random,
     /// True if some images lack columns.
     partial: bool,
+    /// True if transactions touch what a stock replica's InnoDB locks, and some are XA transactions.
+    innodb: bool,
+    /// Prepared XA transactions, with what they touch.
+    prepared: Vec<(usize, Touches)>,
 }
 
 impl History {
+    /// A history for a stock replica.
+    pub(crate) fn for_innodb(seed: u64, transactions: usize) -> History {
+        History::of(seed, transactions, true)
+    }
+
     pub(crate) fn generate(seed: u64, transactions: usize) -> History {
+        History::of(seed, transactions, false)
+    }
+
+    fn of(seed: u64, transactions: usize, innodb: bool) -> History {
         let tables = tables();
         let mut random = Random::new(seed);
         let partial = random.one_in(2);
         let rows = vec![Vec::new(); tables.len()];
-        let mut history = History { tables, transactions: Vec::new(), rows, random, partial };
+        let (transactions_wanted, transactions, prepared) = (transactions, Vec::new(), Vec::new());
+        let mut history = History { tables, transactions, rows, random, partial, innodb, prepared };
         let everything = Touches { all: true, ..Touches::default() };
         history.push(Body::Statement("CREATE DATABASE d".into()), everything);
         for at in 0..history.tables.len() {
             let mut touches = Touches::default();
-            touches.add(Thing::Table(at), true);
+            history.touch_definition(at, &mut touches);
             history.push(Body::Create(at), touches);
         }
-        while history.transactions.len() < transactions {
+        while history.transactions.len() < transactions_wanted {
             history.step();
         }
         history.stamp();
@@ -329,14 +350,42 @@ impl History {
         self.transactions.push(Transaction { body, touches, session, image, commit_parent: 0, new_file, compressed });
     }
 
+    /// A statement claims its table, and for InnoDB those at the other end of its foreign keys.
+    fn touch_definition(&self, at: usize, touches: &mut Touches) {
+        touches.add(Thing::Table(at), true);
+        if !self.innodb {
+            return;
+        }
+        for foreign in &self.tables[at].foreign {
+            touches.add(Thing::Table(foreign.parent), true);
+        }
+        for (child, table) in self.tables.iter().enumerate() {
+            if table.foreign.iter().any(|foreign| foreign.parent == at) {
+                touches.add(Thing::Table(child), true);
+            }
+        }
+    }
+
+    fn is_held(&self, touches: &Touches) -> bool {
+        self.prepared.iter().any(|(_, held)| held.conflict(touches).is_some())
+    }
+
     fn step(&mut self) {
         let mut touches = Touches::default();
+        if !self.prepared.is_empty() && self.random.one_in(6) {
+            let which = self.random.below(self.prepared.len());
+            let (xid, touches) = self.prepared.remove(which);
+            let only_itself = touches.things.len() == 1;
+            let how = if only_itself && self.random.one_in(2) { "ROLLBACK" } else { "COMMIT" };
+            self.push(Body::EndXa(xid, how), touches);
+            return;
+        }
         if self.random.one_in(30) {
             let at = self.random.below(self.tables.len());
             let name = self.tables[at].name;
             let count = self.transactions.len();
             let column = self.tables[at].columns[0].name;
-            touches.add(Thing::Table(at), true);
+            self.touch_definition(at, &mut touches);
             let sql = match self.random.below(4) {
                 0 => {
                     touches = Touches { all: true, ..Touches::default() };
@@ -345,16 +394,36 @@ impl History {
                 1 => format!("ALTER TABLE `{name}` COMMENT = 'c{count}'"),
                 _ => format!("CREATE INDEX i{count} ON `{name}` (`{column}`)"),
             };
+            if !touches.all && self.is_held(&touches) {
+                return;
+            }
             self.push(Body::Statement(sql), touches);
             return;
         }
         let mut changes = Vec::new();
+        let before = (!self.prepared.is_empty()).then(|| self.rows.clone());
         for _ in 0..1 + self.random.below(4) {
             let at = self.random.below(self.tables.len());
             if let Some(change) = self.change(at) {
                 self.touch(at, &change, &mut touches);
                 changes.push((at, change));
             }
+        }
+        if let Some(before) = before
+            && self.is_held(&touches)
+        {
+            self.rows = before;
+            return;
+        }
+        if self.innodb && self.prepared.len() < 3 && self.random.one_in(12) {
+            let xid = self.random.below(4);
+            touches.add(Thing::Xa(xid), true);
+            if !self.is_held(&touches) {
+                self.prepared.push((xid, touches.clone()));
+                self.push(Body::Prepare(xid, changes), touches);
+                return;
+            }
+            touches.things.remove(&Thing::Xa(xid));
         }
         self.push(Body::Rows(changes), touches);
     }
@@ -465,8 +534,12 @@ impl History {
         }
         for foreign in &table.foreign {
             let of = |row: &Vec<Value>| table.compared(foreign.column, &row[foreign.column], None);
+            let moved = self.innodb && old.is_some() && new.is_some() && {
+                let (old, new) = (old.as_ref().unwrap(), new.as_ref().unwrap());
+                table.keys.first().is_some_and(|key| key.columns.iter().any(|column| old[*column] != new[*column]))
+            };
             let (old, new) = (old.as_ref().and_then(of), new.as_ref().and_then(of));
-            if old != new {
+            if old != new || moved {
                 for value in [old, new].into_iter().flatten() {
                     let thing = Thing::Referred(foreign.parent, foreign.parent_column, value);
                     touches.add(thing, false);
@@ -481,7 +554,7 @@ impl History {
             }
             let of = |row: &Vec<Value>| table.compared(foreign.parent_column, &row[foreign.parent_column], None);
             let (old, new) = (old.as_ref().and_then(of), new.as_ref().and_then(of));
-            if old == new {
+            if old == new && !self.innodb {
                 continue;
             }
             if foreign.cascades && old.is_some() && new.is_none() {
@@ -507,6 +580,10 @@ impl History {
         }
     }
 
+    fn logged(&self, changes: &[(usize, Change)], image: usize) -> Vec<log::Change> {
+        changes.iter().map(|(at, change)| self.tables[*at].logged(change, image)).collect()
+    }
+
     /// Returns the files without their magic numbers. `left_out` selects transactions to omit.
     pub(crate) fn files(&self, blind: Blind, left_out: impl Fn(usize) -> bool) -> Vec<Vec<u8>> {
         let mut author = Author::new(Uuid([7; 16]));
@@ -527,10 +604,16 @@ impl History {
             match &transaction.body {
                 Body::Create(at) => author.sql_after(parent, &self.tables[*at].sql(&self.tables, blind)),
                 Body::Statement(sql) => author.sql_after(parent, sql),
-                Body::Rows(changes) => {
-                    let logged = changes.iter().map(|(at, change)| self.tables[*at].logged(change, transaction.image));
-                    author.rows_after(parent, &logged.collect::<Vec<_>>())
-                }
+                Body::Rows(changes) => author.rows_after(parent, &self.logged(changes, transaction.image)),
+                Body::Prepare(xid, changes) => author.transaction_after(parent, |events| {
+                    let id = format!("X'{xid:02x}',X'',1");
+                    events.sql(&format!("XA START {id}"));
+                    self.logged(changes, transaction.image).iter().for_each(|change| events.change(change));
+                    events.sql(&format!("XA END {id}"));
+                    let xid = XaXid::new(1, &[*xid as u8], b"").unwrap();
+                    events.writer.xa_prepare(&XaPrepare { one_phase: false, xid });
+                }),
+                Body::EndXa(xid, how) => author.sql_after(parent, &format!("XA {how} X'{xid:02x}',X'',1")),
             };
         }
         files.push(author.events());

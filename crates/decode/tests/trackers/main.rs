@@ -6,3 +6,4 @@ mod history;
 mod oracle;
 mod recorded;
 mod rules;
+mod stock_replicas;

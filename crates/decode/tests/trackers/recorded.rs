@@ -51,7 +51,7 @@ fn check(what: &str, files: &[Vec<u8>]) -> (u64, Vec<u64>) {
     let mut last_of: HashMap<(TableId, Vec<u8>), u64> = HashMap::new();
     let mut last_keyless: HashMap<TableId, (u64, u64)> = HashMap::new();
     let (mut new_file, mut transactions, mut rows) = (false, 0u64, 0u64);
-    let stopped = pieces(files, |piece, before| {
+    let stopped = pieces(files, Rules::Own, |piece, before| {
         let after = piece.catalogs.last().map(|(_, catalog)| catalog);
         let decoded = &piece.decoded;
         let mut facts = Facts::with_claims(decoded, &mut extractor, before, after);

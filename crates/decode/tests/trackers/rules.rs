@@ -10,42 +10,42 @@ use testkit::log::{
 use testkit::stamps::stamps;
 
 /// A log written by hand, with the clock of a serial source.
-fn new_script() -> Author {
+pub(crate) fn new_script() -> Author {
     let mut script = Author::new(Uuid([5; 16]));
     script.sql("CREATE DATABASE d");
     script
 }
 
 /// last_committed of each transaction.
-struct Parents(Vec<u64>);
+pub(crate) struct Parents(Vec<u64>);
 
 impl Parents {
     fn own(script: Author) -> Parents {
         Parents::of(script, TrackerKind::Writeset, Rules::Own)
     }
 
-    fn of(script: Author, kind: TrackerKind, rules: Rules) -> Parents {
+    pub(crate) fn of(script: Author, kind: TrackerKind, rules: Rules) -> Parents {
         let options = TrackerOptions { kind, rules, ..TrackerOptions::default() };
         let (stamps, _) = stamps(&[script.events()], options, |_| {});
         Parents(stamps.into_iter().map(|stamp| stamp.last_committed).collect())
     }
 
     #[track_caller]
-    fn waits(&self, later: u64, earlier: u64) {
+    pub(crate) fn waits(&self, later: u64, earlier: u64) {
         let parent = self.0[later as usize - 1];
         assert!(parent >= earlier, "{later} must wait for {earlier}, and waits for {parent}");
     }
 
     #[track_caller]
-    fn is_free_of(&self, later: u64, earlier: u64) {
+    pub(crate) fn is_free_of(&self, later: u64, earlier: u64) {
         let parent = self.0[later as usize - 1];
         assert!(parent < earlier, "{later} need not wait for {earlier}, and waits for {parent}");
     }
 }
 
-const USERS: &str = "id INT PRIMARY KEY, u INT UNIQUE, v INT";
+pub(crate) const USERS: &str = "id INT PRIMARY KEY, u INT UNIQUE, v INT";
 
-fn user(id: i32, u: i32) -> [Stored; 3] {
+pub(crate) fn user(id: i32, u: i32) -> [Stored; 3] {
     [int(id), int(u), int(0)]
 }
 
@@ -206,7 +206,7 @@ fn c08_values_that_minimal_images_lack() {
 }
 
 /// Tables `p` and `c`; `pid` of `c` references `p`.
-fn family(action: &str) -> Author {
+pub(crate) fn family(action: &str) -> Author {
     let mut script = new_script();
     script.table("p", &[INT; 2], "id INT PRIMARY KEY, v INT");
     let columns = format!("id INT PRIMARY KEY, pid INT, FOREIGN KEY (pid) REFERENCES p (id) {action}");

@@ -1,6 +1,7 @@
 //! The relay log on real files: reads return what was written, a damaged folder is repaired or refused.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod backup;
 mod boundary;
 mod common;
 mod damage;

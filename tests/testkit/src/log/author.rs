@@ -137,7 +137,8 @@ impl Author {
         self.transaction_after(self.last, write)
     }
 
-    fn transaction_after(&mut self, parent: u64, write: impl FnOnce(&mut Events)) -> u64 {
+    /// As [`Author::transaction`], beside all that follow `parent`.
+    pub fn transaction_after(&mut self, parent: u64, write: impl FnOnce(&mut Events)) -> u64 {
         let gtid = self.gtid_after(parent);
         let (tables, session, flags) = (&self.tables, self.session, self.flags);
         let events = |writer: &mut BinlogWriter| write(&mut Events { writer, tables, session, flags });
