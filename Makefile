@@ -89,6 +89,7 @@ static:
 	packaging/check-static $(static_program)
 	mkdir -p $(container_folder)/data
 	cp $(static_program) $(container_folder)/
+	packaging/third-party-licences >$(container_folder)/third-party-licences
 
 container-folder:
 	@echo $(container_folder)

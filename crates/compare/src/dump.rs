@@ -1,12 +1,13 @@
 //! Dump of a snapshot's rows as SQL, or as the text that `mysql --batch --raw` prints for `SELECT *`.
 //!
-//! In: a pinned snapshot. Out: rows in key order (`rows_in_order`). Never here: table definitions, because the catalog
-//! does not keep the statements.
+//! In: a pinned snapshot. Out: the statements that make its databases and tables, and rows in key order
+//! (`rows_in_order`), as one stream. Never here: a definition that is not known in all of its parts, which is an error
+//! naming it; files (`dump_parts`).
 
 use std::io::Write;
 use std::sync::Arc;
 
-use catalog::{EngineRows, TableDef};
+use catalog::{Catalog, EngineRows, TableDef, show_create_database, show_create_table};
 use source::TableFilter;
 use store::{Snapshot, Store};
 use values::text::{self, BinaryForm, FloatForm, TextOptions};
@@ -14,7 +15,7 @@ use values::{ValueError, type_code};
 
 use crate::error::CompareError;
 use crate::row_source::EachRow;
-use crate::rows_in_order::each_in_order;
+use crate::rows_in_order::{Part, each_in_order};
 use crate::shape::{Shape, column_bytes, quoted};
 
 /// Length at which a statement is ended, bytes. Far below the mysql client's limit of 16 MiB, which leaves room for the
@@ -34,6 +35,14 @@ pub enum DumpFormat {
     Tab,
 }
 
+/// Compression of a dump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    /// zstd at its default level, with a checksum of the content.
+    Zstd,
+}
+
 /// Options of a dump.
 #[derive(Clone, Debug, Default)]
 pub struct DumpOptions {
@@ -45,6 +54,10 @@ pub struct DumpOptions {
     pub binary_as_hex: bool,
     /// Tab format: include invisible columns, which `SELECT *` omits. SQL format always does.
     pub all_columns: bool,
+    /// SQL format: rows only, for tables that are there.
+    pub no_create_info: bool,
+    /// Compression of the output, or of each file.
+    pub compression: Option<Compression>,
 }
 
 /// Result of a dump.
@@ -58,17 +71,84 @@ pub struct DumpReport {
     pub bytes: u64,
 }
 
+/// What a head says that the statements behind it are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holds {
+    All,
+    Rows,
+    Tables,
+}
+
 /// Writes the rows of a snapshot.
 ///
 /// # Errors
-/// If a table does not exist, a value cannot be printed (the error names its column), or the output cannot be written.
+/// If a table does not exist, its definition is not known in all of its parts, a value cannot be printed (the error
+/// names its column), or the output cannot be written.
 pub fn dump(
     snapshot: &Snapshot,
     store: &Arc<Store>,
     options: &DumpOptions,
     out: &mut dyn Write,
 ) -> Result<DumpReport, CompareError> {
+    compressed(options.compression, out, |out| dump_plain(snapshot, store, options, out))
+}
+
+/// Calls `write` with a writer that compresses into `out`, and completes what it wrote.
+pub(crate) fn compressed<T>(
+    compression: Option<Compression>,
+    out: &mut dyn Write,
+    write: impl FnOnce(&mut dyn Write) -> Result<T, CompareError>,
+) -> Result<T, CompareError> {
+    let Some(Compression::Zstd) = compression else { return write(out) };
+    let mut encoder = zstd::stream::write::Encoder::new(&mut *out, zstd::DEFAULT_COMPRESSION_LEVEL)?;
+    encoder.include_checksum(true)?;
+    let written = write(&mut encoder)?;
+    // Without its end, what was written is seen to be incomplete.
+    encoder.finish()?;
+    out.flush()?;
+    Ok(written)
+}
+
+fn dump_plain(
+    snapshot: &Snapshot,
+    store: &Arc<Store>,
+    options: &DumpOptions,
+    out: &mut dyn Write,
+) -> Result<DumpReport, CompareError> {
     let catalog = snapshot.catalog();
+    let tables = chosen(catalog, options)?;
+    let mut dumper = Dumper::new(out);
+    let creates = options.format == DumpFormat::Sql && !options.no_create_info;
+    if options.format == DumpFormat::Sql {
+        dumper.sql_head(snapshot, if creates { Holds::All } else { Holds::Rows });
+    }
+    if creates {
+        // All of them first: what cannot be made is known before any row is written.
+        dumper.creates(catalog, &tables)?;
+    }
+    for table in &tables {
+        if let Some(what) = without_rows(table) {
+            match options.format {
+                DumpFormat::Tab if tables.len() == 1 && table.engine_of().rows != EngineRows::Nowhere => {
+                    return Err(CompareError::NoRows { what });
+                }
+                DumpFormat::Tab if tables.len() == 1 => {}
+                DumpFormat::Tab | DumpFormat::Sql => dumper.comment(&what),
+            }
+            dumper.report.tables += 1;
+            continue;
+        }
+        if options.format == DumpFormat::Tab && tables.len() > 1 {
+            dumper.line(&format!("-- {}.{}", table.db, table.name));
+        }
+        dumper.table(snapshot, store, table, &Part::All, options)?;
+        dumper.report.tables += 1;
+    }
+    dumper.complete(options.format)
+}
+
+/// The tables to dump, by name.
+pub(crate) fn chosen<'a>(catalog: &'a Catalog, options: &DumpOptions) -> Result<Vec<&'a Arc<TableDef>>, CompareError> {
     let lower = catalog.lower_case_table_names();
     let all = catalog.tables().map(|table| (table.db.as_str(), table.name.as_str()));
     if let Some(name) = options.tables.unmatched(all.collect::<Vec<_>>().iter().copied(), lower) {
@@ -77,83 +157,128 @@ pub fn dump(
     let mut tables: Vec<&Arc<TableDef>> =
         catalog.tables().filter(|table| options.tables.matches(&table.db, &table.name, lower)).collect();
     tables.sort_by(|a, b| (&a.db, &a.name).cmp(&(&b.db, &b.name)));
-    let mut dumper = Dumper { out, buffer: Vec::new(), report: DumpReport::default() };
-    if options.format == DumpFormat::Sql {
-        dumper.sql_head(snapshot);
-    }
-    for table in &tables {
-        if let Some(why) = table.engine_of().why_without_rows() {
-            let what = format!("{}.{}: engine {} {why}", table.db, table.name, table.engine);
-            match options.format {
-                DumpFormat::Tab if tables.len() == 1 && table.engine_of().rows != EngineRows::Nowhere => {
-                    return Err(CompareError::NoRows { what });
-                }
-                DumpFormat::Tab if tables.len() == 1 => {}
-                DumpFormat::Tab | DumpFormat::Sql => dumper.line(&format!("-- {}", comment_safe(&what))),
-            }
-            dumper.report.tables += 1;
-            continue;
-        }
-        let shape = Shape::of(table);
-        let rows: Rows<'_> = &|each| each_in_order(store, snapshot, table, &shape, each);
-        match options.format {
-            DumpFormat::Sql => dumper.sql(table, &shape, rows)?,
-            DumpFormat::Tab => {
-                if tables.len() > 1 {
-                    dumper.line(&format!("-- {}.{}", table.db, table.name));
-                }
-                dumper.tab(table, &shape, rows, options)?;
-            }
-        }
-        dumper.report.tables += 1;
-    }
-    dumper.flush()?;
-    Ok(dumper.report)
+    Ok(tables)
+}
+
+/// Why a table has no rows of its own, with its name; None if it has.
+pub(crate) fn without_rows(table: &TableDef) -> Option<String> {
+    let why = table.engine_of().why_without_rows()?;
+    Some(format!("{}.{}: engine {} {why}", table.db, table.name, table.engine))
 }
 
 /// Passes the rows of a table to a callback, in order: image and number of equal rows.
 type Rows<'a> = &'a dyn Fn(EachRow<'_>) -> Result<(), CompareError>;
 
-struct Dumper<'a> {
+/// Writes one stream of statements, or of text.
+pub(crate) struct Dumper<'a> {
     out: &'a mut dyn Write,
     buffer: Vec<u8>,
-    report: DumpReport,
+    pub(crate) report: DumpReport,
 }
 
 /// Writes one value of the column at this position.
 type WriteValue<'a> = &'a dyn Fn(usize, &values::ColumnType, &[u8], &mut Vec<u8>) -> Result<(), ValueError>;
 
-impl Dumper<'_> {
-    fn line(&mut self, text: &str) {
+impl<'a> Dumper<'a> {
+    pub(crate) fn new(out: &'a mut dyn Write) -> Dumper<'a> {
+        Dumper { out, buffer: Vec::new(), report: DumpReport::default() }
+    }
+
+    pub(crate) fn line(&mut self, text: &str) {
         self.buffer.extend_from_slice(text.as_bytes());
         self.buffer.push(b'\n');
     }
 
-    fn flush(&mut self) -> Result<(), CompareError> {
+    fn put(&mut self) -> Result<(), CompareError> {
         self.out.write_all(&self.buffer)?;
         self.report.bytes += self.buffer.len() as u64;
         self.buffer.clear();
-        self.out.flush()?;
         Ok(())
     }
 
-    fn flush_if_full(&mut self) -> Result<(), CompareError> {
-        if self.buffer.len() >= OUTPUT_BYTES { self.flush() } else { Ok(()) }
+    fn put_if_full(&mut self) -> Result<(), CompareError> {
+        if self.buffer.len() >= OUTPUT_BYTES { self.put() } else { Ok(()) }
     }
 
-    fn sql_head(&mut self, snapshot: &Snapshot) {
+    /// Writes what is left. Statements end with a line that a broken dump lacks.
+    pub(crate) fn complete(mut self, format: DumpFormat) -> Result<DumpReport, CompareError> {
+        if format == DumpFormat::Sql {
+            let DumpReport { tables, rows, .. } = self.report;
+            self.line(&format!("\n-- Dump completed: {tables} tables, {rows} rows"));
+        }
+        self.put()?;
+        self.out.flush()?;
+        Ok(self.report)
+    }
+
+    /// A comment.
+    pub(crate) fn comment(&mut self, text: &str) {
+        self.line(&format!("-- {}", comment_safe(text)));
+    }
+
+    /// Rows of a table in a part of its keys.
+    pub(crate) fn table(
+        &mut self,
+        snapshot: &Snapshot,
+        store: &Arc<Store>,
+        table: &TableDef,
+        part: &Part,
+        options: &DumpOptions,
+    ) -> Result<(), CompareError> {
+        let shape = Shape::of(table);
+        let rows: Rows<'_> = &|each| each_in_order(store, snapshot, table, &shape, part, each);
+        match options.format {
+            DumpFormat::Sql => self.sql(table, &shape, rows),
+            DumpFormat::Tab => self.tab(table, &shape, rows, options),
+        }
+    }
+
+    /// Databases and tables, each as the source would show it.
+    pub(crate) fn creates(&mut self, catalog: &Catalog, tables: &[&Arc<TableDef>]) -> Result<(), CompareError> {
+        let mut db = "";
+        for table in tables {
+            if table.db != db {
+                db = &table.db;
+                let collation = catalog.database(db).and_then(|(_, collation)| collation);
+                let create = show_create_database(db, collation, true);
+                self.line(&format!("\n{create};\nUSE {};", quoted(db)));
+            }
+            let create = show_create_table(table, 0).map_err(|what| CompareError::Definition {
+                db: table.db.clone(),
+                table: table.name.clone(),
+                what: what.0,
+            })?;
+            self.line(&format!("\n{create};"));
+            self.put_if_full()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sql_head(&mut self, snapshot: &Snapshot, holds: Holds) {
         let set = snapshot.executed().to_string().replace('\n', "");
-        self.line("-- Slipstream dump: rows only. The tables must be there: this dump holds no CREATE TABLE.");
+        self.line(match holds {
+            Holds::All => {
+                "-- Slipstream dump: databases, tables and rows. Views, programs and accounts: dump --definitions."
+            }
+            Holds::Rows => "-- Slipstream dump: rows only. The tables must be there: this dump holds no CREATE TABLE.",
+            Holds::Tables => "-- Slipstream dump: databases and tables. Their rows are in files of their own.",
+        });
         self.line("-- JSON goes through text: its DATETIME, DECIMAL and BLOB scalars load as strings and doubles.");
         self.line(&format!("-- GTID set: {set}"));
         self.line("SET NAMES utf8mb4;");
         self.line("SET time_zone = '+00:00';");
-        // Load stored values unchanged: zeros, zero dates, ENUM's error value, rows before their parents.
-        self.line("SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO', foreign_key_checks = 0, unique_checks = 0;");
+        // Load stored values unchanged: zeros, dates that are none, ENUM's error value, rows before their parents.
+        let mode = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES";
+        self.line(&format!("SET sql_mode = '{mode}', foreign_key_checks = 0, unique_checks = 0;"));
+        if holds != Holds::Rows {
+            // A generated primary key is a column like any other here.
+            self.line("/*!80030 SET sql_generate_invisible_primary_key = 0 */;");
+        }
     }
 
     fn sql(&mut self, table: &TableDef, shape: &Shape, rows: Rows<'_>) -> Result<(), CompareError> {
-        self.line(&format!("\n-- {}.{}", comment_safe(&table.db), comment_safe(&table.name)));
+        self.line("");
+        self.comment(&format!("{}.{}", table.db, table.name));
         // Generated columns cannot be assigned.
         let columns: Vec<usize> = positions(table, |column| column.generated.is_none());
         let names: Vec<String> =
@@ -185,7 +310,7 @@ impl Dumper<'_> {
                     statement_len = 0;
                 }
                 self.report.rows += 1;
-                self.flush_if_full()?;
+                self.put_if_full()?;
             }
             Ok(())
         })?;
@@ -232,7 +357,7 @@ impl Dumper<'_> {
             for _ in 0..copies {
                 self.buffer.extend_from_slice(&line);
                 self.report.rows += 1;
-                self.flush_if_full()?;
+                self.put_if_full()?;
             }
             Ok(())
         })

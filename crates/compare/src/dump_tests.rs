@@ -1,8 +1,11 @@
+use std::collections::BTreeMap;
+
 use base::{Gtid, SequenceNumber, key_hash};
 use catalog::{Catalog, StatementContext};
 use store::{CheckImages, OwnedShape, RowChange};
 
 use super::*;
+use crate::dump_parts::{DumpContents, MANIFEST, dump_parts};
 use crate::row_source::table_checksum;
 
 struct Rows {
@@ -101,6 +104,125 @@ fn sql_form_loads() {
     assert!(sql.contains("INSERT INTO `d`.`k` (`a`) VALUES\n(-3),\n(5),\n(5);\n"), "{sql}");
     let want = "INSERT INTO `d`.`t` (`id`,`v`,`b`,`i`) VALUES\n(-1,'x',0xAB0C,7),\n(2,NULL,NULL,NULL),\n(300,";
     assert!(sql.contains(want), "{sql}");
+    let create = "CREATE DATABASE /*!32312 IF NOT EXISTS*/ `d` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE \
+         utf8mb4_0900_ai_ci */ /*!80016 DEFAULT ENCRYPTION='N' */;\nUSE `d`;\n\nCREATE TABLE `k` (\n  `a` smallint \
+         DEFAULT NULL\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci;\n\nCREATE TABLE `t` (";
+    assert!(sql.find(create).is_some_and(|at| at < sql.find("INSERT").unwrap()), "{sql}");
+    let rows_only = rows.dump(&DumpOptions { no_create_info: true, ..DumpOptions::default() }).unwrap();
+    assert!(!rows_only.contains("\nCREATE") && rows_only.contains(want), "{rows_only}");
+}
+
+/// Files of a dump in parts by name, decompressed; with the list of them.
+fn in_parts(rows: &Rows, options: &DumpOptions) -> (BTreeMap<String, String>, DumpContents) {
+    let snapshot = Snapshot::pin(&rows.store);
+    let mut stream = Vec::new();
+    dump_parts(&snapshot, &rows.store, options, 3, &mut stream).unwrap();
+    let mut files = crate::dump_parts::tests::files_of(&stream, stream.len());
+    let contents: DumpContents = serde_json::from_slice(&files.remove(MANIFEST).unwrap()).unwrap();
+    let sizes: Vec<_> = files.iter().map(|(name, bytes)| (name.clone(), bytes.len() as u64)).collect();
+    assert!(contents.files.iter().map(|file| (file.name.clone(), file.bytes)).eq(sizes), "{contents:?}");
+    let text = |(name, bytes): (String, Vec<u8>)| {
+        let bytes = if name.ends_with(".zst") { zstd::decode_all(&bytes[..]).unwrap() } else { bytes };
+        (name, String::from_utf8(bytes).unwrap())
+    };
+    (files.into_iter().map(text).collect(), contents)
+}
+
+#[test]
+fn parts_hold_what_the_whole_holds() {
+    let mut rows = keyed();
+    let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+    let sql = "CREATE TABLE `a.b/c%` (id INT PRIMARY KEY)";
+    let catalog = rows.store.visibility().current().catalog.apply(&context, sql.as_bytes()).unwrap().catalog;
+    rows.store.visibility().announce_catalog(SequenceNumber(rows.sequence + 1), catalog);
+    rows.apply("k", &[0, 9, 0], RowChange::AddOne { later: false });
+    let whole = rows.dump(&DumpOptions::default()).unwrap();
+    let lines = |text: &str| {
+        let is_statement = |line: &&str| !line.is_empty() && !line.starts_with("--") && !line.starts_with("SET ");
+        let mut lines: Vec<String> = text.lines().filter(is_statement).map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    for compression in [None, Some(Compression::Zstd)] {
+        let options = DumpOptions { compression, ..DumpOptions::default() };
+        let (files, contents) = in_parts(&rows, &options);
+        let names: Vec<&str> = files.keys().map(|name| name.trim_end_matches(".zst")).collect();
+        assert_eq!(names, ["d.a%2Eb%2Fc%25.sql", "d.k.sql", "d.t.sql", "schema.sql"]);
+        assert_eq!(lines(&files.values().cloned().collect::<String>()), lines(&whole));
+        assert!(files.values().all(|text| text.contains("-- GTID set: 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7\n")));
+        assert!(files.values().all(|text| text.lines().last().unwrap().starts_with("-- Dump completed: ")));
+        assert_eq!((contents.tables, contents.rows), (3, 7));
+        assert_eq!(contents.gtid_executed, "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7");
+        assert_eq!(contents.files.iter().map(|file| file.rows).collect::<Vec<_>>(), [0, 4, 3, 0]);
+    }
+    let mut options = tab(&["d.k", "d.t"]);
+    options.binary_as_hex = true;
+    let (files, _) = in_parts(&rows, &options);
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["d.k.tsv", "d.t.tsv"]);
+    assert_eq!(files["d.k.tsv"], "a\n-3\n5\n5\n9\n");
+}
+
+/// A compressed dump is the plain one; one that was cut off is seen to be incomplete.
+#[test]
+fn a_compressed_dump_is_the_plain_one() {
+    let rows = keyed();
+    let snapshot = Snapshot::pin(&rows.store);
+    let mut out = Vec::new();
+    let options = DumpOptions { compression: Some(Compression::Zstd), ..DumpOptions::default() };
+    dump(&snapshot, &rows.store, &options, &mut out).unwrap();
+    let plain = rows.dump(&DumpOptions::default()).unwrap();
+    assert_eq!(zstd::decode_all(&out[..]).unwrap(), plain.as_bytes());
+    assert!(plain.ends_with("\n-- Dump completed: 2 tables, 6 rows\n"), "{plain}");
+    for len in [0, 1, out.len() / 2, out.len() - 1] {
+        assert!(len == 0 || zstd::decode_all(&out[..len]).is_err(), "{len} of {} bytes", out.len());
+    }
+}
+
+/// Takes so many bytes, then fails.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Threads end, however much was written, and the error is the one that came first.
+#[test]
+fn a_writer_that_fails_ends_all_threads() {
+    let rows = keyed();
+    let snapshot = Snapshot::pin(&rows.store);
+    let mut whole = Vec::new();
+    dump_parts(&snapshot, &rows.store, &DumpOptions::default(), 3, &mut whole).unwrap();
+    for room in 0..whole.len().min(2_000) {
+        let error = dump_parts(&snapshot, &rows.store, &DumpOptions::default(), 3, &mut Full(room)).unwrap_err();
+        assert!(matches!(&error, CompareError::Output(error) if error.kind() == std::io::ErrorKind::StorageFull));
+    }
+}
+
+#[test]
+fn a_definition_that_is_not_known_ends_it_before_any_row() {
+    let mut rows = keyed();
+    let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+    let sql = "CREATE TABLE unknown (id INT PRIMARY KEY, g VARCHAR(9) AS (no_such_function(id)))";
+    let catalog = rows.store.visibility().current().catalog.apply(&context, sql.as_bytes()).unwrap().catalog;
+    rows.store = Arc::new(Store::new(4, catalog));
+    let error = rows.dump(&DumpOptions::default()).unwrap_err();
+    assert_eq!(error.class(), crate::ErrorClass::NotSupported);
+    let text = error.to_string();
+    assert!(
+        text.contains("`d`.`unknown`") && text.contains("column `g`") && text.contains("--no-create-info"),
+        "{text}"
+    );
+    rows.dump(&DumpOptions { no_create_info: true, ..DumpOptions::default() }).unwrap();
+    let snapshot = Snapshot::pin(&rows.store);
+    let in_parts = dump_parts(&snapshot, &rows.store, &DumpOptions::default(), 3, &mut Vec::new());
+    assert_eq!(in_parts.unwrap_err().to_string(), text);
 }
 
 #[test]
@@ -127,6 +249,7 @@ fn statements_stay_far_below_the_packet_limit() {
         rows.apply("t", &id.to_le_bytes(), RowChange::Insert { image: &image });
     }
     let sql = rows.dump(&DumpOptions::default()).unwrap();
+    let (sql, _) = sql.rsplit_once("-- Dump completed").unwrap();
     let inserts: Vec<&str> = sql.split("INSERT INTO").skip(1).collect();
     assert_eq!(inserts.len(), 4);
     assert!(inserts.iter().all(|insert| insert.len() < STATEMENT_BYTES + 70_000 && insert.trim_end().ends_with(");")));

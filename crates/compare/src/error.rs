@@ -7,6 +7,18 @@ use values::ValueError;
 /// Why a dump or a comparison cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
+    /// A part of a table's definition is not known, so that it cannot be written.
+    #[error(
+        "the definition of `{db}`.`{table}` cannot be written: {what} is not known; --no-create-info writes the rows alone, and a list of tables leaves it out"
+    )]
+    Definition {
+        /// Database.
+        db: String,
+        /// Table.
+        table: String,
+        /// What of it.
+        what: String,
+    },
     /// A server was unreachable, or refused the connection or a query.
     #[error("{server}: {error}")]
     Server {
@@ -117,9 +129,10 @@ impl CompareError {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            CompareError::Value { .. } | CompareError::NoShape { .. } | CompareError::NoRows { .. } => {
-                ErrorClass::NotSupported
-            }
+            CompareError::Value { .. }
+            | CompareError::NoShape { .. }
+            | CompareError::NoRows { .. }
+            | CompareError::Definition { .. } => ErrorClass::NotSupported,
             CompareError::Row { .. }
             | CompareError::Store(store::StoreError::Damaged { .. } | store::StoreError::DamagedFile { .. }) => {
                 ErrorClass::Corrupt

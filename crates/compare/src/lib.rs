@@ -9,6 +9,7 @@
 mod buckets;
 mod definitions;
 mod dump;
+mod dump_parts;
 mod error;
 mod hash;
 mod order;
@@ -23,7 +24,8 @@ mod verify;
 
 pub use buckets::{Cell, Checksums};
 pub use definitions::dump_definitions;
-pub use dump::{DumpFormat, DumpOptions, DumpReport, dump};
+pub use dump::{Compression, DumpFormat, DumpOptions, DumpReport, dump};
+pub use dump_parts::{DumpContents, DumpedFile, MANIFEST, PartEvent, PartStream, dump_parts};
 pub use error::{CompareError, ErrorClass};
 pub use hash::{TableHash, hash_server, hash_store};
 pub use report::{ColumnDifference, RowDifference, SideTotals, TableReport, VerifyReport};

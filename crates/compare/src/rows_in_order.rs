@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use catalog::TableDef;
-use store::{KeyRange, ReadOrder, Snapshot, Store, TableReader};
+use store::{KeyRange, ReadOrder, RowBuf, Snapshot, Store, TableReader};
 
 use crate::error::CompareError;
 use crate::row_source::EachRow;
@@ -19,7 +19,27 @@ use crate::shape::Shape;
 /// Most bytes of rows of a table without a key, sort keys included, in memory at a time.
 const HELD_BYTES_MAX: usize = 128 << 20;
 
-/// Passes every row to `each`: image and number of equal rows.
+/// Which rows of a table.
+pub(crate) enum Part {
+    /// All.
+    All,
+    /// Those of a table with a key in this range of its order.
+    Keys(KeyRange),
+}
+
+/// Splits a table into parts of about `bytes_each` bytes on disk. A table without a key is one part.
+///
+/// # Errors
+/// If the store cannot be read.
+pub(crate) fn parts_of(snapshot: &Snapshot, table: &TableDef, bytes_each: u64) -> Result<Vec<Part>, CompareError> {
+    if Shape::of(table).key.is_empty() {
+        return Ok(vec![Part::All]);
+    }
+    let ranges = snapshot.split(&TableReader::new(table), bytes_each).map_err(CompareError::Store)?;
+    Ok(ranges.into_iter().map(Part::Keys).collect())
+}
+
+/// Passes every row of a part to `each`: image and number of equal rows.
 ///
 /// # Errors
 /// If the store cannot be read, a row does not fit the table, or `each` fails.
@@ -28,16 +48,21 @@ pub(crate) fn each_in_order(
     snapshot: &Snapshot,
     table: &TableDef,
     shape: &Shape,
+    part: &Part,
     each: EachRow<'_>,
 ) -> Result<(), CompareError> {
-    if shape.key.is_empty() {
-        return each_by_all_columns(store, snapshot, table, shape, HELD_BYTES_MAX, each);
-    }
+    let keys = match part {
+        Part::All if shape.key.is_empty() => {
+            return each_by_all_columns(store, snapshot, table, shape, HELD_BYTES_MAX, each);
+        }
+        Part::All => &KeyRange::all(),
+        Part::Keys(keys) => keys,
+    };
     let reader = TableReader::new(table);
-    let range = store.range(snapshot, &reader, ReadOrder::Identity, &KeyRange::all()).map_err(CompareError::Store)?;
-    for row in range {
-        let row = row.map_err(CompareError::Store)?;
-        each(&row.image, row.count)?;
+    let mut range = store.range(snapshot, &reader, ReadOrder::Identity, keys).map_err(CompareError::Store)?;
+    let mut row = RowBuf::default();
+    while range.next_into(&mut row).map_err(CompareError::Store)? {
+        each(row.row().image, row.row().count)?;
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ use crate::error::{CompareError, at_server};
 use crate::report::{TableReport, VerifyReport};
 use crate::row_source::{ServerRows, StoreRows};
 use crate::rows::compare_rows;
-use crate::rows_in_order::each_in_order;
+use crate::rows_in_order::{Part, each_in_order};
 use crate::schema::{ServerSchema, ServerTable};
 use crate::shape::Shape;
 use crate::snapshot_lock::ServerSnapshot;
@@ -324,7 +324,7 @@ fn is_empty(
     shape: &Shape,
 ) -> Result<bool, CompareError> {
     let mut empty = true;
-    each_in_order(store, snapshot, table, shape, &mut |_, _| {
+    each_in_order(store, snapshot, table, shape, &Part::All, &mut |_, _| {
         empty = false;
         Ok(())
     })?;

@@ -46,7 +46,6 @@ impl Replica {
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
-                lag_by_part: std::sync::Arc::default(),
                 quarantine: false,
                 filters: Arc::default(),
                 decoders: 2,
@@ -57,6 +56,7 @@ impl Replica {
                 store: Arc::new(store::Store::new(apply::lanes_for(2), catalog::Catalog::new(0))),
                 cuts: None,
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
+                lag_by_part: Arc::default(),
                 affinity: base::ThreadAffinity::default(),
             },
         );
@@ -183,6 +183,8 @@ fn dumps_are_what_the_client_prints(server: &Server, replica: &Replica) {
                 format: DumpFormat::Tab,
                 binary_as_hex,
                 all_columns: false,
+                no_create_info: true,
+                compression: None,
             };
             let mut out = Vec::new();
             if let Err(error) = dump(&snapshot, replica.store(), &options, &mut out) {
@@ -296,7 +298,9 @@ fn an_sql_dump_loads_into_an_equal_server(server: &Server, replica: &Replica) {
     other.sql(&schema);
     let snapshot = Snapshot::pin(replica.store());
     let mut sql = Vec::new();
-    let report = dump(&snapshot, replica.store(), &DumpOptions::default(), &mut sql).unwrap();
+    let report =
+        dump(&snapshot, replica.store(), &DumpOptions { no_create_info: true, ..DumpOptions::default() }, &mut sql)
+            .unwrap();
     assert_eq!(report.tables as usize, tables(server).len());
     client(&other, &[], &sql);
     // The servers have different histories, so `verify_servers` refuses; the second one is then given the source's

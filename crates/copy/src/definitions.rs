@@ -234,6 +234,7 @@ fn context(db: &str, names: &SourceNames, server_version: Option<u32>) -> Statem
         explicit_defaults_for_timestamp: Some(true),
         time_zone: Some("+00:00".to_owned()),
         server_version,
+        of_the_source: true,
         ..StatementContext::default()
     }
 }

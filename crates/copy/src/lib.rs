@@ -58,7 +58,9 @@
 mod batch;
 mod chunk;
 mod definitions;
+mod definitions_now;
 mod error;
+mod let_in;
 mod lock;
 mod members;
 mod options;
@@ -79,7 +81,9 @@ use base::GtidSet;
 use catalog::TableDef;
 
 pub use batch::RowBatch;
+pub use definitions_now::DefinitionsNow;
 pub use error::CopyError;
+pub use let_in::let_in;
 pub use options::{CopyLock, CopyOptions, Unsettled};
 pub use plan::{CopyPlan, PlannedTable, SourceFacts};
 pub use prepare::SourceCopy;

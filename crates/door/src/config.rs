@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serve::{GrowingLog, ListedFile};
 use sql::{ReplicaOrder, SqlError};
 use store::Snapshot;
 
 use crate::gtids::{Gtids, NoGtids};
 use crate::replica_status::ReplicaStatus;
-use crate::world::SchemaState;
+use crate::world::{ReadLock, SchemaState};
 
 /// Configuration of the port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct DoorConfig {
     pub snapshot_age: Duration,
     /// How long a statement of an account without the right admin may work; zero: no limit.
     pub statement_cpu_time: Duration,
+    /// Bytes that a statement of an account without the right `admin` may hold at once, besides its result on its way.
+    pub connection_memory_limit: u64,
     /// Value of `version`, also in the greeting.
     pub server_version: String,
     /// Values of system variables that are about this process, by name in lower case.
@@ -50,9 +53,27 @@ pub trait Facts: Send + Sync {
     /// What SHOW REPLICA STATUS shows.
     fn replica_status(&self) -> ReplicaStatus;
 
+    /// Status variables of replay, each with a name that begins with `Slipstream_`.
+    fn status_values(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// The replica's GTIDs.
     fn gtids(&self) -> &dyn Gtids {
         &NoGtids
+    }
+
+    /// The log that is served to replicas; None: none is.
+    fn log(&self) -> Option<&Arc<GrowingLog>> {
+        None
+    }
+
+    /// The files of the relay log, in order.
+    ///
+    /// # Errors
+    /// There is none now; the text says why.
+    fn relay_log(&self) -> Result<Vec<ListedFile>, SqlError> {
+        Err(SqlError::not_supported("SHOW RELAYLOG EVENTS"))
     }
 
     /// Pins what is visible, for reading tables.
@@ -61,18 +82,37 @@ pub trait Facts: Send + Sync {
     /// Nothing can be read now; the text says why.
     fn pin(&self) -> Result<Arc<Snapshot>, SqlError>;
 
-    /// Starts or stops threads of the replica for this account, on a thread of its own.
+    /// Keeps everything as it is, for all readers, as long as the lock is kept.
+    ///
+    /// # Errors
+    /// Nothing can be held now; the text says why.
+    fn take_read_lock(&self) -> Result<ReadLock, SqlError> {
+        Err(SqlError::not_supported("FLUSH TABLES WITH READ LOCK"))
+    }
+
+    /// Carries out an order to the replica for this account, on a thread of its own.
     fn carry_out(&self, order: ReplicaOrder, by: &str, done: OrderDone) {
         let _ = (order, by);
-        done(Err(SqlError::not_supported("START and STOP REPLICA")));
+        done(Err(SqlError::not_supported("orders to the replica")));
     }
 
     /// Takes note of something that an operator should know.
     fn note(&self, note: Note);
 }
 
-/// Takes the result of an order: true if there was nothing to do.
-pub type OrderDone = Box<dyn FnOnce(Result<bool, SqlError>) + Send>;
+/// What became of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ordered {
+    /// It was carried out.
+    Done = 0,
+    /// There was nothing to do.
+    Already = 1,
+    /// It was carried out, but replay ran before, so that its UNTIL does not count.
+    DoneWithoutUntil = 2,
+}
+
+/// Takes the result of an order.
+pub type OrderDone = Box<dyn FnOnce(Result<Ordered, SqlError>) + Send>;
 
 /// Something that an operator should know.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -31,6 +31,8 @@ use waiting::Held;
 const LOGIN_PACKET_BYTES: usize = 64 << 10;
 /// Memory that an idle connection keeps for its input, in bytes.
 const KEPT_BYTES: usize = 512;
+/// Largest acknowledgement of a replica, in bytes: a place with the name of a file.
+const ACK_BYTES_MAX: usize = 1024;
 /// Commands and reads in one turn: other connections come in between.
 const STEPS_A_TURN: usize = 32;
 /// Time for the rest of a packet (`net_read_timeout`).
@@ -170,10 +172,15 @@ impl Connection {
 
     /// Goes on as far as possible.
     pub(crate) fn step(&mut self, turn: &mut Turn<'_>) -> Fate {
+        if self.takes_acks()
+            && let Err(fate) = self.take_acks(turn)
+        {
+            return fate;
+        }
         for _ in 0..STEPS_A_TURN {
             match self.flush() {
                 Ok(true) => {}
-                Ok(false) => return self.wait(EventFlags::OUT, turn, Deadline::Write),
+                Ok(false) => return self.wait(EventFlags::OUT | self.acks(), turn, Deadline::Write),
                 Err(_) => return Fate::End,
             }
             match self.hold {
@@ -196,6 +203,42 @@ impl Connection {
             }
         }
         Fate::Again
+    }
+
+    /// True if a replica may acknowledge what it gets.
+    fn takes_acks(&self) -> bool {
+        matches!(self.hold, Hold::Resume | Hold::Wait)
+            && self.session.as_ref().is_some_and(|session| session.takes_acks())
+    }
+
+    /// Readiness for acknowledgements.
+    fn acks(&self) -> EventFlags {
+        if self.takes_acks() { EventFlags::IN } else { EventFlags::empty() }
+    }
+
+    /// Takes the acknowledgements that are there; anything else ends the connection.
+    fn take_acks(&mut self, turn: &mut Turn<'_>) -> Result<(), Fate> {
+        for _ in 0..STEPS_A_TURN {
+            // Each one restarts the sequence.
+            self.input.expect_sequence(0);
+            match self.input.take() {
+                Ok(Some(range)) => {
+                    let payload = self.input.payload(range);
+                    if !self.session.as_mut().is_some_and(|session| session.take_ack(payload)) {
+                        return Err(Fate::End);
+                    }
+                }
+                Ok(None) if self.input.pending_len() > ACK_BYTES_MAX => return Err(Fate::End),
+                Ok(None) => {
+                    if !self.read(turn)? {
+                        break;
+                    }
+                }
+                Err(_) => return Err(Fate::End),
+            }
+        }
+        self.input.release(KEPT_BYTES);
+        Ok(())
     }
 
     fn wait(&mut self, interest: EventFlags, turn: &Turn<'_>, why: Deadline) -> Fate {
@@ -256,6 +299,9 @@ impl Connection {
             return Ok(false);
         }
         if let Some(algorithm) = self.compresses_next.take() {
+            if let Some(session) = &mut self.session {
+                session.compressed();
+            }
             self.compression = Some(Compression::new(algorithm));
             self.input.accept_any_sequence();
         }
@@ -405,7 +451,12 @@ impl Connection {
         let session = self.session.as_ref()?;
         let identity = session.identity();
         let works = matches!(self.hold, Hold::Resume | Hold::Wait);
-        let (command, info) = if works { session.statement_text() } else { ("Sleep", None) };
+        let dump = session.dump_state().filter(|_| works);
+        let (command, info) = match dump {
+            Some((command, _)) => (command, None),
+            None if works => session.statement_text(),
+            None => ("Sleep", None),
+        };
         Some(SessionLine {
             id: u64::from(self.number()),
             account: identity.account.clone(),
@@ -415,6 +466,7 @@ impl Connection {
             command,
             time_s: now.saturating_duration_since(self.since).as_secs(),
             state: match self.hold {
+                _ if let Some((_, state)) = dump => state,
                 Hold::Wait => session.waiting().map_or("", |waiting| state_of(&waiting.event)),
                 Hold::Resume => "Sending to client",
                 _ => "",
@@ -519,9 +571,10 @@ fn state_of(event: &Event) -> &'static str {
         Event::Executed(_) | Event::Readable(_) => "Waiting for GTIDs to become visible",
         Event::Source { .. } => "Waiting for the source's executed GTIDs",
         Event::Position { .. } => "Waiting for the applier to catch up with the source position",
-        Event::Sessions => "init",
+        Event::Sessions | Event::Listing => "init",
         Event::Kill { .. } => "Waiting for a session to be killed",
         Event::Replica(_) => "Starting or stopping replication threads",
+        Event::LogChanged(_) => "Source has sent all binlog to replica; waiting for more updates",
     }
 }
 

@@ -58,6 +58,36 @@ impl Helper {
     }
 }
 
+/// A listing to be made.
+pub(crate) type Listing = Box<dyn FnOnce() + Send>;
+
+/// Listings that wait, of all clients.
+const LISTINGS_MAX: usize = 64;
+
+/// One thread, at low priority, for listings over many tables: a loop would be held by them for too long.
+#[derive(Clone)]
+pub(crate) struct Lister {
+    queue: SyncSender<Listing>,
+}
+
+impl Lister {
+    /// Starts the thread, which ends with the last queue.
+    pub(crate) fn start() -> std::io::Result<Lister> {
+        let (queue, listings) = sync_channel::<Listing>(LISTINGS_MAX);
+        // Not joined: it ends with the listing that it makes.
+        std::thread::Builder::new().name("door-list".into()).spawn(move || {
+            base::priority::to_background();
+            listings.into_iter().for_each(|listing| listing());
+        })?;
+        Ok(Lister { queue })
+    }
+
+    /// Queues a listing; false if the queue is full.
+    pub(crate) fn submit(&self, listing: Listing) -> bool {
+        self.queue.try_send(listing).is_ok()
+    }
+}
+
 fn run(jobs: &Receiver<Job>) {
     while let Ok(Job { inbox, connection, work }) = jobs.recv() {
         let worked = match work {

@@ -23,10 +23,10 @@ mod transport;
 mod world;
 
 pub use census::SessionLine;
-pub use config::{DoorConfig, Facts, Note, OrderDone};
+pub use config::{DoorConfig, Facts, Note, OrderDone, Ordered};
 pub use gtids::{Gtids, NoGtids, Position, Readable, Registration, SourceSet, Switch, Waker};
 pub use output::Output;
 pub use replica_status::{FilterTexts, ReplicaStatus, SourceTls, ThreadError};
 pub use server::{Door, DoorError, DoorStatus};
 pub use sql::SqlError;
-pub use world::{SchemaState, Statistics, World};
+pub use world::{ReadLock, SchemaState, Statistics, World};

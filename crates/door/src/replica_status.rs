@@ -47,6 +47,12 @@ pub struct ReplicaStatus {
     pub retrieved: String,
     /// Executed_Gtid_Set.
     pub executed: String,
+    /// Until_Condition; empty is None.
+    pub until_condition: String,
+    /// SQL_Delay, seconds.
+    pub delay_s: u64,
+    /// SQL_Remaining_Delay, seconds; None is NULL.
+    pub remaining_delay_s: Option<u64>,
 }
 
 /// Filters, as SHOW REPLICA STATUS lists them: names behind commas.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use accounts::{Accounts, LoginGuard, ServerTls};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::crypto::SecureRandom;
+use serve::{GrowingLog, ListedFile};
 use sql::{OwnValues, SqlError};
 use store::Snapshot;
 use wire::server::NONCE_LEN;
@@ -19,10 +20,10 @@ use crate::config::{DoorConfig, Facts, Note};
 use crate::event_loop::{Accepting, EventLoop, Inbox, UNAUTHENTICATED_MAX};
 use crate::gate::Gate;
 use crate::gtids::{Gtids, Waker};
-use crate::helper::{Helper, Job};
+use crate::helper::{Helper, Job, Lister, Listing};
 use crate::listen::{Listeners, SocketFile};
 use crate::replica_status::ReplicaStatus;
-use crate::world::{SchemaState, Statistics, World};
+use crate::world::{ReadLock, SchemaState, Statistics, World};
 
 /// Loops, at most: each serves some 100,000 short statements a second, and replay needs the other cores.
 const LOOPS_MAX: usize = 4;
@@ -75,6 +76,7 @@ pub(crate) struct Server {
     /// Who needs no password over the socket.
     pub(crate) socket_admin: Option<u32>,
     helper: Helper,
+    lister: Lister,
     random: &'static dyn SecureRandom,
     address: Option<SocketAddr>,
     started: Instant,
@@ -98,6 +100,11 @@ impl Server {
         self.helper.submit(job)
     }
 
+    /// Makes a listing beside the loops; false if too many wait.
+    pub(crate) fn list(&self, listing: Listing) -> bool {
+        self.lister.submit(listing)
+    }
+
     /// Asks all loops.
     pub(crate) fn ask(&self, question: Question, waker: Waker) -> Arc<Census> {
         let inboxes = self.inboxes.get().map(Vec::as_slice).unwrap_or_default();
@@ -117,6 +124,10 @@ impl Server {
 }
 
 impl World for Server {
+    fn connection_memory_limit(&self) -> u64 {
+        self.config.connection_memory_limit
+    }
+
     fn statement_cpu_time(&self) -> Option<Duration> {
         Some(self.config.statement_cpu_time).filter(|limit| !limit.is_zero())
     }
@@ -137,8 +148,20 @@ impl World for Server {
         self.facts.gtids()
     }
 
+    fn log(&self) -> Option<&Arc<GrowingLog>> {
+        self.facts.log()
+    }
+
     fn pin(&self) -> Result<Arc<Snapshot>, SqlError> {
         self.facts.pin()
+    }
+
+    fn relay_log(&self) -> Result<Vec<ListedFile>, SqlError> {
+        self.facts.relay_log()
+    }
+
+    fn take_read_lock(&self) -> Result<ReadLock, SqlError> {
+        self.facts.take_read_lock()
     }
 
     fn reload_tls(&self) -> Result<(), String> {
@@ -153,7 +176,7 @@ impl World for Server {
     fn status_values(&self) -> Vec<(&'static str, String)> {
         let Statistics { uptime_s, threads, questions } = self.statistics();
         let readable = self.facts.pin().is_ok();
-        vec![
+        let mut values = vec![
             ("Connections", self.gate.accepted.load(Relaxed).to_string()),
             ("Current_tls_version", "TLSv1.2,TLSv1.3".to_owned()),
             ("Max_used_connections", self.gate.most_sessions().to_string()),
@@ -163,7 +186,9 @@ impl World for Server {
             ("Threads_connected", threads.to_string()),
             ("Uptime", uptime_s.to_string()),
             ("Uptime_since_flush_status", uptime_s.to_string()),
-        ]
+        ];
+        values.extend(self.facts.status_values());
+        values
     }
 
     fn statistics(&self) -> Statistics {
@@ -194,10 +219,16 @@ impl OwnValues for Server {
             "socket" => self.config.socket.as_ref().map_or_else(String::new, |path| path.display().to_string()),
             "max_connections" => self.config.max_connections.to_string(),
             "max_allowed_packet" => self.config.max_allowed_packet.to_string(),
+            "connection_memory_limit" => self.config.connection_memory_limit.to_string(),
             "require_secure_transport" => switch(self.config.require_secure_transport),
             "connect_timeout" => self.config.connect_timeout.as_secs().to_string(),
             "read_only" | "super_read_only" => switch(true),
-            "log_bin" | "log_replica_updates" | "log_slave_updates" | "local_infile" => switch(false),
+            "log_bin" | "log_replica_updates" | "log_slave_updates" => switch(self.facts.log().is_some()),
+            // Without it replicas are not semi-synchronous.
+            "rpl_semi_sync_source_enabled" | "rpl_semi_sync_master_enabled" => {
+                return self.facts.log().filter(|log| log.asks_for_acks()).map(|_| switch(true));
+            }
+            "local_infile" => switch(false),
             "gtid_mode" | "enforce_gtid_consistency" => "ON".to_owned(),
             _ => return self.config.own_values.get(name).cloned(),
         })
@@ -236,6 +267,7 @@ impl Door {
             gate: Gate::default(),
             socket_admin,
             helper,
+            lister: Lister::start().map_err(DoorError::Threads)?,
             random: rustls::crypto::ring::default_provider().secure_random,
             address: listeners.address,
             started: Instant::now(),

@@ -3,16 +3,21 @@
 //! In: payloads of a client that is logged in. Out: packets. Never here: sockets, clocks, rows of tables; memory that a
 //! client can make grow without bound.
 
+mod beside;
 mod changes;
+mod creates;
+mod dump;
 mod execute;
 mod freshness;
 mod listings;
+mod locks;
 mod names;
 mod orders;
 mod parameters;
 mod prepared;
 mod processlist;
 mod query;
+mod relay_events;
 mod results;
 mod set;
 mod shows;
@@ -27,6 +32,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 use accounts::{Consistency, Identity, Reads, SessionStart};
+use serve::{ReplicaLine, Start};
 use sql::{
     Bind, Charsets, Field, OwnValues, Progress, Settings, SqlError, UserVariables, Value, Waits, Warning, gtid_text,
 };
@@ -37,9 +43,14 @@ use wire::server::{self, ClientCommand, ServerOk};
 
 use crate::Output;
 use crate::census::SessionLine;
+use crate::transport::Encryption;
 use crate::world::{SchemaState, World};
+pub(crate) use beside::ListedRows;
+use beside::{Beside, Sending};
 use changes::Changes;
+use dump::Replica;
 use freshness::Needs;
+use locks::Locks;
 use prepared::Statements;
 use query::Rest;
 use tables::Running;
@@ -81,6 +92,7 @@ pub struct Session {
     user_variables: UserVariables,
     schema: Option<Schema>,
     transaction: Transaction,
+    locks: Locks,
     statements: Statements,
     warnings: Vec<Warning>,
     /// How many of them came before the statement ran.
@@ -93,6 +105,9 @@ pub struct Session {
     began: Option<Instant>,
     suspended: Option<Suspended>,
     running: Option<Running>,
+    /// A listing that the statement waits for, and one whose rows are being sent.
+    beside: Beside,
+    sending: Option<Sending>,
     /// What a statement waits for before it reads.
     needs: Option<Needs>,
     changes: Changes,
@@ -100,6 +115,8 @@ pub struct Session {
     asked: Option<Settings>,
     /// Sessions for SHOW PROCESSLIST.
     listed: Vec<SessionLine>,
+    encryption: Option<Encryption>,
+    replica: Replica,
 }
 
 /// The default schema.
@@ -123,6 +140,7 @@ impl Session {
             user_variables: UserVariables::default(),
             schema: None,
             transaction: Transaction::default(),
+            locks: Locks::default(),
             statements: Statements::default(),
             warnings: Vec::new(),
             early_warnings: 0,
@@ -132,10 +150,14 @@ impl Session {
             began: None,
             suspended: None,
             running: None,
+            beside: Beside::default(),
+            sending: None,
             needs: None,
             changes: Changes::default(),
             asked: None,
             listed: Vec::new(),
+            encryption: None,
+            replica: Replica::default(),
             start,
         };
         if session.capabilities & capability::INTERACTIVE != 0 {
@@ -170,6 +192,11 @@ impl Session {
             set(STALENESS, Value::UInt(ms.into()));
         }
         self.changes = Changes::default();
+    }
+
+    /// Says how its connection is encrypted, for its status variables.
+    pub(crate) fn set_encryption(&mut self, encryption: Option<Encryption>) {
+        self.encryption = encryption;
     }
 
     /// The OK that ends a login.
@@ -261,8 +288,18 @@ impl Session {
             }
             ClientCommand::Reset(id) => return self.reset_statement(*id, out),
             ClientCommand::Fetch { statement_id, rows } => return self.fetch(*statement_id, *rows, out),
-            ClientCommand::Register { .. } | ClientCommand::Dump(_) | ClientCommand::DumpGtid { .. } => {
-                return self.fail(&SqlError::not_supported("the binary log over this port"), out);
+            ClientCommand::Register { server_id, host, port } => {
+                let host = String::from_utf8_lossy(host).into_owned();
+                let line = ReplicaLine { server_id: *server_id, host, port: *port, ..ReplicaLine::default() };
+                return self.register(line, world, out);
+            }
+            ClientCommand::Dump(from) => {
+                let file = String::from_utf8_lossy(from.file).into_owned();
+                let start = Start::Place { file, position: from.position };
+                return self.dump(start, from.flags, from.server_id, world, out);
+            }
+            ClientCommand::DumpGtid { flags, server_id, gtid_set } => {
+                return self.dump_after(gtid_set, *flags, *server_id, world, out);
             }
             ClientCommand::Other(_) => return self.fail(&SqlError::new(1047, "08S01", "Unknown command"), out),
         }
@@ -276,6 +313,7 @@ impl Session {
         self.user_variables = UserVariables::default();
         self.capabilities = self.start.capabilities;
         self.transaction = Transaction::default();
+        self.locks = Locks::default();
         self.warnings.clear();
         self.row_count = -1;
         self.changes = Changes::default();
@@ -324,16 +362,23 @@ impl Session {
             return Ok(Schema { name: (*own).to_owned(), collation: None });
         }
         if !self.identity.may_read(name) {
-            let Identity { account, .. } = &self.identity;
-            let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
-            let text = format!("Access denied for user '{user}'@'{host}' to database '{name}'");
-            return Err(SqlError::new(1044, "42000", text));
+            return Err(self.no_access_to(name));
+        }
+        if name == sql::listing::SYSTEM_SCHEMA {
+            return Ok(Schema { name: name.to_owned(), collation: None });
         }
         match world.schema(name) {
             SchemaState::There(collation) => Ok(Schema { name: name.to_owned(), collation }),
             SchemaState::Missing => Err(SqlError::new(1049, "42000", format!("Unknown database '{name}'"))),
             SchemaState::Unknown(why) => Err(SqlError::new(1105, "HY000", why)),
         }
+    }
+
+    /// 1044
+    fn no_access_to(&self, schema: &str) -> SqlError {
+        let Identity { account, .. } = &self.identity;
+        let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
+        SqlError::new(1044, "42000", format!("Access denied for user '{user}'@'{host}' to database '{schema}'"))
     }
 
     /// Status bits of the next OK.
@@ -383,11 +428,12 @@ impl Session {
     fn fail(&mut self, error: &SqlError, out: &mut Output) -> After {
         self.rest = None;
         self.running = None;
+        self.sending = None;
         self.row_count = -1;
         self.warnings.clear();
         self.warnings.push(error.as_warning());
         out.send(|out| server::put_err(out, error.code, error.sqlstate, &error.message));
-        After::Next
+        if error.code == beside::OVER_MEMORY { After::Close } else { After::Next }
     }
 }
 
@@ -425,7 +471,8 @@ impl OwnValues for Own<'_> {
 
     fn read_value(&self, name: &str) -> Result<Option<String>, SqlError> {
         match name {
-            // There is no binary log here to keep one of them in.
+            "gtid_purged" if let Some(log) = self.world.log() => Ok(Some(gtid_text(&log.purged()))),
+            // A replica has no binary log to keep one of them in.
             "gtid_executed" | "gtid_purged" => self.world.gtids().visible().map(|set| Some(gtid_text(&set))),
             _ => Ok(self.own_value(name)),
         }

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use rustls::ServerConnection;
+use rustls::{ProtocolVersion, ServerConnection};
 
 /// Plain bytes that rustls may hold encrypted, in bytes.
 const TLS_BUFFER_BYTES: usize = 64 << 10;
@@ -49,6 +49,25 @@ impl Write for &Socket {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// How a connection is encrypted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Encryption {
+    /// `Ssl_version`.
+    pub(crate) version: &'static str,
+    /// `Ssl_cipher`, under OpenSSL's name.
+    pub(crate) cipher: String,
+}
+
+/// OpenSSL's name of a cipher suite, as MySQL's status shows it, from the name that rustls has for it.
+fn cipher_name(suite: &str) -> String {
+    if let Some(rest) = suite.strip_prefix("TLS13_") {
+        return format!("TLS_{rest}");
+    }
+    let name = suite.trim_start_matches("TLS_").replace("WITH_", "").replace("AES_", "AES");
+    let name = if name.contains("CHACHA20") { name.trim_end_matches("_SHA256") } else { &name };
+    name.replace('_', "-")
 }
 
 /// Encryption of a connection.
@@ -96,6 +115,14 @@ impl Transport {
     /// True if the client gave a certificate.
     pub(crate) fn has_certificate(&self) -> bool {
         matches!(&self.tls, Tls::On(tls) if tls.peer_certificates().is_some_and(|chain| !chain.is_empty()))
+    }
+
+    /// How it is encrypted, once the handshake is done; None without TLS.
+    pub(crate) fn encryption(&self) -> Option<Encryption> {
+        let Tls::On(tls) = &self.tls else { return None };
+        let version = if tls.protocol_version()? == ProtocolVersion::TLSv1_3 { "TLSv1.3" } else { "TLSv1.2" };
+        let suite = tls.negotiated_cipher_suite()?.suite();
+        Some(Encryption { version, cipher: cipher_name(suite.as_str()?) })
     }
 
     /// Begins TLS; `early` are bytes of the client that were read already.
@@ -219,4 +246,22 @@ fn send_records(tls: &mut ServerConnection, mut socket: &Socket) -> io::Result<b
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cipher_name;
+
+    #[test]
+    fn ciphers_have_the_names_that_openssl_gives_them() {
+        for (ours, theirs) in [
+            ("TLS13_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
+            ("TLS13_CHACHA20_POLY1305_SHA256", "TLS_CHACHA20_POLY1305_SHA256"),
+            ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+            ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
+            ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"),
+        ] {
+            assert_eq!(cipher_name(ours), theirs);
+        }
+    }
 }

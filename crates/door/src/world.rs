@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serve::{GrowingLog, ListedFile};
 use sql::{OwnValues, SqlError};
 use store::Snapshot;
 
@@ -33,6 +34,11 @@ pub trait World {
         &NoGtids
     }
 
+    /// The log that is served; None: none is.
+    fn log(&self) -> Option<&Arc<GrowingLog>> {
+        None
+    }
+
     /// The time.
     fn now(&self) -> Instant {
         Instant::now()
@@ -43,11 +49,24 @@ pub trait World {
         None
     }
 
+    /// Bytes that a statement may hold at once, besides what it is sent as.
+    fn connection_memory_limit(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Pins what is visible, for reading tables.
     ///
     /// # Errors
     /// Nothing can be read now; the text says why.
     fn pin(&self) -> Result<Arc<Snapshot>, SqlError>;
+
+    /// Keeps everything as it is, for all readers, as long as the lock is kept.
+    ///
+    /// # Errors
+    /// Nothing can be held now; the text says why.
+    fn take_read_lock(&self) -> Result<ReadLock, SqlError> {
+        Err(SqlError::not_supported("FLUSH TABLES WITH READ LOCK"))
+    }
 
     /// Reads the files of TLS again.
     ///
@@ -63,6 +82,14 @@ pub trait World {
         Vec::new()
     }
 
+    /// The files of the relay log, in order.
+    ///
+    /// # Errors
+    /// There is none now; the text says why.
+    fn relay_log(&self) -> Result<Vec<ListedFile>, SqlError> {
+        Err(SqlError::not_supported("SHOW RELAYLOG EVENTS"))
+    }
+
     /// Facts for COM_STATISTICS.
     fn statistics(&self) -> Statistics;
 
@@ -71,6 +98,30 @@ pub trait World {
 
     /// Gives prepared statements back.
     fn give_statements(&self, count: usize);
+}
+
+/// FLUSH TABLES WITH READ LOCK, until it is dropped.
+pub struct ReadLock(Option<Box<dyn FnOnce() + Send>>);
+
+impl ReadLock {
+    /// A lock that `release` ends.
+    pub fn new(release: impl FnOnce() + Send + 'static) -> ReadLock {
+        ReadLock(Some(Box::new(release)))
+    }
+}
+
+impl std::fmt::Debug for ReadLock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReadLock")
+    }
+}
+
+impl Drop for ReadLock {
+    fn drop(&mut self) {
+        if let Some(release) = self.0.take() {
+            release();
+        }
+    }
 }
 
 /// Facts for COM_STATISTICS.

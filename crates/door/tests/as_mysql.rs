@@ -29,6 +29,7 @@ const STATEMENTS: &[&str] = &[
     "select @@session.auto_increment_increment AS auto_increment_increment, @@license AS license, @@sql_select_limit",
     "select @@lower_case_table_names, @@performance_schema, @@sql_auto_is_null",
     "select database(), schema(), last_insert_id()",
+    "select current_role()",
     "select concat('a', 'b', 'é'), concat('x') as c",
     "select concat('a', null)",
     "select *",

@@ -31,7 +31,14 @@ const OURS: &[&str] = &[
     "accounts",
     "server-key.pem",
     "server-cert.pem",
+    "restoring",
+    "stopped",
+    "source-orders",
+    "filter-orders",
+    "relay-log.cleared",
 ];
+/// Of these, names that have passwords, their hashes or keys: the group never reads them.
+const PRIVATE: &[&str] = &["accounts", "server-key.pem", "source-orders"];
 /// Suffix of the file left by an interrupted write: NAME.tmp.
 const TEMPORARY: &str = ".tmp";
 /// Maximum depth to descend; our folders are three deep.
@@ -128,11 +135,14 @@ impl Narrowing {
         if let Err(error) = set_mode(folder.as_fd(), mode) {
             self.fail(".", &error);
         }
-        let suffixes = ["", TEMPORARY];
-        for name in OURS.iter().flat_map(|name| suffixes.map(|suffix| format!("{name}{suffix}"))) {
+        let (access, suffixes) = (self.access, ["", TEMPORARY]);
+        for (ours, suffix) in OURS.iter().flat_map(|name| suffixes.map(|suffix| (*name, suffix))) {
+            let name = format!("{ours}{suffix}");
             let Ok(c_name) = CString::new(name.as_str()) else { continue };
+            self.access = if PRIVATE.contains(&ours) { Access::Owner } else { access };
             self.name(folder.as_fd(), &c_name, &name, 0);
         }
+        self.access = access;
     }
 
     /// Handles one name in a folder, and everything below it.

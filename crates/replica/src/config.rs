@@ -236,6 +236,10 @@ pub struct ReplicaConfig {
     pub retry_count: u64,
     /// Whether to acknowledge to a source with semi-synchronous replication.
     pub semi_sync: bool,
+    /// How long after its commit at the source a transaction is applied, at the earliest.
+    pub source_delay: Duration,
+    /// Whether a start leaves receiving and replay stopped.
+    pub skip_replica_start: bool,
     /// Which databases and tables are replicated, under which names.
     pub filters: Arc<ReplicationFilters>,
     /// GTIDs of transactions to commit empty, in addition to those stored in the folder.

@@ -118,7 +118,7 @@ pub(crate) enum SourceTrouble {
 
 /// Converts an error of the source.
 #[must_use]
-pub(crate) fn source_failure(error: &ClientError) -> Failure {
+pub fn source_failure(error: &ClientError) -> Failure {
     trouble(error).into()
 }
 

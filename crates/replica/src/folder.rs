@@ -6,15 +6,22 @@
 //! DIR/slipstream.sock     the control socket of a running replica
 //! DIR/auto.cnf            server-uuid, as mysqld keeps it
 //! DIR/relay-log/          the relay log and its index
+//! DIR/relay-log.cleared/  one that RESET REPLICA removes
 //! DIR/store/              the rows as of the last cut (one tree, docs/formats.md)
 //! DIR/scratch/            data that does not fit into memory; emptied at every start
 //! DIR/skipped             GTIDs to commit empty (`slipstream skip`)
 //! DIR/filters             the filters with which its rows were replicated; absent without filters
+//! DIR/filter-orders       filters by SQL, and a change of filters that no cut holds yet (`filter_orders`)
 //! DIR/source-facts        facts about the source; DIR/source-last: a received transaction as the source has it
 //! DIR/accounts            who may log in, with password hashes; 0600
 //! DIR/server-cert.pem, DIR/server-key.pem   the certificate that the server made for itself; 0600
+//! DIR/source-orders       what CHANGE REPLICATION SOURCE TO changed, with a password; 0600
+//! DIR/stopped             what an operator stopped: receiving, replay, or both
 //! DIR/running            the machine's boot id, while a replica runs or after one that did not end cleanly
 //! DIR/copying, DIR/copying-table   an unfinished copy
+//! DIR/backing-up/         links that a running backup copies; removed by every start
+//! DIR/restoring           an unfinished `slipstream restore-folder`
+//! DIR/relay-start, DIR/served-log/   of a relay, which has no store (`crate::relay`)
 //! DIR/aside-TIME/         a relay log and a store that `--start-anew` put aside
 //! DIR/last-status.json    the status report at the last stop, and every few seconds before
 //! ```
@@ -29,15 +36,20 @@ use catalog::ReplicationFilters;
 use observe::{ConnectionState, ReplayState, StatusReport, UnansweredReport};
 
 use crate::exit::{Exit, Failure};
+use crate::filter_orders::FilterOrders;
 use crate::lock::{FolderLock, LOCK_FILE, owner};
 
 /// Replication filters, one rule per line.
 const FILTERS_FILE: &str = "filters";
+/// A relay log that RESET REPLICA cleared, until it is removed.
+const CLEARED: &str = "relay-log.cleared";
 /// The boot id of the machine that a replica runs on.
 const RUNNING_FILE: &str = "running";
 /// Beginning of the name of a folder with a store that was put aside; the time follows.
 const ASIDE: &str = "aside-";
-const FORMAT_FILE: &str = "slipstream.format";
+pub(crate) const FORMAT_FILE: &str = "slipstream.format";
+/// Mark of a folder that is being made of a backup: no replica may take it.
+pub(crate) const RESTORING_FILE: &str = "restoring";
 const FORMAT_NAME: &str = "slipstream";
 const FORMAT_VERSION: u32 = 2;
 
@@ -59,18 +71,19 @@ impl Folder {
     pub fn own(path: &Path) -> Result<(Folder, FolderLock), Failure> {
         let failed = |error: io::Error| Failure::io(path.display(), &error);
         fs::DirBuilder::new().recursive(true).mode(0o750).create(path).map_err(failed)?;
+        refuse_half_restored(path)?;
         // Check before the lock file is created, to leave no trace in a folder that is not ours.
         if !path.join(FORMAT_FILE).exists() {
             refuse_foreign(path)?;
         }
         let lock = FolderLock::exclusive(path)?;
+        refuse_half_restored(path)?;
         match read_small(&path.join(FORMAT_FILE))? {
             Some(text) => check_format(path, &text)?,
             None => {
                 refuse_foreign(path)?;
                 sync_name(path).map_err(failed)?;
-                let uuid = new_uuid()?;
-                write_atomically(&path.join("auto.cnf"), format!("[auto]\nserver-uuid={uuid}\n").as_bytes())?;
+                new_uuid_file(path)?;
                 let format = format!("{FORMAT_NAME} {FORMAT_VERSION}\n");
                 write_atomically(&path.join(FORMAT_FILE), format.as_bytes())?;
             }
@@ -94,6 +107,7 @@ impl Folder {
     /// Code 7 if it is not ours; 1 if there is none.
     pub fn check(path: &Path) -> Result<(), Failure> {
         fs::metadata(path).map_err(|error| Failure::error(format!("data folder {}: {error}", path.display())))?;
+        refuse_half_restored(path)?;
         match read_small(&path.join(FORMAT_FILE))? {
             Some(text) => check_format(path, &text),
             None => Err(not_ours(path, &format!("it has no {FORMAT_FILE}"))),
@@ -120,6 +134,28 @@ impl Folder {
         u32::from_be_bytes([a, b, c, d]) | 0x8000_0000
     }
 
+    /// Removes the relay log, all at once: a crash leaves it whole or gone.
+    ///
+    /// # Errors
+    /// Code 8 for disk errors.
+    pub fn clear_relay_log(&self) -> Result<(), Failure> {
+        let (relay_log, cleared) = (self.relay_log(), self.path.join(CLEARED));
+        let failed = |error: io::Error| Failure::io(relay_log.display(), &error);
+        self.remove_cleared();
+        match fs::rename(&relay_log, &cleared) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => result.map_err(failed)?,
+        }
+        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        self.remove_cleared();
+        Ok(())
+    }
+
+    /// Removes what a relay log that was cleared left. One that cannot be removed takes space, and nothing else.
+    pub(crate) fn remove_cleared(&self) {
+        let _ = fs::remove_dir_all(self.path.join(CLEARED));
+    }
+
     /// The file of the accounts that may log in.
     #[must_use]
     pub fn accounts(&self) -> PathBuf {
@@ -130,6 +166,18 @@ impl Folder {
     #[must_use]
     pub(crate) fn relay_log(&self) -> PathBuf {
         self.path.join("relay-log")
+    }
+
+    /// Folder of a relay's served log.
+    #[must_use]
+    pub(crate) fn served_log(&self) -> PathBuf {
+        self.path.join("served-log")
+    }
+
+    /// The file with the GTIDs that a relay's served log begins after.
+    #[must_use]
+    pub(crate) fn relay_start(&self) -> PathBuf {
+        self.path.join("relay-start")
     }
 
     /// Folder of the tree.
@@ -149,6 +197,9 @@ impl Folder {
     /// # Errors
     /// Code 7 if the file is damaged; 8 for disk errors.
     pub(crate) fn filters(&self) -> Result<ReplicationFilters, Failure> {
+        if let Some(filters) = FilterOrders::of(self)?.of_change()? {
+            return Ok(filters);
+        }
         let path = self.path.join(FILTERS_FILE);
         let text = read_small(&path)?.unwrap_or_default();
         let broken = |error| Failure::new(Exit::Corrupt, format!("{}: {error}", path.display()));
@@ -162,7 +213,14 @@ impl Folder {
     pub(crate) fn keep_filters(&self, filters: &ReplicationFilters, is_empty: bool) -> Result<(), Failure> {
         let kept = if is_empty { None } else { Some(self.filters()?) };
         match kept {
-            Some(kept) if kept == *filters => Ok(()),
+            Some(kept) if kept == *filters => {
+                let text = filters.to_string();
+                // A change of filters may have been kept elsewhere alone.
+                match read_small(&self.path.join(FILTERS_FILE))?.unwrap_or_default() == text {
+                    true => Ok(()),
+                    false => write_atomically(&self.path.join(FILTERS_FILE), text.as_bytes()),
+                }
+            }
             Some(kept) => {
                 let only = |these: &ReplicationFilters, others: &ReplicationFilters| {
                     let others: Vec<_> = others.rules().collect();
@@ -177,7 +235,8 @@ impl Folder {
                     only(&kept, filters),
                     only(filters, &kept)
                 );
-                Err(Failure::usage(text).with_hint("start with the filters it has, or with an empty folder"))
+                Err(Failure::usage(text)
+                    .with_hint("start with the filters it has, and change them by CHANGE REPLICATION FILTER"))
             }
             None if filters.is_empty() && read_small(&self.path.join(FILTERS_FILE))?.is_none() => Ok(()),
             None => write_atomically(&self.path.join(FILTERS_FILE), filters.to_string().as_bytes()),
@@ -309,6 +368,7 @@ impl Folder {
             report.replay.state = ReplayState::Stopped;
         }
         report.replay.detail.clear();
+        report.backups.clear();
         report.lag.current_us = None;
         report.lag.last_1s = observe::LagSummary::default();
         report.lag.last_10s = observe::LagSummary::default();
@@ -345,11 +405,20 @@ fn boot_id() -> String {
 /// # Errors
 /// Code 8 for disk errors, with advice for a full disk; the old content is then unchanged.
 pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    write_with_mode(path, bytes, 0o640)
+}
+
+/// As [`write_atomically`], a file that only its owner may read.
+pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    write_with_mode(path, bytes, 0o600)
+}
+
+fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let temporary = PathBuf::from(temporary);
     let write = || -> io::Result<()> {
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o640).open(&temporary)?;
+        let mut file = File::options().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, path)?;
@@ -364,7 +433,7 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Failure>
 
 /// Makes the name of a new folder durable, and the names of the folders above it, which may also be new. Stops at a
 /// folder that we may not open and at a mount point: those existed before.
-fn sync_name(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
     let path = path.canonicalize()?;
     let device = path.metadata()?.dev();
     for above in path.ancestors().skip(1) {
@@ -422,23 +491,46 @@ fn refuse_foreign(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses a folder whose restore has not ended: some of its files are missing.
+fn refuse_half_restored(path: &Path) -> Result<(), Failure> {
+    if !path.join(RESTORING_FILE).exists() {
+        return Ok(());
+    }
+    let text = format!("{}: a restore from a backup runs here, or was interrupted", path.display());
+    let hint = format!("slipstream restore-folder --from FILE --data {}", path.display());
+    Err(Failure::new(Exit::Corrupt, text).with_hint(hint))
+}
+
 fn not_ours(path: &Path, reason: &str) -> Failure {
     Failure::new(Exit::Corrupt, format!("{} is not a data folder of Slipstream: {reason}", path.display()))
 }
 
-fn check_format(path: &Path, text: &str) -> Result<(), Failure> {
+/// Checks the content of the format file of a folder.
+///
+/// # Errors
+/// Code 7 if it is of another version, or no format file of ours.
+pub(crate) fn check_format(path: &Path, text: &str) -> Result<(), Failure> {
     match text.trim_end().split_once(' ') {
         Some((FORMAT_NAME, version)) if version.parse() == Ok(FORMAT_VERSION) => Ok(()),
         Some((FORMAT_NAME, version)) => Err(Failure::new(
             Exit::Corrupt,
             format!(
-                "{}: format version '{}', this program reads {FORMAT_VERSION}: use the release that wrote it",
+                "{}: format version '{}', this program reads {FORMAT_VERSION}: use the release that wrote it{}",
                 path.display(),
-                version.escape_default()
+                version.escape_default(),
+                release_of(path).map_or_else(String::new, |release| format!(" ({release})"))
             ),
         )),
         _ => Err(not_ours(path, &format!("{FORMAT_FILE} is not one of ours"))),
     }
+}
+
+/// The program that last ran on a folder, as its last report says; reports are read across releases.
+fn release_of(path: &Path) -> Option<String> {
+    let text = read_small(&path.join("last-status.json")).ok()??;
+    let report: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let version = report.get("version")?.as_str()?;
+    Some(format!("slipstream {}", version.escape_default()))
 }
 
 fn read_uuid(path: &Path) -> Result<Uuid, Failure> {
@@ -446,6 +538,12 @@ fn read_uuid(path: &Path) -> Result<Uuid, Failure> {
     let text = read_small(&file)?.unwrap_or_default();
     let uuid = text.lines().find_map(|line| line.trim().strip_prefix("server-uuid=")).and_then(|u| u.parse().ok());
     uuid.ok_or_else(|| Failure::new(Exit::Corrupt, format!("{}: no server-uuid in it", file.display())))
+}
+
+/// Gives the folder a new uuid, durably.
+pub(crate) fn new_uuid_file(path: &Path) -> Result<(), Failure> {
+    let uuid = new_uuid()?;
+    write_atomically(&path.join("auto.cnf"), format!("[auto]\nserver-uuid={uuid}\n").as_bytes())
 }
 
 /// A random uuid (version 4).

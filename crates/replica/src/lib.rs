@@ -7,6 +7,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod access;
+mod after_replicas;
+mod archive;
+mod backup;
 mod check_stopped;
 pub mod config;
 mod damage;
@@ -15,6 +18,7 @@ mod drift;
 mod due_copies;
 mod exit;
 pub mod failure;
+mod filter_orders;
 mod folder;
 mod initial_copy;
 mod lock;
@@ -27,21 +31,27 @@ mod read_only;
 mod receiver;
 mod receiver_status;
 mod receiving;
+mod relay;
 mod relay_purge;
 #[allow(clippy::module_inception, reason = "the module of the type that the crate is named after")]
 mod replica;
+mod restore;
 mod room;
 mod scrub;
 pub mod skip;
+mod source_orders;
 mod status;
+mod stopped;
 mod table_copy;
 mod witness;
 
+pub use backup::{BackupOptions, BackupReport, backup_stopped};
 pub use check_stopped::check_stopped;
 pub use damage::OnDamage;
 pub use disk_trouble::StoppedByDisk;
 pub use drift::{DriftedTable, OnDrift};
 pub use exit::{DiskTrouble, Exit, Failure};
+pub use filter_orders::FilterOrders;
 pub use folder::Folder;
 pub use initial_copy::{CopyInProgress, CopyWatch};
 pub use lock::{FolderLock, owner as folder_owner};
@@ -50,6 +60,11 @@ pub use memory::MemoryPlan;
 pub use movement::Movement;
 pub use read_only::ReadOnly;
 pub use receiver::{Receive, check};
-pub use replica::{AfterDisk, Begun, Replica, Start, StoreDamage, cores, quarantined};
+pub use relay::holds;
+pub use relay::{Relay, RelayBase, RelayConfig, RelayStart, ServedKeep, replica_text};
+pub use replica::{AfterDisk, BeginReplay, Begun, Replica, Start, StoreDamage, cores, quarantined};
+pub use restore::restore;
+pub use source_orders::SourceOrders;
 pub use status::Received;
+pub use stopped::Stopped;
 pub use table_copy::TableCopyReport;

@@ -234,6 +234,40 @@ codes! {
     WatchersListened = 100 System,
     /// ProxySQL is told which GTIDs are visible.
     GtidsServed = 101 System,
+    /// A backup was made.
+    BackupMade = 110 System,
+    /// A backup was given up.
+    BackupFailed = 111 Warning,
+    /// Replay stopped, because the condition of START REPLICA UNTIL is met.
+    UntilMet = 112 System,
+    /// That replay stopped could not be kept for a restart.
+    StopNotKept = 113 Warning,
+    /// Other replication filters are in force: what they let in is copied, what they leave out is removed.
+    FiltersChanged = 114 System,
+    /// The token for those who watch was read again.
+    TokenRead = 115 Note,
+    /// The token could not be read again, and stays as it was.
+    TokenNotRead = 116 Warning,
+    /// Where the served log of a new relay begins.
+    RelayBegins = 120 System,
+    /// Definitions for the beginning of the served log were read at the source.
+    RelayDefinitions = 121 Note,
+    /// A file of the served log was purged.
+    ServedPurged = 122 Note,
+    /// A file of the served log was purged for the space limit, although a replica reads it.
+    ServedInUsePurged = 123 Warning,
+    /// The served log is near its space limit.
+    ServedNearLimit = 124 Warning,
+    /// A replica behind the relay has GTIDs that the source lacks.
+    ErrantGtids = 125 Warning,
+    /// A file of the served log was purged for the space limit, although a replica for which it is kept lacks it.
+    ServedHeldPurged = 126 Warning,
+    /// A replica for which served files are kept cannot be asked what it has executed.
+    HeldNotAsked = 127 Warning,
+    /// A relay does not acknowledge its source, because too few replicas are connected.
+    AcksStop = 128 Warning,
+    /// Enough replicas are connected again.
+    AcksGoOn = 129 Note,
 }
 
 impl Code {

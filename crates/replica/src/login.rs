@@ -1,7 +1,7 @@
 //! The login at the source, read again before each try: a password may change while the replica runs.
 //!
-//! In: the options of the start, a way to read them again. Out: connection options for one try. Never here: another
-//! source than that of the start; a password in a text.
+//! In: the options of the start, a way to read them again, another source by SQL. Out: connection options for one try.
+//! Never here: another source by option files; a password in a text.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -102,6 +102,19 @@ impl SourceLogin {
         }
     }
 
+    /// Another source, or another login at the same: an operator has changed it by SQL.
+    ///
+    /// # Errors
+    /// Code 2 if the options are invalid.
+    pub fn change(&self, server: &ServerOptions) -> Result<(), Failure> {
+        let options = server.connect_options()?;
+        let mut now = self.lock();
+        (now.options, now.server, now.complaint) = (options, server.clone(), None);
+        drop(now);
+        self.look_again();
+        Ok(())
+    }
+
     /// True if a file changed since it was read.
     #[must_use]
     pub(crate) fn has_changed(&self) -> bool {
@@ -110,7 +123,7 @@ impl SourceLogin {
 
     /// Number of requests to try now, for a thread that waits for the next one.
     #[must_use]
-    pub(crate) fn requests(&self) -> u64 {
+    pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Acquire)
     }
 

@@ -26,7 +26,9 @@ impl Replica {
         let visible = self.pipeline.store.visibility().current();
         let publisher = self.pipeline.publisher.status();
         let behind = !self.link.lock().retrieved.is_subset_of(&visible.executed) || publisher.pending_transactions > 0;
-        let waits = matches!(self.pipeline.waits_for(), CutWait::Space | CutWait::Damage);
+        let waits = matches!(self.pipeline.waits_for(), CutWait::Space | CutWait::Damage)
+            || self.pipeline.remaining_delay().is_some()
+            || self.pipeline.publisher.is_read_locked();
         if !behind || waits || self.pipeline.is_paused() || self.pipeline.failure().is_some() {
             return Movement::Rests;
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::LogPosition;
 use observe::{ConnectionState, bytes_text};
-use relay_log::{OnDamage, RelayLog, RelayOptions, RelayShared, RelaySync};
+use relay_log::{OnDamage, RelayLog, RelayOptions, RelayShared, RelaySync, TruncateReport};
 use store::{Disk, DiskOptions, DiskSpace, Recovered};
 
 use crate::config::{OnStop, ReplicaConfig, ServerOptions, SourceSpec};
@@ -49,6 +49,10 @@ pub(crate) struct Opened {
 
 impl Opening<'_> {
     pub(crate) fn open(&self) -> Result<Opened, Failure> {
+        if crate::relay::is_relays(self.folder) {
+            let text = format!("{} is a relay's data folder, not a replica's", self.folder.path().display());
+            return Err(Failure::usage(text).with_hint("slipstream relay, or another folder: --data DIR"));
+        }
         let (disk, recovered) = self.open_disk()?;
         if recovered.is_none() && initial_copy::is_marked(self.folder) {
             initial_copy::remove_relay_log(self.folder)?;
@@ -65,7 +69,8 @@ impl Opening<'_> {
             && !initial_copy::has_relay_log(&self.folder.relay_log())
             && initial_copy::is_needed(self.config, self.folder, server)?
         {
-            return self.copy(server, disk);
+            // It receives beside, also where receiving is stopped once it has ended.
+            return Opening { receive: &Receive::First, ..*self }.copy(server, disk);
         }
         // No new copy replaces the removed one: bytes received from now on must survive the next start.
         if initial_copy::is_marked(self.folder) {
@@ -180,15 +185,7 @@ impl Opening<'_> {
         // Store and relay log now have their folders. The folder names must be durable before their contents count.
         folder.sync()?;
         if let Some(cut) = &recovery.truncated {
-            let text = format!(
-                "relay log {} was truncated from {} to {}: {}; the source will send the rest again",
-                cut.file,
-                bytes_text(cut.from_len),
-                bytes_text(cut.to_len),
-                // What it advises to do is being done.
-                cut.reason.split(". To continue").next().unwrap_or_default()
-            );
-            log::write(Code::RelayLogTruncated, "Relay", &text);
+            note_truncation(cut);
         }
         if let Some(dropped) = &recovery.dropped {
             let text = format!(
@@ -254,4 +251,17 @@ fn note_kept(recovery: &relay_log::Recovery, recovered: Option<&Recovered>) {
         refused.unwrap_or_default()
     );
     log::write(Code::FolderKept, "Relay", &text);
+}
+
+/// Logs that the end of a relay log was cut off when it was opened.
+pub(crate) fn note_truncation(cut: &TruncateReport) {
+    let text = format!(
+        "relay log {} was truncated from {} to {}: {}; the source will send the rest again",
+        cut.file,
+        bytes_text(cut.from_len),
+        bytes_text(cut.to_len),
+        // What it advises to do is being done.
+        cut.reason.split(". To continue").next().unwrap_or_default()
+    );
+    log::write(Code::RelayLogTruncated, "Relay", &text);
 }

@@ -18,11 +18,13 @@ use store::{CheckImages, Disk, DiskOptions, Recovered, Store};
 
 use crate::exit::Failure;
 use crate::failure::{relay_failure, store_failure};
+use crate::filter_orders::FilterOrders;
 use crate::folder::Folder;
 use crate::lock::OpeningLock;
 use crate::open::recovered_position;
 use crate::receiver;
 use crate::replica::cores;
+use crate::stopped::Stopped;
 
 /// Interval at which the opening looks whether replay has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -42,7 +44,8 @@ struct Manner {
     check_images: CheckImages,
     /// Whether tables that cannot be replayed wait for a copy instead of stopping replay.
     quarantine: bool,
-    /// GTIDs that were visible when replay ended; None if it was killed.
+    /// GTIDs that were visible when replay ended, or was stopped before it was killed; None if it was killed while it
+    /// ran.
     shown: Option<GtidSet>,
 }
 
@@ -50,10 +53,12 @@ impl Manner {
     fn of(folder: &Folder) -> Manner {
         let status = folder.last_status();
         let executed = status.gtid.executed.parse().ok().filter(|_| status.replay.ended);
+        // A start would not go further either.
+        let stopped = || Stopped::of(folder).ok().and_then(|stopped| stopped.shown);
         Manner {
             check_images: CheckImages::of_name(&status.replay.check_images).unwrap_or_default(),
             quarantine: !status.source.uri.starts_with("file:"),
-            shown: executed,
+            shown: executed.or_else(stopped),
         }
     }
 }
@@ -65,6 +70,7 @@ impl ReadOnly {
     /// # Errors
     /// The relay log cannot be read.
     pub fn open(folder: &Folder, skip: GtidSet) -> Result<ReadOnly, Failure> {
+        let orders = FilterOrders::of(folder)?;
         let disk_options = DiskOptions { cache_bytes: 64 << 20 };
         let opening = OpeningLock::take(&folder.store())?;
         let path = folder.store();
@@ -88,9 +94,11 @@ impl ReadOnly {
             // Without a cut, too: rows that the log does not bring may lie below for all that replay knows.
             (Some(disk), recovered) => {
                 let recovered = recovered.unwrap_or_else(|| Recovered::nothing(catalog));
-                let quarantined = crate::damage::quarantined_at_start(&disk, &recovered.catalog);
+                let under_filters = orders.taken_over(&recovered.executed, &recovered.catalog)?;
+                let of_cut = under_filters.as_ref().unwrap_or(&recovered.catalog);
+                let quarantined = crate::damage::quarantined_at_start(&disk, of_cut);
                 let store = Store::read_only(lanes_for(workers), disk, recovered);
-                quarantined.into_iter().for_each(|catalog| store.start_with(catalog));
+                quarantined.or(under_filters).into_iter().for_each(|catalog| store.start_with(catalog));
                 store
             }
             (None, _) => Store::new(lanes_for(workers), catalog),
@@ -107,7 +115,6 @@ impl ReadOnly {
                 tail.next(timeout)
             }),
             PipelineOptions {
-                lag_by_part: Arc::default(),
                 quarantine: manner.quarantine,
                 filters: Arc::new(folder.filters()?),
                 decoders: 1,
@@ -118,6 +125,7 @@ impl ReadOnly {
                 store: Arc::new(store),
                 cuts: None,
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
+                lag_by_part: Arc::default(),
                 affinity: base::ThreadAffinity::default(),
             },
         );

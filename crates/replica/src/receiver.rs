@@ -20,7 +20,8 @@ use source::preflight::{self, PreflightInput, Severity};
 use source::{DumpRequest, DumpStream, start_dump};
 use store::DiskSpace;
 
-use crate::config::{OnStop, ReplicaConfig, SourceSpec};
+use crate::after_replicas::AfterReplicas;
+use crate::config::{OnStop, ReplicaConfig, ServerOptions, SourceSpec};
 use crate::exit::{DiskTrouble, Exit, Failure};
 use crate::failure::{
     SourceTrouble as Trouble, binlog_failure, preflight_failure, relay_failure, shown_set, source_failure, trouble,
@@ -38,6 +39,10 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const PROGRESS_BYTES: u64 = 4 << 20;
 /// How long an acknowledgement waits for our sync; after that the source's own timeout decides.
 const SYNC_WAIT: Duration = Duration::from_secs(60);
+/// Time limit of a read while replicas are waited for: only what is there is taken.
+const LOOK_FOR_EVENTS: Duration = Duration::from_millis(1);
+/// The same while too few are connected.
+const LOOK_FOR_REPLICAS: Duration = Duration::from_millis(50);
 /// Interval at which a receiver that waits for disk space looks at the disk.
 const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(100);
 /// Free bytes with which a receiver that waits for more still begins a relay log file, so that the last one can be
@@ -88,6 +93,8 @@ pub(crate) struct Receiver {
     known_facts: Option<SourceFacts>,
     /// None: receiving does not wait for disk space.
     room: Option<Room>,
+    /// None: the source is acknowledged after our sync.
+    after_replicas: Option<AfterReplicas>,
 }
 
 impl Receiver {
@@ -113,7 +120,7 @@ impl Receiver {
             server_id: config.server_id.unwrap_or_else(|| folder.default_server_id()),
             server_uuid: folder.server_uuid(),
             link: Arc::clone(link),
-            intake: Intake::new(writer, start),
+            intake: Intake::new(writer, start).with_clock_difference(Arc::clone(&link.clock_difference_us)),
             counted_bytes: 0,
             feed: Feed::Files(Vec::new()),
             lower_case_table_names: 0,
@@ -121,6 +128,7 @@ impl Receiver {
             asked_why: false,
             known_facts: None,
             room: None,
+            after_replicas: None,
         };
         match (&config.source, login) {
             (SourceSpec::Files(path), _) => receiver.feed = Feed::Files(list_files(path)?),
@@ -194,10 +202,42 @@ impl Receiver {
         Receiver { room: Some(Room::new(Arc::clone(space))), ..self }
     }
 
+    /// Acknowledges the source only after replicas have.
+    #[must_use]
+    pub(crate) fn acknowledging(self, after_replicas: Option<AfterReplicas>) -> Receiver {
+        Receiver { after_replicas, ..self }
+    }
+
     /// The source's `lower_case_table_names`.
     #[must_use]
     pub(crate) fn lower_case_table_names(&self) -> u8 {
         self.lower_case_table_names
+    }
+
+    /// Takes another configuration of the source and of the connection to it.
+    pub(crate) fn configure(&mut self, config: &ReplicaConfig) {
+        self.config.source = config.source.clone();
+        self.config.heartbeat = config.heartbeat;
+        self.config.connect_retry = config.connect_retry;
+        self.config.retry_count = config.retry_count;
+    }
+
+    /// Connects to another source and checks that it may be followed from here, without following it.
+    ///
+    /// # Errors
+    /// Why it may not, or that it cannot be reached.
+    pub(crate) fn try_source(&self, server: &ServerOptions) -> Result<(), Failure> {
+        let read_timeout = Some(self.config.read_timeout);
+        let options = ConnectOptions { read_timeout, ..server.connect_options()? };
+        let retrieved = self.intake.writer().retrieved().clone();
+        let before = {
+            let state = self.link.lock();
+            (state.connection, state.facts.clone(), state.tls.clone(), state.log_expires_s)
+        };
+        let result = self.connect(&options, &retrieved).map(drop);
+        let mut state = self.link.lock();
+        (state.connection, state.facts, state.tls, state.log_expires_s) = before;
+        result.map_err(Failure::from)
     }
 
     fn stopping(&self) -> bool {
@@ -524,14 +564,25 @@ impl Receiver {
     /// transactions share a write and a sync.
     fn receive(&mut self, stream: &mut DumpStream) -> Result<(), Trouble> {
         let mut ack: Option<LogPosition> = None;
+        self.after_replicas.iter_mut().for_each(AfterReplicas::clear);
+        let wait_max = self.config.read_timeout;
+        let mut limit = wait_max;
+        let mut heard = Instant::now();
         loop {
             if self.stopping() {
                 return Ok(());
+            }
+            let wanted = self.acknowledge_after_replicas(stream)?.unwrap_or(wait_max);
+            if limit != wanted {
+                limit = wanted;
+                stream.set_read_timeout(Some(limit)).map_err(|e| trouble(&e))?;
             }
             let event = match stream.next_event() {
                 Ok(Some(event)) => event,
                 Ok(None) => return Err(again("the source ended the stream")),
                 Err(_) if self.stopping() => return Ok(()),
+                // Only a look.
+                Err(error) if error.is_timeout() && limit < wait_max && heard.elapsed() < wait_max => continue,
                 // The source's log has changed under its dump (RESET): the next connection finds out how.
                 Err(error) if error.dump_refusal() == Some(DumpRefusal::Other) && !self.asked_why => {
                     self.asked_why = true;
@@ -539,6 +590,9 @@ impl Receiver {
                 }
                 Err(error) => return Err(trouble(&error)),
             };
+            if self.after_replicas.is_some() {
+                heard = Instant::now();
+            }
             let ack_wanted = event.ack_wanted;
             if let Some(need) = self.lacks_room_for(event.event) {
                 // Not acknowledged any more, and sent again over the next connection.
@@ -573,9 +627,27 @@ impl Receiver {
         }
     }
 
-    /// Tells a semi-synchronous source that everything up to `position` is durable here, once it is.
+    /// Acknowledges what enough replicas have acknowledged, if the source waits for them and sends nothing. Returns for
+    /// how long to wait for more of it.
+    fn acknowledge_after_replicas(&mut self, stream: &mut DumpStream) -> Result<Option<Duration>, Trouble> {
+        let Some(after) = &mut self.after_replicas else { return Ok(None) };
+        if after.is_empty() || stream.buffered() {
+            return Ok((!after.is_empty()).then_some(LOOK_FOR_EVENTS));
+        }
+        if let Some(position) = after.ready() {
+            stream.ack(&position.file, position.offset).map_err(|e| trouble(&e))?;
+        }
+        Ok(match (after.is_empty(), after.has_too_few()) {
+            (true, _) => None,
+            (false, true) => Some(LOOK_FOR_REPLICAS),
+            (false, false) => Some(LOOK_FOR_EVENTS),
+        })
+    }
+
+    /// Tells a semi-synchronous source that everything up to `position` is durable here, once it is; or notes it down
+    /// until replicas have it too.
     fn acknowledge(
-        &self,
+        &mut self,
         stream: &mut DumpStream,
         end: Option<RelayPosition>,
         position: &LogPosition,
@@ -584,8 +656,10 @@ impl Receiver {
         let end = end.unwrap_or_else(|| self.intake.writer().position());
         sync.request_sync();
         let synced = sync.wait_synced(end, SYNC_WAIT).map_err(|e| Trouble::Fatal(relay_failure(e)))?;
-        if synced {
-            stream.ack(&position.file, position.offset).map_err(|e| trouble(&e))?;
+        match &mut self.after_replicas {
+            Some(after) if synced => after.add(position.clone(), self.intake.writer().retrieved().clone()),
+            None if synced => stream.ack(&position.file, position.offset).map_err(|e| trouble(&e))?,
+            _ => {}
         }
         Ok(())
     }
@@ -811,6 +885,7 @@ pub(crate) fn watch_clock(login: &Arc<SourceLogin>, link: &Arc<Link>) {
     let work = move || {
         let mut connection: Option<Connection> = None;
         let mut next = Instant::now() + CLOCK_EVERY;
+        let mut seen = login.requests();
         loop {
             std::thread::sleep(Duration::from_millis(200));
             let Some(link) = link.upgrade() else { return };
@@ -821,6 +896,11 @@ pub(crate) fn watch_clock(login: &Arc<SourceLogin>, link: &Arc<Link>) {
                 continue;
             }
             next = Instant::now() + CLOCK_EVERY;
+            let requests = login.requests();
+            if std::mem::replace(&mut seen, requests) != requests {
+                // The source may be another one now.
+                connection = None;
+            }
             if connection.is_none() {
                 let options = ConnectOptions { read_timeout: Some(Duration::from_secs(10)), ..login.for_try() };
                 connection = Connection::connect(&options).ok();

@@ -2,12 +2,23 @@
 //!
 //! In: a receiver. Out: its thread's end. Never here: what is received.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use base::ThreadAffinity;
+use observe::ConnectionState;
+use relay_log::RelayShared;
 
 use crate::exit::{Exit, Failure};
 use crate::receiver::Receiver;
+use crate::receiver_status::Link;
+
+/// How long a request to stop receiving waits for the thread: longer than one attempt to connect takes.
+const ENDS_WITHIN: Duration = Duration::from_secs(15);
+/// Interval at which the request looks whether it has ended.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// State of receiving.
 pub(crate) enum Receiving {
@@ -46,6 +57,73 @@ impl Receiving {
             other => *self = other,
         }
         Ok(())
+    }
+
+    /// The state, after a look whether its thread has ended; a defect is kept in `link`. One that waits to be started
+    /// again ends if all is `stopping`.
+    pub(crate) fn looked_at<'a>(kept: &'a Mutex<Receiving>, link: &Link, stopping: bool) -> MutexGuard<'a, Receiving> {
+        let mut receiving = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(defect) = receiving.look() {
+            link.note_error(&defect);
+            link.lock().failure = Some(defect);
+        }
+        if stopping && matches!(*receiving, Receiving::Stopped(_)) {
+            std::mem::replace(&mut *receiving, Receiving::Ended).end();
+        }
+        receiving
+    }
+
+    /// Tells the thread to stop at a transaction boundary, and waits until it no longer `runs`.
+    ///
+    /// # Errors
+    /// The thread does not end in time; it ends later.
+    pub(crate) fn stop(link: &Link, relay: &RelayShared, runs: impl Fn() -> bool) -> Result<(), Failure> {
+        link.io_stop.store(true, Ordering::Release);
+        relay.end_space_wait();
+        link.interrupt();
+        let until = Instant::now() + ENDS_WITHIN;
+        while runs() {
+            if Instant::now() > until {
+                return Err(Failure::error("receiving was told to stop and has not ended yet"));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Starts receiving again, and has a later stop said anew. False if it runs; None if the relay log is closed.
+    ///
+    /// # Errors
+    /// It is still ending, or a thread cannot be started.
+    pub(crate) fn start_again(
+        &mut self,
+        link: &Link,
+        relay: &RelayShared,
+        affinity: &ThreadAffinity,
+        stop_said: &AtomicBool,
+    ) -> Result<Option<bool>, Failure> {
+        match std::mem::replace(self, Receiving::Ended) {
+            Receiving::Running(thread) => {
+                *self = Receiving::Running(thread);
+                match link.io_stop.load(Ordering::Acquire) {
+                    true => Err(Failure::error("receiving is still ending; try again")),
+                    false => Ok(Some(false)),
+                }
+            }
+            Receiving::Ended => Ok(None),
+            Receiving::Stopped(receiver) => {
+                {
+                    let mut state = link.lock();
+                    (state.failure, state.last_error) = (None, None);
+                    state.connection = ConnectionState::Connecting;
+                }
+                link.io_stop.store(false, Ordering::Release);
+                relay.allow_space_wait();
+                stop_said.store(false, Ordering::Relaxed);
+                *self = Receiving::start(affinity, *receiver)?;
+                Ok(Some(true))
+            }
+        }
     }
 
     /// Waits for the thread, which was told to end, and closes the relay log.

@@ -9,20 +9,22 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions, lanes_for};
-use base::{GtidSet, ThreadAffinity};
+use base::{GtidSet, ThreadAffinity, UntilGtids};
 use catalog::Catalog;
 use decode::{START_SQL, SkipList, Stop, StopClass};
-use observe::{ConnectionState, ErrorReport};
-use relay_log::{ReaderOptions, RelayPosition, RelayReader, RelayShared, RelaySync};
+use observe::ErrorReport;
+use relay_log::{LogPart, ReaderOptions, RelayPosition, RelayReader, RelayShared, RelaySync, TailItem};
 use store::{CheckImages, DiskSpace, SnapshotLimits, Store};
 
-use crate::config::{CopyConfig, OnStop, ReplicaConfig, SourceSpec};
+use crate::backup::{self, RunningBackups};
+use crate::config::{CopyConfig, OnStop, ReplicaConfig, ServerOptions, SourceSpec};
 use crate::damage::{self, DamageWatch, Due, OnDamage};
 use crate::disk_trouble::SpaceWatch;
 use crate::drift::{self, DriftWatch, DriftedTable, OnDrift};
 use crate::due_copies::{DueCopies, DueCopy};
 use crate::exit::{Exit, Failure};
 use crate::failure::{error_report, stop_failure, store_failure};
+use crate::filter_orders;
 use crate::folder::Folder;
 use crate::initial_copy::CopyWatch;
 use crate::log::{self, Code};
@@ -39,7 +41,7 @@ use crate::table_copy::{self, TableCopy, TableCopyReport};
 /// A running replica.
 pub struct Replica {
     pub(crate) data: PathBuf,
-    pub(crate) shown_source: String,
+    shown_source: Mutex<String>,
     /// None for a source of files.
     login: Option<Arc<SourceLogin>>,
     pub(crate) server_id: u32,
@@ -69,6 +71,12 @@ pub struct Replica {
     pub(crate) stopping: AtomicBool,
     pub(crate) skip: SkipList,
     pub(crate) recovered: GtidSet,
+    /// The condition of the last order to start replay.
+    until: Mutex<Option<UntilGtids>>,
+    /// True once the log says that it is met.
+    until_said: AtomicBool,
+    /// True once that stop is kept for a restart.
+    until_kept: AtomicBool,
     recovered_sequence: u64,
     began: Instant,
     /// True once the duration of recovery is logged; also for an empty folder, which has none.
@@ -93,6 +101,7 @@ pub struct Replica {
     scrub_interval: Mutex<Option<Duration>>,
     /// What the slow check does, or found.
     pub(crate) scrub: Mutex<String>,
+    pub(crate) backups: RunningBackups,
 }
 
 /// Damage of the store at which replay stopped.
@@ -103,10 +112,16 @@ pub struct StoreDamage {
     pub files: usize,
 }
 
+/// How long RESET REPLICA waits for its cut.
+const CUT_WITHIN: Duration = Duration::from_secs(20);
 /// Interval at which a check looks whether the cut it asked for is done.
 const CUT_LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long a request to stop receiving waits for the thread: longer than one attempt to connect takes.
-const IO_ENDS_WITHIN: Duration = Duration::from_secs(15);
+/// Interval at which the reader looks whether the pause has come that a start begins with.
+const PAUSE_COMES_WITHIN: Duration = Duration::from_millis(1);
+/// How long a request to stop replay waits for the end of the transaction in hand.
+const SQL_ENDS_WITHIN: Duration = Duration::from_secs(15);
+/// Interval at which it looks.
+const REST_LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Interval at which the file `source-last` is written while transactions arrive.
 const KEEP_WITNESS_EVERY: Duration = Duration::from_secs(5);
@@ -123,6 +138,8 @@ pub struct Start<'a> {
     pub receive: Receive,
     /// The login at the source; None for a source of files.
     pub login: Option<Arc<SourceLogin>>,
+    /// How replay begins.
+    pub replay: BeginReplay,
     /// After trouble with the disk: what of it concerns the start.
     pub after_disk: AfterDisk,
 }
@@ -134,6 +151,20 @@ pub struct AfterDisk {
     pub keep_up_to: Option<RelayPosition>,
     /// A sync failed.
     pub sync_failed: bool,
+}
+
+/// How replay begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum BeginReplay {
+    /// It runs.
+    #[default]
+    Runs,
+    /// It runs up to this condition.
+    Until(UntilGtids),
+    /// It is stopped at the last cut.
+    Stopped,
+    /// It goes as far as rows were visible when it was stopped, and is stopped there.
+    StoppedAt(GtidSet),
 }
 
 /// What became of a request to start receiving or replay.
@@ -151,7 +182,7 @@ impl Replica {
     /// # Errors
     /// The source is refused by preflight, or the folder's files are unusable.
     pub fn start(start: &Start<'_>) -> Result<Replica, Failure> {
-        let Start { config, folder, watch_copy, receive, login, after_disk } = start;
+        let Start { config, folder, watch_copy, receive, login, replay, after_disk } = start;
         let began = Instant::now();
         folder.begin_run()?;
         let mut skip = crate::skip::load(folder)?;
@@ -162,6 +193,8 @@ impl Replica {
         let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
         base::allocator::configure(memory.limit_bytes);
         table_copy::note_abandoned(folder)?;
+        backup::remove_links(folder);
+        folder.remove_cleared();
         let space = Arc::new(DiskSpace::new(folder.path(), config.disk_reserve));
         let opening = Opening {
             config,
@@ -175,7 +208,8 @@ impl Replica {
         };
         let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving } =
             opening.open()?;
-        let log_was_cut = recovery.truncated.is_some();
+        let is_known = matches!(replay, BeginReplay::StoppedAt(_));
+        let log_was_cut = recovery.truncated.is_some() && !is_known;
         let last_cut = LastCut {
             executed: recovered.as_ref().map(|r| r.executed.clone()).unwrap_or_default(),
             ..LastCut::default()
@@ -191,12 +225,14 @@ impl Replica {
             SourceSpec::Files(_) => OnDamage::Stop,
         };
         let damage_watch = DamageWatch::new(Some(&disk));
+        let under_filters = filter_orders::take_over(folder, recovered.as_ref())?;
         let mut without_damaged = None;
         if let Some(recovered) = &recovered {
             if on_damage == OnDamage::Stop {
                 damage::refusal(&disk, &recovered.catalog).map_or(Ok(()), Err)?;
             }
-            without_damaged = damage::quarantined_at_start(&disk, &recovered.catalog);
+            let of_cut = under_filters.as_ref().unwrap_or(&recovered.catalog);
+            without_damaged = damage::quarantined_at_start(&disk, of_cut);
         }
         let mut tail = RelayReader::open_at(Arc::clone(&relay), &recovery.start, ReaderOptions::REPLAY);
         let workers = if config.pipeline.workers == 0 { cores() } else { config.pipeline.workers };
@@ -213,17 +249,25 @@ impl Replica {
             waits_for_space: config.on_stop == OnStop::Stay,
         };
         let store = Arc::new(store.map_err(|error| store_failure(&error))?);
-        without_damaged.into_iter().for_each(|catalog| store.start_with(catalog));
+        without_damaged.or(under_filters).into_iter().for_each(|catalog| store.start_with(catalog));
         let bytes = if config.snapshot_memory == 0 { memory.snapshot_bytes } else { config.snapshot_memory };
         store.visibility().limit_snapshots(SnapshotLimits { bytes, age: config.snapshot_age });
         let not_yet_consistent = store.readable();
         if let Err(error) = &not_yet_consistent {
             log::write(Code::CopyFoundNotConsistent, "Copy", &error.to_string());
         }
+        // Nothing is read before it is known what holds replay back.
+        let may_read = Arc::new(AtomicBool::new(false));
+        let gate = Arc::clone(&may_read);
         let pipeline = Pipeline::start(
-            Box::new(move |timeout| tail.next(timeout)),
+            Box::new(move |timeout| {
+                if !gate.load(Ordering::Acquire) {
+                    std::thread::sleep(PAUSE_COMES_WITHIN);
+                    return Ok(TailItem::Idle);
+                }
+                tail.next(timeout)
+            }),
             PipelineOptions {
-                lag_by_part: Arc::default(),
                 quarantine: matches!(config.source, SourceSpec::Server(_)),
                 filters: Arc::clone(&config.filters),
                 decoders: if config.pipeline.decoders == 0 { (cores() / 2).max(1) } else { config.pipeline.decoders },
@@ -234,15 +278,24 @@ impl Replica {
                 store,
                 cuts: Some(cuts),
                 clock_difference_us: Arc::clone(&link.clock_difference_us),
+                lag_by_part: Arc::clone(relay.lag_by_part()),
                 affinity: config.pipeline.affinity.clone(),
             },
         );
+        pipeline.set_delay(config.source_delay);
+        match replay {
+            BeginReplay::Runs => {}
+            BeginReplay::Until(until) => pipeline.resume(Some(until.clone())),
+            BeginReplay::Stopped => pipeline.pause(),
+            BeginReplay::StoppedAt(shown) => pipeline.resume(Some(UntilGtids::After(shown.clone()))),
+        }
+        may_read.store(true, Ordering::Release);
         if let Some(login) = login {
             receiver::watch_clock(login, &link);
         }
         Ok(Replica {
             data: config.data.clone(),
-            shown_source: config.source.shown(),
+            shown_source: Mutex::new(config.source.shown()),
             login: login.clone(),
             server_id: config.server_id.unwrap_or_else(|| folder.default_server_id()),
             server_uuid: folder.server_uuid().to_string(),
@@ -267,7 +320,17 @@ impl Replica {
             sql_stop_said: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             skip,
-            recovered: recovery.retrieved,
+            recovered: match replay {
+                // Until then rows are those of before the stop.
+                BeginReplay::StoppedAt(shown) => shown.clone(),
+                _ => recovery.retrieved,
+            },
+            until: Mutex::new(match replay {
+                BeginReplay::Until(until) => Some(until.clone()),
+                _ => None,
+            }),
+            until_said: AtomicBool::new(false),
+            until_kept: AtomicBool::new(false),
             recovered_sequence,
             began,
             recovery_said: AtomicBool::new(!had_something),
@@ -286,27 +349,30 @@ impl Replica {
             damage: Mutex::new(damage_watch),
             scrub_interval: Mutex::new(config.scrub_interval),
             scrub: Mutex::new(String::new()),
+            backups: RunningBackups::default(),
         })
     }
 
-    /// Pauses replay at a transaction boundary; receiving continues.
+    /// Stops replay at a transaction boundary; receiving continues (STOP REPLICA SQL_THREAD). Returns what is visible
+    /// once nothing becomes visible any more.
     ///
     /// # Errors
-    /// Replay has failed.
-    pub fn pause(&self) -> Result<(), Failure> {
+    /// Replay has failed, or does not come to rest in time; it does so later.
+    pub fn stop_sql(&self) -> Result<GtidSet, Failure> {
         self.sql_failure().map_or(Ok(()), Err)?;
         self.pipeline.pause();
-        Ok(())
-    }
-
-    /// Resumes replay.
-    ///
-    /// # Errors
-    /// Replay has failed.
-    pub fn resume(&self) -> Result<(), Failure> {
-        self.sql_failure().map_or(Ok(()), Err)?;
-        self.pipeline.resume(None);
-        Ok(())
+        let until = Instant::now() + SQL_ENDS_WITHIN;
+        while !self.pipeline.is_at_rest() {
+            self.sql_failure().map_or(Ok(()), Err)?;
+            if self.stopping.load(Ordering::Acquire) {
+                return Err(Failure::error("the replica stops"));
+            }
+            if Instant::now() > until {
+                return Err(Failure::error("replay was told to stop and has not ended its transaction yet"));
+            }
+            std::thread::sleep(REST_LOOK_EVERY);
+        }
+        Ok(self.pipeline.store.visibility().executed())
     }
 
     /// The data folder of the replica.
@@ -342,17 +408,7 @@ impl Replica {
     /// # Errors
     /// The thread does not end in time; it ends later.
     pub fn stop_io(&self) -> Result<(), Failure> {
-        self.link.io_stop.store(true, Ordering::Release);
-        self.relay.end_space_wait();
-        self.link.interrupt();
-        let until = Instant::now() + IO_ENDS_WITHIN;
-        while let Receiving::Running(_) = *self.look_at_receiving() {
-            if Instant::now() > until {
-                return Err(Failure::error("receiving was told to stop and has not ended yet"));
-            }
-            std::thread::sleep(CUT_LOOK_EVERY);
-        }
-        Ok(())
+        Receiving::stop(&self.link, &self.relay, || matches!(*self.look_at_receiving(), Receiving::Running(_)))
     }
 
     /// Starts receiving again (START REPLICA IO_THREAD).
@@ -367,38 +423,102 @@ impl Replica {
             login.try_now();
         }
         let mut receiving = self.look_at_receiving();
-        match std::mem::replace(&mut *receiving, Receiving::Ended) {
-            Receiving::Running(thread) => {
-                *receiving = Receiving::Running(thread);
-                if self.link.io_stop.load(Ordering::Acquire) {
-                    return Err(Failure::error("receiving is still ending; try again"));
-                }
-                Ok(Begun::Running)
-            }
-            Receiving::Ended => Ok(Begun::NeedsNewEngine),
-            Receiving::Stopped(receiver) => {
-                {
-                    let mut state = self.link.lock();
-                    (state.failure, state.last_error) = (None, None);
-                    state.connection = ConnectionState::Connecting;
-                }
-                self.link.io_stop.store(false, Ordering::Release);
-                self.relay.allow_space_wait();
-                self.io_stop_said.store(false, Ordering::Relaxed);
-                *receiving = Receiving::start(&self.affinity, *receiver)?;
-                Ok(Begun::Running)
-            }
-        }
+        let started = receiving.start_again(&self.link, &self.relay, &self.affinity, &self.io_stop_said)?;
+        Ok(started.map_or(Begun::NeedsNewEngine, |_| Begun::Running))
     }
 
-    /// Starts replay again (START REPLICA SQL_THREAD).
+    /// Starts replay again, up to a condition if there is one (START REPLICA SQL_THREAD [UNTIL …]).
     #[must_use]
-    pub fn start_sql(&self) -> Begun {
+    pub fn start_sql(&self, until: Option<UntilGtids>) -> Begun {
         if self.pipeline.failure().is_some() {
             return Begun::NeedsNewEngine;
         }
-        self.pipeline.resume(None);
+        self.until_ordered().clone_from(&until);
+        self.until_said.store(false, Ordering::Relaxed);
+        self.until_kept.store(false, Ordering::Relaxed);
+        self.pipeline.resume(until);
         Begun::Running
+    }
+
+    fn until_ordered(&self) -> MutexGuard<'_, Option<UntilGtids>> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The condition of the last order to start replay, met or not.
+    #[must_use]
+    pub fn until(&self) -> Option<UntilGtids> {
+        self.until_ordered().clone()
+    }
+
+    /// What is visible, once that condition has stopped replay; returned once, and noted in the log.
+    #[must_use]
+    pub fn take_until_met(&self) -> Option<GtidSet> {
+        let until = self.until()?;
+        if !self.pipeline.is_until_met() || !self.pipeline.is_at_rest() || self.until_said.swap(true, Ordering::Relaxed)
+        {
+            return None;
+        }
+        let text = format!("replay stopped: START REPLICA UNTIL {} = '{}' is met", until.name(), until.set());
+        log::write(Code::UntilMet, "Replay", &text);
+        Some(self.pipeline.store.visibility().executed())
+    }
+
+    /// What stopped replay at its condition is kept for a restart, or cannot be.
+    pub fn until_is_kept(&self) {
+        self.until_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// True if an operator has stopped replay, and it has stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let is_kept =
+            || self.until_kept.load(Ordering::Relaxed) || self.until().is_none() || !self.pipeline.is_until_met();
+        self.pipeline.is_paused() && self.pipeline.is_at_rest() && is_kept()
+    }
+
+    /// How replay begins in an engine that replaces this one, if nobody asks for another way: as it is here.
+    #[must_use]
+    pub fn replay_again(&self) -> BeginReplay {
+        if self.pipeline.is_paused() {
+            return BeginReplay::StoppedAt(self.pipeline.store.visibility().executed());
+        }
+        match (self.pipeline.until(), self.until()) {
+            // On its way to where it is stopped.
+            (Some(UntilGtids::After(shown)), None) => BeginReplay::StoppedAt(shown),
+            (_, Some(until)) => BeginReplay::Until(until),
+            _ => BeginReplay::Runs,
+        }
+    }
+
+    /// What must be visible before the kept relay log counts as replayed.
+    #[must_use]
+    pub fn recovers_to(&self) -> &GtidSet {
+        &self.recovered
+    }
+
+    /// The source as it is shown.
+    pub(crate) fn shown_source(&self) -> String {
+        self.shown_source.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Checks that another source may be followed from here. Receiving is stopped.
+    ///
+    /// # Errors
+    /// Why it may not be, or that it cannot be reached; receiving is not stopped.
+    pub fn try_source(&self, server: &ServerOptions) -> Result<(), Failure> {
+        match &*self.look_at_receiving() {
+            Receiving::Stopped(receiver) => receiver.try_source(server),
+            _ => Err(Failure::error("receiving is not stopped")),
+        }
+    }
+
+    /// Takes another source, and another delay. Receiving is stopped if its options change, and so is replay for the
+    /// delay.
+    pub fn configure(&self, config: &ReplicaConfig) {
+        if let Receiving::Stopped(receiver) = &mut *self.look_at_receiving() {
+            receiver.configure(config);
+        }
+        *self.shown_source.lock().unwrap_or_else(PoisonError::into_inner) = config.source.shown();
+        self.pipeline.set_delay(config.source_delay);
     }
 
     /// How receiving begins in an engine that replaces this one, if nobody asks for it: as it is here.
@@ -413,17 +533,7 @@ impl Replica {
 
     /// State of receiving, after a look whether its thread has ended.
     fn look_at_receiving(&self) -> MutexGuard<'_, Receiving> {
-        let mut receiving = self.receiving.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(defect) = receiving.look() {
-            self.link.note_error(&defect);
-            self.link.lock().failure = Some(defect);
-        }
-        if self.stopping.load(Ordering::Acquire)
-            && let Receiving::Stopped(_) = *receiving
-        {
-            std::mem::replace(&mut *receiving, Receiving::Ended).end();
-        }
-        receiving
+        Receiving::looked_at(&self.receiving, &self.link, self.stopping.load(Ordering::Acquire))
     }
 
     /// Why the replica cannot continue; None if it can.
@@ -487,7 +597,7 @@ impl Replica {
                 OnStop::Exit => command.replace(START_SQL, "start the replica again"),
             };
             let data = format!("--data {}", self.data.display());
-            let source = format!("--source {}", crate::config::mask_passwords(&self.shown_source));
+            let source = format!("--source {}", crate::config::mask_passwords(&self.shown_source()));
             command.replace("--data DIR", &data).replace("--source URL", &source)
         });
         failure
@@ -514,6 +624,12 @@ impl Replica {
             return None;
         }
         Some(failure.map_or(Ok(()), Err))
+    }
+
+    /// The files of the relay log.
+    #[must_use]
+    pub fn relay_log_files(&self) -> Vec<LogPart> {
+        self.relay.parts()
     }
 
     /// The damage of the relay log at which replay stopped, if the source can send that part again: the next start
@@ -616,6 +732,7 @@ impl Replica {
         self.login.as_ref()?;
         if self.stopping.load(Ordering::Acquire)
             || self.link.io_stop.load(Ordering::Acquire)
+            || self.pipeline.is_paused()
             || self.failure().is_some()
         {
             return None;
@@ -658,6 +775,40 @@ impl Replica {
     pub fn accept_drift(&self, name: &str) -> Result<(), Failure> {
         let catalog = self.pipeline.store.visibility().current().catalog;
         drift::accept(&self.pipeline.store, &catalog, name)
+    }
+
+    /// GTIDs of the last durable cut, as far as cuts of this engine or the one that it began with are known.
+    #[must_use]
+    pub fn cut_executed(&self) -> GtidSet {
+        self.last_cut.lock().unwrap_or_else(PoisonError::into_inner).executed.clone()
+    }
+
+    /// Makes all that is visible durable in the store, so that the relay log is not needed for it. Replay is stopped.
+    ///
+    /// # Errors
+    /// Replay has failed, a table is being copied, or no cut is taken in time.
+    pub fn cut_all(&self) -> Result<(), Failure> {
+        let needed = "rows since the last cut are only in the relay log";
+        if let Some(failure) = self.sql_failure() {
+            return Err(Failure { text: format!("{}; {needed}", failure.text), ..failure });
+        }
+        let Ok(_alone) = self.copying_table.try_lock() else {
+            return Err(Failure::error("this replica is copying a table; try again when that is done"));
+        };
+        if let Err(error) = self.pipeline.store.readable() {
+            return Err(Failure::error(format!("{error}; until then the relay log is needed")));
+        }
+        let until = Instant::now() + CUT_WITHIN;
+        let now = self.pipeline.store.visibility().current().sequence.0;
+        while self.pipeline.store.last_cut() < now {
+            self.sql_failure().map_or(Ok(()), Err)?;
+            if self.stopping.load(Ordering::Acquire) || Instant::now() > until {
+                return Err(Failure::error(format!("no cut was taken in time, and {needed}; try again")));
+            }
+            self.pipeline.ask_for_cut();
+            std::thread::sleep(CUT_LOOK_EVERY);
+        }
+        Ok(())
     }
 
     /// Compares what the log says of each row with the rows on disk: of all that is replayed now. Takes as long as
@@ -881,7 +1032,7 @@ impl Replica {
         }
     }
 
-    /// True if the start truncated the relay log, which may have lost what was visible before.
+    /// True if the start truncated the relay log, which may have lost what was visible before, unless that is known.
     #[must_use]
     pub fn log_was_cut(&self) -> bool {
         self.log_was_cut

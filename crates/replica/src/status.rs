@@ -16,6 +16,9 @@ use crate::disk_trouble::receiving_waits;
 use crate::receiver_status::LinkState;
 use crate::replica::{Replica, quarantined};
 
+/// What replay waits for, in MySQL's words.
+const DELAYED: &str = "Waiting until SOURCE_DELAY seconds after source executed event";
+
 /// What has been received from the source.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
@@ -44,8 +47,15 @@ impl Replica {
         if self.relay.space().waiting.is_some() {
             return "receiving is waiting for relay log space".into();
         }
+        if self.pipeline.publisher.is_read_locked() {
+            return "waiting for a client's FLUSH TABLES WITH READ LOCK to be released".into();
+        }
         match self.pipeline.waits_for() {
-            CutWait::None => self.pipeline.store.readable().map_or_else(|error| error.to_string(), |()| String::new()),
+            CutWait::None => match self.pipeline.store.readable() {
+                Err(error) => error.to_string(),
+                Ok(()) if self.pipeline.remaining_delay().is_some() => DELAYED.into(),
+                Ok(()) => String::new(),
+            },
             CutWait::Cut => "waiting for a cut".into(),
             CutWait::Compaction => "waiting for compaction".into(),
             CutWait::Space => "waiting for free disk space".into(),
@@ -111,7 +121,7 @@ impl Replica {
             ReplayState::Failed
         } else if self.stopping.load(Ordering::Acquire) {
             ReplayState::Stopping
-        } else if self.pipeline.is_paused() {
+        } else if self.is_stopped() {
             ReplayState::Paused
         } else if !self.recovered.is_subset_of(&visible.executed) {
             ReplayState::Recovering
@@ -135,6 +145,8 @@ impl Replica {
             (_, ReplayState::Paused) => pending_us(),
             _ => pending_us().or_else(|| self.pipeline.lag.last().map(|(lag, _)| lag)),
         };
+        let until = self.until();
+        let remaining_delay = self.pipeline.remaining_delay();
         let to_skip = self.skip.current().subtract(&visible.executed);
         StatusReport {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -148,7 +160,7 @@ impl Replica {
             unanswered: None,
             source: SourceReport {
                 purges_in_us: link.purges_in_us(now.saturating_add_signed(clock), clock),
-                ..source_report(&self.shown_source, &link)
+                ..source_report(&self.shown_source(), &link)
             },
             replay: ReplayReport {
                 state,
@@ -159,13 +171,17 @@ impl Replica {
                 table_copy: self.table_copy.lock().unwrap_or_else(PoisonError::into_inner).clone(),
                 tables_copied: self.tables_copied.load(Ordering::Relaxed),
                 tables_copied_by_itself: self.tables_copied_by_itself.load(Ordering::Relaxed),
+                filters: Vec::new(),
                 quarantined: quarantined(&visible.catalog, &[]),
                 drifted: self.drifted().iter().map(ToString::to_string).collect(),
                 check_images: self.check_images.name().to_owned(),
                 ended: self.pipeline.is_finished(),
                 damaged: self.damaged(),
                 scrub: self.scrub.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-                ..ReplayReport::default()
+                until_condition: until.as_ref().map(|until| until.name().to_owned()).unwrap_or_default(),
+                until_gtids: until.as_ref().map(|until| until.set().to_string()).unwrap_or_default(),
+                delay_s: self.pipeline.delay().as_secs(),
+                remaining_delay_us: remaining_delay.map(|left| u64::try_from(left.as_micros()).unwrap_or(u64::MAX)),
             },
             gtid: GtidReport {
                 retrieved: link.retrieved.to_string(),
@@ -187,10 +203,10 @@ impl Replica {
                 overall: self.pipeline.lag.overall(),
                 last_1s: self.pipeline.lag.last_seconds(1, now),
                 last_10s: self.pipeline.lag.last_seconds(10, now),
+                parts: self.pipeline.lag_by_part.report(now),
                 clock_difference_us: (link.clock_measured_us > 0).then_some(clock),
                 clock_error_us: (link.clock_measured_us > 0).then(|| self.link.clock_error_us.load(Ordering::Relaxed)),
                 clock_measured: (link.clock_measured_us > 0).then(|| utc_text(link.clock_measured_us)),
-                ..LagReport::default()
             },
             backlog: self.backlog(waiting, queue_bytes, current_us, now),
             rates: RatesReport {
@@ -212,11 +228,12 @@ impl Replica {
             },
             clients: None,
             http: None,
+            backups: self.backups.report(),
+            served: None,
             store: self.store_report(&stats),
             disk: self.disk_report(relay_bytes),
             cpu_us: process.cpu_us,
             threads: process.threads,
-            ..StatusReport::default()
         }
     }
 }
@@ -237,7 +254,7 @@ pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
         reconnects: link.reconnects,
         last_received: (link.last_received_us > 0).then(|| utc_text(link.last_received_us)),
         purges_in_us: None,
-        ..SourceReport::default()
+        changed_by_sql: Vec::new(),
     }
 }
 

@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 
 use base::GtidSet;
 use binlog::reader::BinlogFile;
-use binlog::writer::{BinlogWriter, relocate};
 use binlog::{ChecksumAlgorithm, GtidEvent, Rotate, event_type};
 use wire::command::{DUMP_HEARTBEAT_V2, DUMP_NON_BLOCK};
-use wire::read::put_lenenc;
 use wire::server::{ServerOk, put_rows_end};
 
+use crate::events::DumpEvents;
 use crate::files::{LogFile, LogFiles, RecordedLog, opens};
 use crate::session::Session;
 use crate::{Hold, Part, Result, ServeError};
@@ -24,19 +23,19 @@ use crate::{Hold, Part, Result, ServeError};
 pub(crate) const WRITE_BYTES: usize = 256 << 10;
 /// Longest sleep between two checks of `stop` and of the heartbeat's time.
 const LOOK: Duration = Duration::from_millis(20);
-/// Flag of an event of the dump that is not in a file.
-const FLAG_ARTIFICIAL: u16 = 0x20;
-/// Offsets of flags and creation time in a format description event.
-const FLAGS_AT: usize = 17;
-const CREATED_AT: usize = 19 + 2 + 50;
 
 /// Start of a dump.
 #[derive(Clone, Debug)]
-pub(crate) enum Start {
+pub enum Start {
     /// At the first transaction outside the set.
     After(GtidSet),
-    /// At an event of a file; an empty name means the first file.
-    Place { file: String, position: u32 },
+    /// At an event of a file.
+    Place {
+        /// Name of the file; an empty one means the first file.
+        file: String,
+        /// Offset of the event, in bytes.
+        position: u32,
+    },
 }
 
 /// How much of a part was sent, and how fast.
@@ -56,16 +55,11 @@ impl Sent {
 /// A dump in progress.
 pub(crate) struct Dump<'s, 'a> {
     pub session: &'s mut Session<'a>,
-    server_id: u32,
     replica: u32,
     pub non_block: bool,
-    heartbeat_v2: bool,
     heartbeat_period: Duration,
-    /// Checksum algorithm for events that are not in a file: that of the log, because the replica expects it.
-    own_checksum: ChecksumAlgorithm,
-    /// The current file, and the end of the last event sent or skipped.
-    pub file: String,
-    pub position: u64,
+    /// Where it is.
+    pub at: DumpEvents,
     last_write: Instant,
     pub sent: Sent,
 }
@@ -78,14 +72,16 @@ impl<'s, 'a> Dump<'s, 'a> {
         let knows_checksums = checksum.is_some_and(|checksum| !checksum.eq_ignore_ascii_case("NONE"));
         let (server_id, checksum) = session.shared.log.dump_facts();
         Dump {
-            server_id,
             replica,
             non_block: flags & DUMP_NON_BLOCK != 0,
-            heartbeat_v2: flags & DUMP_HEARTBEAT_V2 != 0,
             heartbeat_period: Duration::from_nanos(period_ns.and_then(|ns| ns.parse().ok()).unwrap_or(0)),
-            own_checksum: if knows_checksums { checksum } else { ChecksumAlgorithm::None },
-            file: String::new(),
-            position: 0,
+            at: DumpEvents {
+                server_id,
+                heartbeat_v2: flags & DUMP_HEARTBEAT_V2 != 0,
+                checksum: if knows_checksums { checksum } else { ChecksumAlgorithm::None },
+                file: String::new(),
+                position: 0,
+            },
             last_write: Instant::now(),
             sent: Sent::new(),
             session,
@@ -153,7 +149,8 @@ impl<'s, 'a> Dump<'s, 'a> {
         // A dump from inside the file needs the file's format description first.
         if from > 4 {
             if let Some(format) = reader.next_event()? {
-                self.send_format(format.bytes, true, format.checksum);
+                self.send(&DumpEvents::format(format.bytes, true, format.checksum));
+                self.at.checksum = format.checksum;
             }
             reader.seek(from)?;
         }
@@ -169,7 +166,7 @@ impl<'s, 'a> Dump<'s, 'a> {
             let ends_file = matches!(event.header.event_type, event_type::ROTATE | event_type::STOP);
             // The event that ends the file is sent even after a skipped transaction.
             if left_out && !ends_file {
-                (self.position, behind_left_out) = (end, true);
+                (self.at.position, behind_left_out) = (end, true);
                 continue;
             }
             if std::mem::take(&mut behind_left_out) {
@@ -184,7 +181,8 @@ impl<'s, 'a> Dump<'s, 'a> {
                 }
                 (true, None) => self.send(event.bytes),
                 _ if event.header.event_type == event_type::FORMAT_DESCRIPTION => {
-                    self.send_format(event.bytes, false, event.checksum);
+                    self.send(&DumpEvents::format(event.bytes, false, event.checksum));
+                    self.at.checksum = event.checksum;
                 }
                 // If the given files continue differently from the recorded ones, the dump's own Rotate event says how.
                 _ if event.header.event_type == event_type::ROTATE
@@ -192,7 +190,7 @@ impl<'s, 'a> Dump<'s, 'a> {
                 _ => self.send(event.bytes),
             }
             self.sent.transactions += u64::from(opens);
-            self.position = end;
+            self.at.position = end;
             if self.unsent() >= WRITE_BYTES {
                 self.flush()?;
             }
@@ -205,62 +203,12 @@ impl<'s, 'a> Dump<'s, 'a> {
 
     /// Sends the file name and position of the next event.
     pub(crate) fn send_place(&mut self, file: &[u8], position: u64) {
-        self.file = String::from_utf8_lossy(file).into_owned();
-        self.position = position;
-        let rotate = self.artificial(event_type::ROTATE, FLAG_ARTIFICIAL, 0, |out| {
-            out.extend_from_slice(&position.to_le_bytes());
-            out.extend_from_slice(file);
-        });
+        let rotate = self.at.place(&String::from_utf8_lossy(file), position);
         self.send(&rotate);
     }
 
-    /// Sends a format description. Before a position inside the file it has no position, and does not announce a server
-    /// start.
-    fn send_format(&mut self, event: &[u8], inside: bool, checksum: ChecksumAlgorithm) {
-        let mut event = event.to_vec();
-        if let Some(flags) = event.get_mut(FLAGS_AT) {
-            *flags &= !1;
-        }
-        if inside {
-            if let Some(created) = event.get_mut(CREATED_AT..CREATED_AT + 4) {
-                created.fill(0);
-            }
-            relocate(&mut event, 0, checksum);
-        }
-        self.send(&event);
-    }
-
-    /// Builds an event that is not in a file, with the given end position.
-    fn artificial(&self, kind: u8, flags: u16, log_pos: u64, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-        let mut writer = BinlogWriter::new(self.server_id, self.own_checksum, 0);
-        writer.event(kind, flags, body);
-        let mut event = writer.take();
-        relocate(&mut event, log_pos, self.own_checksum);
-        event
-    }
-
     pub(crate) fn heartbeat(&mut self) {
-        let (kind, file, position) = (
-            if self.heartbeat_v2 { event_type::HEARTBEAT_V2 } else { event_type::HEARTBEAT },
-            self.file.as_bytes(),
-            self.position,
-        );
-        let event = self.artificial(kind, 0, position, |out| {
-            if kind == event_type::HEARTBEAT {
-                out.extend_from_slice(file);
-                return;
-            }
-            // Fields as number, length and value: 1 is the file, 2 the position, 0 the end.
-            out.push(1);
-            put_lenenc(out, file.len() as u64);
-            out.extend_from_slice(file);
-            let mut value = Vec::new();
-            put_lenenc(&mut value, position);
-            out.push(2);
-            put_lenenc(out, value.len() as u64);
-            out.extend_from_slice(&value);
-            out.push(0);
-        });
+        let event = self.at.heartbeat();
         self.send(&event);
     }
 

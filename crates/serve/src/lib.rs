@@ -2,16 +2,22 @@
 //!
 //! In: a log, recorded or being received; connections of replicas (ours, stock MySQL's, mysqlbinlog). Out: the
 //! handshake, answers to the queries that a replica sends before it requests the log, the dump with heartbeats, figures
-//! per dump. Never here: a table, a change, an answer to any other query; TLS; semi-synchronous acknowledgements.
+//! per dump; which replicas of a log that grows have acknowledged it; the events of a relay log's file, one by one.
+//! Never here: a table, a change, an answer to any other query; TLS.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod acks;
 mod dump;
 mod error;
+mod events;
 mod files;
+mod listing;
 mod questions;
 mod relay;
+mod served;
 mod session;
+mod stepped;
 
 use std::collections::BTreeSet;
 use std::net::{TcpListener, TcpStream};
@@ -19,12 +25,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+pub use acks::AckWanted;
 use binlog::ChecksumAlgorithm;
+pub use dump::Start;
 use error::Result;
 pub use error::ServeError;
 pub use files::{LogFiles, RecordedLog};
+pub use listing::{EventList, ListError, ListStep, ListedEvent, ListedFile};
 pub use relay::{Identity, RelaySource};
+pub use served::{GrowingFile, GrowingLog, Listed, OnChange, ReplicaLine};
 use session::Session;
+pub use stepped::{DumpEnds, DumpOptions, LogDump, PutEvent, STEP_BYTES, Step};
 
 /// Interval at which the listener checks for connections and for `stop`.
 const LOOK: Duration = Duration::from_millis(5);

@@ -135,6 +135,8 @@ impl Dump<'_, '_> {
         let is_control = match header.event_type {
             event_type::FORMAT_DESCRIPTION => {
                 follow.checksum = FormatDescription::parse(event)?.checksum;
+                // From now on the replica expects it in every event, in those that are in no file too.
+                self.at.checksum = follow.checksum;
                 if follow.repeats {
                     return Ok(());
                 }
@@ -146,9 +148,9 @@ impl Dump<'_, '_> {
                     let checksum =
                         if verify_checksum(event) { ChecksumAlgorithm::Crc32 } else { ChecksumAlgorithm::None };
                     let rotate = Rotate::parse(event_body(event, checksum)?)?;
-                    follow.repeats = rotate.file == self.file.as_bytes();
+                    follow.repeats = rotate.file == self.at.file.as_bytes();
                     if follow.repeats {
-                        self.position = rotate.position;
+                        self.at.position = rotate.position;
                         return Ok(());
                     }
                     // Built again: the replica, not the log, decides whether it has a checksum.
@@ -166,16 +168,19 @@ impl Dump<'_, '_> {
             }
             _ => false,
         };
-        if header.log_pos != 0 {
-            self.position = whole_position(self.position, header.log_pos);
-        }
+        let end = match header.log_pos {
+            0 => self.at.position,
+            log_pos => whole_position(self.at.position, log_pos),
+        };
         if follow.left_out && !is_control {
-            follow.after_left_out = true;
+            (self.at.position, follow.after_left_out) = (end, true);
             return Ok(());
         }
+        // Of the end of what was left out: the replica adds this event's length to it.
         if std::mem::take(&mut follow.after_left_out) {
             self.heartbeat();
         }
+        self.at.position = end;
         self.sent.bytes += event.len() as u64;
         self.send(event);
         Ok(())

@@ -80,7 +80,7 @@ impl<'a> Session<'a> {
                 ClientCommand::Quit => return Ok(()),
                 ClientCommand::Ping | ClientCommand::InitDb(_) => self.answer_ok()?,
                 ClientCommand::Query(query) => self.query(&String::from_utf8_lossy(query.sql))?,
-                ClientCommand::Register { server_id } => {
+                ClientCommand::Register { server_id, .. } => {
                     self.replica = Some(server_id);
                     self.shared.replicas.lock().unwrap_or_else(PoisonError::into_inner).insert(server_id);
                     self.answer_ok()?;

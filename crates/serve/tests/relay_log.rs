@@ -124,6 +124,8 @@ struct Got {
     count: usize,
     heartbeats: usize,
     file: Vec<u8>,
+    /// End of the last event or heartbeat; each event begins where the one before it ended.
+    end: u32,
 }
 
 impl Got {
@@ -133,6 +135,13 @@ impl Got {
         let event = event.event;
         let header = EventHeader::parse(event).unwrap();
         assert_eq!(header.flags & flags::RELAY_LOG, 0, "an event of the relay log's own");
+        if header.log_pos > 0 && header.event_type != event_type::FORMAT_DESCRIPTION {
+            let is_heartbeat = matches!(header.event_type, event_type::HEARTBEAT | event_type::HEARTBEAT_V2);
+            let len = if is_heartbeat { 0 } else { header.event_len };
+            let follows = if is_heartbeat { header.log_pos >= self.end } else { self.end + len == header.log_pos };
+            assert!(self.count == 0 && self.heartbeats == 0 || follows, "{} after {}", header.log_pos, self.end);
+            self.end = header.log_pos;
+        }
         match header.event_type {
             event_type::ROTATE => {
                 let body = binlog::event_body(event, CRC).unwrap();
@@ -226,6 +235,30 @@ fn a_replica_that_lacks_what_was_purged_is_refused() {
         while got.step(&mut stream) {}
         assert_eq!(got.count as u64 + gone.count(), 12);
         assert!(received.transactions.concat().ends_with(&got.transactions));
+    });
+}
+
+/// Events that are in no file follow the stream: a client that asked for no checksums gets none up to the format
+/// description, and a valid one in each event after it.
+#[test]
+fn made_up_events_have_a_checksum_where_the_stream_has() {
+    let mut received = Received::new();
+    received.feed(900);
+    let log = received.log(ALL);
+    serving(&log, |options| {
+        let mut connection = Connection::connect(options).unwrap();
+        connection.exec("SET @source_binlog_checksum = 'NONE', @source_heartbeat_period = 20000000").unwrap();
+        let nothing = GtidSet::new().encode();
+        connection.send_command(|out| wire::command::put_dump_gtid(out, 9, &nothing, 0)).unwrap();
+        let (mut described, mut heartbeats) = (false, 0);
+        while heartbeats < 2 {
+            let client::DumpPacket::Event(range) = connection.read_dump_packet().unwrap() else { panic!("it ended") };
+            let event = wire::command::parse_dump_event(connection.payload(range), false).unwrap().event;
+            let kind = EventHeader::parse(event).unwrap().event_type;
+            described |= kind == event_type::FORMAT_DESCRIPTION;
+            assert_eq!(binlog::verify_checksum(event), described, "event type {kind}");
+            heartbeats += usize::from(kind == event_type::HEARTBEAT);
+        }
     });
 }
 

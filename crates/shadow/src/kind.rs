@@ -108,6 +108,7 @@ pub(crate) fn known(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Known {
 
 fn of(statement: &Statement, sql: &[u8]) -> Kind {
     match statement {
+        Statement::Select(Select { locking, .. }) if !locking.is_empty() => Kind::Writes,
         Statement::Select(Select { from: Some(_), .. }) | Statement::Show(_) => Kind::Reads,
         Statement::Select(select) if select.items.iter().any(|item| waits_or_locks(&item.expression)) => Kind::Writes,
         Statement::Select(_) | Statement::ShowWarnings { .. } | Statement::ShowWarningCount { .. } => Kind::Constant,
@@ -122,7 +123,12 @@ fn of(statement: &Statement, sql: &[u8]) -> Kind {
         // A transaction that is open is committed.
         Statement::Begin { .. } | Statement::Commit(_) | Statement::Rollback(_) => Kind::Ends,
         Statement::Kill { .. } => Kind::Kill,
-        Statement::Write | Statement::Replica { .. } | Statement::ReloadTls => Kind::Writes,
+        Statement::Write
+        | Statement::Replica { .. }
+        | Statement::ReloadTls
+        | Statement::LockTables(_)
+        | Statement::UnlockTables
+        | Statement::Flush(_) => Kind::Writes,
         Statement::Refused(_) => by_first_word(sql),
     }
 }
@@ -187,7 +193,9 @@ mod tests {
             ("INSERT INTO t VALUES (1)", Kind::Writes),
             ("CALL p()", Kind::Writes),
             ("SELECT 1; DELETE FROM t", Kind::Writes),
+            ("SELECT a FROM t FOR SHARE", Kind::Writes),
             ("LOCK TABLES t WRITE", Kind::Writes),
+            ("FLUSH TABLES WITH READ LOCK", Kind::Writes),
             ("KILL 4", Kind::Kill),
             ("SELEC 1", Kind::Writes),
         ] {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use accounts::{AccountName, Consistency, PasswordPlugin, Rights};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use compare::DumpFormat;
+use compare::{Compression, DumpFormat};
 
 use crate::control::ReplicaThread;
 use crate::hidden::attached_password;
@@ -70,14 +70,21 @@ impl FileFlags {
 pub(crate) enum Command {
     /// Follow a source: receive its log, replay it, keep a current copy
     Replica(RunFlags),
+    /// Stand between a source and stock replicas: receive its log, stamp it so that they run wider, and serve it
+    Relay(RelayFlags),
     /// Check whether a source meets the requirements of replication; changes nothing
     Check(ReplicaFlags),
     /// Show the state of a replica: lag, backlog, GTID sets, positions, rates, last error, event ledger
     Status(StatusFlags),
     /// Compare every table with the source at the same GTID set, while both are live
     Verify(VerifyFlags),
-    /// Write rows at the watermark as SQL or tab-separated text
+    /// Write databases, tables and rows at the watermark as SQL, or rows as tab-separated text
     Dump(DumpFlags),
+    /// Back up the data folder, of a running replica or a stopped one
+    Backup(BackupFlags),
+    /// Make a data folder of a backup; --data names one that is absent or empty, and a replica started on it goes on
+    /// from there
+    RestoreFolder(RestoreFolderFlags),
     /// Copy one table again from the source while replay continues
     Copy(CopyFlags),
     /// Commit the named transactions empty, so that replay can continue past them
@@ -88,9 +95,11 @@ pub(crate) enum Command {
     /// checksums, and look up a sample of rows and index entries in each other
     CheckStore(Flags<{ options::DATA }>),
     /// Start receiving (io) or replay (sql) after a stop, in the process that runs; both if none is named
-    Start(ThreadFlags),
+    Start(StartFlags),
     /// Stop a running replica at a transaction boundary; with io or sql only receiving or replay, the process stays
     Stop(ThreadFlags),
+    /// Carry out START, STOP, RESET REPLICA, CHANGE REPLICATION SOURCE TO or FILTER, as a client's statement
+    Execute(ExecuteFlags),
     /// Read the option files again, for a password that has changed (as SIGHUP does)
     Reload(Flags<{ options::DATA }>),
     /// Pause replay; receiving continues (STOP REPLICA SQL_THREAD)
@@ -180,6 +189,60 @@ pub(crate) struct RunFlags {
     pub start_anew: bool,
 }
 
+/// Flags of `relay`.
+#[derive(Debug, Clone, Default, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct RelayFlags {
+    #[command(subcommand)]
+    pub command: Option<RelayCommand>,
+    #[command(flatten)]
+    pub options: Flags<{ options::DATA | options::SOURCE | options::RECEIVE | options::RELAY }>,
+    #[command(flatten)]
+    pub password: PasswordFlag,
+}
+
+/// Subcommands of `relay`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum RelayCommand {
+    /// Say whether a replica can be moved behind the relay that runs, and print the statement; changes nothing
+    Check(RelayCheckFlags),
+    /// Keep served files until a replica has executed them, connected or not, as far as --serve-space-limit allows
+    Hold(RelayHoldFlags),
+}
+
+/// Flags of `relay hold`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RelayHoldFlags {
+    /// A name for the replica, and its server_uuid
+    #[arg(value_name = "NAME=UUID", required_unless_present_any = ["list", "remove"])]
+    pub hold: Option<String>,
+    /// Where the relay asks it what it has executed: mysql://USER[:PASSWORD]@HOST:PORT (password also from ~/.my.cnf or
+    /// MYSQL_PWD; it is kept in the data folder) [default: what it says when it asks for the log]
+    #[arg(value_name = "URL")]
+    pub replica: Option<String>,
+    /// Show for which replicas files are kept, and from which file on
+    #[arg(long, conflicts_with_all = ["hold", "replica", "remove"])]
+    pub list: bool,
+    /// The list as one JSON document
+    #[arg(long, requires = "list")]
+    pub json: bool,
+    /// Keep no files for the replica of this name any more
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["hold", "replica"])]
+    pub remove: Option<String>,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
+}
+
+/// Flags of `relay check`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RelayCheckFlags {
+    /// The replica: mysql://USER[:PASSWORD]@HOST:PORT (password also from ~/.my.cnf or MYSQL_PWD)
+    #[arg(value_name = "URL")]
+    pub replica: String,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
+}
+
 /// Flags of `status`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct StatusFlags {
@@ -240,17 +303,60 @@ pub(crate) struct DumpFlags {
     /// Binary columns as 0x...
     #[arg(long)]
     pub binary_as_hex: bool,
+    /// Rows only, without CREATE DATABASE and CREATE TABLE
+    #[arg(long)]
+    pub no_create_info: bool,
+    /// Write files into this folder, which must not exist: schema.sql, then one for the rows of each table, several for
+    /// a large one; dump.json lists them with the GTID set
+    #[arg(long, value_name = "FOLDER")]
+    pub to: Option<PathBuf>,
+    /// Threads that write the files of --to
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "to", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub threads: u32,
+    /// Compress the output, or each file
+    #[arg(long, value_name = "METHOD", value_parser = compression())]
+    pub compress: Option<Compression>,
     /// Instead of rows: views, routines, triggers, events, users and grants, each as its last statement with its GTID
-    #[arg(long, conflicts_with_all = ["tables", "format", "all_columns", "binary_as_hex"])]
+    #[arg(long, conflicts_with_all = ["tables", "format", "all_columns", "binary_as_hex", "no_create_info", "to", "compress"])]
     pub definitions: bool,
+}
+
+fn compression() -> impl TypedValueParser<Value = Compression> {
+    PossibleValuesParser::new([PossibleValue::new("zstd")]).map(|_| Compression::Zstd)
 }
 
 fn dump_format() -> impl TypedValueParser<Value = DumpFormat> {
     let names = [
-        PossibleValue::new("sql").help("INSERT statements"),
+        PossibleValue::new("sql").help("CREATE and INSERT statements"),
         PossibleValue::new("tab").help("Tab-separated text with a line of column names"),
     ];
     PossibleValuesParser::new(names).map(|name| if name == "tab" { DumpFormat::Tab } else { DumpFormat::Sql })
+}
+
+/// Flags of `backup`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BackupFlags {
+    /// File to write, which must not exist; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+    /// Who may log in, too, with the hashes of their passwords
+    #[arg(long)]
+    pub accounts: bool,
+    /// Give up when nobody has read a byte for this long
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub stalled_after: String,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
+}
+
+/// Flags of `restore-folder`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RestoreFolderFlags {
+    /// The backup; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub from: PathBuf,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
 }
 
 /// Flags of `skip`.
@@ -285,6 +391,32 @@ pub(crate) struct ThreadFlags {
     /// io: receiving (MySQL's IO_THREAD); sql: replay (SQL_THREAD)
     #[arg(value_name = "THREAD", value_parser = replica_thread())]
     pub thread: Option<ReplicaThread>,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
+}
+
+/// Flags of `execute`.
+#[derive(Debug, Args)]
+pub(crate) struct ExecuteFlags {
+    /// The statement; - reads it from standard input, which one with a password must be
+    #[arg(value_name = "STATEMENT", allow_hyphen_values = true)]
+    pub statement: String,
+    #[command(flatten)]
+    pub data: Flags<{ options::DATA }>,
+}
+
+/// Flags of `start`.
+#[derive(Debug, Args)]
+pub(crate) struct StartFlags {
+    /// io: receiving (MySQL's IO_THREAD); sql: replay (SQL_THREAD)
+    #[arg(value_name = "THREAD", value_parser = replica_thread())]
+    pub thread: Option<ReplicaThread>,
+    /// Stop replay before the first transaction of this set (START REPLICA UNTIL)
+    #[arg(long, value_name = "GTID-SET", conflicts_with = "sql_after_gtids")]
+    pub sql_before_gtids: Option<String>,
+    /// Stop replay once all transactions of this set are executed (START REPLICA UNTIL)
+    #[arg(long, value_name = "GTID-SET")]
+    pub sql_after_gtids: Option<String>,
     #[command(flatten)]
     pub data: Flags<{ options::DATA }>,
 }
@@ -505,9 +637,16 @@ mod tests {
             "verify --data /d --source mysql://h shop.orders",
             "verify --source mysql://h --replica mysql://g",
             "dump --data /d --format tab --binary-as-hex --all-columns a.b c.d",
+            "backup --to - --data /d",
+            "backup --to /b.tar --accounts --stalled-after 5m --data /d",
+            "restore-folder --from - --data /d",
             "skip 3e11fa47-71ca-11e1-9e33-c80aa9429562:5 --data /d",
             "skip --undo 3e11fa47-71ca-11e1-9e33-c80aa9429562:5 --data /d",
             "skip --list --data /d",
+            "relay check mysql://root@r2 --data /d",
+            "relay hold reporting=3e11fa47-71ca-11e1-9e33-c80aa9429562 mysql://root@r2 --data /d",
+            "relay hold --list --json --data /d",
+            "relay hold --remove reporting --data /d",
             "stop --data /d",
             "stop io --data /d",
             "start --data /d",
@@ -544,7 +683,17 @@ mod tests {
             given("replica --datadir a --data b --semi-sync --semi-sync=OFF --replicate-do-db x --replicate-do-db y");
         let wanted = [("data", "b"), ("semi-sync", "OFF"), ("replicate-do-db", "x"), ("replicate-do-db", "y")];
         assert_eq!(options, wanted.map(|(name, value)| (name, Some(value.to_owned()))));
-        for help in ["check --help", "check -?", "replica --help", "status -h", "-h"] {
+        let helps = [
+            "check --help",
+            "check -?",
+            "replica --help",
+            "relay --help",
+            "relay check --help",
+            "relay hold -?",
+            "status -h",
+            "-h",
+        ];
+        for help in helps {
             assert_eq!(parse(help).unwrap_err().exit_code(), 0, "{help}");
         }
         assert!(!format!("{:?}", parse("check -psecret").unwrap()).contains("secret"));

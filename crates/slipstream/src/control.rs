@@ -1,10 +1,10 @@
 //! The control socket `DIR/slipstream.sock`: how commands reach a running replica.
 //!
-//! Each connection carries one request: a JSON line. The answer is a JSON line (`Reply`). For `dump`, `verify` and
-//! `copy` it announces a stream of frames `[kind: u8][length: u32, little-endian][bytes]`: kind `D` is output for the
-//! client's stdout, kind `E` is the final `Reply` and the last frame. Never here: the implementation of a command; a
-//! connection that outlives `stop`; a request above `REQUEST_BYTES_MAX`. The socket's mode is 0600: whoever may connect
-//! may read all data.
+//! Each connection carries one request: a JSON line. The answer is a JSON line (`Reply`). For `dump`, `verify`, `copy`
+//! and `backup` it announces a stream of frames `[kind: u8][length: u32, little-endian][bytes]`: kind `D` is output for
+//! the client's stdout, kind `E` is the final `Reply` and the last frame. Never here: the implementation of a command;
+//! a connection that outlives `stop`; a request above `REQUEST_BYTES_MAX`. The socket's mode is 0600: whoever may
+//! connect may read all data.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,11 +18,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use compare::DumpFormat;
+use base::UntilGtids;
+use compare::{Compression, DumpFormat};
 use replica::{Exit, Failure, FolderLock, config::ServerOptions, folder_owner};
 use serde::{Deserialize, Serialize};
 
 use crate::account::AccountRequest;
+use crate::relay_hold::HoldRequest;
 
 /// Name of the socket in the data folder.
 pub(crate) const SOCKET_FILE: &str = "slipstream.sock";
@@ -33,8 +35,12 @@ const REQUEST_BYTES_MAX: u64 = 16 << 20;
 /// Largest answer line in bytes: it contains a status report with its GTID sets.
 const REPLY_BYTES_MAX: u64 = 256 << 20;
 
-/// Largest frame of output in bytes.
+/// Largest frame of output in bytes, and the bytes of its kind and length before it.
 const FRAME_BYTES_MAX: usize = 64 << 10;
+const FRAME_HEAD: usize = 5;
+
+/// How long a backup's write waits for its reader before it looks at the disk again.
+const BACKUP_WRITE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Maximum number of clients at a time; further ones are told to retry.
 const CONNECTIONS_MAX: usize = 32;
@@ -69,6 +75,12 @@ pub(crate) struct DumpRequest {
     pub all_columns: bool,
     /// Whether to write BINARY, VARBINARY, BLOB and BIT as 0x...
     pub binary_as_hex: bool,
+    /// Whether to leave out the statements that make databases and tables.
+    pub no_create_info: bool,
+    /// Compression of the output, or of each part.
+    pub compression: Option<Compression>,
+    /// Number of threads that write a dump in parts; 0 = one stream.
+    pub threads: u32,
     /// Whether to write views, routines, triggers, events, users and grants instead of rows.
     pub definitions: bool,
 }
@@ -93,6 +105,16 @@ impl Default for VerifyRequest {
     }
 }
 
+/// Options of `slipstream backup`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BackupRequest {
+    /// Whether it contains who may log in.
+    pub accounts: bool,
+    /// Milliseconds without a byte read after which it is given up.
+    pub stalled_after_ms: u64,
+}
+
 /// A part of a replica that can be stopped and started by itself, by the name of MySQL's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -101,6 +123,30 @@ pub(crate) enum ReplicaThread {
     Io,
     /// Replay.
     Sql,
+}
+
+/// A condition at which replay stops, as its name and set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "(String, String)", into = "(String, String)")]
+pub(crate) struct Until(pub UntilGtids);
+
+impl From<Until> for (String, String) {
+    fn from(Until(until): Until) -> (String, String) {
+        (until.name().to_owned(), until.set().to_string())
+    }
+}
+
+impl TryFrom<(String, String)> for Until {
+    type Error = String;
+
+    fn try_from((name, set): (String, String)) -> Result<Until, String> {
+        let set = set.parse().map_err(|error: base::GtidError| error.to_string())?;
+        match name.as_str() {
+            "SQL_BEFORE_GTIDS" => Ok(Until(UntilGtids::Before(set))),
+            "SQL_AFTER_GTIDS" => Ok(Until(UntilGtids::After(set))),
+            _ => Err(format!("{name} is no condition")),
+        }
+    }
 }
 
 /// A request to a running replica.
@@ -114,6 +160,8 @@ pub(crate) enum Request {
     Verify(VerifyRequest),
     /// Writes rows; streams them.
     Dump(DumpRequest),
+    /// Writes a backup of the data folder; streams it.
+    Backup(BackupRequest),
     /// Copies one table again; streams progress.
     Copy {
         /// The table as `SCHEMA.TABLE`.
@@ -130,6 +178,14 @@ pub(crate) enum Request {
         /// The thread to start.
         #[serde(default)]
         thread: Option<ReplicaThread>,
+        /// Where replay stops by itself.
+        #[serde(default)]
+        until: Option<Until>,
+    },
+    /// Carries out an order in SQL; the reply's body says what became of it.
+    Execute {
+        /// START, STOP, CHANGE or RESET REPLICA.
+        statement: String,
     },
     /// Reads the option files again; the reply's body says what became of it.
     Reload {},
@@ -156,6 +212,12 @@ pub(crate) enum Request {
     },
     /// Returns the list of transactions to skip as the reply's body.
     SkipList {},
+    /// Lists or changes for which replicas a relay keeps served files; the reply's body is the list, or says what was
+    /// done.
+    Hold {
+        /// What to do.
+        hold: HoldRequest,
+    },
     /// Lists or changes the accounts; the reply's body is the list, or says what was done.
     Account {
         /// What to do.
@@ -165,7 +227,10 @@ pub(crate) enum Request {
 
 impl Request {
     fn streams(&self) -> bool {
-        matches!(self, Request::Verify(_) | Request::Dump(_) | Request::Copy { .. } | Request::CheckStore {})
+        matches!(
+            self,
+            Request::Verify(_) | Request::Dump(_) | Request::Backup(_) | Request::Copy { .. } | Request::CheckStore {}
+        )
     }
 }
 
@@ -440,43 +505,98 @@ fn serve(mut stream: UnixStream, handler: &Handler, registered: &Registered) -> 
         open.streams = true;
     }
     write_line(&mut stream, &Reply { stream: true, ..Reply::done() })?;
-    let mut frames = FrameWriter { stream, buffer: Vec::with_capacity(FRAME_BYTES_MAX) };
+    if let Request::Backup(_) = request {
+        // Between the writes it looks at the disk, however slow its reader is.
+        stream.set_write_timeout(Some(BACKUP_WRITE_TIMEOUT))?;
+    }
+    let mut frames = FrameWriter { stream, frame: Vec::with_capacity(FRAME_HEAD + FRAME_BYTES_MAX), sent: None };
     let reply = handler(request, &mut frames);
     frames.flush()?;
     let last = serde_json::to_vec(&reply)?;
     write_frame(&mut frames.stream, b'E', &last)
 }
 
-/// Splits output into frames.
+/// Splits output into frames. With a write timeout a write or flush may return `WouldBlock`: repeated, it goes on where
+/// it was.
 struct FrameWriter {
     stream: UnixStream,
-    buffer: Vec<u8>,
+    /// The frame being filled or sent, with room for its head.
+    frame: Vec<u8>,
+    /// Bytes sent of the frame; None while it is filled.
+    sent: Option<usize>,
+}
+
+impl FrameWriter {
+    /// Sends what is left of the frame.
+    fn send(&mut self) -> io::Result<()> {
+        while let Some(sent) = self.sent {
+            let rest = self.frame.get(sent..).unwrap_or_default();
+            if rest.is_empty() {
+                self.frame.clear();
+                self.sent = None;
+                break;
+            }
+            match self.stream.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(more) => self.sent = Some(sent + more),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the frame that is being filled.
+    fn seal(&mut self) -> io::Result<()> {
+        let length = u32::try_from(self.frame.len().saturating_sub(FRAME_HEAD)).map_err(io::Error::other)?;
+        if let Some(head) = self.frame.first_chunk_mut::<FRAME_HEAD>() {
+            *head = frame_head(b'D', length);
+        }
+        self.sent = Some(0);
+        Ok(())
+    }
 }
 
 impl Write for FrameWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = FRAME_BYTES_MAX.saturating_sub(self.buffer.len()).min(bytes.len());
+        self.send()?;
+        if self.frame.is_empty() {
+            self.frame.resize(FRAME_HEAD, 0);
+        }
+        let room = (FRAME_HEAD + FRAME_BYTES_MAX).saturating_sub(self.frame.len()).min(bytes.len());
         let (taken, _) = bytes.split_at(room);
-        self.buffer.extend_from_slice(taken);
-        if self.buffer.len() >= FRAME_BYTES_MAX {
-            self.flush()?;
+        self.frame.extend_from_slice(taken);
+        if self.frame.len() >= FRAME_HEAD + FRAME_BYTES_MAX {
+            self.seal()?;
+            match self.send() {
+                // The bytes are taken; the next write goes on.
+                Err(error) if is_timeout(&error) => {}
+                result => result?,
+            }
         }
         Ok(room)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if !self.buffer.is_empty() {
-            write_frame(&mut self.stream, b'D', &self.buffer)?;
-            self.buffer.clear();
+        if self.sent.is_none() && !self.frame.is_empty() {
+            self.seal()?;
         }
-        Ok(())
+        self.send()
     }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+fn frame_head(kind: u8, length: u32) -> [u8; FRAME_HEAD] {
+    let [a, b, c, d] = length.to_le_bytes();
+    [kind, a, b, c, d]
 }
 
 fn write_frame(stream: &mut UnixStream, kind: u8, bytes: &[u8]) -> io::Result<()> {
     let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
-    let [a, b, c, d] = length.to_le_bytes();
-    stream.write_all(&[kind, a, b, c, d])?;
+    stream.write_all(&frame_head(kind, length))?;
     stream.write_all(bytes)
 }
 
@@ -586,7 +706,8 @@ impl Client {
     /// The replica's failure with its code; code 1 if the connection breaks or the replica does not answer; `out`'s I/O
     /// error.
     pub(crate) fn ask(self, request: &Request, out: &mut dyn Write) -> Result<Option<serde_json::Value>, Failure> {
-        let of_a_thread = matches!(request, Request::Start { .. } | Request::Stop { thread: Some(_) });
+        let of_a_thread =
+            matches!(request, Request::Start { .. } | Request::Execute { .. } | Request::Stop { thread: Some(_) });
         let limit = if of_a_thread { THREAD_WITHIN } else { REPLY_WITHIN };
         self.ask_within(request, limit, out).map_err(Failure::from)
     }
@@ -642,7 +763,13 @@ fn read_frames(
     out: &mut dyn Write,
     socket: &Path,
 ) -> Result<Option<serde_json::Value>, Failure> {
-    let failed = |error: io::Error| Failure::error(format!("{}: {error}", socket.display()));
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+            let text = format!("{}: the replica ended, or closed the store, before it had sent all", socket.display());
+            Failure::error(text).with_hint("run the command again; the replica's log says more")
+        }
+        _ => Failure::error(format!("{}: {error}", socket.display())),
+    };
     let mut frame = Vec::new();
     loop {
         let mut head = [0u8; 5];
@@ -724,11 +851,14 @@ mod tests {
             Request::UndoSkip { .. }
             | Request::SkipList {}
             | Request::Account { .. }
+            | Request::Hold { .. }
             | Request::Copy { .. }
+            | Request::Backup(_)
             | Request::Stop { .. }
             | Request::Start { .. }
             | Request::Pause {}
             | Request::Reload {}
+            | Request::Execute { .. }
             | Request::Resume {}
             | Request::Drift { .. }
             | Request::CheckStore {} => Reply::done(),

@@ -10,18 +10,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use accounts::{Accounts, ServerTls, TlsError, TlsFiles};
-use door::{Door, DoorConfig, Facts, Gtids, Note, OrderDone, ReplicaStatus, SchemaState};
+use door::{Door, DoorConfig, Facts, Gtids, Note, OrderDone, Ordered, ReadLock, ReplicaStatus, SchemaState};
 use observe::{ClientsReport, utc_text};
+use relay_log::LogPart;
 use replica::log::{self, Code};
 use replica::{Failure, Folder};
+use serve::ListedFile;
 use sql::{ReplicaOrder, SqlError};
 use web::WebConfig;
 
-use crate::control::ReplicaThread;
 use crate::engine::Engine;
 use crate::engine_gtids::{EngineGtids, not_now};
-use crate::replica_status::ShownOptions;
-use crate::requests;
+use crate::orders;
 
 /// How long a transaction or a cursor of a client may keep its snapshot, unless `--snapshot-age` is given.
 const SNAPSHOT_AGE: Duration = Duration::from_secs(3600);
@@ -63,12 +63,16 @@ pub(crate) struct DoorSettings {
     pub snapshot_age: Duration,
     /// How long a statement may work; zero: no limit.
     pub statement_cpu_time: Duration,
+    /// Bytes that a statement may hold at once; see [`DoorConfig::connection_memory_limit`].
+    pub connection_memory_limit: u64,
     /// Whether rows are shown before all that an earlier run showed is visible again.
     pub serve_at_once: bool,
     /// Address for those who watch over HTTP.
     pub http: Option<SocketAddr>,
     /// Names of this machine that they use besides addresses.
     pub http_names: Vec<String>,
+    /// File of a token that lets them in.
+    pub http_token_file: Option<PathBuf>,
     /// Address at which ProxySQL gets visible GTIDs.
     pub gtid_port: Option<SocketAddr>,
 }
@@ -94,9 +98,11 @@ impl Default for DoorSettings {
             drain: Duration::ZERO,
             snapshot_age: SNAPSHOT_AGE,
             statement_cpu_time: Duration::ZERO,
+            connection_memory_limit: u64::MAX,
             serve_at_once: false,
             http: None,
             http_names: Vec::new(),
+            http_token_file: None,
             gtid_port: None,
         }
     }
@@ -168,6 +174,7 @@ impl DoorSettings {
             server_version: self.server_version.clone(),
             snapshot_age: self.snapshot_age,
             statement_cpu_time: self.statement_cpu_time,
+            connection_memory_limit: self.connection_memory_limit,
             own_values: own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<HashMap<_, _>>(),
         }
     }
@@ -211,11 +218,9 @@ impl OpenDoor {
         server_id: Option<u32>,
         accounts: Arc<Accounts>,
         tls: Option<Arc<ServerTls>>,
-        engine: &Arc<Engine>,
-        shown: ShownOptions,
+        facts: Arc<dyn Facts>,
     ) -> Result<Option<OpenDoor>, Failure> {
         let Some(tls) = tls.filter(|_| settings.is_open()) else { return Ok(None) };
-        let facts = Arc::new(EngineFacts { engine: EngineGtids(Arc::downgrade(engine)), shown });
         let config = settings.config(folder, server_id.unwrap_or(folder.default_server_id()));
         let door = Door::open(config, accounts, Arc::clone(&tls), facts).map_err(|error| {
             Failure::error(error.to_string())
@@ -274,44 +279,52 @@ pub(crate) fn note_reload(result: Result<(), String>) {
     }
 }
 
-fn finish(done: &Mutex<Option<OrderDone>>, result: Result<bool, SqlError>) {
+/// Carries out an order on a thread of its own.
+pub(crate) fn ordered(done: OrderDone, order: impl FnOnce() -> Result<Ordered, SqlError> + Send + 'static) {
+    // Kept here too: a thread that cannot be started drops what it was given.
+    let done = Arc::new(Mutex::new(Some(done)));
+    let of_thread = Arc::clone(&done);
+    // Not joined: it ends within the time that each of these has.
+    let run = move || finish(&of_thread, order());
+    if std::thread::Builder::new().name("order".into()).spawn(run).is_err() {
+        finish(&done, Err(not_now("no thread can be started for it")));
+    }
+}
+
+fn finish(done: &Mutex<Option<OrderDone>>, result: Result<Ordered, SqlError>) {
     if let Some(done) = done.lock().unwrap_or_else(PoisonError::into_inner).take() {
         done(result);
     }
 }
 
-/// The thread that is meant; None for both.
-fn thread_of(order: ReplicaOrder) -> Option<ReplicaThread> {
-    match (order.io, order.sql) {
-        (true, false) => Some(ReplicaThread::Io),
-        (false, true) => Some(ReplicaThread::Sql),
-        _ => None,
-    }
-}
+/// Status variables of the lag and of its parts, over all transactions since the engine's start, in the order of
+/// `Engine::lag_summaries`.
+const LAG_VARIABLES: [&str; 15] = [
+    "Slipstream_lag_p50_us",
+    "Slipstream_lag_p99_us",
+    "Slipstream_lag_max_us",
+    "Slipstream_lag_transport_p50_us",
+    "Slipstream_lag_transport_p99_us",
+    "Slipstream_lag_transport_max_us",
+    "Slipstream_lag_durable_p50_us",
+    "Slipstream_lag_durable_p99_us",
+    "Slipstream_lag_durable_max_us",
+    "Slipstream_lag_apply_p50_us",
+    "Slipstream_lag_apply_p99_us",
+    "Slipstream_lag_apply_max_us",
+    "Slipstream_lag_publish_p50_us",
+    "Slipstream_lag_publish_p99_us",
+    "Slipstream_lag_publish_max_us",
+];
 
-/// Starts or stops; true if all was so before.
-fn carried_out(engine: &Engine, order: ReplicaOrder) -> Result<bool, Failure> {
-    let report = engine.engine_status();
-    let io = report.source.state.as_mysql() != "No";
-    let sql = report.replay.state.as_mysql() == "Yes";
-    let already = (!order.io || io == order.start) && (!order.sql || sql == order.start);
-    if order.start {
-        // One that waits for its next try does so at once.
-        engine.start_threads(thread_of(order))?;
-    } else {
-        for (wanted, runs, thread) in [(order.io, io, ReplicaThread::Io), (order.sql, sql, ReplicaThread::Sql)] {
-            if wanted && runs {
-                engine.stop_thread(thread)?;
-            }
-        }
-    }
-    Ok(already)
+/// What the port asks of a replica's engine.
+pub(crate) fn engine_facts(engine: &Arc<Engine>) -> Arc<dyn Facts> {
+    Arc::new(EngineFacts { engine: EngineGtids(Arc::downgrade(engine)) })
 }
 
 /// What the port asks of the engine.
 struct EngineFacts {
     engine: EngineGtids,
-    shown: ShownOptions,
 }
 
 impl Facts for EngineFacts {
@@ -325,44 +338,57 @@ impl Facts for EngineFacts {
     }
 
     fn replica_status(&self) -> ReplicaStatus {
-        let report = self.engine.0.upgrade().map(|engine| engine.engine_status()).unwrap_or_default();
-        self.shown.status(&report)
+        self.engine.0.upgrade().map(|engine| engine.shown().status(&engine.engine_status())).unwrap_or_default()
+    }
+
+    fn status_values(&self) -> Vec<(&'static str, String)> {
+        let lags = self.engine.0.upgrade().and_then(|engine| engine.lag_summaries());
+        let names = LAG_VARIABLES.iter().copied();
+        names.zip(lags.into_iter().flatten()).map(|(name, lag_us)| (name, lag_us.to_string())).collect()
     }
 
     fn pin(&self) -> Result<Arc<store::Snapshot>, sql::SqlError> {
         self.engine.pin()
     }
 
-    fn carry_out(&self, order: ReplicaOrder, by: &str, done: OrderDone) {
-        let Some(engine) = self.engine.0.upgrade() else { return done(Err(not_now("the replica is stopping"))) };
-        let (verb, what) = (if order.start { "start" } else { "stop" }, requests::named(thread_of(order)));
-        log::write(Code::OperatorCommand, "Clients", &format!("{by} asked to {verb} {what}"));
-        // Kept here too: a thread that cannot be started drops what it was given.
-        let done = Arc::new(Mutex::new(Some(done)));
-        let of_thread = Arc::clone(&done);
-        // Not joined: it ends within the time that each of these has.
-        let run = move || {
-            let result = carried_out(&engine, order).map_err(|failure| not_now(&failure.text));
-            drop(engine);
-            finish(&of_thread, result);
-        };
-        if std::thread::Builder::new().name("order".into()).spawn(run).is_err() {
-            finish(&done, Err(not_now("no thread can be started for it")));
-        }
+    fn relay_log(&self) -> Result<Vec<ListedFile>, sql::SqlError> {
+        let engine = self.engine.0.upgrade().ok_or_else(|| not_now("the replica is stopping"))?;
+        let replica = engine.replica().map_err(|failure| not_now(&failure.text))?;
+        let listed = |LogPart { name, path, len, .. }: LogPart| ListedFile { name, path, bytes: len };
+        Ok(replica.relay_log_files().into_iter().map(listed).collect())
     }
 
-    fn note(&self, note: Note) {
-        match note {
-            Note::LoginsDelayed { who } => {
-                let text = format!("10 wrong passwords in a row from {who}: its logins to that account are delayed");
-                log::write(Code::LoginsDelayed, "Clients", &text);
-            }
-            Note::NoDescriptors => {
-                let text = "no more file descriptors (ulimit -n): the oldest clients that are not logged in make room";
-                log::write(Code::NoDescriptors, "Clients", text);
-            }
-            Note::TlsReloaded => note_reload(Ok(())),
-            Note::TlsNotReloaded(why) => note_reload(Err(why)),
+    fn take_read_lock(&self) -> Result<ReadLock, SqlError> {
+        let engine = self.engine.0.upgrade().ok_or_else(|| not_now("the replica is stopping"))?;
+        let replica = engine.replica().map_err(|failure| not_now(&failure.text))?;
+        let publisher = Arc::clone(&replica.pipeline.publisher);
+        publisher.take_read_lock();
+        Ok(ReadLock::new(move || publisher.release_read_lock()))
+    }
+
+    fn carry_out(&self, order: ReplicaOrder, by: &str, done: OrderDone) {
+        let Some(engine) = self.engine.0.upgrade() else { return done(Err(not_now("the replica is stopping"))) };
+        log::write(Code::OperatorCommand, "Clients", &format!("{by} asked to {}", orders::about(&order)));
+        ordered(done, move || orders::carry_out(&engine, order));
+    }
+
+    fn note(&self, told: Note) {
+        note(told);
+    }
+}
+
+/// Logs something that an operator should know of the port.
+pub(crate) fn note(note: Note) {
+    match note {
+        Note::LoginsDelayed { who } => {
+            let text = format!("10 wrong passwords in a row from {who}: its logins to that account are delayed");
+            log::write(Code::LoginsDelayed, "Clients", &text);
         }
+        Note::NoDescriptors => {
+            let text = "no more file descriptors (ulimit -n): the oldest clients that are not logged in make room";
+            log::write(Code::NoDescriptors, "Clients", text);
+        }
+        Note::TlsReloaded => note_reload(Ok(())),
+        Note::TlsNotReloaded(why) => note_reload(Err(why)),
     }
 }

@@ -8,13 +8,21 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use base::{GtidSet, UntilGtids};
 use door::SchemaState;
-use observe::{ConnectionState, LagHistogram, ReplayState, StatusReport, now_us, utc_text};
-use replica::{Begun, CopyInProgress, Failure, Movement, Replica, SourceLogin, failure::error_report};
+use observe::{ConnectionState, LagHistograms, ReplayState, StatusReport, now_us, utc_text};
+use replica::{
+    BeginReplay, Begun, CopyInProgress, Failure, FilterOrders, Folder, Movement, Replica, SourceLogin, SourceOrders,
+    Stopped,
+    config::{ReplicaConfig, SourceSpec},
+    failure::error_report,
+    log::{self, Code},
+};
 
 use crate::control::ReplicaThread;
 use crate::door::OpenDoor;
 use crate::engine_gtids::Parked;
+use crate::replica_status::ShownOptions;
 use crate::source_set::SourceAsker;
 use crate::web::OpenWeb;
 
@@ -44,10 +52,22 @@ struct State {
 }
 
 /// A request to start the engine again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// Whether receiving must start too if it is stopped.
     pub io: bool,
+    /// How replay must begin; None: as it was left.
+    pub replay: Option<BeginReplay>,
+    /// Whether the relay log is removed first.
+    pub clear_relay_log: bool,
+}
+
+/// The configuration in force.
+struct InForce {
+    /// Changes by SQL.
+    orders: SourceOrders,
+    filters: FilterOrders,
+    shown: Arc<ShownOptions>,
 }
 
 /// Shared by the main thread and the control socket.
@@ -55,6 +75,15 @@ pub(crate) struct Engine {
     state: Mutex<State>,
     changed: Condvar,
     stop: Arc<AtomicBool>,
+    folder: Folder,
+    /// The configuration of the start.
+    start: ReplicaConfig,
+    /// What is changed of it by SQL, and what is shown of both.
+    in_force: Mutex<InForce>,
+    /// Locked while the configuration is changed.
+    changing: Mutex<()>,
+    /// Locked while it is decided what is stopped.
+    deciding: Mutex<()>,
     /// None for a source of files.
     login: Option<Arc<SourceLogin>>,
     /// The port for clients, while it is open. It stays when the engine starts again.
@@ -67,21 +96,128 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// An engine that is being started. `stop` is set when an operator asks to stop while no replica runs; `last` is
-    /// shown until there is a report.
-    #[must_use]
-    pub(crate) fn new(stop: Arc<AtomicBool>, login: Option<Arc<SourceLogin>>, last: StatusReport) -> Arc<Engine> {
+    /// An engine that is being started. `stop` is set when an operator asks to stop while no replica runs; the folder's
+    /// last report is shown until there is one.
+    ///
+    /// # Errors
+    /// What was changed by SQL cannot be read.
+    pub(crate) fn new(
+        stop: Arc<AtomicBool>,
+        login: Option<Arc<SourceLogin>>,
+        folder: &Folder,
+        start: &ReplicaConfig,
+    ) -> Result<Arc<Engine>, Failure> {
+        let last = folder.last_status();
+        let (orders, filters) = (SourceOrders::of(folder)?, FilterOrders::of(folder)?);
+        let mut config = orders.over(start)?;
+        filters.over(&mut config)?;
+        let in_force = InForce { shown: Arc::new(ShownOptions::of(&config)), orders, filters };
         let state = State { phase: Phase::Starting, last, wanted: None, attempts: 0 };
-        Arc::new(Engine {
+        Ok(Arc::new(Engine {
             state: Mutex::new(state),
             changed: Condvar::new(),
             stop,
+            folder: folder.clone(),
+            start: start.clone(),
+            in_force: Mutex::new(in_force),
+            changing: Mutex::default(),
+            deciding: Mutex::default(),
             login,
             door: Mutex::default(),
             web: Mutex::default(),
             parked: Parked::default(),
             asker: Arc::default(),
-        })
+        }))
+    }
+
+    /// The data folder.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// The configuration of the start.
+    pub(crate) fn start_config(&self) -> &ReplicaConfig {
+        &self.start
+    }
+
+    /// The configuration in force.
+    ///
+    /// # Errors
+    /// The options of the start are invalid.
+    pub(crate) fn config(&self) -> Result<ReplicaConfig, Failure> {
+        let InForce { orders, filters, .. } = &*self.in_force();
+        let mut config = orders.over(&self.start)?;
+        filters.over(&mut config)?;
+        Ok(config)
+    }
+
+    /// Filters by SQL.
+    pub(crate) fn filter_orders(&self) -> FilterOrders {
+        self.in_force().filters.clone()
+    }
+
+    /// Puts filters in force that are kept already.
+    ///
+    /// # Errors
+    /// The options of the start are invalid.
+    pub(crate) fn put_filters_in_force(&self, filters: FilterOrders) -> Result<(), Failure> {
+        self.in_force().filters = filters;
+        let shown = Arc::new(ShownOptions::of(&self.config()?));
+        self.in_force().shown = shown;
+        Ok(())
+    }
+
+    /// Starts the engine again under the filters in force, with replay stopped where rows are visible now.
+    ///
+    /// # Errors
+    /// Why it does not start.
+    pub(crate) fn restart_under_filters(&self, shown: GtidSet) -> Result<(), Failure> {
+        self.decide(|stopped| (stopped.sql, stopped.shown) = (true, Some(shown.clone())))?;
+        let before = self.lock().attempts;
+        let replay = Some(BeginReplay::StoppedAt(shown));
+        self.want(before, Wanted { io: false, replay, clear_relay_log: false })
+    }
+
+    /// What SHOW REPLICA STATUS shows of the configuration.
+    pub(crate) fn shown(&self) -> Arc<ShownOptions> {
+        Arc::clone(&self.in_force().shown)
+    }
+
+    fn in_force(&self) -> MutexGuard<'_, InForce> {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held by the one who changes the configuration.
+    pub(crate) fn changes(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts changes in force that are kept already, with the configuration that they lead to.
+    ///
+    /// # Errors
+    /// The options of the source are invalid.
+    pub(crate) fn put_in_force(&self, orders: &SourceOrders, config: &ReplicaConfig) -> Result<(), Failure> {
+        if let (Some(login), SourceSpec::Server(server)) = (&self.login, &config.source) {
+            login.change(server)?;
+        }
+        let mut in_force = self.in_force();
+        (in_force.orders, in_force.shown) = (orders.clone(), Arc::new(ShownOptions::of(config)));
+        drop(in_force);
+        if let Ok(replica) = self.replica() {
+            replica.configure(config);
+        }
+        Ok(())
+    }
+
+    /// Starts the engine again with an empty relay log and everything stopped. All that is visible is in the store.
+    ///
+    /// # Errors
+    /// Why it does not start.
+    pub(crate) fn restart_without_relay_log(&self, shown: GtidSet) -> Result<(), Failure> {
+        self.decide(|stopped| *stopped = Stopped { io: true, sql: true, shown: Some(shown.clone()) })?;
+        let before = self.lock().attempts;
+        let replay = Some(BeginReplay::StoppedAt(shown));
+        self.want(before, Wanted { io: false, replay, clear_relay_log: true })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -97,8 +233,18 @@ impl Engine {
     }
 
     /// Lag of all transactions since the engine's start; None without one.
-    pub(crate) fn lags(&self) -> Option<LagHistogram> {
-        self.replica().ok().map(|replica| replica.pipeline.lag.histogram())
+    pub(crate) fn lags(&self) -> Option<LagHistograms> {
+        let pipeline = &self.replica().ok()?.pipeline;
+        Some(pipeline.lag_by_part.histograms(&pipeline.lag))
+    }
+
+    /// Median, 99th percentile and maximum of the lag and of its parts in the order of `LagPart::ALL`, µs; None if no
+    /// engine runs.
+    pub(crate) fn lag_summaries(&self) -> Option<Vec<u64>> {
+        let pipeline = &self.replica().ok()?.pipeline;
+        let parts = pipeline.lag_by_part.report(now_us()).all().map(|(_, figures)| figures.overall);
+        let all = std::iter::once(pipeline.lag.overall()).chain(parts);
+        Some(all.flat_map(|lag| [lag.p50_us, lag.p99_us, lag.max_us]).collect())
     }
 
     /// The login at the source; None for a source of files.
@@ -220,7 +366,13 @@ impl Engine {
     pub(crate) fn status(&self) -> StatusReport {
         let clients = self.door().as_ref().map(OpenDoor::report);
         let http = self.web().as_ref().map(OpenWeb::url);
-        StatusReport { clients, http, ..self.engine_status() }
+        let mut report = StatusReport { clients, http, ..self.engine_status() };
+        let in_force = self.in_force();
+        let of_source = in_force.orders.names().into_iter().map(str::to_owned);
+        report.source.changed_by_sql = of_source.chain(in_force.filters.names().iter().cloned()).collect();
+        report.replay.filters = in_force.shown.filter_rules();
+        drop(in_force);
+        report
     }
 
     /// As [`status`](Self::status), without the port for clients.
@@ -263,8 +415,8 @@ impl Engine {
         }
     }
 
-    /// Reads certificates and option files again; returns what became of the latter. A receiver whose login is refused tries another
-    /// password at once.
+    /// Reads certificates, the token and option files again; returns what became of the latter. A receiver whose login
+    /// is refused tries another password at once.
     ///
     /// # Errors
     /// The files cannot be read; the options stay as they were.
@@ -274,35 +426,95 @@ impl Engine {
         } else if let Some(web) = self.web().as_ref() {
             web.reload_tls();
         }
+        if let Some(web) = self.web().as_ref() {
+            web.reload_token();
+        }
         let Some(login) = &self.login else { return Ok("the source is files, and needs no login") };
         let changed = login.reload()?;
         login.look_again();
         Ok(if changed { "the login has changed" } else { "the login is the same as before" })
     }
 
-    /// Stops one thread.
+    /// Stops one thread, over restarts too.
     ///
     /// # Errors
-    /// No engine runs, or the thread does not end in time.
+    /// No engine runs, the thread does not end in time, or the order cannot be kept.
     pub(crate) fn stop_thread(&self, thread: ReplicaThread) -> Result<(), Failure> {
         let replica = self.replica()?;
         match thread {
-            ReplicaThread::Io => replica.stop_io(),
-            ReplicaThread::Sql => replica.pause(),
+            ReplicaThread::Io => {
+                self.decide(|stopped| stopped.io = true)?;
+                replica.stop_io()
+            }
+            ReplicaThread::Sql => {
+                let shown = replica.stop_sql();
+                if shown.is_err() && replica.sql_failure().is_some() {
+                    return shown.map(|_| ());
+                }
+                // Also one that takes its time stays stopped.
+                self.decide(|stopped| (stopped.sql, stopped.shown) = (true, shown.as_ref().ok().cloned()))?;
+                shown.map(|_| ())
+            }
         }
     }
 
-    /// Starts one thread, or both, and with them the engine if need be.
+    /// Keeps over a restart that replay has stopped, if the condition that it was started with is met.
+    pub(crate) fn look_at_until(&self, replica: &Replica) {
+        let Some(shown) = replica.take_until_met() else { return };
+        if let Err(failure) = self.decide(|stopped| (stopped.sql, stopped.shown) = (true, Some(shown))) {
+            let text = format!("replay would start again with the process: {}", failure.text);
+            log::write(Code::StopNotKept, "Replay", &text);
+        }
+        replica.until_is_kept();
+    }
+
+    /// Ends a pause.
+    ///
+    /// # Errors
+    /// No engine runs, replay has failed, or the order cannot be kept.
+    pub(crate) fn resume(&self) -> Result<(), Failure> {
+        let replica = self.replica()?;
+        replica.sql_failure().map_or(Ok(()), Err)?;
+        self.decide(|stopped| (stopped.sql, stopped.shown) = (false, None))?;
+        let _ = replica.start_sql(None);
+        Ok(())
+    }
+
+    /// Keeps what an operator orders.
+    fn decide(&self, change: impl FnOnce(&mut Stopped)) -> Result<(), Failure> {
+        let _alone = self.deciding.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stopped = Stopped::of(&self.folder)?;
+        change(&mut stopped);
+        stopped.keep(&self.folder)
+    }
+
+    /// Starts one thread, or both, and with them the engine if need be; replay up to a condition, if there is one.
     ///
     /// # Errors
     /// Why it does not run.
-    pub(crate) fn start_threads(&self, thread: Option<ReplicaThread>) -> Result<(), Failure> {
+    pub(crate) fn start_threads(
+        &self,
+        thread: Option<ReplicaThread>,
+        until: Option<UntilGtids>,
+    ) -> Result<(), Failure> {
         let (io, sql) = (thread != Some(ReplicaThread::Sql), thread != Some(ReplicaThread::Io));
+        self.decide(|stopped| {
+            stopped.io &= !io;
+            if sql {
+                (stopped.sql, stopped.shown) = (false, None);
+            }
+        })?;
         let before = self.lock().attempts;
-        if self.begin(io, sql)? == Begun::Running {
+        if self.begin(io, sql, until.as_ref())? == Begun::Running {
             return Ok(());
         }
-        self.lock().wanted = Some(Wanted { io });
+        let replay = sql.then(|| until.map_or(BeginReplay::Runs, BeginReplay::Until));
+        self.want(before, Wanted { io, replay, clear_relay_log: false })
+    }
+
+    /// Waits until the main thread has started the engine again, of which there were so many attempts before.
+    fn want(&self, before: u64, wanted: Wanted) -> Result<(), Failure> {
+        self.lock().wanted = Some(wanted);
         let until = Instant::now() + START_WITHIN;
         let mut state = self.lock();
         while state.attempts == before {
@@ -318,13 +530,13 @@ impl Engine {
     }
 
     /// Starts the threads in the engine that runs, if it can go on.
-    fn begin(&self, io: bool, sql: bool) -> Result<Begun, Failure> {
+    fn begin(&self, io: bool, sql: bool, until: Option<&UntilGtids>) -> Result<Begun, Failure> {
         if matches!(self.lock().phase, Phase::Down(_)) {
             return Ok(Begun::NeedsNewEngine);
         }
         let replica = self.replica()?;
         // Replay first: a new engine starts receiving too.
-        if sql && replica.start_sql() == Begun::NeedsNewEngine {
+        if sql && replica.start_sql(until.cloned()) == Begun::NeedsNewEngine {
             return Ok(Begun::NeedsNewEngine);
         }
         if io { replica.start_io() } else { Ok(Begun::Running) }

@@ -292,7 +292,7 @@ fn shown_by(engine: &Arc<Engine>, replica: &Replica) -> Result<GtidSet, SqlError
         Some(lost) => wanted.union_with(&lost),
     }
     if replica.is_recovering() {
-        wanted.union_with(&replica.received().gtids);
+        wanted.union_with(replica.recovers_to());
     }
     enough(visible, &wanted)
 }

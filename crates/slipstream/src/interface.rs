@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 use clap::{Arg, ArgAction};
 use observe::{
-    Backlog, ClientsReport, ConnectionState, DiskReport, ErrorReport, GtidReport, LagReport, LagSummary, LedgerCounts,
-    LedgerRow, LedgerSnapshot, MemoryReport, PositionReport, RateSample, RatesReport, ReplayReport, ReplayState,
-    SourceReport, StatusReport, StoreReport, ThreadCpu, UnansweredReport, WaitReport, Work,
+    Backlog, BackupProgress, ClientsReport, ConnectionState, DiskReport, ErrorReport, GtidReport, HeldReport,
+    LagPartReport, LagPartsReport, LagReport, LagSummary, LedgerCounts, LedgerRow, LedgerSnapshot, MemoryReport,
+    PositionReport, RateSample, RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport,
+    StoreReport, ThreadCpu, UnansweredReport, WaitReport, Work,
 };
 use replica::{Exit, log::Code};
 use serde_json::Value;
@@ -150,6 +151,11 @@ fn full_lag() -> LagSummary {
     LagSummary { transactions: 1, p50_us: 1, p90_us: 1, p99_us: 1, p999_us: 1, max_us: 1 }
 }
 
+fn full_parts() -> LagPartsReport {
+    let part = LagPartReport { overall: full_lag(), last_10s: full_lag() };
+    LagPartsReport { transport: part, durable: part, apply: part, publish: part }
+}
+
 fn full_source() -> SourceReport {
     let text = || "text".to_owned();
     SourceReport {
@@ -166,7 +172,7 @@ fn full_source() -> SourceReport {
         reconnects: 1,
         last_received: Some(text()),
         purges_in_us: Some(0),
-        ..SourceReport::default()
+        changed_by_sql: vec![text()],
     }
 }
 
@@ -211,13 +217,17 @@ fn full_replay() -> ReplayReport {
         table_copy: text(),
         tables_copied: 1,
         tables_copied_by_itself: 1,
+        filters: vec![text()],
         quarantined: vec![text()],
         drifted: vec![text()],
         check_images: text(),
         ended: true,
         damaged: vec![text()],
         scrub: text(),
-        ..observe::ReplayReport::default()
+        until_condition: text(),
+        until_gtids: text(),
+        delay_s: 1,
+        remaining_delay_us: Some(1),
     }
 }
 
@@ -271,10 +281,10 @@ fn full_report() -> StatusReport {
             overall: full_lag(),
             last_1s: full_lag(),
             last_10s: full_lag(),
+            parts: full_parts(),
             clock_difference_us: Some(1),
             clock_error_us: Some(1),
             clock_measured: Some(text()),
-            ..LagReport::default()
         },
         backlog: Backlog { transactions: 1, bytes: 1, catch_up_us: Some(1) },
         rates: RatesReport { last_1s: rate, last_10s: rate, total: Work { transactions: 1, rows: 1, bytes: 1 } },
@@ -284,6 +294,20 @@ fn full_report() -> StatusReport {
         ledger: full_ledger(),
         clients: Some(full_clients()),
         http: Some(String::new()),
+        backups: vec![BackupProgress { begun_at: text(), elapsed_us: 1, written_bytes: 1, total_bytes: Some(1) }],
+        served: Some(ServedReport {
+            files: 1,
+            bytes: 1,
+            position: Some(String::new()),
+            purged: String::new(),
+            transactions: 1,
+            source_clock: 1,
+            drains: 1,
+            mean_distance: 1.5,
+            replicas: vec![String::new()],
+            acknowledges: text(),
+            holds: vec![full_hold()],
+        }),
         store: full_store(),
         memory: MemoryReport {
             rss_bytes: 1,
@@ -302,7 +326,18 @@ fn full_report() -> StatusReport {
         },
         cpu_us: 1,
         threads: vec![ThreadCpu { name: text(), threads: 1, cpu_us: 1, core_wait_us: 1 }],
-        ..observe::StatusReport::default()
+    }
+}
+
+fn full_hold() -> HeldReport {
+    HeldReport {
+        name: String::new(),
+        server_uuid: String::new(),
+        server: Some(String::new()),
+        executed: Some(String::new()),
+        lacks: Some(1),
+        keeps_from: Some(String::new()),
+        error: Some(String::new()),
     }
 }
 
@@ -319,6 +354,7 @@ fn status_lines() -> Vec<String> {
     };
     null_keys(&json(&failed), "", &mut or_null);
     let mut keys = BTreeSet::new();
+    or_null.insert("backups[].total_bytes".to_owned());
     key_lines(&json(&full_report()), &or_null, "", &mut keys);
     let name = |state: serde_json::Result<Value>| state.unwrap().as_str().unwrap().to_owned();
     let source = all_of!(ConnectionState: Stopped, Connecting, Connected, Files, Unknown);

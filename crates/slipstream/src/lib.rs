@@ -6,10 +6,12 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod account;
+mod backup;
 mod cli;
 mod control;
 mod disk_mend;
 mod door;
+mod dump_folder;
 mod engine;
 mod engine_gtids;
 mod gtid_port;
@@ -20,8 +22,13 @@ mod log_file;
 mod manual;
 pub mod option_file;
 mod options;
+mod orders;
 mod password;
 mod reading;
+mod relay;
+mod relay_check;
+mod relay_hold;
+mod relay_orders;
 mod replica_status;
 mod requests;
 pub mod run;

@@ -48,6 +48,7 @@ mod tests {
             "lab compare a.index --load l.index --rounds 1 --only mysql --first 100 --memory 256M --mysqld-option=--x=1 --json",
             "lab source a.index --load l.index --listen 127.0.0.1:0 --rate 5000",
             "lab record --source mysql://h --out /new",
+            "lab restamp a.index --out /new --dependency-tracking commit-order --history-size 25000 --file-mib 64",
             "lab make --out /new --transactions 5 --rate 100 --dependency-tracking commit-order huge --change delete --huge-rows 7",
             "lab make --out /new zipf --theta 1.2 --rows 10",
             "lab replay a --rate 5000 --json --samples",

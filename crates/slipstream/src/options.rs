@@ -18,6 +18,7 @@ use replica::{OnDamage, OnDrift};
 use store::CheckImages;
 
 use crate::option_file::{dashes, edit_distance};
+use crate::relay::{checked_start, checked_url, parse_tracking};
 use crate::settings::{LogFormat, Settings};
 
 /// Minimum memory: less leaves no room for the queues and a generation.
@@ -93,10 +94,14 @@ pub(crate) const SOURCE: u8 = 2;
 pub(crate) const PIPELINE: u8 = 4;
 /// Group: options that only a replica has.
 pub(crate) const FOLLOW: u8 = 8;
+/// Group: receiving, the log and the port, which a replica and a relay have.
+pub(crate) const RECEIVE: u8 = 16;
+/// Group: options that only a relay has.
+pub(crate) const RELAY: u8 = 32;
 /// Group: options that are not flags.
 const FILE_ONLY: u8 = 0;
-/// All groups of flags.
-pub(crate) const ALL: u8 = DATA | SOURCE | PIPELINE | FOLLOW;
+/// All groups of a replica's flags.
+pub(crate) const ALL: u8 = DATA | SOURCE | PIPELINE | FOLLOW | RECEIVE;
 
 /// An option without aliases and default; the table adds those.
 const fn option(group: u8, name: &'static str, value: &'static str, kind: Kind, help: &'static str) -> OptionDef {
@@ -241,7 +246,8 @@ impl<const GROUPS: u8> clap::Args for Flags<GROUPS> {
             command
         } else {
             let help = Arg::new("help").long("help").short('?').action(ArgAction::Help).help("Print help");
-            command.disable_help_flag(true).arg(help)
+            // Global, because subcommands lose theirs too.
+            command.disable_help_flag(true).arg(help.global(true))
         };
         command.args(OPTIONS.iter().filter(|option| option.group & GROUPS != 0).map(OptionDef::arg))
     }
@@ -276,6 +282,7 @@ const LOG_PART: &str = "Log";
 const FILTER_PART: &str = "Replication filters";
 const CLIENT_PART: &str = "Clients";
 const WATCH_PART: &str = "Watching";
+const SERVED_PART: &str = "Served log";
 
 /// All options, in the order of `--help`.
 pub(crate) static OPTIONS: &[OptionDef] = &[
@@ -506,7 +513,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(PIPELINE_PART)
     .default("7d"),
     option(
-        FOLLOW,
+        RECEIVE,
         "disk-reserve",
         "SIZE",
         Kind::BytesOrNone(|s, bytes| s.config.disk_reserve = Some(bytes)),
@@ -516,16 +523,19 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(PIPELINE_PART)
     .otherwise("5 % of the file system, at most 10 GiB"),
     option(
-        PIPELINE,
+        PIPELINE | RECEIVE,
         "relay-sync",
         "POLICY",
-        Kind::Text(|s, text| parse_relay_sync(text).map(|policy| s.config.relay_sync = policy)),
-        "When to sync the relay log: every-transaction, MS,BYTES or never",
+        Kind::Text(|s, text| {
+            s.relay_sync_given = true;
+            parse_relay_sync(text).map(|policy| s.config.relay_sync = policy)
+        }),
+        "When to sync the relay log: every-transaction (as `slipstream relay` does unless this is given), MS,BYTES or never",
     )
     .under(PIPELINE_PART)
     .default("10,16M"),
     option(
-        FOLLOW,
+        RECEIVE,
         "server-id",
         "ID",
         Kind::Number(1, u32::MAX as u64, |s, id| s.config.server_id = Some(id as u32)),
@@ -534,7 +544,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(REPLICATION_PART)
     .otherwise("kept in the data folder"),
     option(
-        FOLLOW,
+        RECEIVE,
         "report-host",
         "HOST",
         Kind::Text(|s, text| put(&mut s.config.report_host, checked_report_host(text))),
@@ -542,7 +552,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     )
     .under(REPLICATION_PART),
     option(
-        FOLLOW,
+        RECEIVE,
         "report-port",
         "PORT",
         Kind::Number(0, 65_535, |s, port| s.config.report_port = port as u16),
@@ -550,7 +560,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     )
     .under(REPLICATION_PART),
     option(
-        FOLLOW,
+        RECEIVE,
         "max-relay-log-size",
         "SIZE",
         Kind::Bytes(4096, 1 << 30, |s, bytes| s.config.max_relay_log_size = bytes),
@@ -664,7 +674,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(STORE_PART)
     .otherwise("no limit; 1h for clients of the port"),
     option(
-        FOLLOW,
+        RECEIVE,
         "source-heartbeat-period",
         "TIME",
         Kind::Span(|s, span| s.heartbeat = Some(span)),
@@ -674,7 +684,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .also(&["heartbeat"])
     .otherwise("1s"),
     option(
-        FOLLOW,
+        RECEIVE,
         "replica-net-timeout",
         "TIME",
         Kind::Span(|s, span| s.config.read_timeout = span),
@@ -685,7 +695,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .in_files(&["slave-net-timeout"])
     .default("60s"),
     option(
-        FOLLOW,
+        RECEIVE,
         "source-connect-retry",
         "TIME",
         Kind::Span(|s, span| s.config.connect_retry = span),
@@ -695,11 +705,20 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .also(&["connect-retry"])
     .default("10s"),
     option(
-        FOLLOW,
+        RECEIVE,
         "source-retry-count",
         "N",
         Kind::Number(0, u64::MAX, |s, n| s.config.retry_count = n),
         "Give up after this many failed attempts in a row; 0 = never",
+    )
+    .under(REPLICATION_PART)
+    .default("0"),
+    option(
+        FOLLOW,
+        "source-delay",
+        "TIME",
+        Kind::SpanOrNone(|s, span| s.config.source_delay = span),
+        "Apply each transaction so long after its commit at the source, at the earliest; receiving does not wait",
     )
     .under(REPLICATION_PART)
     .default("0"),
@@ -714,7 +733,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     )
     .under(REPLICATION_PART),
     option(
-        FOLLOW,
+        RECEIVE,
         "log-error",
         "FILE",
         Kind::Text(|s, text| checked_log_file(text).map(|file| s.log.file = file)),
@@ -724,7 +743,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .also(&["log-file"])
     .default("stderr"),
     option(
-        FOLLOW,
+        RECEIVE,
         "log-format",
         "FORMAT",
         Kind::Text(|s, text| parse_log_format(text).map(|format| s.log.format = format)),
@@ -733,7 +752,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(LOG_PART)
     .default("text"),
     option(
-        FOLLOW,
+        RECEIVE,
         "log-error-verbosity",
         "1-3",
         Kind::Number(1, 3, |s, n| s.log.verbosity = n as u8),
@@ -742,7 +761,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(LOG_PART)
     .default("3"),
     option(
-        FOLLOW,
+        RECEIVE,
         "group-access",
         "ON|OFF",
         Kind::Switch(|s, on| s.config.access = if on { Access::Group } else { Access::Owner }),
@@ -752,7 +771,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(STORE_PART)
     .default("OFF"),
     option(
-        FOLLOW,
+        RECEIVE,
         "semi-sync",
         "ON|OFF",
         Kind::Switch(|s, on| s.config.semi_sync = on),
@@ -760,6 +779,16 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     )
     .under(REPLICATION_PART)
     .also(&["rpl-semi-sync-replica-enabled"])
+    .default("OFF"),
+    option(
+        FOLLOW,
+        "skip-replica-start",
+        "ON|OFF",
+        Kind::Switch(|s, on| s.config.skip_replica_start = on),
+        "Leave receiving and replay stopped until slipstream start; an initial copy is made",
+    )
+    .under(REPLICATION_PART)
+    .also(&["skip-slave-start"])
     .default("OFF"),
     option(
         FOLLOW,
@@ -818,7 +847,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     )
     .under(FILTER_PART),
     option(
-        FOLLOW,
+        RECEIVE,
         "port",
         "PORT",
         Kind::Number(0, 65_535, |s, port| (s.door.port, s.door.port_given) = (port as u16, true)),
@@ -827,7 +856,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(CLIENT_PART)
     .default("3307"),
     option(
-        FOLLOW,
+        RECEIVE,
         "bind-address",
         "ADDRESS",
         Kind::Text(|s, text| text.parse().map(|ip| s.door.bind_address = ip).map_err(|_| not_an_address(text))),
@@ -836,7 +865,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(CLIENT_PART)
     .default("127.0.0.1"),
     option(
-        FOLLOW,
+        RECEIVE,
         "skip-networking",
         "ON|OFF",
         Kind::Switch(|s, on| s.door.skip_networking = on),
@@ -845,7 +874,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(CLIENT_PART)
     .default("OFF"),
     option(
-        FOLLOW,
+        RECEIVE,
         "socket",
         "PATH",
         Kind::Path(|s, path| s.door.socket = Some(path)),
@@ -854,7 +883,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(CLIENT_PART)
     .otherwise("none"),
     option(
-        FOLLOW,
+        RECEIVE,
         "socket-admin",
         "ON|OFF",
         Kind::Switch(|s, on| s.door.socket_admin = on),
@@ -863,7 +892,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(CLIENT_PART)
     .default("ON"),
     option(
-        FOLLOW,
+        RECEIVE,
         "ssl-cert",
         "FILE",
         Kind::Path(|s, path| s.door.ssl_cert = Some(path)),
@@ -872,7 +901,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(CLIENT_PART)
     .otherwise("a self-signed one in the data folder"),
     option(
-        FOLLOW,
+        RECEIVE,
         "ssl-key",
         "FILE",
         Kind::Path(|s, path| s.door.ssl_key = Some(path)),
@@ -880,7 +909,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     )
     .under(CLIENT_PART),
     option(
-        FOLLOW,
+        RECEIVE,
         "ssl-ca",
         "FILE",
         Kind::Path(|s, path| s.door.ssl_ca = Some(path)),
@@ -889,7 +918,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(CLIENT_PART)
     .otherwise("clients give no certificates"),
     option(
-        FOLLOW,
+        RECEIVE,
         "require-secure-transport",
         "ON|OFF",
         Kind::Switch(|s, on| s.door.require_secure_transport = Some(on)),
@@ -898,7 +927,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(CLIENT_PART)
     .otherwise("ON where bind-address is not loopback"),
     option(
-        FOLLOW,
+        RECEIVE,
         "max-connections",
         "N",
         Kind::Number(1, 100_000, |s, n| s.door.max_connections = n as usize),
@@ -917,6 +946,15 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .default("5m"),
     option(
         FOLLOW,
+        "connection-memory-limit",
+        "BYTES",
+        Kind::Bytes(2 << 20, 1 << 40, |s, bytes| s.door.connection_memory_limit = bytes),
+        "Memory that a client's statement may hold at once; accounts with the right admin have no limit",
+    )
+    .under(CLIENT_PART)
+    .default("256M"),
+    option(
+        RECEIVE,
         "max-allowed-packet",
         "BYTES",
         Kind::Bytes(1 << 10, 1 << 30, |s, bytes| s.door.max_allowed_packet = bytes as usize),
@@ -925,7 +963,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(CLIENT_PART)
     .default("64M"),
     option(
-        FOLLOW,
+        RECEIVE,
         "client-connect-timeout",
         "TIME",
         Kind::Span(|s, span| s.door.connect_timeout = span),
@@ -935,7 +973,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .default("10s")
     .mysql("connect_timeout"),
     option(
-        FOLLOW,
+        RECEIVE,
         "server-version",
         "TEXT",
         Kind::Text(|s, text| checked_version(text).map(|version| s.door.server_version = version)),
@@ -958,7 +996,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "http",
         "[ADDRESS:]PORT",
         Kind::Text(|s, text| parse_http(text).map(|address| s.door.http = Some(address))),
-        "Serve a page, /metrics and /health there; over TLS and with an account where the address is not loopback",
+        "Serve a page, /metrics and /health there; over TLS and with an account or token where the address is not loopback",
     )
     .under(WATCH_PART)
     .otherwise("none"),
@@ -975,6 +1013,15 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(WATCH_PART),
     option(
         FOLLOW,
+        "http-token-file",
+        "FILE",
+        Kind::Path(|s, path| s.door.http_token_file = Some(path)),
+        "Token that takes the place of an account for --http, in a file that its owner alone may read",
+    )
+    .under(WATCH_PART)
+    .otherwise("none"),
+    option(
+        FOLLOW,
         "gtid-port",
         "[ADDRESS:]PORT",
         Kind::Text(|s, text| parse_http(text).map(|address| s.door.gtid_port = Some(address))),
@@ -983,7 +1030,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(CLIENT_PART)
     .otherwise("none"),
     option(
-        FOLLOW,
+        RECEIVE,
         "drain",
         "TIME",
         Kind::SpanOrNone(|s, span| s.door.drain = span),
@@ -991,6 +1038,75 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     )
     .under(CLIENT_PART)
     .default("2s"),
+    option(
+        RELAY,
+        "start",
+        "WHERE",
+        Kind::Text(|s, text| checked_start(text).map(|start| s.relay.start = start)),
+        "Where the served log of an empty folder begins: oldest, with all that the source has; after a GTID set; after \
+         what mysql://REPLICA has executed",
+    )
+    .under(SERVED_PART)
+    .default("oldest"),
+    option(
+        RELAY,
+        "definitions-from",
+        "URL",
+        Kind::Text(|s, text| checked_url(text).map(|url| s.relay.definitions_from = Some(url))),
+        "Where the definitions at that beginning are read: mysql://REPLICA, one that lags and so has tables as they were \
+         then",
+    )
+    .under(SERVED_PART)
+    .otherwise("the source, without the tables that DDL has touched since"),
+    option(
+        RELAY,
+        "max-binlog-size",
+        "SIZE",
+        Kind::Bytes(4096, stamp::FILE_BYTES_MAX, |s, bytes| s.relay.max_binlog_size = bytes),
+        "A served file ends before a transaction that would make it longer, bytes",
+    )
+    .under(SERVED_PART)
+    .default("1G"),
+    option(
+        RELAY,
+        "ack-after-replicas",
+        "N",
+        Kind::Number(0, 64, |s, number| s.relay.ack_after_replicas = number as usize),
+        "Acknowledge a semi-synchronous source only after so many replicas, of those that are connected and \
+         semi-synchronous, have acknowledged; 0 = after our sync, with --semi-sync",
+    )
+    .under(SERVED_PART)
+    .default("0"),
+    option(
+        RELAY,
+        "serve-keep",
+        "TIME",
+        Kind::SpanOrNone(|s, span| s.relay.serve_keep = span),
+        "How long a served file is kept after it was written; one that a replica reads stays longer",
+    )
+    .under(SERVED_PART)
+    .default("24h"),
+    option(
+        RELAY,
+        "serve-space-limit",
+        "SIZE",
+        Kind::BytesOrNone(|s, bytes| s.relay.serve_space_limit = bytes),
+        "Served bytes above which the oldest file goes, whether replicas have it or not; 0 = no limit",
+    )
+    .under(SERVED_PART)
+    .default("0"),
+    option(
+        RELAY,
+        "dependency-tracking",
+        "HOW",
+        Kind::Text(|s, text| parse_tracking(text).map(|tracking| s.relay.tracking = tracking)),
+        "What a transaction must wait for: writeset, the changed rows, never more than the source says; \
+         writeset-session, and the session's last one; commit-order, the source's parents; source, its own numbers",
+    )
+    .under(SERVED_PART)
+    .in_files(&["binlog-transaction-dependency-tracking"])
+    .default("writeset")
+    .mysql("binlog_transaction_dependency_tracking"),
 ];
 
 /// The port alone is one of this machine.

@@ -23,6 +23,8 @@ use crate::control::{DumpRequest, VerifyRequest};
 
 /// Why a wait for the source's GTID set ended during a pause.
 const PAUSED: &str = "it is paused";
+/// The same during SOURCE_DELAY.
+const DELAYED: &str = "SOURCE_DELAY holds it back";
 
 /// Interval at which a wait for the source's GTID set looks whether replay is paused.
 const LOOK_FOR_PAUSE: Duration = Duration::from_millis(200);
@@ -51,6 +53,10 @@ pub(crate) fn verify(replica: &Replica, options: &VerifyRequest, out: &mut dyn W
             return Err(Failure::error(text).with_hint(resume(replica)));
         }
     }
+    if pipeline.remaining_delay().is_some() {
+        let text = format!("replay waits: {DELAYED}, and verify compares at the source's current GTIDs");
+        return Err(Failure::error(text).with_hint(NO_DELAY));
+    }
     let watermark = UnlessPaused(replica);
     let engine = compare::Engine { store: &pipeline.store, watermark: Some(&watermark) };
     let source = match &options.source {
@@ -58,7 +64,22 @@ pub(crate) fn verify(replica: &Replica, options: &VerifyRequest, out: &mut dyn W
         None => replica.source_options().ok_or_else(no_server)?,
     };
     let result = verify_engine(&engine, &source, &pipeline.decode_options().filters, options, out);
-    result.map_err(|failure| if failure.text.contains(PAUSED) { failure.with_hint(resume(replica)) } else { failure })
+    result.map_err(|failure| match &failure.text {
+        text if text.contains(PAUSED) => failure.with_hint(resume(replica)),
+        text if text.contains(DELAYED) => failure.with_hint(NO_DELAY),
+        _ => failure,
+    })
+}
+
+const NO_DELAY: &str = "set SOURCE_DELAY to 0, then verify";
+
+/// What holds replay back, as long as it is told to; None if nothing.
+fn held_back(replica: &Replica) -> Option<&'static str> {
+    let pipeline = &replica.pipeline;
+    if pipeline.is_paused() {
+        return Some(PAUSED);
+    }
+    pipeline.remaining_delay().map(|_| DELAYED)
 }
 
 fn resume(replica: &Replica) -> String {
@@ -77,12 +98,13 @@ impl WatermarkHold for UnlessPaused<'_> {
         let until = Instant::now() + timeout;
         loop {
             // What is already decoded still becomes visible after a pause.
-            let paused = self.0.pipeline.is_paused();
+            let held = held_back(self.0).is_some();
             let left = until.saturating_duration_since(Instant::now());
             if self.0.pipeline.publisher.advance_to(set, left.min(LOOK_FOR_PAUSE)) {
                 return true;
             }
-            if paused || left.is_zero() || self.0.failure().is_some() || !self.visible().is_subset_of(set) {
+            let held = held || self.0.pipeline.publisher.is_read_locked();
+            if held || left.is_zero() || self.0.failure().is_some() || !self.visible().is_subset_of(set) {
                 return false;
             }
         }
@@ -93,7 +115,10 @@ impl WatermarkHold for UnlessPaused<'_> {
     }
 
     fn stopped(&self) -> Option<String> {
-        if self.0.pipeline.is_paused() { Some(PAUSED.to_owned()) } else { self.0.pipeline.publisher.stopped() }
+        if self.0.pipeline.publisher.is_read_locked() {
+            return Some("a client's FLUSH TABLES WITH READ LOCK keeps replay as it is".to_owned());
+        }
+        held_back(self.0).map(str::to_owned).or_else(|| self.0.pipeline.publisher.stopped())
     }
 }
 
@@ -162,14 +187,28 @@ fn dump_store(store: &Arc<store::Store>, options: &DumpRequest, out: &mut dyn Wr
         return compare::dump_definitions(snapshot.catalog(), &executed, out).map(|_| ()).map_err(compare_failure);
     }
     refuse_quarantined(snapshot.catalog(), &options.tables)?;
+    let threads = usize::try_from(options.threads).unwrap_or(usize::MAX);
     let options = compare::DumpOptions {
         tables: compare::TableFilter::parse(&options.tables),
         format: options.format,
         binary_as_hex: options.binary_as_hex,
         all_columns: options.all_columns,
+        no_create_info: options.no_create_info,
+        compression: options.compression,
     };
-    compare::dump(&snapshot, store, &options, out).map_err(compare_failure)?;
+    let dumped = match threads {
+        0 => compare::dump(&snapshot, store, &options, out),
+        threads => compare::dump_parts(&snapshot, store, &options, threads, out),
+    };
+    dumped.map_err(dump_failure)?;
     out.flush().map_err(|error| Failure::output(&error))
+}
+
+fn dump_failure(error: compare::CompareError) -> Failure {
+    match error {
+        compare::CompareError::Output(error) => Failure::output(&error),
+        error => compare_failure(error),
+    }
 }
 
 /// Fails for tables that wait for their copy, instead of omitting them.

@@ -34,6 +34,11 @@ impl ShownOptions {
         }
     }
 
+    /// The replication filters, one rule each.
+    pub(crate) fn filter_rules(&self) -> Vec<String> {
+        self.filters.rules().map(|(option, rule)| format!("{option}={rule}")).collect()
+    }
+
     /// The statement's facts.
     pub(crate) fn status(&self, report: &StatusReport) -> ReplicaStatus {
         let options = self.server.as_ref().and_then(|server| server.connect_options().ok());
@@ -62,6 +67,9 @@ impl ShownOptions {
             retry_count: self.retry_count,
             retrieved: report.gtid.retrieved.clone(),
             executed: report.gtid.executed.clone(),
+            until_condition: report.replay.until_condition.clone(),
+            delay_s: report.replay.delay_s,
+            remaining_delay_s: report.replay.remaining_delay_us.map(|us| us.div_ceil(1_000_000)),
         }
     }
 }

@@ -4,14 +4,17 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use accounts::Accounts;
+use base::UntilGtids;
 use replica::{
     Exit, Failure, Replica,
     log::{self, Code},
 };
 
 use crate::account;
-use crate::control::{Handler, ReplicaThread, Reply, Request};
+use crate::backup;
+use crate::control::{Handler, ReplicaThread, Reply, Request, Until};
 use crate::engine::Engine;
+use crate::orders;
 use crate::reading;
 
 /// Handles requests to the engine's replica.
@@ -29,13 +32,32 @@ pub(crate) fn of_engine(engine: Arc<Engine>, accounts: Arc<Accounts>) -> Handler
             log::write(Code::OperatorCommand, "Control", &format!("operator asked to stop {}", named(Some(thread))));
             Reply::from_result(engine.stop_thread(thread))
         }
-        Request::Start { thread } => {
-            log::write(Code::OperatorCommand, "Control", &format!("operator asked to start {}", named(thread)));
-            Reply::from_result(engine.start_threads(thread))
+        Request::Start { thread, until } => {
+            let about = until.as_ref().map(|until| until_text(&until.0)).unwrap_or_default();
+            log::write(Code::OperatorCommand, "Control", &format!("operator asked to start {}{about}", named(thread)));
+            Reply::from_result(started(&engine, thread, until))
         }
+        Request::Execute { statement } => match orders::parse(&statement) {
+            Err(error) => Reply::failed(&Failure::usage(orders::error_text(&error))),
+            Ok(order) => {
+                orders::log_operators(&order);
+                match orders::carried_out(&engine, order) {
+                    Ok(text) => Reply::with_body(text.into()),
+                    Err(error) => Reply::failed(&Failure::error(orders::error_text(&error))),
+                }
+            }
+        },
         Request::Reload {} => {
             log::write(Code::OperatorCommand, "Control", "operator asked to read the option files again");
             engine.reload().map_or_else(|failure| Reply::failed(&failure), |text| Reply::with_body(text.into()))
+        }
+        Request::Pause {} => {
+            log::write(Code::OperatorCommand, "Control", "operator asked to pause");
+            Reply::from_result(engine.stop_thread(ReplicaThread::Sql))
+        }
+        Request::Resume {} => {
+            log::write(Code::OperatorCommand, "Control", "operator asked to resume");
+            Reply::from_result(engine.resume())
         }
         Request::Account { account } => match account::perform_logged(&accounts, &account) {
             Ok(body) => Reply { body, ..Reply::done() },
@@ -46,6 +68,20 @@ pub(crate) fn of_engine(engine: Arc<Engine>, accounts: Arc<Accounts>) -> Handler
             answered.unwrap_or_else(|failure| Reply::failed(&failure))
         }
     })
+}
+
+/// Starts threads. A condition needs replay that is stopped.
+fn started(engine: &Engine, thread: Option<ReplicaThread>, until: Option<Until>) -> Result<(), Failure> {
+    if until.is_some() && engine.engine_status().replay.state.as_mysql() == "Yes" {
+        return Err(Failure::error("replay runs, so a condition would not count")
+            .with_hint("slipstream stop sql, then start with the condition"));
+    }
+    engine.start_threads(thread, until.map(|until| until.0))
+}
+
+/// A condition, as a log line ends with it.
+pub(crate) fn until_text(until: &UntilGtids) -> String {
+    format!(" until {} = '{}'", until.name(), until.set())
 }
 
 pub(crate) fn named(thread: Option<ReplicaThread>) -> &'static str {
@@ -63,7 +99,11 @@ fn of_replica(replica: &Arc<Replica>, request: Request, verifying: &Mutex<()>, o
         | Request::Stop { .. }
         | Request::Start { .. }
         | Request::Reload {}
+        | Request::Execute { .. }
+        | Request::Pause {}
+        | Request::Resume {}
         | Request::Account { .. } => Reply::done(),
+        Request::Hold { .. } => Reply::failed(&Failure::usage("a replica runs on this folder, and no relay")),
         Request::Verify(options) => match verifying.try_lock() {
             Ok(_alone) => Reply::from_result(reading::verify(replica, &options, out)),
             Err(_) => {
@@ -75,13 +115,14 @@ fn of_replica(replica: &Arc<Replica>, request: Request, verifying: &Mutex<()>, o
             Reply::from_result(copy_table(replica, &table, out))
         }
         Request::Dump(options) => Reply::from_result(reading::dump(replica, &options, out)),
-        Request::Pause {} => {
-            log::write(Code::OperatorCommand, "Control", "operator asked to pause");
-            Reply::from_result(replica.pause())
-        }
-        Request::Resume {} => {
-            log::write(Code::OperatorCommand, "Control", "operator asked to resume");
-            Reply::from_result(replica.resume())
+        Request::Backup(request) => {
+            let text = format!("operator asked for a backup{}", if request.accounts { " with accounts" } else { "" });
+            log::write(Code::OperatorCommand, "Control", &text);
+            match replica.backup(&backup::options(&request), out).map(serde_json::to_value) {
+                Ok(Ok(report)) => Reply::with_body(report),
+                Ok(Err(error)) => Reply::failed(&Failure::error(error.to_string())),
+                Err(failure) => Reply::failed(&failure),
+            }
         }
         Request::Drift { accept: None } => Reply::with_body(replica.drift_report().into()),
         Request::Drift { accept: Some(table) } => {

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
-use std::io::{IsTerminal as _, Write};
+use std::io::{IsTerminal as _, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 
 use accounts::Accounts;
 use base::units::parse_span;
+use base::{GtidSet, UntilGtids};
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _};
 use observe::{ErrorReport, ReplayState, StatusReport};
 use replica::{
-    CopyInProgress, Exit, Failure, Folder, FolderLock, Receive, Replica, Reread, SourceLogin, Start, access,
+    BackupOptions, BeginReplay, CopyInProgress, Exit, Failure, FilterOrders, Folder, FolderLock, Receive, Replica,
+    Reread, SourceLogin, SourceOrders, Start, Stopped, access,
     config::{OnStop, ReplicaConfig, Secret, SourceSpec, url_has_password},
     failure::error_report,
     folder_owner,
@@ -25,21 +27,20 @@ use replica::{
 use store::{DiskSpace, FreeSpace};
 
 use crate::cli::{
-    Cli, Command, CopyFlags, DriftFlags, DumpFlags, FileFlags, PasswordFlag, ReplicaFlags, SkipFlags, StatusFlags,
-    VerifyFlags, normalised,
+    BackupFlags, Cli, Command, CopyFlags, DriftFlags, DumpFlags, ExecuteFlags, FileFlags, PasswordFlag, RelayCommand,
+    RelayFlags, ReplicaFlags, SkipFlags, StartFlags, StatusFlags, VerifyFlags, normalised,
 };
-use crate::control::{Client, ControlServer, DumpRequest, ReplicaThread, Request, VerifyRequest};
+use crate::control::{Client, ControlServer, DumpRequest, ReplicaThread, Request, Until, VerifyRequest};
 use crate::disk_mend::DiskMend;
-use crate::door::{DoorSettings, OpenDoor};
-use crate::engine::Engine;
+use crate::door::{DoorSettings, OpenDoor, engine_facts};
+use crate::engine::{Engine, Wanted};
 use crate::gtid_port::GtidPort;
 use crate::options::{self, Flags};
-use crate::replica_status::ShownOptions;
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
 use crate::supervision::Supervision;
 use crate::web::OpenWeb;
-use crate::{account, hidden, log_file, option_file, reading, requests, watch};
+use crate::{account, backup, dump_folder, hidden, log_file, option_file, reading, requests, watch};
 
 /// Interval at which the main thread checks signals and the replica's outcome.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -132,18 +133,40 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             drop(out);
             replica(files, &flags.common, flags.start_anew)
         }
+        Command::Relay(RelayFlags { command: Some(RelayCommand::Check(flags)), .. }) => {
+            let settings = settings(files, &flags.data.given, None)?;
+            let body = ask_running(&settings.data()?, &Request::Status {})?.unwrap_or_default();
+            let relay = serde_json::from_value(body).map_err(|error| Failure::error(format!("its status: {error}")))?;
+            crate::relay_check::check(&settings.server(&flags.replica), &relay, &mut out)
+        }
+        Command::Relay(RelayFlags { command: Some(RelayCommand::Hold(flags)), .. }) => {
+            crate::relay_hold::run(&settings(files, &flags.data.given, None)?, &flags, &mut out)
+        }
+        Command::Relay(flags) => {
+            drop(out);
+            relay(files, &flags)
+        }
         Command::Check(flags) => check(files, &flags, &mut out),
         Command::Status(flags) => status(files, &flags, &mut out),
         Command::Verify(flags) => verify(files, flags, &mut out),
         Command::Dump(flags) => dump(files, flags, &mut out),
+        Command::Backup(flags) => {
+            drop(out);
+            backup(files, &flags)
+        }
+        Command::RestoreFolder(flags) => {
+            drop(out);
+            let settings = settings(files, &flags.data.given, None)?;
+            access::set_umask(settings.access());
+            backup::restore_folder(&flags.from, &settings.data()?)
+        }
         Command::Copy(flags) => copy(files, &flags, &mut out),
         Command::Skip(flags) => skip_gtids(files, &flags, &mut out),
         Command::Drift(flags) => drift(files, &flags, &mut out),
         Command::CheckStore(flags) => check_store(&data(files, &flags)?, &mut out),
-        Command::Start(flags) => {
-            ask_running(&data(files, &flags.data)?, &Request::Start { thread: flags.thread }).map(|_| ())
-        }
+        Command::Start(flags) => start(files, &flags),
         Command::Stop(flags) => stop(&data(files, &flags.data)?, flags.thread),
+        Command::Execute(flags) => execute(files, &flags, &mut out),
         Command::Reload(flags) => reload(&data(files, &flags)?, &mut out),
         Command::Pause(flags) => ask_running(&data(files, &flags)?, &Request::Pause {}).map(|_| ()),
         Command::Resume(flags) => ask_running(&data(files, &flags)?, &Request::Resume {}).map(|_| ()),
@@ -207,14 +230,10 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags, start_anew: bool) -> Result<
     for warning in settings.warnings() {
         log::write(Code::OptionFileReadable, "Server", warning);
     }
-    let given = flags.password.password.as_deref().is_some_and(|password| !password.is_empty());
-    if (given || flags.options.value("source").is_some_and(url_has_password)) && !hidden::is_hidden() {
-        let text = "the password is on the command line, where other users can see it: use an option file or MYSQL_PWD";
-        log::write(Code::PasswordOnCommandLine, "Server", text);
-    }
+    warn_of_password(&flags.password, flags.options.value("source"));
     let signals = Signals::install()?;
     let log_is_stderr = settings.log().file.is_none();
-    let reread = reread(files, flags, settings.asked_password());
+    let reread = reread(files, &flags.options.given, settings.asked_password());
     let result = own_and_follow(config, &settings.door, reread, start_anew, &signals);
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
@@ -224,10 +243,36 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags, start_anew: bool) -> Result<
     result.map_err(|failure| if log_is_stderr { Failure { text: String::new(), ..failure } } else { failure })
 }
 
+fn relay(files: &FileFlags, flags: &RelayFlags) -> Result<(), Failure> {
+    let settings = load(files, &flags.options.given, Some(&flags.password))?;
+    // What is wrong with the options is told before anything is made.
+    settings.relay()?;
+    let signals = crate::relay::prepare(&settings)?;
+    warn_of_password(&flags.password, flags.options.value("source"));
+    let log_is_stderr = settings.log().file.is_none();
+    let reread = reread(files, &flags.options.given, settings.asked_password());
+    let result = crate::relay::run(&settings, reread, &signals);
+    match &result {
+        Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
+        Err(failure) => log::write(Code::ReplicaFailed, "Relay", &failure.told()),
+    }
+    // Do not print it twice on stderr.
+    result.map_err(|failure| if log_is_stderr { Failure { text: String::new(), ..failure } } else { failure })
+}
+
+/// Other users see a command line.
+fn warn_of_password(password: &PasswordFlag, source: Option<&str>) {
+    let given = password.password.as_deref().is_some_and(|password| !password.is_empty());
+    if (given || source.is_some_and(url_has_password)) && !hidden::is_hidden() {
+        let text = "the password is on the command line, where other users can see it: use an option file or MYSQL_PWD";
+        log::write(Code::PasswordOnCommandLine, "Server", text);
+    }
+}
+
 /// How a running replica reads the options of its source again: the same files and flags, and the password that was
 /// entered at the terminal.
-fn reread(files: &FileFlags, flags: &ReplicaFlags, asked: Option<Secret>) -> Reread {
-    let (files, given) = (files.files(), flags.options.given.clone());
+fn reread(files: &FileFlags, given: &[(&'static str, Option<String>)], asked: Option<Secret>) -> Reread {
+    let (files, given) = (files.files(), given.to_vec());
     let paths = files.paths();
     let read = move || {
         let mut settings = Settings::load(&files, &given)?;
@@ -240,6 +285,12 @@ fn reread(files: &FileFlags, flags: &ReplicaFlags, asked: Option<Secret>) -> Rer
     Reread { read: Box::new(read), stamp: Box::new(move || option_file::stamp(&paths)) }
 }
 
+/// As `reread`, with what was changed by SQL over it.
+fn over_files(reread: Reread, folder: &Folder) -> Reread {
+    let (read, folder) = (reread.read, folder.clone());
+    Reread { read: Box::new(move || SourceOrders::of(&folder)?.over_server(&read()?)), ..reread }
+}
+
 fn own_and_follow(
     config: ReplicaConfig,
     door: &DoorSettings,
@@ -248,15 +299,28 @@ fn own_and_follow(
     signals: &Signals,
 ) -> Result<(), Failure> {
     let (folder, lock) = Folder::own(&config.data)?;
+    let orders = SourceOrders::of(&folder)?;
+    let in_force = orders.over(&config)?;
     let about = format!(
         "slipstream {} starting as process {}: source {}, data {}, relay-sync {}",
         env!("CARGO_PKG_VERSION"),
         std::process::id(),
-        config.source.shown(),
+        in_force.source.shown(),
         config.data.display(),
         relay_sync_text(config.relay_sync)
     );
     log::write(Code::Started, "Server", &about);
+    if orders != SourceOrders::default() {
+        let names = orders.names().join(", ");
+        let text = format!("{names} are in force as SQL has changed them, until RESET REPLICA ALL");
+        log::write(Code::OperatorCommand, "Server", &text);
+    }
+    let filters = FilterOrders::of(&folder)?;
+    if !filters.names().is_empty() {
+        let names = filters.names().join(", ");
+        let text = format!("{names} are in force as SQL has changed them, until RESET REPLICA ALL");
+        log::write(Code::OperatorCommand, "Server", &text);
+    }
     narrow(&folder, config.access);
     let accounts = account::open(&folder)?;
     account::warn_of_native(&accounts);
@@ -267,9 +331,9 @@ fn own_and_follow(
         );
         log::write(Code::StorePutAside, "Server", &text);
     }
-    let source = config.source.shown();
-    let login = match &config.source {
-        SourceSpec::Server(server) => Some(SourceLogin::new(server, Some(reread))?),
+    let source = in_force.source.shown();
+    let login = match &in_force.source {
+        SourceSpec::Server(server) => Some(SourceLogin::new(server, Some(over_files(reread, &folder)))?),
         SourceSpec::Files(_) => None,
     };
     let result = follow(&config, door, login, accounts, &folder, &lock, signals);
@@ -283,14 +347,14 @@ fn own_and_follow(
 
 /// Narrows the modes of files from older versions, and of folders that the operator created, which may be open to
 /// others.
-fn narrow(folder: &Folder, access: access::Access) {
+pub(crate) fn narrow(folder: &Folder, access: access::Access) {
     if let Err(failed) = access::narrow(folder.path(), access) {
         log::write(Code::FolderNotNarrowed, "Server", &failed.to_string());
     }
 }
 
 /// Stores the failure, so that `status` on the stopped folder shows it even if the engine never started.
-fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
+pub(crate) fn keep_failure(folder: &Folder, source: String, failure: &Failure) {
     let mut report = folder.last_status();
     report.source.uri = source;
     report.replay.state = ReplayState::Failed;
@@ -322,19 +386,21 @@ fn follow(
     lock: &FolderLock,
     signals: &Signals,
 ) -> Result<(), Failure> {
-    let engine = Engine::new(signals.stop_flag(), login.clone(), folder.last_status());
+    let engine = Engine::new(signals.stop_flag(), login.clone(), folder, config)?;
     if door.serve_at_once {
         engine.parked.serve_at_once();
     }
-    if folder.lost_power() {
+    // What was visible when replay was stopped is known.
+    let is_known = Stopped::of(folder).is_ok_and(|stopped| stopped.shown.is_some());
+    if folder.lost_power() && !is_known {
         engine.parked.may_have_lost();
     }
     let noted = Cell::new(note_running(folder, &engine));
     // Before the copy or recovery, which may take hours: a taken port is told at once.
-    let shown = ShownOptions::of(config);
     let tls = door.tls(folder)?;
     let of_all = Arc::clone(&accounts);
-    engine.opens(OpenDoor::open(door, folder, config.server_id, of_all, tls.clone(), &engine, shown)?);
+    let facts = engine_facts(&engine);
+    engine.opens(OpenDoor::open(door, folder, config.server_id, of_all, tls.clone(), facts)?);
     engine.watched_by(OpenWeb::open(door, Arc::clone(&accounts), tls, &engine)?);
     let gtid_port = GtidPort::open(door, &engine)?;
     let supervision = Supervision::start(&engine)?;
@@ -372,7 +438,7 @@ struct Process<'a> {
 /// Why the wait for another start ended.
 enum Wait {
     /// An operator asks for it.
-    Asked,
+    Asked(Wanted),
     /// The disk failed the last one, and may not fail another.
     DiskMayWork,
     /// The process ends.
@@ -383,8 +449,8 @@ enum Wait {
 enum Life {
     /// The process ends.
     Ended(Result<(), Failure>),
-    /// The engine is started again, with receiving in this state.
-    Again(Receive),
+    /// The engine is started again, with receiving in this state, and as it is wanted.
+    Again(Receive, Wanted),
 }
 
 /// What is left of an engine that was taken down.
@@ -395,8 +461,10 @@ struct Past {
     mended_at: Option<(u64, Option<usize>)>,
     /// Trouble with the disk.
     disk: DiskMend,
-    /// True if replay was paused.
-    paused: bool,
+    /// How replay begins in the next one.
+    replay: BeginReplay,
+    /// The relay log is removed before that.
+    clear_relay_log: bool,
 }
 
 impl Past {
@@ -415,22 +483,28 @@ impl Past {
 
 impl Process<'_> {
     fn run(&self) -> Result<(), Failure> {
-        let mut past = Past { store: Weak::new(), mended_at: None, disk: DiskMend::default(), paused: false };
-        let mut receive = Receive::First;
+        let stopped = self.stopped()?;
+        let replay = begins(&stopped);
+        let mut past =
+            Past { store: Weak::new(), mended_at: None, disk: DiskMend::default(), replay, clear_relay_log: false };
+        let mut receive = if stopped.io { Receive::Stopped(None) } else { Receive::First };
+        // Until the engine has run once.
+        let mut first = true;
         loop {
-            let first = matches!(receive, Receive::First);
             let failure = match self.start(&past, receive.clone()) {
                 Ok(replica) => {
                     past.disk.started();
                     if !first {
                         log::write(Code::EngineStarted, "Server", "replay starts again, from the last cut");
                     }
-                    if std::mem::take(&mut past.paused) {
-                        let _ = replica.pause();
+                    if std::mem::take(&mut first) && stopped.io {
+                        // An initial copy has received beside.
+                        let _ = replica.stop_io();
                     }
+                    (past.replay, past.clear_relay_log) = (BeginReplay::Runs, false);
                     match self.live(&replica, &mut past) {
                         Life::Ended(result) => return result,
-                        Life::Again(again) => receive = again,
+                        Life::Again(again, _) => receive = again,
                     }
                     continue;
                 }
@@ -446,12 +520,38 @@ impl Process<'_> {
             log::write(Code::SqlStopped, "Server", &text);
             past.disk.start_failed(&failure, self.space().map(|space| space.free_bytes));
             self.engine.is_down(failure);
-            match self.wait_for_request(&past.disk)? {
-                Wait::Asked if !first => receive = Receive::Again,
-                Wait::Asked | Wait::DiskMayWork => {}
+            let wait = self.wait_for_request(&past.disk)?;
+            if let Wait::Asked(wanted) = &wait {
+                let kept = || Stopped::of(self.folder).map(|stopped| begins(&stopped)).unwrap_or_default();
+                past.replay = wanted.replay.clone().unwrap_or_else(kept);
+                past.clear_relay_log |= wanted.clear_relay_log;
+            }
+            match wait {
+                Wait::Asked(_) if !first => receive = Receive::Again,
+                Wait::Asked(_) | Wait::DiskMayWork => {}
                 Wait::Ends => return Ok(()),
             }
         }
+    }
+
+    /// What this start leaves stopped.
+    fn stopped(&self) -> Result<Stopped, Failure> {
+        let kept = Stopped::of(self.folder)?;
+        if self.config.skip_replica_start {
+            let text = "receiving and replay stay stopped (--skip-replica-start): slipstream start";
+            log::write(Code::OperatorCommand, "Server", text);
+            return Ok(Stopped { io: true, sql: true, shown: kept.shown });
+        }
+        if kept != Stopped::default() {
+            let what = match (kept.io, kept.sql) {
+                (true, true) => "receiving and replay stay",
+                (true, false) => "receiving stays",
+                _ => "replay stays",
+            };
+            let text = format!("{what} stopped, as an operator left it: slipstream start");
+            log::write(Code::OperatorCommand, "Server", &text);
+        }
+        Ok(kept)
     }
 
     /// Starts the engine, and opens the socket if it is not open yet.
@@ -468,9 +568,14 @@ impl Process<'_> {
             self.open_socket()?;
             Ok(Box::new(Copied(Arc::clone(&self.engine))))
         };
-        let (config, folder, login) = (self.config, self.folder, self.login.clone());
+        if past.clear_relay_log {
+            self.folder.clear_relay_log()?;
+        }
+        let config = &self.engine.config()?;
+        let (folder, login) = (self.folder, self.login.clone());
         let after_disk = past.disk.after();
-        let start = Start { config, folder, watch_copy: &watch_copy, receive, login, after_disk };
+        let replay = past.replay.clone();
+        let start = Start { config, folder, watch_copy: &watch_copy, receive, login, replay, after_disk };
         let replica = Replica::start(&start);
         started.store(true, SeqCst);
         let replica = Arc::new(replica?);
@@ -501,9 +606,11 @@ impl Process<'_> {
         }
         let report = replica.status();
         let _ = self.folder.keep_last_status(&report);
-        if let Life::Again(_) = life {
+        if let Life::Again(_, wanted) = &life {
+            let Wanted { replay, clear_relay_log, .. } = wanted.clone();
+            past.clear_relay_log = clear_relay_log;
             (past.store, _) = replica.store_and_watermark();
-            past.paused = replica.pipeline.is_paused();
+            past.replay = replay.unwrap_or_else(|| replica.replay_again());
             self.engine.restarts(report);
             if let Some(control) = self.control.borrow().as_ref() {
                 control.cut_streams();
@@ -526,7 +633,7 @@ impl Process<'_> {
             if !searched && replica.pipeline.is_finished() && stopping.is_none() {
                 searched = true;
                 if self.must_mend(replica, past) {
-                    return Life::Again(replica.receive_again());
+                    return Life::Again(replica.receive_again(), Wanted::default());
                 }
             }
             if stopping.is_none()
@@ -534,7 +641,7 @@ impl Process<'_> {
                 && past.disk.is_due(&stopped, replica.space())
             {
                 log::write(Code::DiskFailed, "Server", &format!("{}; starting again from the last cut", stopped.text));
-                return Life::Again(replica.receive_after_disk(&stopped));
+                return Life::Again(replica.receive_after_disk(&stopped), Wanted::default());
             }
             if let Some(outcome) = outcome {
                 return Life::Ended(outcome);
@@ -554,8 +661,10 @@ impl Process<'_> {
                 replica.stop();
             }
             if let Some(wanted) = self.engine.take_wanted() {
-                return Life::Again(if wanted.io { Receive::Again } else { replica.receive_again() });
+                let receive = if wanted.io { Receive::Again } else { replica.receive_again() };
+                return Life::Again(receive, wanted);
             }
+            self.engine.look_at_until(replica);
             self.reopen_log();
             replica.housekeep();
             self.engine.parked.look(replica);
@@ -617,8 +726,8 @@ impl Process<'_> {
             if self.lock.is_lost() {
                 return Err(lost(self.folder));
             }
-            if self.engine.take_wanted().is_some() {
-                return Ok(Wait::Asked);
+            if let Some(wanted) = self.engine.take_wanted() {
+                return Ok(Wait::Asked(wanted));
             }
             if disk.may_start(self.space()) {
                 return Ok(Wait::DiskMayWork);
@@ -643,6 +752,15 @@ impl Process<'_> {
     }
 }
 
+/// How replay begins where this is stopped.
+fn begins(stopped: &Stopped) -> BeginReplay {
+    match (stopped.sql, &stopped.shown) {
+        (false, _) => BeginReplay::Runs,
+        (true, None) => BeginReplay::Stopped,
+        (true, Some(shown)) => BeginReplay::StoppedAt(shown.clone()),
+    }
+}
+
 /// Tells the engine, when dropped, that the initial copy has ended.
 struct Copied(Arc<Engine>);
 
@@ -652,14 +770,14 @@ impl Drop for Copied {
     }
 }
 
-fn lost(folder: &Folder) -> Failure {
+pub(crate) fn lost(folder: &Folder) -> Failure {
     let text = format!("the data folder {} was removed or replaced while this process ran", folder.path().display());
     Failure::new(Exit::Disk, text)
 }
 
 /// Ends the process if a stop is requested during the first connection to the source, which may take long: nothing is
 /// running yet.
-fn end_while_starting(stop: Arc<AtomicBool>, started: Arc<AtomicBool>) {
+pub(crate) fn end_while_starting(stop: Arc<AtomicBool>, started: Arc<AtomicBool>) {
     let look = move || {
         while !started.load(SeqCst) {
             if stop.load(SeqCst) {
@@ -759,9 +877,29 @@ fn dump(files: &FileFlags, flags: DumpFlags, out: &mut dyn Write) -> Result<(), 
         format: flags.format,
         all_columns: flags.all_columns,
         binary_as_hex: flags.binary_as_hex,
+        no_create_info: flags.no_create_info,
         definitions: flags.definitions,
+        compression: flags.compress,
+        threads: if flags.to.is_some() { flags.threads } else { 0 },
     };
-    on_folder(&data, &Request::Dump(options.clone()), |folder, out| reading::stopped_dump(folder, &options, out), out)
+    let write = |out: &mut dyn Write| {
+        let request = Request::Dump(options.clone());
+        on_folder(&data, &request, |folder, out| reading::stopped_dump(folder, &options, out), out)
+    };
+    if let Some(to) = &flags.to {
+        Folder::check(&data)?;
+        return dump_folder::dump_to(to, write, out);
+    }
+    write(out).map_err(|failure| match failure.text.is_empty() {
+        true => Failure::error("standard output was closed before the dump was whole"),
+        false => failure,
+    })
+}
+
+fn backup(files: &FileFlags, flags: &BackupFlags) -> Result<(), Failure> {
+    let data = data(files, &flags.data)?;
+    let stalled_after = span_flag("stalled-after", &flags.stalled_after)?;
+    backup::backup(&data, &flags.to, &BackupOptions { accounts: flags.accounts, stalled_after })
 }
 
 fn copy(files: &FileFlags, flags: &CopyFlags, out: &mut dyn Write) -> Result<(), Failure> {
@@ -894,6 +1032,40 @@ fn list_skips(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
         writeln!(out, "no transaction is to be skipped").map_err(|error| Failure::output(&error))?;
     }
     Ok(())
+}
+
+/// Starts threads, replay up to a condition if one is given.
+fn start(files: &FileFlags, flags: &StartFlags) -> Result<(), Failure> {
+    let set = |text: &str| {
+        let set: Result<GtidSet, _> = text.parse();
+        set.map_err(|error| Failure::usage(format!("'{text}' is not a GTID set: {error}")))
+    };
+    let before = flags.sql_before_gtids.as_deref().map(set).transpose()?.map(UntilGtids::Before);
+    let after = flags.sql_after_gtids.as_deref().map(set).transpose()?.map(UntilGtids::After);
+    let until = before.or(after).map(Until);
+    if until.is_some() && flags.thread == Some(ReplicaThread::Io) {
+        return Err(Failure::usage("only replay stops at a condition: slipstream start sql"));
+    }
+    ask_running(&data(files, &flags.data)?, &Request::Start { thread: flags.thread, until }).map(|_| ())
+}
+
+/// Has the running replica carry out an order in SQL.
+fn execute(files: &FileFlags, flags: &ExecuteFlags, out: &mut dyn Write) -> Result<(), Failure> {
+    let statement = match flags.statement.as_str() {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map_err(|error| Failure::io("standard input", &error))?;
+            text
+        }
+        text if text.to_ascii_uppercase().contains("PASSWORD") => {
+            let text = "a password in an argument can be seen by others: give the statement on standard input, as '-'";
+            return Err(Failure::usage(text));
+        }
+        text => text.to_owned(),
+    };
+    let reply = ask_running(&data(files, &flags.data)?, &Request::Execute { statement })?;
+    let text = reply.as_ref().and_then(|body| body.as_str()).unwrap_or_default();
+    writeln!(out, "{text}").map_err(|error| Failure::output(&error))
 }
 
 fn reload(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {

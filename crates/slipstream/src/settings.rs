@@ -19,6 +19,7 @@ use replica::{Failure, OnDamage, OnDrift};
 use crate::door::DoorSettings;
 use crate::option_file::{self, OptionFileError, Setting};
 use crate::options::{self, OPTIONS};
+use crate::relay::RelaySettings;
 
 /// Our section of the option files.
 pub const SECTION: &str = "slipstream";
@@ -64,6 +65,10 @@ pub struct Settings {
     pub(crate) log: LogConfig,
     /// The port for clients.
     pub(crate) door: DoorSettings,
+    /// Options that only a relay has.
+    pub(crate) relay: RelaySettings,
+    /// True if `relay-sync` is not the default.
+    pub(crate) relay_sync_given: bool,
     /// Account, password and TLS options of the `[client]` section, as mysql's clients read it: used where ours and the
     /// URL have none. Not its host, port and socket, which name another server than the source.
     client: ServerOptions,
@@ -115,6 +120,8 @@ impl Default for Settings {
             connect_retry: Duration::ZERO,
             retry_count: 0,
             semi_sync: false,
+            source_delay: Duration::ZERO,
+            skip_replica_start: false,
             filters: Arc::default(),
             skip: GtidSet::new(),
             on_drift: OnDrift::default(),
@@ -133,6 +140,8 @@ impl Default for Settings {
             config,
             log: LogConfig::default(),
             door: DoorSettings::default(),
+            relay: RelaySettings::default(),
+            relay_sync_given: false,
             client: ServerOptions::default(),
             warnings: Vec::new(),
             asked_password: None,
@@ -144,6 +153,7 @@ impl Default for Settings {
             }
         }
         settings.door.port_given = false;
+        settings.relay_sync_given = false;
         settings
     }
 }
@@ -472,8 +482,16 @@ mod tests {
                 "on-stop" => "exit",
                 "serve" => "at-once",
                 "log-format" => "json",
-                "max-relay-log-size" | "queue-memory" | "relay-log-space-limit" | "disk-reserve" => "64M",
-                "memory" | "snapshot-memory" | "max-allowed-packet" => "256M",
+                "start" => "oldest",
+                "definitions-from" => "mysql://h",
+                "dependency-tracking" => "commit-order",
+                "serve-space-limit"
+                | "max-binlog-size"
+                | "max-relay-log-size"
+                | "queue-memory"
+                | "relay-log-space-limit"
+                | "disk-reserve" => "64M",
+                "memory" | "snapshot-memory" | "max-allowed-packet" | "connection-memory-limit" => "256M",
                 "bind-address" => "::1",
                 "http" | "gtid-port" => "[::1]:9104",
                 "server-version" => "8.4.0",

@@ -108,6 +108,7 @@ impl SourceAsker {
     fn run(&self, login: &SourceLogin, engine: &Weak<Engine>) {
         let mut connection = None;
         let mut last = Instant::now();
+        let mut seen = login.requests();
         loop {
             if !self.wait_for_request() {
                 if engine.strong_count() == 0 {
@@ -119,6 +120,11 @@ impl SourceAsker {
                 continue;
             }
             let Some(engine) = engine.upgrade() else { return };
+            let requests = login.requests();
+            if std::mem::replace(&mut seen, requests) != requests {
+                // The login, or the source, may be another one now.
+                connection = None;
+            }
             let visible = engine.replica().map(|replica| replica.pipeline.store.visibility().executed());
             // Everything the source acknowledged before this is in its answer.
             let asked = Instant::now();

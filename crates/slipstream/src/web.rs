@@ -7,10 +7,10 @@ use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
 use accounts::{Accounts, ServerTls};
-use observe::{LagHistogram, StatusReport};
+use observe::{LagHistograms, StatusReport};
 use replica::log::{self, Code};
 use replica::{Exit, Failure};
-use web::{Watched, Web};
+use web::{Token, Watched, Web};
 
 use crate::door::{DoorSettings, note_reload};
 use crate::engine::Engine;
@@ -20,6 +20,8 @@ pub(crate) struct OpenWeb {
     web: Web,
     /// Its certificate, if it needs one.
     tls: Option<Arc<ServerTls>>,
+    /// What lets a scraper in besides accounts.
+    token: Option<Arc<Token>>,
 }
 
 /// The engine as those see it who watch.
@@ -30,7 +32,7 @@ impl Watched for WatchedEngine {
         self.0.upgrade().map(|engine| engine.status()).unwrap_or_default()
     }
 
-    fn lags(&self) -> Option<LagHistogram> {
+    fn lags(&self) -> Option<LagHistograms> {
         self.0.upgrade()?.lags()
     }
 
@@ -52,7 +54,7 @@ impl OpenWeb {
     /// Opens the port, if there is to be one.
     ///
     /// # Errors
-    /// It cannot be listened on.
+    /// It cannot be listened on, or the token cannot be read.
     pub(crate) fn open(
         settings: &DoorSettings,
         accounts: Arc<Accounts>,
@@ -61,13 +63,15 @@ impl OpenWeb {
     ) -> Result<Option<OpenWeb>, Failure> {
         let Some(config) = settings.web() else { return Ok(None) };
         let tls = tls.filter(|_| config.is_guarded());
+        let token = settings.http_token_file.as_deref().map(Token::open).transpose();
+        let token = token.map_err(|error| Failure::usage(format!("--http-token-file: {error}")))?.map(Arc::new);
         let watched = Arc::new(WatchedEngine(Arc::downgrade(engine)));
         let cannot = |error: io::Error| {
             Failure::error(format!("cannot listen for HTTP on {}: {error}", config.address))
                 .with_hint("--http=PORT listens on another port")
         };
-        let web = Web::open(&config, accounts, tls.clone(), watched).map_err(cannot)?;
-        let open = OpenWeb { web, tls };
+        let web = Web::open(&config, accounts, token.clone(), tls.clone(), watched).map_err(cannot)?;
+        let open = OpenWeb { web, tls, token };
         log::write(Code::WatchersListened, "Server", &format!("a page and metrics are at {}", open.url()));
         Ok(Some(open))
     }
@@ -76,6 +80,18 @@ impl OpenWeb {
     pub(crate) fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}/", self.web.address())
+    }
+
+    /// Reads the token's file again.
+    pub(crate) fn reload_token(&self) {
+        let Some(token) = &self.token else { return };
+        match token.reload() {
+            Ok(()) => log::write(Code::TokenRead, "Server", "the token of --http-token-file was read again"),
+            Err(error) => {
+                let text = format!("--http-token-file could not be read again, and the token stays: {error}");
+                log::write(Code::TokenNotRead, "Server", &text);
+            }
+        }
     }
 
     /// Reads the certificate's files again.

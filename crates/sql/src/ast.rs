@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::error::Warning;
 use crate::listing::Choice;
+use crate::orders::{ReplicaOrder, UntilText};
 
 /// A statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,10 +55,12 @@ pub enum Statement {
     },
     /// SHOW of what there is, or of something about replication.
     Show(Show),
-    /// START or STOP REPLICA.
+    /// An order to the replica.
     Replica {
-        /// What is started or stopped.
+        /// The order.
         order: ReplicaOrder,
+        /// UNTIL, as it is written.
+        until: Option<UntilText>,
         /// FOR CHANNEL.
         channel: Option<Vec<u8>>,
     },
@@ -70,21 +73,55 @@ pub enum Statement {
     },
     /// ALTER INSTANCE RELOAD TLS.
     ReloadTls,
+    /// LOCK TABLES.
+    LockTables(Vec<LockedTable>),
+    /// UNLOCK TABLES.
+    UnlockTables,
+    /// FLUSH.
+    Flush(Flush),
     /// A statement that writes, refused with 1290.
     Write,
     /// A statement that is not answered, by its construct.
     Refused(String),
 }
 
-/// Starts or stops threads of the replica.
+/// A table of LOCK TABLES.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockedTable {
+    /// Its schema, if it was given.
+    pub schema: Option<Vec<u8>>,
+    /// The table.
+    pub table: Vec<u8>,
+    /// The alias, if one was given.
+    pub alias: Option<Vec<u8>>,
+    /// WRITE, not READ.
+    pub write: bool,
+}
+
+/// What FLUSH flushes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Flush {
+    /// FLUSH TABLES, all or these.
+    Tables(Vec<LockedTable>),
+    /// FLUSH TABLES WITH READ LOCK: nothing changes until it is released.
+    ReadLock,
+    /// FLUSH TABLES of these WITH READ LOCK.
+    TablesWithReadLock(Vec<LockedTable>),
+    /// What there is none of here, or what needs no flushing, each by the name of its privilege and what is said of it.
+    Others(Vec<FlushOption>),
+}
+
+/// An option of FLUSH that flushes nothing here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReplicaOrder {
-    /// START, not STOP.
-    pub start: bool,
-    /// Receiving (IO_THREAD).
-    pub io: bool,
-    /// Replay (SQL_THREAD).
-    pub sql: bool,
+pub enum FlushOption {
+    /// BINARY, ENGINE, GENERAL or SLOW LOGS.
+    Logs,
+    /// PRIVILEGES: accounts are read when they change.
+    Privileges,
+    /// USER_RESOURCES.
+    UserResources,
+    /// OPTIMIZER_COSTS.
+    OptimizerCosts,
 }
 
 /// What a SHOW shows.
@@ -138,6 +175,20 @@ pub enum Show {
         /// WHERE.
         choice: Choice,
     },
+    /// SHOW CREATE TABLE.
+    CreateTable {
+        /// The table's schema; None: the default one.
+        schema: Option<Vec<u8>>,
+        /// The table.
+        table: Vec<u8>,
+    },
+    /// SHOW CREATE DATABASE.
+    CreateDatabase {
+        /// The database.
+        name: Vec<u8>,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+    },
     /// SHOW TABLE STATUS.
     TableStatus {
         /// FROM; None: of the default schema.
@@ -164,6 +215,13 @@ pub enum Show {
     Engines,
     /// SHOW PLUGINS.
     Plugins,
+    /// SHOW ENGINE.
+    Engine {
+        /// The engine; None: ALL.
+        engine: Option<Vec<u8>>,
+        /// STATUS, not MUTEX or LOGS.
+        status: bool,
+    },
     /// SHOW TRIGGERS, EVENTS, FUNCTION STATUS or PROCEDURE STATUS.
     Objects {
         /// `TRIGGERS` and so on.
@@ -194,6 +252,17 @@ pub enum Show {
     BinaryLogStatus,
     /// SHOW BINARY LOGS.
     BinaryLogs,
+    /// SHOW RELAYLOG EVENTS.
+    RelayLogEvents {
+        /// IN: the file; None: the first one.
+        file: Option<Vec<u8>>,
+        /// FROM: where the list begins.
+        from: Option<u64>,
+        /// LIMIT, where 0 rows are all.
+        limit: Limit,
+        /// FOR CHANNEL.
+        channel: Option<Vec<u8>>,
+    },
 }
 
 /// SELECT without tables, or from one.
@@ -207,6 +276,17 @@ pub struct Select {
     pub limit: Limit,
     /// SQL_NO_CACHE stands in it, which MySQL warns of.
     pub no_cache: bool,
+    /// FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE.
+    pub locking: Vec<Locking>,
+}
+
+/// A locking clause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Locking {
+    /// FOR UPDATE.
+    pub update: bool,
+    /// OF: names of tables, each perhaps with its schema; empty: all.
+    pub of: Vec<(Option<Vec<u8>>, Vec<u8>)>,
 }
 
 impl Select {

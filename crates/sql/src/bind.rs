@@ -342,7 +342,7 @@ impl Bind<'_> {
     }
 
     fn variable(&self, scope: Option<Scope>, name: &str) -> Result<Bound> {
-        let variable = variables::find(name).ok_or_else(|| SqlError::unknown_variable(name))?;
+        let variable = variables::named(name, self.own)?;
         let scope = variable.scope_to_read(scope)?;
         if self.waits.describes() && variables::tells_of_gtids(variable.name) {
             // Whether it can be read is found out when it is.

@@ -15,6 +15,8 @@ use crate::error::SqlError;
 const SYSTEM_COLLATION: u16 = 33;
 /// Characters of a user with host, at most.
 const USER_LENGTH: u32 = 288;
+/// Characters of a list of roles, as MySQL counts them.
+const ROLES_LENGTH: u32 = 50_331_648;
 /// Characters of a schema's name, at most.
 const NAME_LENGTH: u32 = 64;
 
@@ -43,6 +45,7 @@ const FUNCTIONS: &[Function] = &[
     function(&["DATABASE", "SCHEMA"], (0, 0), database),
     function(&["USER", "SESSION_USER", "SYSTEM_USER"], (0, 0), user),
     function(&["CURRENT_USER"], (0, 0), current_user),
+    function(&["CURRENT_ROLE"], (0, 0), current_role),
     function(&["LAST_INSERT_ID"], (0, 0), last_insert_id),
     function(&["ROW_COUNT"], (0, 0), row_count),
     function(&["CONCAT"], (1, usize::MAX), texts::concat),
@@ -111,6 +114,13 @@ fn user(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
 
 fn current_user(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
     Ok(system_text(Some(bind.current_user), column_flag::NOT_NULL, USER_LENGTH))
+}
+
+/// There are no roles here.
+fn current_role(_: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
+    let mut bound = system_text(Some("NONE"), 0, ROLES_LENGTH);
+    bound.field.type_code = type_code::LONG_BLOB;
+    Ok(bound)
 }
 
 /// Nothing is inserted here.

@@ -5,8 +5,13 @@
 
 use base::{GtidSet, Tag, Uuid};
 
+use crate::Result;
+use crate::error::SqlError;
+
 /// Largest number of a transaction (`GNO_END` is exclusive).
 const NUMBER_MAX: u64 = i64::MAX as u64 - 1;
+/// Characters of a malformed set that its error shows.
+const SHOWN_MAX: usize = 200;
 /// Characters of a UUID with dashes.
 const UUID_LENGTH: usize = 36;
 
@@ -69,6 +74,19 @@ fn number(text: &str, grammar: Grammar) -> Option<u64> {
     let digits = if grammar == Grammar::Wait { text.strip_prefix('+').unwrap_or(text) } else { text };
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { digits.parse().ok() } else { None }
+}
+
+/// The set of a text in an order to the replica.
+///
+/// # Errors
+/// 1772 if it is malformed.
+pub fn gtid_set(text: &str) -> Result<GtidSet> {
+    parse(text, Grammar::Wait).ok_or_else(|| malformed(text))
+}
+
+pub(crate) fn malformed(text: &str) -> SqlError {
+    let shown: String = text.chars().take(SHOWN_MAX).collect();
+    SqlError::new(1772, "HY000", format!("Malformed GTID set specification '{shown}'."))
 }
 
 /// A set as MySQL prints it: a line a UUID.

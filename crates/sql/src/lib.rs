@@ -19,6 +19,7 @@ mod literals;
 mod minus;
 mod modes;
 mod operators;
+mod orders;
 mod parameters;
 mod parse;
 mod rules;
@@ -29,14 +30,15 @@ mod variables;
 mod waits;
 
 pub use ast::{
-    AccessMode, Assignment, Characteristics, Comparison, Completion, Expression, From, Isolation, Item, Limit,
-    NewValue, Order, ReplicaOrder, Scope, Select, Show, Statement, Target,
+    AccessMode, Assignment, Characteristics, Comparison, Completion, Expression, Flush, FlushOption, From, Isolation,
+    Item, Limit, LockedTable, Locking, NewValue, Order, Scope, Select, Show, Statement, Target,
 };
 pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
 pub use charsets::Charsets;
 pub use error::{SqlError, Warning};
-pub use gtid_text::gtid_text;
+pub use gtid_text::{gtid_set, gtid_text};
 pub use modes::bits as sql_mode_bits;
+pub use orders::{FilterRules, OptionValue, ReplicaOrder, SourceOption, ThreadOrder, UntilText, until};
 pub use parameters::{ParameterType, bind_parameters, parameter_types};
 pub use parse::{Parsed, parse};
 pub use settings::{Settings, Tracked};

@@ -6,6 +6,7 @@
 mod condition;
 pub(crate) mod expression;
 mod from;
+mod orders;
 mod select;
 mod set;
 mod show;
@@ -162,6 +163,14 @@ impl Parser<'_> {
         };
         self.advance()?;
         Ok(name)
+    }
+
+    /// A string without an introducer.
+    fn text_literal(&mut self) -> Result<Vec<u8>> {
+        let Tok::Str { bytes, introducer: None } = &mut self.current.tok else { return Err(self.syntax()) };
+        let text = std::mem::take(bytes);
+        self.advance()?;
+        Ok(text)
     }
 
     /// The current word in upper case, for messages.

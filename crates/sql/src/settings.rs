@@ -28,7 +28,20 @@ pub struct Settings {
     rows_max: u64,
     /// Variables that were set, with their values, but for character sets.
     changed: Vec<(&'static str, String)>,
+    began: StatementTime,
 }
+
+/// When the statement that runs began, in microseconds since 1970. Settings that differ in nothing else are the same.
+#[derive(Debug, Clone, Copy, Default)]
+struct StatementTime(u128);
+
+impl PartialEq for StatementTime {
+    fn eq(&self, _: &StatementTime) -> bool {
+        true
+    }
+}
+
+impl Eq for StatementTime {}
 
 /// Variables that SET NAMES changes, in the order in which they are reported.
 const CHARSET_VARIABLES: &[&str] = &["character_set_client", "character_set_connection", "character_set_results"];
@@ -39,7 +52,20 @@ impl Settings {
     pub fn new(charsets: Charsets) -> Settings {
         let recorded = |name| variables::find(name).and_then(|variable| variable.value).unwrap_or_default();
         let sql_mode = modes::bits(recorded("sql_mode")).unwrap_or_default();
-        Settings { charsets, autocommit: true, sql_mode, rows_max: u64::MAX, changed: Vec::new() }
+        Settings {
+            charsets,
+            autocommit: true,
+            sql_mode,
+            rows_max: u64::MAX,
+            changed: Vec::new(),
+            began: StatementTime(0),
+        }
+    }
+
+    /// A statement begins: what it reads of the time (`@@timestamp`) is this moment.
+    pub fn statement_begins(&mut self) {
+        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        self.began = StatementTime(since_1970.unwrap_or_default().as_micros());
     }
 
     /// The session's character sets.
@@ -138,6 +164,10 @@ impl Settings {
             "character_set_connection" => Some(charset(self.charsets.connection)),
             "character_set_results" => Some(self.charsets.results.and_then(charset)),
             "collation_connection" => Some(collation(self.charsets.connection).map(|found| found.name.to_owned())),
+            "timestamp" => {
+                let StatementTime(us) = self.began;
+                Some(Some(format!("{}.{:06}", us / 1_000_000, us % 1_000_000)))
+            }
             name => self.changed.iter().find(|(own, _)| *own == name).map(|(_, value)| Some(value.clone())),
         }
     }
@@ -153,7 +183,7 @@ impl Settings {
         own: &dyn OwnValues,
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Tracked>> {
-        let variable = variables::find(name).ok_or_else(|| SqlError::unknown_variable(name))?;
+        let variable = variables::named(name, own)?;
         if !variable.session {
             let text = format!("Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL");
             return Err(SqlError::new(1229, "HY000", text));
@@ -337,10 +367,10 @@ fn deprecated_collation(name: &str) -> Option<Warning> {
     Some(Warning::new(number, text))
 }
 
-/// False for variables that tell of transactions, of time or of the machine, and whose values are not known here.
+/// False for variables that tell of transactions or of the machine, and whose values are not known here.
 fn is_known(variable: &Variable, own: &dyn OwnValues) -> bool {
     match variable.name {
-        "rand_seed1" | "rand_seed2" | "timestamp" => false,
+        "rand_seed1" | "rand_seed2" => false,
         "system_time_zone" => own.own_value(variable.name).is_some_and(|zone| !zone.is_empty()),
         _ => true,
     }

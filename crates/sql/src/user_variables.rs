@@ -39,6 +39,13 @@ impl UserVariables {
         }))
     }
 
+    /// The value of a variable, by its name in lower case, as text; None if it is not set, or NULL.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<String> {
+        let text = self.0.get(name)?.value.text()?;
+        Some(String::from_utf8_lossy(&text).into_owned())
+    }
+
     /// Sets a variable by its name as written.
     ///
     /// # Errors

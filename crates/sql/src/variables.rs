@@ -21,8 +21,11 @@ const TEXT_LENGTH: u32 = 21_845;
 
 static RECORDED: &str = include_str!("variables.tsv");
 
-/// Variables that MySQL does not have, in the form of the recorded ones.
+/// Variables that MySQL does not have, or has with a plugin only, in the form of the recorded ones. Those with o are
+/// there only where they have a value of their own.
 const OURS: &str = "\
+rpl_semi_sync_master_enabled\tgbo\t8\t-\t1\t0\t1\t0
+rpl_semi_sync_source_enabled\tgbo\t8\t-\t1\t0\t1\t0
 slipstream_read_consistency\tgs\t253\t-\t0\t0\t0\tEVENTUAL
 slipstream_read_gtids\ts\t253\t-\t0\t0\t0\t
 slipstream_read_staleness\tgs\t8\tu\t20\t0\t86400000\t1000
@@ -53,6 +56,8 @@ pub struct Variable {
     pub session: bool,
     /// Whether SHOW VARIABLES prints ON or OFF.
     pub is_switch: bool,
+    /// Whether it is there only with a value of its own, as a plugin's.
+    pub is_optional: bool,
     /// Type code of `SELECT @@name`.
     pub type_code: u8,
     /// Whether it is UNSIGNED.
@@ -89,7 +94,8 @@ fn of_line(line: &'static str) -> Option<Variable> {
     let (least, most) = (bound(cells.next()), bound(cells.next()));
     let value = Some(cells.next()?).filter(|value| *value != "\\N");
     let (global, session, is_switch) = (scope.contains('g'), scope.contains('s'), scope.contains('b'));
-    Some(Variable { name, global, session, is_switch, type_code, unsigned, length, least, most, value })
+    let is_optional = scope.contains('o');
+    Some(Variable { name, global, session, is_switch, is_optional, type_code, unsigned, length, least, most, value })
 }
 
 /// True for variables whose value is the set of visible GTIDs.
@@ -97,13 +103,27 @@ pub(crate) fn tells_of_gtids(name: &str) -> bool {
     matches!(name, "gtid_executed" | "gtid_purged")
 }
 
-/// The variable of this name, in lower case.
+/// The variable of this name, in lower case, whether it is there or not.
 pub(crate) fn find(name: &str) -> Option<&'static Variable> {
     let all = variables();
     all.binary_search_by(|variable| variable.name.cmp(name)).ok().and_then(|at| all.get(at))
 }
 
+/// As [`find`], one that is there.
+///
+/// # Errors
+/// 1193: there is none.
+pub(crate) fn named(name: &str, own: &dyn OwnValues) -> Result<&'static Variable> {
+    find(name).filter(|variable| variable.is_there(own)).ok_or_else(|| SqlError::unknown_variable(name))
+}
+
 impl Variable {
+    /// True but for a plugin's that is not installed.
+    #[must_use]
+    pub fn is_there(&self, own: &dyn OwnValues) -> bool {
+        !self.is_optional || own.own_value(self.name).is_some()
+    }
+
     /// Whose value `@@scope.name` reads.
     ///
     /// # Errors

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use base::GtidSet;
 
 use crate::Result;
-use crate::ast::ReplicaOrder;
 use crate::bind::{Column, Value};
 use crate::error::{SqlError, Warning};
+use crate::orders::ReplicaOrder;
 
 /// What a statement waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub enum Event {
     },
     /// All sessions were listed: SHOW PROCESSLIST.
     Sessions,
+    /// Rows of a listing over many tables were made beside the loop.
+    Listing,
     /// A connection was killed: KILL.
     Kill {
         /// Its number.
@@ -50,8 +52,10 @@ pub enum Event {
         /// Only its statement.
         query: bool,
     },
-    /// Threads of the replica were started or stopped.
+    /// An order to the replica was carried out.
     Replica(ReplicaOrder),
+    /// The log that is served has changed after this version: a dump.
+    LogChanged(u64),
     /// The source's log is visible up to a place: SOURCE_POS_WAIT().
     Position {
         /// File of the source.
@@ -64,7 +68,7 @@ pub enum Event {
 /// How a wait ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// By its event; of a position, after so many moves of it; of an order, 1 if there was nothing to do.
+    /// By its event; of a position, after so many moves of it; of an order, what became of it.
     Met(u64),
     /// By its timeout.
     TimedOut,

@@ -143,6 +143,23 @@ fn check(file: &str, found: &str) {
 }
 
 #[test]
+fn the_recorded_members_are_those_of_the_server() {
+    let Some(server) = Server::or_skip("recorded-members", &[]) else { return };
+    let sql = "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME), COLUMN_NAME, COLUMN_TYPE FROM information_schema.COLUMNS \
+        WHERE TABLE_SCHEMA IN ('information_schema', 'performance_schema') AND DATA_TYPE = 'enum' ORDER BY 1, 2";
+    let mut text =
+        "# The members of ENUM columns of MySQL 9.7.4's information_schema and performance_schema, recorded by\n\
+        # tests/recorded.rs: table, column, members in the order of their numbers.\n"
+            .to_owned();
+    for row in rows(&mut server.connect(), sql) {
+        let [Some(table), Some(column), Some(ty)] = &row[..] else { panic!("{row:?}") };
+        let members = ty.strip_prefix("enum('").and_then(|rest| rest.strip_suffix("')")).unwrap();
+        writeln!(text, "{table}\t{column}\t{}", members.replace("','", "|")).unwrap();
+    }
+    check("members.tsv", &text);
+}
+
+#[test]
 fn the_recorded_status_variables_are_those_of_the_server() {
     let Some(server) = Server::or_skip("recorded-status", &[]) else { return };
     let mut connection = server.connect();

@@ -16,9 +16,10 @@ use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
-use observe::{LagHistogram, StatusReport};
+use observe::{LagHistograms, StatusReport};
 use sha2::{Digest as _, Sha256};
 
+use crate::token::Token;
 use crate::{Watched, metrics, shown};
 
 /// A report is at most this old: many watchers cost as much as one.
@@ -59,8 +60,10 @@ pub(crate) struct Site {
     pub(crate) watched: Arc<dyn Watched>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) guard: LoginGuard,
-    /// Whether all but `/health` needs an account with the right `monitor`.
-    pub(crate) needs_account: bool,
+    /// Takes the place of an account.
+    pub(crate) token: Option<Arc<Token>>,
+    /// Whether all but `/health` needs an account with the right `monitor`, or the token.
+    pub(crate) is_guarded: bool,
     /// Names of this server besides addresses and `localhost`, in lower case.
     pub(crate) names: Vec<String>,
     /// The last report, and when it was made.
@@ -72,7 +75,7 @@ pub(crate) struct Site {
 /// A report, and the lags at that time.
 pub(crate) struct Report {
     status: StatusReport,
-    lags: Option<LagHistogram>,
+    lags: Option<LagHistograms>,
 }
 
 fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
@@ -108,11 +111,16 @@ impl Site {
         if path == "/health" {
             return self.health(parts.uri.query()).await;
         }
-        if self.needs_account && !self.may_watch(&parts.headers, peer).await {
-            let why = "an account with the right monitor is needed: slipstream account add\n";
+        if self.is_guarded && !self.may_watch(&parts.headers, peer).await {
+            let why = "an account with the right monitor is needed (slipstream account add), or the token of \
+                       --http-token-file\n";
             let mut answer = text(StatusCode::UNAUTHORIZED, why);
             let realm = HeaderValue::from_static("Basic realm=\"Slipstream\", charset=\"UTF-8\"");
             answer.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
+            if self.token.is_some() {
+                let bearer = HeaderValue::from_static("Bearer realm=\"Slipstream\"");
+                answer.headers_mut().append(header::WWW_AUTHENTICATE, bearer);
+            }
             return answer;
         }
         match path {
@@ -198,9 +206,13 @@ impl Site {
         address.parse::<IpAddr>().is_ok() || name == "localhost" || self.names.contains(&name)
     }
 
-    /// True if the request brings the name and password of an account with the right `monitor`.
+    /// True if the request brings the token, or the name and password of an account with the right `monitor`.
     async fn may_watch(self: &Arc<Self>, headers: &HeaderMap, peer: IpAddr) -> bool {
-        let Some((user, password)) = credentials(headers) else { return false };
+        let (user, password) = match credentials(headers) {
+            Some(Credentials::Account(user, password)) => (user, password),
+            Some(Credentials::Token(given)) => return self.token.as_ref().is_some_and(|token| token.is(&given)),
+            None => return false,
+        };
         let peer = Peer::Tcp(peer);
         tokio::time::sleep(self.guard.delay(&user, &peer)).await;
         let site = Arc::clone(self);
@@ -212,12 +224,22 @@ impl Site {
     }
 }
 
-/// Name and password of an `Authorization: Basic` header.
-fn credentials(headers: &HeaderMap) -> Option<(String, String)> {
+/// What a request says of who sends it.
+enum Credentials {
+    /// Name and password.
+    Account(String, String),
+    Token(String),
+}
+
+/// What an `Authorization` header of the scheme Basic or Bearer says.
+fn credentials(headers: &HeaderMap) -> Option<Credentials> {
     let (scheme, encoded) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(Credentials::Token(encoded.trim().to_owned()));
+    }
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
     let decoded = String::from_utf8(BASE64.decode(encoded.trim()).ok()?).ok()?;
-    decoded.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()))
+    decoded.split_once(':').map(|(user, password)| Credentials::Account(user.to_owned(), password.to_owned()))
 }

@@ -1,7 +1,7 @@
 //! HTTP for those who watch a replica: `/metrics`, `/health`, and a page for people.
 //!
-//! In: status reports, accounts. Out: text over HTTP/1.1, over TLS where the address is not loopback. Never here: a key
-//! value, a statement's text, a change of anything; work on a thread of replay's.
+//! In: status reports, accounts, a token. Out: text over HTTP/1.1, over TLS where the address is not loopback. Never
+//! here: a key value, a statement's text, a change of anything; work on a thread of replay's.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -10,10 +10,12 @@ mod answer;
 mod metrics;
 mod server;
 mod shown;
+mod token;
 
-use observe::{LagHistogram, StatusReport};
+use observe::{LagHistograms, StatusReport};
 
 pub use server::{Web, WebConfig};
+pub use token::Token;
 
 /// What is watched.
 pub trait Watched: Send + Sync + 'static {
@@ -21,7 +23,7 @@ pub trait Watched: Send + Sync + 'static {
     fn report(&self) -> StatusReport;
 
     /// Lag of all transactions since the engine's start; None without an engine.
-    fn lags(&self) -> Option<LagHistogram>;
+    fn lags(&self) -> Option<LagHistograms>;
 
     /// What kind of error these are, in words: an exit code, and MySQL's number if there is one.
     fn error_words(&self, exit: u8, number: Option<u32>) -> String;

@@ -4,10 +4,12 @@
 
 use std::fmt;
 
-use observe::{ConnectionState, LAG_BOUNDS_US, LagHistogram, ReplayState, StatusReport, WaitReport};
+use observe::{
+    ConnectionState, LAG_BOUNDS_US, LagHistogram, LagHistograms, LagPart, ReplayState, StatusReport, WaitReport,
+};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
@@ -36,7 +38,7 @@ const REPLAY_STATES: [(ReplayState, &str); 8] = [
 ];
 
 /// The metrics of a report; None if they cannot be written.
-pub(crate) fn text(report: StatusReport, lags: Option<LagHistogram>) -> Option<String> {
+pub(crate) fn text(report: StatusReport, lags: Option<LagHistograms>) -> Option<String> {
     let mut registry = Registry::with_prefix("slipstream");
     registry.register_collector(Box::new(Figures { report, lags }));
     let mut text = String::new();
@@ -47,7 +49,7 @@ pub(crate) fn text(report: StatusReport, lags: Option<LagHistogram>) -> Option<S
 #[derive(Debug)]
 struct Figures {
     report: StatusReport,
-    lags: Option<LagHistogram>,
+    lags: Option<LagHistograms>,
 }
 
 /// Writes one metric after the other.
@@ -59,6 +61,17 @@ fn seconds(us: u64) -> f64 {
 
 fn none() -> Option<&'static Exemplar<[(&'static str, &'static str); 0], f64>> {
     None
+}
+
+fn encode_lags(mut to: MetricEncoder<'_>, lags: &LagHistogram) -> fmt::Result {
+    let bounds = LAG_BOUNDS_US.iter().map(|us| seconds(*us)).chain([f64::INFINITY]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(lags.counts).collect();
+    to.encode_histogram(
+        seconds(lags.sum_us),
+        lags.counts.iter().sum(),
+        &buckets,
+        None::<&std::collections::HashMap<usize, Exemplar<[(&str, &str); 0], f64>>>,
+    )
 }
 
 impl Writer<'_> {
@@ -175,15 +188,15 @@ impl Figures {
         to.of("clock_difference", "The source's clock minus ours", Some(&Unit::Seconds), difference)?;
         to.gauge_seconds("clock_error", "Maximum error of that difference", lag.clock_error_us)?;
         let Some(lags) = &self.lags else { return Ok(()) };
-        let bounds = LAG_BOUNDS_US.iter().map(|us| seconds(*us)).chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = bounds.zip(lags.counts).collect();
         let (help, unit) = ("Time from a commit on the source to its visibility here", Some(&Unit::Seconds));
-        to.0.encode_descriptor("transaction_lag", help, unit, MetricType::Histogram)?.encode_histogram(
-            seconds(lags.sum_us),
-            lags.counts.iter().sum(),
-            &buckets,
-            None::<&std::collections::HashMap<usize, Exemplar<[(&str, &str); 0], f64>>>,
-        )
+        let whole = to.0.encode_descriptor("transaction_lag", help, unit, MetricType::Histogram)?;
+        encode_lags(whole, &lags.whole)?;
+        let help = "Its parts: transport, apply and publish make it up, durable is beside apply";
+        let mut parts = to.0.encode_descriptor("transaction_lag_part", help, unit, MetricType::Histogram)?;
+        for (part, lags) in LagPart::ALL.iter().zip(&lags.parts) {
+            encode_lags(parts.encode_family(&[("part", part.name())])?, lags)?;
+        }
+        Ok(())
     }
 
     fn store(&self, to: &mut Writer<'_>) -> fmt::Result {
@@ -265,7 +278,7 @@ mod tests {
 
     #[test]
     fn alerts_and_dashboard_name_metrics_that_there_are() {
-        let text = text(full(), Some(LagHistogram::default())).unwrap();
+        let text = text(full(), Some(LagHistograms::default())).unwrap();
         let packaging = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
         for file in ["slipstream-alerts.yml", "slipstream-grafana.json"] {
             let named = std::fs::read_to_string(packaging.join(file)).unwrap();
@@ -276,6 +289,10 @@ mod tests {
                 let is = |line: &str| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with([' ', '{']));
                 assert!(text.lines().any(is), "{file}: {metric}");
             }
+        }
+        for part in LagPart::ALL.map(LagPart::name) {
+            let bucket = format!("slipstream_transaction_lag_part_seconds_bucket{{le=\"0.0001\",part=\"{part}\"}} 0\n");
+            assert!(text.contains(&bucket), "{part}: {text}");
         }
         assert!(text.contains("slipstream_clock_difference_seconds -0.000001"), "{text}");
         assert!(text.contains("slipstream_events_total{type=\"Write_rows\",fate=\"applied\"} 1"), "{text}");

@@ -18,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Watched;
 use crate::answer::Site;
+use crate::token::Token;
 
 /// Connections at a time; further ones wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 64;
@@ -40,7 +41,7 @@ pub struct WebConfig {
 }
 
 impl WebConfig {
-    /// True if TLS and an account are needed: where others than this machine may connect.
+    /// True if TLS and an account or token are needed: where others than this machine may connect.
     #[must_use]
     pub fn is_guarded(&self) -> bool {
         !self.address.ip().is_loopback()
@@ -62,6 +63,7 @@ impl Web {
     pub fn open(
         config: &WebConfig,
         accounts: Arc<Accounts>,
+        token: Option<Arc<Token>>,
         tls: Option<Arc<ServerTls>>,
         watched: Arc<dyn Watched>,
     ) -> io::Result<Web> {
@@ -82,8 +84,9 @@ impl Web {
         let site = Arc::new(Site {
             watched,
             accounts,
+            token,
             guard: LoginGuard::default(),
-            needs_account: tls.is_some(),
+            is_guarded: tls.is_some(),
             names: config.names.iter().map(|name| name.to_ascii_lowercase()).collect(),
             last: std::sync::Mutex::default(),
             making: tokio::sync::Mutex::default(),

@@ -3,14 +3,16 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::SystemTime;
 
 use accounts::{Accounts, NewAccount, PasswordPlugin, Requirement, ServerTls, StoredPassword, TlsFiles};
-use observe::{ConnectionState, ErrorReport, LagHistogram, ReplayState, StatusReport};
+use observe::{ConnectionState, ErrorReport, LagHistogram, LagHistograms, ReplayState, StatusReport};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use web::{Watched, Web, WebConfig};
+use web::{Token, Watched, Web, WebConfig};
 
 /// A replica whose lag the test sets, and that can hang.
 #[derive(Default)]
@@ -38,9 +40,11 @@ impl Watched for Replica {
         report
     }
 
-    fn lags(&self) -> Option<LagHistogram> {
-        let mut lags = LagHistogram::default();
-        (lags.counts[0], lags.counts[18], lags.sum_us) = (3, 1, 9_000_000_000);
+    fn lags(&self) -> Option<LagHistograms> {
+        let mut whole = LagHistogram::default();
+        (whole.counts[0], whole.counts[21], whole.sum_us) = (3, 1, 9_000_000_000);
+        let mut lags = LagHistograms { whole, ..LagHistograms::default() };
+        (lags.parts[1].counts[2], lags.parts[1].sum_us) = (7, 3_500);
         Some(lags)
     }
 
@@ -53,7 +57,15 @@ struct Bed {
     web: Web,
     replica: Arc<Replica>,
     accounts: Arc<Accounts>,
+    token: Arc<Token>,
     _folder: tempfile::TempDir,
+}
+
+const TOKEN: &str = "a-token-of-no-less-than-20-characters";
+
+fn put_token(file: &Path, token: &str) {
+    std::fs::write(file, token).unwrap();
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 fn bed(address: &str) -> Bed {
@@ -64,8 +76,11 @@ fn bed(address: &str) -> Bed {
     let config = WebConfig { address: address.parse().unwrap(), names: vec!["Replica7".into()] };
     let replica = Arc::new(Replica::default());
     let watched: Arc<dyn Watched> = Arc::clone(&replica) as _;
-    let web = Web::open(&config, Arc::clone(&accounts), Some(tls), watched).unwrap();
-    Bed { web, replica, accounts, _folder: folder }
+    let file = folder.path().join("token");
+    put_token(&file, TOKEN);
+    let token = Arc::new(Token::open(&file).unwrap());
+    let web = Web::open(&config, Arc::clone(&accounts), Some(Arc::clone(&token)), Some(tls), watched).unwrap();
+    Bed { web, replica, accounts, token, _folder: folder }
 }
 
 impl Bed {
@@ -187,6 +202,11 @@ fn metrics_are_well_formed() {
         "slipstream_transaction_lag_seconds_bucket{le=\"+Inf\"} 4",
         "slipstream_transaction_lag_seconds_count 4",
         "slipstream_transaction_lag_seconds_sum 9000.0",
+        "slipstream_transaction_lag_part_seconds_bucket{le=\"0.00025\",part=\"durable\"} 0",
+        "slipstream_transaction_lag_part_seconds_bucket{le=\"0.0005\",part=\"durable\"} 7",
+        "slipstream_transaction_lag_part_seconds_count{part=\"durable\"} 7",
+        "slipstream_transaction_lag_part_seconds_sum{part=\"durable\"} 0.0035",
+        "slipstream_transaction_lag_part_seconds_count{part=\"transport\"} 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
@@ -266,6 +286,30 @@ fn other_addresses_need_tls_and_an_account() {
     }
     bed.accounts.remove(&"prom".parse().unwrap()).unwrap();
     assert_eq!(status(&as_user("prom:se:cret")), 401);
+}
+
+#[test]
+fn a_token_lets_in_as_an_account_does() {
+    let bed = bed("0.0.0.0:0");
+    let with = |token: &str| status(&bed.get_secure("/metrics", &format!("Authorization: {token}\r\n")));
+    let asked = bed.get_secure("/metrics", "");
+    assert!(asked.contains("www-authenticate: Bearer realm="), "{asked}");
+    for path in ["/", "/metrics", "/status"] {
+        assert_eq!(status(&bed.get_secure(path, &format!("Authorization: Bearer {TOKEN}\r\n"))), 200, "{path}");
+    }
+    assert_eq!(with(&format!("bearer  {TOKEN}")), 200);
+    let (short, long) = (&TOKEN[1..], format!("{TOKEN}s"));
+    for wrong in
+        ["Bearer", "Bearer ", TOKEN, &format!("Bearer {short}"), &format!("Bearer {long}"), &format!("Basic {TOKEN}")]
+    {
+        assert_eq!(with(wrong), 401, "{wrong}");
+    }
+    // Another one, once it is read again.
+    let another = "another-token-of-no-less-than-20";
+    put_token(&bed._folder.path().join("token"), another);
+    assert_eq!((with(&format!("Bearer {TOKEN}")), with(&format!("Bearer {another}"))), (200, 401));
+    bed.token.reload().unwrap();
+    assert_eq!((with(&format!("Bearer {TOKEN}")), with(&format!("Bearer {another}"))), (401, 200));
 }
 
 #[test]

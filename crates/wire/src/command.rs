@@ -122,6 +122,27 @@ pub fn put_semi_sync_ack(out: &mut Vec<u8>, file: &str, position: u64) {
     out.extend_from_slice(file.as_bytes());
 }
 
+/// Parses a semi-synchronous acknowledgement: file and position.
+pub fn parse_semi_sync_ack(payload: &[u8]) -> Result<(&[u8], u64)> {
+    let mut reader = Reader::new(payload);
+    if reader.u8("acknowledgement")? != SEMI_SYNC_MAGIC {
+        return Err(WireError::Malformed { what: "acknowledgement" });
+    }
+    let position = reader.u64("acknowledged position")?;
+    // A stock replica ends the name with a NUL.
+    let file = reader.rest();
+    Ok((file.split(|byte| *byte == 0).next().unwrap_or_default(), position))
+}
+
+/// Begins a packet of a dump with the bytes before its event. Only in a semi-synchronous dump the replica can be asked
+/// to acknowledge it.
+pub fn put_dump_event_head(out: &mut Vec<u8>, semi_sync: bool, ack_wanted: bool) {
+    out.push(0);
+    if semi_sync {
+        out.extend_from_slice(&[SEMI_SYNC_MAGIC, u8::from(ack_wanted)]);
+    }
+}
+
 /// An event of the dump, without the bytes that precede it in its packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DumpEvent<'a> {
@@ -169,6 +190,17 @@ mod tests {
         out.clear();
         put_semi_sync_ack(&mut out, "b.1", 260);
         assert_eq!(out, b"\xef\x04\x01\0\0\0\0\0\0b.1");
+        assert_eq!(parse_semi_sync_ack(&out).unwrap(), (&b"b.1"[..], 260));
+        out.push(0);
+        assert_eq!(parse_semi_sync_ack(&out).unwrap(), (&b"b.1"[..], 260));
+        assert!(parse_semi_sync_ack(&out[..8]).is_err() && parse_semi_sync_ack(b"\x0e12345678b").is_err());
+        for (semi_sync, ack_wanted) in [(false, false), (true, false), (true, true)] {
+            out.clear();
+            put_dump_event_head(&mut out, semi_sync, ack_wanted);
+            out.push(b'e');
+            let wanted = DumpEvent { event: b"e", ack_wanted };
+            assert_eq!(parse_dump_event(&out, semi_sync).unwrap(), wanted);
+        }
     }
 
     #[test]

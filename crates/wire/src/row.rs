@@ -32,6 +32,8 @@ pub mod type_code {
     pub const BLOB: u8 = 252;
     pub const VAR_STRING: u8 = 253;
     pub const STRING: u8 = 254;
+    /// VECTOR, as its floats.
+    pub const VECTOR: u8 = 242;
     pub const GEOMETRY: u8 = 255;
 }
 

@@ -145,8 +145,8 @@ pub(crate) fn assert_equals_log(server: &Server, copied: &Copied) {
 /// reprints expressions, sorts foreign keys by name, and does not mark keys that MySQL created for foreign keys. Index
 /// ids depend on earlier indexes.
 fn essence(def: &TableDef) -> TableDef {
-    let mut def =
-        TableDef { id: catalog::TableId(0), version: 0, partition_by: None, index_ids_given: 0, ..def.clone() };
+    let id = catalog::TableId(0);
+    let mut def = TableDef { id, version: 0, partition_by: None, index_ids_given: 0, declared: None, ..def.clone() };
     for column in &mut def.columns {
         if column.default == ColumnDefault::None && column.nullable && column.generated.is_none() {
             column.default = ColumnDefault::Null;
@@ -155,11 +155,13 @@ fn essence(def: &TableDef) -> TableDef {
             text.clear();
         }
         column.expression.clear();
+        column.declared = Default::default();
     }
     def.foreign_keys.sort_by(|left, right| left.name.cmp(&right.name));
     for key in &mut def.keys {
         key.generated = false;
         key.id = 0;
+        key.declared = Default::default();
         key.expressions.iter_mut().for_each(|(_, text)| text.clear());
     }
     def
@@ -268,7 +270,6 @@ impl Replica {
         let pipeline = Pipeline::start(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
-                lag_by_part: std::sync::Arc::default(),
                 quarantine: false,
                 filters: Arc::default(),
                 decoders: 2,
@@ -279,6 +280,7 @@ impl Replica {
                 store: Arc::new(Store::new(apply::lanes_for(2), Catalog::new(lower_case_table_names))),
                 cuts: None,
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
+                lag_by_part: Arc::default(),
                 affinity: base::ThreadAffinity::default(),
             },
         );

@@ -100,6 +100,7 @@ impl Connection {
         let algorithm = algorithm(&start);
         match Session::begin(self.number(), identity, start, server) {
             Ok(mut session) => {
+                session.set_encryption(self.transport.encryption());
                 session.welcome(&mut self.output);
                 self.session = Some(Box::new(session));
                 if self.compression.is_none() {

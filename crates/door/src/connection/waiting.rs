@@ -11,8 +11,9 @@ use sql::{Ended, Event, Interrupt, SqlError};
 
 use super::{Connection, Deadline, Hold, Turn};
 use crate::census::{Census, Killed, Question};
+use crate::config::Ordered;
 use crate::gtids::{Position, Readable, Registration, SourceSet, Switch, Waker};
-use crate::session::Waiting;
+use crate::session::{ListedRows, Waiting};
 
 /// A wait that has begun.
 #[derive(Default)]
@@ -23,12 +24,14 @@ pub(super) struct Held {
     moves: u64,
     /// The result of an order, once it was given.
     order: Option<OrderResult>,
+    /// Rows that the lister makes, once they are there.
+    listing: Option<Arc<Mutex<Option<ListedRows>>>>,
     /// A question that was asked of all loops.
     census: Option<Arc<Census>>,
 }
 
 /// Whether there was nothing to do, or why it could not be done; None until then.
-type OrderResult = Arc<Mutex<Option<Result<bool, SqlError>>>>;
+type OrderResult = Arc<Mutex<Option<Result<Ordered, SqlError>>>>;
 
 impl Held {
     fn has_woken(&self) -> bool {
@@ -64,7 +67,7 @@ impl Connection {
                 true
             }
             None => {
-                self.interest = EventFlags::RDHUP;
+                self.interest = EventFlags::RDHUP | self.acks();
                 false
             }
         }
@@ -108,6 +111,28 @@ impl Connection {
                 SourceSet::Failed(error) => return Some(Ended::Failed(error)),
                 SourceSet::Awaited(registration) => Some(registration),
             },
+            Event::Listing => match &held.listing {
+                Some(made) => {
+                    let rows = made.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+                    self.session.as_ref()?.takes_listed(rows);
+                    return Some(Ended::Met(0));
+                }
+                None => {
+                    let job = self.session.as_ref()?.listing_job()?;
+                    let made = Arc::default();
+                    held.listing = Some(Arc::clone(&made));
+                    let run = move || {
+                        let rows = job();
+                        *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
+                        waker.wake();
+                    };
+                    if !turn.server.list(Box::new(run)) {
+                        let text = "Out of resources: too many statements list tables at once; try again";
+                        return Some(Ended::Failed(SqlError::new(1041, "HY000", text)));
+                    }
+                    None
+                }
+            },
             Event::Sessions | Event::Kill { .. } => match held.census.take() {
                 Some(census) => return Some(self.ended_census(&census)),
                 None => {
@@ -129,7 +154,7 @@ impl Connection {
             Event::Replica(order) => match &held.order {
                 Some(result) => {
                     let result = result.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-                    return Some(result.map_or_else(Ended::Failed, |already| Ended::Met(u64::from(already))));
+                    return Some(result.map_or_else(Ended::Failed, |ordered| Ended::Met(ordered as u64)));
                 }
                 None => {
                     let result = OrderResult::default();
@@ -139,10 +164,18 @@ impl Connection {
                         *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
                         waker.wake();
                     };
-                    turn.server.facts.carry_out(*order, by, Box::new(done));
+                    turn.server.facts.carry_out(order.clone(), by, Box::new(done));
                     None
                 }
             },
+            Event::LogChanged(seen) => {
+                let log = turn.server.facts.log().cloned();
+                let ticket = log.as_ref().and_then(|log| log.when_changed(*seen, Box::new(move || drop(waker))));
+                match (log, ticket) {
+                    (Some(log), Some(ticket)) => Some(Registration::new(move || log.forget(ticket))),
+                    _ => return Some(Ended::Met(0)),
+                }
+            }
             Event::Position { file, offset } => match gtids.when_position(file, *offset, waker) {
                 Position::Reached => return Some(Ended::Met(held.moves)),
                 Position::NotRunning => return Some(Ended::NotRunning),

@@ -124,6 +124,7 @@ impl Session {
         self.bound(sql, parameters, world, |bind| match statement {
             Statement::Select(select) if select.from.is_some() => self.select_listing(select, bind, world).map(Some),
             Statement::Select(select) => {
+                self.check_locking(select, bind)?;
                 let (columns, has_row) = sql::select(bind, select)?;
                 let row = columns.iter().map(|column| column.value.clone()).collect();
                 Ok(Some(Rows::new(columns, if has_row { vec![row] } else { Vec::new() })))
@@ -152,7 +153,11 @@ impl Session {
                 let name = self.settings.charsets().from_client(name)?;
                 self.use_schema(&String::from_utf8_lossy(&name), world)?;
             }
+            Statement::LockTables(tables) => self.lock_tables(tables, world)?,
+            Statement::UnlockTables => self.unlock_tables(),
+            Statement::Flush(flush) => self.flush(flush, world, warnings)?,
             Statement::Begin { consistent, access } => {
+                self.locks.transaction_begins();
                 let pin = || Ok((world.pin()?, world.now()));
                 warnings.extend(self.transaction.begin(*consistent, *access, &self.settings, pin)?);
             }
@@ -164,7 +169,9 @@ impl Session {
             Statement::Release(name) => self.transaction.release(name)?,
             Statement::ReloadTls => self.reload_tls(world)?,
             Statement::Kill { query, id } => self.kill(*query, id, sql, parameters, world)?,
-            Statement::Replica { order, channel } => warnings.extend(self.order(*order, channel.as_deref())?),
+            Statement::Replica { order, until, channel } => {
+                warnings.extend(self.order(order, until.as_ref(), channel.as_deref())?);
+            }
             Statement::Write => return Err(SqlError::read_only()),
             Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),
             Statement::Do(select) => {

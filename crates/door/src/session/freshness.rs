@@ -49,7 +49,9 @@ impl Session {
     pub(super) fn is_fresh(&mut self, anew: bool, world: &dyn World) -> Result<bool, SqlError> {
         let needs = match self.needs.take() {
             Some(needs) => needs,
-            None if !anew && self.transaction.view()?.is_some() => return Ok(true),
+            None if !anew && (self.locks.view()?.is_some() || self.transaction.view(false)?.is_some()) => {
+                return Ok(true);
+            }
             None => match self.begun_needs(world)? {
                 Some(needs) => needs,
                 None => return Ok(true),

@@ -8,16 +8,17 @@ use std::sync::Arc;
 
 use catalog::{Catalog, TableDef};
 use sql::listing::{
-    Choice, Listing, Seen, VIRTUAL_SCHEMAS, chosen, listing, may_choose, recorded_rows, show_columns, show_index,
-    status_variables, virtual_schema,
+    Choice, Listing, Part, SYSTEM_SCHEMA, Seen, VIRTUAL_SCHEMAS, chosen, listing, may_choose, recorded_rows,
+    show_columns, show_index, status_variables, virtual_schema,
 };
 use sql::table::{Plan, TableName, find, plan_listing};
-use sql::{Bind, Column, Select, Show, SqlError, Statement, Value, gtid_text, variables};
+use sql::{Bind, Column, Select, Show, SqlError, Statement, Value, Variable, gtid_text, variables};
 use store::Snapshot;
 
 use super::results::{Listed, Rows};
 use super::shows::text;
 use super::{Own, PreparedUnder, Session};
+use crate::transport::Encryption;
 use crate::world::World;
 
 /// Status variables of what is counted by MySQL only: shown with no value, they would seem to be counted here.
@@ -89,6 +90,8 @@ impl Session {
                 | Show::Columns { .. }
                 | Show::Index { .. }
                 | Show::TableStatus { .. }
+                | Show::CreateTable { .. }
+                | Show::CreateDatabase { .. }
                 | Show::Objects { .. },
             ) => true,
             Statement::Select(select) => self.virtual_schema(select, under) == Some("information_schema"),
@@ -116,6 +119,12 @@ impl Session {
         };
         let listing = listing(&format!("{schema}.{table}"))?.ok_or_else(unknown)?;
         let plan = plan_listing(bind, select, listing)?;
+        self.check_locking_of_listing(select, listing)?;
+        if bind.parameters.is_some()
+            && let Some(rows) = self.rows_beside(&plan, listing, world)?
+        {
+            return Ok(Rows { rows, ..self.listed_rows(plan, bind, |_| Ok(Vec::new()))? });
+        }
         self.listed_rows(plan, bind, |plan| {
             let wanted = |schema: &str, table: &str| may_choose(plan, schema, table).unwrap_or(true);
             self.rows_of(listing, &wanted, world)
@@ -138,12 +147,12 @@ impl Session {
             Show::Engines => ("SHOW ENGINES", "Engine", &none),
             Show::Plugins => ("SHOW PLUGINS", "Name", &none),
             Show::Columns { full, schema, table, choice } => {
-                let table = self.table_named(schema.as_deref(), table, world)?;
+                let table = self.table_named("COLUMNS", schema.as_deref(), table, world)?;
                 let name = if *full { "SHOW FULL COLUMNS" } else { "SHOW COLUMNS" };
                 return self.choose(name, "Field", choice, bind, || Ok(show_columns(&table, *full)));
             }
             Show::Index { schema, table, choice } => {
-                let table = self.table_named(schema.as_deref(), table, world)?;
+                let table = self.table_named("INDEX", schema.as_deref(), table, world)?;
                 return self.choose("SHOW INDEX", "Table", choice, bind, || Ok(show_index(&table)));
             }
             Show::TableStatus { schema, choice } => {
@@ -180,7 +189,7 @@ impl Session {
 
     /// As [`seen`](Self::seen), for these tables only.
     fn seen_of<T>(&self, catalog: &Catalog, wanted: &dyn Fn(&str, &str) -> bool, of: impl FnOnce(&Seen<'_>) -> T) -> T {
-        of(&Seen { catalog, may_see: &|schema| self.identity.may_read(schema), wanted })
+        of(&Seen { catalog, may_see: &|schema| self.identity.may_read(schema), wanted, part: Part::All })
     }
 
     /// The schema that a SHOW names, or the default one, with the snapshot in which it is.
@@ -201,13 +210,19 @@ impl Session {
         let found = snapshot.catalog().database(&schema).map(|(name, _)| name.to_owned());
         match found {
             Some(name) => Ok((snapshot, name)),
-            None if VIRTUAL_SCHEMAS.contains(&schema.as_str()) => Ok((snapshot, schema)),
+            None if schema == SYSTEM_SCHEMA || VIRTUAL_SCHEMAS.contains(&schema.as_str()) => Ok((snapshot, schema)),
             None => Err(SqlError::new(1049, "42000", format!("Unknown database '{schema}'"))),
         }
     }
 
-    /// The definition of a table that SHOW COLUMNS or SHOW INDEX names.
-    fn table_named(&self, schema: Option<&[u8]>, table: &[u8], world: &dyn World) -> Result<Arc<TableDef>, SqlError> {
+    /// The definition of a table that a SHOW names.
+    pub(super) fn table_named(
+        &self,
+        what: &str,
+        schema: Option<&[u8]>,
+        table: &[u8],
+        world: &dyn World,
+    ) -> Result<Arc<TableDef>, SqlError> {
         let charsets = self.settings.charsets();
         let decoded =
             |name: &[u8]| Ok::<_, SqlError>(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned());
@@ -217,12 +232,19 @@ impl Session {
             (None, None) => return Err(SqlError::new(1046, "3D000", "No database selected")),
         };
         if VIRTUAL_SCHEMAS.iter().any(|own| own.eq_ignore_ascii_case(&schema)) {
-            return Err(SqlError::not_supported(&format!("SHOW COLUMNS FROM {schema}")));
+            return Err(SqlError::not_supported(&format!("SHOW {what} of a table of {schema}")));
         }
         let snapshot = self.snapshot(world)?;
         let catalog = snapshot.catalog();
         let name = TableName { schema, table: decoded(table)? }.folded(catalog.lower_case_table_names());
-        self.may_select(&name, catalog.database(&name.schema).map(|(schema, _)| schema))?;
+        let schema = catalog.database(&name.schema).map(|(schema, _)| schema);
+        if what == "CREATE TABLE" {
+            self.locks.check(&name, &name.table)?;
+        }
+        if what == "CREATE TABLE" && !self.identity.may_read(schema.unwrap_or(&name.schema)) {
+            return Err(self.may_not("SHOW", &name.table));
+        }
+        self.may_select(&name, schema)?;
         find(catalog, &name).map_err(|why| why.error(&name))
     }
 
@@ -266,7 +288,7 @@ impl Session {
         let scans = plan.table.name.to_lowercase().ends_with("variables") && !plan.never && plan.rows_max > 0;
         let listed = plan.columns.clone();
         let described = Some(Listed { columns: listed, parameters: plan.parameters, scans });
-        Ok(Rows { columns, rows, described })
+        Ok(Rows { columns, rows, described, more: None })
     }
 
     /// All rows of a listing that the account may see, but for tables that are not wanted.
@@ -306,18 +328,21 @@ impl Session {
         })
     }
 
-    /// What is counted of the server, and what its transaction reads.
+    /// What is counted of the server, what its transaction reads, and how its connection is encrypted.
     fn status_values(&self, world: &dyn World) -> Vec<(&'static str, String)> {
-        let pinned = self.transaction.view().ok().flatten();
+        let pinned = self.locks.view().ok().flatten().or_else(|| self.transaction.view(false).ok().flatten());
         let set = pinned.map(|snapshot| gtid_text(snapshot.executed())).unwrap_or_default();
         let mut values = world.status_values();
         values.push(("Slipstream_snapshot_gtids", set));
+        let Encryption { version, cipher } = self.encryption.clone().unwrap_or_default();
+        values.extend([("Ssl_cipher", cipher), ("Ssl_version", version.to_owned())]);
         values
     }
 
     fn variable_rows(&self, global: bool, world: &dyn World) -> Vec<Vec<Value>> {
         let own = Own { session: self, world };
-        let of_scope = variables().iter().filter(|variable| variable.global || !global);
+        let is_there = |variable: &&Variable| variable.is_there(&own) && (variable.global || !global);
+        let of_scope = variables().iter().filter(is_there);
         let row = |variable| {
             let value = self.settings.listed(variable, global, &own).as_deref().map_or(Value::Null, text);
             vec![text(variable.name), value]

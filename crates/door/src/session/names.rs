@@ -3,7 +3,7 @@
 //! In: the statement, the catalog. Out: names in MySQL's order. Never here: a name that the account may not read; a
 //! table left out because it cannot be read now.
 
-use sql::listing::{Choice, VIRTUAL_SCHEMAS, tables_of};
+use sql::listing::{Choice, SYSTEM_SCHEMA, VIRTUAL_SCHEMAS, tables_of};
 use sql::table::{NamePattern, plan_listing};
 use sql::{Bind, SqlError, Value};
 
@@ -63,7 +63,8 @@ impl Session {
         let lower = catalog.lower_case_table_names();
         let choice = self.pattern(chosen.like.as_deref(), lower)?;
         let own = catalog.databases().map(|(name, _)| name).filter(|name| self.identity.may_read(name));
-        let all = own.chain(VIRTUAL_SCHEMAS.iter().copied()).filter(|name| choice.has(name));
+        let system = self.identity.may_read(SYSTEM_SCHEMA).then_some(SYSTEM_SCHEMA);
+        let all = own.chain(system).chain(VIRTUAL_SCHEMAS.iter().copied()).filter(|name| choice.has(name));
         let mut names: Vec<(String, &'static str)> = all.map(|name| (name.to_owned(), "")).collect();
         sort(&mut names, lower);
         let rows = names.into_iter().map(|(name, _)| vec![text(&name)]).collect();

@@ -1,38 +1,95 @@
-//! START and STOP REPLICA.
+//! START, STOP, CHANGE and RESET REPLICA.
 //!
 //! In: the statement, how the order ended. Out: a wait for it, then OK with MySQL's note if there was nothing to do, or
 //! its error. Never here: the threads themselves; a loop that waits for them.
 
-use sql::{Ended, Event, ReplicaOrder, SqlError, Wait, Warning};
+use base::UntilGtids;
+use sql::{
+    Ended, Event, FilterRules, OptionValue, ReplicaOrder, SourceOption, SqlError, ThreadOrder, UntilText, Wait, Warning,
+};
 
 use super::Session;
 use super::execute::needs;
 use super::shows::check_channel;
+use crate::config::Ordered;
+
+/// How orders end, as numbers of [`Ended::Met`].
+const DONE: u64 = Ordered::Done as u64;
+const DONE_WITHOUT_UNTIL: u64 = Ordered::DoneWithoutUntil as u64;
 
 impl Session {
-    /// Has threads started or stopped. Ends the transaction, as MySQL does.
+    /// Has an order to the replica carried out. Ends the transaction, as MySQL does.
     ///
     /// # Errors
-    /// A right is missing (1227), no such channel (3074), or why the threads cannot be started or stopped. Before the
-    /// order was carried out, one that is not sent.
-    pub(super) fn order(&mut self, order: ReplicaOrder, channel: Option<&[u8]>) -> Result<Option<Warning>, SqlError> {
+    /// A right is missing (1227), no such channel (3074), no GTID set (1772), conditions that contradict each other
+    /// (1277), or why it cannot be carried out. Before it was carried out, one that is not sent.
+    pub(super) fn order(
+        &mut self,
+        order: &ReplicaOrder,
+        until: Option<&UntilText>,
+        channel: Option<&[u8]>,
+    ) -> Result<Option<Warning>, SqlError> {
         if !self.identity.rights.admin {
             return Err(needs("SUPER or REPLICATION_SLAVE_ADMIN"));
         }
         check_channel(channel)?;
+        let until = until.map(|until| self.until(until)).transpose()?;
+        let mut order = self.in_utf8(order)?;
         self.transaction.end();
+        let (mut start, mut ignored) = (None, false);
+        if let ReplicaOrder::Threads(threads) = &mut order {
+            // Without replay there is nothing that stops.
+            ignored = until.is_some() && !threads.sql;
+            threads.until = until.filter(|_| !ignored);
+            start = Some(threads.start);
+        }
         match self.progress.get_mut().wait(Wait { event: Event::Replica(order), timeout: None }) {
-            Some(Ended::Met(0)) => Ok(None),
+            Some(Ended::Met(DONE)) => Ok(ignored.then(until_ignored)),
+            Some(Ended::Met(DONE_WITHOUT_UNTIL)) => Ok(Some(until_ignored())),
             Some(Ended::Failed(error)) => Err(error),
             Some(Ended::Interrupted(by)) => Err(by.error()),
             // The spelling is MySQL's.
-            Some(_) => Ok(Some(match order.start {
+            Some(_) => Ok(start.map(|start| match start {
                 true => note(3083, "Replication thread(s) for channel '' are already runnning."),
                 false => note(3084, "Replication thread(s) for channel '' are already stopped."),
             })),
             None => Err(SqlError::new(1105, "HY000", "the order is being carried out")),
         }
     }
+
+    /// The order, with its texts in UTF-8.
+    fn in_utf8(&self, order: &ReplicaOrder) -> Result<ReplicaOrder, SqlError> {
+        let text = |text: &[u8]| self.settings.charsets().from_client(text).map(|text| text.to_vec());
+        Ok(match order {
+            ReplicaOrder::ChangeSource(options) => {
+                let option = |SourceOption { name, value }: &SourceOption| {
+                    let value = match value {
+                        OptionValue::Text(value) => OptionValue::Text(text(value)?),
+                        OptionValue::Number(number) => OptionValue::Number(number.clone()),
+                    };
+                    Ok(SourceOption { name, value })
+                };
+                ReplicaOrder::ChangeSource(options.iter().map(option).collect::<Result<_, SqlError>>()?)
+            }
+            ReplicaOrder::ChangeFilter(all) => {
+                let rules = |FilterRules { option, rules }: &FilterRules| {
+                    let rules = rules.iter().map(|rule| text(rule)).collect::<Result<_, SqlError>>()?;
+                    Ok(FilterRules { option, rules })
+                };
+                ReplicaOrder::ChangeFilter(all.iter().map(rules).collect::<Result<_, SqlError>>()?)
+            }
+            ReplicaOrder::Threads(ThreadOrder { .. }) | ReplicaOrder::Reset { .. } => order.clone(),
+        })
+    }
+
+    /// The condition that is meant.
+    fn until(&self, until: &UntilText) -> Result<UntilGtids, SqlError> {
+        sql::until(until, |text| self.settings.charsets().from_client(text).map(|text| text.to_vec()))
+    }
+}
+
+fn until_ignored() -> Warning {
+    note(1279, "SQL thread is not to be started so UNTIL options are ignored")
 }
 
 fn note(code: u16, text: &str) -> Warning {

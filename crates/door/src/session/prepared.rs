@@ -10,6 +10,7 @@ use wire::server::{Execute, ParamType};
 
 use rows::Reading;
 
+use super::beside::ROWS_A_TURN;
 use super::results::{Form, Rows};
 use super::tables::{self, Described, Known};
 use super::{After, Parameters, PreparedUnder, Session, listings, query};
@@ -145,6 +146,8 @@ fn can_be_prepared(statement: &Statement) -> bool {
             | Statement::Savepoint(_)
             | Statement::RollbackTo(_)
             | Statement::Release(_)
+            | Statement::LockTables(_)
+            | Statement::UnlockTables
     )
 }
 
@@ -245,6 +248,7 @@ impl Session {
     }
 
     pub(super) fn execute(&mut self, execute: &Execute<'_>, world: &dyn World, out: &mut Output) -> After {
+        self.settings.statement_begins();
         // Taken out while it runs: the session is borrowed by what it runs.
         let Some(mut prepared) = self.statements.list.remove(&execute.statement_id) else {
             return self.fail(&unknown(execute.statement_id), out);
@@ -271,7 +275,7 @@ impl Session {
         let parameters =
             Parameters { values: Some(&parameters), fields: &prepared.fields, prepared: Some(&prepared.under) };
         if let Some(select) = self.of_table(&prepared.parsed.statement, Some(&prepared.under)) {
-            if !self.is_fresh(false, world)? {
+            if !self.is_fresh(self.locks_first(select)?, world)? {
                 return Ok(After::Wait);
             }
             let opens_cursor = execute.flags & CURSOR_READ_ONLY != 0;
@@ -290,6 +294,9 @@ impl Session {
             prepared.cursor = Some(Cursor::Table(Box::new(reading)));
             return Ok(After::Next);
         }
+        if super::locks::pins(&prepared.parsed.statement) && !self.is_fresh(true, world)? {
+            return Ok(After::Wait);
+        }
         if self.shows_names(&prepared.parsed.statement, Some(&prepared.under)) && !self.is_fresh(false, world)? {
             return Ok(After::Wait);
         }
@@ -306,6 +313,10 @@ impl Session {
             return Err(error);
         }
         self.transaction.answered();
+        // Of rows that are still being made there is no cursor, nor does MySQL have one for them.
+        if rows.more.is_some() || execute.flags & CURSOR_READ_ONLY == 0 && rows.rows.len() > ROWS_A_TURN {
+            return self.begin_sending(rows, Form::Binary, 0, out);
+        }
         if execute.flags & CURSOR_READ_ONLY == 0 {
             self.put_rows(&rows, Form::Binary, self.status(), out)?;
             self.rows_end(out, self.status() | rows.status());

@@ -61,6 +61,9 @@ impl Session {
 
     /// Ends the statement that sends rows, or those that follow it.
     pub(crate) fn killed(&mut self, out: &mut Output) -> After {
+        if self.is_dumping() {
+            return self.dump_killed(out);
+        }
         (self.running, self.rest) = (None, None);
         self.fail(&sql::Interrupt::Killed.error(), out)
     }

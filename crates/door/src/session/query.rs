@@ -4,6 +4,7 @@ use sql::{SqlError, Statement};
 use wire::handshake::capability;
 use wire::response::status;
 
+use super::beside::ROWS_A_TURN;
 use super::results::Form;
 use super::{After, Parameters, Session};
 use crate::Output;
@@ -48,8 +49,17 @@ impl Session {
 
     /// Goes on with the rows, and then the statements, that wait.
     pub fn resume(&mut self, world: &dyn World, out: &mut Output) -> After {
+        if self.is_dumping() {
+            return self.dump_on(world, out);
+        }
         if self.running.is_some() && self.read_on(world, out) == After::More {
             return After::More;
+        }
+        if self.sending.is_some() {
+            match self.send_on(out) {
+                After::Next => {}
+                after => return after,
+            }
         }
         let Some(mut rest) = self.rest.take() else { return After::Next };
         loop {
@@ -73,6 +83,7 @@ impl Session {
     /// Runs the first statement of a text; returns the offset of the next one, if the client is to get its result too.
     fn first_of(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> (After, Option<usize>) {
         self.early_warnings = 0;
+        self.settings.statement_begins();
         let parsed = match sql::parse(sql, self.settings.sql_mode(), self.settings.charsets()) {
             Ok(parsed) => parsed,
             Err(error) => return (self.fail(&error, out), None),
@@ -106,7 +117,8 @@ impl Session {
         if let Some(select) = self.of_table(statement, None) {
             return self.read_text(select, sql, more, world, out);
         }
-        if matches!(statement, Statement::Begin { consistent: true, .. }) && !self.is_fresh(true, world)? {
+        let pins = matches!(statement, Statement::Begin { consistent: true, .. }) || super::locks::pins(statement);
+        if pins && !self.is_fresh(true, world)? {
             return Ok(After::Wait);
         }
         if self.shows_names(statement, None) && !self.is_fresh(false, world)? {
@@ -121,10 +133,14 @@ impl Session {
             return Err(error);
         }
         let status = self.status() | more;
-        match &outcome.rows {
+        match outcome.rows {
             None => self.ok_as(out, status),
+            Some(rows) if rows.rows.len() > ROWS_A_TURN || rows.more.is_some() => {
+                self.transaction.answered();
+                return self.begin_sending(rows, Form::Text, more, out);
+            }
             Some(rows) => {
-                self.put_rows(rows, Form::Text, status, out)?;
+                self.put_rows(&rows, Form::Text, status, out)?;
                 self.transaction.answered();
                 // What lists warnings has none.
                 let warnings = if outcome.lists_warnings { 0 } else { self.warning_count() };

@@ -10,6 +10,7 @@ use wire::row;
 use wire::server::{self, ColumnForm, ServerOk};
 
 use super::Session;
+use super::relay_events::EventsLeft;
 use crate::Output;
 
 /// utf8mb3_general_ci: the collation of names.
@@ -24,6 +25,8 @@ pub(super) struct Rows {
     pub rows: Vec<Vec<Value>>,
     /// What is said of the columns, where they come from tables.
     pub described: Option<Listed>,
+    /// Makes the rows that follow.
+    pub more: Option<EventsLeft>,
 }
 
 /// What is said of columns that come from tables that are kept nowhere.
@@ -40,7 +43,7 @@ pub(super) struct Listed {
 impl Rows {
     /// Columns that come from no table.
     pub(super) fn new(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Rows {
-        Rows { columns, rows, described: None }
+        Rows { columns, rows, described: None, more: None }
     }
 
     /// Status bits of the packet that ends the rows, besides the session's.

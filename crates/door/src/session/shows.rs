@@ -2,7 +2,10 @@
 //!
 //! In: the statement, facts about the replica. Out: columns and rows. Never here: how the facts are found.
 
-use sql::{Bind, Column, Show, SqlError, Value};
+use std::sync::Arc;
+
+use serve::{GrowingLog, ReplicaLine};
+use sql::{Bind, Column, Show, SqlError, Value, gtid_text};
 use wire::response::column_flag;
 use wire::row::type_code;
 
@@ -17,7 +20,7 @@ const GRANT_CHARS: u32 = 1_024;
 
 /// A column's type, with the length that a 9.7 announces, in characters.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Text(u32),
     Long(u32),
     LongLong(u32),
@@ -25,7 +28,7 @@ enum Kind {
 use Kind::{Long, LongLong, Text};
 
 /// A column: its name, its name before 8.0.22, its type.
-type Definition = (&'static str, &'static str, Kind);
+pub(super) type Definition = (&'static str, &'static str, Kind);
 
 const REPLICAS: &[Definition] = &[
     ("Server_Id", "Server_id", Long(11)),
@@ -33,6 +36,21 @@ const REPLICAS: &[Definition] = &[
     ("Port", "Port", Long(8)),
     ("Source_Id", "Master_id", Long(11)),
     ("Replica_UUID", "Slave_UUID", Text(36)),
+];
+
+const BINARY_LOGS: &[Definition] = &[
+    ("Log_name", "Log_name", Text(255)),
+    ("File_size", "File_size", LongLong(20)),
+    ("Encrypted", "Encrypted", Text(3)),
+];
+
+pub(super) const RELAY_LOG_EVENTS: &[Definition] = &[
+    ("Log_name", "Log_name", Text(20)),
+    ("Pos", "Pos", LongLong(12)),
+    ("Event_type", "Event_type", Text(20)),
+    ("Server_id", "Server_id", Long(11)),
+    ("End_log_pos", "End_log_pos", LongLong(12)),
+    ("Info", "Info", Text(20)),
 ];
 
 const BINARY_LOG_STATUS: &[Definition] = &[
@@ -55,6 +73,8 @@ impl Session {
             Show::ReplicaStatus { .. } | Show::BinaryLogStatus | Show::BinaryLogs if !rights.monitor => {
                 Err(needs("SUPER, REPLICATION CLIENT"))
             }
+            Show::RelayLogEvents { .. } if !rights.admin => Err(needs("SUPER or REPLICATION_SLAVE_ADMIN")),
+            Show::Engine { engine, status } => self.show_engine(engine.as_deref(), *status, world),
             Show::Processlist { full } => self.show_processlist(*full, world),
             Show::Databases { choice } => self.show_databases(choice, bind, world),
             Show::Tables { full, schema, choice } => self.show_tables(*full, schema.as_deref(), choice, bind, world),
@@ -68,11 +88,19 @@ impl Session {
             | Show::Engines
             | Show::Plugins
             | Show::Objects { .. } => self.show_listing(show, bind, world),
+            Show::CreateTable { schema, table } => self.show_create_table(schema.as_deref(), table, bind, world),
+            Show::CreateDatabase { name, if_not_exists } => self.show_create_database(name, *if_not_exists, world),
             Show::Grants { account } => self.show_grants(account.as_ref()),
-            Show::Replicas { old_names } => Ok(empty(REPLICAS, *old_names)),
-            // As a server without a binary log, which this is.
-            Show::BinaryLogStatus => Ok(empty(BINARY_LOG_STATUS, false)),
-            Show::BinaryLogs => Err(SqlError::new(1381, "HY000", "You are not using binary logging")),
+            Show::Replicas { old_names } => Ok(replicas(world.log(), *old_names)),
+            Show::BinaryLogStatus => Ok(log_status(world.log())),
+            Show::BinaryLogs => match world.log() {
+                Some(log) => Ok(log_files(log)),
+                None => Err(SqlError::new(1381, "HY000", "You are not using binary logging")),
+            },
+            Show::RelayLogEvents { file, from, limit, channel } => {
+                check_channel(channel.as_deref())?;
+                self.show_relay_log_events(file.as_deref(), *from, limit, bind, world)
+            }
             Show::ReplicaStatus { old_names, channel } => {
                 check_channel(channel.as_deref())?;
                 let status = world.replica_status();
@@ -85,7 +113,50 @@ impl Session {
     }
 }
 
+/// Engines that SHOW ENGINE knows.
+const ENGINES: &[&str] = &[
+    "InnoDB",
+    "MyISAM",
+    "MEMORY",
+    "HEAP",
+    "CSV",
+    "ARCHIVE",
+    "BLACKHOLE",
+    "MRG_MYISAM",
+    "MERGE",
+    "PERFORMANCE_SCHEMA",
+    "TempTable",
+];
+
+const ENGINE_STATUS: &[Definition] =
+    &[("Type", "Type", Text(10)), ("Name", "Name", Text(512)), ("Status", "Status", Text(10))];
+
 impl Session {
+    /// SHOW ENGINE. Of InnoDB's status there are the figures that take its place here, in one row as there.
+    ///
+    /// # Errors
+    /// 1286 for an unknown engine, 1227 without the right `monitor`.
+    fn show_engine(&self, engine: Option<&[u8]>, status: bool, world: &dyn World) -> Result<Rows, SqlError> {
+        if let Some(engine) = engine {
+            let name = self.settings.charsets().from_client(engine)?;
+            let name = String::from_utf8_lossy(&name);
+            if !ENGINES.iter().any(|own| own.eq_ignore_ascii_case(&name)) {
+                return Err(SqlError::new(1286, "42000", format!("Unknown storage engine '{name}'")));
+            }
+        }
+        if !self.identity.rights.monitor {
+            return Err(needs("PROCESS"));
+        }
+        let mut rows = rows_of(ENGINE_STATUS, false, Vec::new());
+        if status && engine.is_none_or(|engine| engine.eq_ignore_ascii_case(b"InnoDB")) {
+            let figures = world.status_values().into_iter().filter(|(name, _)| name.starts_with("Slipstream_"));
+            let figures: String = figures.map(|(name, value)| format!("{name} {value}\n")).collect();
+            let about = "Rows are kept by Slipstream, not by InnoDB; `slipstream status` shows its store.\n";
+            rows.rows.push(vec![text("InnoDB"), text(""), text(&format!("\n{about}{figures}"))]);
+        }
+        Ok(rows)
+    }
+
     /// SHOW GRANTS of the session's own account.
     ///
     /// # Errors
@@ -122,8 +193,34 @@ pub(super) fn check_channel(name: Option<&[u8]>) -> Result<(), SqlError> {
     }
 }
 
-fn empty(definitions: &[Definition], old_names: bool) -> Rows {
-    Rows::new(definitions.iter().map(|definition| column(definition, old_names)).collect(), Vec::new())
+pub(super) fn rows_of(definitions: &[Definition], old_names: bool, rows: Vec<Vec<Value>>) -> Rows {
+    Rows::new(definitions.iter().map(|definition| column(definition, old_names)).collect(), rows)
+}
+
+/// SHOW REPLICAS: none where no log is served.
+fn replicas(log: Option<&Arc<GrowingLog>>, old_names: bool) -> Rows {
+    let own = log.map_or(0, |log| log.server_id());
+    let row = |line: ReplicaLine| {
+        let ReplicaLine { server_id, host, port, server_uuid, .. } = line;
+        vec![number(server_id), text(&host), number(port), number(own), text(&server_uuid)]
+    };
+    let rows = log.map(|log| log.replicas().into_iter().map(row).collect()).unwrap_or_default();
+    rows_of(REPLICAS, old_names, rows)
+}
+
+/// SHOW BINARY LOG STATUS: nothing where no log is served, as of a server without a binary log.
+fn log_status(log: Option<&Arc<GrowingLog>>) -> Rows {
+    let row = |log: &Arc<GrowingLog>| {
+        let (file, bytes) = log.files().pop()?;
+        Some(vec![text(&file), number(bytes), text(""), text(""), text(&gtid_text(&log.executed()))])
+    };
+    rows_of(BINARY_LOG_STATUS, false, log.and_then(row).into_iter().collect())
+}
+
+/// SHOW BINARY LOGS.
+fn log_files(log: &GrowingLog) -> Rows {
+    let row = |(file, bytes): (String, u64)| vec![text(&file), number(bytes), text("No")];
+    rows_of(BINARY_LOGS, false, log.files().into_iter().map(row).collect())
 }
 
 fn column((new, old, kind): &Definition, old_names: bool) -> Column {
@@ -140,7 +237,11 @@ pub(super) fn text(text: &str) -> Value {
     Value::Text(text.as_bytes().to_vec())
 }
 
-fn number(number: impl Into<u64>) -> Value {
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "None" } else { text }
+}
+
+pub(super) fn number(number: impl Into<u64>) -> Value {
     Value::UInt(number.into())
 }
 
@@ -149,8 +250,8 @@ fn length(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
 }
 
-/// The 60 columns. Constant here: there is one channel, replay is never delayed and has no UNTIL, no transactions are
-/// skipped by number, revocation lists and network namespaces are no options, server ids are not ignored.
+/// The 60 columns. Constant here: there is one channel, UNTIL knows no positions, no transactions are skipped by
+/// number, revocation lists and network namespaces are no options, server ids are not ignored.
 fn columns_of(status: &ReplicaStatus) -> Vec<(&'static str, &'static str, Kind, Value)> {
     let ReplicaStatus { filters, tls, io_error, sql_error, .. } = status;
     let yes = |is: bool| text(if is { "Yes" } else { "No" });
@@ -179,7 +280,7 @@ fn columns_of(status: &ReplicaStatus) -> Vec<(&'static str, &'static str, Kind, 
         ("Skip_Counter", "Skip_Counter", Long(11), number(0u64)),
         ("Exec_Source_Log_Pos", "Exec_Master_Log_Pos", LongLong(11), number(status.source_executed.1)),
         ("Relay_Log_Space", "Relay_Log_Space", LongLong(11), number(status.relay_log_bytes)),
-        ("Until_Condition", "Until_Condition", Text(6), text("None")),
+        ("Until_Condition", "Until_Condition", Text(6), text(or_none(&status.until_condition))),
         ("Until_Log_File", "Until_Log_File", Text(512), none()),
         ("Until_Log_Pos", "Until_Log_Pos", LongLong(11), number(0u64)),
         ("Source_SSL_Allowed", "Master_SSL_Allowed", Text(7), yes(tls.allowed)),
@@ -203,8 +304,8 @@ fn columns_of(status: &ReplicaStatus) -> Vec<(&'static str, &'static str, Kind, 
         ("Source_Server_Id", "Master_Server_Id", Long(9), number(status.source_server_id)),
         ("Source_UUID", "Master_UUID", Text(36), text(&status.source_uuid)),
         ("Source_Info_File", "Master_Info_File", Text(1024), none()),
-        ("SQL_Delay", "SQL_Delay", Long(11), number(0u64)),
-        ("SQL_Remaining_Delay", "SQL_Remaining_Delay", Long(9), Value::Null),
+        ("SQL_Delay", "SQL_Delay", Long(11), number(status.delay_s)),
+        ("SQL_Remaining_Delay", "SQL_Remaining_Delay", Long(9), status.remaining_delay_s.map_or(Value::Null, number)),
         ("Replica_SQL_Running_State", "Slave_SQL_Running_State", Text(20), text(&status.sql_state)),
         ("Source_Retry_Count", "Master_Retry_Count", LongLong(11), number(status.retry_count)),
         ("Source_Bind", "Master_Bind", Text(256), none()),
@@ -270,21 +371,21 @@ mod tests {
             retry_count: 7,
             retrieved: word("g:1-2"),
             executed: word("g:1"),
+            until_condition: word("SQL_AFTER_GTIDS"),
+            delay_s: 8,
+            remaining_delay_s: Some(9),
         }
     }
 
     /// Columns that never change, each for the reason that `columns_of` gives.
     const CONSTANT: &[&str] = &[
         "Skip_Counter",
-        "Until_Condition",
         "Until_Log_File",
         "Until_Log_Pos",
         "Source_SSL_CA_Path",
         "Source_SSL_Cipher",
         "Replicate_Ignore_Server_Ids",
         "Source_Info_File",
-        "SQL_Delay",
-        "SQL_Remaining_Delay",
         "Source_Bind",
         "Source_SSL_Crl",
         "Source_SSL_Crlpath",

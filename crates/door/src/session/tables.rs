@@ -142,7 +142,7 @@ impl Session {
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
-        if !self.is_fresh(false, world)? {
+        if !self.is_fresh(self.locks_first(select)?, world)? {
             return Ok(After::Wait);
         }
         let reading = self.open(select, sql, Parameters::NONE, Form::Text, None, world)?;
@@ -294,11 +294,12 @@ impl Session {
         known: Option<&Known>,
         world: &dyn World,
     ) -> Result<Reading, SqlError> {
-        let snapshot = self.snapshot(world)?;
+        let locking = !select.locking.is_empty();
+        let snapshot = self.snapshot_of(locking, world)?;
         let plan = self.plan(select, sql, parameters, &snapshot, known, world)?;
         self.transaction.opens_table(select.limit.rows.is_some(), &self.settings);
         if plan.rows_max > 0 && !plan.never {
-            self.transaction.reads(&snapshot, &self.settings, world.now());
+            self.transaction.reads(&snapshot, locking, &self.settings, world.now());
         }
         let reading = Reading::open(snapshot, world.now(), plan, self.settings.charsets(), form)?;
         self.warnings_begin(select.warning().filter(|_| parameters.prepared.is_none()));
@@ -308,7 +309,19 @@ impl Session {
 
     /// What a statement reads: the state of its transaction, or what is visible now.
     pub(super) fn snapshot(&self, world: &dyn World) -> Result<Arc<Snapshot>, SqlError> {
-        self.transaction.view()?.map_or_else(|| world.pin(), Ok)
+        self.snapshot_of(false, world)
+    }
+
+    fn snapshot_of(&self, locking: bool, world: &dyn World) -> Result<Arc<Snapshot>, SqlError> {
+        if let Some(locked) = self.locks.view()? {
+            return Ok(locked);
+        }
+        self.transaction.view(locking)?.map_or_else(|| world.pin(), Ok)
+    }
+
+    /// True for the first locking read of a transaction: it reads what is visible then, whatever others have read.
+    pub(super) fn locks_first(&self, select: &Select) -> Result<bool, SqlError> {
+        Ok(!select.locking.is_empty() && self.locks.view()?.is_none() && self.transaction.view(true)?.is_none())
     }
 
     /// The engine is being started again: all snapshots are let go.
@@ -327,6 +340,7 @@ impl Session {
 
     fn give_up(&mut self, pinned_before: Option<Instant>, why: &SqlError) {
         self.transaction.give_up(pinned_before, why);
+        self.locks.give_up(pinned_before, why);
         self.running.iter_mut().for_each(|running| running.reading.give_up(pinned_before, why));
         self.statements.give_up(pinned_before, why);
     }
@@ -347,7 +361,11 @@ impl Session {
                 sql::table::named(bind, select)?.ok_or_else(|| SqlError::new(1096, "HY000", "No tables used"))?;
             let name = name.folded(lower);
             self.may_select(&name, catalog.database(&name.schema).map(|(schema, _)| schema))?;
+            self.may_read_locked(&name, select, lower, bind)?;
             let table = sql::table::find(catalog, &name).map_err(|why: NoTable| why.error(&name))?;
+            if !select.locking.is_empty() {
+                self.check_locking(select, bind)?;
+            }
             sql::table::plan(bind, select, &table, lower, known.map(|known| &known.selected))
         })
     }
@@ -357,14 +375,14 @@ impl Session {
         if self.identity.may_read(schema.unwrap_or(&name.schema)) {
             return Ok(());
         }
-        Err(self.may_not_select(&name.table))
+        Err(self.may_not("SELECT", &name.table))
     }
 
-    /// 1142 for a table.
-    pub(super) fn may_not_select(&self, table: &str) -> SqlError {
+    /// 1142 of a statement for a table.
+    pub(super) fn may_not(&self, command: &str, table: &str) -> SqlError {
         let (user, _) = self.identity.account.rsplit_once('@').unwrap_or((&self.identity.account, "%"));
         let host = &self.identity.peer_host;
-        let text = format!("SELECT command denied to user '{user}'@'{host}' for table '{table}'");
+        let text = format!("{command} command denied to user '{user}'@'{host}' for table '{table}'");
         SqlError::new(1142, "42000", text)
     }
 }

@@ -125,11 +125,15 @@ fn of_replication(listing: &Listing, table: &str, status: &ReplicaStatus) -> Vec
             values
         }
         "replication_applier_configuration" => vec![
+            ("DESIRED_DELAY", Value::Int(i64::try_from(status.delay_s).unwrap_or(i64::MAX))),
             ("REQUIRE_ROW_FORMAT", yes(false)),
             ("REQUIRE_TABLE_PRIMARY_KEY_CHECK", text("STREAM")),
             ("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS_TYPE", text("OFF")),
         ],
-        "replication_applier_status" => vec![("SERVICE_STATE", switch(applies))],
+        "replication_applier_status" => vec![
+            ("SERVICE_STATE", switch(applies)),
+            ("REMAINING_DELAY", status.remaining_delay_s.map_or(Value::Null, Value::UInt)),
+        ],
         _ => {
             let mut values = vec![("SERVICE_STATE", switch(applies))];
             values.extend(error(&status.sql_error));
@@ -192,7 +196,7 @@ impl Session {
         let Some((schema, table)) = listing.name.split_once('.') else { return Ok(None) };
         if schema == "performance_schema" && OF_REPLICATION.contains(&table) {
             if !self.identity.rights.monitor {
-                return Err(self.may_not_select(table));
+                return Err(self.may_not("SELECT", table));
             }
             let status = world.replica_status();
             if table.ends_with("by_coordinator") {

@@ -21,6 +21,9 @@ pub(super) struct Transaction {
     savepoints: Vec<Vec<u8>>,
 }
 
+/// A pinned state, and since when; or why it was given up.
+type View = Result<(Arc<Snapshot>, Instant), SqlError>;
+
 /// A transaction that was begun.
 #[derive(Default)]
 struct Open {
@@ -33,7 +36,10 @@ struct Open {
     read: bool,
     limited: bool,
     /// What all its statements read, if that is one state: since when, or why it was given up.
-    view: Option<Result<(Arc<Snapshot>, Instant), SqlError>>,
+    view: Option<View>,
+    /// What its locking reads hold, and its others too where they have no older state: the rows they locked would not
+    /// change at MySQL's, nor would anything behind them.
+    locked: Option<View>,
     /// A result was sent in it.
     answered: bool,
 }
@@ -49,15 +55,19 @@ impl Transaction {
         self.open.is_some()
     }
 
-    /// What the open transaction reads, if that is one state and was pinned.
+    /// What the open transaction reads, if that is one state and was pinned; `locking`: by a locking read.
     ///
     /// # Errors
     /// It was given up; that stays so until the transaction ends.
-    pub(super) fn view(&self) -> Result<Option<Arc<Snapshot>>, SqlError> {
-        match self.open.as_ref().and_then(|open| open.view.as_ref()) {
+    pub(super) fn view(&self, locking: bool) -> Result<Option<Arc<Snapshot>>, SqlError> {
+        let of = |open: &'_ Open| -> Option<View> {
+            let own = open.view.as_ref().filter(|_| !locking);
+            own.or(open.locked.as_ref()).cloned()
+        };
+        match self.open.as_ref().and_then(of) {
             None => Ok(None),
-            Some(Ok((snapshot, _))) => Ok(Some(Arc::clone(snapshot))),
-            Some(Err(why)) => Err(why.clone()),
+            Some(Ok((snapshot, _))) => Ok(Some(snapshot)),
+            Some(Err(why)) => Err(why),
         }
     }
 
@@ -75,8 +85,12 @@ impl Transaction {
     }
 
     /// A statement reads rows of this snapshot: the transaction's others do too, unless each reads anew.
-    pub(super) fn reads(&mut self, snapshot: &Arc<Snapshot>, settings: &Settings, now: Instant) {
+    pub(super) fn reads(&mut self, snapshot: &Arc<Snapshot>, locking: bool, settings: &Settings, now: Instant) {
         let Some(open) = &mut self.open else { return };
+        if locking {
+            open.locked.get_or_insert_with(|| Ok((Arc::clone(snapshot), now)));
+            return;
+        }
         if open.view.is_none() && open.keeps_one_state(settings.isolation()) {
             open.view = Some(Ok((Arc::clone(snapshot), now)));
         }
@@ -84,11 +98,11 @@ impl Transaction {
 
     /// Lets go of the snapshot, if it was pinned before this time; reading ends with this error from then on.
     pub(super) fn give_up(&mut self, pinned_before: Option<Instant>, why: &SqlError) {
-        let view = self.open.as_mut().and_then(|open| open.view.as_mut());
-        if let Some(view) = view
-            && view.as_ref().is_ok_and(|(_, since)| pinned_before.is_none_or(|before| *since < before))
-        {
-            *view = Err(why.clone());
+        let views = self.open.iter_mut().flat_map(|open| [&mut open.view, &mut open.locked]).flatten();
+        for view in views {
+            if view.as_ref().is_ok_and(|(_, since)| pinned_before.is_none_or(|before| *since < before)) {
+                *view = Err(why.clone());
+            }
         }
     }
 

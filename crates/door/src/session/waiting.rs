@@ -96,6 +96,12 @@ impl Session {
     /// The wait has ended: the statement goes on.
     pub fn waited(&mut self, ended: Ended, world: &dyn World, out: &mut Output) -> After {
         let Some(Suspended { again, .. }) = self.suspended.take() else { return After::Next };
+        if self.is_dumping() {
+            return self.dump_waited(&ended, world, out);
+        }
+        if self.sending.is_some() {
+            return self.more_has_come(&ended, world, out);
+        }
         let is_over = matches!(ended, Ended::Interrupted(Interrupt::Shutdown));
         match &mut self.needs {
             Some(needs) => needs.ended(ended),
@@ -148,6 +154,7 @@ impl Session {
     pub(super) fn statement_ends(&mut self) {
         self.began = None;
         self.listed = Vec::new();
+        self.beside = Default::default();
         *self.progress.get_mut() = Default::default();
     }
 }

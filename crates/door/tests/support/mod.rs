@@ -29,6 +29,10 @@ impl Facts for OneSchema {
         Err(sql::SqlError::new(1105, "HY000", "this server keeps no rows"))
     }
 
+    fn relay_log(&self) -> Result<Vec<serve::ListedFile>, sql::SqlError> {
+        Ok(Vec::new())
+    }
+
     fn note(&self, _: Note) {}
 }
 
@@ -69,6 +73,7 @@ pub(crate) fn open_with(change: impl FnOnce(&mut DoorConfig), facts: Arc<dyn Fac
         connect_timeout: Duration::from_secs(10),
         snapshot_age: Duration::from_secs(3600),
         statement_cpu_time: Duration::ZERO,
+        connection_memory_limit: 256 << 20,
         server_version: "9.7.4-slipstream".to_owned(),
         own_values: Default::default(),
     };

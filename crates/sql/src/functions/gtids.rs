@@ -15,22 +15,15 @@ use crate::Result;
 use crate::bind::{Bind, Bound, Field, Value, binary_flag, is_text};
 use crate::charsets::bytes_a_character;
 use crate::error::{SqlError, Warning};
-use crate::gtid_text::{Grammar, gtid_text, parse};
+use crate::gtid_text::{Grammar, gtid_text, malformed, parse};
 use crate::waits::{Ended, Event, Interrupt, Wait};
 
 /// Length that MySQL announces for an integer.
 const INTEGER_LENGTH: u32 = 21;
-/// Characters of a malformed set that its error shows.
-const SHOWN_MAX: usize = 200;
 /// Characters of a UUID.
 const UUID_LENGTH: i64 = 36;
 /// Timeouts beyond this, in seconds, are none: a century.
 const FAR_S: f64 = 3.2e9;
-
-fn malformed(text: &str) -> SqlError {
-    let shown: String = text.chars().take(SHOWN_MAX).collect();
-    SqlError::new(1772, "HY000", format!("Malformed GTID set specification '{shown}'."))
-}
 
 fn incorrect(function: &str) -> SqlError {
     SqlError::new(1210, "HY000", format!("Incorrect arguments to {function}."))

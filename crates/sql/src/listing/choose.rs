@@ -1,5 +1,8 @@
 //! Rows that a statement chooses of a listing, in its order.
 
+use std::sync::Arc;
+
+use values::collation::BINARY;
 use values::sort_key::{SortKeyColumn, SortKeyPlan};
 use values::{ColumnType, DateTimeValue, DateValue, constant, type_code as t};
 
@@ -8,7 +11,7 @@ use crate::bind::Value;
 use crate::error::SqlError;
 use crate::table::{By, Filter, Output, Plan};
 
-use super::text;
+use super::{members_of, text};
 
 /// The values of the result: the rows that fulfil the plan's conditions, in its order, within its LIMIT.
 ///
@@ -72,7 +75,11 @@ fn result(plan: &Plan, kept: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
     chosen.map(|row| plan.outputs.iter().map(|one| output(&row, one)).collect()).collect()
 }
 
-fn fulfils(plan: &Plan, row: &[Value], scratch: &mut Vec<u8>) -> Result<bool> {
+/// True if the row fulfils the plan's conditions; `scratch` is kept for its allocation.
+///
+/// # Errors
+/// As [`chosen`].
+pub fn fulfils(plan: &Plan, row: &[Value], scratch: &mut Vec<u8>) -> Result<bool> {
     for filter in &plan.filters {
         if !holds(filter, stored_at(plan, row, filter.column)?, scratch)? {
             return Ok(false);
@@ -119,25 +126,49 @@ fn stored(ty: &ColumnType, value: &Value) -> Result<Option<Vec<u8>>> {
 /// How rows are ordered.
 struct SortKey {
     plan: SortKeyPlan,
+    /// For each column of the order the members of an ENUM, which are ordered by their numbers.
+    members: Vec<Option<Vec<&'static str>>>,
+}
+
+/// BIGINT, which numbers of members are compared as.
+fn number_type() -> ColumnType {
+    ColumnType { code: t::LONGLONG, meta: 0, unsigned: false, collation: BINARY, members: Arc::new([]) }
+}
+
+/// The number of an ENUM's member; 0 for what is none.
+fn number_of(members: &[&str], value: &Value) -> Value {
+    let place = match value {
+        Value::Null => return Value::Null,
+        Value::Text(text) => members.iter().position(|member| member.as_bytes() == text.as_slice()),
+        _ => None,
+    };
+    Value::Int(place.and_then(|place| i64::try_from(place + 1).ok()).unwrap_or(0))
 }
 
 impl SortKey {
     fn of(plan: &Plan) -> Result<SortKey> {
-        let column = |by: &By| {
-            let ty = plan.table.columns.get(by.column).map(|column| column.ty.clone());
-            let descending = by.descending;
-            ty.map(|ty| SortKeyColumn { ty, nullable: true, descending, prefix_len: None })
-        };
-        let columns: Vec<SortKeyColumn> = plan.sorted_by.iter().filter_map(column).collect();
+        let name = format!("{}.{}", plan.table.db, plan.table.name);
+        let (mut columns, mut members) = (Vec::new(), Vec::new());
+        for By { column, descending } in &plan.sorted_by {
+            let Some(column) = plan.table.columns.get(*column) else { continue };
+            let of = members_of(&name, &column.name);
+            let ty = if of.is_some() { number_type() } else { column.ty.clone() };
+            columns.push(SortKeyColumn { ty, nullable: true, descending: *descending, prefix_len: None });
+            members.push(of);
+        }
         let key = SortKeyPlan::new(&columns).map_err(|error| unfit(&error))?;
         if !key.is_ordered() {
             return Err(SqlError::not_supported("ORDER BY this column"));
         }
-        Ok(SortKey { plan: key })
+        Ok(SortKey { plan: key, members })
     }
 
     fn of_row(&self, plan: &Plan, row: &[Value]) -> Result<Vec<u8>> {
-        let values = plan.sorted_by.iter().map(|by| stored_at(plan, row, by.column)).collect::<Result<Vec<_>>>()?;
+        let value = |(by, members): (&By, &Option<Vec<&str>>)| match (members, row.get(by.column)) {
+            (Some(members), Some(value)) => stored(&number_type(), &number_of(members, value)),
+            _ => stored_at(plan, row, by.column),
+        };
+        let values = plan.sorted_by.iter().zip(&self.members).map(value).collect::<Result<Vec<_>>>()?;
         let mut key = Vec::new();
         self.plan.append(values.iter().map(Option::as_deref), &mut key).map_err(|error| unfit(&error))?;
         Ok(key)

@@ -3,9 +3,11 @@
 //! In: a column's definition. Out: its type, default and attributes in MySQL's words. Never here: what the log does not
 //! tell of a column.
 
-use catalog::{Column, ColumnDefault, GeneratedKind, TableDef};
+use catalog::{
+    Column, ColumnDefault, GeneratedKind, ShownDefault, TableDef, column_type, data_type, fraction, members,
+    shown_default, shown_now,
+};
 use values::collation::{self, BINARY};
-use values::text::{TextOptions, write_text};
 use values::{ColumnType, type_code as t};
 
 use super::text;
@@ -16,104 +18,6 @@ const PRIVILEGES: &str = "select,insert,update,references";
 
 fn or_null<T>(value: Option<T>, of: impl FnOnce(T) -> Value) -> Value {
     value.map_or(Value::Null, of)
-}
-
-/// `DATA_TYPE`.
-fn data_type(column: &Column) -> &str {
-    let ty = &column.ty;
-    let is_bytes = ty.collation == BINARY;
-    match ty.code {
-        t::TINY => "tinyint",
-        t::SHORT => "smallint",
-        t::INT24 => "mediumint",
-        t::LONG => "int",
-        t::LONGLONG => "bigint",
-        t::FLOAT => "float",
-        t::DOUBLE => "double",
-        t::DECIMAL => "decimal",
-        t::BIT => "bit",
-        t::YEAR => "year",
-        t::DATE => "date",
-        t::TIME | t::TIME2 => "time",
-        t::DATETIME | t::DATETIME2 => "datetime",
-        t::TIMESTAMP | t::TIMESTAMP2 => "timestamp",
-        t::JSON => "json",
-        t::GEOMETRY => column.geometry.split(' ').next().filter(|name| !name.is_empty()).unwrap_or("geometry"),
-        t::VECTOR => "vector",
-        t::ENUM => "enum",
-        t::SET => "set",
-        t::CHAR => {
-            if is_bytes {
-                "binary"
-            } else {
-                "char"
-            }
-        }
-        t::VARCHAR => {
-            if is_bytes {
-                "varbinary"
-            } else {
-                "varchar"
-            }
-        }
-        _ => match (ty.meta, is_bytes) {
-            (1, true) => "tinyblob",
-            (1, false) => "tinytext",
-            (2, true) => "blob",
-            (2, false) => "text",
-            (3, true) => "mediumblob",
-            (3, false) => "mediumtext",
-            (_, true) => "longblob",
-            (_, false) => "longtext",
-        },
-    }
-}
-
-/// `COLUMN_TYPE`.
-pub(super) fn column_type(column: &Column) -> String {
-    let ty = &column.ty;
-    let name = data_type(column);
-    let display = &column.display;
-    let sign = match (ty.unsigned, display.zerofill_width > 0) {
-        (_, true) => " unsigned zerofill",
-        (true, false) => " unsigned",
-        (false, false) => "",
-    };
-    match ty.code {
-        t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG => match (display.zerofill_width, display.width) {
-            (0, Some(1)) if ty.code == t::TINY && !ty.unsigned => "tinyint(1)".to_owned(),
-            (0, _) => format!("{name}{sign}"),
-            (width, _) => format!("{name}({width}){sign}"),
-        },
-        t::FLOAT | t::DOUBLE => match (display.digits, display.decimals) {
-            (Some(digits), Some(decimals)) => format!("{name}({digits},{decimals}){sign}"),
-            _ => format!("{name}{sign}"),
-        },
-        t::DECIMAL => {
-            let (precision, scale) = ty.precision_and_scale();
-            format!("{name}({precision},{scale}){sign}")
-        }
-        t::BIT => format!("bit({})", ty.meta),
-        t::TIME2 | t::DATETIME2 | t::TIMESTAMP2 if ty.meta > 0 => format!("{name}({})", ty.meta),
-        t::CHAR | t::VARCHAR => format!("{name}({})", characters(ty, ty.meta.into())),
-        t::VECTOR => column.vector_entries.map_or_else(|| name.to_owned(), |entries| format!("vector({entries})")),
-        t::ENUM | t::SET => {
-            format!("{name}({})", members(ty).map(|member| quoted(&member)).collect::<Vec<_>>().join(","))
-        }
-        _ => name.to_owned(),
-    }
-}
-
-fn quoted(member: &str) -> String {
-    format!("'{}'", member.replace('\'', "''"))
-}
-
-/// The members' names, as UTF-8.
-fn members(ty: &ColumnType) -> impl Iterator<Item = String> {
-    ty.members.iter().map(|name| {
-        let utf8 = values::charset::to_utf8mb4(ty.collation, name);
-        String::from_utf8_lossy(&utf8.unwrap_or(std::borrow::Cow::Borrowed(name))).into_owned()
-    })
 }
 
 fn characters(ty: &ColumnType, bytes: u64) -> u64 {
@@ -163,44 +67,22 @@ fn precision(column: &Column) -> Option<(u64, Option<u64>)> {
     }
 }
 
-/// Digits of a time's fraction; None for what has none.
-fn fraction(ty: &ColumnType) -> Option<u64> {
-    match ty.code {
-        t::TIME2 | t::DATETIME2 | t::TIMESTAMP2 => Some(ty.meta.into()),
-        t::TIME | t::DATETIME | t::TIMESTAMP => Some(0),
-        _ => None,
-    }
-}
-
-fn now(ty: &ColumnType) -> String {
-    match fraction(ty) {
-        Some(digits) if digits > 0 => format!("CURRENT_TIMESTAMP({digits})"),
-        _ => "CURRENT_TIMESTAMP".to_owned(),
-    }
-}
-
-/// `COLUMN_DEFAULT`; None is NULL.
+/// `COLUMN_DEFAULT`; None is NULL, and what is not known.
 fn default(column: &Column) -> Option<String> {
-    let image = match &column.default {
-        ColumnDefault::None | ColumnDefault::Null => return None,
-        ColumnDefault::CurrentTimestamp => return Some(now(&column.ty)),
-        ColumnDefault::Expression(text) => return Some(text.clone()),
-        ColumnDefault::Image(image) => image,
-    };
-    let mut out = Vec::new();
-    match column.ty.code {
-        t::BIT => {
-            let bits = image.iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
-            return Some(format!("b'{bits:b}'"));
-        }
-        t::CHAR | t::VARCHAR if column.ty.collation == BINARY => {
-            let bytes = image.get(column.ty.prefix_len()..).unwrap_or_default();
+    match shown_default(column, 0) {
+        ShownDefault::None | ShownDefault::Unknown | ShownDefault::Expression(None) => None,
+        ShownDefault::Now(text) | ShownDefault::Bits(text) | ShownDefault::Text(text) => Some(text),
+        ShownDefault::Expression(Some(text)) => Some(escaped(&text)),
+        ShownDefault::Bytes(bytes) => {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
-            return Some(format!("0x{hex}"));
+            Some(format!("0x{hex}"))
         }
-        _ => write_text(&column.ty, image, TextOptions::default(), &mut out).ok()?,
     }
-    Some(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// An expression as the dictionary shows it, with quotes and backslashes escaped once more.
+pub(super) fn escaped(spelled: &str) -> String {
+    spelled.replace('\\', "\\\\").replace('\'', "\\'")
 }
 
 /// `EXTRA`.
@@ -211,7 +93,13 @@ fn extra(column: &Column) -> String {
         Some(GeneratedKind::Stored) => words.push("STORED GENERATED".to_owned()),
         None => {}
     }
-    let is_computed = matches!(column.default, ColumnDefault::CurrentTimestamp | ColumnDefault::Expression(_));
+    // A constant whose value is not known here is kept as it was written.
+    let is_constant = |text: &str| column.declared.spelled.is_empty() && text.starts_with(['\'', '"']);
+    let is_computed = match &column.default {
+        ColumnDefault::CurrentTimestamp => true,
+        ColumnDefault::Expression(text) => !is_constant(text),
+        _ => false,
+    };
     if is_computed && column.generated.is_none() {
         words.push("DEFAULT_GENERATED".to_owned());
     }
@@ -219,7 +107,7 @@ fn extra(column: &Column) -> String {
         words.push("auto_increment".to_owned());
     }
     if column.on_update_now {
-        words.push(format!("on update {}", now(&column.ty)));
+        words.push(format!("on update {}", shown_now(&column.ty)));
     }
     if column.invisible {
         words.push("INVISIBLE".to_owned());
@@ -275,7 +163,11 @@ pub(super) fn row(table: &TableDef, position: usize, column: &Column) -> Vec<Val
         text(&extra(column)),
         text(PRIVILEGES),
         text(&column.comment),
-        text(&column.expression),
+        match (&column.generated, column.declared.spelled.as_str()) {
+            (None, _) => text(""),
+            (Some(_), "") => Value::Null,
+            (Some(_), spelled) => text(&escaped(spelled)),
+        },
         or_null(srid, number),
     ]
 }

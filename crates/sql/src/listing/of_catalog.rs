@@ -3,11 +3,11 @@
 //! In: a catalog, which schemas may be seen. Out: rows in the order of the recorded columns. What the log does not
 //! tell, such as sizes, times and numbers of rows, is NULL. Never here: a schema that may not be seen.
 
-use catalog::{Catalog, ForeignKey, IndexKind, Key, ReferenceAction, TableDef};
+use catalog::{Catalog, ForeignKey, IndexKind, Key, ShownPartition, ShownPartitions, TableDef};
 use values::collation;
 
 use super::recorded::tables_of;
-use super::{columns, text};
+use super::{SYSTEM_SCHEMA, columns, text};
 use crate::bind::Value;
 
 /// A catalog, as far as an account may see it.
@@ -18,6 +18,35 @@ pub struct Seen<'a> {
     pub may_see: &'a dyn Fn(&str) -> bool,
     /// False for tables, by schema and name, whose rows nobody asks for.
     pub wanted: &'a dyn Fn(&str, &str) -> bool,
+    /// Whose rows are listed now.
+    pub part: Part<'a>,
+}
+
+/// A part of a listing's rows: together they may be too many to be held before they are chosen from.
+#[derive(Clone, Copy)]
+pub enum Part<'a> {
+    /// All.
+    All,
+    /// Those of these tables.
+    Tables(&'a [&'a TableDef]),
+    /// Those of no table that is kept.
+    Others,
+}
+
+/// True for a table of `information_schema` that has rows of each table that is kept.
+#[must_use]
+pub fn is_by_table(table: &str) -> bool {
+    const THESE: &[&str] = &[
+        "CHECK_CONSTRAINTS",
+        "COLUMNS",
+        "KEY_COLUMN_USAGE",
+        "PARTITIONS",
+        "REFERENTIAL_CONSTRAINTS",
+        "STATISTICS",
+        "TABLES",
+        "TABLE_CONSTRAINTS",
+    ];
+    THESE.contains(&table)
 }
 
 fn number(number: usize) -> Value {
@@ -37,7 +66,13 @@ const VIRTUAL: &[(&str, u16)] = &[("information_schema", 33), ("performance_sche
 
 impl<'a> Seen<'a> {
     /// Tables, each schema's by name.
-    fn tables(&self) -> Vec<&'a TableDef> {
+    #[must_use]
+    pub fn tables(&self) -> Vec<&'a TableDef> {
+        match self.part {
+            Part::All => {}
+            Part::Tables(tables) => return tables.to_vec(),
+            Part::Others => return Vec::new(),
+        }
         let is_seen = |table: &&TableDef| (self.may_see)(&table.db) && (self.wanted)(&table.db, &table.name);
         let mut all: Vec<_> = self.catalog.tables().map(AsRef::as_ref).filter(is_seen).collect();
         all.sort_by(|one: &&TableDef, other| (&one.db, &one.name).cmp(&(&other.db, &other.name)));
@@ -47,6 +82,9 @@ impl<'a> Seen<'a> {
     /// The rows of a table of `information_schema`; None if the catalog does not tell them.
     #[must_use]
     pub fn rows(&self, table: &str) -> Option<Vec<Vec<Value>>> {
+        if matches!(self.part, Part::Tables(_)) && !is_by_table(table) {
+            return Some(Vec::new());
+        }
         Some(match table {
             "SCHEMATA" => self.schemata(),
             "TABLES" => self.tables_rows(),
@@ -57,8 +95,10 @@ impl<'a> Seen<'a> {
                 };
                 self.tables().iter().flat_map(of).collect()
             }
+            "PARTITIONS" => self.partitions()?,
             "STATISTICS" => self.tables().into_iter().flat_map(statistics).collect(),
             "TABLE_CONSTRAINTS" => self.tables().into_iter().flat_map(constraints).collect(),
+            "CHECK_CONSTRAINTS" => self.tables().into_iter().flat_map(checks).collect(),
             "KEY_COLUMN_USAGE" => self.tables().into_iter().flat_map(|table| self.key_columns(table)).collect(),
             "REFERENTIAL_CONSTRAINTS" => self.tables().into_iter().flat_map(|table| self.references(table)).collect(),
             "VIEWS" | "TRIGGERS" | "EVENTS" | "ROUTINES" | "PARAMETERS" => {
@@ -88,7 +128,8 @@ impl<'a> Seen<'a> {
 
     fn schemata(&self) -> Vec<Vec<Value>> {
         let own = self.catalog.databases().filter(|(name, _)| (self.may_see)(name));
-        let all = own.chain(VIRTUAL.iter().map(|(name, id)| (*name, Some(*id))));
+        let system = (self.may_see)(SYSTEM_SCHEMA).then_some((SYSTEM_SCHEMA, Some(collation::UTF8MB4_0900_AI_CI)));
+        let all = own.chain(system).chain(VIRTUAL.iter().map(|(name, id)| (*name, Some(*id))));
         let row = |(name, id): (&str, Option<u16>)| {
             vec![text("def"), text(name), charset_name(id), collation_name(id), Value::Null, text("NO")]
         };
@@ -97,9 +138,11 @@ impl<'a> Seen<'a> {
 
     fn tables_rows(&self) -> Vec<Vec<Value>> {
         let base = self.tables().into_iter().map(|table| {
-            let options = if table.partition_by.is_some() { "partitioned" } else { "" };
-            table_row(&table.db, &table.name, &table.engine, table.default_collation, options, &table.comment)
+            table_row(&table.db, &table.name, &table.engine, table.default_collation, &options(table), &table.comment)
         });
+        if matches!(self.part, Part::Tables(_)) {
+            return base.collect();
+        }
         let waiting = self.catalog.quarantined().filter(|(db, ..)| (self.may_see)(db)).map(|(db, name, why)| {
             let mut row = unknown_row(db, name, "BASE TABLE");
             row.push(text(&format!("cannot be read now: {why}")));
@@ -121,6 +164,33 @@ impl<'a> Seen<'a> {
         let virtual_ones =
             of_schema("information_schema", "SYSTEM VIEW").chain(of_schema("performance_schema", "BASE TABLE"));
         base.chain(waiting).chain(views).chain(virtual_ones).collect()
+    }
+
+    /// Rows of `information_schema.PARTITIONS`, one for a table without; None if the catalog does not tell them.
+    fn partitions(&self) -> Option<Vec<Vec<Value>>> {
+        let mut rows = Vec::new();
+        for table in self.tables() {
+            match catalog::shown_partitions(table).ok()? {
+                None => rows.push(partition_row(&table.db, &table.name, None)),
+                Some(all) => {
+                    let of = |part| partition_row(&table.db, &table.name, Some((&all, part)));
+                    rows.extend(all.parts.iter().map(of));
+                }
+            }
+        }
+        if matches!(self.part, Part::Tables(_)) {
+            return Some(rows);
+        }
+        let is_asked = |db: &str, name: &str| (self.may_see)(db) && (self.wanted)(db, name);
+        let waiting = self.catalog.quarantined().map(|(db, name, _)| (db, name));
+        let views = self.catalog.definitions().filter(|one| one.kind.name() == "VIEW");
+        let named = waiting.chain(views.map(|view| (view.db.as_str(), view.name.as_str())));
+        rows.extend(named.filter(|(db, name)| is_asked(db, name)).map(|(db, name)| partition_row(db, name, None)));
+        for schema in VIRTUAL.iter().map(|(schema, _)| *schema) {
+            let tables = tables_of(schema).filter(|table| (self.wanted)(schema, table));
+            rows.extend(tables.map(|table| partition_row(schema, table, None)));
+        }
+        Some(rows)
     }
 
     /// The rows of SHOW TABLE STATUS of a schema, by name.
@@ -188,8 +258,8 @@ impl<'a> Seen<'a> {
                 text(&key.parent_db),
                 self.parent_key(key).map_or(Value::Null, |parent| text(&parent.name)),
                 text("NONE"),
-                text(action(key.on_update)),
-                text(action(key.on_delete)),
+                text(key.on_update.name()),
+                text(key.on_delete.name()),
                 text(&table.name),
                 text(&key.parent_table),
             ]
@@ -198,21 +268,42 @@ impl<'a> Seen<'a> {
     }
 }
 
-fn action(action: ReferenceAction) -> &'static str {
-    match action {
-        ReferenceAction::NoAction => "NO ACTION",
-        ReferenceAction::Restrict => "RESTRICT",
-        ReferenceAction::Cascade => "CASCADE",
-        ReferenceAction::SetNull => "SET NULL",
-        ReferenceAction::SetDefault => "SET DEFAULT",
-    }
-}
-
 fn table_row(db: &str, name: &str, engine: &str, collation: u16, options: &str, comment: &str) -> Vec<Value> {
     let mut row = vec![text("def"), text(db), text(name), text("BASE TABLE"), text(engine), Value::UInt(10)];
     // Row format to check time.
     row.extend(std::iter::repeat_n(Value::Null, 11));
     row.extend([collation_name(Some(collation)), Value::Null, text(options), text(comment)]);
+    row
+}
+
+/// A row of `information_schema.PARTITIONS`; None: of a table without partitions.
+fn partition_row(db: &str, name: &str, part: Option<(&ShownPartitions, &ShownPartition)>) -> Vec<Value> {
+    let optional = |one: Option<&String>| one.map_or(Value::Null, |one| text(one));
+    let of_all = |of: fn(&ShownPartitions) -> Option<&String>| optional(part.and_then(|(all, _)| of(all)));
+    let of_part = |of: fn(&ShownPartition) -> Option<&String>| optional(part.and_then(|(_, part)| of(part)));
+    let place =
+        |of: fn(&ShownPartition) -> Option<usize>| part.and_then(|(_, part)| of(part)).map_or(Value::Null, number);
+    let mut row = vec![
+        text("def"),
+        text(db),
+        text(name),
+        of_part(|part| Some(&part.name)),
+        of_part(|part| part.sub_name.as_ref()),
+        place(|part| Some(part.place)),
+        place(|part| part.sub_place),
+        // SECONDARY_LOAD
+        if part.is_some() { text("0") } else { Value::Null },
+        of_all(|all| Some(&all.method)),
+        of_all(|all| all.sub_method.as_ref()),
+        of_all(|all| all.expression.as_ref()),
+        of_all(|all| all.sub_expression.as_ref()),
+        of_part(|part| part.description.as_ref()),
+    ];
+    // Number of rows to checksum.
+    row.extend(std::iter::repeat_n(Value::Null, 10));
+    let comment = part.map_or("", |(_, part)| part.comment.as_str());
+    let node_group = part.map_or("", |(_, part)| part.node_group.as_str());
+    row.extend([text(comment), text(node_group), Value::Null]);
     row
 }
 
@@ -231,11 +322,20 @@ fn statistics(table: &TableDef) -> Vec<Vec<Value>> {
 fn parts(table: &TableDef, key: &Key) -> Vec<Vec<Value>> {
     let count = key.parts.len() + key.expressions.len();
     let mut columns = key.parts.iter();
-    let row = |place: usize| {
+    let mut expressions = key.declared.expressions.iter();
+    // As far as it can be told: what an expression makes NULL of other values is not looked for.
+    let reads_nullable = |part: &catalog::DeclaredPart| {
+        let mut nullable = table.columns.iter().filter(|column| column.nullable);
+        nullable.any(|column| part.spelled.as_ref().is_some_and(|text| text.contains(&format!("`{}`", column.name))))
+    };
+    let mut row = |place: usize| {
         let expression = key.expressions.iter().find(|(at, _)| *at == place).map(|(_, text)| text.as_str());
         let part = if expression.is_some() { None } else { columns.next() };
         let column = part.and_then(|part| table.columns.get(part.column));
-        let direction = if part.is_some_and(|part| part.descending) { "D" } else { "A" };
+        let declared = if expression.is_some() { expressions.next() } else { None };
+        let descending = part.map_or(declared.is_some_and(|one| one.descending), |part| part.descending);
+        let direction = if descending { "D" } else { "A" };
+        let spelled = declared.and_then(|one| one.spelled.as_deref()).map(columns::escaped);
         let prefix = match key.kind {
             IndexKind::Spatial => Some(32),
             IndexKind::FullText => None,
@@ -254,19 +354,23 @@ fn parts(table: &TableDef, key: &Key) -> Vec<Vec<Value>> {
             Value::Null,
             prefix.map_or(Value::Null, |prefix| Value::Int(prefix.into())),
             Value::Null,
-            text(if column.is_some_and(|column| column.nullable) { "YES" } else { "" }),
+            text(if column.is_some_and(|column| column.nullable) || declared.is_some_and(&reads_nullable) {
+                "YES"
+            } else {
+                ""
+            }),
             text(match key.kind {
                 IndexKind::Ordered => "BTREE",
                 IndexKind::FullText => "FULLTEXT",
                 IndexKind::Spatial => "SPATIAL",
             }),
             text(""),
-            text(""),
+            text(&key.declared.comment),
             text(if key.invisible { "NO" } else { "YES" }),
-            expression.map_or(Value::Null, text),
+            spelled.map_or(Value::Null, |spelled| text(&spelled)),
         ]
     };
-    (0..count).map(row).collect()
+    (0..count).map(&mut row).collect()
 }
 
 /// The rows of SHOW INDEX.
@@ -288,11 +392,52 @@ pub fn show_columns(table: &TableDef, full: bool) -> Vec<Vec<Value>> {
 }
 
 fn constraints(table: &TableDef) -> Vec<Vec<Value>> {
-    let row = |name: &str, kind: &str| {
-        vec![text("def"), text(&table.db), text(name), text(&table.db), text(&table.name), text(kind), text("YES")]
+    let row = |name: &str, kind: &str, enforced: bool| {
+        let enforced = if enforced { "YES" } else { "NO" };
+        vec![text("def"), text(&table.db), text(name), text(&table.db), text(&table.name), text(kind), text(enforced)]
     };
     let keys = table.keys.iter().filter(|key| key.unique);
-    let keys = keys.map(|key| row(&key.name, if key.primary { "PRIMARY KEY" } else { "UNIQUE" }));
-    let foreign = table.foreign_keys.iter().map(|key| row(&key.name, "FOREIGN KEY"));
-    keys.chain(foreign).collect()
+    let keys = keys.map(|key| row(&key.name, if key.primary { "PRIMARY KEY" } else { "UNIQUE" }, true));
+    let foreign = table.foreign_keys.iter().map(|key| row(&key.name, "FOREIGN KEY", true));
+    let checks = table.declared.iter().flat_map(|declared| &declared.checks);
+    let checks = checks.map(|check| row(&check.name, "CHECK", check.enforced));
+    keys.chain(foreign).chain(checks).collect()
+}
+
+/// Rows of `information_schema.CHECK_CONSTRAINTS`. A condition whose spelling is not known is NULL.
+fn checks(table: &TableDef) -> Vec<Vec<Value>> {
+    let clause = |condition: &Option<String>| match condition {
+        Some(condition) => text(&columns::escaped(condition)),
+        None => Value::Null,
+    };
+    let checks = table.declared.iter().flat_map(|declared| &declared.checks);
+    checks.map(|check| vec![text("def"), text(&table.db), text(&check.name), clause(&check.condition)]).collect()
+}
+
+/// `CREATE_OPTIONS` of a table.
+fn options(table: &TableDef) -> String {
+    const SHOWN: &[(&str, &str)] = &[
+        ("MAX_ROWS", "max_rows"),
+        ("MIN_ROWS", "min_rows"),
+        ("AVG_ROW_LENGTH", "avg_row_length"),
+        ("ROW_FORMAT", "row_format"),
+        ("STATS_SAMPLE_PAGES", "stats_sample_pages"),
+        ("STATS_AUTO_RECALC", "stats_auto_recalc"),
+        ("KEY_BLOCK_SIZE", "KEY_BLOCK_SIZE"),
+        ("STATS_PERSISTENT", "stats_persistent"),
+        ("PACK_KEYS", "pack_keys"),
+        ("CHECKSUM", "checksum"),
+        ("DELAY_KEY_WRITE", "delay_key_write"),
+    ];
+    let given = table.declared.as_ref().map(|declared| &declared.options);
+    let option = |name: &str| given.and_then(|options| options.get(name));
+    let mut all: Vec<String> =
+        SHOWN.iter().filter_map(|(name, shown)| Some(format!("{shown}={}", option(name)?))).collect();
+    if let Some(algorithm) = option("COMPRESSION") {
+        all.push(format!("COMPRESSION=\"{algorithm}\""));
+    }
+    if table.partition_by.is_some() {
+        all.push("partitioned".to_owned());
+    }
+    all.join(" ")
 }

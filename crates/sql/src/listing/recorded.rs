@@ -18,6 +18,7 @@ use crate::table::Origin;
 
 static RECORDED: &str = include_str!("../listings.tsv");
 static ROWS: &str = include_str!("../listed_rows.tsv");
+static MEMBERS: &str = include_str!("../members.tsv");
 
 /// utf8mb3_general_ci: the collation of names.
 const NAMES: u16 = 33;
@@ -102,6 +103,12 @@ const IN_CAPITALS: &[&str] = &[
 impl Listing {
     /// True if its columns have their names in capitals, however a statement writes them.
     pub(crate) fn names_in_capitals(&self) -> bool {
+        self.is_view()
+    }
+
+    /// True for a view of MySQL's dictionary, as most of `information_schema` are.
+    #[must_use]
+    pub fn is_view(&self) -> bool {
         let table = self.name.strip_prefix("information_schema.");
         table.is_some_and(|table| IN_CAPITALS.contains(&table))
     }
@@ -163,6 +170,17 @@ fn sections(text: &'static str) -> Recorded {
 fn lines() -> &'static Recorded {
     static ALL: OnceLock<Recorded> = OnceLock::new();
     ALL.get_or_init(|| sections(RECORDED))
+}
+
+/// The members of an ENUM of a table, in the order of their numbers; None for other columns.
+#[must_use]
+pub fn members_of(listing: &str, column: &str) -> Option<Vec<&'static str>> {
+    let lines = MEMBERS.lines().filter(|line| !line.starts_with('#'));
+    let mut cells = lines.filter_map(|line| line.split_once('\t')?.1.split_once('\t').map(|rest| (line, rest)));
+    let found = cells.find(|(line, (name, _))| {
+        line.split('\t').next().is_some_and(|table| table.eq_ignore_ascii_case(listing)) && *name == column
+    });
+    found.map(|(_, (_, members))| members.split('|').collect())
 }
 
 /// The rows of a table that are the same in every server; None for other tables.
@@ -274,5 +292,11 @@ mod tests {
         assert!(lines().len() > 150);
         assert!(tables_of("information_schema").any(|table| table == "TABLES"));
         assert!(listing("nonsense").unwrap().is_none());
+        assert_eq!(
+            members_of("information_schema.tables", "TABLE_TYPE").unwrap(),
+            ["BASE TABLE", "VIEW", "SYSTEM VIEW"]
+        );
+        assert_eq!(members_of("information_schema.COLUMNS", "COLUMN_KEY").unwrap(), ["", "PRI", "UNI", "MUL"]);
+        assert_eq!(members_of("information_schema.COLUMNS", "COLUMN_NAME"), None);
     }
 }

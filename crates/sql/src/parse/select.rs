@@ -4,7 +4,7 @@ use catalog::lexer::Tok;
 
 use super::Parser;
 use crate::Result;
-use crate::ast::{Expression, Item, Limit, Select, Statement};
+use crate::ast::{Expression, Item, Limit, Locking, Select, Statement};
 
 /// Words between SELECT and its list that change nothing without tables.
 const MODIFIERS: &[&str] = &["ALL", "SQL_NO_CACHE", "HIGH_PRIORITY", "STRAIGHT_JOIN", "SQL_SMALL_RESULT"];
@@ -39,10 +39,12 @@ impl Parser<'_> {
             return Ok(Statement::Refused(format!("SELECT … {}", self.word())));
         }
         let limit = self.limit()?;
-        if let Some(refused) = self.after_select()? {
-            return Ok(refused);
+        let locking = self.locking()?;
+        // INTO may stand behind the locking clauses too.
+        if self.is_one_of(&["UNION", "EXCEPT", "INTERSECT", "INTO"]) {
+            return Ok(Statement::Refused(format!("SELECT … {}", self.word())));
         }
-        Ok(Statement::Select(Select { items, from, limit, no_cache }))
+        Ok(Statement::Select(Select { items, from, limit, no_cache, locking }))
     }
 
     fn items(&mut self) -> Result<Vec<Item>> {
@@ -63,24 +65,37 @@ impl Parser<'_> {
         while self.accept_punct(b',')? {
             items.push(self.item()?);
         }
-        Ok(Statement::Do(Select { items, from: None, limit: Limit::none(), no_cache: false }))
+        Ok(Statement::Do(Select { items, from: None, limit: Limit::none(), no_cache: false, locking: Vec::new() }))
     }
 
-    fn after_select(&mut self) -> Result<Option<Statement>> {
-        if self.is_one_of(&["UNION", "EXCEPT", "INTERSECT", "INTO"]) {
-            return Ok(Some(Statement::Refused(format!("SELECT … {}", self.word()))));
+    /// `FOR UPDATE|SHARE [OF names] [NOWAIT | SKIP LOCKED]`, once or more, and `LOCK IN SHARE MODE`. Nobody waits here,
+    /// so NOWAIT and SKIP LOCKED change nothing.
+    fn locking(&mut self) -> Result<Vec<Locking>> {
+        let mut all = Vec::new();
+        loop {
+            if self.accept_all(&["LOCK", "IN", "SHARE", "MODE"])? {
+                all.push(Locking { update: false, of: Vec::new() });
+                continue;
+            }
+            if !self.accept("FOR")? {
+                return Ok(all);
+            }
+            let update = self.accept("UPDATE")?;
+            if !update {
+                self.expect("SHARE")?;
+            }
+            let mut of = Vec::new();
+            if self.accept("OF")? {
+                of.push(self.table_name()?);
+                while self.accept_punct(b',')? {
+                    of.push(self.table_name()?);
+                }
+            }
+            if !self.accept("NOWAIT")? {
+                self.accept_all(&["SKIP", "LOCKED"])?;
+            }
+            all.push(Locking { update, of });
         }
-        if self.accept("FOR")? {
-            return Ok(Some(match self.is("UPDATE") {
-                true => Statement::Write,
-                false if self.is("SHARE") => Statement::Refused("SELECT … FOR SHARE".to_owned()),
-                false => return Err(self.syntax()),
-            }));
-        }
-        if self.is("LOCK") {
-            return Ok(Some(Statement::Refused("SELECT … LOCK IN SHARE MODE".to_owned())));
-        }
-        Ok(None)
     }
 
     fn item(&mut self) -> Result<Item> {

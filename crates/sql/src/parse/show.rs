@@ -45,6 +45,9 @@ impl Parser<'_> {
         if let Some(show) = self.show_objects()? {
             return Ok(Statement::Show(show));
         }
+        if self.accept("CREATE")? {
+            return self.show_create();
+        }
         self.other_show()
     }
 
@@ -76,6 +79,9 @@ impl Parser<'_> {
         }
         if self.accept("CHARSET")? || self.accept_all(&["CHARACTER", "SET"])? {
             return Ok(Some(Show::CharacterSet { choice: self.choice()? }));
+        }
+        if self.accept("ENGINE")? {
+            return self.show_engine().map(Some);
         }
         if self.accept("ENGINES")? || self.accept_all(&["STORAGE", "ENGINES"])? {
             return Ok(Some(Show::Engines));
@@ -176,6 +182,22 @@ impl Parser<'_> {
         Ok(Statement::Show(Show::Columns { full: false, schema, table, choice: Choice { like, filter: None } }))
     }
 
+    /// The statement that makes a table or a database.
+    fn show_create(&mut self) -> Result<Statement> {
+        if self.accept("TABLE")? {
+            let (schema, table) = self.table_name()?;
+            return Ok(Statement::Show(Show::CreateTable { schema, table }));
+        }
+        if self.accept("DATABASE")? || self.accept("SCHEMA")? {
+            let if_not_exists = self.accept_all(&["IF", "NOT", "EXISTS"])?;
+            return Ok(Statement::Show(Show::CreateDatabase { name: self.name()?, if_not_exists }));
+        }
+        match &self.current.tok {
+            Tok::Word(_) => Ok(Statement::Refused(format!("SHOW CREATE {}", self.word()))),
+            _ => Err(self.syntax()),
+        }
+    }
+
     /// Stored programs, by their kind.
     fn show_objects(&mut self) -> Result<Option<Show>> {
         for kind in ["TRIGGERS", "EVENTS"] {
@@ -229,7 +251,25 @@ impl Parser<'_> {
         if self.accept("FROM")? || self.accept("IN")? { self.name().map(Some) } else { Ok(None) }
     }
 
-    fn table_name(&mut self) -> Result<(Option<Vec<u8>>, Vec<u8>)> {
+    /// `{ALL | engine} {STATUS | MUTEX | LOGS}`
+    fn show_engine(&mut self) -> Result<Show> {
+        let engine = if self.accept("ALL")? {
+            None
+        } else if let Tok::Str { bytes, introducer: None } = &mut self.current.tok {
+            let name = std::mem::take(bytes);
+            self.advance()?;
+            Some(name)
+        } else {
+            Some(self.name()?)
+        };
+        let status = self.accept("STATUS")?;
+        if !status && !self.accept("MUTEX")? {
+            self.expect("LOGS")?;
+        }
+        Ok(Show::Engine { engine, status })
+    }
+
+    pub(super) fn table_name(&mut self) -> Result<(Option<Vec<u8>>, Vec<u8>)> {
         let first = self.name()?;
         if self.accept_punct(b'.')? { Ok((Some(first), self.name()?)) } else { Ok((None, first)) }
     }
@@ -275,6 +315,10 @@ impl Parser<'_> {
         if self.accept("REPLICAS")? {
             return Ok(Some(Show::Replicas { old_names: false }));
         }
+        if self.accept("RELAYLOG")? {
+            self.expect("EVENTS")?;
+            return self.relay_log_events().map(Some);
+        }
         if self.is_one_of(&["BINARY", "MASTER"]) {
             let old_names = self.is("MASTER");
             self.advance()?;
@@ -290,15 +334,32 @@ impl Parser<'_> {
         Ok(None)
     }
 
+    /// `[IN 'file'] [FROM position] [LIMIT …] [FOR CHANNEL 'name']`
+    fn relay_log_events(&mut self) -> Result<Show> {
+        let file = if self.accept("IN")? { Some(self.text_literal()?) } else { None };
+        let from = if self.accept("FROM")? { Some(self.position()?) } else { None };
+        Ok(Show::RelayLogEvents { file, from, limit: self.limit()?, channel: self.channel()? })
+    }
+
+    /// A position in a file: MySQL takes any number without a sign, and the digits before its point count.
+    fn position(&mut self) -> Result<u64> {
+        let Tok::Number(number) = &self.current.tok else { return Err(self.syntax()) };
+        let digits = number.split('.').next().unwrap_or_default();
+        // Of what is too large, as of any other place past the end, nothing follows.
+        let position = match digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => digits.parse().unwrap_or(if digits.is_empty() { 0 } else { u64::MAX }),
+            false => return Err(self.syntax()),
+        };
+        self.advance()?;
+        Ok(position)
+    }
+
     /// `[FOR CHANNEL 'name']`
     pub(super) fn channel(&mut self) -> Result<Option<Vec<u8>>> {
         if !self.accept("FOR")? {
             return Ok(None);
         }
         self.expect("CHANNEL")?;
-        let Tok::Str { bytes, introducer: None } = &self.current.tok else { return Err(self.syntax()) };
-        let name = bytes.clone();
-        self.advance()?;
-        Ok(Some(name))
+        self.text_literal().map(Some)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Parser;
 use crate::Result;
-use crate::ast::{AccessMode, Completion, ReplicaOrder, Statement};
+use crate::ast::{AccessMode, Completion, Flush, FlushOption, LockedTable, Statement};
 
 /// First words of statements that change data, definitions or accounts: refused as a read-only server refuses them.
 const WRITES: &[&str] = &[
@@ -16,30 +16,24 @@ const REFUSED: &[&str] = &[
     "BINLOG",
     "CACHE",
     "CALL",
-    "CHANGE",
     "CHECK",
     "CHECKSUM",
     "CLONE",
     "DEALLOCATE",
     "EXECUTE",
-    "FLUSH",
     "GET",
     "HANDLER",
     "HELP",
     "INSTALL",
-    "LOCK",
     "OPTIMIZE",
     "PREPARE",
-    "PURGE",
     "REPAIR",
-    "RESET",
     "RESIGNAL",
     "RESTART",
     "SHUTDOWN",
     "SIGNAL",
     "TABLE",
     "UNINSTALL",
-    "UNLOCK",
     "VALUES",
     "WITH",
     "XA",
@@ -65,6 +59,9 @@ impl Parser<'_> {
             }
             "START" => self.start(),
             "STOP" => self.stop(),
+            "CHANGE" => self.change(),
+            "RESET" => self.reset(),
+            "PURGE" => self.purge(),
             "KILL" => self.kill(),
             "COMMIT" => {
                 self.advance()?;
@@ -84,6 +81,9 @@ impl Parser<'_> {
             "SHOW" => self.show(),
             "DESC" | "DESCRIBE" | "EXPLAIN" => self.describe(),
             "ALTER" => self.alter(),
+            "LOCK" => self.lock(),
+            "UNLOCK" => self.unlock(),
+            "FLUSH" => self.flush(),
             word if WRITES.contains(&word) => Ok(Statement::Write),
             word if REFUSED.contains(&word) => Ok(Statement::Refused(word.to_owned())),
             _ => Err(self.syntax()),
@@ -137,31 +137,6 @@ impl Parser<'_> {
         if self.is_one_of(&["REPLICA", "SLAVE"]) { self.replica(false) } else { Err(self.syntax()) }
     }
 
-    /// `[thread [, thread]…] [FOR CHANNEL 'name']`, without threads both. What else START has is refused by its name.
-    fn replica(&mut self, start: bool) -> Result<Statement> {
-        self.advance()?;
-        let mut order = ReplicaOrder { start, io: false, sql: false };
-        if self.is_one_of(&["IO_THREAD", "RELAY_THREAD", "SQL_THREAD"]) {
-            loop {
-                if self.accept("IO_THREAD")? || self.accept("RELAY_THREAD")? {
-                    order.io = true;
-                } else {
-                    self.expect("SQL_THREAD")?;
-                    order.sql = true;
-                }
-                if !self.accept_punct(b',')? {
-                    break;
-                }
-            }
-        } else {
-            (order.io, order.sql) = (true, true);
-        }
-        if start && self.is_one_of(&["UNTIL", "USER", "PASSWORD", "DEFAULT_AUTH", "PLUGIN_DIR"]) {
-            return Ok(Statement::Refused(format!("START REPLICA {}", self.word())));
-        }
-        Ok(Statement::Replica { order, channel: self.channel()? })
-    }
-
     /// READ ONLY or READ WRITE.
     pub(super) fn access_mode(&mut self) -> Result<AccessMode> {
         self.expect("READ")?;
@@ -201,6 +176,106 @@ impl Parser<'_> {
             return Ok(Statement::RollbackTo(self.name()?));
         }
         Ok(Statement::Rollback(self.completion()?))
+    }
+
+    /// `LOCK TABLES table [[AS] alias] {READ [LOCAL] | WRITE}, …`
+    fn lock(&mut self) -> Result<Statement> {
+        self.advance()?;
+        if self.is("INSTANCE") {
+            return Ok(Statement::Refused("LOCK INSTANCE".to_owned()));
+        }
+        self.tables_word()?;
+        let mut tables = Vec::new();
+        loop {
+            let (schema, table) = self.table_name()?;
+            // A reserved word: 9.7 has no LOW_PRIORITY WRITE any more.
+            if self.is("LOW_PRIORITY") {
+                return Err(self.syntax());
+            }
+            let alias = match self.accept("AS")? || !self.is_one_of(&["READ", "WRITE"]) {
+                true => Some(self.name()?),
+                false => None,
+            };
+            let write = self.accept("WRITE")?;
+            if !write {
+                self.expect("READ")?;
+                self.accept("LOCAL")?;
+            }
+            tables.push(LockedTable { schema, table, alias, write });
+            if !self.accept_punct(b',')? {
+                return Ok(Statement::LockTables(tables));
+            }
+        }
+    }
+
+    fn tables_word(&mut self) -> Result<()> {
+        if self.accept("TABLES")? { Ok(()) } else { self.expect("TABLE") }
+    }
+
+    fn unlock(&mut self) -> Result<Statement> {
+        self.advance()?;
+        if self.is("INSTANCE") {
+            return Ok(Statement::Refused("UNLOCK INSTANCE".to_owned()));
+        }
+        self.tables_word()?;
+        Ok(Statement::UnlockTables)
+    }
+
+    /// `FLUSH [LOCAL] {TABLES … | option, …}`; what would have an effect that there is none of here is refused.
+    fn flush(&mut self) -> Result<Statement> {
+        self.advance()?;
+        if !self.accept("LOCAL")? {
+            self.accept("NO_WRITE_TO_BINLOG")?;
+        }
+        if self.is_one_of(&["TABLES", "TABLE"]) {
+            self.advance()?;
+            return self.flush_tables();
+        }
+        let mut options = Vec::new();
+        loop {
+            let option = match self.word().as_str() {
+                "PRIVILEGES" => FlushOption::Privileges,
+                "USER_RESOURCES" => FlushOption::UserResources,
+                "OPTIMIZER_COSTS" => FlushOption::OptimizerCosts,
+                "BINARY" | "ENGINE" | "GENERAL" | "SLOW" => {
+                    self.advance()?;
+                    if !self.is("LOGS") {
+                        return Err(self.syntax());
+                    }
+                    FlushOption::Logs
+                }
+                word @ ("LOGS" | "STATUS") => return Ok(Statement::Refused(format!("FLUSH {word}"))),
+                word @ ("ERROR" | "RELAY") => return Ok(Statement::Refused(format!("FLUSH {word} LOGS"))),
+                _ => return Err(self.syntax()),
+            };
+            self.advance()?;
+            options.push(option);
+            if !self.accept_punct(b',')? {
+                return Ok(Statement::Flush(Flush::Others(options)));
+            }
+        }
+    }
+
+    /// `[table, …] [WITH READ LOCK]`
+    fn flush_tables(&mut self) -> Result<Statement> {
+        let mut tables = Vec::new();
+        if !self.at_end() && !self.is_one_of(&["WITH", "FOR"]) && !self.is_punct(b',') {
+            loop {
+                let (schema, table) = self.table_name()?;
+                tables.push(LockedTable { schema, table, alias: None, write: false });
+                if !self.accept_punct(b',')? {
+                    break;
+                }
+            }
+        }
+        if self.accept_all(&["WITH", "READ", "LOCK"])? {
+            let flush = if tables.is_empty() { Flush::ReadLock } else { Flush::TablesWithReadLock(tables) };
+            return Ok(Statement::Flush(flush));
+        }
+        if !tables.is_empty() && self.accept_all(&["FOR", "EXPORT"])? {
+            return Ok(Statement::Refused("FLUSH TABLES … FOR EXPORT".to_owned()));
+        }
+        Ok(Statement::Flush(Flush::Tables(tables)))
     }
 
     fn alter(&mut self) -> Result<Statement> {

@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::ast::{AccessMode, Completion, Expression, NewValue, ReplicaOrder, Scope, Show, Target};
+use crate::ast::{AccessMode, Completion, Expression, Limit, NewValue, Scope, Show, Target};
 use crate::listing::Choice;
+use crate::orders::{ReplicaOrder, ThreadOrder, UntilText};
 
 fn charsets() -> Charsets {
     Charsets::of_login(255).unwrap()
@@ -94,7 +95,7 @@ fn what_follows_a_semicolon_is_the_next_statement() {
 #[test]
 fn what_is_not_answered_is_named() {
     for (sql, construct) in [
-        ("SHOW CREATE TABLE t", "SHOW CREATE"),
+        ("SHOW CREATE VIEW v", "SHOW CREATE VIEW"),
         ("show extended columns from t", "SHOW EXTENDED COLUMNS"),
         ("explain select 1", "EXPLAIN"),
         ("select a from t join u", "SELECT … FROM … JOIN"),
@@ -105,7 +106,7 @@ fn what_is_not_answered_is_named() {
     ] {
         assert_eq!(parsed(sql).statement, Statement::Refused(construct.to_owned()), "{sql}");
     }
-    for sql in ["insert into t values (1)", "update t set a=1", "select 1 for update", "alter table t add a int"] {
+    for sql in ["insert into t values (1)", "update t set a=1", "alter table t add a int"] {
         assert_eq!(parsed(sql).statement, Statement::Write, "{sql}");
     }
     for sql in ["select a from t where b = 1", "select a from t where b=1", "select * from d.t order by a desc limit 2"]
@@ -173,6 +174,15 @@ fn shows_of_replication() {
         ("show replicas", Statement::Show(Show::Replicas { old_names: false })),
         ("show slave hosts", Statement::Show(Show::Replicas { old_names: true })),
         ("show binary log status", Statement::Show(Show::BinaryLogStatus)),
+        (
+            "show relaylog events in 'f' from 4.5 limit 1 for channel ''",
+            Statement::Show(Show::RelayLogEvents {
+                file: Some(b"f".to_vec()),
+                from: Some(4),
+                limit: Limit { rows: Some(Expression::Number("1".into())), ..Limit::none() },
+                channel: Some(Vec::new()),
+            }),
+        ),
         ("show master status", Statement::Show(Show::BinaryLogStatus)),
         ("show master logs", Statement::Show(Show::BinaryLogs)),
     ] {
@@ -186,8 +196,14 @@ fn shows_of_replication() {
 #[test]
 fn orders_to_the_replica() {
     let order = |start, io, sql, channel: Option<&str>| Statement::Replica {
-        order: ReplicaOrder { start, io, sql },
+        order: ReplicaOrder::Threads(ThreadOrder { start, io, sql, until: None }),
+        until: None,
         channel: channel.map(|name| name.as_bytes().to_vec()),
+    };
+    let until = |io, until| Statement::Replica {
+        order: ReplicaOrder::Threads(ThreadOrder { start: true, io, sql: true, until: None }),
+        until: Some(until),
+        channel: None,
     };
     for (sql, wanted) in [
         ("start replica", order(true, true, true, None)),
@@ -195,7 +211,19 @@ fn orders_to_the_replica() {
         ("start replica io_thread", order(true, true, false, None)),
         ("stop replica sql_thread, io_thread, sql_thread", order(false, true, true, None)),
         ("stop replica relay_thread for channel ''", order(false, true, false, Some(""))),
-        ("start replica sql_thread until sql_after_mts_gaps", Statement::Refused("START REPLICA UNTIL".into())),
+        (
+            "start replica sql_thread until sql_after_mts_gaps",
+            Statement::Refused("START REPLICA UNTIL SQL_AFTER_MTS_GAPS".into()),
+        ),
+        (
+            "start replica until source_log_file = 'a', source_log_pos = 4",
+            Statement::Refused("START REPLICA UNTIL SOURCE_LOG_FILE".into()),
+        ),
+        ("start replica sql_thread until sql_after_gtids='A:1'", until(false, UntilText::After(b"A:1".to_vec()))),
+        ("start slave until SQL_BEFORE_GTIDS = \"\" for channel ''", {
+            let Statement::Replica { order, until, .. } = until(true, UntilText::Before(Vec::new())) else { panic!() };
+            Statement::Replica { order, until, channel: Some(Vec::new()) }
+        }),
         ("start replica user = 'a' password = 'b'", Statement::Refused("START REPLICA USER".into())),
         ("stop group_replication", Statement::Refused("STOP GROUP_REPLICATION".into())),
     ] {
@@ -210,6 +238,11 @@ fn orders_to_the_replica() {
         "stop replica io_thread,",
         "start replica for channel 'x' io_thread",
         "stop replica until sql_after_mts_gaps",
+        "start replica until",
+        "start replica until sql_after_gtids",
+        "start replica until sql_after_gtids = 5",
+        "start replica until sql_after_gtids = @a",
+        "start replica until sql_after_gtids = 'A:1', sql_before_gtids = 'A:1'",
     ] {
         assert_eq!(refused(sql).code, 1064, "{sql}");
     }

@@ -128,7 +128,11 @@ fn of_type(column: &Column) -> Result<Field> {
         t::TIMESTAMP | t::TIMESTAMP2 => bytes(w::TIMESTAMP, 19 + fraction(ty), 0, decimals(ty)),
         t::JSON => bytes(w::JSON, LONGEST, flag::BLOB, 0),
         t::GEOMETRY => bytes(w::GEOMETRY, LONGEST, flag::BLOB, 0),
-        t::VECTOR => return Err(not_known(column, "VECTOR")),
+        t::VECTOR => {
+            let entries = column.vector_entries.ok_or_else(|| not_known(column, "VECTOR"))?;
+            let length = u32::try_from(entries.saturating_mul(4)).unwrap_or(u32::MAX);
+            bytes(w::VECTOR, length, flag::BLOB, NOT_FIXED)
+        }
         _ => text(ty),
     })
 }

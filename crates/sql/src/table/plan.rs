@@ -16,7 +16,7 @@ use crate::Result;
 use crate::ast::{Expression, Item, Select};
 use crate::bind::{self, Bind, COLUMNS_MAX, Field, Value, shortened};
 use crate::error::SqlError;
-use crate::listing::{Listing, ListingColumn};
+use crate::listing::{Listing, ListingColumn, members_of};
 
 /// What a SELECT puts out: its columns and where their values come from.
 #[derive(Debug, Clone)]
@@ -223,10 +223,12 @@ fn bound(
     let Conditions { filters, never, parameters } = conditions;
     let (offset, rows) = bind.limit(&select.limit)?;
     let sorted_by = if listing.is_some() { order.clone() } else { Vec::new() };
-    let is_sorted_here =
-        |by: &By| listing.is_some_and(|one| one.columns.get(by.column).is_some_and(|c| c.is_enumeration));
-    if sorted_by.iter().any(is_sorted_here) {
-        return Err(SqlError::not_supported("ORDER BY an ENUM or SET of a table that is kept nowhere"));
+    let has_no_order = |by: &By| {
+        let found = listing.and_then(|one| Some((one, one.columns.get(by.column)?)));
+        found.is_some_and(|(one, column)| column.is_enumeration && members_of(&one.name, column.org_name()).is_none())
+    };
+    if sorted_by.iter().any(has_no_order) {
+        return Err(SqlError::not_supported("ORDER BY a SET of a table that is kept nowhere"));
     }
     let paths = if listing.is_some() { Vec::new() } else { paths(table, &filters, &order) };
     if paths.is_empty() && listing.is_none() {

@@ -65,6 +65,10 @@ pub enum ClientCommand<'a> {
     Register {
         /// Server id of the replica.
         server_id: u32,
+        /// Host that it reports; mostly empty.
+        host: &'a [u8],
+        /// Port that it reports.
+        port: u16,
     },
     /// Requests the log from a file and position.
     Dump(DumpFrom<'a>),
@@ -172,7 +176,17 @@ impl<'a> ClientCommand<'a> {
                 ClientCommand::Fetch { statement_id, rows: reader.u32("rows")? }
             }
             command::RESET_CONNECTION => ClientCommand::ResetConnection,
-            command::REGISTER_SLAVE => ClientCommand::Register { server_id: reader.u32("server id")? },
+            command::REGISTER_SLAVE => {
+                let server_id = reader.u32("server id")?;
+                let mut text = |what| {
+                    let len = usize::from(reader.u8(what)?);
+                    reader.take(len, what)
+                };
+                let host = text("report host")?;
+                text("report user")?;
+                text("report password")?;
+                ClientCommand::Register { server_id, host, port: reader.u16("report port")? }
+            }
             command::BINLOG_DUMP => {
                 let position = reader.u32("position")?;
                 let flags = reader.u16("flags")?;
@@ -222,11 +236,11 @@ impl<'a> Execute<'a> {
     ) -> Result<BoundParams<'a>> {
         let mut reader = self.rest;
         let named = self.capabilities & capability::QUERY_ATTRIBUTES != 0;
-        let told = named && self.flags & PARAMETER_COUNT_AVAILABLE != 0;
-        if placeholders == 0 && !told {
+        if placeholders == 0 && !(named && self.flags & PARAMETER_COUNT_AVAILABLE != 0) {
             return Ok(BoundParams::default());
         }
-        let count = if told { length(&mut reader, "parameter count")? } else { placeholders };
+        // Where there are placeholders the flag is not asked: Connector/Python sends the count without it.
+        let count = if named { length(&mut reader, "parameter count")? } else { placeholders };
         if count < placeholders {
             return Err(WireError::Malformed { what: "parameter count" });
         }

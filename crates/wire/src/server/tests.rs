@@ -125,7 +125,8 @@ fn commands_of_a_replica() {
     let registration = Registration { server_id: 9, host: "h", port: 1 };
     let parse = |bytes: &'static [u8]| ClientCommand::parse(bytes, 0).unwrap();
     let bytes = written(|out| command::put_register(out, &registration));
-    assert_eq!(ClientCommand::parse(&bytes, 0).unwrap(), ClientCommand::Register { server_id: 9 });
+    let registered = ClientCommand::Register { server_id: 9, host: b"h", port: 1 };
+    assert_eq!(ClientCommand::parse(&bytes, 0).unwrap(), registered);
     let bytes = written(|out| command::put_dump(out, 9, "b.1", 400, 2));
     let wanted = DumpFrom { position: 400, flags: 2, server_id: 9, file: b"b.1" };
     assert_eq!(ClientCommand::parse(&bytes, 0).unwrap(), ClientCommand::Dump(wanted));

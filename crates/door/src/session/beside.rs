@@ -1,0 +1,256 @@
+//! Listings over many tables: made beside the loop, sent in parts.
+//!
+//! In: a plan over a table of `information_schema`, the catalog that it lists. Out: the chosen rows, from a thread of
+//! low priority; packets, as many at a time as may wait to be sent. Never here: more rows held than the limit of a
+//! statement allows; a look at all tables of a large catalog in one turn of a loop.
+
+use std::cell::RefCell;
+
+use catalog::Catalog;
+use sql::listing::{Listing, Part, Seen, chosen, fulfils, is_by_table, may_choose};
+use sql::table::Plan;
+use sql::{Ended, Event, SqlError, Value, Wait};
+
+use super::query::WAITING_BYTES;
+use super::relay_events::EventsLeft;
+use super::results::{Form, Rows};
+use super::{After, Session, Waiting};
+use crate::Output;
+use crate::world::World;
+
+/// Columns of all tables up to which a listing is made in the loop's turn: it takes about a millisecond.
+const COLUMNS_A_TURN: usize = 2_000;
+/// Tables whose rows are held before those that the statement chooses are kept.
+const TABLES_A_PART: usize = 100;
+/// Rows that are put out in one turn.
+pub(super) const ROWS_A_TURN: usize = 1_000;
+
+/// Rows of a listing, or why there are none.
+pub(crate) type ListedRows = Result<Vec<Vec<Value>>, SqlError>;
+/// Makes them.
+pub(crate) type ListingJob = Box<dyn FnOnce() -> ListedRows + Send>;
+
+/// A listing that is made beside the loop.
+#[derive(Default)]
+pub(super) struct Beside {
+    job: RefCell<Option<ListingJob>>,
+    rows: RefCell<Option<ListedRows>>,
+    /// A list of events that has begun.
+    pub(super) events: RefCell<Option<EventsLeft>>,
+}
+
+impl std::fmt::Debug for Beside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Beside(made: {})", self.rows.borrow().is_some())
+    }
+}
+
+/// Rows that are being sent.
+#[derive(Debug)]
+pub(super) struct Sending {
+    rows: Rows,
+    sent: usize,
+    form: Form,
+    /// Status bits of the end besides the session's.
+    status: u16,
+}
+
+/// 4082, after which the connection is closed, as MySQL does.
+pub(super) const OVER_MEMORY: u16 = 4082;
+
+/// 4082 for so many bytes.
+pub(super) fn over_memory(bytes: u64, limit: u64) -> SqlError {
+    let text = format!("Connection closed. Connection memory limit {limit} bytes exceeded. Consumed {bytes} bytes.");
+    SqlError::new(OVER_MEMORY, "HY000", text)
+}
+
+/// Counts what a statement holds.
+struct Held {
+    bytes: u64,
+    limit: u64,
+}
+
+impl Held {
+    fn add(&mut self, row: &[Value]) -> Result<(), SqlError> {
+        let texts = row.iter().map(|value| match value {
+            Value::Text(text) => text.len(),
+            _ => 0,
+        });
+        self.bytes += (size_of_val(row) + texts.sum::<usize>()) as u64;
+        if self.bytes <= self.limit {
+            return Ok(());
+        }
+        Err(over_memory(self.bytes, self.limit))
+    }
+}
+
+fn is_large(catalog: &Catalog) -> bool {
+    let mut columns = 0;
+    catalog.tables().any(|table| {
+        columns += table.columns.len();
+        columns > COLUMNS_A_TURN
+    })
+}
+
+impl Session {
+    /// The chosen rows of a listing over many tables; None if it is none.
+    ///
+    /// # Errors
+    /// Before they are made, one that is not sent; 4082 if they are too many.
+    pub(super) fn rows_beside(
+        &self,
+        plan: &Plan,
+        listing: &Listing,
+        world: &dyn World,
+    ) -> Result<Option<Vec<Vec<Value>>>, SqlError> {
+        let Some(table) = listing.name.strip_prefix("information_schema.").filter(|table| is_by_table(table)) else {
+            return Ok(None);
+        };
+        let catalog = self.snapshot(world)?.catalog().clone();
+        if !is_large(&catalog) {
+            return Ok(None);
+        }
+        match self.progress.borrow_mut().wait(Wait { event: Event::Listing, timeout: None }) {
+            Some(Ended::Interrupted(by)) => return Err(by.error()),
+            Some(Ended::Failed(error)) => return Err(error),
+            Some(_) => {
+                return self.take_listed().map(Some);
+            }
+            None => {}
+        }
+        let (plan, identity, table) = (plan.clone(), self.identity.clone(), table.to_owned());
+        let limit = if self.identity.rights.admin { u64::MAX } else { world.connection_memory_limit() };
+        let job = move || {
+            let may_see = |schema: &str| identity.may_read(schema);
+            let wanted = |schema: &str, table: &str| may_choose(&plan, schema, table).unwrap_or(true);
+            let part = |part| Seen { catalog: &catalog, may_see: &may_see, wanted: &wanted, part };
+            let (mut kept, mut held, mut scratch) = (Vec::new(), Held { bytes: 0, limit }, Vec::new());
+            let mut take = |part: &Seen<'_>| {
+                let refused = || SqlError::not_supported(&format!("SELECT … FROM information_schema.{table}"));
+                for row in part.rows(&table).ok_or_else(refused)? {
+                    if fulfils(&plan, &row, &mut scratch)? {
+                        held.add(&row)?;
+                        kept.push(row);
+                    }
+                }
+                Ok::<_, SqlError>(())
+            };
+            let tables = part(Part::All).tables();
+            for tables in tables.chunks(TABLES_A_PART) {
+                take(&part(Part::Tables(tables)))?;
+            }
+            take(&part(Part::Others))?;
+            chosen(&plan, kept)
+        };
+        self.list_beside(Box::new(job));
+        Err(SqlError::new(1105, "HY000", "tables are being listed"))
+    }
+
+    /// Has rows made beside the loop, for which the statement waits.
+    pub(super) fn list_beside(&self, job: ListingJob) {
+        *self.beside.job.borrow_mut() = Some(job);
+    }
+
+    /// The rows that were made.
+    pub(super) fn take_listed(&self) -> ListedRows {
+        let none = || Err(SqlError::new(1105, "HY000", "the listing was lost"));
+        self.beside.rows.borrow_mut().take().unwrap_or_else(none)
+    }
+
+    /// The listing that the statement waits for.
+    pub(crate) fn listing_job(&self) -> Option<ListingJob> {
+        self.beside.job.borrow_mut().take()
+    }
+
+    /// Takes the rows that it waited for.
+    pub(crate) fn takes_listed(&self, rows: ListedRows) {
+        *self.beside.rows.borrow_mut() = Some(rows);
+    }
+
+    /// Puts out the definitions and the first of many rows; `status` are bits of the end besides the session's.
+    pub(super) fn begin_sending(
+        &mut self,
+        rows: Rows,
+        form: Form,
+        status: u16,
+        out: &mut Output,
+    ) -> Result<After, SqlError> {
+        self.put_head(&rows, self.status() | status, out)?;
+        let status = status | rows.status();
+        let none_yet = rows.rows.is_empty();
+        self.sending = Some(Sending { rows, sent: 0, form, status });
+        Ok(if none_yet { After::More } else { self.send_on(out) })
+    }
+
+    /// Rows that follow those that were sent are made beside the loop.
+    fn wait_for_more(&mut self, more: &EventsLeft) -> After {
+        self.list_beside(more.job());
+        self.suspend(Waiting { event: Event::Listing, until: None, limit: None });
+        After::Wait
+    }
+
+    /// Rows that follow were made, or never will be.
+    pub(super) fn more_has_come(&mut self, ended: &Ended, world: &dyn World, out: &mut Output) -> After {
+        let rows = match ended {
+            Ended::Interrupted(by) => Err(by.error()),
+            Ended::Failed(error) => Err(error.clone()),
+            _ => self.take_listed(),
+        };
+        match (rows, &mut self.sending) {
+            (Ok(rows), Some(sending)) => {
+                sending.rows.more = sending.rows.more.take().filter(|more| !more.is_done());
+                sending.rows.rows = rows;
+                self.resume(world, out)
+            }
+            (Err(error), _) => self.fail(&error, out),
+            (Ok(_), None) => After::Next,
+        }
+    }
+
+    /// Goes on with the rows that are being sent.
+    pub(super) fn send_on(&mut self, out: &mut Output) -> After {
+        let Some(mut sending) = self.sending.take() else { return After::Next };
+        let Sending { rows, sent, form, status } = &mut sending;
+        if *sent == rows.rows.len()
+            && let Some(more) = rows.more.clone()
+        {
+            (rows.rows, *sent) = (Vec::new(), 0);
+            self.sending = Some(sending);
+            return self.wait_for_more(&more);
+        }
+        for values in rows.rows.iter().skip(*sent).take(ROWS_A_TURN) {
+            if let Err(error) = self.put_row(&rows.columns, values, *form, out) {
+                return self.fail(&error, out);
+            }
+            *sent += 1;
+            if out.len() >= WAITING_BYTES {
+                break;
+            }
+        }
+        if *sent < rows.rows.len() || rows.more.is_some() {
+            self.sending = Some(sending);
+            return After::More;
+        }
+        let status = self.status() | *status;
+        self.rows_end(out, status);
+        After::Next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_holds_no_more_than_it_may() {
+        let row = [Value::Text(vec![b'x'; 1_000]), Value::Null];
+        let mut held = Held { bytes: 0, limit: 10_000 };
+        let kept = (0..).take_while(|_| held.add(&row).is_ok()).count();
+        assert!((8..10).contains(&kept), "{kept} rows of 1,000 bytes");
+        let error = held.add(&row).unwrap_err();
+        assert_eq!(error.code, OVER_MEMORY);
+        assert!(
+            error.message.starts_with("Connection closed. Connection memory limit 10000 bytes exceeded. Consumed 1")
+        );
+    }
+}

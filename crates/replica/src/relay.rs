@@ -1,0 +1,492 @@
+//! The engine of `slipstream relay`: receives as a replica does, and stamps what was received for stock replicas.
+//!
+//! In: a configuration and a data folder that this process owns. Out: the served log (crate `stamp`), which dumps
+//! read as it grows ([`GrowingLog`]), and a status. Never here: a store, a row; a transaction served before it is
+//! whole.
+//!
+//! ```text
+//! DIR/relay-start         GTIDs that the served log begins after; marks the folder as a relay's
+//! DIR/served-log/         binlog.000001…, binlog.index, and where the last file begins
+//! DIR/holds              replicas for which served files are kept
+//! DIR/relay-log/          what was received, from where the last served file begins
+//! ```
+
+mod begin;
+mod errant;
+pub mod holds;
+mod stamping;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use base::{GtidSet, ThreadAffinity};
+use decode::trackers::{HISTORY_SIZE_MAX, TrackerKind};
+use observe::{
+    Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, MemoryReport, PositionReport, ProcessFacts,
+    RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport, now_us, utc_text,
+};
+use relay_log::{OnDamage, RelayLog, RelayOptions, RelayShared, RelaySync};
+use serve::GrowingLog;
+use stamp::StampOptions;
+use store::DiskSpace;
+
+use crate::after_replicas::AfterReplicas;
+use crate::config::{ReplicaConfig, ServerOptions};
+use crate::exit::{Exit, Failure};
+use crate::failure::{error_report, relay_failure, shown_set};
+use crate::folder::Folder;
+use crate::log::{self, Code};
+use crate::login::SourceLogin;
+use crate::open::note_truncation;
+use crate::receiver::{self, Receive, Receiver};
+use crate::receiver_status::{Link, LinkState};
+use crate::receiving::Receiving;
+use crate::status::{disk, source_report};
+
+pub use begin::RelayBase;
+pub(crate) use begin::is_relays;
+use errant::ErrantWatch;
+use holds::{Hold, Holds};
+use stamping::{Parts, Stamping};
+
+/// Interval at which the file `source-last` is written while transactions arrive.
+const KEEP_WITNESS_EVERY: Duration = Duration::from_secs(5);
+/// Received bytes kept in memory for the stamper: it keeps up with any source.
+const HOT_BYTES: usize = 16 << 20;
+
+/// Where the served log begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RelayStart {
+    /// With the oldest transaction that the source has.
+    #[default]
+    Oldest,
+    /// After these GTIDs.
+    After(GtidSet),
+    /// After what this server has executed: a replica that is to be moved.
+    Server(Box<ServerOptions>),
+}
+
+/// Configuration of `slipstream relay`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelayConfig {
+    /// The source, the data folder, and how the log is received. Its options of replay are not used.
+    pub receiving: ReplicaConfig,
+    /// What a transaction must wait for.
+    pub tracking: TrackerKind,
+    /// A served file ends before a transaction that would make it longer, in bytes.
+    pub max_binlog_size: u64,
+    /// Where the served log of an empty folder begins.
+    pub start: RelayStart,
+    /// Server where the definitions at its beginning are read: a replica that lags; None: the source.
+    pub definitions_from: Option<ServerOptions>,
+    /// Replicas that must have acknowledged what is received before the source is acknowledged; 0: after our sync.
+    pub ack_after_replicas: usize,
+    /// How much of the served log is kept.
+    pub keep: ServedKeep,
+}
+
+/// How much of a served log is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedKeep {
+    /// Time since a file was written after which it may go, unless a replica reads it.
+    pub span: Duration,
+    /// Bytes of all files above which the oldest one goes, read or not; 0: no limit.
+    pub bytes: u64,
+}
+
+impl RelayConfig {
+    fn server_id(&self, folder: &Folder) -> u32 {
+        self.receiving.server_id.unwrap_or_else(|| folder.default_server_id())
+    }
+
+    fn stamps(&self, folder: &Folder) -> StampOptions {
+        StampOptions {
+            tracking: self.tracking,
+            history_size: HISTORY_SIZE_MAX,
+            file_bytes: self.max_binlog_size,
+            server_id: self.server_id(folder),
+        }
+    }
+}
+
+/// A running relay.
+pub struct Relay {
+    folder: Folder,
+    shown_source: String,
+    server_id: u32,
+    link: Arc<Link>,
+    relay: Arc<RelayShared>,
+    relay_sync: Arc<RelaySync>,
+    receiving: Mutex<Receiving>,
+    stamping: Arc<Stamping>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    log: Arc<GrowingLog>,
+    affinity: ThreadAffinity,
+    started: Instant,
+    stopping: AtomicBool,
+    io_stop_said: AtomicBool,
+    witness_kept: Mutex<Instant>,
+    login: Option<Arc<SourceLogin>>,
+    errant: Arc<ErrantWatch>,
+    holds: Arc<Holds>,
+    ack_after_replicas: usize,
+}
+
+impl Relay {
+    /// Opens the relay log, connects to the source, and begins to receive and to stamp.
+    ///
+    /// # Errors
+    /// The source is refused by preflight, or the folder's files are unusable.
+    pub fn start(
+        config: &RelayConfig,
+        folder: &Folder,
+        base: RelayBase,
+        login: Option<Arc<SourceLogin>>,
+    ) -> Result<Relay, Failure> {
+        folder.begin_run()?;
+        let RelayBase { start, last, log } = base;
+        let follow = &config.receiving;
+        let link = Link::new(folder.path());
+        let server_id = config.server_id(folder);
+        let mut options = RelayOptions::new(folder.relay_log());
+        options.affinity = follow.pipeline.affinity.clone();
+        match &last {
+            Some(last) => {
+                options.executed.clone_from(&last.executed);
+                options.resume_at = Some(last.at.clone());
+            }
+            None => options.executed.clone_from(&start),
+        }
+        options.on_damage = OnDamage::FetchAgain;
+        options.hot_bytes_max = HOT_BYTES;
+        options.max_file_bytes = follow.max_relay_log_size;
+        options.sync = follow.relay_sync;
+        options.server_id = server_id;
+        let (writer, recovery) = RelayLog::open(options).map_err(relay_failure)?;
+        folder.sync()?;
+        if let Some(cut) = &recovery.truncated {
+            note_truncation(cut);
+        }
+        link.lock().retrieved.clone_from(&recovery.retrieved);
+        let (relay, relay_sync) = (writer.shared(), writer.sync());
+        let space = Arc::new(DiskSpace::new(folder.path(), follow.disk_reserve));
+        let holds = Holds::open(folder)?;
+        let receiver =
+            Receiver::prepare(follow, folder, &link, writer, &recovery.retrieved, &Receive::First, login.as_ref())?;
+        let after = (config.ack_after_replicas > 0).then(|| AfterReplicas::new(&log, config.ack_after_replicas));
+        let receiver = receiver.within(&space).acknowledging(after);
+        let stamping = Arc::new(Stamping::new(Parts {
+            path: folder.served_log(),
+            options: config.stamps(folder),
+            start,
+            lower_case_table_names: receiver.lower_case_table_names(),
+            relay: Arc::clone(&relay),
+            log: Arc::clone(&log),
+            space: Arc::new(DiskSpace::new(&folder.served_log(), follow.disk_reserve)),
+            link: Arc::clone(&link),
+            login: login.clone(),
+            definitions_from: config.definitions_from.clone(),
+            keep: config.keep,
+            holds: Arc::clone(&holds),
+        }));
+        let receiving = Receiving::start(&follow.pipeline.affinity, receiver)?;
+        let thread = stamping_thread(&follow.pipeline.affinity, &stamping)?;
+        if let Some(login) = &login {
+            receiver::watch_clock(login, &link);
+        }
+        holds.ask_servers();
+        Ok(Relay {
+            folder: folder.clone(),
+            shown_source: follow.source.shown(),
+            server_id,
+            link,
+            relay,
+            relay_sync,
+            receiving: Mutex::new(receiving),
+            stamping,
+            thread: Mutex::new(Some(thread)),
+            log,
+            affinity: follow.pipeline.affinity.clone(),
+            started: Instant::now(),
+            stopping: AtomicBool::new(false),
+            io_stop_said: AtomicBool::new(false),
+            witness_kept: Mutex::new(Instant::now()),
+            login,
+            errant: Arc::default(),
+            holds,
+            ack_after_replicas: config.ack_after_replicas,
+        })
+    }
+
+    /// The served log.
+    #[must_use]
+    pub fn log(&self) -> &Arc<GrowingLog> {
+        &self.log
+    }
+
+    /// Asks for the end, at a transaction boundary.
+    pub fn stop(&self) {
+        if !self.stopping.swap(true, Ordering::AcqRel) {
+            self.stamping.stop();
+            self.holds.stop();
+            self.link.stopping.store(true, Ordering::Release);
+            self.link.interrupt();
+        }
+    }
+
+    /// How it ended; None while it runs. An error of receiving or stamping leaves the served log open; a failed relay
+    /// log and a defect end the relay.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Result<(), Failure>> {
+        if let Some(error) = self.relay_sync.poison() {
+            return Some(Err(relay_failure(error)));
+        }
+        let defect = |failure: &Failure| failure.exit == Exit::Defect;
+        let failures = [self.io_failure(), self.stamping.failure()];
+        if let Some(failure) = failures.into_iter().flatten().find(defect) {
+            return Some(Err(failure));
+        }
+        if !self.stopping.load(Ordering::Acquire) {
+            self.look_at_receiving();
+            return None;
+        }
+        let thread = {
+            let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+            thread.take_if(|thread| thread.is_finished())
+        };
+        // What it found is in its state; a panic is told above.
+        thread.map(JoinHandle::join);
+        let stamps = self.thread.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let receives = self.look_at_receiving();
+        (!stamps && !receives).then_some(Ok(()))
+    }
+
+    /// True while the receiving thread runs.
+    fn look_at_receiving(&self) -> bool {
+        let stopping = self.stopping.load(Ordering::Acquire);
+        matches!(*Receiving::looked_at(&self.receiving, &self.link, stopping), Receiving::Running(_))
+    }
+
+    /// Stops receiving at a transaction boundary; what was received is served (STOP REPLICA IO_THREAD). False if it was
+    /// stopped before.
+    ///
+    /// # Errors
+    /// The thread does not end in time; it ends later.
+    pub fn stop_io(&self) -> Result<bool, Failure> {
+        let before = self.look_at_receiving();
+        Receiving::stop(&self.link, &self.relay, || self.look_at_receiving())?;
+        Ok(before)
+    }
+
+    /// Starts receiving again (START REPLICA IO_THREAD). False if it runs; a try that it waits for is made at once
+    /// then.
+    ///
+    /// # Errors
+    /// It is still ending, or a thread cannot be started.
+    pub fn start_io(&self) -> Result<bool, Failure> {
+        if let Some(login) = &self.login {
+            login.try_now();
+        }
+        let stopping = self.stopping.load(Ordering::Acquire);
+        let mut receiving = Receiving::looked_at(&self.receiving, &self.link, stopping);
+        let started = receiving.start_again(&self.link, &self.relay, &self.affinity, &self.io_stop_said)?;
+        started.ok_or_else(|| Failure::error("the relay is stopping"))
+    }
+
+    /// Starts stamping again after an error (START REPLICA SQL_THREAD). False if it runs.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn start_stamping(&self) -> Result<bool, Failure> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.stamping.failure().is_none() || self.stopping.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        // It ends once it has told why.
+        thread.take().map(JoinHandle::join);
+        self.stamping.forget_failure();
+        *thread = Some(stamping_thread(&self.affinity, &self.stamping)?);
+        Ok(true)
+    }
+
+    /// The last error of receiving, with the way on once receiving has stopped.
+    fn io_error(&self, link: &LinkState) -> Option<ErrorReport> {
+        let report = link.last_error.clone()?;
+        let hint = link.failure.as_ref().map(|_| self.start_io_hint());
+        Some(ErrorReport { way_on: report.way_on.or(hint), ..report })
+    }
+
+    /// When the source is acknowledged, in words; empty: after our sync, or never.
+    fn acknowledges(&self, semi_sync: bool) -> String {
+        let (needed, connected) = (self.ack_after_replicas, self.log.acknowledging());
+        if needed == 0 {
+            return String::new();
+        }
+        let state = match (semi_sync, connected < needed) {
+            (false, _) => "; the source is not semi-synchronous",
+            (true, true) => ": the source is not acknowledged",
+            (true, false) => "",
+        };
+        format!("after {needed} of the semi-synchronous replicas, of which {connected} are connected{state}")
+    }
+
+    fn start_io_hint(&self) -> String {
+        format!("once that is mended: slipstream start io --data {}", self.folder.path().display())
+    }
+
+    /// Why receiving stopped; None if it runs.
+    #[must_use]
+    pub fn io_failure(&self) -> Option<Failure> {
+        self.link.lock().failure.clone()
+    }
+
+    /// Work of the main thread, every few milliseconds.
+    pub fn housekeep(&self) {
+        let mut kept = self.witness_kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.elapsed() >= KEEP_WITNESS_EVERY {
+            *kept = Instant::now();
+            // The relay log reports a full disk; without this file, a check of the source's history is left out.
+            let _ = self.link.keep_witness();
+        }
+        drop(kept);
+        if let Some(login) = &self.login {
+            let retrieved = self.link.lock().retrieved.clone();
+            self.errant.look(self.log.replicas(), &retrieved, login);
+        }
+        if let Some(failure) = self.io_failure()
+            && !self.io_stop_said.swap(true, Ordering::Relaxed)
+        {
+            let text =
+                format!("receiving stopped; what was received is served: {}; {}", failure.told(), self.start_io_hint());
+            log::write(Code::IoStopped, "Source", &text);
+        }
+    }
+
+    /// Keeps served files until a replica has executed them; returns what there is to say.
+    ///
+    /// # Errors
+    /// As [`holds::add_stopped`].
+    pub fn add_hold(&self, hold: &Hold) -> Result<String, Failure> {
+        self.holds.add(hold)
+    }
+
+    /// Keeps none for the replica of this name any more; returns what there is to say.
+    ///
+    /// # Errors
+    /// As [`holds::remove_stopped`].
+    pub fn remove_hold(&self, name: &str) -> Result<String, Failure> {
+        self.holds.remove(name)
+    }
+
+    /// A replica that is connected, with what it has and the source lacks.
+    fn about(&self, line: &serve::ReplicaLine) -> String {
+        let errant = self.errant.of(&line.server_uuid);
+        let errant = errant.map(|errant| format!(", errant GTIDs {}", shown_set(&errant)));
+        replica_text(line) + &errant.unwrap_or_default()
+    }
+
+    /// The report for `slipstream status`.
+    #[must_use]
+    pub fn status(&self) -> StatusReport {
+        let now = now_us();
+        let stamped = self.stamping.state();
+        let link = self.link.lock();
+        let executed = self.log.executed();
+        let process = ProcessFacts::read();
+        let relay_bytes = self.relay.total_bytes();
+        let waiting = link.retrieved.subtract(&executed).count();
+        let state = match (&stamped.failure, self.stopping.load(Ordering::Acquire)) {
+            (Some(_), _) => ReplayState::Failed,
+            (None, true) => ReplayState::Stopping,
+            (None, false) if waiting == 0 => ReplayState::CaughtUp,
+            (None, false) => ReplayState::Running,
+        };
+        let clock = self.link.clock_difference_us.load(Ordering::Relaxed);
+        let current_us = (link.connection == ConnectionState::Connected && waiting == 0).then_some(0);
+        let io_error = self.io_error(&link);
+        let stamp_error = stamped.failure.as_ref().map(error_report);
+        let files = self.log.files();
+        let counts = stamped.counts;
+        let mut report = StatusReport {
+            version: env!("CARGO_PKG_VERSION").into(),
+            at: utc_text(now),
+            running: true,
+            pid: Some(std::process::id()),
+            uptime_us: self.started.elapsed().as_micros() as u64,
+            data: self.folder.path().display().to_string(),
+            server_id: self.server_id,
+            server_uuid: self.folder.server_uuid().to_string(),
+            source: SourceReport {
+                purges_in_us: link.purges_in_us(now.saturating_add_signed(clock), clock),
+                ..source_report(&self.shown_source, &link)
+            },
+            replay: ReplayReport { state, detail: stamped.waits, ..ReplayReport::default() },
+            gtid: GtidReport {
+                retrieved: link.retrieved.to_string(),
+                executed: executed.to_string(),
+                to_skip: String::new(),
+            },
+            position: PositionReport {
+                source_received: link.source_position.clone(),
+                source_executed: if waiting == 0 { link.source_position.clone() } else { None },
+                relay_received: Some({
+                    let end = self.relay_sync.written();
+                    format!("{}:{}", relay_log::file_name(end.file_number), end.offset)
+                }),
+                relay_executed: stamped.position.map(|position| position.to_string()),
+                watermark: counts.transactions,
+            },
+            backlog: Backlog { transactions: waiting, bytes: self.relay.unread_bytes(), catch_up_us: None },
+            rates: RatesReport::default(),
+            last_error: stamp_error.clone().or_else(|| io_error.clone()),
+            last_io_error: io_error,
+            last_sql_error: stamp_error,
+            memory: MemoryReport {
+                rss_bytes: process.rss_bytes,
+                rss_peak_bytes: process.rss_peak_bytes,
+                ..MemoryReport::default()
+            },
+            disk: DiskReport { ..disk(self.folder.path(), relay_bytes) },
+            cpu_us: process.cpu_us,
+            threads: process.threads,
+            served: Some(ServedReport {
+                files: files.len() as u64,
+                bytes: files.iter().map(|file| file.1).sum(),
+                position: files.last().map(|(file, bytes)| format!("{file}:{bytes}")),
+                purged: self.log.purged().to_string(),
+                transactions: counts.transactions,
+                source_clock: counts.kept,
+                drains: counts.drains,
+                mean_distance: counts.distance as f64 / counts.transactions.max(1) as f64,
+                replicas: self.log.replicas().iter().map(|line| self.about(line)).collect(),
+                acknowledges: self.acknowledges(link.semi_sync),
+                holds: self.holds.report(&self.log.file_sets(), &executed),
+            }),
+            ..StatusReport::default()
+        };
+        report.lag.current_us = current_us;
+        if link.clock_measured_us > 0 {
+            report.lag.clock_difference_us = Some(clock);
+            report.lag.clock_error_us = Some(self.link.clock_error_us.load(Ordering::Relaxed));
+            report.lag.clock_measured = Some(utc_text(link.clock_measured_us));
+        }
+        report
+    }
+}
+
+fn stamping_thread(affinity: &ThreadAffinity, stamping: &Arc<Stamping>) -> Result<JoinHandle<()>, Failure> {
+    let stamping = Arc::clone(stamping);
+    let thread = affinity.spawn("stamp", move || stamping.run());
+    thread.map_err(|error| Failure::error(format!("cannot start a thread: {error}")))
+}
+
+/// A replica that is connected, in words.
+#[must_use]
+pub fn replica_text(line: &serve::ReplicaLine) -> String {
+    let serve::ReplicaLine { server_id, host, port, server_uuid, acknowledges, .. } = line;
+    let place = if host.is_empty() { String::new() } else { format!(" at {host}:{port}") };
+    let server_uuid = if server_uuid.is_empty() { "no server_uuid" } else { server_uuid };
+    format!("server id {server_id}{place} ({server_uuid}){}", if *acknowledges { ", semi-synchronous" } else { "" })
+}

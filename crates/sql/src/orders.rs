@@ -1,0 +1,105 @@
+//! Orders to the replica: what is started, stopped, changed or reset.
+//!
+//! In: the parser's finds. Out: orders that are carried out elsewhere. Never here: a password in a text; whether an
+//! order can be carried out.
+
+use std::fmt;
+
+use base::UntilGtids;
+
+use crate::Result;
+use crate::error::SqlError;
+use crate::gtid_text::gtid_set;
+
+/// An order to the replica.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReplicaOrder {
+    /// START or STOP REPLICA.
+    Threads(ThreadOrder),
+    /// CHANGE REPLICATION SOURCE TO.
+    ChangeSource(Vec<SourceOption>),
+    /// CHANGE REPLICATION FILTER.
+    ChangeFilter(Vec<FilterRules>),
+    /// RESET REPLICA.
+    Reset {
+        /// What was changed by SQL is forgotten too.
+        all: bool,
+    },
+}
+
+/// Starts or stops threads of the replica.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadOrder {
+    /// START, not STOP.
+    pub start: bool,
+    /// Receiving (IO_THREAD).
+    pub io: bool,
+    /// Replay (SQL_THREAD).
+    pub sql: bool,
+    /// Where replay stops by itself.
+    pub until: Option<UntilGtids>,
+}
+
+/// UNTIL of START REPLICA.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UntilText {
+    /// SQL_BEFORE_GTIDS, the text of the set.
+    Before(Vec<u8>),
+    /// SQL_AFTER_GTIDS, the text of the set.
+    After(Vec<u8>),
+    /// Conditions that contradict each other (1277).
+    Contradiction,
+}
+
+/// An option of CHANGE REPLICATION SOURCE TO.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceOption {
+    /// Its name, in upper case.
+    pub name: &'static str,
+    /// Its value.
+    pub value: OptionValue,
+}
+
+/// Value of an option.
+#[derive(Clone, PartialEq, Eq)]
+pub enum OptionValue {
+    /// A string.
+    Text(Vec<u8>),
+    /// A number, as it is written.
+    Number(String),
+}
+
+impl fmt::Debug for OptionValue {
+    /// A string may be a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptionValue::Text(_) => f.write_str("'***'"),
+            OptionValue::Number(number) => f.write_str(number),
+        }
+    }
+}
+
+/// The rules of one option of CHANGE REPLICATION FILTER, which replace those that it had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterRules {
+    /// The option's name as a program's option.
+    pub option: &'static str,
+    /// Rules in that option's syntax.
+    pub rules: Vec<Vec<u8>>,
+}
+
+/// The condition that is meant; `in_utf8` converts a text of the client.
+///
+/// # Errors
+/// 1277 for conditions that contradict each other, 1772 for what is no GTID set.
+pub fn until(until: &UntilText, in_utf8: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<UntilGtids> {
+    let set = |text: &[u8]| gtid_set(&String::from_utf8_lossy(&in_utf8(text)?));
+    match until {
+        UntilText::Before(text) => set(text).map(UntilGtids::Before),
+        UntilText::After(text) => set(text).map(UntilGtids::After),
+        UntilText::Contradiction => {
+            let text = "Incorrect parameter or combination of parameters for START REPLICA UNTIL";
+            Err(SqlError::new(1277, "HY000", text))
+        }
+    }
+}
