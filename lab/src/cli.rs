@@ -8,17 +8,21 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _, Subcommand};
-use client::ConnectOptions;
+use client::{ConnectOptions, SslMode};
 use replica::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use stamp::FolderError;
 
 use crate::ablation::{self, AblationArgs};
+use crate::clocks::ClocksArgs;
 use crate::compare::CompareArgs;
 use crate::generate::{self, GenerateOptions};
 use crate::log_source::{self, SourceArgs};
+use crate::receive::ReceiveArgs;
 use crate::record::{self, RecordOptions};
 pub use crate::replay::command::PipelineOptions;
 use crate::replay::command::{self as replay, ReplayFlags};
+use crate::restamp::{self, RestampArgs};
 use crate::serve_bench::ServeArgs;
 use crate::shapes::{self, MakeOptions, Shape, Tracking};
 use crate::synthesize::{self, SynthesizeOptions};
@@ -43,10 +47,19 @@ pub enum LabCommand {
     Synthesize(SynthesizeArgs),
     /// Write a log of a shape that is hard to replay: hot rows, a huge transaction, rows without a key
     Make(MakeArgs),
+    /// Write a recorded log again with other logical clocks, for stock replicas
+    Restamp(RestampArgs),
     /// Hash a server's rows as `lab replay --hash` does
     Hash(HashArgs),
+    /// Read a server's rows and throw them away, as a measure for the initial copy
+    Read(ReadArgs),
+    /// Receive a server's log with one or more connections and throw it away, as a measure for what a source can send
+    Receive(ReceiveArgs),
     /// Read the same rows from MySQL and from a replica of it by turns; print CPU a statement, rates and ratios
     ServeBench(ServeArgs),
+    /// Apply one load's logs at stock replicas: with their source's clocks, with a relay's, and with WRITESET; print
+    /// ratios
+    Clocks(ClocksArgs),
     /// TPC-C against any MySQL-protocol server
     #[command(subcommand)]
     Tpcc(TpccCommand),
@@ -211,6 +224,23 @@ pub struct HashArgs {
     pub json: bool,
 }
 
+/// Options of `lab read`.
+#[derive(Debug, Clone, Args)]
+pub struct ReadArgs {
+    /// mysql://user[:password]@host:port (password also from MYSQL_PWD)
+    #[arg(value_name = "URL")]
+    pub server: String,
+    /// Only this table: SCHEMA.TABLE, SCHEMA.* or TABLE; may be repeated
+    #[arg(long, value_name = "TABLE")]
+    pub tables: Vec<String>,
+    /// Connections, each of which reads a table at a time
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub connections: usize,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 impl TpccArgs {
     /// Options in the library's form.
     pub fn options(&self) -> anyhow::Result<TpccOptions> {
@@ -260,7 +290,13 @@ pub fn run(
     match run_other(&command) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Failure::error("the check failed")),
-        Err(error) => Err(Failure::error(format!("{error:#}"))),
+        Err(error) => {
+            let text = format!("{error:#}");
+            match error.chain().find_map(|cause| cause.downcast_ref::<FolderError>()) {
+                Some(FolderError::Io { error, .. }) => Err(Failure { text, ..Failure::io("", error) }),
+                _ => Err(Failure::error(text)),
+            }
+        }
     }
 }
 
@@ -298,6 +334,26 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
                 writeln!(out, "{report}")?;
             }
         }
+        LabCommand::Read(args) => {
+            let report = crate::read::read(&server(&args.server)?, &args.tables, args.connections)?;
+            if args.json {
+                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+            } else {
+                writeln!(out, "{report}")?;
+            }
+        }
+        LabCommand::Receive(args) => {
+            let stop = stop_at_signals()?;
+            let mut source = server(&args.source)?;
+            source.ssl_mode = if args.tls { SslMode::Required } else { SslMode::Disabled };
+            let report = crate::receive::receive(args, &source, &stop)?;
+            if args.json {
+                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+            } else {
+                writeln!(out, "{report}")?;
+            }
+        }
+        LabCommand::Restamp(args) => writeln!(out, "{}", restamp::restamp(args)?)?,
         LabCommand::Synthesize(args) => {
             let SynthesizeArgs { seed, warehouses, items, customers, transactions, .. } = *args;
             let options = SynthesizeOptions { seed, warehouses, items, customers, transactions };
@@ -337,6 +393,15 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
         LabCommand::ServeBench(args) => {
             let stop = stop_at_signals()?;
             let report = crate::serve_bench::serve_bench(args, &stop, &mut |line| eprintln!("{line}"))?;
+            if args.json {
+                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+            } else {
+                write!(out, "{report}")?;
+            }
+        }
+        LabCommand::Clocks(args) => {
+            let stop = stop_at_signals()?;
+            let report = crate::clocks::clocks(args, &stop, &mut |line| eprintln!("{line}"))?;
             if args.json {
                 writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
             } else {

@@ -6,14 +6,19 @@
 
 pub mod ablation;
 pub mod cli;
+pub mod clocks;
 pub mod compare;
 pub mod generate;
 pub mod hash;
 mod log_files;
 pub mod log_source;
+mod ourselves;
 pub mod pace;
+pub mod read;
+pub mod receive;
 pub mod record;
 pub mod replay;
+pub mod restamp;
 pub mod serve_bench;
 pub mod servers;
 pub mod shapes;

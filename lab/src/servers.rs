@@ -75,6 +75,16 @@ impl Programs {
         programs
     }
 
+    /// These programs, run with a library loaded first and with variables set.
+    #[must_use]
+    pub fn preloading(&self, library: &Path, variables: &[(&str, String)]) -> Programs {
+        let mut programs = self.clone();
+        programs.before.push("env".into());
+        programs.before.push(path_option("LD_PRELOAD=", library));
+        programs.before.extend(variables.iter().map(|(name, value)| OsString::from(format!("{name}={value}"))));
+        programs
+    }
+
     fn of(mysqld: &Path) -> Result<Programs> {
         let mysqld = fs::canonicalize(mysqld).with_context(|| format!("no mysqld at {}", mysqld.display()))?;
         let folder = mysqld.parent().unwrap_or(Path::new("/")).to_owned();

@@ -182,7 +182,6 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
         let pipeline = Pipeline::start_with(
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
-                lag_by_part: std::sync::Arc::default(),
                 quarantine: false,
                 filters: Arc::default(),
                 affinity: base::ThreadAffinity::default(),
@@ -200,6 +199,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
                     after_cut: Box::new(|_, _| {}),
                 }),
                 clock_difference_us: Arc::new(AtomicI64::new(0)),
+                lag_by_part: Arc::default(),
             },
             SplitOptions { piece_bytes: 64 << 10, slice_bytes: 128 << 10 },
         );

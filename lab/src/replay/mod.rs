@@ -224,10 +224,10 @@ impl Run {
         relay.hot_bytes_max = options.hot_bytes_max.unwrap_or(relay.hot_bytes_max);
         let (writer, _) = RelayLog::open(relay)?;
         let (mut tail, sync) = (writer.reader(), writer.sync());
+        let lag_by_part = Arc::clone(writer.shared().lag_by_part());
         let (store, cut_options, cuts) = make_store(options)?;
         let source: apply::LogSource = Box::new(move |timeout| tail.next(timeout));
         let pipeline_options = PipelineOptions {
-            lag_by_part: std::sync::Arc::default(),
             quarantine: false,
             filters: Arc::default(),
             decoders: options.decoders,
@@ -238,6 +238,7 @@ impl Run {
             store,
             cuts: cut_options,
             clock_difference_us: Arc::new(AtomicI64::new(0)),
+            lag_by_part,
             affinity: options.affinity.clone(),
         };
         let pipeline = match options.grain {

@@ -1,13 +1,14 @@
 //! sysbench as the client: prepares the table, runs one read, and its output as figures.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::places::{Reach, Running};
 use super::{ServeArgs, Shape, Style, Tls, word};
+use crate::ourselves;
 use crate::servers::check_stop;
 
 /// The reads; sysbench runs it from the scratch folder.
@@ -82,16 +83,7 @@ impl Sysbench {
     fn output(&self, arguments: &[String]) -> Result<String> {
         let mut command = Command::new("taskset");
         command.arg("-c").arg(self.cpu.to_string()).arg("sysbench").args(arguments);
-        command.current_dir(&self.folder).stdin(Stdio::null());
-        let output = command.output().context("cannot run sysbench by taskset")?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        if !output.status.success() {
-            let lines = text.lines().filter(|line| line.contains("FATAL") || line.contains("rror"));
-            let lines: Vec<&str> = lines.take(3).collect();
-            let told = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            bail!("sysbench failed ({}): {told} {}", output.status, lines.join("; "));
-        }
-        Ok(text)
+        ourselves::output(command.current_dir(&self.folder), "sysbench by taskset")
     }
 }
 

@@ -2,19 +2,19 @@
 //! just cut, or lie in memory and in several cuts.
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use client::{ConnectOptions, Connection, SslMode};
+use client::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::ServeArgs;
 use super::client::Sysbench;
+use crate::ourselves;
 use crate::servers::{self, PATIENCE, Programs, Server, check_stop};
 
 /// The account that reads, and its password.
@@ -101,7 +101,7 @@ impl Running {
 
     /// A session of the account that reads, over TLS: its first login may need it.
     fn session(&self) -> Result<Connection> {
-        session(self.reach.port)
+        ourselves::session(self.reach.port, NAME)
     }
 
     /// Hash over all rows, which warms the server too.
@@ -123,17 +123,6 @@ impl Running {
         }
         Ok(format!("{:032x}", xxh3_128(&all)))
     }
-}
-
-fn session(port: u16) -> Result<Connection> {
-    let options = ConnectOptions {
-        port,
-        user: NAME.into(),
-        password: Some(NAME.into()),
-        ssl_mode: SslMode::Required,
-        ..ConnectOptions::default()
-    };
-    Ok(Connection::connect(&options)?)
 }
 
 /// Folder for everything, removed on drop; the source runs all the time.
@@ -186,7 +175,7 @@ impl<'a> Places<'a> {
         connection.exec(&format!("GRANT ALL ON {DATABASE}.* TO {NAME}@'%'"))?;
         let reach = Reach { port: server.address().port, certificate: data.join("ca.pem") };
         // From its first login over TLS on, the server takes the account without.
-        drop(session(reach.port)?);
+        drop(ourselves::session(reach.port, NAME)?);
         sysbench.prepare(&reach)?;
         for name in ["client-key.pem", "client-cert.pem"] {
             fs::copy(data.join(name), self.folder.join(name)).with_context(|| name.to_owned())?;
@@ -281,7 +270,7 @@ impl<'a> Places<'a> {
         loop {
             // Without an account there is no login to try: a refused password is not tried again.
             if !has_account {
-                has_account = self.account(&data).is_ok();
+                has_account = ourselves::add_account(self.ourselves()?, &data, NAME, "read").is_ok();
             }
             let answer =
                 if has_account { self.wait_caught_up(&running) } else { Err(anyhow!("no account can be added")) };
@@ -296,23 +285,11 @@ impl<'a> Places<'a> {
         Ok(running)
     }
 
-    /// The running program, even if another has been built in its place, on the servers' CPU.
+    /// The running program on the servers' CPU.
     fn ourselves(&self) -> Result<Command> {
-        let program = fs::read_link("/proc/self/exe").context("which program runs")?;
         let mut command = Command::new("taskset");
-        command.arg("-c").arg(self.args.server_cpu.to_string()).arg(program);
+        command.arg("-c").arg(self.args.server_cpu.to_string()).arg(ourselves::program()?);
         Ok(command)
-    }
-
-    /// Adds the account that reads to a running replica.
-    fn account(&self, data: &Path) -> Result<()> {
-        let mut command = self.ourselves()?;
-        command.args(["account", "add", &format!("{NAME}@%"), "--may", "read", "--data"]).arg(data);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-        child.stdin.take().context("no standard input")?.write_all(format!("{NAME}\n").as_bytes())?;
-        let output = child.wait_with_output()?;
-        ensure!(output.status.success(), "account add: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(())
     }
 
     /// Stops a server; a replica cuts at its end.

@@ -1,0 +1,149 @@
+//! Result of `lab clocks`, as values and as a table.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::ClocksArgs;
+use super::logs::Log;
+use super::runs::Sample;
+use crate::ablation::median;
+
+/// One log, applied in one way.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// Milliseconds that each sync took longer.
+    pub sync_delay_ms: f64,
+    /// replica_parallel_workers.
+    pub workers: u32,
+    /// Clients of the recording.
+    pub clients: u32,
+    /// Who stamped the log.
+    pub stamped_by: String,
+    /// Seconds of each round.
+    pub seconds: Vec<f64>,
+    /// Transactions begun again, over all rounds.
+    pub retries: u64,
+}
+
+impl Line {
+    /// Median of the rounds, in seconds.
+    #[must_use]
+    pub fn median_s(&self) -> f64 {
+        median(&mut self.seconds.clone())
+    }
+}
+
+/// Result of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClocksReport {
+    /// One a log and way, in the order of the first round.
+    pub lines: Vec<Line>,
+    /// What was recorded.
+    pub workload: String,
+    /// Transactions of each recording.
+    pub transactions: u64,
+    /// Hash over the rows of all sources, which all replicas had too.
+    pub hash: String,
+    /// True if the clock ran from before the relay's start, and while the log was received.
+    pub put_in_between: bool,
+    /// innodb_flush_log_at_trx_commit of the replicas.
+    pub flush_log: u8,
+    /// A sync of this disk, in microseconds, median.
+    pub disk_sync_us: f64,
+    /// Version of the stock servers.
+    pub mysql_version: String,
+    /// The machine that ran it.
+    pub machine: String,
+    /// Load average of the last minute, at the start and at the end.
+    pub load_average: [String; 2],
+}
+
+impl ClocksReport {
+    pub(super) fn new(args: &ClocksArgs, mysql_version: String, disk_sync_us: f64) -> ClocksReport {
+        let workload = if args.workload == "tpcc" {
+            format!("tpcc, {} warehouses, foreign keys", args.tables)
+        } else {
+            format!("{}, {} tables of {} rows, uniform, seed {}", args.workload, args.tables, args.rows, args.seed)
+        };
+        ClocksReport {
+            lines: Vec::new(),
+            workload,
+            transactions: args.transactions,
+            hash: String::new(),
+            put_in_between: args.put_in_between,
+            flush_log: args.flush_log,
+            disk_sync_us,
+            mysql_version,
+            machine: crate::replay::machine(),
+            load_average: Default::default(),
+        }
+    }
+
+    pub(super) fn add(&mut self, log: &Log, sync_delay_ms: f64, workers: u32, sample: &Sample) {
+        let (clients, stamped_by) = (log.clients, log.stamps.name());
+        let same = |line: &Line| {
+            line.sync_delay_ms.to_bits() == sync_delay_ms.to_bits()
+                && (line.workers, line.clients, &line.stamped_by) == (workers, clients, &stamped_by)
+        };
+        let at = self.lines.iter().position(same).unwrap_or_else(|| {
+            let (seconds, retries) = (Vec::new(), 0);
+            self.lines.push(Line { sync_delay_ms, workers, clients, stamped_by, seconds, retries });
+            self.lines.len() - 1
+        });
+        if let Some(line) = self.lines.get_mut(at) {
+            line.seconds.push(sample.wall_s);
+            line.retries += sample.retries;
+        }
+    }
+}
+
+impl fmt::Display for ClocksReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:>8} {:>7} {:>7}  {:<24} {:>9} {:>17} {:>7} {:>9} {:>7}",
+            "sync +ms", "workers", "clients", "stamped by", "seconds", "min to max", "times", "WRITESET", "retries"
+        )?;
+        for line in &self.lines {
+            let of = |clients: Option<u32>, by: &str| {
+                let same = |other: &&Line| {
+                    other.sync_delay_ms.to_bits() == line.sync_delay_ms.to_bits()
+                        && other.workers == line.workers
+                        && clients.is_none_or(|clients| other.clients == clients)
+                        && other.stamped_by == by
+                };
+                self.lines.iter().find(same).map(Line::median_s)
+            };
+            let seconds = line.median_s();
+            let (least, most) = line.seconds.iter().fold((f64::MAX, 0.0f64), |(a, b), &s| (a.min(s), b.max(s)));
+            let ratio = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.2}"));
+            let times = of(Some(line.clients), &super::Stamps::Source.name()).map(|own| own / seconds);
+            let part = of(None, &super::Stamps::Reference.name()).map(|reference| seconds / reference);
+            writeln!(
+                f,
+                "{:>8} {:>7} {:>7}  {:<24} {seconds:>9.2} {:>17} {:>7} {:>9} {:>7}",
+                line.sync_delay_ms,
+                line.workers,
+                line.clients,
+                line.stamped_by,
+                format!("{least:.2} to {most:.2}"),
+                ratio(times),
+                ratio(part),
+                line.retries,
+            )?;
+        }
+        writeln!(f, "times: how many times as fast as with the source's own clocks; WRITESET: of that log's time")?;
+        if self.put_in_between {
+            writeln!(f, "the clock ran from before the relay's first start, and while the log was received")?;
+        }
+        writeln!(f, "{} transactions of {}; result hash {}", self.transactions, self.workload, self.hash)?;
+        let [before, after] = &self.load_average;
+        let rounds = self.lines.first().map_or(0, |line| line.seconds.len());
+        writeln!(
+            f,
+            "mysql {}, innodb_flush_log_at_trx_commit={}, a sync of this disk {:.0} µs; medians of {rounds}; {}, load {before} to {after}",
+            self.mysql_version, self.flush_log, self.disk_sync_us, self.machine
+        )
+    }
+}
