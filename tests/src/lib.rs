@@ -8,6 +8,7 @@ pub mod all_types;
 pub mod compare;
 pub mod definitions;
 pub mod differential;
+pub mod load;
 pub mod proxy;
 pub mod replica;
 pub mod shop;
@@ -17,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use compare::{assert_equal, assert_equal_after_drift, assert_equal_at_rest, verify_equal};
-pub use definitions::assert_same_definitions;
+pub use definitions::{assert_same_definitions, assert_same_definitions_but_silence, without_counter};
+pub use load::Load;
 pub use proxy::Proxy;
 pub use replica::{Replica, slipstream, slipstream_with};
 pub use shop::under_load;

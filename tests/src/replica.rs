@@ -23,7 +23,9 @@ fn command(arguments: &[&str]) -> Command {
         command.args(arguments);
     }
     // Replicas of several tests run at once: each takes a free port, which its status shows.
-    if arguments.first() == Some(&"replica") && !arguments.iter().any(|argument| argument.starts_with("--port")) {
+    let listens =
+        matches!(arguments, ["replica", ..]) || matches!(arguments, ["relay", option, ..] if option.starts_with('-'));
+    if listens && !arguments.iter().any(|argument| argument.starts_with("--port")) {
         command.arg("--port=0");
     }
     if !arguments.iter().any(|argument| argument.starts_with("--defaults-file")) {
@@ -65,11 +67,17 @@ impl Replica {
     /// As `follow`, with a unix socket for clients beside the folder; returns its path too, once all is visible.
     #[track_caller]
     pub fn with_socket(server: &Server, data: &Path, options: &[&str]) -> (Replica, PathBuf) {
-        let socket = data.with_extension("sock");
-        let option = format!("--socket={}", socket.display());
-        let mut replica = Replica::follow(server, data, &[&[option.as_str()], options].concat());
+        let (mut replica, socket) = Replica::with_socket_unawaited(server, data, options);
         replica.catch_up(server);
         (replica, socket)
+    }
+
+    /// As `with_socket`, once the replica answers.
+    #[track_caller]
+    pub fn with_socket_unawaited(server: &Server, data: &Path, options: &[&str]) -> (Replica, PathBuf) {
+        let socket = data.with_extension("sock");
+        let option = format!("--socket={}", socket.display());
+        (Replica::follow(server, data, &[&[option.as_str()], options].concat()), socket)
     }
 
     /// As `follow`, from any source.
@@ -80,14 +88,34 @@ impl Replica {
         replica
     }
 
+    /// Starts `slipstream relay` instead; returns once it answers.
+    #[track_caller]
+    pub fn relay(server: &Server, data: &Path, options: &[&str]) -> Replica {
+        Replica::relay_with(server, data, options, |_| ())
+    }
+
+    /// As `relay`, with changes to its environment.
+    #[track_caller]
+    pub fn relay_with(server: &Server, data: &Path, options: &[&str], change: impl FnOnce(&mut Command)) -> Replica {
+        let source = server.url("repl");
+        let arguments = ["relay", "--source", &source, "--data", data.to_str().unwrap()];
+        let mut relay = Replica::spawn_command(command(&[&arguments, options].concat()), data, change);
+        relay.wait_until("an answer", |_| true);
+        relay
+    }
+
     /// Starts the process without waiting for anything.
     pub fn spawn(source: &str, data: &Path, options: &[&str], change: impl FnOnce(&mut Command)) -> Replica {
-        let log = data.with_extension("log");
         let text = data.to_str().unwrap();
         let mut command = command(&[&["replica", "--source", source, "--data", text], options].concat());
         if !options.iter().any(|option| option.starts_with("--check-images")) {
             command.arg("--check-images=all");
         }
+        Replica::spawn_command(command, data, change)
+    }
+
+    fn spawn_command(mut command: Command, data: &Path, change: impl FnOnce(&mut Command)) -> Replica {
+        let log = data.with_extension("log");
         command.stdout(Stdio::null());
         let file = File::options().create(true).append(true).open(&log).unwrap();
         command.stderr(file);
@@ -108,6 +136,15 @@ impl Replica {
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Until every one of these texts is in the log: the status can tell of something before the log does.
+    pub fn waits_for_log(&self, texts: &[&str]) {
+        let all = || {
+            let log = self.log();
+            texts.iter().all(|text| log.contains(text)).then_some(())
+        };
+        crate::wait_for(&format!("{texts:?} in the log"), all, || self.log());
     }
 
     /// Process id.

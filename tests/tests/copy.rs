@@ -116,7 +116,7 @@ fn a_copy_without_a_lock_is_exact_when_it_has_settled() {
     assert_equal(&server, &mut replica, &["bank"]);
     busy(&server, 5000);
     assert_equal(&server, &mut replica, &["bank"]);
-    assert!(replica.log().contains("is consistent now"), "{}", replica.log());
+    replica.waits_for_log(&["is consistent now"]);
     replica.stop();
 
     let skipped = goal.subtract(&begun).to_string();
@@ -268,7 +268,7 @@ fn a_copy_of_a_table_that_was_killed_leaves_the_table_as_it_was() {
         assert_ne!(asked.join().unwrap().code, 0);
         replica = Replica::follow(&server, &data, &["--copy-rate=100K", "--cut-interval=100ms"]);
         replica.catch_up(&server);
-        assert!(replica.log().contains("again.keyed did not finish"), "{}", replica.log());
+        replica.waits_for_log(&["again.keyed did not finish"]);
         // A table created now must not receive the copy's rows.
         server.sql(&format!("CREATE TABLE again.after{round} (id INT PRIMARY KEY, n INT, pad VARCHAR(300))"));
     }

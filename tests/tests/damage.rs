@@ -66,7 +66,7 @@ fn is_mended(server: &Server, mut replica: Replica, said: &[&str], then: impl Fn
     let status = replica.status().unwrap();
     assert_eq!(status["pid"], pid, "{}", replica.log_end());
     for text in said {
-        assert!(replica.log().contains(text), "no {text:?} in\n{}", replica.log());
+        replica.waits_for_log(&[text]);
     }
     then();
     replica.stop();

@@ -115,7 +115,7 @@ fn from_the_log_and_from_a_copy() {
     server.sql("CREATE USER copier@'%' IDENTIFIED BY 'repl'; GRANT ALL ON *.* TO copier@'%'; GRANT XA_RECOVER_ADMIN, RELOAD ON *.* TO repl; FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'");
     let mut replica = Replica::start(&server.url("repl"), &folder("poor"), &[]);
     replica.catch_up(&server);
-    assert!(replica.log().contains("it misses SHOW VIEW, TRIGGER, EVENT"), "{}", replica.log());
+    replica.waits_for_log(&["it misses SHOW VIEW, TRIGGER, EVENT"]);
     replica.stop();
     let mut replica = Replica::start(&server.url("copier"), &folder("copied"), &[]);
     replica.catch_up(&server);

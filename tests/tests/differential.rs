@@ -9,15 +9,20 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use whole_program_tests::differential::follow::Follower;
 use whole_program_tests::differential::run::{Failure, Options, run, server};
 use whole_program_tests::differential::schema::DATABASES;
 use whole_program_tests::differential::script::{self, Sessions};
 use whole_program_tests::differential::shrink::{replay, shrink};
+use whole_program_tests::differential::stock::{SAME_AT_STOCK, stock_agrees};
 use whole_program_tests::{Replica, assert_equal, folder, length, repository};
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
 }
+
+/// Findings after which a run ends before its time.
+const MOST_FINDINGS: usize = 6;
 
 /// Writes a failure to a file that can repeat it.
 fn kept(name: &str, failure: &Failure, units: &[script::Unit]) -> PathBuf {
@@ -36,9 +41,8 @@ fn kept(name: &str, failure: &Failure, units: &[script::Unit]) -> PathBuf {
     file
 }
 
+/// Makes a finding small, and fails with it.
 fn found(seed: u64, failure: &Failure, seconds: u64) -> ! {
-    let whole = kept(&format!("{seed}-whole"), failure, &failure.units);
-    eprintln!("seed {seed} failed: {}\nits statements: {}", failure.what, whole.display());
     let until = Instant::now()
         + Duration::from_secs(number("SLIPSTREAM_DIFFERENTIAL_SHRINK_SECONDS").unwrap_or(length(120, 900)));
     let small = match shrink(&failure.server, failure.units.clone(), Some(&failure.what), until) {
@@ -70,7 +74,6 @@ fn random_statements() {
     // Parallel sessions interleave differently each time. The seeds that gate every change are always the same; new
     // faults are found by the soak, and by a seed given by hand.
     let gates = fixed.is_none() && std::env::var("SLIPSTREAM_TEST_LENGTH").as_deref() != Ok("soak");
-    let sessions = if gates { 1 } else { 3 };
     let end = Instant::now() + Duration::from_secs(seconds);
     let first = fixed.unwrap_or(1);
     // Another server and another replica now and then.
@@ -82,10 +85,12 @@ fn random_statements() {
     };
     let each = Duration::from_secs(each);
     let (mut seed, mut died) = (first, 0);
+    let mut findings = Vec::new();
     loop {
         let options = Options {
             seed,
-            sessions,
+            // What sessions do to each other, the source gets wrong in places; a fourth of the seeds does without.
+            sessions: if gates || seed.is_multiple_of(4) { 1 } else { 3 },
             length: each,
             units: 60,
             any_copies: number("SLIPSTREAM_DIFFERENTIAL_COPIES").is_some(),
@@ -101,15 +106,58 @@ fn random_statements() {
                 assert!(died <= most, "sources that died or damaged a table of theirs leave too little to compare");
                 assert!(report.source_died.is_some() || report.accepted_percent() > 60, "too much is refused");
             }
-            Err(failure) => found(seed, &failure, each.as_secs()),
+            // The hours go on with the next seed: what one finds hides nothing that others would.
+            Err(failure) => {
+                let whole = kept(&format!("{seed}-whole"), &failure, &failure.units);
+                eprintln!("seed {seed} failed: {}\nits statements: {}", failure.what, whole.display());
+                findings.push((seed, failure));
+            }
         }
         seed += 1;
         // The gate runs its three seeds however slow the machine is.
         let enough = if gates { seed >= first + 3 } else { Instant::now() > end };
-        if enough || fixed.is_some() {
-            return;
+        if enough || fixed.is_some() || findings.len() == MOST_FINDINGS {
+            break;
         }
     }
+    if let Some((seed, failure)) = findings.first() {
+        let seeds: Vec<u64> = findings.iter().map(|(seed, _)| *seed).collect();
+        eprintln!("seeds {seeds:?} found something; the first one is made small");
+        found(*seed, failure, each.as_secs());
+    }
+}
+
+/// The source's rows are not those of its log, and a stock replica has ours: not our fault, and said so.
+#[test]
+fn a_source_that_contradicts_its_log() {
+    let server = server(&[]);
+    server.sql(
+        "CREATE DATABASE diffa; CREATE DATABASE diffb; USE diffa; CREATE TABLE p (a INT PRIMARY KEY);
+         CREATE TABLE c (id INT PRIMARY KEY, v INT, a INT, FOREIGN KEY (a) REFERENCES p (a) ON DELETE CASCADE);
+         CREATE TABLE heavy (v INT); INSERT INTO heavy VALUES (1),(2),(3),(4),(5),(6),(7);
+         INSERT INTO p VALUES (1),(2),(3); INSERT INTO c VALUES (1,0,1),(2,0,2),(12,0,2),(3,0,3)",
+    );
+    let mut follower = Follower::start(&server).unwrap();
+    follower.compare().unwrap();
+    let mut other = server.connect();
+    for sql in ["USE diffa", "BEGIN", "UPDATE c SET v = 1 WHERE id = 12", "UPDATE heavy SET v = v + 1"] {
+        other.exec(sql).unwrap();
+    }
+    let deleted = std::thread::scope(|scope| {
+        let delete = scope.spawn(|| server.sql("USE diffa; DELETE FROM p WHERE a < 9; SELECT ROW_COUNT()"));
+        let waiting = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
+        while server.sql(waiting).trim() == "0" {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        other.exec("UPDATE c SET v = 1 WHERE id = 1").unwrap();
+        other.exec("COMMIT").unwrap();
+        delete.join().unwrap()
+    });
+    // It heard of no deadlock: 2 of its 3 rows, of which the source kept one.
+    assert_eq!((deleted.trim(), server.sql("SELECT * FROM diffa.p").as_str()), ("2", "1\n2\n"));
+    let found = follower.catch_up().and_then(|_| follower.compare()).unwrap_err();
+    let agrees = found.contains(SAME_AT_STOCK) || stock_agrees(&server, None, &found).is_some();
+    assert!(agrees, "{found}");
 }
 
 /// Runs each script of tests/regressions, named after what broke, in databases of its own beside all others. A script

@@ -70,10 +70,8 @@ fn a_table_that_differs_is_copied_again() {
         let status = replica.wait_until("the copies", |status| {
             drifted(status).is_empty() && status["replay"]["tables_copied_by_itself"] == tables
         });
-        let log = replica.log();
-        for text in ["[SLIP-000060]", "`d`.`keyed`", "`d`.`bag`: 1 of the rows"] {
-            assert!(log.contains(text), "{row_image}: {text}: {log}\n{status}");
-        }
+        eprintln!("{row_image}: {status}");
+        replica.waits_for_log(&["[SLIP-000060]", "`d`.`keyed`", "`d`.`bag`: 1 of the rows"]);
         assert_equal_after_drift(&server, &mut replica, &["d"]);
         slipstream(&["check-store", "--data", replica.data()]).expect(0, &["no row contradicts the log"]);
         slipstream(&["drift", "--data", replica.data()]).expect(0, &["no table is known to differ"]);
@@ -85,7 +83,8 @@ fn a_table_that_differs_is_copied_again() {
 fn replay_pauses_at_a_difference_if_it_is_to_stop() {
     let server = source("drift_stop");
     let data = folder("drift_stop");
-    let options = ["--cut-interval=200ms", "--on-drift=stop", SAMPLE];
+    // Only check-store cuts and merges: a merge of its own would pause replay before all is planted.
+    let options = ["--cut-interval=1h", "--on-drift=stop", SAMPLE];
     let mut replica = Replica::follow(&server, &data, &options);
     replica.catch_up(&server);
     // Nothing is in memory any more.
@@ -105,7 +104,7 @@ fn replay_pauses_at_a_difference_if_it_is_to_stop() {
     let paused = |status: &Value| status["replay"]["state"] == "paused";
     let status = replica.wait_until("the pause", paused);
     assert_eq!(drifted(&status), ["`d`.`bag`", "`d`.`keyed`", "`d`.`named`"].map(str::to_owned).into());
-    assert!(replica.log().contains("--on-drift=stop"), "{}", replica.log());
+    replica.waits_for_log(&["--on-drift=stop"]);
     // A restart forgets nothing.
     replica.kill();
     let mut replica = Replica::follow(&server, &data, &options);

@@ -6,14 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use base::GtidSet;
-use whole_program_tests::{Random, Replica, Server, assert_equal, binary, folder, length, slipstream, wait_for};
+use whole_program_tests::{Load, Random, Replica, Server, assert_equal, folder, length, slipstream, wait_for};
 
 const TPCC: &str = "tpcc";
 const DDL: &str = "changing";
@@ -29,26 +28,6 @@ const PHASES: [(&str, u64, u64); 7] = [
     ("ddl", 12, 3_000),
     ("recopy", 6, 20_000),
 ];
-
-/// TPC-C against a server until dropped.
-struct Load(Child);
-
-impl Load {
-    fn start(server: &Server) -> Load {
-        let mut command = Command::new(binary());
-        command.args(["lab", "tpcc", "run", "--server", &server.url("load"), "--database", TPCC]);
-        command.args(["--terminals=2", "--duration=24h", "--reconnect-for=60s"]).stdin(Stdio::null());
-        command.env("MYSQL_PWD", "repl").stdout(Stdio::null()).stderr(Stdio::null());
-        Load(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Copies tables of the load again and again during replay.
 struct Copying {

@@ -45,6 +45,9 @@ fn generated_log(name: &str, options: [&str; 2]) {
     slipstream(&[&["lab", "tpcc", "run", "--write-transactions", "300"][..], &common, &scale].concat()).expect(0, &[]);
     server.sql("FLUSH BINARY LOGS");
     let here = slipstream(&["lab", "hash", &url, "--tables", "tpcc.*"]).expect(0, &["tpcc.stock"]).out.clone();
+    let rows = server.sql("SELECT COUNT(*) FROM tpcc.stock").trim().to_owned();
+    let read = format!("read 1 tables, {rows} rows");
+    slipstream(&["lab", "read", &url, "--tables", "tpcc.stock"]).expect(0, &[&read]);
     let work = folder(name);
     let logs: Vec<String> =
         (1..=2).map(|n| server.dir().join(format!("binlog.{n:06}")).display().to_string()).collect();
@@ -384,4 +387,32 @@ fn replicas_follow_a_served_log() {
     assert_ne!(refused.code, 0, "{}", refused.out);
     refused.expect(refused.code, &["Access denied"]);
     source.stop();
+}
+
+/// One client's log at stock replicas: as its source and as relays stamped it, and a log with WRITESET beside.
+#[test]
+fn clocks_of_a_relay_at_stock_replicas() {
+    if Command::new("sysbench").arg("--version").stdout(Stdio::null()).status().is_err() {
+        eprintln!("skipped: no sysbench; apt-get install sysbench");
+        return;
+    }
+    let work = folder("clocks");
+    let (servers, picture) = (work.join("servers"), work.join("clocks.svg"));
+    std::fs::create_dir_all(&work).unwrap();
+    let (servers, picture_text) = (servers.to_str().unwrap(), picture.to_str().unwrap());
+    let load = ["--transactions=100", "--tables=2", "--rows=1000", "--clients=1", "--reference-clients=3"];
+    let ways = ["--workers=4", "--sync-delays=1", "--rounds=1", "--dependency-tracking=writeset,writeset-session"];
+    let more = ["--folder", servers, "--picture", picture_text, "--buffer-pool=64M", "--json"];
+    let ran = slipstream(&[&["lab", "clocks"], &load[..], &ways, &more].concat());
+    let report: Value = serde_json::from_str(&ran.expect(0, &[]).out).unwrap();
+    let stamped: Vec<&str> =
+        report["lines"].as_array().unwrap().iter().map(|line| line["stamped_by"].as_str().unwrap()).collect();
+    assert_eq!(stamped, ["its source", "relay, writeset", "relay, writeset-session", "its source, WRITESET"]);
+    let svg = std::fs::read_to_string(&picture).unwrap();
+    assert_eq!(svg.matches("<polyline").count(), 3, "{svg}");
+    assert!(!Path::new(servers).exists(), "its folder is left");
+    std::fs::remove_dir_all(&work).unwrap();
+
+    let ran = slipstream(&["lab", "clocks", "--sync-delays=-1"]);
+    assert_ne!(ran.code, 0, "{}{}", ran.out, ran.err);
 }

@@ -159,6 +159,7 @@ fn a_folder_stopped_while_paused_shows_nothing_of_its_backlog() {
     assert_shows(path, &data, &shown, "id\n1\n");
     // Killed, it shows what a start would lead to.
     let mut replica = Replica::follow(&server, &data, &[]);
+    slipstream(&["resume", "--data", path]).expect(0, &[]);
     replica.catch_up(&server);
     replica.kill();
     slipstream(&["dump", "--format=tab", "--data", path, "p.t"]).expect(1, &["no table `p`.`t`"]);

@@ -603,7 +603,7 @@ fn the_mark_of_a_copy_that_is_not_needed_is_removed() {
     std::fs::write(data.join("copying"), "00000000-0000-0000-0000-00000000abcd:1\n").unwrap();
     let mut replica = start();
     replica.catch_up(&server);
-    assert!(replica.log().contains("did not finish"), "{}", replica.log_end());
+    replica.waits_for_log(&["did not finish"]);
     replica.kill();
     assert!(!data.join("copying").exists());
     assert_equal_at_rest(&server, data.to_str().unwrap(), &[DB]);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use whole_program_tests::replica::{executed, ledger};
+use whole_program_tests::replica::{executed, ledger, retrieved};
 use whole_program_tests::{
     Replica, Server, assert_equal, assert_equal_at_rest, folder, length, shop, slipstream, under_load, wait_for,
 };
@@ -191,7 +191,7 @@ fn signals_stop_it_within_5_seconds() {
             replica.signal(signal);
             assert_eq!(replica.wait_exit(), 0, "{}", replica.log());
             assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
-            assert!(replica.log().contains("stopped at a transaction boundary"));
+            replica.waits_for_log(&["stopped at a transaction boundary"]);
         }
     });
     // Stops at once while it waits for an absent source, and while it is paused.
@@ -202,6 +202,7 @@ fn signals_stop_it_within_5_seconds() {
     assert_eq!(replica.wait_exit(), 0, "{}", replica.log());
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
     let mut replica = Replica::follow(&server, &data, &[]);
+    slipstream(&["resume", "--data", replica.data()]).expect(0, &[]);
     assert_equal(&server, &mut replica, &["signals"]);
     // A second INT ends it whatever it is doing.
     replica.signal(Signal::INT);
@@ -296,7 +297,7 @@ fn an_unsupported_statement_stops_and_skip_leads_on() {
     assert!(ledger(&status, "skipped_by_operator").iter().any(|(_, count)| *count > 0), "{}", status["ledger"]);
     let told = format!("{gtid} was committed empty, as the operator asked; it contained");
     wait_for("the log", || replica.log().contains(&told).then_some(()), || replica.log());
-    assert!(replica.log().contains("statement: INSERT INTO a.v (id) VALUES (50)"), "{}", replica.log());
+    replica.waits_for_log(&["statement: INSERT INTO a.v (id) VALUES (50)"]);
     assert_equal_at_rest_of(&server, path, "a.t");
     // A statement about only one table stops nothing else: that table is to be copied. Secrets in it are not shown.
     server.sql("ALTER TABLE a.u ADD COLUMN more INT AS (id) STORED, CONNECTION = 'mysql://joe:Secret-3@h/d/t'");
@@ -432,4 +433,84 @@ fn other_users_find_nothing_in_the_data_folder() {
     assert_eq!(found(0, &["-type", "f", "-readable"]), "");
     replica.stop();
     assert_equal_at_rest(&server, data.to_str().unwrap(), &["secret"]);
+}
+
+/// What an operator stopped stays stopped over stops and kills, exactly where it was, until it is started.
+#[test]
+fn what_is_stopped_stays_stopped_over_a_restart() {
+    // Its own, because its log is purged.
+    let server = Server::start("kept-stopped", &[]);
+    server.sql("CREATE DATABASE kept; CREATE TABLE kept.t (id INT PRIMARY KEY)");
+    let data = folder("kept-stopped");
+    let path = data.to_str().unwrap();
+    let start = |options: &[&str]| {
+        Replica::follow(&server, &data, &[&["--on-stop=stay", "--cut-interval=100ms"], options].concat())
+    };
+    let mut replica = start(&[]);
+    let paused = |status: &Value| status["replay"]["state"] == "paused";
+    let is_stopped = |status: &Value| status["source"]["state"] == "stopped";
+    let mut next = 0;
+    let mut insert = || {
+        next += 1;
+        server.sql(&format!("INSERT INTO kept.t VALUES ({next})"));
+    };
+    for way in ["stop", "kill"] {
+        // Replay.
+        insert();
+        let shown = executed(&replica.catch_up(&server));
+        slipstream(&["stop", "sql", "--data", path]).expect(0, &[]);
+        insert();
+        if way == "stop" {
+            replica.stop()
+        } else {
+            replica.kill()
+        }
+        replica = start(&[]);
+        let goal = server.gtid_executed();
+        let status = replica.wait_until("all received", |status| goal.is_subset_of(&retrieved(status)));
+        let now = executed(&status);
+        // After a kill it stands at the last cut.
+        let is_there = if way == "stop" { now == shown } else { now.is_subset_of(&shown) };
+        assert!(paused(&status) && is_there, "{way}: {shown} before, {status}");
+        slipstream(&["start", "sql", "--data", path]).expect(0, &[]);
+        replica.catch_up(&server);
+
+        // Receiving.
+        slipstream(&["stop", "io", "--data", path]).expect(0, &[]);
+        insert();
+        if way == "stop" {
+            replica.stop()
+        } else {
+            replica.kill()
+        }
+        replica = start(&[]);
+        let status = replica.wait_until("an answer", is_stopped);
+        assert!(!paused(&status), "{way}: {status}");
+        replica.waits_for_log(&["receiving stays stopped, as an operator left it"]);
+        slipstream(&["start", "--data", path]).expect(0, &[]);
+        replica.catch_up(&server);
+    }
+    // Asked for, once.
+    insert();
+    replica.catch_up(&server);
+    replica.stop();
+    insert();
+    replica = start(&["--skip-replica-start"]);
+    replica.wait_until("both stopped", |status| paused(status) && is_stopped(status));
+    slipstream(&["start", "--data", path]).expect(0, &[]);
+    replica.catch_up(&server);
+    replica.stop();
+    insert();
+    replica = start(&[]);
+    assert_equal(&server, &mut replica, &["kept"]);
+    replica.stop();
+    // A new folder gets its copy first, and then nothing.
+    let fresh = folder("skip-start");
+    server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY; GRANT RELOAD, XA_RECOVER_ADMIN ON *.* TO repl");
+    let mut replica = Replica::follow(&server, &fresh, &["--on-stop=stay", "--skip-replica-start"]);
+    replica.wait_until("both stopped", |status| paused(status) && is_stopped(status));
+    insert();
+    slipstream(&["start", "--data", fresh.to_str().unwrap()]).expect(0, &[]);
+    assert_equal(&server, &mut replica, &["kept"]);
+    replica.stop();
 }

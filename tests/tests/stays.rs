@@ -194,7 +194,7 @@ fn a_lost_folder_ends_the_process() {
     std::fs::rename(&data, &moved).unwrap();
     let mut other = Replica::follow(&server, &data, &[STAY]);
     assert_eq!(replica.wait_exit(), 8, "{}", replica.log_end());
-    assert!(replica.log().contains("was removed or replaced"), "{}", replica.log_end());
+    replica.waits_for_log(&["was removed or replaced"]);
     // The other one's socket and status are still its own.
     wait_for("an answer", || other.status(), || other.log_end());
     other.catch_up(&server);

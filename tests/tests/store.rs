@@ -47,7 +47,7 @@ fn an_old_source_is_copied_and_followed() {
     });
     let mut replica = replica.unwrap();
     assert_equal(&server, &mut replica, &ALL);
-    assert!(replica.log().contains("the source was locked for"), "{}", replica.log());
+    replica.waits_for_log(&["the source was locked for"]);
     // Changes of copied rows: JSON that was copied as text, duplicates without a key, a key that folds.
     server.sql(
         "UPDATE more.wide SET j = JSON_SET(j, '$.n', 5), v = 'new' WHERE b < 40; DELETE FROM more.wide WHERE b > 900; \
@@ -82,7 +82,7 @@ fn a_killed_copy_starts_over() {
     let mut replica = Replica::follow(&server, &data, &[]);
     replica.wait_until("the copy's end", |status| status["replay"]["state"] != "copying");
     assert_equal(&server, &mut replica, &ALL);
-    assert!(replica.log().contains("did not finish"), "{}", replica.log());
+    replica.waits_for_log(&["did not finish"]);
     replica.stop();
 }
 
@@ -212,7 +212,7 @@ fn killed_under_load_again_and_again() {
     for line in replica.log().lines().filter(|line| line.contains("recovered in")) {
         eprintln!("{line}");
     }
-    assert!(replica.log().contains("recovered in"), "{}", replica.log());
+    replica.waits_for_log(&["recovered in"]);
     let status = replica.status().unwrap();
     assert!(status["store"]["last_cut"].as_u64() > Some(0), "{}", status["store"]);
     replica.stop();

@@ -198,6 +198,12 @@ fn the_package_has_what_the_service_needs() {
     let mode = std::fs::metadata(root.join(file)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it holds a password");
     assert_eq!(std::fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o755);
+    let licences = std::fs::read_to_string(root.join("usr/share/doc/slipstream/third-party-licences")).unwrap();
+    // Of the list, of a patched crate, and of C sources that a crate brings along.
+    for part in ["\nrustls ", "\nlsm-tree ", "\nring ", "Apache License", "Copyright (c) Meta Platforms"] {
+        assert!(licences.contains(part), "{part:?} is not among the licences");
+    }
+    assert!(!licences.contains("\nstore "), "our own crates are no third party's");
     let control = at.join("control");
     run("dpkg-deb", &["--control", &package, control.to_str().unwrap()]);
     let files = std::fs::read_to_string(control.join("conffiles")).unwrap();

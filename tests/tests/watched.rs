@@ -3,6 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 
 use testkit::servers;
 use whole_program_tests::{Replica, Server, folder, slipstream};
@@ -40,7 +41,7 @@ fn figures_follow_the_replica() {
     server.sql("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY, b TEXT)");
     server.sql("INSERT INTO d.t VALUES (1, 'secret'), (2, 'secret')");
     let (mut replica, url) = watched(&server, "watched", &[]);
-    assert!(replica.log().contains(&format!("[SLIP-000100] [Server] a page and metrics are at {url}")));
+    replica.waits_for_log(&[&format!("[SLIP-000100] [Server] a page and metrics are at {url}")]);
     let (code, page) = get(&url, "/");
     assert!(code == 200 && page.starts_with("<!doctype html>") && page.contains("</html>"));
     // All that it loads is itself.
@@ -67,8 +68,24 @@ fn figures_follow_the_replica() {
             && metric(&text, "slipstream_replay_state{state=\"paused\"}") == Some(1.0)
     };
     replica.wait_until("the metrics to say so", |_| waiting());
+    // It has arrived and is durable, and is not applied.
+    let parts = |status: &serde_json::Value| {
+        let count = |part: &str| status["lag"]["parts"][part]["overall"]["transactions"].as_u64().unwrap();
+        ["transport", "durable", "apply", "publish"].map(count)
+    };
+    let waits = replica.wait_until("the relay log to be synced", |status| parts(status)[..2] == [4, 4]);
+    assert_eq!(parts(&waits), [4, 4, 3, 3], "{waits}");
     slipstream(&["resume", "--data", replica.data()]).expect(0, &[]);
-    replica.catch_up(&server);
+    replica.wait_until("the last parts", |status| parts(status) == [4, 4, 4, 4]);
+    replica.wait_until("the metrics to say so", |_| {
+        let text = get(&url, "/metrics").1;
+        let count = |part: &str| {
+            metric(&text, &format!("slipstream_transaction_lag_part_seconds_count{{part=\"{part}\"}}")).unwrap()
+        };
+        ["transport", "durable", "apply", "publish"].map(count) == [4.0; 4]
+    });
+    let text = slipstream(&["status", "--data", replica.data()]).out;
+    assert!(text.contains("\nLag by part ") && text.contains(", apply "), "{text}");
 
     // The source is gone: not healthy, and the error is named without its text.
     server.stop();
@@ -98,7 +115,7 @@ fn a_stopped_replay_is_shown_without_rows() {
     }
     let server = Server::start("watched-stop", &[]);
     server.sql("CREATE DATABASE d; CREATE TABLE d.t (a VARCHAR(20) PRIMARY KEY)");
-    let (mut replica, url) = watched(&server, "watched-stop", &["--on-drift=stop"]);
+    let (mut replica, url) = watched(&server, "watched-stop", &["--on-drift=stop", "--on-stop=stay"]);
     // The DELETE is not in the log: the row is here twice then.
     server.sql("INSERT INTO d.t VALUES ('secret')");
     replica.catch_up(&server);
@@ -126,4 +143,33 @@ fn a_taken_port_and_a_wrong_address_are_told() {
     assert!(told.code == 1 && told.err.contains("--http=PORT listens on another port"), "{told:?}");
     let told = run("somewhere:80");
     assert!(told.code == 2 && told.err.contains("'somewhere:80' is not a port"), "{told:?}");
+}
+
+#[test]
+fn the_token_is_read_at_the_start_and_again_at_sighup() {
+    if !servers() {
+        return;
+    }
+    let server = Server::start("watched-token", &[]);
+    let data = folder("watched-token");
+    let file = data.with_extension("token");
+    let put = |token: &str, mode: u32| {
+        std::fs::write(&file, token).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let option = format!("--http-token-file={}", file.display());
+    let options = ["--http=0.0.0.0:0", &option];
+    put("a-token-of-no-less-than-20-characters\n", 0o644);
+    let refused = Replica::spawn(&server.url("repl"), &data, &options, |_| ());
+    refused.expect_exit(2, &["--http-token-file", "chmod 600"]);
+    put("a-token-of-no-less-than-20-characters\n", 0o600);
+    let replica = Replica::follow(&server, &data, &options);
+    put("another-token-of-no-less-than-20", 0o600);
+    replica.signal(rustix::process::Signal::HUP);
+    replica.waits_for_log(&["[SLIP-000115]"]);
+    put("short", 0o600);
+    slipstream(&["reload", "--data", replica.data()]).expect(0, &[]);
+    replica.waits_for_log(&["[SLIP-000116]", "20 characters"]);
+    assert!(!replica.log().contains("another-token"));
+    replica.stop();
 }

@@ -279,7 +279,13 @@ fn child(
         ..column.clone()
     };
     child.columns.push(parent_column);
-    let action = |random: &mut Random| random.pick(&["CASCADE", "SET NULL", "RESTRICT", "CASCADE", "NO ACTION"]);
+    // Beside others the SQL layer's cascades of 9.7.4 leave rows at the source that its log deletes
+    // (`a_source_that_contradicts_its_log`): there, they are tried by one session alone.
+    let cascades = limits.native_foreign_keys || !limits.beside_others;
+    let action = |random: &mut Random| match random.pick(&["CASCADE", "SET NULL", "RESTRICT", "CASCADE", "NO ACTION"]) {
+        "CASCADE" | "SET NULL" if !cascades => "RESTRICT",
+        action => action,
+    };
     let key = format!("fk_{}", name.1);
     let sql = format!(
         "CREATE TABLE {to} ({}, CONSTRAINT {key} FOREIGN KEY (`parent`) REFERENCES {} (`{}`) ON DELETE {} ON UPDATE {})",

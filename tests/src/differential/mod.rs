@@ -13,6 +13,7 @@ pub mod schema;
 pub mod script;
 pub mod session;
 pub mod shrink;
+pub mod stock;
 pub mod types;
 
 use crate::Random;

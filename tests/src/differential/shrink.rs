@@ -15,7 +15,7 @@ use crate::Server;
 pub fn replay(server: &Server, units: &[Unit]) -> Option<String> {
     let xids = server.sql("XA RECOVER CONVERT XID");
     for xid in xids.lines() {
-        server.sql(&format!("XA ROLLBACK {}", as_sql(xid)));
+        server.sql(&format!("XA ROLLBACK {}", xid_as_sql(xid)));
     }
     for database in DATABASES {
         server.sql(&format!("SET foreign_key_checks = 0; DROP DATABASE IF EXISTS {database}"));
@@ -28,7 +28,11 @@ pub fn replay(server: &Server, units: &[Unit]) -> Option<String> {
 }
 
 /// The identifier in a line of XA RECOVER CONVERT XID.
-fn as_sql(line: &str) -> String {
+///
+/// # Panics
+/// It is none.
+#[must_use]
+pub fn xid_as_sql(line: &str) -> String {
     let columns: Vec<&str> = line.split_whitespace().collect();
     let [format, gtrid, _, data] = columns[..] else { panic!("no line of XA RECOVER: {line}") };
     let (gtrid, bqual) = data[2..].split_at(gtrid.parse::<usize>().expect("a length") * 2);
@@ -42,7 +46,7 @@ fn follow(server: &Server, units: &[Unit]) -> Result<(), String> {
     drop(sessions);
     if follower.catch_up()? {
         for line in server.sql("XA RECOVER CONVERT XID").lines() {
-            let _ = server.try_sql(&format!("XA COMMIT {}", as_sql(line)));
+            let _ = server.try_sql(&format!("XA COMMIT {}", xid_as_sql(line)));
         }
     }
     follower.compare()?;
