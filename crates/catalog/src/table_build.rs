@@ -94,7 +94,6 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
             false => Silent::No,
         })
         .collect();
-    promote_first_timestamp(&mut table.columns, &silent, scope);
     // A primary key makes its columns NOT NULL, wherever it is declared.
     for key in spec.keys.iter().filter(|key| key.kind == KeyKind::Primary) {
         for part in &key.parts {
@@ -109,6 +108,7 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
     for key in &spec.keys {
         add_key(&mut table, key, scope)?;
     }
+    promote_first_timestamp(&mut table, &silent, scope);
     if !scope.context.of_the_source {
         settle_spelling(&mut table, &|_| true);
     }
@@ -246,17 +246,22 @@ pub(crate) enum Silent {
 
 /// Defaults under `explicit_defaults_for_timestamp=OFF`: the table's first TIMESTAMP column, if it is silent, gets
 /// CURRENT_TIMESTAMP for default and update, but for update only if the statement does not name it. Other silent ones
-/// that it names get zero (`promote_first_timestamp_column`, sql/sql_table.cc; seen on 9.7.4).
-pub(crate) fn promote_first_timestamp(columns: &mut [Column], silent: &[Silent], scope: &Scope<'_>) {
+/// that it names get zero, unless they are in the primary key (`promote_first_timestamp_column`, sql/sql_table.cc; seen
+/// on 9.7.4). The table has its keys.
+pub(crate) fn promote_first_timestamp(table: &mut TableDef, silent: &[Silent], scope: &Scope<'_>) {
     if scope.context.explicit_defaults_for_timestamp != Some(false) {
         return;
     }
-    let timestamps = columns.iter_mut().zip(silent).filter(|(column, _)| column.ty.code == code::TIMESTAMP2);
-    for (nth, (column, silent)) in timestamps.enumerate() {
+    let primary = table.keys.iter().find(|key| key.primary);
+    let in_primary: Vec<usize> =
+        primary.map(|key| key.parts.iter().map(|part| part.column).collect()).unwrap_or_default();
+    let timestamps = table.columns.iter_mut().zip(silent).enumerate();
+    let timestamps = timestamps.filter(|(_, (column, _))| column.ty.code == code::TIMESTAMP2);
+    for (nth, (position, (column, silent))) in timestamps.enumerate() {
         match (nth, silent) {
             (0, Silent::Named) => (column.default, column.on_update_now) = (ColumnDefault::CurrentTimestamp, true),
             (0, Silent::Kept) => column.on_update_now = true,
-            (_, Silent::Named) => {
+            (_, Silent::Named) if !in_primary.contains(&position) => {
                 column.default = default_value::implicit(&column.ty).map_or(ColumnDefault::None, ColumnDefault::Image);
             }
             _ => {}

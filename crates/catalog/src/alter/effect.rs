@@ -82,6 +82,8 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     edit.drop_keys(actions)?;
     edit.settle_columns()?;
     edit.add_keys(actions)?;
+    let silent: Vec<Silent> = edit.columns.iter().map(|draft| draft.silent).collect();
+    table_build::promote_first_timestamp(&mut edit.table, &silent, scope);
     edit.checks(actions);
     let rename_to = actions.iter().rev().find_map(|action| match action {
         AlterAction::RenameTo(to) => Some(to.clone()),
@@ -418,8 +420,6 @@ impl<'a> Edit<'a> {
         }
         let now = |old: usize| self.columns.iter().position(|draft| draft.origin == Some(old));
         self.table.columns = self.columns.iter().map(|draft| draft.column.clone()).collect();
-        let silent: Vec<Silent> = self.columns.iter().map(|draft| draft.silent).collect();
-        table_build::promote_first_timestamp(&mut self.table.columns, &silent, self.scope);
         let table = &mut self.table;
         for key in &mut table.keys {
             key.parts.retain_mut(|part| match now(part.column) {
