@@ -550,10 +550,83 @@ fn a_source_that_was_reset_stops_receiving_and_what_is_there_is_served() {
     slipstream(&["stop", "io", "--data", &data]).expect(0, &[]);
     relay.process.wait_until("the stop", |status| status["source"]["state"] == "stopped");
     slipstream(&["stop", "sql", "--data", &data]).expect(2, &["replays nothing"]);
+    // It stays stopped over a kill; what was received is served.
+    let mut relay = relay.kill_and_start(&source, &[]);
+    relay.process.wait_until("the stop", |status| status["source"]["state"] == "stopped");
+    relay.process.waits_for_log(&["receiving stays stopped, as an operator left it"]);
+    boss(&relay, "SHOW REPLICA STATUS").expect(0, &["Replica_IO_Running: No", "Replica_SQL_Running: Yes"]);
     slipstream(&["start", "--data", &data]).expect(0, &[]);
     source.sql("INSERT INTO d.t VALUES (6)");
     wait_until_equal(&source, &replica);
     assert_same_rows(&source, &replica, &["d"]);
+    relay.process.stop();
+}
+
+/// A replica is promoted: the relay goes on with it where it has all that was received; where the old source's last
+/// transactions are lost, receiving stops by name, and goes on with a server that has them.
+#[test]
+fn a_source_that_fails_over_is_followed_at_its_successor() {
+    let old = source("relayover");
+    let successor = replica("relayover2");
+    let feed = |successor: &Server| {
+        let port = old.port();
+        successor.sql(&format!(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='repl',
+                 SOURCE_PASSWORD='repl', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1;
+             START REPLICA"
+        ));
+    };
+    feed(&successor);
+    old.sql("CREATE DATABASE moved; CREATE TABLE moved.t (id INT PRIMARY KEY, v INT, UNIQUE KEY (v))");
+    let mut relay = Relay::start(&old, "relayover", &[]);
+    let behind = replica("relayover3");
+    relay.feeds(&behind);
+    // The relay is killed under load and comes back behind the successor, which has all of it.
+    let load = |server: &Server, first: u32| {
+        let pair =
+            |n: u32| format!("INSERT INTO moved.t VALUES ({n}, {n}); UPDATE moved.t SET v = -{n} WHERE id = {n} - 2;");
+        server.sql(&(first..first + 200).map(pair).collect::<String>());
+    };
+    load(&old, 1);
+    wait_until_equal(&old, &successor);
+    let mut relay = {
+        relay.catches_up(&old);
+        successor.sql("STOP REPLICA; RESET REPLICA ALL");
+        relay.kill_and_start(&successor, &[])
+    };
+    load(&successor, 201);
+    relay.catches_up(&successor);
+    wait_until_equal(&successor, &behind);
+    assert_same_rows(&successor, &behind, &["moved"]);
+
+    // The old source comes back as a replica; the relay follows it again, behind a log of its own.
+    old.sql(&format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={}, SOURCE_USER='repl',
+             SOURCE_PASSWORD='repl', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1;
+         START REPLICA",
+        successor.port()
+    ));
+    wait_until_equal(&successor, &old);
+    let mut relay = relay.kill_and_start(&old, &[]);
+    old.sql("STOP REPLICA; RESET REPLICA ALL; CREATE TABLE moved.tail (a INT PRIMARY KEY)");
+    relay.catches_up(&old);
+    wait_until_equal(&old, &behind);
+
+    // What the old source committed last reached the relay alone.
+    let mut relay = relay.kill_and_start(&successor, &[]);
+    let status = relay.process.wait_until("the stop", |status| status["source"]["state"] == "stopped");
+    let text = status["last_io_error"]["text"].as_str().unwrap();
+    assert!(text.contains("errant GTIDs"), "{text}");
+    let missing = old.gtid_executed().subtract(&successor.gtid_executed()).to_string();
+    assert!(text.contains(&missing), "{text}: {missing}");
+    // It is served all the same; with a server that has it, receiving goes on.
+    let goal = old.gtid_executed();
+    relay.process.wait_until("what was received", |status| goal.is_subset_of(&executed(status)));
+    let mut relay = relay.kill_and_start(&old, &[]);
+    old.sql("INSERT INTO moved.tail VALUES (1)");
+    relay.catches_up(&old);
+    wait_until_equal(&old, &behind);
+    assert_same_rows(&old, &behind, &["moved"]);
     relay.process.stop();
 }
 

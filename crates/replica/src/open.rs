@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::LogPosition;
-use observe::{ConnectionState, bytes_text};
+use observe::bytes_text;
 use relay_log::{OnDamage, RelayLog, RelayOptions, RelayShared, RelaySync, TruncateReport};
 use store::{Disk, DiskOptions, DiskSpace, Recovered};
 
 use crate::config::{OnStop, ReplicaConfig, ServerOptions, SourceSpec};
 use crate::exit::Failure;
-use crate::failure::{error_report, relay_failure, shown_set, store_failure};
+use crate::failure::{relay_failure, shown_set, store_failure};
 use crate::folder::Folder;
 use crate::initial_copy::{self, Beside, CopyFailure, CopyWatch};
 use crate::log::{self, Code};
@@ -203,17 +203,7 @@ impl Opening<'_> {
         let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved, self.receive, self.login)?;
         let receiver = if config.on_stop == OnStop::Stay { receiver.within(self.space) } else { receiver };
         let lower_case_table_names = receiver.lower_case_table_names();
-        let receiving = match self.receive {
-            Receive::Stopped(failure) => {
-                link.io_stop.store(failure.is_none(), Ordering::Release);
-                let mut state = link.lock();
-                state.connection = ConnectionState::Stopped;
-                state.last_error = failure.as_ref().map(error_report);
-                state.failure.clone_from(failure);
-                Receiving::Stopped(Box::new(receiver))
-            }
-            Receive::First | Receive::Again => Receiving::start(&config.pipeline.affinity, receiver)?,
-        };
+        let receiving = Receiving::begin(self.receive, receiver, &link, &config.pipeline.affinity)?;
         Ok(Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving })
     }
 }

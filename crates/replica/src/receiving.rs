@@ -12,7 +12,8 @@ use observe::ConnectionState;
 use relay_log::RelayShared;
 
 use crate::exit::{Exit, Failure};
-use crate::receiver::Receiver;
+use crate::failure::error_report;
+use crate::receiver::{Receive, Receiver};
 use crate::receiver_status::Link;
 
 /// How long a request to stop receiving waits for the thread: longer than one attempt to connect takes.
@@ -38,6 +39,25 @@ impl Receiving {
     pub(crate) fn start(affinity: &ThreadAffinity, receiver: Receiver) -> Result<Receiving, Failure> {
         let thread = affinity.spawn("receive", move || receiver.run());
         thread.map(Receiving::Running).map_err(|e| Failure::error(format!("cannot start a thread: {e}")))
+    }
+
+    /// Starts the thread, or leaves it stopped.
+    ///
+    /// # Errors
+    /// The system cannot start a thread.
+    pub(crate) fn begin(
+        receive: &Receive,
+        receiver: Receiver,
+        link: &Link,
+        affinity: &ThreadAffinity,
+    ) -> Result<Receiving, Failure> {
+        let Receive::Stopped(failure) = receive else { return Receiving::start(affinity, receiver) };
+        link.io_stop.store(failure.is_none(), Ordering::Release);
+        let mut state = link.lock();
+        state.connection = ConnectionState::Stopped;
+        state.last_error = failure.as_ref().map(error_report);
+        state.failure.clone_from(failure);
+        Ok(Receiving::Stopped(Box::new(receiver)))
     }
 
     /// Looks whether the thread has ended.

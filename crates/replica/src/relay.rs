@@ -44,6 +44,7 @@ use crate::receiver::{self, Receive, Receiver};
 use crate::receiver_status::{Link, LinkState};
 use crate::receiving::Receiving;
 use crate::status::{disk, source_report};
+use crate::stopped::Stopped;
 
 pub use begin::RelayBase;
 pub(crate) use begin::is_relays;
@@ -127,6 +128,8 @@ pub struct Relay {
     started: Instant,
     stopping: AtomicBool,
     io_stop_said: AtomicBool,
+    /// What an operator has stopped, as the folder keeps it.
+    stopped: Mutex<Stopped>,
     witness_kept: Mutex<Instant>,
     login: Option<Arc<SourceLogin>>,
     errant: Arc<ErrantWatch>,
@@ -173,8 +176,9 @@ impl Relay {
         let (relay, relay_sync) = (writer.shared(), writer.sync());
         let space = Arc::new(DiskSpace::new(folder.path(), follow.disk_reserve));
         let holds = Holds::open(folder)?;
-        let receiver =
-            Receiver::prepare(follow, folder, &link, writer, &recovery.retrieved, &Receive::First, login.as_ref())?;
+        let stopped = Stopped::of(folder)?;
+        let receive = if stopped.io { Receive::Stopped(None) } else { Receive::First };
+        let receiver = Receiver::prepare(follow, folder, &link, writer, &recovery.retrieved, &receive, login.as_ref())?;
         let after = (config.ack_after_replicas > 0).then(|| AfterReplicas::new(&log, config.ack_after_replicas));
         let receiver = receiver.within(&space).acknowledging(after);
         let stamping = Arc::new(Stamping::new(Parts {
@@ -191,7 +195,11 @@ impl Relay {
             keep: config.keep,
             holds: Arc::clone(&holds),
         }));
-        let receiving = Receiving::start(&follow.pipeline.affinity, receiver)?;
+        if stopped.io {
+            let text = "receiving stays stopped, as an operator left it: slipstream start io";
+            log::write(Code::OperatorCommand, "Source", text);
+        }
+        let receiving = Receiving::begin(&receive, receiver, &link, &follow.pipeline.affinity)?;
         let thread = stamping_thread(&follow.pipeline.affinity, &stamping)?;
         if let Some(login) = &login {
             receiver::watch_clock(login, &link);
@@ -211,7 +219,8 @@ impl Relay {
             affinity: follow.pipeline.affinity.clone(),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
-            io_stop_said: AtomicBool::new(false),
+            io_stop_said: AtomicBool::new(stopped.io),
+            stopped: Mutex::new(stopped),
             witness_kept: Mutex::new(Instant::now()),
             login,
             errant: Arc::default(),
@@ -269,12 +278,22 @@ impl Relay {
         matches!(*Receiving::looked_at(&self.receiving, &self.link, stopping), Receiving::Running(_))
     }
 
-    /// Stops receiving at a transaction boundary; what was received is served (STOP REPLICA IO_THREAD). False if it was
-    /// stopped before.
+    /// Keeps whether an operator has stopped receiving, over restarts too.
+    fn decide(&self, io: bool) -> Result<(), Failure> {
+        let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = Stopped { io, ..stopped.clone() };
+        wanted.keep(&self.folder)?;
+        *stopped = wanted;
+        Ok(())
+    }
+
+    /// Stops receiving at a transaction boundary, over restarts too; what was received is served (STOP REPLICA
+    /// IO_THREAD). False if it was stopped before.
     ///
     /// # Errors
-    /// The thread does not end in time; it ends later.
+    /// The order cannot be kept; or the thread does not end in time: it ends later.
     pub fn stop_io(&self) -> Result<bool, Failure> {
+        self.decide(true)?;
         let before = self.look_at_receiving();
         Receiving::stop(&self.link, &self.relay, || self.look_at_receiving())?;
         Ok(before)
@@ -284,8 +303,9 @@ impl Relay {
     /// then.
     ///
     /// # Errors
-    /// It is still ending, or a thread cannot be started.
+    /// The order cannot be kept, it is still ending, or a thread cannot be started.
     pub fn start_io(&self) -> Result<bool, Failure> {
+        self.decide(false)?;
         if let Some(login) = &self.login {
             login.try_now();
         }
