@@ -373,8 +373,8 @@ fn a_stalled_reader_ends_it() {
     let mut running = replica(&server, &data, "");
     let _load = Load::start(&server);
     wait_for("some cuts", || (cuts(&running) > 10).then_some(()), || running.log_end());
-    let child = unread(&data, "2s");
     let before = cuts(&running);
+    let child = unread(&data, "2s");
     wait_for("the end", || running.log().contains("[SLIP-000111]").then_some(()), || running.log_end());
     let log = running.log();
     assert!(log.contains("has taken nothing for 2 s"), "{log}");

@@ -206,7 +206,7 @@ fn a_silent_source_is_left_and_found_again() {
     let since = std::time::Instant::now();
     replica.signal(rustix::process::Signal::TERM);
     assert_eq!(replica.wait_exit(), 0, "{}", replica.log());
-    assert!(since.elapsed() < std::time::Duration::from_secs(5), "{:?}", since.elapsed());
+    assert!(since.elapsed() < std::time::Duration::from_secs(20), "{:?}", since.elapsed());
 }
 
 /// Relay log files of a folder, oldest first.

@@ -260,12 +260,12 @@ fn the_live_view_and_the_log() {
 fn heartbeats_of_an_idle_source() {
     let server = Server::start("idle", &[]);
     let mut replica =
-        Replica::follow(&server, &folder("idle"), &["--source-heartbeat-period=200ms", "--replica-net-timeout=2s"]);
+        Replica::follow(&server, &folder("idle"), &["--source-heartbeat-period=200ms", "--replica-net-timeout=4s"]);
     let since = Instant::now();
     let mut times = std::collections::BTreeSet::new();
     let status = replica.wait_until("heartbeats", |status| {
         times.insert(status["source"]["last_received"].as_str().unwrap_or_default().to_owned());
-        times.len() > 8 && since.elapsed() > Duration::from_secs(4)
+        times.len() > 8 && since.elapsed() > Duration::from_secs(6)
     });
     assert_eq!(status["source"]["reconnects"], 0, "{}", replica.log());
     assert_eq!(status["lag"]["current_us"], 0);
