@@ -97,11 +97,15 @@ impl Replica {
     /// As `relay`, with changes to its environment.
     #[track_caller]
     pub fn relay_with(server: &Server, data: &Path, options: &[&str], change: impl FnOnce(&mut Command)) -> Replica {
-        let source = server.url("repl");
-        let arguments = ["relay", "--source", &source, "--data", data.to_str().unwrap()];
-        let mut relay = Replica::spawn_command(command(&[&arguments, options].concat()), data, change);
+        let mut relay = Replica::spawn_relay(&server.url("repl"), data, options, change);
         relay.wait_until("an answer", |_| true);
         relay
+    }
+
+    /// Starts a relay without waiting for anything.
+    pub fn spawn_relay(source: &str, data: &Path, options: &[&str], change: impl FnOnce(&mut Command)) -> Replica {
+        let arguments = ["relay", "--source", source, "--data", data.to_str().unwrap()];
+        Replica::spawn_command(command(&[&arguments, options].concat()), data, change)
     }
 
     /// Starts the process without waiting for anything.
