@@ -771,6 +771,17 @@ fn several_tables_of_which_some_are_not_known() {
     let (unknown, gone) = catalog.with_unknown(&named, "for a test").unwrap();
     assert_eq!((names(&unknown), gone), (vec!["a".to_owned(), "g".to_owned()], vec![TableId(2)]));
     assert!(catalog.with_unknown(&catalog::Named::Other, "").is_none());
+    // Only an ALTER TABLE that is not understood is refused for a name that it contains.
+    let refused = catalog.apply_to_quarantined(&context(), b"/* x */ alter table c exchange partition p with a");
+    assert!(matches!(refused, catalog::Quarantined::Refused(_)), "{refused:?}");
+    for sql in [
+        r"ALTER USER 'd'@'%' IDENTIFIED WITH 'caching_sha2_password' AS '$A$005$x=a\nb'",
+        "ALTER DEFINER=`d`@`%` VIEW v AS SELECT x FROM a",
+        "CREATE PROCEDURE p () ALTER TABLE a ADD y INT",
+    ] {
+        let outcome = catalog.apply_to_quarantined(&context(), sql.as_bytes());
+        assert!(matches!(outcome, catalog::Quarantined::NotConcerned), "{sql}: {outcome:?}");
+    }
 }
 
 /// A catalog with the table `r` by RANGE, which may hold rows outside their partition's rule.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::context::StatementContext;
 use crate::named::{Named, NamedTable};
+use crate::parser::Parser;
 use crate::server_text::statement_text;
 
 use super::{Catalog, Change, Inner};
@@ -147,10 +148,16 @@ impl Catalog {
     /// True if the text is an ALTER TABLE that contains the name of a quarantined table, of the default database or beside
     /// the name of its own. Only for statements that change more than one table.
     fn names_one(&self, context: &StatementContext, sql: &[u8]) -> bool {
+        let mut parser = Parser::new(context, sql);
+        // Any word may be in the hash of ALTER USER, or in the body of a routine.
+        let eats = |parser: &mut Parser<'_>, word: &str| parser.eat_word(word).unwrap_or(false);
+        if !(eats(&mut parser, "ALTER") && eats(&mut parser, "TABLE")) {
+            return false;
+        }
         let text = statement_text(context, sql).to_lowercase();
         let contains = |name: &str| contains_name(&text, &name.to_lowercase());
         let is_meant = |db: &str| same_name(db, &context.default_db) || contains(db);
-        text.contains("alter") && self.quarantined().any(|(db, name, _)| contains(name) && is_meant(db))
+        self.quarantined().any(|(db, name, _)| contains(name) && is_meant(db))
     }
 }
 
