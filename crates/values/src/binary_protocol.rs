@@ -129,6 +129,8 @@ fn encode_value<'a>(
 ) -> Result<&'a [u8], ValueError> {
     let misfit = ValueError::Invalid { what: ty.name() };
     match ty.code {
+        // It has no bytes of its own: whatever follows would be taken for the column's.
+        _ if wire.code == t::NULL => Err(misfit),
         t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG | t::YEAR | t::ENUM | t::SET => {
             let (value, rest) = number(ty, wire, bytes)?;
             push_number(ty, value, out)?;

@@ -36,6 +36,19 @@ fn numbers() {
 }
 
 #[test]
+fn a_column_of_nothing_but_null_has_no_bytes() {
+    for code in [t::LONG, t::TIME2, t::VARCHAR, 11] {
+        let column = ty(code, 0);
+        assert!(encode(&column, t::NULL, &[]).is_err());
+        assert!(encode(&column, t::NULL, &[0]).is_err());
+        let encoder = RowEncoder::new(&[column], &[ResultColumn { code: t::NULL, unsigned: false }]).unwrap();
+        let mut image = Vec::new();
+        encoder.encode_packet(&[0, 0b100], &mut image).unwrap();
+        assert_eq!(image, [1]);
+    }
+}
+
+#[test]
 fn temporal() {
     assert_eq!(encode(&ty(t::DATE, 0), t::DATE, &[4, 0xe4, 7, 1, 2]).unwrap(), [0x22, 0xc8, 0x0f]);
     assert_eq!(encode(&ty(t::DATE, 0), t::DATE, &[0]).unwrap(), [0, 0, 0]);
