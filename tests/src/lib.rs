@@ -10,6 +10,7 @@ pub mod definitions;
 pub mod differential;
 pub mod load;
 pub mod proxy;
+pub mod relay;
 pub mod replica;
 pub mod shop;
 pub mod small_disk;

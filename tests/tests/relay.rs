@@ -1,137 +1,11 @@
 //! `slipstream relay` between a stock source and stock replicas.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use testkit::raw_client::{CAPABILITIES, RawClient};
-use testkit::{Ran, run_with_input};
-use whole_program_tests::compare::{assert_equal, table_names};
+use whole_program_tests::compare::assert_equal;
+use whole_program_tests::relay::{Relay, account, assert_same_rows, replica, replica_status, source, wait_until_equal};
 use whole_program_tests::replica::executed;
-use whole_program_tests::{Load, Replica, Server, SmallDisk, binary, folder, length, repository, slipstream, wait_for};
-
-/// A relay with an account `repl` that may replicate and monitor, and one `reader` that may not.
-struct Relay {
-    process: Replica,
-    data: PathBuf,
-    port: String,
-}
-
-fn account(data: &Path, arguments: &[&str]) {
-    let mut command = Command::new(binary());
-    command.arg("account").args(arguments).args(["--data", data.to_str().unwrap(), "--no-defaults"]);
-    run_with_input(&mut command, "repl\n").expect(0, &["is added"]);
-}
-
-impl Relay {
-    fn start(source: &Server, name: &str, options: &[&str]) -> Relay {
-        Relay::within(source, folder(name), options)
-    }
-
-    fn within(source: &Server, data: PathBuf, options: &[&str]) -> Relay {
-        Relay::of(Replica::relay(source, &data, options), data)
-    }
-
-    /// One that runs, with its accounts.
-    fn of(mut process: Replica, data: PathBuf) -> Relay {
-        account(&data, &["add", "repl", "--may", "replicate,monitor"]);
-        account(&data, &["add", "reader", "--may", "read,monitor"]);
-        let status = process.wait_until("its port", |status| status["clients"]["address"].is_string());
-        let address = status["clients"]["address"].as_str().unwrap().to_owned();
-        let port = address.rsplit_once(':').unwrap().1.to_owned();
-        Relay { process, data, port }
-    }
-
-    /// kill -9, and the same command again.
-    fn kill_and_start(self, source: &Server, options: &[&str]) -> Relay {
-        let Relay { process, data, port } = self;
-        process.kill();
-        let port_option = format!("--port={port}");
-        let process = Replica::relay(source, &data, &[&[port_option.as_str()], options].concat());
-        Relay { process, data, port }
-    }
-
-    fn client(&self, program: &str, user: &str, arguments: &[&str]) -> Ran {
-        let mut command = Command::new(repository().join("testbed/mysql"));
-        command.args(["run", program, "--no-defaults", "--host=127.0.0.1", "--port", &self.port, "--user", user]);
-        Ran::from(command.arg("--password=repl").args(arguments).output().unwrap())
-    }
-
-    fn sql(&self, sql: &str) -> Ran {
-        self.client("mysql", "repl", &["--batch", "--skip-column-names", "-e", sql])
-    }
-
-    /// Makes a stock replica follow it.
-    fn feeds(&self, replica: &Server) {
-        let port = &self.port;
-        replica.sql(&format!(
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='repl',
-                 SOURCE_PASSWORD='repl', SOURCE_AUTO_POSITION=1, SOURCE_SSL=1, SOURCE_CONNECT_RETRY=1,
-                 SOURCE_RETRY_COUNT=1000;
-             START REPLICA"
-        ));
-    }
-
-    fn data(&self) -> &str {
-        self.data.to_str().unwrap()
-    }
-
-    /// Waits until it serves what the source has.
-    fn catches_up(&mut self, source: &Server) -> serde_json::Value {
-        self.process.catch_up(source)
-    }
-
-    /// Names and bytes of the served files, in order.
-    fn served(&self) -> Vec<(String, Vec<u8>)> {
-        let dir = self.data.join("served-log");
-        let names = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let is_file = |name: &String| name.strip_prefix("binlog.").is_some_and(|rest| rest.parse::<u64>().is_ok());
-        let mut names: Vec<String> = names.filter(is_file).collect();
-        names.sort();
-        names.into_iter().map(|name| (name.clone(), std::fs::read(dir.join(name)).unwrap())).collect()
-    }
-}
-
-/// SHOW REPLICA STATUS, a column a line, and what its workers say.
-fn replica_status(replica: &Server) -> String {
-    let shown = replica.client(&["--vertical", "--column-names"], "SHOW REPLICA STATUS").unwrap();
-    let errors = "SELECT LAST_ERROR_MESSAGE FROM performance_schema.replication_applier_status_by_worker
-                  WHERE LAST_ERROR_NUMBER <> 0";
-    shown + &replica.sql(errors)
-}
-
-fn has_stopped(replica: &Server) -> bool {
-    replica.sql("SELECT SERVICE_STATE FROM performance_schema.replication_applier_status").trim() == "OFF"
-}
-
-/// Waits until a server has executed what another one has.
-#[track_caller]
-fn wait_until_equal(source: &Server, replica: &Server) {
-    let goal = source.gtid_executed();
-    let look = || {
-        assert!(!has_stopped(replica), "{}", replica_status(replica));
-        goal.is_subset_of(&replica.gtid_executed()).then_some(())
-    };
-    wait_for("the replica behind the relay", look, || replica_status(replica));
-}
-
-#[track_caller]
-fn assert_same_rows(source: &Server, replica: &Server, dbs: &[&str]) {
-    let tables = table_names(source, dbs);
-    let (from, to) = (source.url("repl"), replica.url("repl"));
-    let mut arguments = vec!["verify", "--source", &from, "--replica", &to];
-    arguments.extend(tables.iter().map(String::as_str));
-    slipstream(&arguments).expect(0, &[]);
-}
-
-/// A source that stamps as poorly as an old one.
-fn source(name: &str) -> Server {
-    Server::start_unsynced(name, &["--binlog-transaction-dependency-history-size=1"])
-}
-
-fn replica(name: &str) -> Server {
-    Server::start_unsynced(name, &["--replica-parallel-workers=16", "--innodb-lock-wait-timeout=20"])
-}
+use whole_program_tests::{Load, Replica, Server, SmallDisk, folder, length, slipstream, wait_for};
 
 #[test]
 fn a_stock_replica_runs_behind_a_relay_that_is_killed() {
@@ -715,7 +589,7 @@ fn files_are_held_until_a_replica_has_executed_them() {
     // Not above the limit: the oldest goes, and the log names who lacks it.
     let port = format!("--port={}", relay.port);
     let limited = ["--max-binlog-size=256K", "--serve-keep=1s", "--serve-space-limit=1M", &port];
-    let mut relay = Relay { process: Replica::relay(&source, &relay.data, &limited), ..relay };
+    relay.process = Replica::relay(&source, &relay.data, &limited);
     fill(200);
     relay.catches_up(&source);
     let lacks = format!("two ({})", uuid(&two));

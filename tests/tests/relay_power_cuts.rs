@@ -1,5 +1,6 @@
-//! The power fails under a relay at any moment: what a replica behind it received is in the relay's logs, also while the
-//! source is gone; what was served is served again with the same bytes; and replication goes on to an equal end.
+//! The power fails under a relay, or a replica that serves its log, at any moment: what a replica behind it received is
+//! in its logs, also while the source is gone; what was served is served again with the same bytes; and replication goes
+//! on to an equal end.
 //!
 //! By hand: SLIPSTREAM_POWER_CUT_SEED=N chooses the seed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
@@ -19,8 +20,9 @@ use whole_program_tests::{DEADLINE, Proxy, Replica, Server, binary, folder, leng
 /// Small files, so that cuts meet their beginnings and ends, and the purge of the relay log.
 const OPTIONS: &[&str] = &["--max-binlog-size=16K", "--max-relay-log-size=8K", "--source-connect-retry=1"];
 
-/// One relay between a source and a stock replica; its power fails again and again.
+/// One relay, or replica, between a source and a stock replica; its power fails again and again.
 struct Life {
+    beside_replay: bool,
     behind: Server,
     proxy: Proxy,
     power: PowerCut,
@@ -33,10 +35,11 @@ struct Life {
 }
 
 impl Life {
-    fn begin(source: &Server, seed: u64, skipped_syncs: &str) -> Life {
+    fn begin(source: &Server, beside_replay: bool, seed: u64, skipped_syncs: &str) -> Life {
         let mut power = PowerCut::new(&folder("relaypower"));
         power.skip_syncs(skipped_syncs);
         Life {
+            beside_replay,
             proxy: Proxy::start(source.port()),
             behind: Server::start_unsynced("relaypower2", &["--replica-parallel-workers=4"]),
             data: power.disk().join("data"),
@@ -50,7 +53,12 @@ impl Life {
     fn spawn(&self) -> Replica {
         let port = format!("--port={}", self.port.as_deref().unwrap_or("0"));
         let options = [OPTIONS, &[port.as_str()]].concat();
-        Replica::spawn_relay(&self.proxy.url(), &self.data, &options, |command| self.power.trace(command))
+        let trace = |command: &mut Command| self.power.trace(command);
+        if self.beside_replay {
+            let options = [&options[..], &["--serve-log", "--cut-interval=1"]].concat();
+            return Replica::spawn(&self.proxy.url(), &self.data, &options, trace);
+        }
+        Replica::spawn_relay(&self.proxy.url(), &self.data, &options, trace)
     }
 
     /// The first start: an account, and the replica behind.
@@ -77,7 +85,7 @@ impl Life {
     }
 
     /// The served files.
-    fn served(&self) -> BTreeMap<String, Vec<u8>> {
+    fn served_files(&self) -> BTreeMap<String, Vec<u8>> {
         let Ok(entries) = std::fs::read_dir(self.data.join("served-log")) else { return BTreeMap::new() };
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let is_file = |name: &String| name.strip_prefix("binlog.").is_some_and(|rest| rest.parse::<u64>().is_ok());
@@ -107,7 +115,7 @@ impl Life {
             relay.kill();
         }
         // Nothing more comes from a process that is gone.
-        let (had, before) = (self.received(), self.served());
+        let (had, before) = (self.received(), self.served_files());
         let cut = if strict { self.power.cut_strictly() } else { self.power.cut(self.random.any()) };
         self.unsynced += u64::from(!cut.lines.is_empty());
 
@@ -120,7 +128,7 @@ impl Life {
             there.union_with(&executed(status));
             let is_lost = !had.is_subset_of(&there) || !status["last_sql_error"].is_null();
             lacking = is_lost.then(|| format!("{} {}", had.subtract(&there), status["last_sql_error"]));
-            is_lost || had.is_subset_of(&executed(status))
+            is_lost || had.is_subset_of(&served(status))
         });
         let found = found.and_then(|()| lacking.map_or(Ok(()), |what| Err(format!("it lacks {what}"))));
         let log = relay.log_end();
@@ -128,7 +136,7 @@ impl Life {
         self.proxy.close(false);
         let about = |what: String| format!("{what}\n{cut}\nthe log ends:\n{log}");
         found.map_err(|error| about(format!("alone, with {had}: {error}")))?;
-        let after = self.served();
+        let after = self.served_files();
         let last = after.keys().next_back().cloned().unwrap_or_default();
         for (name, bytes) in &before {
             match after.get(name) {
@@ -146,6 +154,12 @@ impl Life {
     }
 }
 
+/// GTIDs of what is served.
+fn served(status: &serde_json::Value) -> GtidSet {
+    let text = status["served"]["executed"].as_str().unwrap_or_default();
+    text.split_whitespace().collect::<String>().parse().unwrap()
+}
+
 /// Polls the status until the condition holds.
 fn until(relay: &mut Replica, mut is: impl FnMut(&serde_json::Value) -> bool) -> Result<(), String> {
     let deadline = Instant::now() + DEADLINE;
@@ -159,8 +173,8 @@ fn until(relay: &mut Replica, mut is: impl FnMut(&serde_json::Value) -> bool) ->
     Ok(())
 }
 
-fn source() -> Server {
-    let source = Server::start_unsynced("relaypower", &["--binlog-transaction-dependency-history-size=1"]);
+fn source(name: &str) -> Server {
+    let source = Server::start_unsynced(name, &["--binlog-transaction-dependency-history-size=1"]);
     source.sql("CREATE DATABASE power; CREATE TABLE power.t (id INT PRIMARY KEY, v VARCHAR(500))");
     // One login over TLS: the server then lets this account in through the proxy without TLS.
     slipstream(&["check", "--source", &source.url("repl")]).expect(0, &[]);
@@ -204,9 +218,18 @@ fn seed_of_this_run() -> u64 {
 
 #[test]
 fn what_replicas_received_outlives_a_power_cut() {
-    let source = source();
+    outlives(false);
+}
+
+#[test]
+fn what_replicas_of_a_replica_received_outlives_a_power_cut() {
+    outlives(true);
+}
+
+fn outlives(beside_replay: bool) {
+    let source = source(if beside_replay { "replicapower" } else { "relaypower" });
     let seed = seed_of_this_run();
-    let mut life = Life::begin(&source, seed, "");
+    let mut life = Life::begin(&source, beside_replay, seed, "");
     busy(&source, || {
         for round in 0..length(6, 80) {
             let strict = life.random.below(2) == 0;
@@ -233,16 +256,17 @@ fn what_replicas_received_outlives_a_power_cut() {
 /// must never do.
 #[test]
 fn each_sync_of_a_relay_is_missed_when_it_is_taken_out() {
-    let source = source();
+    let source = source("relaysyncs");
     let faults = [
-        ("the relay log's bytes", "fdatasync data/relay-log/relay-bin.0*"),
-        ("served files", "data/served-log/binlog.0*"),
-        ("names of served files", "data/served-log/"),
-        ("where the served log begins", "data/relay-start.tmp"),
+        ("the relay log's bytes", false, "fdatasync data/relay-log/relay-bin.0*"),
+        ("served files", false, "data/served-log/binlog.0*"),
+        ("names of served files", false, "data/served-log/"),
+        ("where the served log begins", false, "data/relay-start.tmp"),
+        ("where a replica's served log begins", true, "data/served-start.tmp"),
     ];
     busy(&source, || {
-        for (nth, (name, rules)) in faults.into_iter().enumerate() {
-            let mut life = Life::begin(&source, seed_of_this_run() + nth as u64, rules);
+        for (nth, (name, beside_replay, rules)) in faults.into_iter().enumerate() {
+            let mut life = Life::begin(&source, beside_replay, seed_of_this_run() + nth as u64, rules);
             let caught = (0..40).find_map(|_| life.cut(true).err());
             let what = caught.as_deref().unwrap_or_default().lines().next().unwrap_or_default().to_owned();
             eprintln!("{name}: {what}");

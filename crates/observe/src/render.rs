@@ -191,7 +191,7 @@ impl StatusReport {
             line(text, "Clock", &clock);
         }
         line(text, "Backlog", &self.backlog.to_text());
-        if self.served.is_none() {
+        if self.served.as_ref().is_none_or(|served| served.beside_replay) {
             self.render_rates(text);
         }
         let position = &self.position;
@@ -254,6 +254,14 @@ impl StatusReport {
         );
         line(text, "Stamped", &stamped);
         line(text, "Purged GTIDs", &gtid_text(&served.purged));
+        if served.beside_replay {
+            line(text, "Served GTIDs", &gtid_text(&served.executed));
+            // A relay's are its replay's.
+            if !served.waits.is_empty() {
+                line(text, "Stamping", &served.waits);
+            }
+            served.error.iter().for_each(|error| render_error("Stamping error", error, text));
+        }
         for replica in &served.replicas {
             line(text, "Replica", replica);
         }

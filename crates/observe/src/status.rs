@@ -516,6 +516,18 @@ pub struct ServedReport {
     /// GTIDs that it can no longer serve; MySQL's gtid_purged.
     #[serde(rename = "purged")]
     pub purged: String,
+    /// GTIDs of all transactions served, now or once.
+    #[serde(rename = "executed")]
+    pub executed: String,
+    /// True if a replica serves it, beside its replay.
+    #[serde(rename = "beside_replay")]
+    pub beside_replay: bool,
+    /// What stamping waits for, in words; empty if for the source only.
+    #[serde(rename = "waits")]
+    pub waits: String,
+    /// Why stamping stopped; None if it runs.
+    #[serde(rename = "error")]
+    pub error: Option<ErrorReport>,
     /// Number of transactions stamped since the start.
     #[serde(rename = "transactions")]
     pub transactions: u64,

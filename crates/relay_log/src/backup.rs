@@ -1,8 +1,8 @@
-//! The log for a backup: a hold on its files, the parts that a copy consists of, and the files that complete the copy.
+//! Holds on the log's files; for a backup the parts that a copy consists of, and the files that complete the copy.
 //!
 //! In: the store's cut in the backup, the end up to which the log is copied. Out: paths, lengths, GTIDs of the parts,
 //! the text of the copy's index and state file. Never here: bytes after the last synced whole transaction; a change in
-//! the log's folder; purges that wait while the writer waits for space.
+//! the log's folder; purges that wait for a backup while the writer waits for space.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::readers::ReaderId;
 use crate::shared::{FileEntry, RelayShared};
 use crate::state::State;
 use crate::walk::{VerifyFrom, walk_file};
-use crate::{MAGIC, ReadLimit, ReaderOptions, RelayError, RelayPosition};
+use crate::{Hold, MAGIC, ReadLimit, ReaderOptions, RelayError, RelayPosition};
 
-/// Holds files of the log for a backup: purges wait for it, unless the writer waits for space. It ends when dropped.
+/// Holds files of the log: purges wait for it. It ends when dropped.
 #[derive(Debug)]
 pub struct LogHold {
     shared: Arc<RelayShared>,
@@ -39,10 +39,20 @@ pub struct LogPart {
 }
 
 impl RelayShared {
-    /// Holds all files of the log.
+    /// Holds all files of the log for a backup: purges do not wait for it while the writer waits for space.
     #[must_use]
     pub fn hold(self: &Arc<Self>) -> LogHold {
+        self.hold_as(ReaderOptions::limited(u64::MAX, Duration::MAX, ReadLimit::Synced))
+    }
+
+    /// Holds all files of the log for a served log that is made from them again after a crash: purges always wait.
+    #[must_use]
+    pub fn hold_always(self: &Arc<Self>) -> LogHold {
         let options = ReaderOptions::limited(u64::MAX, Duration::MAX, ReadLimit::Synced);
+        self.hold_as(ReaderOptions { hold: Hold::Always, ..options })
+    }
+
+    fn hold_as(self: &Arc<Self>, options: ReaderOptions) -> LogHold {
         let mut state = self.lock();
         let from = match state.files.front() {
             Some(first) => RelayPosition { file_number: first.number, offset: MAGIC.len() as u64 },

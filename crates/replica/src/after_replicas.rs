@@ -1,4 +1,4 @@
-//! Acknowledgements to the source that wait for replicas behind a relay (`--ack-after-replicas`).
+//! Acknowledgements to the source that wait for replicas behind us (`--ack-after-replicas`).
 //!
 //! In: places of the source's log that wait for an acknowledgement, with what was received up to there. Out: the last
 //! of them that enough replicas have acknowledged. Never here: an acknowledgement of what fewer replicas have;
@@ -29,7 +29,12 @@ pub(crate) struct AfterReplicas {
 }
 
 impl AfterReplicas {
-    pub(crate) fn new(log: &Arc<GrowingLog>, replicas: usize) -> AfterReplicas {
+    /// For so many replicas; None for 0.
+    pub(crate) fn of(log: &Arc<GrowingLog>, replicas: usize) -> Option<AfterReplicas> {
+        (replicas > 0).then(|| AfterReplicas::new(log, replicas))
+    }
+
+    fn new(log: &Arc<GrowingLog>, replicas: usize) -> AfterReplicas {
         AfterReplicas { log: Arc::clone(log), replicas, pending: VecDeque::new(), too_few_said: false }
     }
 

@@ -20,6 +20,7 @@ use crate::drift::OnDrift;
 
 use crate::access::Access;
 use crate::exit::Failure;
+use crate::relay::ServeConfig;
 
 /// A secret that is never printed.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -256,6 +257,8 @@ pub struct ReplicaConfig {
     pub disk_reserve: Option<u64>,
     /// Threads and memory of the pipeline.
     pub pipeline: PipelineConfig,
+    /// How what is received is served to other replicas; None: it is not.
+    pub serve_log: Option<ServeConfig>,
 }
 
 /// What the process does when receiving or replay stops with an error.

@@ -168,7 +168,7 @@ impl Folder {
         self.path.join("relay-log")
     }
 
-    /// Folder of a relay's served log.
+    /// Folder of the served log.
     #[must_use]
     pub(crate) fn served_log(&self) -> PathBuf {
         self.path.join("served-log")
@@ -178,6 +178,24 @@ impl Folder {
     #[must_use]
     pub(crate) fn relay_start(&self) -> PathBuf {
         self.path.join("relay-start")
+    }
+
+    /// The file with the GTIDs that a replica's served log begins after.
+    #[must_use]
+    pub(crate) fn served_start(&self) -> PathBuf {
+        self.path.join("served-start")
+    }
+
+    /// Removes the served log, of which only its start is left.
+    ///
+    /// # Errors
+    /// Code 8 for disk errors.
+    pub(crate) fn remove_served_log(&self) -> Result<(), Failure> {
+        let served = self.served_log();
+        match fs::remove_dir_all(&served) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::io(served.display(), &error)),
+            _ => self.sync(),
+        }
     }
 
     /// Folder of the tree.
@@ -250,8 +268,9 @@ impl Folder {
     /// Code 8 for disk errors.
     pub fn put_aside(&self) -> Result<Option<PathBuf>, Failure> {
         let failed = |error: io::Error| Failure::io(self.path.display(), &error);
-        // The relay log first: if only that is moved, the next start goes on from the store.
-        let all = [self.relay_log(), self.store()];
+        // The store last: if only the others are moved, the next start goes on from it.
+        // What was served is of that relay log.
+        let all = [self.served_start(), self.served_log(), self.relay_log(), self.store()];
         let there: Vec<&PathBuf> = all.iter().filter(|part| part.exists()).collect();
         if there.is_empty() {
             return Ok(None);

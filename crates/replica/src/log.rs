@@ -268,6 +268,8 @@ codes! {
     AcksStop = 128 Warning,
     /// Enough replicas are connected again.
     AcksGoOn = 129 Note,
+    /// A replica's served log begins anew, because the relay log no longer has what follows.
+    ServedBeginsAnew = 130 Warning,
 }
 
 impl Code {

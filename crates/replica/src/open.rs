@@ -10,6 +10,7 @@ use observe::bytes_text;
 use relay_log::{OnDamage, RelayLog, RelayOptions, RelayShared, RelaySync, TruncateReport};
 use store::{Disk, DiskOptions, DiskSpace, Recovered};
 
+use crate::after_replicas::AfterReplicas;
 use crate::config::{OnStop, ReplicaConfig, ServerOptions, SourceSpec};
 use crate::exit::Failure;
 use crate::failure::{relay_failure, shown_set, store_failure};
@@ -22,6 +23,7 @@ use crate::receiver::{Receive, Receiver};
 use crate::receiver_status::Link;
 use crate::receiving::Receiving;
 use crate::replica::AfterDisk;
+use crate::serve_log::{self, ServeLog};
 
 /// Input of a start.
 pub(crate) struct Opening<'a> {
@@ -33,6 +35,7 @@ pub(crate) struct Opening<'a> {
     pub login: Option<&'a Arc<SourceLogin>>,
     pub space: &'a Arc<DiskSpace>,
     pub after_disk: AfterDisk,
+    pub serve: Option<&'a Arc<ServeLog>>,
 }
 
 /// Store and relay log, and a receiver that feeds the relay log.
@@ -45,6 +48,7 @@ pub(crate) struct Opened {
     pub recovery: relay_log::Recovery,
     pub lower_case_table_names: u8,
     pub receiving: Receiving,
+    pub served: Option<serve_log::Opened>,
 }
 
 impl Opening<'_> {
@@ -200,11 +204,17 @@ impl Opening<'_> {
         }
         link.lock().retrieved.clone_from(&recovery.retrieved);
         let (relay, relay_sync) = (writer.shared(), writer.sync());
+        let executed = recovered.as_ref().map(|recovered| recovered.executed.clone()).unwrap_or_default();
+        let opens = |serve: &Arc<ServeLog>| serve.opens(&relay, &executed, initial_copy::is_marked(folder));
+        let served = self.serve.map(opens).transpose()?;
+        let acks = config.serve_log.as_ref().map_or(0, |serve| serve.ack_after_replicas);
+        let after = served.as_ref().and_then(|served| AfterReplicas::of(served.serving.log(), acks));
         let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved, self.receive, self.login)?;
+        let receiver = receiver.acknowledging(after);
         let receiver = if config.on_stop == OnStop::Stay { receiver.within(self.space) } else { receiver };
         let lower_case_table_names = receiver.lower_case_table_names();
         let receiving = Receiving::begin(self.receive, receiver, &link, &config.pipeline.affinity)?;
-        Ok(Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving })
+        Ok(Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving, served })
     }
 }
 

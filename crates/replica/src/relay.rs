@@ -14,28 +14,27 @@
 mod begin;
 mod errant;
 pub mod holds;
-mod stamping;
+mod serving;
+pub(crate) mod stamping;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use base::{GtidSet, ThreadAffinity};
 use decode::trackers::{HISTORY_SIZE_MAX, TrackerKind};
 use observe::{
     Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, MemoryReport, PositionReport, ProcessFacts,
-    RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport, now_us, utc_text,
+    RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text,
 };
 use relay_log::{OnDamage, RelayLog, RelayOptions, RelayShared, RelaySync};
-use serve::GrowingLog;
 use stamp::StampOptions;
 use store::DiskSpace;
 
 use crate::after_replicas::AfterReplicas;
 use crate::config::{ReplicaConfig, ServerOptions};
 use crate::exit::{Exit, Failure};
-use crate::failure::{error_report, relay_failure, shown_set};
+use crate::failure::{error_report, relay_failure};
 use crate::folder::Folder;
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
@@ -47,9 +46,9 @@ use crate::status::{disk, source_report};
 use crate::stopped::Stopped;
 
 pub use begin::RelayBase;
-pub(crate) use begin::is_relays;
-use errant::ErrantWatch;
-use holds::{Hold, Holds};
+pub(crate) use begin::{LogBegin, is_relays, keep_start, kept_start, served_files};
+pub use serving::Serving;
+pub(crate) use serving::StampingThread;
 use stamping::{Parts, Stamping};
 
 /// Interval at which the file `source-last` is written while transactions arrive.
@@ -74,18 +73,36 @@ pub enum RelayStart {
 pub struct RelayConfig {
     /// The source, the data folder, and how the log is received. Its options of replay are not used.
     pub receiving: ReplicaConfig,
+    /// Where the served log of an empty folder begins.
+    pub start: RelayStart,
+    /// How it is served.
+    pub serve: ServeConfig,
+}
+
+/// How a relay, or a replica with `--serve-log`, serves what it receives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeConfig {
     /// What a transaction must wait for.
     pub tracking: TrackerKind,
     /// A served file ends before a transaction that would make it longer, in bytes.
     pub max_binlog_size: u64,
-    /// Where the served log of an empty folder begins.
-    pub start: RelayStart,
-    /// Server where the definitions at its beginning are read: a replica that lags; None: the source.
+    /// Server where the definitions at the log's beginning are read: a replica that lags; None: the source.
     pub definitions_from: Option<ServerOptions>,
     /// Replicas that must have acknowledged what is received before the source is acknowledged; 0: after our sync.
     pub ack_after_replicas: usize,
     /// How much of the served log is kept.
     pub keep: ServedKeep,
+}
+
+impl ServeConfig {
+    pub(crate) fn stamps(&self, server_id: u32) -> StampOptions {
+        StampOptions {
+            tracking: self.tracking,
+            history_size: HISTORY_SIZE_MAX,
+            file_bytes: self.max_binlog_size,
+            server_id,
+        }
+    }
 }
 
 /// How much of a served log is kept.
@@ -103,12 +120,7 @@ impl RelayConfig {
     }
 
     fn stamps(&self, folder: &Folder) -> StampOptions {
-        StampOptions {
-            tracking: self.tracking,
-            history_size: HISTORY_SIZE_MAX,
-            file_bytes: self.max_binlog_size,
-            server_id: self.server_id(folder),
-        }
+        self.serve.stamps(self.server_id(folder))
     }
 }
 
@@ -121,9 +133,8 @@ pub struct Relay {
     relay: Arc<RelayShared>,
     relay_sync: Arc<RelaySync>,
     receiving: Mutex<Receiving>,
-    stamping: Arc<Stamping>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-    log: Arc<GrowingLog>,
+    stamping: StampingThread,
+    serving: Arc<Serving>,
     affinity: ThreadAffinity,
     started: Instant,
     stopping: AtomicBool,
@@ -132,9 +143,6 @@ pub struct Relay {
     stopped: Mutex<Stopped>,
     witness_kept: Mutex<Instant>,
     login: Option<Arc<SourceLogin>>,
-    errant: Arc<ErrantWatch>,
-    holds: Arc<Holds>,
-    ack_after_replicas: usize,
 }
 
 impl Relay {
@@ -149,8 +157,8 @@ impl Relay {
         login: Option<Arc<SourceLogin>>,
     ) -> Result<Relay, Failure> {
         folder.begin_run()?;
-        let RelayBase { start, last, log } = base;
-        let follow = &config.receiving;
+        let RelayBase { start, last, serving } = base;
+        let (follow, serve) = (&config.receiving, &config.serve);
         let link = Link::new(folder.path());
         let server_id = config.server_id(folder);
         let mut options = RelayOptions::new(folder.relay_log());
@@ -175,36 +183,36 @@ impl Relay {
         link.lock().retrieved.clone_from(&recovery.retrieved);
         let (relay, relay_sync) = (writer.shared(), writer.sync());
         let space = Arc::new(DiskSpace::new(folder.path(), follow.disk_reserve));
-        let holds = Holds::open(folder)?;
         let stopped = Stopped::of(folder)?;
         let receive = if stopped.io { Receive::Stopped(None) } else { Receive::First };
         let receiver = Receiver::prepare(follow, folder, &link, writer, &recovery.retrieved, &receive, login.as_ref())?;
-        let after = (config.ack_after_replicas > 0).then(|| AfterReplicas::new(&log, config.ack_after_replicas));
+        let after = AfterReplicas::of(serving.log(), serve.ack_after_replicas);
         let receiver = receiver.within(&space).acknowledging(after);
-        let stamping = Arc::new(Stamping::new(Parts {
+        let stamping = Stamping::new(Parts {
             path: folder.served_log(),
             options: config.stamps(folder),
-            start,
+            begin: LogBegin { after: start, first: 1 },
             lower_case_table_names: receiver.lower_case_table_names(),
             relay: Arc::clone(&relay),
-            log: Arc::clone(&log),
+            log: Arc::clone(serving.log()),
             space: Arc::new(DiskSpace::new(&folder.served_log(), follow.disk_reserve)),
             link: Arc::clone(&link),
             login: login.clone(),
-            definitions_from: config.definitions_from.clone(),
-            keep: config.keep,
-            holds: Arc::clone(&holds),
-        }));
+            definitions_from: serve.definitions_from.clone(),
+            keep: serve.keep,
+            holds: Arc::clone(&serving.holds),
+            hold: None,
+        });
         if stopped.io {
             let text = "receiving stays stopped, as an operator left it: slipstream start io";
             log::write(Code::OperatorCommand, "Source", text);
         }
         let receiving = Receiving::begin(&receive, receiver, &link, &follow.pipeline.affinity)?;
-        let thread = stamping_thread(&follow.pipeline.affinity, &stamping)?;
+        let stamping = StampingThread::start(&follow.pipeline.affinity, stamping)?;
         if let Some(login) = &login {
             receiver::watch_clock(login, &link);
         }
-        holds.ask_servers();
+        serving.holds.ask_servers();
         Ok(Relay {
             folder: folder.clone(),
             shown_source: follow.source.shown(),
@@ -214,8 +222,7 @@ impl Relay {
             relay_sync,
             receiving: Mutex::new(receiving),
             stamping,
-            thread: Mutex::new(Some(thread)),
-            log,
+            serving,
             affinity: follow.pipeline.affinity.clone(),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
@@ -223,23 +230,20 @@ impl Relay {
             stopped: Mutex::new(stopped),
             witness_kept: Mutex::new(Instant::now()),
             login,
-            errant: Arc::default(),
-            holds,
-            ack_after_replicas: config.ack_after_replicas,
         })
     }
 
     /// The served log.
     #[must_use]
-    pub fn log(&self) -> &Arc<GrowingLog> {
-        &self.log
+    pub fn serving(&self) -> &Arc<Serving> {
+        &self.serving
     }
 
     /// Asks for the end, at a transaction boundary.
     pub fn stop(&self) {
         if !self.stopping.swap(true, Ordering::AcqRel) {
             self.stamping.stop();
-            self.holds.stop();
+            self.serving.holds.stop();
             self.link.stopping.store(true, Ordering::Release);
             self.link.interrupt();
         }
@@ -252,6 +256,7 @@ impl Relay {
         if let Some(error) = self.relay_sync.poison() {
             return Some(Err(relay_failure(error)));
         }
+        let stamps = self.stamping.runs();
         let defect = |failure: &Failure| failure.exit == Exit::Defect;
         let failures = [self.io_failure(), self.stamping.failure()];
         if let Some(failure) = failures.into_iter().flatten().find(defect) {
@@ -261,13 +266,6 @@ impl Relay {
             self.look_at_receiving();
             return None;
         }
-        let thread = {
-            let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-            thread.take_if(|thread| thread.is_finished())
-        };
-        // What it found is in its state; a panic is told above.
-        thread.map(JoinHandle::join);
-        let stamps = self.thread.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         let receives = self.look_at_receiving();
         (!stamps && !receives).then_some(Ok(()))
     }
@@ -320,15 +318,7 @@ impl Relay {
     /// # Errors
     /// A thread cannot be started.
     pub fn start_stamping(&self) -> Result<bool, Failure> {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.stamping.failure().is_none() || self.stopping.load(Ordering::Acquire) {
-            return Ok(false);
-        }
-        // It ends once it has told why.
-        thread.take().map(JoinHandle::join);
-        self.stamping.forget_failure();
-        *thread = Some(stamping_thread(&self.affinity, &self.stamping)?);
-        Ok(true)
+        self.stamping.start_again()
     }
 
     /// The last error of receiving, with the way on once receiving has stopped.
@@ -336,20 +326,6 @@ impl Relay {
         let report = link.last_error.clone()?;
         let hint = link.failure.as_ref().map(|_| self.start_io_hint());
         Some(ErrorReport { way_on: report.way_on.or(hint), ..report })
-    }
-
-    /// When the source is acknowledged, in words; empty: after our sync, or never.
-    fn acknowledges(&self, semi_sync: bool) -> String {
-        let (needed, connected) = (self.ack_after_replicas, self.log.acknowledging());
-        if needed == 0 {
-            return String::new();
-        }
-        let state = match (semi_sync, connected < needed) {
-            (false, _) => "; the source is not semi-synchronous",
-            (true, true) => ": the source is not acknowledged",
-            (true, false) => "",
-        };
-        format!("after {needed} of the semi-synchronous replicas, of which {connected} are connected{state}")
     }
 
     fn start_io_hint(&self) -> String {
@@ -372,8 +348,7 @@ impl Relay {
         }
         drop(kept);
         if let Some(login) = &self.login {
-            let retrieved = self.link.lock().retrieved.clone();
-            self.errant.look(self.log.replicas(), &retrieved, login);
+            self.serving.look_for_errant(&self.link, login);
         }
         if let Some(failure) = self.io_failure()
             && !self.io_stop_said.swap(true, Ordering::Relaxed)
@@ -384,36 +359,13 @@ impl Relay {
         }
     }
 
-    /// Keeps served files until a replica has executed them; returns what there is to say.
-    ///
-    /// # Errors
-    /// As [`holds::add_stopped`].
-    pub fn add_hold(&self, hold: &Hold) -> Result<String, Failure> {
-        self.holds.add(hold)
-    }
-
-    /// Keeps none for the replica of this name any more; returns what there is to say.
-    ///
-    /// # Errors
-    /// As [`holds::remove_stopped`].
-    pub fn remove_hold(&self, name: &str) -> Result<String, Failure> {
-        self.holds.remove(name)
-    }
-
-    /// A replica that is connected, with what it has and the source lacks.
-    fn about(&self, line: &serve::ReplicaLine) -> String {
-        let errant = self.errant.of(&line.server_uuid);
-        let errant = errant.map(|errant| format!(", errant GTIDs {}", shown_set(&errant)));
-        replica_text(line) + &errant.unwrap_or_default()
-    }
-
     /// The report for `slipstream status`.
     #[must_use]
     pub fn status(&self) -> StatusReport {
         let now = now_us();
         let stamped = self.stamping.state();
         let link = self.link.lock();
-        let executed = self.log.executed();
+        let executed = self.serving.log().executed();
         let process = ProcessFacts::read();
         let relay_bytes = self.relay.total_bytes();
         let waiting = link.retrieved.subtract(&executed).count();
@@ -427,7 +379,7 @@ impl Relay {
         let current_us = (link.connection == ConnectionState::Connected && waiting == 0).then_some(0);
         let io_error = self.io_error(&link);
         let stamp_error = stamped.failure.as_ref().map(error_report);
-        let files = self.log.files();
+        let served = self.serving.report(&stamped, link.semi_sync);
         let counts = stamped.counts;
         let mut report = StatusReport {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -471,19 +423,7 @@ impl Relay {
             disk: DiskReport { ..disk(self.folder.path(), relay_bytes) },
             cpu_us: process.cpu_us,
             threads: process.threads,
-            served: Some(ServedReport {
-                files: files.len() as u64,
-                bytes: files.iter().map(|file| file.1).sum(),
-                position: files.last().map(|(file, bytes)| format!("{file}:{bytes}")),
-                purged: self.log.purged().to_string(),
-                transactions: counts.transactions,
-                source_clock: counts.kept,
-                drains: counts.drains,
-                mean_distance: counts.distance as f64 / counts.transactions.max(1) as f64,
-                replicas: self.log.replicas().iter().map(|line| self.about(line)).collect(),
-                acknowledges: self.acknowledges(link.semi_sync),
-                holds: self.holds.report(&self.log.file_sets(), &executed),
-            }),
+            served: Some(served),
             ..StatusReport::default()
         };
         report.lag.current_us = current_us;
@@ -494,12 +434,6 @@ impl Relay {
         }
         report
     }
-}
-
-fn stamping_thread(affinity: &ThreadAffinity, stamping: &Arc<Stamping>) -> Result<JoinHandle<()>, Failure> {
-    let stamping = Arc::clone(stamping);
-    let thread = affinity.spawn("stamp", move || stamping.run());
-    thread.map_err(|error| Failure::error(format!("cannot start a thread: {error}")))
 }
 
 /// A replica that is connected, in words.

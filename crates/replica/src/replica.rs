@@ -34,7 +34,9 @@ use crate::open::{Opened, Opening};
 use crate::receiver::{self, Receive};
 use crate::receiver_status::Link;
 use crate::receiving::Receiving;
+use crate::relay::{Serving, StampingThread};
 use crate::relay_purge::{LastCut, after_cut, sync_relay};
+use crate::serve_log::{OfEngine, ServeLog};
 use crate::skip::Listed;
 use crate::table_copy::{self, TableCopy, TableCopyReport};
 
@@ -102,6 +104,8 @@ pub struct Replica {
     /// What the slow check does, or found.
     pub(crate) scrub: Mutex<String>,
     pub(crate) backups: RunningBackups,
+    /// What it serves to other replicas, and the thread that stamps it.
+    pub(crate) served: Option<(Arc<Serving>, StampingThread)>,
 }
 
 /// Damage of the store at which replay stopped.
@@ -142,6 +146,8 @@ pub struct Start<'a> {
     pub replay: BeginReplay,
     /// After trouble with the disk: what of it concerns the start.
     pub after_disk: AfterDisk,
+    /// What is served to other replicas.
+    pub serve: Option<Arc<ServeLog>>,
 }
 
 /// What a start must know of an engine that trouble with the disk has ended.
@@ -182,7 +188,7 @@ impl Replica {
     /// # Errors
     /// The source is refused by preflight, or the folder's files are unusable.
     pub fn start(start: &Start<'_>) -> Result<Replica, Failure> {
-        let Start { config, folder, watch_copy, receive, login, replay, after_disk } = start;
+        let Start { config, folder, watch_copy, receive, login, replay, after_disk, serve } = start;
         let began = Instant::now();
         folder.begin_run()?;
         let mut skip = crate::skip::load(folder)?;
@@ -205,8 +211,9 @@ impl Replica {
             login: login.as_ref(),
             space: &space,
             after_disk: *after_disk,
+            serve: serve.as_ref(),
         };
-        let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving } =
+        let Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving, served } =
             opening.open()?;
         let is_known = matches!(replay, BeginReplay::StoppedAt(_));
         let log_was_cut = recovery.truncated.is_some() && !is_known;
@@ -293,6 +300,11 @@ impl Replica {
         if let Some(login) = login {
             receiver::watch_clock(login, &link);
         }
+        let of_engine = OfEngine { config, relay: &relay, link: &link, login: login.as_ref(), lower_case_table_names };
+        let served = match serve.as_ref().zip(served) {
+            Some((serve, opened)) => Some((Arc::clone(&opened.serving), serve.stamps(opened, &of_engine)?)),
+            None => None,
+        };
         Ok(Replica {
             data: config.data.clone(),
             shown_source: Mutex::new(config.source.shown()),
@@ -350,6 +362,7 @@ impl Replica {
             scrub_interval: Mutex::new(config.scrub_interval),
             scrub: Mutex::new(String::new()),
             backups: RunningBackups::default(),
+            served,
         })
     }
 
@@ -396,6 +409,9 @@ impl Replica {
             self.tell_of_stops();
         }
         if !self.stopping.swap(true, Ordering::AcqRel) {
+            if let Some((_, stamping)) = &self.served {
+                stamping.stop();
+            }
             self.pipeline.stop();
             self.relay.end_space_wait();
             self.link.stopping.store(true, Ordering::Release);
@@ -608,22 +624,41 @@ impl Replica {
     #[must_use]
     pub fn outcome(&self) -> Option<Result<(), Failure>> {
         let ends = |failure: &Failure| self.on_stop == OnStop::Exit || failure.exit == Exit::Defect;
+        let stamps = self.served.as_ref().is_some_and(|(_, stamping)| stamping.runs());
+        let defect = self.served.as_ref().and_then(|(_, stamping)| stamping.failure());
+        let defect = defect.filter(|failure| failure.exit == Exit::Defect);
+        if defect.is_some() {
+            self.stop();
+        }
         let replay = self.sql_failure();
         if replay.as_ref().is_some_and(ends) || self.io_failure().is_some_and(|failure| failure.exit == Exit::Defect) {
             self.stop();
         }
         let receiving_ended = matches!(*self.look_at_receiving(), Receiving::Ended);
-        if !self.pipeline.is_finished() || !receiving_ended {
+        if !self.pipeline.is_finished() || !receiving_ended || self.is_stopping() && stamps {
             return None;
         }
         // What the process stayed with is no failure of a stop that was asked for; what happens in the stop is one.
         let told = |failure: &Failure, said: &AtomicBool| said.load(Ordering::Relaxed) && !ends(failure);
         let replay = replay.filter(|failure| !told(failure, &self.sql_stop_said));
         let failure = replay.or_else(|| self.io_failure().filter(|failure| !told(failure, &self.io_stop_said)));
+        let failure = failure.or(defect);
         if !self.stopping.load(Ordering::Acquire) && !failure.as_ref().is_none_or(ends) {
             return None;
         }
         Some(failure.map_or(Ok(()), Err))
+    }
+
+    /// Starts stamping again after an error. False if it runs, or nothing is served.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn start_stamping(&self) -> Result<bool, Failure> {
+        self.served.as_ref().map_or(Ok(false), |(_, stamping)| stamping.start_again())
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// The files of the relay log.
@@ -956,6 +991,9 @@ impl Replica {
         self.tell_of_space();
         if self.relay.space().waiting.is_some() || self.link.lock().waits_for_space.is_some() {
             self.pipeline.ask_for_cut();
+        }
+        if let (Some((serving, _)), Some(login)) = (&self.served, &self.login) {
+            serving.look_for_errant(&self.link, login);
         }
         self.look_for_drift();
         self.look_for_damage();

@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 use apply::CutWait;
 use observe::{
     Backlog, ConnectionState, DiskReport, GtidReport, LagReport, MemoryReport, PositionReport, ProcessFacts,
-    RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, StoreReport, WaitReport, now_us, utc_text,
+    RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport, StoreReport, WaitReport, now_us,
+    utc_text,
 };
 
 use crate::disk_trouble::receiving_waits;
@@ -145,6 +146,10 @@ impl Replica {
             (_, ReplayState::Paused) => pending_us(),
             _ => pending_us().or_else(|| self.pipeline.lag.last().map(|(lag, _)| lag)),
         };
+        let served = self.served.as_ref().map(|(serving, stamping)| {
+            let report = serving.report(&stamping.state(), link.semi_sync);
+            ServedReport { beside_replay: true, ..report }
+        });
         let until = self.until();
         let remaining_delay = self.pipeline.remaining_delay();
         let to_skip = self.skip.current().subtract(&visible.executed);
@@ -229,7 +234,7 @@ impl Replica {
             clients: None,
             http: None,
             backups: self.backups.report(),
-            served: None,
+            served,
             store: self.store_report(&stats),
             disk: self.disk_report(relay_bytes),
             cpu_us: process.cpu_us,

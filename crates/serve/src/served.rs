@@ -62,6 +62,8 @@ pub(crate) struct State {
     files: VecDeque<GrowingFile>,
     /// Number of the first of `files`, counted from the first file ever.
     first: u64,
+    /// Files below this number were of a log before it began anew.
+    anew: u64,
     /// GTIDs of all transactions in or before the files.
     executed: GtidSet,
     /// GTIDs of all transactions before the first file.
@@ -156,6 +158,7 @@ impl GrowingLog {
             state: Mutex::new(State {
                 files: files.into(),
                 first,
+                anew: 0,
                 executed,
                 purged,
                 version: 0,
@@ -230,6 +233,18 @@ impl GrowingLog {
             if let Some(file) = state.files.front() {
                 state.purged = Arc::clone(&file.previous);
             }
+        });
+    }
+
+    /// All files are gone, and the next one begins after `purged`. Dumps are closed, so that replicas ask again.
+    pub fn begins_anew(&self, purged: GtidSet) {
+        self.change(|state| {
+            // Never a number that a dump reads or waits for.
+            state.first += state.files.len() as u64 + 1;
+            state.anew = state.first;
+            state.files.clear();
+            state.executed.clone_from(&purged);
+            state.purged = Arc::new(purged);
         });
     }
 
@@ -397,7 +412,7 @@ impl GrowingLog {
     /// It is gone.
     pub(crate) fn readable(&self, number: u64) -> Result<Option<Readable>, Gone> {
         let state = self.lock();
-        let at = number.checked_sub(state.first).ok_or(Gone)?;
+        let at = number.checked_sub(state.first).ok_or(Gone { anew: number < state.anew })?;
         let Some(file) = usize::try_from(at).ok().and_then(|at| state.files.get(at)) else { return Ok(None) };
         let complete = at + 1 < state.files.len() as u64;
         let path = self.dir.join(&file.name);
@@ -407,4 +422,7 @@ impl GrowingLog {
 
 /// A file is no longer there.
 #[derive(Debug)]
-pub(crate) struct Gone;
+pub(crate) struct Gone {
+    /// True if the log began anew after it.
+    pub anew: bool,
+}

@@ -16,7 +16,7 @@ use wire::command::{DUMP_HEARTBEAT_V2, DUMP_NON_BLOCK};
 use crate::dump::Start;
 use crate::events::DumpEvents;
 use crate::files::opens;
-use crate::served::{GrowingLog, Readable};
+use crate::served::{Gone, GrowingLog, Readable};
 
 /// Bytes read, and put out, in one step.
 pub const STEP_BYTES: usize = 128 << 10;
@@ -49,6 +49,8 @@ pub enum Step {
     Waits(u64),
     /// All of the log was sent, and the replica asked for no more.
     Ended,
+    /// The log began anew, without the file that was read: the replica must ask again.
+    Anew,
 }
 
 /// Takes an event that is put out, and whether the replica is to acknowledge it.
@@ -180,10 +182,14 @@ impl LogDump {
             return Err(DumpEnds(text.to_owned()));
         }
         let version = self.log.version();
-        let Ok(readable) = self.log.readable(self.file) else {
-            let text =
-                "Cannot replicate because the source purged required binary logs: the file that was read is gone";
-            return Err(DumpEnds(text.to_owned()));
+        let readable = match self.log.readable(self.file) {
+            Ok(readable) => readable,
+            Err(Gone { anew: true }) => return Ok(Step::Anew),
+            Err(Gone { anew: false }) => {
+                let text =
+                    "Cannot replicate because the source purged required binary logs: the file that was read is gone";
+                return Err(DumpEnds(text.to_owned()));
+            }
         };
         let readable = readable.filter(|readable| readable.bytes > 0);
         let Some(readable) = readable else { return Ok(self.at_end(version, now, put)) };
@@ -526,6 +532,17 @@ mod tests {
             "{text}"
         );
         assert_eq!(log.purged(), gtids(ends[2].2));
+        // A log that begins anew is not purged: whoever has what it begins after goes on.
+        let mut caught_up = LogDump::begin(&log, options(Start::After(log.executed())), now).unwrap();
+        read(&mut caught_up, now);
+        log.begins_anew(gtids(7));
+        assert_eq!((log.executed(), log.purged(), log.files().len()), (gtids(7), gtids(7), 0));
+        assert_eq!(caught_up.step(now, &mut |_, _| panic!("nothing is there")), Ok(Step::Anew));
+        assert!(refused(options(Start::After(gtids(6)))).contains("purged required binary logs"));
+        let mut waits = LogDump::begin(&log, options(Start::After(gtids(7))), now).unwrap();
+        assert!(matches!(waits.step(now, &mut |_, _| ()), Ok(Step::Waits(_))));
+        log.begins_anew(gtids(9));
+        assert_eq!(waits.step(now, &mut |_, _| ()), Ok(Step::Anew));
     }
 
     #[test]

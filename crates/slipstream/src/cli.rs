@@ -196,7 +196,7 @@ pub(crate) struct RelayFlags {
     #[command(subcommand)]
     pub command: Option<RelayCommand>,
     #[command(flatten)]
-    pub options: Flags<{ options::DATA | options::SOURCE | options::RECEIVE | options::RELAY }>,
+    pub options: Flags<{ options::DATA | options::SOURCE | options::RECEIVE | options::RELAY | options::SERVE }>,
     #[command(flatten)]
     pub password: PasswordFlag,
 }

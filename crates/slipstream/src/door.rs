@@ -14,8 +14,8 @@ use door::{Door, DoorConfig, Facts, Gtids, Note, OrderDone, Ordered, ReadLock, R
 use observe::{ClientsReport, utc_text};
 use relay_log::LogPart;
 use replica::log::{self, Code};
-use replica::{Failure, Folder};
-use serve::ListedFile;
+use replica::{Failure, Folder, ServeLog};
+use serve::{GrowingLog, ListedFile};
 use sql::{ReplicaOrder, SqlError};
 use web::WebConfig;
 
@@ -319,12 +319,13 @@ const LAG_VARIABLES: [&str; 15] = [
 
 /// What the port asks of a replica's engine.
 pub(crate) fn engine_facts(engine: &Arc<Engine>) -> Arc<dyn Facts> {
-    Arc::new(EngineFacts { engine: EngineGtids(Arc::downgrade(engine)) })
+    Arc::new(EngineFacts { engine: EngineGtids(Arc::downgrade(engine)), serve: engine.serve_log().cloned() })
 }
 
 /// What the port asks of the engine.
 struct EngineFacts {
     engine: EngineGtids,
+    serve: Option<Arc<ServeLog>>,
 }
 
 impl Facts for EngineFacts {
@@ -345,6 +346,10 @@ impl Facts for EngineFacts {
         let lags = self.engine.0.upgrade().and_then(|engine| engine.lag_summaries());
         let names = LAG_VARIABLES.iter().copied();
         names.zip(lags.into_iter().flatten()).map(|(name, lag_us)| (name, lag_us.to_string())).collect()
+    }
+
+    fn log(&self) -> Option<&Arc<GrowingLog>> {
+        Some(self.serve.as_ref()?.serving()?.log())
     }
 
     fn pin(&self) -> Result<Arc<store::Snapshot>, sql::SqlError> {

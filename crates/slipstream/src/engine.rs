@@ -12,8 +12,8 @@ use base::{GtidSet, UntilGtids};
 use door::SchemaState;
 use observe::{ConnectionState, LagHistograms, ReplayState, StatusReport, now_us, utc_text};
 use replica::{
-    BeginReplay, Begun, CopyInProgress, Failure, FilterOrders, Folder, Movement, Replica, SourceLogin, SourceOrders,
-    Stopped,
+    BeginReplay, Begun, CopyInProgress, Failure, FilterOrders, Folder, Movement, Replica, ServeLog, Serving,
+    SourceLogin, SourceOrders, Stopped,
     config::{ReplicaConfig, SourceSpec},
     failure::error_report,
     log::{self, Code},
@@ -89,6 +89,8 @@ pub(crate) struct Engine {
     /// The port for clients, while it is open. It stays when the engine starts again.
     door: Mutex<Option<OpenDoor>>,
     web: Mutex<Option<OpenWeb>>,
+    /// What is served to other replicas, under all engines.
+    serve: Option<Arc<ServeLog>>,
     /// Clients that wait for the engine.
     pub(crate) parked: Parked,
     /// Asks the source for clients.
@@ -125,6 +127,7 @@ impl Engine {
             login,
             door: Mutex::default(),
             web: Mutex::default(),
+            serve: ServeLog::of(start, folder),
             parked: Parked::default(),
             asker: Arc::default(),
         }))
@@ -133,6 +136,22 @@ impl Engine {
     /// The data folder.
     pub(crate) fn folder(&self) -> &Folder {
         &self.folder
+    }
+
+    /// What is served to other replicas.
+    pub(crate) fn serve_log(&self) -> Option<&Arc<ServeLog>> {
+        self.serve.as_ref()
+    }
+
+    /// The served log and its readers.
+    ///
+    /// # Errors
+    /// Nothing is served, or not yet.
+    pub(crate) fn serving(&self) -> Result<Arc<Serving>, Failure> {
+        let Some(serve) = &self.serve else {
+            return Err(Failure::usage("a replica without --serve-log runs on this folder, and no relay"));
+        };
+        serve.serving().cloned().ok_or_else(|| Failure::error("the replica is starting; try again in a moment"))
     }
 
     /// The configuration of the start.
@@ -505,6 +524,9 @@ impl Engine {
             }
         })?;
         let before = self.lock().attempts;
+        if sql && let Ok(replica) = self.replica() {
+            replica.start_stamping()?;
+        }
         if self.begin(io, sql, until.as_ref())? == Begun::Running {
             return Ok(());
         }

@@ -98,10 +98,12 @@ pub(crate) const FOLLOW: u8 = 8;
 pub(crate) const RECEIVE: u8 = 16;
 /// Group: options that only a relay has.
 pub(crate) const RELAY: u8 = 32;
+/// Group: the served log, which a relay has, and a replica with `--serve-log`.
+pub(crate) const SERVE: u8 = 64;
 /// Group: options that are not flags.
 const FILE_ONLY: u8 = 0;
 /// All groups of a replica's flags.
-pub(crate) const ALL: u8 = DATA | SOURCE | PIPELINE | FOLLOW | RECEIVE;
+pub(crate) const ALL: u8 = DATA | SOURCE | PIPELINE | FOLLOW | RECEIVE | SERVE;
 
 /// An option without aliases and default; the table adds those.
 const fn option(group: u8, name: &'static str, value: &'static str, kind: Kind, help: &'static str) -> OptionDef {
@@ -1039,6 +1041,15 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(CLIENT_PART)
     .default("2s"),
     option(
+        FOLLOW,
+        "serve-log",
+        "ON|OFF",
+        Kind::Switch(|s, on| s.relay.serve_log = on),
+        "Serve what is received to stock replicas too, stamped so that they run wider, as `slipstream relay` does",
+    )
+    .under(SERVED_PART)
+    .default("OFF"),
+    option(
         RELAY,
         "start",
         "WHERE",
@@ -1049,7 +1060,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(SERVED_PART)
     .default("oldest"),
     option(
-        RELAY,
+        SERVE,
         "definitions-from",
         "URL",
         Kind::Text(|s, text| checked_url(text).map(|url| s.relay.definitions_from = Some(url))),
@@ -1059,7 +1070,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(SERVED_PART)
     .otherwise("the source, without the tables that DDL has touched since"),
     option(
-        RELAY,
+        SERVE,
         "max-binlog-size",
         "SIZE",
         Kind::Bytes(4096, stamp::FILE_BYTES_MAX, |s, bytes| s.relay.max_binlog_size = bytes),
@@ -1068,7 +1079,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(SERVED_PART)
     .default("1G"),
     option(
-        RELAY,
+        SERVE,
         "ack-after-replicas",
         "N",
         Kind::Number(0, 64, |s, number| s.relay.ack_after_replicas = number as usize),
@@ -1078,7 +1089,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(SERVED_PART)
     .default("0"),
     option(
-        RELAY,
+        SERVE,
         "serve-keep",
         "TIME",
         Kind::SpanOrNone(|s, span| s.relay.serve_keep = span),
@@ -1087,7 +1098,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(SERVED_PART)
     .default("24h"),
     option(
-        RELAY,
+        SERVE,
         "serve-space-limit",
         "SIZE",
         Kind::BytesOrNone(|s, bytes| s.relay.serve_space_limit = bytes),
@@ -1096,7 +1107,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(SERVED_PART)
     .default("0"),
     option(
-        RELAY,
+        SERVE,
         "dependency-tracking",
         "HOW",
         Kind::Text(|s, text| parse_tracking(text).map(|tracking| s.relay.tracking = tracking)),

@@ -16,8 +16,8 @@ use relay_log::SyncPolicy;
 use replica::config::{OnStop, ReplicaConfig, SourceSpec};
 use replica::log::{self, Code};
 use replica::{
-    Failure, Folder, FolderLock, Relay, RelayBase, RelayConfig, RelayStart, Reread, ServedKeep, SourceLogin, access,
-    replica_text,
+    Failure, Folder, FolderLock, Relay, RelayBase, RelayConfig, RelayStart, Reread, ServeConfig, ServedKeep,
+    SourceLogin, access, replica_text,
 };
 use serve::GrowingLog;
 use sql::ReplicaOrder;
@@ -45,9 +45,11 @@ const KEEP_STATUS_EVERY: Duration = Duration::from_secs(10);
 /// A stop that takes longer ends the process, as a crash would.
 const STOP_WITHIN: Duration = Duration::from_millis(4500);
 
-/// Options that only a relay has.
+/// Options of a served log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RelaySettings {
+    /// Whether a replica serves what it receives.
+    pub serve_log: bool,
     /// `--start`, as given.
     pub start: String,
     /// `--definitions-from`, as given.
@@ -68,6 +70,7 @@ impl Default for RelaySettings {
     /// Nothing: the options' own defaults fill it.
     fn default() -> RelaySettings {
         RelaySettings {
+            serve_log: false,
             start: String::new(),
             definitions_from: None,
             ack_after_replicas: 0,
@@ -107,7 +110,7 @@ impl Settings {
     /// # Errors
     /// Code 2 as for a replica, and for options that a relay cannot follow.
     pub(crate) fn relay(&self) -> Result<RelayConfig, Failure> {
-        let receiving = ReplicaConfig { on_stop: OnStop::Stay, ..self.replica()? };
+        let receiving = ReplicaConfig { on_stop: OnStop::Stay, ..self.receiving()? };
         // What is not synced is not served, so that a longer interval would only be lag.
         let relay_sync = if self.relay_sync_given { receiving.relay_sync } else { SyncPolicy::EveryTransaction };
         let receiving = ReplicaConfig { relay_sync, ..receiving };
@@ -129,13 +132,50 @@ impl Settings {
             url if url.starts_with("mysql://") => RelayStart::Server(Box::new(self.server(url))),
             set => RelayStart::After(set.parse().map_err(|error| Failure::usage(format!("--start: {error}")))?),
         };
+        let serve = self.serve();
+        let semi_sync = receiving.semi_sync || serve.ack_after_replicas > 0;
+        let receiving = ReplicaConfig { semi_sync, serve_log: None, ..receiving };
+        Ok(RelayConfig { receiving, start, serve })
+    }
+
+    fn serve(&self) -> ServeConfig {
         let RelaySettings { tracking, max_binlog_size, serve_keep, serve_space_limit, ack_after_replicas, .. } =
             self.relay;
         let keep = ServedKeep { span: serve_keep, bytes: serve_space_limit };
         let definitions_from = self.relay.definitions_from.as_deref().map(|url| self.server(url));
-        let semi_sync = receiving.semi_sync || ack_after_replicas > 0;
-        let receiving = ReplicaConfig { semi_sync, ..receiving };
-        Ok(RelayConfig { receiving, tracking, max_binlog_size, start, definitions_from, ack_after_replicas, keep })
+        ServeConfig { tracking, max_binlog_size, definitions_from, ack_after_replicas, keep }
+    }
+
+    /// A replica's configuration, with what it serves.
+    ///
+    /// # Errors
+    /// Code 2 for what cannot be served.
+    pub(crate) fn serving(&self, config: ReplicaConfig) -> Result<ReplicaConfig, Failure> {
+        let refused = |text: &str| Err(Failure::usage(text));
+        let serve = self.serve();
+        if !self.relay.serve_log {
+            let only = "is of a relay, or of a replica with --serve-log";
+            return match (serve.ack_after_replicas, &serve.definitions_from) {
+                (0, None) => Ok(config),
+                (0, Some(_)) => refused(&format!("--definitions-from {only}")),
+                _ => refused(&format!("--ack-after-replicas {only}")),
+            };
+        }
+        if !matches!(config.source, SourceSpec::Server(_)) {
+            return refused("--serve-log needs a server as the source: --source mysql://USER@HOST:PORT");
+        }
+        if config.relay_sync == SyncPolicy::Never {
+            return refused("--serve-log serves only what is on disk, so it cannot be combined with relay-sync=never");
+        }
+        // The last served file can be made again only from the relay log.
+        let needed = serve.max_binlog_size.saturating_add(config.max_relay_log_size.saturating_mul(2));
+        if (1..needed).contains(&config.relay_log_space_limit) {
+            let text = "with --serve-log the relay log is kept from where the last served file begins, so \
+                        relay-log-space-limit must be at least max-binlog-size and twice max-relay-log-size, or 0";
+            return refused(text);
+        }
+        let semi_sync = config.semi_sync || serve.ack_after_replicas > 0;
+        Ok(ReplicaConfig { semi_sync, serve_log: Some(serve), ..config })
     }
 }
 
@@ -189,7 +229,7 @@ fn follow(
         stop: signals.stop_flag(),
     });
     let shown = ShownOptions::of(&config.receiving);
-    let facts = Arc::new(RelayFacts { process: Arc::downgrade(&process), log: Arc::clone(&base.log), shown });
+    let facts = Arc::new(RelayFacts { process: Arc::downgrade(&process), log: Arc::clone(base.serving.log()), shown });
     let tls = door.tls(folder)?;
     *process.door() = OpenDoor::open(door, folder, config.receiving.server_id, Arc::clone(&accounts), tls, facts)?;
     let relay = Relay::start(config, folder, base, Some(login));
@@ -323,7 +363,8 @@ fn handler(process: Arc<Process>, accounts: Arc<Accounts>) -> Handler {
             log::write(Code::OperatorCommand, "Control", "operator asked to read the option files again");
             process.reload().map_or_else(|failure| Reply::failed(&failure), |text| Reply::with_body(text.into()))
         }
-        Request::Hold { hold } => match process.running().and_then(|relay| relay_hold::perform(&relay, &hold)) {
+        Request::Hold { hold } => match process.running().and_then(|relay| relay_hold::perform(relay.serving(), &hold))
+        {
             Ok(body) => Reply::with_body(body),
             Err(failure) => Reply::failed(&failure),
         },

@@ -68,7 +68,7 @@ fn judge(replica: &Facts, relay: &StatusReport) -> Result<Verdict, Failure> {
         text.parse::<GtidSet>().map_err(|error| Failure::error(format!("the relay's status: {error}")))
     };
     let Some(served) = &relay.served else {
-        return Err(Failure::usage("no relay runs on this folder, but a replica"));
+        return Err(Failure::usage("a replica without --serve-log runs on this folder, and no relay"));
     };
     let missing = set(&served.purged)?.subtract(&replica.executed);
     if !missing.is_empty() {

@@ -1,6 +1,6 @@
-//! `slipstream relay hold`: replicas for which a relay keeps served files until they have executed them.
+//! `slipstream relay hold`: replicas for which served files are kept until they have executed them.
 //!
-//! In: flags. Out: a change of the list, by the running relay or in the stopped folder; the list. Never here: what a
+//! In: flags. Out: a change of the list, by the running process or in the stopped folder; the list. Never here: what a
 //! replica has executed (crate `replica`).
 
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::path::Path;
 use observe::HeldReport;
 use replica::holds::{self, Hold};
 use replica::{
-    Failure, Folder, Relay, access,
+    Failure, Folder, Serving, access,
     log::{self, Code},
 };
 use serde::{Deserialize, Serialize};
@@ -44,13 +44,13 @@ fn body(reports: &[HeldReport]) -> Result<serde_json::Value, Failure> {
 ///
 /// # Errors
 /// Code 1 for a hold that is there already or not there; 8 for disk errors.
-pub(crate) fn perform(relay: &Relay, request: &HoldRequest) -> Result<serde_json::Value, Failure> {
+pub(crate) fn perform(serving: &Serving, request: &HoldRequest) -> Result<serde_json::Value, Failure> {
     let done = match request {
         HoldRequest::List {} => {
-            return body(&relay.status().served.map(|served| served.holds).unwrap_or_default());
+            return body(&serving.held());
         }
-        HoldRequest::Add { hold } => relay.add_hold(hold)?,
-        HoldRequest::Remove { name } => relay.remove_hold(name)?,
+        HoldRequest::Add { hold } => serving.add_hold(hold)?,
+        HoldRequest::Remove { name } => serving.remove_hold(name)?,
     };
     log::write(Code::OperatorCommand, "Control", &format!("operator's command: {done}"));
     Ok(done.into())

@@ -16,6 +16,7 @@ use crate::control::{Handler, ReplicaThread, Reply, Request, Until};
 use crate::engine::Engine;
 use crate::orders;
 use crate::reading;
+use crate::relay_hold;
 
 /// Handles requests to the engine's replica.
 pub(crate) fn of_engine(engine: Arc<Engine>, accounts: Arc<Accounts>) -> Handler {
@@ -51,6 +52,10 @@ pub(crate) fn of_engine(engine: Arc<Engine>, accounts: Arc<Accounts>) -> Handler
             log::write(Code::OperatorCommand, "Control", "operator asked to read the option files again");
             engine.reload().map_or_else(|failure| Reply::failed(&failure), |text| Reply::with_body(text.into()))
         }
+        Request::Hold { hold } => match engine.serving().and_then(|serving| relay_hold::perform(&serving, &hold)) {
+            Ok(body) => Reply::with_body(body),
+            Err(failure) => Reply::failed(&failure),
+        },
         Request::Pause {} => {
             log::write(Code::OperatorCommand, "Control", "operator asked to pause");
             Reply::from_result(engine.stop_thread(ReplicaThread::Sql))
@@ -102,8 +107,8 @@ fn of_replica(replica: &Arc<Replica>, request: Request, verifying: &Mutex<()>, o
         | Request::Execute { .. }
         | Request::Pause {}
         | Request::Resume {}
+        | Request::Hold { .. }
         | Request::Account { .. } => Reply::done(),
-        Request::Hold { .. } => Reply::failed(&Failure::usage("a replica runs on this folder, and no relay")),
         Request::Verify(options) => match verifying.try_lock() {
             Ok(_alone) => Reply::from_result(reading::verify(replica, &options, out)),
             Err(_) => {

@@ -575,7 +575,8 @@ impl Process<'_> {
         let (folder, login) = (self.folder, self.login.clone());
         let after_disk = past.disk.after();
         let replay = past.replay.clone();
-        let start = Start { config, folder, watch_copy: &watch_copy, receive, login, replay, after_disk };
+        let serve = self.engine.serve_log().cloned();
+        let start = Start { config, folder, watch_copy: &watch_copy, receive, login, replay, after_disk, serve };
         let replica = Replica::start(&start);
         started.store(true, SeqCst);
         let replica = Arc::new(replica?);

@@ -65,7 +65,7 @@ pub struct Settings {
     pub(crate) log: LogConfig,
     /// The port for clients.
     pub(crate) door: DoorSettings,
-    /// Options that only a relay has.
+    /// Options of a served log.
     pub(crate) relay: RelaySettings,
     /// True if `relay-sync` is not the default.
     pub(crate) relay_sync_given: bool,
@@ -130,6 +130,7 @@ impl Default for Settings {
             scrub_interval: None,
             disk_reserve: None,
             pipeline: PipelineConfig::default(),
+            serve_log: None,
         };
         let mut settings = Settings {
             source: None,
@@ -382,11 +383,16 @@ impl Settings {
         self
     }
 
-    /// The complete configuration, checked as a whole.
+    /// The complete configuration of a replica, checked as a whole.
     ///
     /// # Errors
     /// Code 2 if source or data folder are missing, or if two options contradict each other.
     pub fn replica(&self) -> Result<ReplicaConfig, Failure> {
+        self.serving(self.receiving()?)
+    }
+
+    /// The configuration without what is served.
+    pub(crate) fn receiving(&self) -> Result<ReplicaConfig, Failure> {
         let source = self
             .source()
             .ok_or_else(|| Failure::usage("no source given: --source mysql://USER@HOST:PORT, or --source file:PATH"))?;

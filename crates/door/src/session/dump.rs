@@ -173,6 +173,10 @@ impl Session {
                 self.rows_end(out, self.status());
                 After::Next
             }
+            Ok(Step::Anew) => {
+                self.replica.dump = None;
+                After::Close
+            }
             Err(ends) => self.dump_ends(&ends.0, out),
         }
     }

@@ -1,7 +1,7 @@
-//! Before a relay's engine: what kind the folder is, where its served log begins, and the files that are complete.
+//! Before an engine: what kind the folder is, where its served log begins, and the files that are complete.
 //!
-//! In: the folder, the configuration, the source for an empty folder. Out: [`RelayBase`]. Never here: threads; a served
-//! file that is not whole.
+//! In: the folder, the configuration, the source for a relay's empty folder. Out: [`RelayBase`]. Never here: threads; a
+//! served file that is not whole.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +11,10 @@ use binlog::reader::BinlogFile;
 use binlog::{PreviousGtids, event_type};
 use client::Connection;
 use serve::{GrowingFile, GrowingLog};
-use stamp::{FileStart, ServedFolder, file_name};
+use stamp::{FileStart, ServedFolder, StampOptions, file_name};
 
+use super::holds::Holds;
+use super::serving::Serving;
 use super::stamping::folder_failure;
 use super::{RelayConfig, RelayStart};
 use crate::config::ServerOptions;
@@ -32,7 +34,7 @@ pub struct RelayBase {
     /// Where its last file begins, which is made again.
     pub(crate) last: Option<FileStart>,
     /// The served log, with its complete files.
-    pub log: Arc<GrowingLog>,
+    pub serving: Arc<Serving>,
 }
 
 impl RelayBase {
@@ -41,38 +43,57 @@ impl RelayBase {
     /// # Errors
     /// The folder is a replica's, its files are unusable, or the source cannot be asked where to begin.
     pub fn open(config: &RelayConfig, folder: &Folder, login: Option<&Arc<SourceLogin>>) -> Result<RelayBase, Failure> {
-        let start = match kept_start(folder)? {
-            Some(start) => start,
+        let start = match kept_start(&folder.relay_start())? {
+            Some(begin) => begin.after,
             None => {
                 if folder.relay_log().exists() || folder.store().exists() {
                     let text = format!("{} is a replica's data folder, not a relay's", folder.path().display());
                     return Err(Failure::usage(text).with_hint("name another folder: --data DIR"));
                 }
                 let start = first_start(config, login)?;
-                write_atomically(&folder.relay_start(), format!("{FORMAT}\n{start}\n").as_bytes())?;
-                let text = format!("the served log begins after GTIDs {}", shown_set(&start));
-                log::write(Code::RelayBegins, "Stamp", &text);
+                keep_start(&folder.relay_start(), &LogBegin { after: start.clone(), first: 1 })?;
                 start
             }
         };
-        let path = folder.served_log();
-        let (_, last) = ServedFolder::open(&path, &config.stamps(folder)).map_err(folder_failure)?;
-        let next = last.as_ref().map_or(1, |last| last.number);
-        // Older ones may have been purged.
-        let is_there = |number: &u64| path.join(file_name(*number)).exists();
-        let first = (1..next).rev().take_while(is_there).last().unwrap_or(next);
-        let mut files = Vec::new();
-        for number in first..next {
-            files.push(complete_file(&path, number)?);
-        }
-        let executed = last.as_ref().map_or_else(|| start.clone(), |last| last.executed.clone());
-        let log = GrowingLog::new(&path, config.server_id(folder), files, first, executed.clone(), executed);
-        if config.ack_after_replicas > 0 {
-            // Before the first of them connects.
-            log.ask_for_acks();
-        }
-        Ok(RelayBase { start, last, log })
+        let begin = LogBegin { after: start.clone(), first: 1 };
+        let (last, log) = served_files(folder, &config.stamps(folder), &begin)?;
+        let serving = Serving::new(log, Holds::open(folder)?, config.serve.ack_after_replicas);
+        Ok(RelayBase { start, last, serving: Arc::new(serving) })
     }
+}
+
+/// Where a served log begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LogBegin {
+    /// After these GTIDs.
+    pub after: GtidSet,
+    /// Number of its first file.
+    pub first: u64,
+}
+
+/// The files of a served log: where the last one begins, which must be made again, and the
+/// log with the complete ones.
+///
+/// # Errors
+/// The files are unusable.
+pub(crate) fn served_files(
+    folder: &Folder,
+    stamps: &StampOptions,
+    begin: &LogBegin,
+) -> Result<(Option<FileStart>, Arc<GrowingLog>), Failure> {
+    let path = folder.served_log();
+    let (_, last) = ServedFolder::open(&path, stamps).map_err(folder_failure)?;
+    let next = last.as_ref().map_or(begin.first, |last| last.number);
+    // Older ones may have been purged.
+    let is_there = |number: &u64| path.join(file_name(*number)).exists();
+    let first = (1..next).rev().take_while(is_there).last().unwrap_or(next);
+    let mut files = Vec::new();
+    for number in first..next {
+        files.push(complete_file(&path, number)?);
+    }
+    let executed = last.as_ref().map_or_else(|| begin.after.clone(), |last| last.executed.clone());
+    let log = GrowingLog::new(&path, stamps.server_id, files, first, executed.clone(), executed);
+    Ok((last, log))
 }
 
 /// True if the folder is a relay's.
@@ -80,15 +101,33 @@ pub(crate) fn is_relays(folder: &Folder) -> bool {
     folder.relay_start().exists()
 }
 
-fn kept_start(folder: &Folder) -> Result<Option<GtidSet>, Failure> {
-    let path = folder.relay_start();
-    let Some(text) = read_small(&path)? else { return Ok(None) };
+/// Where a served log begins, as a file keeps it; None without that file.
+///
+/// # Errors
+/// Code 7 if the file is damaged; 8 for disk errors.
+pub(crate) fn kept_start(path: &Path) -> Result<Option<LogBegin>, Failure> {
+    let Some(text) = read_small(path)? else { return Ok(None) };
     let broken = || Failure::new(Exit::Corrupt, format!("{}: not what a relay writes", path.display()));
-    let (format, set) = text.split_once('\n').ok_or_else(broken)?;
-    if format != FORMAT {
+    let mut lines = text.lines();
+    let (format, set) = (lines.next().unwrap_or_default(), lines.next().ok_or_else(broken)?);
+    let first = lines.next().map_or(Ok(1), |line| line.parse().map_err(|_| broken()))?;
+    if format != FORMAT || lines.next().is_some() {
         return Err(broken());
     }
-    set.trim().parse().map(Some).map_err(|_| broken())
+    Ok(Some(LogBegin { after: set.parse().map_err(|_| broken())?, first }))
+}
+
+/// Keeps that file, durably.
+///
+/// # Errors
+/// Code 8 for disk errors.
+pub(crate) fn keep_start(path: &Path, begin: &LogBegin) -> Result<(), Failure> {
+    let LogBegin { after, first } = begin;
+    // The files of a relay's own log have no others before them.
+    let number = if *first > 1 { format!("{first}\n") } else { String::new() };
+    write_atomically(path, format!("{FORMAT}\n{after}\n{number}").as_bytes())?;
+    log::write(Code::RelayBegins, "Stamp", &format!("the served log begins after GTIDs {}", shown_set(after)));
+    Ok(())
 }
 
 /// Where the served log of an empty folder begins.

@@ -73,10 +73,16 @@ fn path(folder: &Folder) -> PathBuf {
     folder.path().join(FILE)
 }
 
-fn load(folder: &Folder) -> Result<Vec<Hold>, Failure> {
-    if !is_relays(folder) {
-        return Err(Failure::usage(format!("{} is not a relay's data folder", folder.path().display())));
+/// The list of a stopped folder, which must be one that serves.
+fn load_stopped(folder: &Folder) -> Result<Vec<Hold>, Failure> {
+    if !is_relays(folder) && !folder.served_start().exists() {
+        let text = format!("{} is neither a relay's data folder, nor that of a replica with", folder.path().display());
+        return Err(Failure::usage(format!("{text} --serve-log")));
     }
+    load(folder)
+}
+
+fn load(folder: &Folder) -> Result<Vec<Hold>, Failure> {
     let path = path(folder);
     let Some(text) = read_small(&path)? else { return Ok(Vec::new()) };
     serde_json::from_str(&text).map_err(|error| {
@@ -124,7 +130,7 @@ fn said_removed(name: &str) -> String {
 /// # Errors
 /// Code 1 if the replica has another name there; 2 for a replica's folder; 7 for a damaged file; 8 for disk errors.
 pub fn add_stopped(folder: &Folder, hold: &Hold) -> Result<String, Failure> {
-    keep(folder, &with(load(folder)?, hold)?)?;
+    keep(folder, &with(load_stopped(folder)?, hold)?)?;
     Ok(said_added(hold))
 }
 
@@ -133,7 +139,7 @@ pub fn add_stopped(folder: &Folder, hold: &Hold) -> Result<String, Failure> {
 /// # Errors
 /// Code 1 if there is none; else as [`add_stopped`].
 pub fn remove_stopped(folder: &Folder, name: &str) -> Result<String, Failure> {
-    keep(folder, &without(load(folder)?, name)?)?;
+    keep(folder, &without(load_stopped(folder)?, name)?)?;
     Ok(said_removed(name))
 }
 
@@ -142,7 +148,7 @@ pub fn remove_stopped(folder: &Folder, name: &str) -> Result<String, Failure> {
 /// # Errors
 /// As [`add_stopped`].
 pub fn list_stopped(folder: &Folder) -> Result<Vec<HeldReport>, Failure> {
-    Ok(load(folder)?.iter().map(|hold| report(hold, None)).collect())
+    Ok(load_stopped(folder)?.iter().map(|hold| report(hold, None)).collect())
 }
 
 fn report(hold: &Hold, known: Option<&Known>) -> HeldReport {

@@ -17,7 +17,7 @@ use client::session::gtid_executed;
 use client::{ConnectOptions, Connection};
 use copy::DefinitionsNow;
 use observe::bytes_text;
-use relay_log::{Chunk, ReadLimit, ReaderOptions, RelayError, RelayReader, RelayShared, TailItem};
+use relay_log::{Chunk, LogHold, ReadLimit, ReaderOptions, RelayError, RelayReader, RelayShared, TailItem};
 use serve::GrowingLog;
 use stamp::{DdlScan, FolderError, Part, ServedFolder, StampCounts, StampError, StampOptions, Stamper, file_name};
 use store::DiskSpace;
@@ -28,8 +28,8 @@ use crate::failure::{relay_failure, shown_set, source_failure, stop_failure};
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
 use crate::receiver_status::Link;
-use crate::relay::ServedKeep;
 use crate::relay::holds::Holds;
+use crate::relay::{LogBegin, ServedKeep};
 
 /// How long the thread waits for more before it looks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -54,8 +54,7 @@ pub(crate) struct State {
 pub(crate) struct Stamping {
     path: PathBuf,
     options: StampOptions,
-    /// GTIDs that the first file begins after.
-    start: GtidSet,
+    begin: LogBegin,
     lower_case_table_names: u8,
     relay: Arc<RelayShared>,
     log: Arc<GrowingLog>,
@@ -67,6 +66,8 @@ pub(crate) struct Stamping {
     definitions_from: Option<ServerOptions>,
     keep: ServedKeep,
     holds: Arc<Holds>,
+    /// Keeps the relay log from where the last served file begins; None: it is purged up to there.
+    hold: Option<Mutex<LogHold>>,
     /// True once the log says that the space limit is near.
     near_limit_said: AtomicBool,
     stop: AtomicBool,
@@ -77,8 +78,7 @@ pub(crate) struct Stamping {
 pub(crate) struct Parts {
     pub path: PathBuf,
     pub options: StampOptions,
-    /// GTIDs that the first file begins after.
-    pub start: GtidSet,
+    pub begin: LogBegin,
     pub lower_case_table_names: u8,
     pub relay: Arc<RelayShared>,
     pub log: Arc<GrowingLog>,
@@ -88,6 +88,8 @@ pub(crate) struct Parts {
     pub definitions_from: Option<ServerOptions>,
     pub keep: ServedKeep,
     pub holds: Arc<Holds>,
+    /// Where others purge the relay log: what keeps it for the last served file.
+    pub hold: Option<LogHold>,
 }
 
 impl Stamping {
@@ -95,7 +97,7 @@ impl Stamping {
         Stamping {
             path: parts.path,
             options: parts.options,
-            start: parts.start,
+            begin: parts.begin,
             lower_case_table_names: parts.lower_case_table_names,
             relay: parts.relay,
             log: parts.log,
@@ -105,6 +107,7 @@ impl Stamping {
             definitions_from: parts.definitions_from,
             keep: parts.keep,
             holds: parts.holds,
+            hold: parts.hold.map(Mutex::new),
             near_limit_said: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             state: Mutex::default(),
@@ -122,6 +125,12 @@ impl Stamping {
     /// Why it stopped; None if it runs, or was told to end.
     pub(crate) fn failure(&self) -> Option<Failure> {
         self.lock().failure.clone()
+    }
+
+    /// Its thread panicked.
+    pub(crate) fn panicked(&self) {
+        let text = "the stamping thread panicked, see the lines above (a defect of Slipstream)";
+        self.lock().failure = Some(Failure::new(Exit::Defect, text));
     }
 
     /// Before it runs again.
@@ -170,7 +179,7 @@ impl Stamping {
         let (folder, last) = ServedFolder::open(&self.path, &self.options).map_err(folder_failure)?;
         let (executed, hint) = match &last {
             Some(last) => (&last.executed, Some(&last.at)),
-            None => (&self.start, None),
+            None => (&self.begin.after, None),
         };
         let from = self.relay.start_point(executed, hint).map_err(relay_failure)?;
         // A power cut must not leave replicas with transactions that this relay lost: what is stamped may be sent.
@@ -180,7 +189,7 @@ impl Stamping {
             Some(last) => Stamper::again(self.options.clone(), last),
             None => {
                 let Some(catalog) = self.first_definitions()? else { return Ok(()) };
-                Stamper::new(self.options.clone(), 1, self.start.clone(), catalog)
+                Stamper::new(self.options.clone(), self.begin.first, self.begin.after.clone(), catalog)
             }
         };
         let mut work = Work { stamping: self, folder, stamper, len: 0 };
@@ -210,12 +219,12 @@ impl Stamping {
     /// GTID comes before: tables can be older than the log (RESET BINARY LOGS AND GTIDS, a restored server, a log that
     /// was switched on later).
     fn first_definitions(&self) -> Result<Option<Catalog>, Failure> {
-        if self.login.is_none() && self.start.is_empty() {
+        if self.login.is_none() && self.begin.after.is_empty() {
             return Ok(Some(Catalog::new(self.lower_case_table_names)));
         }
         let asked = match self.ask_definitions() {
             // The log may well bring them all, and where it does not, the source's clock is kept.
-            Err(failure) if self.start.is_empty() && self.definitions_from.is_none() => {
+            Err(failure) if self.begin.after.is_empty() && self.definitions_from.is_none() => {
                 let text = format!("tables older than the log keep the source's clock: {}", failure.text);
                 log::write(Code::RelayDefinitions, "Stamp", &text);
                 return Ok(Some(Catalog::new(self.lower_case_table_names)));
@@ -225,9 +234,9 @@ impl Stamping {
         let Some((read, needed)) = asked else { return Ok(None) };
         let place = self.definitions_at();
         self.lock().waits = format!("stamping begins once the log is there up to the definitions read at {place}");
-        let from = self.relay.start_point(&self.start, None).map_err(relay_failure)?;
+        let from = self.relay.start_point(&self.begin.after, None).map_err(relay_failure)?;
         let mut reader = RelayReader::open_at(Arc::clone(&self.relay), &from, ReaderOptions::REPLAY);
-        let mut scan = DdlScan::new(self.lower_case_table_names, self.start.clone(), needed.clone());
+        let mut scan = DdlScan::new(self.lower_case_table_names, self.begin.after.clone(), needed.clone());
         while !scan.is_complete() {
             if self.stopping() {
                 return Ok(None);
@@ -309,7 +318,7 @@ impl Stamping {
             Ok(executed) => executed,
             Err(why) => return Ok(Err(format!("definitions cannot be read at {}: {why}", server.shown()))),
         };
-        let missing = self.start.subtract(&executed);
+        let missing = self.begin.after.subtract(&executed);
         if !missing.is_empty() {
             let text = "stamping begins once it has executed all that the served log begins after; it lacks";
             return Ok(Err(format!("definitions are read at {}: {text} {}", server.shown(), shown_set(&missing))));
@@ -447,10 +456,14 @@ fn take(stamping: &Stamping, folder: &mut ServedFolder, len: &mut u64, part: &Pa
     Ok(())
 }
 
-/// Purges the relay log up to where the last served file begins.
+/// Purges the relay log up to where the last served file begins, or lets others do so.
 fn purge(stamping: &Stamping, at: &LogPosition, executed: &GtidSet) {
-    match stamping.relay.purge(at, executed, Duration::ZERO, SystemTime::now()) {
-        Ok(_) | Err(RelayError::Closed) => {}
+    let purged = match &stamping.hold {
+        Some(hold) => hold.lock().unwrap_or_else(PoisonError::into_inner).begin_at(executed, Some(at)),
+        None => stamping.relay.purge(at, executed, Duration::ZERO, SystemTime::now()).map(drop),
+    };
+    match purged {
+        Ok(()) | Err(RelayError::Closed) => {}
         Err(error) => {
             let text = format!("relay log files could not be purged: {error}");
             log::write(Code::PurgeFailed, "Relay", &text);
