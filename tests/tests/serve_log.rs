@@ -42,6 +42,8 @@ fn relay_log_files(relay: &Relay) -> Vec<String> {
 
 #[test]
 fn a_stock_replica_runs_behind_a_replica_that_is_killed() {
+    // Several cuts fall into a served file, so that they would purge what it is made of.
+    let options = ["--max-binlog-size=2M", "--max-relay-log-size=64K", "--cut-interval=0.3"];
     let source = source("servelog");
     source.sql("CREATE USER `load` IDENTIFIED BY 'repl'; GRANT ALL ON *.* TO `load`, `repl`; CREATE DATABASE d");
     let url = source.url("load");
@@ -51,7 +53,7 @@ fn a_stock_replica_runs_behind_a_replica_that_is_killed() {
     source.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
     let copied = source.gtid_executed();
     let behind = restored(&source, "servelog2", &["tpcc", "d"]);
-    let mut relay = Relay::beside_replay(&source, "servelog", SMALL);
+    let mut relay = Relay::beside_replay(&source, "servelog", &options);
     relay.feeds(&behind);
     let load = Load::start(&source);
     for round in 0..length(4, 30) {
@@ -65,14 +67,13 @@ fn a_stock_replica_runs_behind_a_replica_that_is_killed() {
         wait_for("load", written, || source.gtid_executed().to_string());
         wait_until_equal(&source, &behind);
         let (before, files) = (relay.served(), relay_log_files(&relay));
-        relay = relay.kill_and_start(&source, SMALL);
+        relay = relay.kill_and_start(&source, &options);
         wait_until_equal(&source, &behind);
         let now = relay.served();
         for (name, bytes) in &before {
-            let (_, again) = now.iter().find(|(other, _)| other == name).unwrap();
-            assert!(again.starts_with(bytes), "round {round}: {name} has other bytes after a kill");
+            let again = now.iter().find(|(other, _)| other == name).map(|(_, again)| again.starts_with(bytes));
+            assert_eq!(again, Some(true), "round {round}: {name} after a kill, {files:?}: {}", relay.process.log_end());
         }
-        assert!(!relay.process.log().contains("SLIP-000130"), "round {round}: {files:?}: {}", relay.process.log_end());
     }
     drop(load);
     wait_until_equal(&source, &behind);
