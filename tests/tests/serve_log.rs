@@ -6,7 +6,7 @@ use std::process::Command;
 use base::GtidSet;
 use whole_program_tests::relay::{Relay, assert_same_rows, replica, replica_status, source, wait_until_equal};
 use whole_program_tests::replica::executed;
-use whole_program_tests::{Load, Ran, Server, assert_equal, folder, length, repository, slipstream, wait_for};
+use whole_program_tests::{Load, Ran, Replica, Server, assert_equal, folder, length, repository, slipstream, wait_for};
 
 /// Small files, and cuts that would purge the relay log at once.
 const SMALL: &[&str] = &["--max-binlog-size=256K", "--max-relay-log-size=64K", "--cut-interval=1"];
@@ -192,6 +192,9 @@ fn where_the_relay_log_lacks_what_follows_the_served_log_begins_anew() {
     relay.process.catch_up(&source);
     assert_equal(&source, &mut relay.process, &["d"]);
     relay.process.stop();
+    // The last file would not get the same bytes.
+    let other = Replica::spawn(&source.url("repl"), &relay.data, &["--serve-log", "--max-binlog-size=64K"], |_| ());
+    other.expect_exit(2, &["was stamped with other settings", "give the options as they were; or remove"]);
 }
 
 #[test]

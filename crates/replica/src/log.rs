@@ -270,6 +270,8 @@ codes! {
     AcksGoOn = 129 Note,
     /// A replica's served log begins anew, because the relay log no longer has what follows.
     ServedBeginsAnew = 130 Warning,
+    /// Stamping stopped with an error; what was stamped is served.
+    StampingStopped = 131 Error,
 }
 
 impl Code {

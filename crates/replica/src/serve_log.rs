@@ -17,7 +17,7 @@ use stamp::{FileStart, StampOptions};
 use store::DiskSpace;
 
 use crate::config::ReplicaConfig;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::failure::{relay_failure, shown_set};
 use crate::folder::Folder;
 use crate::log::{self, Code};
@@ -94,7 +94,8 @@ impl ServeLog {
         let mut first = kept.as_ref().map_or(1, |begin| begin.first);
         let continued = match kept {
             Some(begin) => {
-                let (last, log) = served_files(&self.folder, &self.stamps, &begin)?;
+                let (last, log) =
+                    served_files(&self.folder, &self.stamps, &begin).map_err(|failure| self.advised(failure))?;
                 first = first.max(last.as_ref().map_or(0, |last| last.number + 1));
                 (!anew && goes_on(&begin, last.as_ref(), &before)).then_some((begin, last, log))
             }
@@ -125,6 +126,19 @@ impl ServeLog {
             }
         };
         Ok(Opened { serving: Arc::clone(serving), begin, hold })
+    }
+
+    /// With the way on for a log that was stamped with other settings.
+    fn advised(&self, failure: Failure) -> Failure {
+        if failure.exit != Exit::Usage {
+            return failure;
+        }
+        let way_on = format!(
+            "give the options as they were; or remove {} while the replica is stopped: a new one begins, and replicas \
+             behind it must have what comes before",
+            self.folder.served_log().display()
+        );
+        failure.with_hint(way_on)
     }
 
     /// Starts to stamp for an engine.

@@ -154,7 +154,7 @@ impl Stamping {
                 continue;
             }
             let text = format!("stamping stopped; what was stamped is served: {}", failure.told());
-            log::write(Code::SqlStopped, "Stamp", &text);
+            log::write(Code::StampingStopped, "Stamp", &text);
             self.lock().failure = Some(failure);
             return;
         }
