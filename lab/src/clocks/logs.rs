@@ -12,6 +12,7 @@ use compare::TableHash;
 use source::TableFilter;
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::report::Recorded;
 use super::{ClocksArgs, Stamps};
 use crate::ourselves;
 use crate::servers::{self, PATIENCE, Programs, Running, Server, check_stop};
@@ -181,7 +182,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Writes a log with this many clients at a source of its own, which stays, and has relays stamp it.
-    pub(super) fn record(&mut self, clients: u32, is_reference: bool) -> Result<()> {
+    pub(super) fn record(&mut self, clients: u32, is_reference: bool) -> Result<Recorded> {
         let number = self.recordings.len();
         let data = self.copy(&format!("source-{number}"))?;
         let mut options = self.options(101 + number);
@@ -189,6 +190,7 @@ impl<'a> Bench<'a> {
             options.push("--binlog-transaction-dependency-history-size=1".into());
         }
         let server = Server::start(self.programs, &data, &options, self.stop)?;
+        let started = Instant::now();
         if self.args.workload == "tpcc" {
             let options = TpccOptions { terminals: clients as usize, ..self.tpcc(&server) };
             tpcc::run(&options, &mut std::io::sink())?;
@@ -196,6 +198,7 @@ impl<'a> Bench<'a> {
             let events = format!("--events={}", self.args.transactions);
             self.sysbench(&server, &[format!("--threads={clients}"), events, "--time=0".into()], "run")?;
         }
+        let recorded = Recorded { clients, is_reference, seconds: started.elapsed().as_secs_f64() };
         let executed = server.connect()?.query_value("SELECT @@GLOBAL.gtid_executed")?.unwrap_or_default();
         ensure!(!executed.is_empty(), "the load wrote no transaction");
         let tables = compare::hash_server(&server.address(), &TableFilter::parse::<&str>(&[]))?;
@@ -208,7 +211,7 @@ impl<'a> Bench<'a> {
                 recording.relays.push((Stamps::Relay(how), relay));
             }
         }
-        Ok(())
+        Ok(recorded)
     }
 
     /// Every log, in the order of a round.

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
-pub use report::{ClocksReport, Line};
+pub use report::{ClocksReport, Line, Recorded};
 
 use crate::restamp::RestampTracking;
 use crate::serve_bench::word;
@@ -119,11 +119,11 @@ pub fn clocks(args: &ClocksArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)) 
     bench.prepare()?;
     for &clients in &args.clients {
         told(&format!("recording {} transactions of {clients} clients", args.transactions));
-        bench.record(clients, false)?;
+        report.recorded.push(bench.record(clients, false)?);
     }
     if args.reference_clients > 0 {
         told(&format!("recording {} transactions of {} clients, WRITESET", args.transactions, args.reference_clients));
-        bench.record(args.reference_clients, true)?;
+        report.recorded.push(bench.record(args.reference_clients, true)?);
     }
     let ways: Vec<(f64, u32)> =
         args.sync_delays.iter().flat_map(|&delay| args.workers.iter().map(move |&workers| (delay, workers))).collect();

@@ -4,12 +4,14 @@
 use std::fmt::Write as _;
 
 use super::Stamps;
-use super::report::{ClocksReport, Line};
+use super::report::{ClocksReport, Line, Recorded};
 
 /// Size of a panel's plot, and the room around it, in pixels.
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 260.0;
 const ROOM: f64 = 64.0;
+/// Name of the line for the sources themselves.
+const WRITTEN: &str = "the source, writing it";
 /// Told apart without colour vision too; the names stand at the lines' ends.
 const COLOURS: [&str; 5] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000"];
 
@@ -52,7 +54,10 @@ fn panel(out: &mut String, report: &ClocksReport, delay: f64, workers: u32) {
     let mut clients: Vec<u32> = lines.iter().filter(|l| l.stamped_by != reference).map(|l| l.clients).collect();
     clients.sort_unstable();
     clients.dedup();
-    let most = nice(lines.iter().map(|line| rate(line)).fold(1.0, f64::max));
+    let own: Vec<&Recorded> = report.recorded.iter().filter(|one| !one.is_reference).collect();
+    let written = |one: &Recorded| report.transactions as f64 / one.seconds.max(1e-9);
+    let rates = lines.iter().map(|line| rate(line)).chain(own.iter().map(|one| written(one)));
+    let most = nice(rates.fold(1.0, f64::max));
     let x = |of: u32| {
         let at = clients.iter().position(|&one| one == of).unwrap_or(0) as f64;
         WIDTH * (at + 0.5) / clients.len().max(1) as f64
@@ -87,10 +92,16 @@ fn panel(out: &mut String, report: &ClocksReport, delay: f64, workers: u32) {
             names.push(&line.stamped_by);
         }
     }
+    if !own.is_empty() {
+        names.push(WRITTEN);
+    }
     let mut labels: Vec<f64> = Vec::new();
     for (name, colour) in names.iter().zip(COLOURS.iter().cycle()) {
         let mut points: Vec<(f64, f64)> =
             lines.iter().filter(|l| l.stamped_by == *name).map(|l| (x(l.clients), y(rate(l)))).collect();
+        if *name == WRITTEN {
+            points = own.iter().map(|one| (x(one.clients), y(written(one)))).collect();
+        }
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let Some(&(_, end)) = points.last() else { continue };
         if *name == reference {
@@ -143,6 +154,10 @@ mod tests {
         Line { sync_delay_ms: 0.0, workers: 8, clients, stamped_by, seconds: vec![seconds], retries: 0 }
     }
 
+    fn recorded((clients, is_reference, seconds): (u32, bool, f64)) -> Recorded {
+        Recorded { clients, is_reference, seconds }
+    }
+
     #[test]
     fn a_line_a_stamping_and_a_point_a_recording() {
         let own = || Stamps::Source.name();
@@ -155,6 +170,7 @@ mod tests {
         ];
         let report = ClocksReport {
             lines,
+            recorded: [(1, false, 2.0), (2, false, 1.0), (16, true, 0.5)].map(recorded).into(),
             workload: "oltp_read_write".into(),
             transactions: 1000,
             hash: String::new(),
@@ -166,7 +182,7 @@ mod tests {
             load_average: Default::default(),
         };
         let text = svg(&report);
-        assert_eq!((text.matches("<polyline").count(), text.matches("<circle").count()), (2, 4));
+        assert_eq!((text.matches("<polyline").count(), text.matches("<circle").count()), (3, 6));
         assert_eq!(text.matches("stroke-dasharray").count(), 1);
         assert!(text.contains("a&lt;b") && !text.contains("a<b") && text.contains("8 workers"), "{text}");
         // 250 and 500 of 1,000 a second, from the top.

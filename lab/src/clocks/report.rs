@@ -34,9 +34,22 @@ impl Line {
     }
 }
 
+/// How long a source took to write its log.
+#[derive(Clone, Debug, Serialize)]
+pub struct Recorded {
+    /// Clients that wrote it.
+    pub clients: u32,
+    /// True for the log with WRITESET.
+    pub is_reference: bool,
+    /// Seconds.
+    pub seconds: f64,
+}
+
 /// Result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClocksReport {
+    /// The recordings, in order.
+    pub recorded: Vec<Recorded>,
     /// One a log and way, in the order of the first round.
     pub lines: Vec<Line>,
     /// What was recorded.
@@ -67,6 +80,7 @@ impl ClocksReport {
             format!("{}, {} tables of {} rows, uniform, seed {}", args.workload, args.tables, args.rows, args.seed)
         };
         ClocksReport {
+            recorded: Vec::new(),
             lines: Vec::new(),
             workload,
             transactions: args.transactions,
@@ -137,6 +151,9 @@ impl fmt::Display for ClocksReport {
         if self.put_in_between {
             writeln!(f, "the clock ran from before the relay's first start, and while the log was received")?;
         }
+        let recorded = |one: &Recorded| format!("{} in {:.2} s", one.clients, one.seconds);
+        let recorded: Vec<String> = self.recorded.iter().map(recorded).collect();
+        writeln!(f, "clients that wrote a log, and the time it took at the source: {}", recorded.join(", "))?;
         writeln!(f, "{} transactions of {}; result hash {}", self.transactions, self.workload, self.hash)?;
         let [before, after] = &self.load_average;
         let rounds = self.lines.first().map_or(0, |line| line.seconds.len());
