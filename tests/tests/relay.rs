@@ -603,7 +603,8 @@ fn files_are_held_until_a_replica_has_executed_them() {
     relay.process.stop();
     let replica = folder("relayholdreplica");
     Replica::follow(&source, &replica, &[]).stop();
-    slipstream(&["relay", "hold", "--list", "--data", replica.to_str().unwrap()]).expect(2, &["neither a relay's data folder"]);
+    slipstream(&["relay", "hold", "--list", "--data", replica.to_str().unwrap()])
+        .expect(2, &["neither a relay's data folder"]);
 }
 
 /// Makes a source semi-synchronous, whose commits wait for ever.
