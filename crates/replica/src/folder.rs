@@ -139,10 +139,21 @@ impl Folder {
     /// # Errors
     /// Code 8 for disk errors.
     pub fn clear_relay_log(&self) -> Result<(), Failure> {
-        let (relay_log, cleared) = (self.relay_log(), self.path.join(CLEARED));
-        let failed = |error: io::Error| Failure::io(relay_log.display(), &error);
+        self.clear(&self.relay_log())
+    }
+
+    /// Removes the served log, as [`clear_relay_log`](Self::clear_relay_log) does.
+    ///
+    /// # Errors
+    /// Code 8 for disk errors.
+    pub(crate) fn clear_served_log(&self) -> Result<(), Failure> {
+        self.clear(&self.served_log())
+    }
+
+    fn clear(&self, part: &Path) -> Result<(), Failure> {
+        let failed = |error: io::Error| Failure::io(part.display(), &error);
         self.remove_cleared();
-        match fs::rename(&relay_log, &cleared) {
+        match fs::rename(part, self.path.join(CLEARED)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => result.map_err(failed)?,
         }
@@ -151,7 +162,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes what a relay log that was cleared left. One that cannot be removed takes space, and nothing else.
+    /// Removes what a log that was cleared left. One that cannot be removed takes space, and nothing else.
     pub(crate) fn remove_cleared(&self) {
         let _ = fs::remove_dir_all(self.path.join(CLEARED));
     }
@@ -184,18 +195,6 @@ impl Folder {
     #[must_use]
     pub(crate) fn served_start(&self) -> PathBuf {
         self.path.join("served-start")
-    }
-
-    /// Removes the served log, of which only its start is left.
-    ///
-    /// # Errors
-    /// Code 8 for disk errors.
-    pub(crate) fn remove_served_log(&self) -> Result<(), Failure> {
-        let served = self.served_log();
-        match fs::remove_dir_all(&served) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::io(served.display(), &error)),
-            _ => self.sync(),
-        }
     }
 
     /// Folder of the tree.

@@ -106,7 +106,7 @@ impl ServeLog {
             None => {
                 let begin = LogBegin { after: before, first };
                 keep_start(&path, &begin)?;
-                self.folder.remove_served_log()?;
+                self.folder.clear_served_log()?;
                 let (last, log) = served_files(&self.folder, &self.stamps, &begin)?;
                 if let Some(serving) = self.serving.get() {
                     serving.log().begins_anew(begin.after.clone());
