@@ -409,7 +409,13 @@ fn clocks_of_a_relay_at_stock_replicas() {
         report["lines"].as_array().unwrap().iter().map(|line| line["stamped_by"].as_str().unwrap()).collect();
     assert_eq!(stamped, ["its source", "relay, writeset", "relay, writeset-session", "its source, WRITESET"]);
     let svg = std::fs::read_to_string(&picture).unwrap();
-    assert_eq!(svg.matches("<polyline").count(), 3, "{svg}");
+    // A line for each clock of the one client's log and for its source; the log with WRITESET is a dashed line.
+    assert_eq!(svg.matches("<polyline").count(), 4, "{svg}");
+    for name in
+        ["its source", "relay, writeset", "relay, writeset-session", "its source, WRITESET", "the source, writing it"]
+    {
+        assert!(svg.contains(&format!(">{name}</text>")), "{name}: {svg}");
+    }
     assert!(!Path::new(servers).exists(), "its folder is left");
     std::fs::remove_dir_all(&work).unwrap();
 
