@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use base::{GtidSet, Tag, Uuid};
+
 use crate::compare::table_names;
 use crate::{Ran, Replica, Server, binary, folder, repository, run_with_input, slipstream, wait_for};
 
@@ -42,7 +44,12 @@ impl Relay {
 
     /// A replica that serves its log.
     pub fn beside_replay(source: &Server, name: &str, options: &[&str]) -> Relay {
-        let (data, run): (PathBuf, Run) = (folder(name), serving_replica);
+        Relay::beside_replay_within(source, folder(name), options)
+    }
+
+    /// A replica that serves its log, in this folder.
+    pub fn beside_replay_within(source: &Server, data: PathBuf, options: &[&str]) -> Relay {
+        let run: Run = serving_replica;
         Relay { run, ..Relay::of(run(source, &data, options), data) }
     }
 
@@ -166,6 +173,52 @@ pub fn source(name: &str) -> Server {
 #[must_use]
 pub fn replica(name: &str) -> Server {
     Server::start_unsynced(name, &["--replica-parallel-workers=16", "--innodb-lock-wait-timeout=20"])
+}
+
+/// Makes a source semi-synchronous, whose commits wait for ever; it gets a table `d.t`.
+pub fn semi_synchronous(source: &Server) {
+    source.sql(
+        "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY);
+         INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so';
+         SET GLOBAL rpl_semi_sync_source_timeout = 4000000000; SET GLOBAL rpl_semi_sync_source_wait_no_replica = ON;
+         SET GLOBAL rpl_semi_sync_source_enabled = ON",
+    );
+}
+
+/// Makes a stock replica acknowledge what it receives.
+pub fn acknowledges(replica: &Server) {
+    replica.sql(
+        "INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so';
+         SET GLOBAL rpl_semi_sync_replica_enabled = ON",
+    );
+}
+
+/// Transactions that a source committed after an acknowledgement.
+#[must_use]
+pub fn acknowledged(source: &Server) -> u64 {
+    let shown = source.sql("SHOW STATUS LIKE 'Rpl_semi_sync_source_yes_tx'");
+    shown.split_whitespace().last().unwrap().parse().unwrap()
+}
+
+/// What the source has executed, and its next transaction, which is not executed before it is acknowledged: AFTER_SYNC.
+#[must_use]
+pub fn with_next(source: &Server) -> GtidSet {
+    let uuid: Uuid = source.sql("SELECT @@server_uuid").trim().parse().unwrap();
+    let mut goal = source.gtid_executed();
+    let last = goal.intervals().filter(|(own, ..)| *own == uuid).map(|(.., interval)| interval.last).max().unwrap();
+    goal.add_range(uuid, Tag::EMPTY, last + 1, last + 1);
+    goal
+}
+
+/// Releases commits that wait after a panic, so that the test ends.
+pub struct Releases<'a>(pub &'a Server);
+
+impl Drop for Releases<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.0.try_sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
+        }
+    }
 }
 
 fn serving_replica(source: &Server, data: &Path, options: &[&str]) -> Replica {

@@ -3,7 +3,10 @@
 
 use testkit::raw_client::{CAPABILITIES, RawClient};
 use whole_program_tests::compare::assert_equal;
-use whole_program_tests::relay::{Relay, account, assert_same_rows, replica, replica_status, source, wait_until_equal};
+use whole_program_tests::relay::{
+    Relay, Releases, account, acknowledged, acknowledges, assert_same_rows, replica, replica_status, semi_synchronous,
+    source, wait_until_equal, with_next,
+};
 use whole_program_tests::replica::executed;
 use whole_program_tests::{Load, Replica, Server, SmallDisk, folder, length, slipstream, wait_for};
 
@@ -607,33 +610,6 @@ fn files_are_held_until_a_replica_has_executed_them() {
         .expect(2, &["neither a relay's data folder"]);
 }
 
-/// Makes a source semi-synchronous, whose commits wait for ever.
-fn semi_synchronous(source: &Server) {
-    source.sql(
-        "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY);
-         INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so';
-         SET GLOBAL rpl_semi_sync_source_timeout = 4000000000; SET GLOBAL rpl_semi_sync_source_wait_no_replica = ON;
-         SET GLOBAL rpl_semi_sync_source_enabled = ON",
-    );
-}
-
-/// Transactions that were committed after an acknowledgement.
-fn acknowledged(source: &Server) -> u64 {
-    let shown = source.sql("SHOW STATUS LIKE 'Rpl_semi_sync_source_yes_tx'");
-    shown.split_whitespace().last().unwrap().parse().unwrap()
-}
-
-/// Releases commits that wait after a panic, so that the test ends.
-struct Releases<'a>(&'a Server);
-
-impl Drop for Releases<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let _ = self.0.try_sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
-        }
-    }
-}
-
 #[test]
 fn a_semi_synchronous_source_is_acknowledged_after_the_relays_sync() {
     const DELAY_MS: u64 = 500;
@@ -702,10 +678,7 @@ fn the_source_is_acknowledged_after_replicas_have() {
     relay.process.wait_until("the connection", |status| status["source"]["semi_sync"] == true);
     let stock = |name: &str| {
         let replica = replica(name);
-        replica.sql(
-            "INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so';
-             SET GLOBAL rpl_semi_sync_replica_enabled = ON",
-        );
+        acknowledges(&replica);
         replica
     };
     let (one, two, plain) = (stock("relayacks2"), stock("relayacks3"), replica("relayacks4"));
@@ -713,17 +686,9 @@ fn the_source_is_acknowledged_after_replicas_have() {
         relay.process.wait_until("it is served", |status| goal.is_subset_of(&executed(status)));
     };
     let state = || source.sql("SHOW STATUS LIKE 'Rpl_semi_sync%'; SHOW PROCESSLIST");
-    let goal = |more: u64| {
-        // Not executed there before it is acknowledged: AFTER_SYNC.
-        let uuid: base::Uuid = source.sql("SELECT @@server_uuid").trim().parse().unwrap();
-        let mut goal = source.gtid_executed();
-        let last = goal.intervals().filter(|(own, ..)| *own == uuid).map(|(.., interval)| interval.last).max().unwrap();
-        goal.add_range(uuid, base::Tag::EMPTY, last + 1, last + more);
-        goal
-    };
     // Without a replica, and with one that does not acknowledge, the commit waits; it is received and served.
     relay.feeds(&plain);
-    let next = goal(1);
+    let next = with_next(&source);
     std::thread::scope(|scope| {
         let _releases = Releases(&source);
         let insert = scope.spawn(|| source.sql("INSERT INTO d.t VALUES (1)"));
@@ -767,7 +732,7 @@ fn the_source_is_acknowledged_after_replicas_have() {
 
     // It has the transaction from an earlier connection, and its acknowledgement was lost with the relay.
     one.sql("STOP REPLICA IO_THREAD");
-    let next = goal(1);
+    let next = with_next(&source);
     std::thread::scope(|scope| {
         let _releases = Releases(&source);
         let insert = scope.spawn(|| source.sql("INSERT INTO d.t VALUES (2)"));
@@ -791,7 +756,7 @@ fn the_source_is_acknowledged_after_replicas_have() {
     // Two are needed, and one is not enough. It connects again by itself after a relay that was stopped.
     let port = format!("--port={}", relay.port);
     relay.process = Replica::relay(&source, &relay.data, &[&port, "--ack-after-replicas=2"]);
-    let next = goal(1);
+    let next = with_next(&source);
     std::thread::scope(|scope| {
         let _releases = Releases(&source);
         let insert = scope.spawn(|| source.sql("INSERT INTO d.t VALUES (3)"));

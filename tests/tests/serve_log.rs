@@ -1,12 +1,19 @@
 //! `slipstream replica --serve-log`: stock replicas behind a replica of ours.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+use std::path::Path;
 use std::process::Command;
 
 use base::GtidSet;
-use whole_program_tests::relay::{Relay, assert_same_rows, replica, replica_status, source, wait_until_equal};
+use rustix::process::Signal;
+use whole_program_tests::relay::{
+    Relay, Releases, acknowledged, acknowledges, assert_same_rows, replica, replica_status, semi_synchronous, source,
+    wait_until_equal, with_next,
+};
 use whole_program_tests::replica::executed;
-use whole_program_tests::{Load, Ran, Replica, Server, assert_equal, folder, length, repository, slipstream, wait_for};
+use whole_program_tests::{
+    Load, Ran, Replica, Server, SmallDisk, assert_equal, folder, length, repository, slipstream, wait_for,
+};
 
 /// Small files, and cuts that would purge the relay log at once.
 const SMALL: &[&str] = &["--max-binlog-size=256K", "--max-relay-log-size=64K", "--cut-interval=1"];
@@ -195,6 +202,142 @@ fn where_the_relay_log_lacks_what_follows_the_served_log_begins_anew() {
     // The last file would not get the same bytes.
     let other = Replica::spawn(&source.url("repl"), &relay.data, &["--serve-log", "--max-binlog-size=64K"], |_| ());
     other.expect_exit(2, &["was stamped with other settings", "give the options as they were; or remove"]);
+}
+
+/// The process ends between the two steps of beginning anew: what is kept says where the new log begins, and the files
+/// are those of the old one.
+#[test]
+fn beginning_anew_is_begun_again_after_a_kill() {
+    let source = source("servelogagain");
+    source.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)");
+    let options = &[&["--serve-log"], SMALL].concat()[..];
+    let mut relay = Relay::beside_replay(&source, "servelogagain", SMALL);
+    let write = |rows: usize| {
+        for _ in 0..rows {
+            source.sql("INSERT INTO d.t (v) VALUES (RAND() * 1000); UPDATE d.t SET v = v + 1");
+        }
+    };
+    write(60);
+    relay.process.catch_up(&source);
+    let mut relay = relay.stop_and_start_replica(&source, SMALL);
+    write(120);
+    relay.process.catch_up(&source);
+    let begun = || relay_log_files(&relay).first().filter(|name| *name != "relay-bin.000001").cloned();
+    wait_for("a purge", begun, || format!("{:?}", relay_log_files(&relay)));
+    let (served, old) = (relay.data.join("served-log"), relay.data.with_extension("old"));
+    copy_files(&served, &old);
+    let names = served_names(&relay);
+
+    let mut relay = relay.stop_and_start_replica(&source, options);
+    relay.process.waits_for_log(&["SLIP-000130"]);
+    relay.process.signal(Signal::KILL);
+    relay.process.wait_exit();
+    std::fs::remove_dir_all(&served).unwrap();
+    copy_files(&old, &served);
+    let port = format!("--port={}", relay.port);
+    relay.process = Replica::follow(&source, &relay.data, &[options, &[port.as_str()]].concat());
+    let behind = restored(&source, "servelogagain2", &["d"]);
+    relay.feeds(&behind);
+    write(30);
+    relay.process.catch_up(&source);
+    wait_until_equal(&source, &behind);
+    assert_same_rows(&source, &behind, &["d"]);
+    let anew = served_names(&relay);
+    assert!(names.last() < anew.first(), "{names:?}, then {anew:?}");
+    assert_equal(&source, &mut relay.process, &["d"]);
+    relay.process.stop();
+}
+
+fn served_names(relay: &Relay) -> Vec<String> {
+    relay.served().into_iter().map(|(name, _)| name).collect()
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+#[test]
+fn a_full_disk_under_the_served_log_stops_no_replay() {
+    let Some(disk) = SmallDisk::new("servelogfull", 8) else { return };
+    let source = source("servelogfull");
+    source.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v LONGBLOB)");
+    let data = folder("servelogfulldata");
+    Replica::follow(&source, &data, &["--serve-log"]).stop();
+    std::fs::remove_dir_all(data.join("served-log")).unwrap();
+    std::os::unix::fs::symlink(disk.path(), data.join("served-log")).unwrap();
+    let options = ["--max-binlog-size=3M", "--max-relay-log-size=1M", "--cut-interval=0.3"];
+    let mut relay = Relay::beside_replay_within(&source, data, &options);
+    let behind = replica("servelogfull2");
+    relay.feeds(&behind);
+    for id in 0..14 {
+        source.sql(&format!("INSERT INTO d.t VALUES ({id}, REPEAT('x', 1000000))"));
+    }
+    let waits = |status: &serde_json::Value| status["served"]["waits"].as_str().unwrap().contains("free disk space");
+    relay.process.wait_until("the wait", waits);
+    relay.process.waits_for_log(&["SLIP-000063"]);
+    // Rows are read here meanwhile, and what fits is served.
+    let status = relay.process.catch_up(&source);
+    assert!(waits(&status) && !executed(&status).is_subset_of(&served_gtids(&status)), "{status}");
+    assert_equal(&source, &mut relay.process, &["d"]);
+    let some = || (behind.sql("SELECT COUNT(*) FROM d.t").trim().parse::<u64>().unwrap() > 3).then_some(());
+    wait_for("rows", some, || replica_status(&behind));
+    // All is in a cut, which would purge the relay log but for what is not yet served.
+    relay.process.wait_until("a cut", |status| status["store"]["last_cut"] == status["position"]["watermark"]);
+    let kept = relay_log_files(&relay);
+    assert!(kept.len() > 2, "{kept:?}");
+    assert!(disk.resize(64));
+    let all = source.gtid_executed();
+    relay.process.wait_until("the served log's end", |status| all.is_subset_of(&served_gtids(status)));
+    wait_until_equal(&source, &behind);
+    assert_same_rows(&source, &behind, &["d"]);
+    relay.process.waits_for_log(&["SLIP-000065"]);
+    relay.process.stop();
+}
+
+#[test]
+fn the_source_is_acknowledged_after_replicas_behind_a_replica_have() {
+    let source = source("servelogacks");
+    semi_synchronous(&source);
+    let _releases = Releases(&source);
+    let options = ["--ack-after-replicas=1"];
+    let mut relay = Relay::beside_replay(&source, "servelogacks", &options);
+    relay.process.wait_until("the connection", |status| status["source"]["semi_sync"] == true);
+    let behind = replica("servelogacks2");
+    acknowledges(&behind);
+    let state = || source.sql("SHOW STATUS LIKE 'Rpl_semi_sync%'; SHOW PROCESSLIST");
+    let next = with_next(&source);
+    let has_it =
+        |status: &serde_json::Value| next.is_subset_of(&executed(status)) && next.is_subset_of(&served_gtids(status));
+    std::thread::scope(|scope| {
+        let _releases = Releases(&source);
+        let insert = scope.spawn(|| source.sql("INSERT INTO d.t VALUES (1)"));
+        // Its own replay waits for nobody.
+        relay.process.wait_until("the transaction, replayed and served", has_it);
+        relay.process.waits_for_log(&["SLIP-000128"]);
+        assert!(!insert.is_finished(), "{}", state());
+        relay.process.signal(Signal::KILL);
+        relay.process.wait_exit();
+        let port = format!("--port={}", relay.port);
+        relay.process = Replica::follow(&source, &relay.data, &["--serve-log", &port, options[0]]);
+        relay.process.wait_until("the transaction, replayed and served", has_it);
+        assert!(!insert.is_finished(), "{}", state());
+        relay.feeds(&behind);
+        wait_for("the acknowledgement", || insert.is_finished().then_some(()), state);
+    });
+    for id in 10..20 {
+        source.sql(&format!("INSERT INTO d.t VALUES ({id})"));
+    }
+    let state = state();
+    assert!(acknowledged(&source) > 10 && state.contains("Rpl_semi_sync_source_no_tx\t0"), "{state}");
+    wait_until_equal(&source, &behind);
+    assert_same_rows(&source, &behind, &["d"]);
+    relay.process.catch_up(&source);
+    assert_equal(&source, &mut relay.process, &["d"]);
+    relay.process.stop();
 }
 
 #[test]
