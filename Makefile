@@ -3,7 +3,7 @@
 target_folder := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)
 export SLIPSTREAM_BIN := $(target_folder)/release/slipstream
 
-.PHONY: help check lint build test fuzz-short soak asan helgrind demo bench dist package static container-folder
+.PHONY: help check lint build test fuzz-short soak asan helgrind systemd demo bench dist package static container-folder
 
 help:
 	@echo "make check   format, lints, unit and property tests (3 min at most)"
@@ -16,6 +16,7 @@ help:
 	@echo "make dist    a profile-guided build, archived with checksums (needs llvm-profdata)"
 	@echo "make asan    base, store and apply under the address sanitizer (nightly toolchain; part of soak)"
 	@echo "make helgrind short replays under valgrind's race detector (part of soak)"
+	@echo "make systemd the package as a service under a systemd of its own (root, debootstrap, systemd-container; part of soak)"
 	@echo "make soak    the full forms; not in CI"
 
 check: lint
@@ -50,6 +51,7 @@ soak: lint build
 	if [ -x fuzz/run ]; then fuzz/run 60; else echo "no fuzz targets"; fi
 	$(MAKE) asan
 	$(MAKE) helgrind
+	$(MAKE) systemd
 
 # Memory faults and leaks in what is called from here (the tree, hash tables, channels, the allocator's calls), by the address
 # sanitizer. Other flags, so a folder of its own: 2 GB.
@@ -63,6 +65,10 @@ asan:
 # Races between threads, in what is called from here too.
 helgrind:
 	tests/helgrind/run
+
+# In a container with a fresh Debian. 77: something is missing here.
+systemd: package
+	tests/systemd/run boot $(target_folder)/package/slipstream_*.deb || [ $$? -eq 77 ]
 
 demo: build
 	demo/demo.sh

@@ -166,22 +166,40 @@ fn the_sample_of_the_option_file_is_read() {
     assert!(ran.code == 1 && ran.err.contains(&data), "{} {}", ran.out, ran.err);
 }
 
-#[test]
-fn the_package_has_what_the_service_needs() {
+fn run(program: &str, arguments: &[&str]) -> String {
+    let ran = Ran::from(Command::new(program).args(arguments).output().unwrap());
+    assert_eq!(ran.code, 0, "{program} {arguments:?}: {ran:?}");
+    ran.out
+}
+
+/// A package of the program in this folder; None, with a message, where none can be made.
+fn package(folder: &Path) -> Option<String> {
     let program = std::env::var("SLIPSTREAM_BIN").expect("SLIPSTREAM_BIN");
     let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
     if !(has("dpkg-deb") && has("objdump") && has("strip")) {
         eprintln!("skipped: no dpkg-deb, objdump or strip");
-        return;
+        return None;
     }
-    let at = made("supervision-package");
-    let run = |program: &str, arguments: &[&str]| {
-        let ran = Ran::from(Command::new(program).args(arguments).output().unwrap());
-        assert_eq!(ran.code, 0, "{program} {arguments:?}: {ran:?}");
-        ran.out
-    };
     let script = repository().join("packaging/package").display().to_string();
-    let package = run(&script, &[&program, at.to_str().unwrap()]).trim().to_owned();
+    Some(run(&script, &[&program, folder.to_str().unwrap()]).trim().to_owned())
+}
+
+/// `make systemd` runs it there too.
+#[test]
+fn the_package_is_installed_in_a_fresh_debian() {
+    let Some(package) = package(&made("supervision-installed")) else { return };
+    let ran =
+        Ran::from(Command::new(repository().join("tests/systemd/run")).args(["install", &package]).output().unwrap());
+    match ran.code {
+        77 => eprintln!("{}", ran.out),
+        code => assert!(code == 0 && ran.out.contains("systemd: passed"), "{ran:?}"),
+    }
+}
+
+#[test]
+fn the_package_has_what_the_service_needs() {
+    let at = made("supervision-package");
+    let Some(package) = package(&at) else { return };
     let root = at.join("root");
     run("dpkg-deb", &["--extract", &package, root.to_str().unwrap()]);
     let unit = std::fs::read_to_string(root.join("lib/systemd/system/slipstream.service")).unwrap();
