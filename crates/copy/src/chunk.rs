@@ -6,6 +6,9 @@
 //! A range is `after < key <= upto` in index order, over the longest run of leading key columns whose values can be
 //! written as exact literals. The predicate has the OR form, which MySQL's range optimizer turns into one interval; it
 //! would not do so with a row constructor.
+//!
+//! The query for a range's end reads the range's keys. For a key of one integer column it is not needed: ends are
+//! chosen by arithmetic, and the source's estimate, which costs it a look into the index, says whether one fits.
 
 use catalog::{Identity, Key, TableDef};
 use client::session::{quoted, quoted_text};
@@ -29,6 +32,7 @@ struct Column {
     name: String,
     descending: bool,
     literal: Literal,
+    integer: bool,
 }
 
 /// The key columns by which a table is divided.
@@ -65,10 +69,29 @@ impl KeyRanges {
             let column = table.columns.get(part.column)?;
             let fits = part.prefix_len.is_none() && !deciding.contains(&part.column);
             let Some(literal) = literal_of(&column.ty).filter(|_| fits) else { break };
-            columns.push(Column { name: quoted(&column.name), descending: part.descending, literal });
+            let integer = matches!(column.ty.code, t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG);
+            columns.push(Column { name: quoted(&column.name), descending: part.descending, literal, integer });
         }
         let name = format!("{}.{}", quoted(&name.0), quoted(&name.1));
         (!columns.is_empty()).then(|| KeyRanges { table: name, index: quoted(&key.name), columns })
+    }
+
+    /// True if ends can be chosen by arithmetic ([`Steps`]): the key is one integer column.
+    pub(crate) fn has_steps(&self) -> bool {
+        self.columns.len() == 1 && self.columns.iter().all(|column| column.integer && !column.descending)
+    }
+
+    /// Query for the smallest and the largest key.
+    pub(crate) fn extent_query(&self) -> String {
+        let column = self.columns.first().map(|column| column.name.as_str()).unwrap_or_default();
+        format!("SELECT MIN({column}), MAX({column}) FROM {}{}", self.table, self.hint())
+    }
+
+    /// Statement for how many rows the source believes to be in a range: in the column `rows` of its only line.
+    pub(crate) fn estimate_query(&self, after: Option<&Bound>, upto: &Bound) -> String {
+        let column = self.columns.first().map(|column| column.name.as_str()).unwrap_or_default();
+        let condition = self.condition(after, Some(upto));
+        format!("EXPLAIN FORMAT=TRADITIONAL SELECT {column} FROM {}{}{condition}", self.table, self.hint())
     }
 
     /// ` FORCE INDEX (…)`, to read in key order whatever the statistics say.
@@ -149,6 +172,66 @@ impl KeyRanges {
             }
             _ => term,
         }
+    }
+}
+
+/// Ends of ranges of an integer key, each about as many rows behind the one before.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    /// The largest key; what has a larger one is in the last range.
+    last: i128,
+    /// Distance of the end found last.
+    step: i128,
+}
+
+/// Most estimates for one end: enough to double and to halve over all of BIGINT.
+const ESTIMATES_MAX: usize = 140;
+
+impl Steps {
+    /// For keys from `first` to `last`, of which there are about `keys`, so that a range has about `rows` rows.
+    pub(crate) fn new(first: i128, last: i128, keys: u64, rows: u64) -> Steps {
+        let each = (last - first).max(0) / i128::from(keys.max(1)) + 1;
+        Steps { last, step: each.saturating_mul(i128::from(rows.max(1))) }
+    }
+
+    /// The end of the range after `after` that has at least half and at most twice `rows` rows by the estimates of
+    /// `rows_in`, as far as the keys allow; None if that has all that is left.
+    ///
+    /// # Errors
+    /// Those of `rows_in`.
+    pub(crate) fn next<E>(
+        &mut self,
+        after: i128,
+        rows: u64,
+        mut rows_in: impl FnMut(i128) -> Result<u64, E>,
+    ) -> Result<Option<i128>, E> {
+        let (mut step, mut few, mut many) = (self.step.max(1), None, None);
+        for _ in 0..ESTIMATES_MAX {
+            let end = after.saturating_add(step).min(self.last);
+            let found = rows_in(end)?;
+            let left = end < self.last;
+            if found > rows.saturating_mul(2) {
+                many = Some(step.min(end - after));
+            } else if found < rows / 2 && left {
+                few = Some(step);
+            } else {
+                break;
+            }
+            step = match (few, many) {
+                (Some(few), None) => few * 2,
+                (None, Some(many)) => (many / 2).max(1),
+                (Some(few), Some(many)) if many - few > 1 => few + (many - few) / 2,
+                // One key more makes the difference, whether or not the estimate is right.
+                _ => break,
+            };
+            // Many rows in one key cannot be, so that the estimate is wrong.
+            if many == Some(1) {
+                break;
+            }
+        }
+        self.step = step;
+        let end = after.saturating_add(step);
+        Ok((end < self.last).then_some(end))
     }
 }
 
@@ -242,6 +325,83 @@ mod tests {
         assert_eq!(run("v VARCHAR(50) NOT NULL, PRIMARY KEY (v(9))"), None);
         assert_eq!(run("a INT, b INT"), None);
         assert_eq!(run("a INT, k BINARY(4) NOT NULL, UNIQUE ku (k)"), Some(1));
+    }
+
+    #[test]
+    fn an_integer_key_is_divided_by_arithmetic() {
+        for (columns, wanted) in [
+            ("id BIGINT UNSIGNED PRIMARY KEY", true),
+            ("id TINYINT NOT NULL, UNIQUE KEY (id)", true),
+            ("id INT, PRIMARY KEY (id DESC)", false),
+            ("id DECIMAL(9,0) PRIMARY KEY", false),
+            ("id INT, b INT, PRIMARY KEY (id, b)", false),
+        ] {
+            assert_eq!(ranges(columns).unwrap().has_steps(), wanted, "{columns}");
+        }
+        let ranges = ranges("id BIGINT PRIMARY KEY, v INT").unwrap();
+        assert_eq!(ranges.extent_query(), "SELECT MIN(`id`), MAX(`id`) FROM `d`.`t` FORCE INDEX (`PRIMARY`)");
+        assert_eq!(
+            ranges.estimate_query(None, &vec!["7".into()]),
+            "EXPLAIN FORMAT=TRADITIONAL SELECT `id` FROM `d`.`t` FORCE INDEX (`PRIMARY`) WHERE `id` <= 7"
+        );
+    }
+
+    /// Divides these keys and returns how many are in each range, and how many estimates that took.
+    fn divided(keys: &[i128], believed: u64, rows: u64, wrong: impl Fn(u64) -> u64) -> (Vec<u64>, usize) {
+        let (first, last) = (keys[0], keys[keys.len() - 1]);
+        let count = |after: i128, upto: i128| {
+            (keys.partition_point(|key| *key <= upto) - keys.partition_point(|key| *key <= after)) as u64
+        };
+        let mut steps = Steps::new(first, last, believed, rows);
+        let (mut after, mut estimates, mut found) = (first - 1, 0, Vec::new());
+        loop {
+            let end = steps.next(after, rows, |end| {
+                estimates += 1;
+                Ok::<_, ()>(wrong(count(after, end)))
+            });
+            match end.unwrap() {
+                Some(end) => {
+                    assert!(end > after && end < last);
+                    found.push(count(after, end));
+                    after = end;
+                }
+                None => {
+                    found.push(count(after, last));
+                    return (found, estimates);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_have_about_as_many_rows_whatever_the_gaps() {
+        let even: Vec<i128> = (0..100_000).collect();
+        let (found, estimates) = divided(&even, 100_000, 1000, |rows| rows);
+        assert_eq!((found.len(), found.iter().all(|rows| *rows == 1000), estimates), (100, true, 100));
+        // Statistics that are far off, and none.
+        for believed in [1_000, 10_000_000, 0] {
+            let (found, _) = divided(&even, believed, 1000, |rows| rows);
+            assert!(found.iter().rev().skip(1).all(|rows| (500..=2000).contains(rows)), "{believed}: {found:?}");
+        }
+        // Dense at both ends of BIGINT, nothing between; and ever sparser.
+        let ends = (0..50_000).flat_map(|n| [i128::from(i64::MIN) + n, i128::from(u64::MAX) - n]);
+        let sparser = (0..50_000).map(|n: i128| n * n * n);
+        for mut keys in [ends.collect::<Vec<_>>(), sparser.collect()] {
+            keys.sort_unstable();
+            let (found, estimates) = divided(&keys, keys.len() as u64, 1000, |rows| rows);
+            assert_eq!(found.iter().sum::<u64>(), keys.len() as u64);
+            let apt = found.iter().filter(|rows| (500..=2000).contains(*rows)).count();
+            assert!(
+                apt + 3 >= found.len() && estimates < 10 * found.len() + 2 * ESTIMATES_MAX,
+                "{estimates}: {found:?}"
+            );
+        }
+        // Estimates that say nothing still lead to an end.
+        for wrong in [|_| 0, |_| u64::MAX, |rows| rows / 3] {
+            let (found, _) = divided(&even[..3000], 3000, 100, wrong);
+            assert_eq!(found.iter().sum::<u64>(), 3000);
+        }
+        assert_eq!(divided(&[5], 1, 10, |rows| rows).0, [1]);
     }
 
     #[test]

@@ -6,9 +6,9 @@
 //! a partition whose rule is understood belong there. Never here: a metadata lock held for longer than one range.
 //!
 //! A connection takes the next table that nobody has started; if there is none, it joins one that is being read.
-//! Whoever takes a range first queries its end, so a table is divided evenly whatever the gaps in its key. Partitions are
-//! read one by one, as one range each if their table is small or its key begins with a column that decides the partition:
-//! with a condition on it the source would not look for rows outside their partition's rule. After each
+//! Whoever takes a range first asks for its end, so a table is divided evenly whatever the gaps in its key. Partitions
+//! are read one by one, as one range each if their table is small or its key begins with a column that decides the
+//! partition: with a condition on it the source would not look for rows outside their partition's rule. After each
 //! range the connection rolls back to its savepoint, which releases the metadata lock, so DDL on the source waits for
 //! one range at most.
 
@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 
 use base::Countdown;
 use catalog::{Identity, TableDef};
-use client::{Connection, Interrupter};
+use client::{Connection, Interrupter, ResultSet};
 
 use crate::batch::RowBatch;
-use crate::chunk::{Bound, KeyRanges};
+use crate::chunk::{Bound, KeyRanges, Steps};
 use crate::definitions::{Name, is_unchanged};
 use crate::error::{CopyError, at_table};
 use crate::options::{CopyLock, CopyOptions, Unsettled};
@@ -54,6 +54,16 @@ enum Next {
     Nothing,
 }
 
+/// Whether ends of ranges are found by arithmetic.
+#[derive(Debug)]
+enum Stepping {
+    NotAsked,
+    /// By these steps; the smallest key.
+    By(Steps, i128),
+    /// The key has no numbers, or the source gives no estimates.
+    No,
+}
+
 /// The reading of one table.
 pub(crate) struct Job {
     pub reader: TableReader,
@@ -62,6 +72,8 @@ pub(crate) struct Job {
     pub created: String,
     ranges: Option<KeyRanges>,
     range_rows: u64,
+    rows_estimated: u64,
+    stepping: Mutex<Stepping>,
     /// True if several connections may read it at once.
     shareable: bool,
     /// Its rows, if they were read under the lock.
@@ -101,6 +113,8 @@ impl Job {
             shareable: taken.is_none() && (ranges.is_some() || partitioned && def.identity != Identity::WholeImage),
             ranges,
             range_rows,
+            rows_estimated,
+            stepping: Mutex::new(Stepping::NotAsked),
             reader,
             created,
             taken: taken.map(|taken| taken.batches),
@@ -123,13 +137,7 @@ impl Job {
         let clause = partition.map(|at| self.reader.partition(at)).unwrap_or_default();
         let (mut rest, mut upto) = (clause.clone(), None);
         if let Some(ranges) = &self.ranges {
-            let query = ranges.bound_query(&clause, after.as_ref(), self.range_rows);
-            let mut result = connection.query(&query).map_err(|error| self.reader.failed(error))?;
-            if let Some(values) = result.rows.pop() {
-                upto = Some(ranges.bound(&values).ok_or_else(|| {
-                    self.reader.failed(client::ClientError::UnexpectedAnswer { what: "the query for a key" })
-                })?);
-            }
+            upto = self.end_of_range(connection, ranges, partition, after.as_ref())?;
             rest.push_str(&ranges.hint());
             rest.push_str(&ranges.condition(after.as_ref(), upto.as_ref()));
         }
@@ -145,6 +153,77 @@ impl Job {
             self.open.add();
         }
         Ok(Some(Range { rest, partition }))
+    }
+
+    /// Finds where the range after `after` ends; None if it has all that is left.
+    fn end_of_range(
+        &self,
+        connection: &mut Connection,
+        ranges: &KeyRanges,
+        partition: Option<usize>,
+        after: Option<&Bound>,
+    ) -> Result<Option<Bound>, CopyError> {
+        if partition.is_none() && ranges.has_steps() {
+            let mut stepping = self.stepping.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(end) = self.step(connection, ranges, after, &mut stepping)? {
+                return Ok(end);
+            }
+        }
+        let clause = partition.map(|at| self.reader.partition(at)).unwrap_or_default();
+        let query = ranges.bound_query(&clause, after, self.range_rows);
+        let mut result = connection.query(&query).map_err(|error| self.reader.failed(error))?;
+        let Some(values) = result.rows.pop() else { return Ok(None) };
+        let what = "the query for a key";
+        let bound = ranges.bound(&values).ok_or(client::ClientError::UnexpectedAnswer { what });
+        bound.map(Some).map_err(|error| self.reader.failed(error))
+    }
+
+    /// Finds the end by arithmetic; the outer None if the source does not say what that needs.
+    fn step(
+        &self,
+        connection: &mut Connection,
+        ranges: &KeyRanges,
+        after: Option<&Bound>,
+        stepping: &mut Stepping,
+    ) -> Result<Option<Option<Bound>>, CopyError> {
+        let failed = |error| self.reader.failed(error);
+        if let Stepping::NotAsked = stepping {
+            let extent = connection.query(&ranges.extent_query()).map_err(failed)?;
+            let number = |at: usize| number_at(extent.rows.first()?, at);
+            *stepping = match (number(0), number(1)) {
+                (Some(first), Some(last)) => {
+                    Stepping::By(Steps::new(first, last, self.rows_estimated, self.range_rows), first)
+                }
+                // No rows.
+                _ => Stepping::No,
+            };
+        }
+        let Stepping::By(steps, first) = stepping else { return Ok(None) };
+        let from = match after.and_then(|bound| bound.first()) {
+            Some(text) => text.parse().ok(),
+            None => Some(*first - 1),
+        };
+        let Some(from) = from else { return Ok(None) };
+        let mut error = None;
+        let found = steps.next(from, self.range_rows, |end| {
+            let estimate = connection.query(&ranges.estimate_query(after, &vec![end.to_string()]));
+            let rows = match estimate {
+                Ok(estimate) => estimated(&estimate),
+                Err(failure) => {
+                    error = Some(failure);
+                    None
+                }
+            };
+            rows.ok_or(())
+        });
+        match (found, error) {
+            (Ok(end), _) => Ok(Some(end.map(|end| vec![end.to_string()]))),
+            (Err(()), Some(error)) => Err(failed(error)),
+            (Err(()), None) => {
+                *stepping = Stepping::No;
+                Ok(None)
+            }
+        }
     }
 
     /// Stops reading the table, which will never be done.
@@ -450,6 +529,24 @@ impl Run<'_> {
             progress.set(TableState::Done);
         }
         Ok(())
+    }
+}
+
+/// The value of a column as a number.
+fn number_at(row: &[Option<Vec<u8>>], at: usize) -> Option<i128> {
+    std::str::from_utf8(row.get(at)?.as_deref()?).ok()?.parse().ok()
+}
+
+/// The rows that EXPLAIN believes to be there; None if it does not say so in one line.
+fn estimated(explained: &ResultSet) -> Option<u64> {
+    let (at, row) = (explained.column("rows")?, explained.rows.first()?);
+    if explained.rows.len() != 1 {
+        return None;
+    }
+    match row.get(at)? {
+        Some(_) => number_at(row, at)?.try_into().ok(),
+        // It knows that there are none.
+        None => Some(0),
     }
 }
 

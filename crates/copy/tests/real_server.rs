@@ -111,8 +111,8 @@ fn ranges_of_any_key_hold_every_row_once() {
         let options = CopyOptions { chunk_rows_min: rows, ..small_pieces() };
         let copied = copy_all(&server.login("root"), &options).unwrap();
         assert_equals_log(&server, &copied);
-        // Four of the tables above cannot be divided into ranges.
-        assert!(copied.report.ranges > 20 * u64::from(ROWS) / rows, "{} ranges of {rows} rows", copied.report.ranges);
+        // Four of the tables above cannot be divided; ranges of an integer key have up to twice as many rows.
+        assert!(copied.report.ranges > 15 * u64::from(ROWS) / rows, "{} ranges of {rows} rows", copied.report.ranges);
     }
 }
 
