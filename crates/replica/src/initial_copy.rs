@@ -210,19 +210,19 @@ pub(crate) fn prepare(
     Ok(copy)
 }
 
-struct Sink<'a> {
-    writer: &'a CopyWriter<'a>,
+struct Sink<'a, 'd> {
+    writer: &'a CopyWriter<'d>,
     /// Why the store did not take rows.
     failed: OnceLock<StoreError>,
 }
 
-impl Sink<'_> {
+impl Sink<'_, '_> {
     fn told(&self, error: StoreError) -> String {
         self.failed.get_or_init(|| error).to_string()
     }
 }
 
-impl CopySink for Sink<'_> {
+impl CopySink for Sink<'_, '_> {
     fn rows(&self, table: &Arc<TableDef>, rows: &RowBatch) -> Result<(), String> {
         fail_point::enter(Phase::Copy);
         self.writer.rows(table, rows.iter()).map_err(|error| self.told(error))
@@ -248,8 +248,9 @@ pub(crate) fn run(
     let (executed, catalog) = (copy.plan().executed.clone(), copy.plan().catalog.clone());
     let progress = Arc::new(Progress::new(copy.plan()));
     let stop = Arc::new(AtomicBool::new(false));
-    // Each connection may be reading a different table.
-    let buffer_bytes = beside.memory.generation_bytes as usize / (2 * config.copy.connections.max(1));
+    // Each connection may be reading a different table, and a buffer that grows has up to twice its bytes: twice a
+    // generation in all, less than generations take once replay runs.
+    let buffer_bytes = beside.memory.generation_bytes as usize / config.copy.connections.max(1);
     let writer = CopyWriter::new(disk, buffer_bytes);
     let writer = if copy.plan().lock == CopyLock::None { writer.without_indexes() } else { writer };
     let in_progress = CopyInProgress {

@@ -459,13 +459,13 @@ fn copy_ended(error: CopyError) -> Ended {
     }
 }
 
-struct Sink<'a> {
-    writer: &'a CopyWriter<'a>,
+struct Sink<'a, 'd> {
+    writer: &'a CopyWriter<'d>,
     /// Definition of the table with its new id.
     def: &'a Arc<TableDef>,
 }
 
-impl CopySink for Sink<'_> {
+impl CopySink for Sink<'_, '_> {
     fn rows(&self, _: &Arc<TableDef>, rows: &RowBatch) -> Result<(), String> {
         fail_point::enter(Phase::Recopy);
         self.writer.rows(self.def, rows.iter()).map_err(|error| error.to_string())

@@ -3,10 +3,16 @@
 //! In: rows of tables as the source has them at one GTID set, from several threads, in any order. Out: sorted runs, and
 //! at the end one cut that makes them all the store's content. Never here: a generation; any trace of an unfinished
 //! copy after a restart (a tree without a cut is discarded).
+//!
+//! A source sends rows in the order of their key, which mostly is their order here too. Each thread of an initial copy
+//! has an open run, to which its rows go directly as long as their keys ascend. Whatever does not fit is collected,
+//! sorted, and begins the thread's next run: rows of small tables, of keys with another order here, and the entries of
+//! secondary indexes, which have a run of their own each time.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ThreadId};
 
 use base::{GtidSet, PreparedSet};
 use catalog::{Catalog, KeyOrder, TableDef, TableId};
@@ -14,7 +20,7 @@ use catalog::{Catalog, KeyOrder, TableDef, TableId};
 use crate::Store;
 use crate::compaction::policy::L0_RUNS_MAX;
 use crate::cut_record::CutFacts;
-use crate::disk::Disk;
+use crate::disk::{Disk, Run};
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
 use crate::key_codec;
@@ -34,8 +40,37 @@ pub struct CopyWriter<'a> {
     buffers: Mutex<BTreeMap<u32, Buffer>>,
     rows: Mutex<BTreeMap<u32, i64>>,
     merging: Mutex<()>,
+    /// Runs that threads have not finished.
+    open: Mutex<HashMap<ThreadId, OpenRun<'a>>>,
     /// True if entries of secondary indexes are written with the rows; otherwise they are filled later.
     entries: bool,
+}
+
+/// A run that is being written, and the last key in it.
+struct OpenRun<'a> {
+    run: Run<'a>,
+    last: Vec<u8>,
+}
+
+impl OpenRun<'_> {
+    /// True if the key is greater than the last one.
+    fn takes(&self, key: &[u8]) -> Result<bool, StoreError> {
+        match key.cmp(&self.last) {
+            Ordering::Equal => Err(twice(self.run.disk)),
+            order => Ok(order.is_gt()),
+        }
+    }
+
+    /// Appends an entry if its key is greater than the last one.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
+        if !self.takes(key)? {
+            return Ok(false);
+        }
+        self.run.put(key, value)?;
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        Ok(true)
+    }
 }
 
 #[derive(Default)]
@@ -100,6 +135,7 @@ impl<'a> CopyWriter<'a> {
             buffers: Mutex::new(BTreeMap::new()),
             rows: Mutex::new(BTreeMap::new()),
             merging: Mutex::new(()),
+            open: Mutex::new(HashMap::new()),
             // During replay, changes follow under an id that no cut's catalog knows, so indexes are filled after the
             // switch.
             entries: store.is_none(),
@@ -118,6 +154,8 @@ impl<'a> CopyWriter<'a> {
         let order = KeyOrder::of(table);
         let keyless = order.is_keyless();
         let mut buffer = self.take(table.id.0);
+        // Equal rows of a table without a key are counted, which needs them in one place.
+        let mut open = if keyless { None } else { self.take_open() };
         let mut count = 0;
         let damaged = |_| self.disk.damaged(format!("a row of {} does not fit its definition", table.full_name()));
         let mut own = Vec::new();
@@ -126,7 +164,17 @@ impl<'a> CopyWriter<'a> {
             key_codec::append_row_key(&order, table.id, key, &mut buffer.bytes);
             let value_at = buffer.bytes.len();
             key_codec::append_value(keyless, table.version, key, image, 1, &mut buffer.bytes);
-            buffer.push(0, start, value_at)?;
+            let is_written = match &mut open {
+                Some(open) => {
+                    let (key, value) = buffer.bytes[start..].split_at(value_at - start);
+                    open.put(key, value)?
+                }
+                None => false,
+            };
+            match is_written {
+                true => buffer.bytes.truncate(start),
+                false => buffer.push(0, start, value_at)?,
+            }
             count += 1;
             let Some(indexes) = order.indexes().filter(|_| self.entries) else { continue };
             own.clear();
@@ -141,6 +189,9 @@ impl<'a> CopyWriter<'a> {
                 buffer.push(index.id(), start, value_at)?;
             }
         }
+        if let Some(open) = open {
+            self.put_back_open(open);
+        }
         *self.rows.lock().unwrap_or_else(PoisonError::into_inner).entry(table.id.0).or_insert(0) += count;
         if buffer.held() >= self.buffer_bytes {
             return self.write(buffer);
@@ -150,6 +201,15 @@ impl<'a> CopyWriter<'a> {
 
     fn take(&self, table: u32) -> Buffer {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner).remove(&table).unwrap_or_default()
+    }
+
+    /// This thread's open run.
+    fn take_open(&self) -> Option<OpenRun<'a>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&thread::current().id())
+    }
+
+    fn put_back_open(&self, open: OpenRun<'a>) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(thread::current().id(), open);
     }
 
     /// Another thread may have started a buffer for the table in the meantime.
@@ -164,13 +224,45 @@ impl<'a> CopyWriter<'a> {
         Ok(())
     }
 
-    /// Sorts and writes a table's buffered rows.
+    /// Sorts and writes a table's buffered rows and entries.
     fn write(&self, mut buffer: Buffer) -> Result<(), StoreError> {
         if buffer.entries.is_empty() {
             return Ok(());
         }
         let Buffer { bytes, entries } = &mut buffer;
         entries.sort_unstable_by(|one, other| one.order(other, bytes));
+        let (rows, of_indexes) = entries.split_at(entries.partition_point(|entry| entry.index == 0));
+        let counted = rows.first().is_some_and(|first| key_codec::is_keyless(first.value(bytes)));
+        // Beside a replay, each run's place is behind the cuts before it.
+        if counted || self.store.is_some() {
+            return self.write_run(bytes, entries);
+        }
+        self.write_open(bytes, rows)?;
+        if of_indexes.is_empty() { Ok(()) } else { self.write_run(bytes, of_indexes) }
+    }
+
+    /// Writes sorted rows to this thread's open run, or to a new one that stays open.
+    fn write_open(&self, bytes: &[u8], rows: &[Entry]) -> Result<(), StoreError> {
+        let Some(first) = rows.first() else { return Ok(()) };
+        let fits = |open: &OpenRun<'_>| open.takes(first.key(bytes));
+        let mut open = match self.take_open() {
+            Some(open) if fits(&open)? => open,
+            open => {
+                if let Some(open) = open {
+                    self.end_run(open.run)?;
+                }
+                OpenRun { run: self.disk.begin()?, last: Vec::new() }
+            }
+        };
+        for row in rows {
+            open.put(row.key(bytes), row.value(bytes))?;
+        }
+        self.put_back_open(open);
+        Ok(())
+    }
+
+    /// Writes sorted rows and entries as a run of their own.
+    fn write_run(&self, bytes: &[u8], entries: &[Entry]) -> Result<(), StoreError> {
         let mut run = self.disk.begin()?;
         let mut at = 0;
         let mut merged = Vec::new();
@@ -200,10 +292,15 @@ impl<'a> CopyWriter<'a> {
             } else if alike && key_codec::with_copies(value, copies, &mut merged) {
                 run.put(key, &merged)?;
             } else {
-                return Err(self.disk.damaged("two rows of the copy have the same key"));
+                return Err(twice(self.disk));
             }
             at += same;
         }
+        self.end_run(run)
+    }
+
+    /// Makes a run a part of the tree.
+    fn end_run(&self, run: Run<'_>) -> Result<(), StoreError> {
         let version_lock = self.disk.version_lock();
         run.finish(&version_lock)?;
         self.disk.take_over(&version_lock);
@@ -261,6 +358,10 @@ impl<'a> CopyWriter<'a> {
         for (_, buffer) in buffers.into_iter().filter(|(id, _)| known.contains(id)) {
             self.write(buffer)?;
         }
+        let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        for open in open.into_values() {
+            self.end_run(open.run)?;
+        }
         let mut rows = self.rows.into_inner().unwrap_or_else(PoisonError::into_inner);
         rows.retain(|id, _| known.contains(id));
         for id in known {
@@ -293,6 +394,10 @@ impl<'a> CopyWriter<'a> {
         self.disk.take_over(&version_lock);
         Ok(())
     }
+}
+
+fn twice(disk: &Disk) -> StoreError {
+    disk.damaged("two rows of the copy have the same key")
 }
 
 impl Buffer {

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lsm_tree::config::{BlockSizePolicy, PinningPolicy, RestartIntervalPolicy};
 use lsm_tree::{AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTable, SequenceNumberCounter, Slice};
@@ -18,6 +18,7 @@ use lsm_tree::{AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTab
 use crate::compaction::filter::DeadRows;
 use crate::compaction::policy;
 use crate::compaction::room::Wanted;
+use crate::compaction::writes::{Writes, Writing};
 use crate::cut_record::Recovered;
 use crate::damage::{DamageList, DamagedFile};
 use crate::disk_space::DiskSpace;
@@ -78,8 +79,8 @@ pub struct Disk {
     pub(crate) near: Mutex<()>,
     pub(crate) middle: Mutex<()>,
     pub(crate) deep: Mutex<()>,
-    /// Shared by all that write files of the tree; held alone to remove what failed writes left.
-    pub(crate) writing: RwLock<()>,
+    /// Alone is who removes what failed writes left.
+    pub(crate) writing: Writes,
     pub(crate) space: OnceLock<Arc<DiskSpace>>,
     pub(crate) wanted: Wanted,
 }
@@ -220,7 +221,7 @@ impl Disk {
             near: Mutex::new(()),
             middle: Mutex::new(()),
             deep: Mutex::new(()),
-            writing: RwLock::new(()),
+            writing: Writes::default(),
             space: OnceLock::new(),
             wanted: Wanted::default(),
         })
@@ -479,7 +480,7 @@ pub(crate) struct Run<'a> {
     ingestion: AnyIngestion<'a>,
     bytes: u64,
     /// Released behind the ingestion.
-    _writes: RwLockReadGuard<'a, ()>,
+    _writes: Writing<'a>,
 }
 
 impl Run<'_> {

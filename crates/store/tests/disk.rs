@@ -1,7 +1,7 @@
 //! The store over its tree against a model of whole histories: cuts, spills, compaction, crashes, dropped tables.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -470,6 +470,79 @@ fn an_interrupted_copy_is_gone_and_a_finished_one_is_the_store() {
     assert_eq!(rows, 256);
     assert_eq!(copies, [100, 100, 100]);
     assert_eq!(store.stats().memory.rows, 556);
+}
+
+/// Ranges of tables from several threads, as a copy reads them: a run of each thread takes what ascends.
+#[test]
+fn a_copy_from_several_threads_makes_few_runs() {
+    const THREADS: u64 = 3;
+    let folder = tempfile::tempdir().unwrap();
+    let mut catalog = Catalog::new(0);
+    for table in ["a", "b", "c"] {
+        let sql = format!("CREATE TABLE {table} (id INT UNSIGNED PRIMARY KEY, v INT UNSIGNED)");
+        catalog = catalog.apply(&context(), sql.as_bytes()).unwrap().catalog;
+    }
+    let tables = ["a", "b", "c"].map(|name| Arc::clone(catalog.table("d", name).unwrap()));
+    let (ranges, each) = (30, 1000);
+    let (disk, _) = Disk::open(&folder.path().join("store"), DiskOptions { cache_bytes: 1 << 20 }).unwrap();
+    let writer = CopyWriter::new(&disk, 64 << 10);
+    let next = AtomicU64::new(0);
+    let image = |id: u32| [&[0][..], &id.to_le_bytes(), &(!id).to_le_bytes()].concat();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let nth = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(table) = tables.get((nth / ranges) as usize) else { return };
+                    let first = (nth % ranges * each) as u32;
+                    let images: Vec<Vec<u8>> = (first..first + each as u32).map(image).collect();
+                    for some in images.chunks(300) {
+                        writer.rows(table, some.iter().map(|image| (&image[1..5], image.as_slice()))).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    for table in &tables {
+        writer.table_done(table).unwrap();
+    }
+    let executed = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77".parse().unwrap();
+    writer.finish(&executed, None, &catalog).unwrap();
+    // One of each thread and table at most, what each one collected before, and the record's.
+    let runs = disk.l0_runs();
+    assert!(runs as u64 <= 2 * 3 * THREADS + 1, "{runs} runs");
+    drop(disk);
+    let store = open(folder.path());
+    let snapshot = Snapshot::pin(&store);
+    for table in &tables {
+        let mut ids = BTreeSet::new();
+        let flow = store.scan::<()>(&snapshot, table, |row| {
+            let id = u32::from_le_bytes(row.image[1..5].try_into().unwrap());
+            assert_eq!(row.image, image(id));
+            assert!(ids.insert(id), "{id} twice");
+            ControlFlow::Continue(())
+        });
+        let _ = flow.unwrap();
+        assert_eq!(ids.len() as u64, ranges * each);
+    }
+}
+
+#[test]
+fn a_row_that_a_copy_brings_twice_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = catalog();
+    let keyed = catalog.table("d", "k").unwrap();
+    for buffer_bytes in [1, 4096] {
+        let path = folder.path().join(buffer_bytes.to_string());
+        let (disk, _) = Disk::open(&path, DiskOptions { cache_bytes: 1 << 20 }).unwrap();
+        let writer = CopyWriter::new(&disk, buffer_bytes);
+        let row = |key: u8| {
+            writer.rows(keyed, [(u32::from(key).to_le_bytes().as_slice(), image(key, 3, 30).as_slice())].into_iter())
+        };
+        row(1).unwrap();
+        let again = row(2).and_then(|()| row(2)).and_then(|()| writer.table_done(keyed));
+        assert!(again.unwrap_err().to_string().contains("the same key"));
+    }
 }
 
 /// Prepared XA transactions are in every cut, large ones in several parts, and disappear with the first cut that no

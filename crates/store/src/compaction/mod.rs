@@ -4,3 +4,4 @@ pub(crate) mod filter;
 pub(crate) mod policy;
 pub(crate) mod room;
 mod step;
+pub(crate) mod writes;

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use lsm_tree::AbstractTree;
 
 use super::policy::Step;
+use super::writes::{Alone, Writing};
 use crate::disk::Disk;
 use crate::disk_space::{Claim, DiskSpace, Promise};
 use crate::error::StoreError;
@@ -89,8 +89,8 @@ impl Disk {
     }
 
     /// Held by all that write files of the tree.
-    pub(crate) fn writes(&self) -> RwLockReadGuard<'_, ()> {
-        self.writing.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn writes(&self) -> Writing<'_> {
+        self.writing.begin()
     }
 
     /// Removes files of the tree that no version and no view names: what failed writes left. Aborts merges, and waits
@@ -107,16 +107,14 @@ impl Disk {
         removed
     }
 
-    fn once_nothing_writes(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+    fn once_nothing_writes(&self) -> Option<Alone<'_>> {
         let until = Instant::now() + WRITES_END_WITHIN;
         loop {
-            // Tried, and not waited for: one who waits keeps others from beginning to write.
-            match self.writing.try_write() {
-                Ok(alone) => return Some(alone),
-                Err(TryLockError::Poisoned(alone)) => return Some(alone.into_inner()),
-                Err(TryLockError::WouldBlock) if Instant::now() > until => return None,
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+            let alone = self.writing.alone();
+            if alone.is_some() || Instant::now() > until {
+                return alone;
             }
+            std::thread::sleep(LOOK);
         }
     }
 

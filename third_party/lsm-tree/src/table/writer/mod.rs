@@ -92,17 +92,38 @@ pub struct Writer {
     linked_blob_files: Vec<LinkedFile>,
 
     initial_level: u8,
+
+    /// slipstream: See [`write_back`].
+    file: File,
+
+    /// slipstream: Up to where the system was told to write the file.
+    written_back: u64,
+}
+
+/// slipstream: Bytes after which the system is told to write a file.
+const WRITE_BACK_EVERY: u64 = 4 * 1_024 * 1_024;
+
+/// slipstream: Tells the system to begin to write a part of a file to disk, so that the sync at its end has little left
+/// to wait for. Pages that are not yet written stay in the cache. Errors are for the sync.
+fn write_back(file: &File, from: u64, to: u64) {
+    #[cfg(target_os = "linux")]
+    if let Some(len) = std::num::NonZeroU64::new(to.saturating_sub(from)) {
+        let _ = rustix::fs::fadvise(file, from, Some(len), rustix::fs::Advice::DontNeed);
+    }
 }
 
 impl Writer {
     pub fn new(path: PathBuf, table_id: TableId, initial_level: u8) -> crate::Result<Self> {
-        let writer = BufWriter::with_capacity(u16::MAX.into(), File::create_new(&path)?);
+        let file = File::create_new(&path)?;
+        let writer = BufWriter::with_capacity(u16::MAX.into(), file.try_clone()?);
         let writer = ChecksummedWriter::new(writer);
         let mut writer = sfa::Writer::from_writer(writer);
         writer.start("data")?;
 
         Ok(Self {
             initial_level,
+            file,
+            written_back: 0,
 
             meta: meta::Metadata::default(),
 
@@ -340,6 +361,13 @@ impl Writer {
         self.meta.file_pos += u64::from(bytes_written);
         self.meta.item_count += self.chunk.len();
         self.meta.data_block_count += 1;
+
+        // slipstream: What is still in the buffer is written later.
+        let in_file = self.meta.file_pos.saturating_sub(u64::from(u16::MAX));
+        if in_file >= self.written_back + WRITE_BACK_EVERY {
+            write_back(&self.file, self.written_back, in_file);
+            self.written_back = in_file;
+        }
 
         // Back link stuff
         self.prev_pos.0 = self.prev_pos.1;

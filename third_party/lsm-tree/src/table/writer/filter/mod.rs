@@ -13,7 +13,8 @@ use crate::{
 };
 use std::{fs::File, io::BufWriter};
 
-pub trait FilterWriter<W: std::io::Write> {
+/// slipstream: `Send`, so that an ingestion may go from thread to thread.
+pub trait FilterWriter<W: std::io::Write>: Send {
     // NOTE: We purposefully use a UserKey instead of &[u8]
     // so we can clone it without heap allocation, if needed
     /// Registers a key in the block index.

@@ -11,7 +11,8 @@ pub use partitioned::PartitionedIndexWriter;
 use crate::{checksum::ChecksummedWriter, table::index_block::KeyedBlockHandle, CompressionType};
 use std::{fs::File, io::BufWriter};
 
-pub trait BlockIndexWriter<W: std::io::Write> {
+/// slipstream: `Send`, so that an ingestion may go from thread to thread.
+pub trait BlockIndexWriter<W: std::io::Write>: Send {
     /// Registers a data block in the block index.
     fn register_data_block(&mut self, block_handle: KeyedBlockHandle) -> crate::Result<()>;
 
