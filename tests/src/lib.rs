@@ -16,6 +16,7 @@ pub mod shop;
 pub mod small_disk;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 pub use compare::{assert_equal, assert_equal_after_drift, assert_equal_at_rest, verify_equal};
@@ -50,6 +51,15 @@ pub fn binary() -> PathBuf {
     let path = path.unwrap_or_else(|| repository().join("target/release/slipstream"));
     assert!(path.exists(), "no {}: run make build, or set SLIPSTREAM_BIN", path.display());
     path
+}
+
+/// Sets a flag on drop, even after a panic: what runs beside a test ends with it.
+pub struct SetAtEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
 }
 
 /// Polls until `look` returns something; panics with `what` and `state` after the deadline.

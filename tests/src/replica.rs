@@ -170,6 +170,22 @@ impl Replica {
         (ran.code == 0).then(|| serde_json::from_str(&ran.out).expect("status is JSON"))
     }
 
+    /// As `wait_until`, for what may fail.
+    ///
+    /// # Errors
+    /// The process has ended, or does not get on.
+    pub fn gets_to(&mut self, mut is: impl FnMut(&Value) -> bool) -> Result<(), String> {
+        let until = Instant::now() + crate::DEADLINE;
+        while !self.status().is_some_and(|status| status["running"] == true && is(&status)) {
+            let code = self.ended();
+            if code.is_some() || Instant::now() > until {
+                return Err(format!("it does not get on; ended: {code:?}\n{}", self.log_end()));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
     /// Polls the status of the running process.
     #[track_caller]
     pub fn wait_until(&mut self, what: &str, mut is: impl FnMut(&Value) -> bool) -> Value {

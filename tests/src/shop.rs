@@ -74,14 +74,7 @@ pub fn under_load(server: &Server, db: &str, body: impl FnOnce()) {
                 }
             }
         });
-        // Set even if the body panics.
-        struct Ended<'a>(&'a AtomicBool);
-        impl Drop for Ended<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, SeqCst);
-            }
-        }
-        let _ended = Ended(&ended);
+        let _ended = crate::SetAtEnd(&ended);
         body();
     });
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use base::GtidSet;
 use whole_program_tests::replica::{executed, stopped_executed};
 use whole_program_tests::{
-    Proxy, Ran, Random, Replica, Server, assert_equal, copy_folder, folder, length, slipstream, slipstream_with,
-    wait_for,
+    Proxy, Ran, Random, Replica, Server, SetAtEnd, assert_equal, copy_folder, folder, length, slipstream,
+    slipstream_with, wait_for,
 };
 
 /// Tables that a copy with one connection reads one after another, each at another moment.
@@ -219,14 +219,7 @@ fn tables_copied_again_under_load_are_equal() {
                 }
             }
         });
-        // Set even after a panic.
-        struct Ended<'a>(&'a AtomicBool);
-        impl Drop for Ended<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, SeqCst);
-            }
-        }
-        let _ended = Ended(&ended);
+        let _ended = SetAtEnd(&ended);
         for table in ["again.keyed", "again.bag", "again.wide"] {
             let ran = slipstream(&["copy", "--data", replica.data(), table]);
             ran.expect(0, &["locked for", "rows", "B in", "replay", "attempts"]);

@@ -12,7 +12,9 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use base::GtidSet;
-use whole_program_tests::{Load, Random, Replica, Server, assert_equal, folder, length, slipstream, wait_for};
+use whole_program_tests::{
+    Load, Random, Replica, Server, SetAtEnd, assert_equal, folder, length, slipstream, wait_for,
+};
 
 const TPCC: &str = "tpcc";
 const DDL: &str = "changing";
@@ -63,12 +65,6 @@ impl Drop for Copying {
 
 /// Changes definitions while `body` runs.
 fn while_definitions_change(server: &Server, body: impl FnOnce()) {
-    struct Ended<'a>(&'a AtomicBool);
-    impl Drop for Ended<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, SeqCst);
-        }
-    }
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -86,7 +82,7 @@ fn while_definitions_change(server: &Server, body: impl FnOnce()) {
                 ));
             }
         });
-        let _ended = Ended(&ended);
+        let _ended = SetAtEnd(&ended);
         body();
     });
 }

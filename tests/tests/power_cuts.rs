@@ -11,13 +11,13 @@
 use std::path::PathBuf;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use base::{GtidSet, Random};
 use power_cut::{Cut, PowerCut};
 use whole_program_tests::replica::{executed, retrieved};
 use whole_program_tests::{
-    DEADLINE, Proxy, Replica, Server, assert_equal, assert_equal_at_rest, binary, folder, length, shop, slipstream,
+    Proxy, Replica, Server, assert_equal, assert_equal_at_rest, binary, folder, length, shop, slipstream,
     slipstream_with, soak, wait_for,
 };
 
@@ -138,19 +138,6 @@ const WAYS: &[Way] = &[
     Way::StartsAgainAlone,
     Way::Stops,
 ];
-
-/// Polls the status until the condition holds.
-fn until(replica: &mut Replica, mut is: impl FnMut(&serde_json::Value) -> bool) -> Result<(), String> {
-    let deadline = Instant::now() + DEADLINE;
-    while !replica.status().is_some_and(|status| status["running"] == true && is(&status)) {
-        let code = replica.ended();
-        if code.is_some() || Instant::now() > deadline {
-            return Err(format!("it does not get on; ended: {code:?}\n{}", replica.log_end()));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
-}
 
 /// The source, its load, and who may say that a transaction was acknowledged.
 struct Source {
@@ -354,7 +341,7 @@ impl<'a> Life<'a> {
                 self.note_acknowledged();
                 let mut shown = self.kept.clone();
                 shown.union_with(&self.acknowledged);
-                until(&mut replica, |status| shown.is_subset_of(&executed(status)))?;
+                replica.gets_to(|status| shown.is_subset_of(&executed(status)))?;
                 replica.stop();
                 let found = self.look("after a clean stop")?;
                 self.kept.union_with(&found);
@@ -372,7 +359,7 @@ impl<'a> Life<'a> {
             self.proxy.cut_after(self.random.below(6 << 20));
         }
         let store_cuts = self.random.below(phase.store_cuts);
-        until(replica, |status| {
+        replica.gets_to(|status| {
             retrieved(status).count() > goal && status["store"]["cuts"].as_u64() >= Some(store_cuts)
         })?;
         self.pass_ms(if phase.torn_stream { 1500 } else { 500 });
@@ -386,7 +373,7 @@ impl<'a> Life<'a> {
         let url = self.proxy.url();
         let mut replica =
             Replica::spawn(&url, &self.data, &["--source-connect-retry=1"], |command| self.power.trace(command));
-        let found = until(&mut replica, |status| kept.is_subset_of(&executed(status)));
+        let found = replica.gets_to(|status| kept.is_subset_of(&executed(status)));
         self.proxy.close(false);
         found.map_err(|error| format!("alone, with {kept}: {error}\n{}", self.last))?;
         Ok(replica)
@@ -488,11 +475,6 @@ impl<'a> Life<'a> {
     }
 }
 
-fn seed_of_this_run() -> u64 {
-    let given = std::env::var("SLIPSTREAM_POWER_CUT_SEED").ok().map(|text| text.parse().expect("a seed is a number"));
-    given.unwrap_or_else(|| SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64 >> 10)
-}
-
 fn rerun(seed: u64, test: &str) -> String {
     let length = if soak() { "soak" } else { "short" };
     format!(
@@ -527,7 +509,7 @@ fn nothing_acknowledged_is_lost_and_the_end_is_equal() {
     let source = Source::start();
     // A new folder now and then, so that first starts are cut too.
     let (lives, rounds) = length((2, 12), (10, 30));
-    let first = seed_of_this_run();
+    let first = PowerCut::seed();
     let (mut store_cuts, mut purged) = (0, 0);
     for seed in first..first + lives {
         eprintln!("seed {seed}");
@@ -559,7 +541,7 @@ fn a_transaction_that_waits_for_its_acknowledgement_is_not_errant() {
     std::thread::scope(|scope| {
         let _ended = Ended(&source);
         let commit = scope.spawn(|| server.sql(&format!("INSERT INTO {DB}.small VALUES (1)")));
-        until(&mut replica, |status| !retrieved(status).is_subset_of(&before)).unwrap();
+        replica.gets_to(|status| !retrieved(status).is_subset_of(&before)).unwrap();
         assert_eq!(server.gtid_executed(), before);
         replica.kill();
         let mut replica = Replica::follow(server, &data, &["--semi-sync"]);
@@ -618,7 +600,7 @@ fn a_copy_is_whole_or_started_over() {
     server.sql("GRANT BACKUP_ADMIN, PROCESS, RELOAD, XA_RECOVER_ADMIN, SELECT ON *.* TO 'repl'@'%'");
     server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
     let copied = server.gtid_executed();
-    let mut random = Random::new(seed_of_this_run());
+    let mut random = Random::new(PowerCut::seed());
     // Slowed down, so that there is something to cut.
     server.sql(&format!("UPDATE {DB}.large SET v = REPEAT('x', 300000)"));
     let mut power = PowerCut::new(&folder("power"));
@@ -764,7 +746,7 @@ const TABLES: &str = "data/store/tables/1*;data/store/tables/2*;data/store/table
 #[test]
 fn each_sync_is_missed_when_it_is_taken_out() {
     let source = Source::start();
-    let mut seed = seed_of_this_run();
+    let mut seed = PowerCut::seed();
     let only = std::env::var("SLIPSTREAM_POWER_CUT_FAULT").unwrap_or_default();
     for fault in FAULTS.iter().chain(STORE_FAULTS).filter(|fault| fault.name.contains(&only)) {
         for &planted in length(&[true][..], &[true, false]) {

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use base::{GtidSet, Random};
 use power_cut::PowerCut;
 use testkit::run_with_input;
 use whole_program_tests::replica::{executed, retrieved};
-use whole_program_tests::{DEADLINE, Proxy, Replica, Server, binary, folder, length, slipstream, wait_for};
+use whole_program_tests::{Proxy, Replica, Server, SetAtEnd, binary, folder, length, slipstream, wait_for};
 
 /// Small files, so that cuts meet their beginnings and ends, and the purge of the relay log.
 const OPTIONS: &[&str] = &["--max-binlog-size=16K", "--max-relay-log-size=8K", "--source-connect-retry=1"];
@@ -105,10 +105,10 @@ impl Life {
             let mut relay = self.spawn();
             let goal = self.received().count() + 20;
             if self.port.is_none() {
-                until(&mut relay, |_| true)?;
+                relay.gets_to(|_| true)?;
                 self.connect(&mut relay);
             }
-            until(&mut relay, |status| executed(status).count() > goal)?;
+            relay.gets_to(|status| executed(status).count() > goal)?;
             let has_more = || (self.received().count() > goal).then_some(());
             wait_for("what is served", has_more, || relay.log_end());
             std::thread::sleep(Duration::from_micros(self.random.below(400_000)));
@@ -123,7 +123,7 @@ impl Life {
         let mut relay = self.spawn();
         // Alone it gets no more than its relay log has.
         let mut lacking = None;
-        let found = until(&mut relay, |status| {
+        let found = relay.gets_to(|status| {
             let mut there = retrieved(status);
             there.union_with(&executed(status));
             let is_lost = !had.is_subset_of(&there) || !status["last_sql_error"].is_null();
@@ -160,19 +160,6 @@ fn served(status: &serde_json::Value) -> GtidSet {
     text.split_whitespace().collect::<String>().parse().unwrap()
 }
 
-/// Polls the status until the condition holds.
-fn until(relay: &mut Replica, mut is: impl FnMut(&serde_json::Value) -> bool) -> Result<(), String> {
-    let deadline = Instant::now() + DEADLINE;
-    while !relay.status().is_some_and(|status| status["running"] == true && is(&status)) {
-        let code = relay.ended();
-        if code.is_some() || Instant::now() > deadline {
-            return Err(format!("it does not get on; ended: {code:?}"));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
-}
-
 fn source(name: &str) -> Server {
     let source = Server::start_unsynced(name, &["--binlog-transaction-dependency-history-size=1"]);
     source.sql("CREATE DATABASE power; CREATE TABLE power.t (id INT PRIMARY KEY, v VARCHAR(500))");
@@ -197,23 +184,9 @@ fn busy<T>(source: &Server, body: impl FnOnce() -> T) -> T {
                 }
             }
         });
-        let _ended = Ended(&ended);
+        let _ended = SetAtEnd(&ended);
         body()
     })
-}
-
-/// Set even if the body panics.
-struct Ended<'a>(&'a AtomicBool);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, SeqCst);
-    }
-}
-
-fn seed_of_this_run() -> u64 {
-    let given = std::env::var("SLIPSTREAM_POWER_CUT_SEED").ok().map(|text| text.parse().expect("a seed is a number"));
-    given.unwrap_or_else(|| SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64 >> 10)
 }
 
 #[test]
@@ -228,7 +201,7 @@ fn what_replicas_of_a_replica_received_outlives_a_power_cut() {
 
 fn outlives(beside_replay: bool) {
     let source = source(if beside_replay { "replicapower" } else { "relaypower" });
-    let seed = seed_of_this_run();
+    let seed = PowerCut::seed();
     let mut life = Life::begin(&source, beside_replay, seed, "");
     busy(&source, || {
         for round in 0..length(6, 80) {
@@ -266,7 +239,7 @@ fn each_sync_of_a_relay_is_missed_when_it_is_taken_out() {
     ];
     busy(&source, || {
         for (nth, (name, beside_replay, rules)) in faults.into_iter().enumerate() {
-            let mut life = Life::begin(&source, beside_replay, seed_of_this_run() + nth as u64, rules);
+            let mut life = Life::begin(&source, beside_replay, PowerCut::seed() + nth as u64, rules);
             let caught = (0..40).find_map(|_| life.cut(true).err());
             let what = caught.as_deref().unwrap_or_default().lines().next().unwrap_or_default().to_owned();
             eprintln!("{name}: {what}");

@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::Random;
 
@@ -55,6 +56,14 @@ impl fmt::Display for Cut {
 }
 
 impl PowerCut {
+    /// A seed for this run, or that of SLIPSTREAM_POWER_CUT_SEED.
+    #[must_use]
+    pub fn seed() -> u64 {
+        let given = std::env::var("SLIPSTREAM_POWER_CUT_SEED").ok();
+        let given = given.map(|text| text.parse().expect("a seed is a number"));
+        given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 >> 10)
+    }
+
     /// Sets up in this folder, which is created and must be on one file system.
     #[must_use]
     pub fn new(folder: &Path) -> PowerCut {
