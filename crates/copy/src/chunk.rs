@@ -81,15 +81,19 @@ impl KeyRanges {
         self.columns.len() == 1 && self.columns.iter().all(|column| column.integer && !column.descending)
     }
 
+    fn first_column(&self) -> &str {
+        self.columns.first().map(|column| column.name.as_str()).unwrap_or_default()
+    }
+
     /// Query for the smallest and the largest key.
     pub(crate) fn extent_query(&self) -> String {
-        let column = self.columns.first().map(|column| column.name.as_str()).unwrap_or_default();
+        let column = self.first_column();
         format!("SELECT MIN({column}), MAX({column}) FROM {}{}", self.table, self.hint())
     }
 
     /// Statement for how many rows the source believes to be in a range: in the column `rows` of its only line.
     pub(crate) fn estimate_query(&self, after: Option<&Bound>, upto: &Bound) -> String {
-        let column = self.columns.first().map(|column| column.name.as_str()).unwrap_or_default();
+        let column = self.first_column();
         let condition = self.condition(after, Some(upto));
         format!("EXPLAIN FORMAT=TRADITIONAL SELECT {column} FROM {}{}{condition}", self.table, self.hint())
     }

@@ -137,7 +137,7 @@ impl Job {
         let clause = partition.map(|at| self.reader.partition(at)).unwrap_or_default();
         let (mut rest, mut upto) = (clause.clone(), None);
         if let Some(ranges) = &self.ranges {
-            upto = self.end_of_range(connection, ranges, partition, after.as_ref())?;
+            upto = self.end_of_range(connection, ranges, &clause, after.as_ref())?;
             rest.push_str(&ranges.hint());
             rest.push_str(&ranges.condition(after.as_ref(), upto.as_ref()));
         }
@@ -155,22 +155,22 @@ impl Job {
         Ok(Some(Range { rest, partition }))
     }
 
-    /// Finds where the range after `after` ends; None if it has all that is left.
+    /// Finds where the range after `after` ends, in the partition that `clause` selects if it is not empty; None if it
+    /// has all that is left.
     fn end_of_range(
         &self,
         connection: &mut Connection,
         ranges: &KeyRanges,
-        partition: Option<usize>,
+        clause: &str,
         after: Option<&Bound>,
     ) -> Result<Option<Bound>, CopyError> {
-        if partition.is_none() && ranges.has_steps() {
+        if clause.is_empty() && ranges.has_steps() {
             let mut stepping = self.stepping.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(end) = self.step(connection, ranges, after, &mut stepping)? {
                 return Ok(end);
             }
         }
-        let clause = partition.map(|at| self.reader.partition(at)).unwrap_or_default();
-        let query = ranges.bound_query(&clause, after, self.range_rows);
+        let query = ranges.bound_query(clause, after, self.range_rows);
         let mut result = connection.query(&query).map_err(|error| self.reader.failed(error))?;
         let Some(values) = result.rows.pop() else { return Ok(None) };
         let what = "the query for a key";
