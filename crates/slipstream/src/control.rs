@@ -742,7 +742,12 @@ impl Client {
         }
         // What follows may take as long as it takes: verify is silent while it compares a large table.
         self.stream.set_read_timeout(None).map_err(failed)?;
-        read_frames(&mut reader, out, &socket).map_err(AskError::Failed)
+        let hint = match request {
+            // The replica cannot tell a reader that takes nothing why it gave up.
+            Request::Backup(_) => "the replica's log says why (SLIP-000111 if it gave the backup up); run it again",
+            _ => "run the command again; the replica's log says more",
+        };
+        read_frames(&mut reader, out, &socket, hint).map_err(AskError::Failed)
     }
 }
 
@@ -757,16 +762,17 @@ fn connect_at_once(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Copies the frames of a stream to `out`, and returns the body of the outcome.
+/// Copies the frames of a stream to `out`, and returns the body of the outcome. `hint` is for a stream that is cut.
 fn read_frames(
     reader: &mut impl io::BufRead,
     out: &mut dyn Write,
     socket: &Path,
+    hint: &str,
 ) -> Result<Option<serde_json::Value>, Failure> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
             let text = format!("{}: the replica ended, or closed the store, before it had sent all", socket.display());
-            Failure::error(text).with_hint("run the command again; the replica's log says more")
+            Failure::error(text).with_hint(hint)
         }
         _ => Failure::error(format!("{}: {error}", socket.display())),
     };
@@ -906,6 +912,26 @@ mod tests {
         assert!(ask(&deep, &Request::Status {}, &mut io::sink()).is_ok());
         drop(server);
         assert!(Client::connect(&deep).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_is_told_apart_for_a_backup() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = FolderLock::exclusive(dir.path()).unwrap();
+        // As a handler that gave up on a reader that takes nothing: the flush after it fails, no outcome is sent.
+        let cut: Handler = Arc::new(|_, out| {
+            let _ = out.write_all(&[0; 2 * FRAME_BYTES_MAX]);
+            panic!("the stream is closed");
+        });
+        let _server = ControlServer::start(dir.path(), &lock, cut).unwrap();
+        let backup = Request::Backup(BackupRequest { accounts: false, stalled_after_ms: 1000 });
+        for (request, hint) in
+            [(backup, "SLIP-000111"), (Request::Dump(DumpRequest::default()), "run the command again")]
+        {
+            let failure = ask(dir.path(), &request, &mut io::sink()).unwrap_err();
+            assert_eq!(failure.exit, Exit::Error);
+            assert!(failure.hint.as_deref().is_some_and(|text| text.contains(hint)), "{failure:?}");
+        }
     }
 
     #[test]
