@@ -652,3 +652,33 @@ fn a_statement_that_takes_too_long_ends() {
     assert_eq!(admin.query("SELECT COUNT(*) FROM t.a WHERE id=7")[2], b"\x011");
     replica.stop();
 }
+
+/// MySQL's words that are not reserved name columns, tables and aliases without quotes, wherever they stand.
+#[test]
+fn words_that_are_not_reserved_are_names() {
+    let Some(server) = Server::or_skip("door-words", &[]) else { return };
+    let words = server.sql("SELECT LOWER(WORD) FROM information_schema.keywords WHERE RESERVED = 0 ORDER BY 1");
+    let words: Vec<&str> = words.lines().collect();
+    assert!(words.len() > 300, "{}", words.len());
+    let columns: Vec<String> = words.iter().map(|word| format!("`{word}` INT DEFAULT 7")).collect();
+    server.sql(&format!(
+        "CREATE DATABASE words; USE words; CREATE TABLE t (id INT PRIMARY KEY, {}); INSERT INTO t (id) VALUES (1), (2)",
+        columns.join(", ")
+    ));
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("door-words"), &[]);
+    replica.catch_up(&server);
+    let mut pair = Pair::of(&server, &socket, CAPABILITIES);
+    pair.query("USE words");
+    for word in &words {
+        pair.query(&format!("SELECT {word} FROM t WHERE {word} = 7 ORDER BY id"));
+        pair.query(&format!("SELECT id FROM t WHERE id = 1 AND {word} IS NOT NULL AND t.{word} >= 1"));
+        pair.query(&format!("SELECT id {word}, t.{word} AS x, {word}, {word} y FROM words.t LIMIT 1"));
+        pair.query(&format!("SELECT id AS {word} FROM t {word} WHERE {word}.id = 1"));
+        pair.query(&format!("SELECT id FROM {word}"));
+    }
+    pair.assert_same(words.len() * 5);
+    // There it is no column.
+    assert_eq!(pair.refused.len(), 1);
+    assert!(pair.refused[0].starts_with("SELECT sql_buffer_result FROM t"), "{:?}", pair.refused);
+    replica.stop();
+}

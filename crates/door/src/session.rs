@@ -414,9 +414,9 @@ impl Session {
     }
 
     /// Begins the warnings of a statement with what is said of its words.
-    fn warnings_begin(&mut self, early: Option<Warning>) {
+    fn warnings_begin(&mut self, early: &[Warning]) {
         self.warnings.clear();
-        self.warnings.extend(early);
+        self.warnings.extend_from_slice(early);
         self.early_warnings = self.warning_count();
     }
 

@@ -274,8 +274,8 @@ pub struct Select {
     pub from: Option<Box<From>>,
     /// LIMIT and OFFSET.
     pub limit: Limit,
-    /// SQL_NO_CACHE stands in it, which MySQL warns of.
-    pub no_cache: bool,
+    /// What MySQL says of words in it, when it is parsed.
+    pub warnings: Vec<Warning>,
     /// FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE.
     pub locking: Vec<Locking>,
 }
@@ -287,15 +287,6 @@ pub struct Locking {
     pub update: bool,
     /// OF: names of tables, each perhaps with its schema; empty: all.
     pub of: Vec<(Option<Vec<u8>>, Vec<u8>)>,
-}
-
-impl Select {
-    /// What MySQL says of words in it.
-    #[must_use]
-    pub fn warning(&self) -> Option<Warning> {
-        let text = "'SQL_NO_CACHE' is deprecated and will be removed in a future release.";
-        self.no_cache.then(|| Warning::new(1681, text))
-    }
 }
 
 /// FROM one table, with the clauses that need it.

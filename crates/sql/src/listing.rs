@@ -61,7 +61,7 @@ impl Choice {
                 order: Vec::new(),
             })),
             limit: Limit::none(),
-            no_cache: false,
+            warnings: Vec::new(),
             locking: Vec::new(),
         }
     }

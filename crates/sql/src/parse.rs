@@ -17,7 +17,7 @@ mod tests;
 use catalog::lexer::{Lexer, Tok, Token};
 
 use crate::ast::Statement;
-use crate::error::SqlError;
+use crate::error::{SqlError, Warning};
 use crate::{Charsets, Result};
 
 /// Nesting of expressions: a frame of the parser takes less than 1 KiB of stack in a debug build, so this stays below
@@ -46,7 +46,8 @@ pub struct Parsed {
 pub fn parse(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Result<Parsed> {
     let lexer = Lexer::new(sql, sql_mode, SERVER_VERSION).in_charset(charsets.client_charset());
     let current = Token { tok: Tok::End, start: 0, end: 0 };
-    let mut parser = Parser { sql, lexer, current, last_end: 0, depth: 0, nodes: 0, parameters: 0 };
+    let mut parser =
+        Parser { sql, lexer, current, last_end: 0, depth: 0, nodes: 0, parameters: 0, warnings: Vec::new() };
     parser.advance()?;
     if parser.current.tok == Tok::End {
         return Err(SqlError::new(1065, "42000", "Query was empty"));
@@ -71,6 +72,8 @@ struct Parser<'a> {
     depth: usize,
     nodes: usize,
     parameters: usize,
+    /// What MySQL says of words in the statement.
+    warnings: Vec<Warning>,
 }
 
 impl Parser<'_> {
@@ -157,12 +160,26 @@ impl Parser<'_> {
 
     /// A name, quoted or not.
     fn name(&mut self) -> Result<Vec<u8>> {
+        self.warn_of_full();
         let name = match &mut self.current.tok {
             Tok::Word(name) | Tok::Quoted(name) => std::mem::take(name),
             _ => return Err(self.syntax()),
         };
         self.advance()?;
         Ok(name)
+    }
+
+    /// MySQL warns of each name FULL that is not quoted, unless a dot is beside it.
+    fn warn_of_full(&mut self) {
+        if !self.is("FULL") {
+            return;
+        }
+        let is_qualified = self.text(self.current.end, self.current.end + 1) == b"."
+            || self.text(0, self.current.start).trim_ascii_end().ends_with(b".");
+        if !is_qualified && self.warnings.len() < usize::from(u16::MAX) {
+            let text = "Using FULL as unquoted identifier is deprecated, please use quotes or rename the identifier.";
+            self.warnings.push(Warning::new(4119, text));
+        }
     }
 
     /// A string without an introducer.

@@ -91,7 +91,7 @@ impl Session {
             }
             Statement::Select(_) | Statement::Show(_) => {
                 let rows = self.columns_of(statement, sql, parameters, world)?;
-                self.warnings_begin(warning(statement).filter(|_| parameters.prepared.is_none()));
+                self.warnings_begin(if parameters.prepared.is_none() { warnings(statement) } else { &[] });
                 let of_sets = matches!(statement, Statement::Show(Show::Collation { .. } | Show::CharacterSet { .. }));
                 // MySQL reads its dictionary's tables for them.
                 if of_sets || self.shows_names(statement, parameters.prepared) {
@@ -248,9 +248,9 @@ pub(super) fn number_column(name: &str, flags: u16, type_code: u8, length: u32) 
 }
 
 /// What MySQL says of a statement's words, once, when it is parsed.
-pub(super) fn warning(statement: &Statement) -> Option<Warning> {
+pub(super) fn warnings(statement: &Statement) -> &[Warning] {
     match statement {
-        Statement::Select(select) => select.warning(),
-        _ => None,
+        Statement::Select(select) => &select.warnings,
+        _ => &[],
     }
 }

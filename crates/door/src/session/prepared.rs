@@ -193,7 +193,7 @@ impl Session {
             let text = "Can't create more than max_prepared_stmt_count statements (current value: 16382)";
             return Err(SqlError::new(1461, "42000", text));
         }
-        self.warnings_begin(super::execute::warning(&parsed.statement));
+        self.warnings_begin(super::execute::warnings(&parsed.statement));
         self.statements.held_bytes += sql.len();
         let prepared = Prepared {
             sql: sql.to_vec(),

@@ -302,7 +302,7 @@ impl Session {
             self.transaction.reads(&snapshot, locking, &self.settings, world.now());
         }
         let reading = Reading::open(snapshot, world.now(), plan, self.settings.charsets(), form)?;
-        self.warnings_begin(select.warning().filter(|_| parameters.prepared.is_none()));
+        self.warnings_begin(if parameters.prepared.is_none() { &select.warnings } else { &[] });
         self.row_count = -1;
         Ok(reading)
     }

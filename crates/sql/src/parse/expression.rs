@@ -52,9 +52,11 @@ const SIGN_OPERATORS: &[(&str, u8)] = &[
     ("^", 11),
 ];
 
-/// Words that begin an expression of a form of its own.
-const FORMS: &[&str] =
-    &["CASE", "CAST", "CONVERT", "EXISTS", "INTERVAL", "MATCH", "SELECT", "BINARY", "ROW", "DATE", "TIME", "TIMESTAMP"];
+/// Reserved words that begin an expression of a form of its own.
+const FORMS: &[&str] = &["CASE", "CONVERT", "EXISTS", "INTERVAL", "MATCH", "SELECT", "BINARY", "ROW"];
+
+/// Words that begin a literal where a string follows, and are names elsewhere.
+const TEMPORAL: &[&str] = &["DATE", "TIME", "TIMESTAMP"];
 
 /// Reserved words that begin no expression.
 const RESERVED: &[&str] = &[
@@ -135,6 +137,10 @@ impl Parser<'_> {
             if matches!(name, "IS" | "IN" | "BETWEEN" | "LIKE" | "NOT") {
                 left = self.condition(name, left)?;
                 continue;
+            }
+            // Behind an expression these are no names.
+            if (name == "MEMBER" && !self.is("OF")) || (name == "SOUNDS" && !self.is("LIKE")) {
+                return Err(self.syntax());
             }
             // What follows these has a form of its own, which is not parsed: the statement is refused all the same.
             if matches!(name, "MEMBER" | "SOUNDS" | "COLLATE") {
@@ -285,6 +291,9 @@ impl Parser<'_> {
         }
         let begins_form = FORMS.contains(&word.as_str());
         let name = self.name()?;
+        if self.is_punct(b'(') && word == "CAST" {
+            return self.cast();
+        }
         if self.is_punct(b'(') {
             return self.call(String::from_utf8_lossy(&name).into_owned(), begins_form);
         }
@@ -293,6 +302,9 @@ impl Parser<'_> {
         }
         if begins_form && !self.at_end() && !self.is_punct(b',') {
             return Err(crate::SqlError::not_supported(&word));
+        }
+        if TEMPORAL.contains(&word.as_str()) && matches!(self.current.tok, Tok::Str { .. }) {
+            return Err(crate::SqlError::not_supported(&format!("{word} '…'")));
         }
         self.column_after(name)
     }
@@ -323,9 +335,6 @@ impl Parser<'_> {
     }
 
     fn call(&mut self, name: String, begins_form: bool) -> Result<Expression> {
-        if begins_form && name.eq_ignore_ascii_case("CAST") {
-            return self.cast();
-        }
         if begins_form {
             return Err(crate::SqlError::not_supported(&name.to_ascii_uppercase()));
         }

@@ -5,6 +5,7 @@ use catalog::lexer::Tok;
 use super::Parser;
 use crate::Result;
 use crate::ast::{Expression, Item, Limit, Locking, Select, Statement};
+use crate::error::Warning;
 
 /// Words between SELECT and its list that change nothing without tables.
 const MODIFIERS: &[&str] = &["ALL", "SQL_NO_CACHE", "HIGH_PRIORITY", "STRAIGHT_JOIN", "SQL_SMALL_RESULT"];
@@ -14,14 +15,16 @@ const CLAUSES: &[&str] = &["WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "PROCE
 
 /// Words that end an item, so that they are no alias.
 const NO_ALIAS: &[&str] =
-    &["FROM", "LIMIT", "INTO", "UNION", "EXCEPT", "INTERSECT", "FOR", "LOCK", "OFFSET", "WHERE", "GROUP", "HAVING"];
+    &["FROM", "LIMIT", "INTO", "UNION", "EXCEPT", "INTERSECT", "FOR", "LOCK", "WHERE", "GROUP", "HAVING"];
 
 impl Parser<'_> {
     pub(super) fn select(&mut self) -> Result<Statement> {
         self.advance()?;
-        let mut no_cache = false;
         while self.is_one_of(MODIFIERS) {
-            no_cache |= self.is("SQL_NO_CACHE");
+            if self.is("SQL_NO_CACHE") && self.warnings.is_empty() {
+                let text = "'SQL_NO_CACHE' is deprecated and will be removed in a future release.";
+                self.warnings.push(Warning::new(1681, text));
+            }
             self.advance()?;
         }
         if self.is_one_of(&["DISTINCT", "DISTINCTROW", "SQL_CALC_FOUND_ROWS", "SQL_BIG_RESULT", "SQL_BUFFER_RESULT"]) {
@@ -44,7 +47,7 @@ impl Parser<'_> {
         if self.is_one_of(&["UNION", "EXCEPT", "INTERSECT", "INTO"]) {
             return Ok(Statement::Refused(format!("SELECT … {}", self.word())));
         }
-        Ok(Statement::Select(Select { items, from, limit, no_cache, locking }))
+        Ok(Statement::Select(Select { items, from, limit, warnings: std::mem::take(&mut self.warnings), locking }))
     }
 
     fn items(&mut self) -> Result<Vec<Item>> {
@@ -65,7 +68,8 @@ impl Parser<'_> {
         while self.accept_punct(b',')? {
             items.push(self.item()?);
         }
-        Ok(Statement::Do(Select { items, from: None, limit: Limit::none(), no_cache: false, locking: Vec::new() }))
+        let warnings = std::mem::take(&mut self.warnings);
+        Ok(Statement::Do(Select { items, from: None, limit: Limit::none(), warnings, locking: Vec::new() }))
     }
 
     /// `FOR UPDATE|SHARE [OF names] [NOWAIT | SKIP LOCKED]`, once or more, and `LOCK IN SHARE MODE`. Nobody waits here,
