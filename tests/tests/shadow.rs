@@ -2,14 +2,18 @@
 //! what the replica would have answered.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use client::{ConnectOptions, Connection, Param, SslMode};
+use rustix::process::Signal;
 use whole_program_tests::all_types::{Counts, Type, changes, create, settings, types};
 use whole_program_tests::replica::Unread;
-use whole_program_tests::{Random, Replica, Server, folder, length};
+use whole_program_tests::{Random, Replica, Server, SmallDisk, folder, length};
 
 /// A shadow that listens, and where.
 struct Shadow {
@@ -158,6 +162,92 @@ fn what_differs_is_found_and_what_is_equal_is_counted() {
     assert!(std::fs::read_to_string(&page).unwrap().contains("May this application read here?"));
     assert!(std::fs::read_to_string(&rows).unwrap().contains("planted"));
     assert_eq!(rows.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    replica.stop();
+}
+
+/// Clients go on at the source, whatever the replica does, and whatever other clients do.
+#[test]
+fn a_replica_that_hangs_stops_no_client() {
+    let Some(server) = Server::or_skip("shadow-hang", &[]) else { return };
+    fill(&server);
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("shadow-hang"), &[]);
+    replica.catch_up(&server);
+    let shadow = Shadow::start(&server, &socket, &[]);
+    let connect = || {
+        let mut client = shadow.connect(SslMode::Required);
+        client.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        client
+    };
+    // They are held open: one that says nothing, one that says nonsense, one that announces 16 MiB.
+    let hostile: Vec<TcpStream> = [&b""[..], b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\x01"]
+        .into_iter()
+        .map(|bytes| {
+            let mut stream = TcpStream::connect(("127.0.0.1", shadow.port)).unwrap();
+            stream.write_all(bytes).unwrap();
+            stream
+        })
+        .collect();
+    let name = |client: &mut Connection, id: u32| {
+        let name = client.query_value(&format!("SELECT c FROM shop.o WHERE id = {id}")).unwrap();
+        assert_eq!(name, Some(format!("name {id}")));
+    };
+    let mut first = connect();
+    name(&mut first, 1);
+    replica.signal(Signal::STOP);
+    for id in 2..=100 {
+        name(&mut first, id);
+    }
+    let mut second = connect();
+    for id in 101..=200 {
+        name(&mut second, id);
+    }
+    replica.signal(Signal::CONT);
+    drop(hostile);
+    let (code, report) = shadow.end();
+    assert_eq!(code, 0, "{report}");
+    assert_eq!(count(&report, "different "), 0, "{report}");
+    let unasked = count(&report, "not compared: the replica cannot be asked");
+    let without = count(&report, "not compared: no session at the replica");
+    assert_eq!((unasked, without), (99, 100), "{report}");
+    replica.stop();
+}
+
+#[test]
+fn a_full_disk_under_the_kept_rows_ends_no_session() {
+    let Some(disk) = SmallDisk::new("shadow-disk", 2) else { return };
+    let Some(server) = Server::or_skip("shadow-disk", &[]) else { return };
+    fill(&server);
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("shadow-full"), &[]);
+    replica.catch_up(&server);
+    server.sql("SET sql_log_bin = 0; UPDATE shop.o SET c = 'planted'");
+    let (rows, filling) = (disk.path().join("rows"), disk.path().join("filling"));
+    let shadow = Shadow::start(&server, &socket, &[&format!("--keep-rows={}", rows.display())]);
+    let mut client = shadow.connect(SslMode::Disabled);
+    let mut read = |id: u32| {
+        let name = client.query_value(&format!("SELECT c FROM shop.o WHERE id = {id}")).unwrap();
+        assert_eq!(name.as_deref(), Some("planted"));
+    };
+    read(1);
+    let mut file = std::fs::File::create(&filling).unwrap();
+    while file.write_all(&[0; 512]).is_ok() {}
+    drop(file);
+    // More than the block that the first entry has begun takes.
+    for id in 2..=101 {
+        read(id);
+    }
+    std::fs::remove_file(&filling).unwrap();
+    read(102);
+    let (code, report) = shadow.end();
+    assert_eq!(code, 16, "{report}");
+    assert_eq!(count(&report, "different "), 102, "{report}");
+    let line =
+        report.lines().find(|line| line.contains("differences are not kept")).unwrap_or_else(|| panic!("{report}"));
+    assert!(line.contains("No space left"), "{line}");
+    let lost: usize = line.split_whitespace().nth(2).unwrap().parse().unwrap();
+    let kept = std::fs::read_to_string(&rows).unwrap();
+    assert_eq!(kept.matches("-- rows").count(), 102 - lost, "{line}");
+    assert_eq!(kept.matches("planted").count(), 102 - lost, "whole entries only: {line}");
+    assert!(kept.contains("id = 102"), "{kept}");
     replica.stop();
 }
 

@@ -1,5 +1,7 @@
 //! A client's sessions at the source and at the replica, and one state of both.
 
+use std::time::{Duration, Instant};
+
 use base::GtidSet;
 use client::{ConnectOptions, Connection, OnBehalf, session::gtid_executed};
 use wire::command;
@@ -12,10 +14,34 @@ use crate::{Result, ShadowError};
 /// Answers above this many bytes are passed on and not compared.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Seconds that the replica gets to reach the source's state.
-const CATCH_UP_S: u32 = 10;
+const CATCH_UP_S: u64 = 10;
+/// How long a session at the replica may be silent before it is given up: the client has the source's answer by then.
+const REPLICA_WITHIN: Duration = Duration::from_secs(30);
+/// How much longer than [`CATCH_UP_S`] the answer to that question may take.
+const LATE: Duration = Duration::from_secs(5);
+/// How long logging in at the replica may take.
+const REPLICA_LOGIN_WITHIN: Duration = Duration::from_secs(5);
+/// A replica that made a client wait this long and was of no use
+const SLOW: Duration = Duration::from_secs(1);
+/// is taken to be so for this long, so that each client's each read does not wait again.
+const TAKEN_SO_FOR: Duration = Duration::from_secs(30);
 
 /// The payloads of an answer.
 pub(crate) type Answer = Vec<Vec<u8>>;
+
+/// The source is waited for as its own clients wait.
+pub(crate) fn at_source(options: &ConnectOptions) -> ConnectOptions {
+    ConnectOptions { read_timeout: None, ..options.clone() }
+}
+
+/// The replica is not: a client must not hang where it would not without us.
+pub(crate) fn at_replica(options: &ConnectOptions) -> ConnectOptions {
+    ConnectOptions {
+        read_timeout: Some(REPLICA_WITHIN),
+        connect_timeout: options.connect_timeout.min(REPLICA_LOGIN_WITHIN),
+        ..options.clone()
+    }
+}
 
 /// A session at one server.
 pub(crate) struct Side {
@@ -33,12 +59,8 @@ impl Side {
         client: OnBehalf,
         database: Option<&str>,
     ) -> Result<Side> {
-        let options = ConnectOptions {
-            database: database.map(str::to_owned),
-            on_behalf: Some(client),
-            read_timeout: None,
-            ..options.clone()
-        };
+        let options =
+            ConnectOptions { database: database.map(str::to_owned), on_behalf: Some(client), ..options.clone() };
         let connection = Connection::connect(&options).map_err(|source| ShadowError::Server { which, source })?;
         Ok(Side { which, connection, capabilities: client.capabilities, status: status::AUTOCOMMIT })
     }
@@ -130,35 +152,45 @@ impl Side {
 pub(crate) struct Controls {
     source: Control,
     replica: Control,
+    /// Why reads are not compared, and until when that holds without asking.
+    useless: Option<(&'static str, Instant)>,
 }
 
 struct Control {
     which: &'static str,
     options: ConnectOptions,
     connection: Connection,
+    /// An answer is missing: what comes next belongs to an earlier question.
+    is_out_of_step: bool,
 }
 
 impl Control {
     fn connect(which: &'static str, options: &ConnectOptions) -> Result<Control> {
         let options = ConnectOptions { database: None, ..options.clone() };
         let connection = Connection::connect(&options).map_err(|source| ShadowError::Server { which, source })?;
-        Ok(Control { which, options, connection })
+        Ok(Control { which, options, connection, is_out_of_step: false })
     }
 
     fn ask<T>(&mut self, ask: impl FnOnce(&mut Connection) -> client::Result<T>) -> Result<T> {
         let which = self.which;
-        if self.connection.is_broken() {
+        if self.connection.is_broken() || self.is_out_of_step {
             *self = Control::connect(which, &self.options)?;
         }
-        ask(&mut self.connection).map_err(|source| ShadowError::Server { which, source })
+        let answer = ask(&mut self.connection);
+        self.is_out_of_step = answer.as_ref().is_err_and(client::ClientError::is_timeout);
+        answer.map_err(|source| ShadowError::Server { which, source })
     }
 }
 
 impl Controls {
     pub(crate) fn connect(source: &ConnectOptions, replica: &ConnectOptions) -> Result<Controls> {
         Ok(Controls {
-            source: Control::connect("the source", source)?,
-            replica: Control::connect("the replica", replica)?,
+            source: Control::connect("the source", &at_source(source))?,
+            replica: Control::connect(
+                "the replica",
+                &ConnectOptions { read_timeout: Some(Duration::from_secs(CATCH_UP_S) + LATE), ..at_replica(replica) },
+            )?,
+            useless: None,
         })
     }
 
@@ -180,9 +212,27 @@ impl Controls {
         self.source_set().is_ok_and(|now| now == *set)
     }
 
-    /// Waits until the replica shows this set; false if it does not in time.
-    pub(crate) fn replica_has(&mut self, set: &GtidSet) -> Result<bool> {
+    /// Waits until the replica shows this set.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) fn replica_has(&mut self, set: &GtidSet) -> std::result::Result<(), &'static str> {
+        if let Some((why, until)) = self.useless
+            && Instant::now() < until
+        {
+            return Err(why);
+        }
+        let asked = Instant::now();
         let sql = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', {CATCH_UP_S})");
-        Ok(self.replica.ask(|connection| connection.query_value(&sql))?.as_deref() == Some("0"))
+        let why = match self.replica.ask(|connection| connection.query_value(&sql)) {
+            Ok(answer) if answer.as_deref() == Some("0") => {
+                self.useless = None;
+                return Ok(());
+            }
+            Ok(_) => "the replica was too far behind",
+            Err(_) => "the replica cannot be asked",
+        };
+        self.useless = (asked.elapsed() >= SLOW).then(|| (why, Instant::now() + TAKEN_SO_FOR));
+        Err(why)
     }
 }

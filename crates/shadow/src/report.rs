@@ -61,6 +61,10 @@ pub struct Report {
     pub refused_forms: BTreeMap<String, Form>,
     /// Statement forms that differ.
     pub different_forms: BTreeMap<String, Form>,
+    /// Differences whose rows the file for them could not take.
+    pub not_kept: u64,
+    /// Why the last of them was not kept.
+    pub not_kept_because: Option<String>,
     /// Clients that have been there.
     pub clients: u64,
     /// The source.
@@ -132,6 +136,9 @@ impl fmt::Display for Report {
             line(&format!("not compared: {why}"), *count)?;
         }
         line("not compared: the source moved meanwhile", self.moved)?;
+        if let Some(why) = &self.not_kept_because {
+            writeln!(f, "rows of {} differences are not kept: {why}", self.not_kept)?;
+        }
         for (title, forms) in [("Different", &self.different_forms), ("Refused", &self.refused_forms)] {
             if forms.is_empty() {
                 continue;

@@ -87,16 +87,29 @@ impl Shared {
         self.report().add(found, text);
     }
 
-    /// Appends to the file of rows, which only its owner may read.
-    pub(crate) fn keep(&self, text: &str) -> Result<()> {
-        use std::io::Write as _;
-        use std::os::unix::fs::OpenOptionsExt as _;
-        let Some(path) = &self.config.keep_rows else { return Ok(()) };
+    /// Appends to the file of rows, which only its owner may read. What it cannot take is counted: the client's session
+    /// has nothing to do with it.
+    pub(crate) fn keep(&self, text: &str) {
+        let Some(path) = &self.config.keep_rows else { return };
         let _one = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
-        let opened = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-        let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
-        written.map_err(|source| ShadowError::Own { what: path.display().to_string(), source })
+        if let Err(error) = append(path, text) {
+            let mut report = self.report();
+            report.not_kept += 1;
+            report.not_kept_because = Some(format!("{}: {error}", path.display()));
+        }
     }
+}
+
+/// Appends all of a text or nothing.
+fn append(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    let before = file.metadata()?.len();
+    file.write_all(text.as_bytes()).inspect_err(|_| {
+        // What is left of it if this fails too is a torn last entry.
+        let _ = file.set_len(before);
+    })
 }
 
 fn own(what: &Path) -> impl Fn(std::io::Error) -> ShadowError + '_ {

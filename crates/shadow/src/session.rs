@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::net::TcpStream;
 
 use accounts::SessionStart;
-use client::OnBehalf;
+use client::{ConnectOptions, OnBehalf};
 use sql::{Charsets, SqlError};
 use wire::response::{PrepareOk, is_err};
 use wire::server::{ClientCommand, ServerOk, put_ok};
@@ -18,7 +18,7 @@ use crate::compared::{Compared, compared, error, refused, same_prepared};
 use crate::front::Client;
 use crate::kind::{Kind, Known, known};
 use crate::masked::masked;
-use crate::pair::{Answer, Side};
+use crate::pair::{Answer, Side, at_replica, at_source};
 use crate::report::Found;
 use crate::server::Shared;
 use crate::{Result, ShadowError};
@@ -92,8 +92,9 @@ impl<'a> Session<'a> {
             capabilities: start.capabilities,
             collation: u8::try_from(start.collation).unwrap_or(COLLATION),
         };
-        let connect = |which, options| Side::connect(which, options, on_behalf, start.schema.as_deref());
-        let source = match connect("the source", &shared.config.source) {
+        let connect =
+            |which, options: ConnectOptions| Side::connect(which, &options, on_behalf, start.schema.as_deref());
+        let source = match connect("the source", at_source(&shared.config.source)) {
             Ok(source) => source,
             Err(ShadowError::Server { source: client::ClientError::Server { code, sqlstate, message }, .. }) => {
                 client.refuse(code, &sqlstate, &message)?;
@@ -101,7 +102,7 @@ impl<'a> Session<'a> {
             }
             Err(error) => return Err(error),
         };
-        let replica = connect("the replica", &shared.config.replica).ok();
+        let replica = connect("the replica", at_replica(&shared.config.replica)).ok();
         let mut ok = Vec::new();
         put_ok(&mut ok, &ServerOk { status: source.status, ..ServerOk::default() }, start.capabilities);
         client.send([ok.as_slice()])?;
@@ -316,7 +317,7 @@ impl<'a> Session<'a> {
                 if matches!(found, Found::Refused(_)) {
                     self.diverged = Some("the session has settings that the replica refuses");
                 }
-                self.note(found, sql, theirs.as_ref(), ours.as_ref())?;
+                self.note(found, sql, theirs.as_ref(), ours.as_ref());
                 // What later statements mean, and which state they read. An isolation level for the next transaction
                 // only lasts until its end.
                 if known.kind == Kind::Session || (self.reads_anew && !self.source.is_in_transaction()) {
@@ -333,7 +334,7 @@ impl<'a> Session<'a> {
             Kind::Constant => {
                 let (theirs, ours) = self.both(payload, Some(payload))?;
                 let found = self.judged(&known, theirs.as_ref(), ours.as_ref());
-                self.note(found, sql, theirs.as_ref(), ours.as_ref())?;
+                self.note(found, sql, theirs.as_ref(), ours.as_ref());
             }
             Kind::Reads => self.read(payload, Some(payload), sql, &known)?,
             Kind::Pins => {
@@ -376,7 +377,7 @@ impl<'a> Session<'a> {
                 (None, Compared::Different(how)) => Found::Different(format!("prepare: {how}")),
                 (None, _) => Found::Equal,
             };
-            self.note(found, sql, Some(&theirs), Some(ours))?;
+            self.note(found, sql, Some(&theirs), Some(ours));
         }
         Ok(())
     }
@@ -406,7 +407,8 @@ impl<'a> Session<'a> {
             (Kind::Session | Kind::Ends | Kind::Constant, Some(_)) => {
                 let (theirs, ours) = self.both(payload, at_replica)?;
                 let found = self.judged(known, theirs.as_ref(), ours.as_ref());
-                self.note(found, sql, theirs.as_ref(), ours.as_ref())
+                self.note(found, sql, theirs.as_ref(), ours.as_ref());
+                Ok(())
             }
             _ => self.write(payload, sql),
         }
@@ -429,7 +431,8 @@ impl<'a> Session<'a> {
             (false, None, false) => Found::NotDetermined("rows of a cursor without ORDER BY"),
             (false, None, true) => Found::Different("rows of a cursor".into()),
         };
-        self.note(found, &sql, Some(theirs), Some(ours))
+        self.note(found, &sql, Some(theirs), Some(ours));
+        Ok(())
     }
 
     /// A read of a table, at one state of both.
@@ -443,7 +446,8 @@ impl<'a> Session<'a> {
         if self.pinned && !self.reads_anew {
             let (theirs, ours) = self.both(payload, at_replica)?;
             let found = self.judged(known, theirs.as_ref(), ours.as_ref());
-            return self.note(found, sql, theirs.as_ref(), ours.as_ref());
+            self.note(found, sql, theirs.as_ref(), ours.as_ref());
+            return Ok(());
         }
         let shared = self.shared;
         let mut found = Found::Moved;
@@ -465,7 +469,7 @@ impl<'a> Session<'a> {
             }
             if let Some(before) = before.filter(|before| controls.stands_at(before) && theirs.is_some()) {
                 match controls.replica_has(&before) {
-                    Ok(true) => {
+                    Ok(()) => {
                         ours = at_replica.and_then(|payload| self.at_replica(payload));
                         if controls.stands_at(&before) {
                             found = self.judged(known, theirs.as_ref(), ours.as_ref());
@@ -474,8 +478,7 @@ impl<'a> Session<'a> {
                             }
                         }
                     }
-                    Ok(false) => found = Found::NotComparable("the replica was too far behind"),
-                    Err(_) => found = Found::NotComparable("the replica cannot be asked"),
+                    Err(why) => found = Found::NotComparable(why),
                 }
             }
             if theirs.is_none() {
@@ -497,7 +500,8 @@ impl<'a> Session<'a> {
             }
         }
         self.follow_transaction();
-        self.note(found, sql, theirs.as_ref(), ours.as_ref())
+        self.note(found, sql, theirs.as_ref(), ours.as_ref());
+        Ok(())
     }
 
     /// Whether the rows are the same without LIMIT: then either choice of rows is right.
@@ -549,7 +553,7 @@ impl<'a> Session<'a> {
     }
 
     /// Counts what was found; keeps rows of a difference where that is asked for.
-    fn note(&self, found: Found, sql: &[u8], theirs: Option<&Answer>, ours: Option<&Answer>) -> Result<()> {
+    fn note(&self, found: Found, sql: &[u8], theirs: Option<&Answer>, ours: Option<&Answer>) {
         if let (Found::Different(how), Some(_)) = (&found, &self.shared.config.keep_rows) {
             let mut text = format!("-- {how}\n{}\n", String::from_utf8_lossy(sql));
             for (which, answer) in [("source", theirs), ("replica", ours)] {
@@ -558,10 +562,9 @@ impl<'a> Session<'a> {
                     let _ = writeln!(text, "   {which}: {}", packet.escape_ascii());
                 }
             }
-            self.shared.keep(&text)?;
+            self.shared.keep(&text);
         }
         self.add(found, sql);
-        Ok(())
     }
 }
 

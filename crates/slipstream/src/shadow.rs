@@ -103,10 +103,9 @@ pub(crate) fn run(flags: &ShadowFlags, out: &mut dyn Write) -> Result<(), Failur
         ran
     });
     let report = shadow.report();
-    if let Some(path) = &flags.report {
-        write(path, &report)?;
-    }
+    let written = flags.report.as_ref().map_or(Ok(()), |path| write(path, &report));
     write!(out, "{report}").map_err(|error| Failure::output(&error))?;
+    written?;
     ran.map_err(|error| failure(&error))?;
     if report.different > 0 {
         return Err(Failure::new(Exit::VerifyDifferences, format!("{} answers differ", report.different)));
