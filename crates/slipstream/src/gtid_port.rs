@@ -221,6 +221,21 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_never_reads_is_let_go() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let silent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut client = Client { stream, told: Told::default(), unread: Vec::new() };
+        // A line takes eleven bytes, so a step about 110,000; the sockets take some megabytes themselves.
+        let mut step = |number: u64| client.step(Some(&set(&format!("{A}:1-{}", number * SINGLE_MAX))));
+        let ended = (1..2000).find(|number| step(*number).is_err());
+        assert!(ended.is_some_and(|steps| steps > 100), "{ended:?}");
+        assert!((UNREAD_MAX..2 * UNREAD_MAX).contains(&client.unread.len()), "{}", client.unread.len());
+        drop(silent);
+    }
+
+    #[test]
     fn nothing_visible_is_an_empty_set() {
         assert_eq!(Told::default().lines(&set("")).unwrap().as_deref(), Some("ST=\n"));
     }
