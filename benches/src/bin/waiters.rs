@@ -1,4 +1,4 @@
-//! What clients that wait for GTID sets cost publishing: `cargo run --release -p stage_benches --bin waiters`.
+//! What clients that wait for GTID sets cost publishing: `cargo run --release -p stage_benches --bin waiters [TURNS]`.
 //!
 //! The executed set has 1,000 uuids with ten intervals each. 500 waiters wait, each on a set of as many intervals that
 //! also holds transactions that are not there yet. A hundred thousand transactions become visible, one by one, with and
@@ -20,6 +20,7 @@ const UUIDS: u32 = 1_000;
 const INTERVALS: u64 = 10;
 const WAITERS: u64 = 500;
 const TRANSACTIONS: u64 = 100_000;
+/// Turns with waiters, and as many without, if no number is given; ten seconds each.
 const TURNS: usize = 9;
 
 /// The source that is followed.
@@ -103,12 +104,13 @@ fn median(mut figures: Vec<f64>) -> f64 {
 
 fn main() {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    println!("load {}", load.trim());
+    let turns = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(TURNS);
+    println!("{turns} turns each, load {}", load.trim());
     for (what, ahead) in
         [("for what does not come", 10 * TRANSACTIONS), ("met once each", 50_000), ("met 100 times each", 1_000)]
     {
         let (mut without, mut with) = (Vec::new(), Vec::new());
-        for _ in 0..TURNS {
+        for _ in 0..turns {
             without.push(turn(0, ahead));
             with.push(turn(WAITERS, ahead));
         }

@@ -138,30 +138,29 @@ impl GtidSet {
         self.subtract(other).is_empty()
     }
 
-    /// The first GTID of this set, in order, that `other` lacks; those before `from` are not looked at. Takes no
-    /// memory, and ends at the first one.
+    /// The last GTID of this set, in order, that `other` lacks; those after `upto` are not looked at. Takes no memory,
+    /// and ends at the first one that it finds from behind.
     #[must_use]
-    pub fn first_missing_in(&self, other: &GtidSet, from: Option<Gtid>) -> Option<Gtid> {
-        let begin = from.map_or(Bound::Unbounded, |from| Bound::Included((from.uuid, from.tag)));
-        for (key @ (uuid, tag), runs) in self.sets.range((begin, Bound::Unbounded)) {
-            let at = from.filter(|from| (from.uuid, from.tag) == *key).map_or(0, |from| from.gno);
+    pub fn last_missing_in(&self, other: &GtidSet, upto: Option<Gtid>) -> Option<Gtid> {
+        let end = upto.map_or(Bound::Unbounded, |upto| Bound::Included((upto.uuid, upto.tag)));
+        for (key @ (uuid, tag), runs) in self.sets.range((Bound::Unbounded, end)).rev() {
+            let at = upto.filter(|upto| (upto.uuid, upto.tag) == *key).map_or(u64::MAX, |upto| upto.gno);
+            let missing = |gno| Some(Gtid { uuid: *uuid, tag: *tag, gno });
             let has = other.sets.get(key).map_or(&[][..], Vec::as_slice);
-            let own = runs.get(runs.partition_point(|run| run.last < at)..).unwrap_or(&[]);
-            let mut has = has.get(has.partition_point(|run| run.last < at)..).unwrap_or(&[]);
-            for run in own {
-                let first = run.first.max(at);
+            let own = runs.get(..runs.partition_point(|run| run.first <= at)).unwrap_or(&[]);
+            let mut has = has.get(..has.partition_point(|run| run.first <= at)).unwrap_or(&[]);
+            for run in own.iter().rev() {
+                let last = run.last.min(at);
                 // Both lists ascend, and neighbours in `has` do not touch: one of its runs must hold all of this one.
-                while let Some((next, rest)) = has.split_first()
-                    && next.last < first
+                while let Some((next, rest)) = has.split_last()
+                    && next.first > last
                 {
                     has = rest;
                 }
-                match has.first() {
-                    Some(next) if next.first <= first && next.last >= run.last => {}
-                    Some(next) if next.first <= first => {
-                        return Some(Gtid { uuid: *uuid, tag: *tag, gno: next.last + 1 });
-                    }
-                    _ => return Some(Gtid { uuid: *uuid, tag: *tag, gno: first }),
+                match has.last() {
+                    Some(next) if next.last >= last && next.first <= run.first => {}
+                    Some(next) if next.last >= last => return missing(next.first - 1),
+                    _ => return missing(last),
                 }
             }
         }
@@ -384,13 +383,13 @@ mod tests {
             prop_assert_eq!(sa.count(), ma.len() as u64);
             let shown = |found: Option<Gtid>| found.map(|found| (found.uuid.0[0], found.gno));
             let missing: BTreeSet<_> = ma.difference(&mb).copied().collect();
-            prop_assert_eq!(shown(sa.first_missing_in(&sb, None)), missing.first().copied());
+            prop_assert_eq!(shown(sa.last_missing_in(&sb, None)), missing.last().copied());
             for &(who, gno) in &missing {
-                let from = Gtid { uuid: Uuid([who; 16]), tag: Tag::EMPTY, gno };
-                prop_assert_eq!(shown(sa.first_missing_in(&sb, Some(from))), Some((who, gno)));
-                let from = Gtid { gno: gno + 1, ..from };
-                let next = missing.range((who, gno + 1)..).next().copied();
-                prop_assert_eq!(shown(sa.first_missing_in(&sb, Some(from))), next);
+                let upto = Gtid { uuid: Uuid([who; 16]), tag: Tag::EMPTY, gno };
+                prop_assert_eq!(shown(sa.last_missing_in(&sb, Some(upto))), Some((who, gno)));
+                let upto = Gtid { gno: gno - 1, ..upto };
+                let next = missing.range(..(who, gno)).next_back().copied();
+                prop_assert_eq!(shown(sa.last_missing_in(&sb, Some(upto))), next);
             }
             let mut union = sa.clone();
             union.union_with(&sb);

@@ -1,8 +1,11 @@
 //! Who waits for which GTIDs to become visible.
 //!
 //! In: sets of GTIDs, each with an action; runs of GTIDs as they become visible. Out: the actions whose set is visible as a
-//! whole. Never here: a look at a waiter whose first missing GTID did not become visible, however many wait; an action
+//! whole. Never here: a look at a waiter whose last missing GTID did not become visible, however many wait; an action
 //! run under a lock.
+//!
+//! GTIDs of a source become visible in their order, nearly always, and who waits for one mostly waits for all before it
+//! too: by the first one that is missing, each transaction would move each of them.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +15,10 @@ use base::{Gtid, GtidSet, Tag, Uuid};
 pub(crate) type Action = Box<dyn FnOnce() + Send>;
 type Key = (Uuid, Tag, u64);
 
-/// Waiters by the first GTID that each of them misses.
+/// Waiters by the last GTID that each of them misses.
 #[derive(Default)]
 pub(crate) struct GtidWaiters {
-    by_first_missing: BTreeMap<Key, Vec<Waiter>>,
+    by_last_missing: BTreeMap<Key, Vec<Waiter>>,
     /// Where each waiter is.
     keys: BTreeMap<u64, Key>,
     next: u64,
@@ -31,7 +34,7 @@ impl GtidWaiters {
     /// Registers a waiter for GTIDs that are not all in `executed`, and returns its number; gives the action back if they
     /// are.
     pub(crate) fn add(&mut self, set: GtidSet, executed: &GtidSet, action: Action) -> Result<u64, Action> {
-        let Some(key) = first_missing(&set, executed, None) else { return Err(action) };
+        let Some(key) = last_missing(&set, executed, None) else { return Err(action) };
         self.next += 1;
         self.insert(key, Waiter { id: self.next, set, action });
         Ok(self.next)
@@ -39,16 +42,16 @@ impl GtidWaiters {
 
     fn insert(&mut self, key: Key, waiter: Waiter) {
         self.keys.insert(waiter.id, key);
-        self.by_first_missing.entry(key).or_default().push(waiter);
+        self.by_last_missing.entry(key).or_default().push(waiter);
     }
 
     /// Removes a waiter; false if its action was already taken.
     pub(crate) fn cancel(&mut self, id: u64) -> bool {
         let Some(key) = self.keys.remove(&id) else { return false };
-        if let Some(waiters) = self.by_first_missing.get_mut(&key) {
+        if let Some(waiters) = self.by_last_missing.get_mut(&key) {
             waiters.retain(|waiter| waiter.id != id);
             if waiters.is_empty() {
-                self.by_first_missing.remove(&key);
+                self.by_last_missing.remove(&key);
             }
         }
         true
@@ -62,12 +65,12 @@ impl GtidWaiters {
     /// `executed`.
     pub(crate) fn take_ready(&mut self, first: &Gtid, last: u64, executed: &GtidSet, ready: &mut Vec<Action>) {
         let range = (first.uuid, first.tag, first.gno)..=(first.uuid, first.tag, last);
-        let met = self.by_first_missing.extract_if(range, |_, _| true);
+        let met = self.by_last_missing.extract_if(range, |_, _| true);
         let met: Vec<(Key, Waiter)> =
             met.flat_map(|(key, met)| met.into_iter().map(move |waiter| (key, waiter))).collect();
-        for (from, waiter) in met {
-            // Nothing before it is missing: what is executed stays so.
-            match first_missing(&waiter.set, executed, Some(from)) {
+        for (upto, waiter) in met {
+            // Nothing after it is missing: what is executed stays so.
+            match last_missing(&waiter.set, executed, Some(upto)) {
                 Some(key) => self.insert(key, waiter),
                 None => {
                     self.keys.remove(&waiter.id);
@@ -78,9 +81,9 @@ impl GtidWaiters {
     }
 }
 
-fn first_missing(set: &GtidSet, executed: &GtidSet, from: Option<Key>) -> Option<Key> {
-    let from = from.map(|(uuid, tag, gno)| Gtid { uuid, tag, gno });
-    set.first_missing_in(executed, from).map(|Gtid { uuid, tag, gno }| (uuid, tag, gno))
+fn last_missing(set: &GtidSet, executed: &GtidSet, upto: Option<Key>) -> Option<Key> {
+    let upto = upto.map(|(uuid, tag, gno)| Gtid { uuid, tag, gno });
+    set.last_missing_in(executed, upto).map(|Gtid { uuid, tag, gno }| (uuid, tag, gno))
 }
 
 #[cfg(test)]
@@ -128,7 +131,7 @@ mod tests {
         assert_eq!(see(&mut waiters, "A:9-19"), ["A:9"]);
         assert_eq!(see(&mut waiters, "B:7"), ["A:1-2,B:2:7"]);
         assert_eq!(see(&mut waiters, "A:20"), ["A:10-20"]);
-        assert!(waiters.is_empty() && waiters.by_first_missing.is_empty());
+        assert!(waiters.is_empty() && waiters.by_last_missing.is_empty());
     }
 
     #[test]
@@ -159,15 +162,16 @@ mod tests {
         let mut waiters = GtidWaiters::default();
         let executed = set("A:1");
         for number in 2..1_000 {
-            assert!(waiters.add(set(&format!("A:{number}")), &executed, Box::new(|| {})).is_ok());
+            // As who waits for what a source had executed then.
+            assert!(waiters.add(set(&format!("A:1-{number}")), &executed, Box::new(|| {})).is_ok());
         }
-        let before: Vec<_> = waiters.by_first_missing.values().map(|waiters| waiters.as_ptr()).collect();
+        let before: Vec<_> = waiters.by_last_missing.values().map(|waiters| waiters.as_ptr()).collect();
         let (mut ready, executed) = (Vec::new(), set("A:1-2"));
         let (uuid, tag, _) = executed.intervals().next().unwrap();
         waiters.take_ready(&Gtid { uuid, tag, gno: 2 }, 2, &executed, &mut ready);
         assert_eq!(ready.len(), 1);
         // They were not taken out and put back.
-        let after: Vec<_> = waiters.by_first_missing.values().map(|waiters| waiters.as_ptr()).collect();
+        let after: Vec<_> = waiters.by_last_missing.values().map(|waiters| waiters.as_ptr()).collect();
         assert_eq!(before[1..], after[..]);
     }
 }
