@@ -185,10 +185,10 @@ impl Control {
 impl Controls {
     pub(crate) fn connect(source: &ConnectOptions, replica: &ConnectOptions) -> Result<Controls> {
         Ok(Controls {
-            source: Control::connect("the source", &at_source(source))?,
+            source: Control::connect("the source", source)?,
             replica: Control::connect(
                 "the replica",
-                &ConnectOptions { read_timeout: Some(Duration::from_secs(CATCH_UP_S) + LATE), ..at_replica(replica) },
+                &ConnectOptions { read_timeout: Some(Duration::from_secs(CATCH_UP_S) + LATE), ..replica.clone() },
             )?,
             useless: None,
         })

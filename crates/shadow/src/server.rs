@@ -15,7 +15,7 @@ use client::ConnectOptions;
 use wire::handshake::capability;
 
 use crate::gate::Gate;
-use crate::pair::Controls;
+use crate::pair::{Controls, at_replica, at_source};
 use crate::report::{Found, Report};
 use crate::session;
 use crate::{Result, ShadowError};
@@ -150,6 +150,7 @@ impl Shadow {
     /// # Errors
     /// A server cannot be reached, the address is taken, the folder cannot be written.
     pub fn start(config: ShadowConfig) -> Result<Shadow> {
+        let config = ShadowConfig { source: at_source(&config.source), replica: at_replica(&config.replica), ..config };
         std::fs::create_dir_all(&config.folder).map_err(own(&config.folder))?;
         let controls = Controls::connect(&config.source, &config.replica)?;
         let files = TlsFiles { folder: config.folder.clone(), certificate: None, key: None, authorities: None };

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::net::TcpStream;
 
 use accounts::SessionStart;
-use client::{ConnectOptions, OnBehalf};
+use client::OnBehalf;
 use sql::{Charsets, SqlError};
 use wire::response::{PrepareOk, is_err};
 use wire::server::{ClientCommand, ServerOk, put_ok};
@@ -18,7 +18,7 @@ use crate::compared::{Compared, compared, error, refused, same_prepared};
 use crate::front::Client;
 use crate::kind::{Kind, Known, known};
 use crate::masked::masked;
-use crate::pair::{Answer, Side, at_replica, at_source};
+use crate::pair::{Answer, Side};
 use crate::report::Found;
 use crate::server::Shared;
 use crate::{Result, ShadowError};
@@ -92,9 +92,8 @@ impl<'a> Session<'a> {
             capabilities: start.capabilities,
             collation: u8::try_from(start.collation).unwrap_or(COLLATION),
         };
-        let connect =
-            |which, options: ConnectOptions| Side::connect(which, &options, on_behalf, start.schema.as_deref());
-        let source = match connect("the source", at_source(&shared.config.source)) {
+        let connect = |which, options| Side::connect(which, options, on_behalf, start.schema.as_deref());
+        let source = match connect("the source", &shared.config.source) {
             Ok(source) => source,
             Err(ShadowError::Server { source: client::ClientError::Server { code, sqlstate, message }, .. }) => {
                 client.refuse(code, &sqlstate, &message)?;
@@ -102,7 +101,7 @@ impl<'a> Session<'a> {
             }
             Err(error) => return Err(error),
         };
-        let replica = connect("the replica", at_replica(&shared.config.replica)).ok();
+        let replica = connect("the replica", &shared.config.replica).ok();
         let mut ok = Vec::new();
         put_ok(&mut ok, &ServerOk { status: source.status, ..ServerOk::default() }, start.capabilities);
         client.send([ok.as_slice()])?;
