@@ -82,7 +82,7 @@ fn followed_and_copied(name: &str, of_charsets: bool) {
 
     // The rows exist before the replica starts.
     server.sql("GRANT BACKUP_ADMIN, PROCESS, RELOAD, XA_RECOVER_ADMIN, SELECT ON *.* TO 'repl'@'%'");
-    server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
+    server.purge_binary_logs();
     let mut replica = Replica::follow(&server, &folder("copied"), &[]);
     assert_equal(&server, &mut replica, &[DB]);
     // All changes again, over copied rows, where JSON documents are text.

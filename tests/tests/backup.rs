@@ -27,10 +27,8 @@ fn server(name: &str) -> Server {
     let url = server.url("load");
     let arguments = ["--server", &url, "--database", TPCC, "--warehouses=1", "--scale=0.02"];
     slipstream(&[&["lab", "tpcc", "prepare"][..], &arguments].concat()).expect(0, &[]);
-    server.sql(
-        "FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002';
-         GRANT RELOAD, LOCK TABLES, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl",
-    );
+    server.sql("GRANT RELOAD, LOCK TABLES, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl");
+    server.purge_binary_logs();
     server
 }
 

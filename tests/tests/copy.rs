@@ -26,7 +26,7 @@ fn bank(name: &str) -> Server {
              SELECT n + 1 FROM s WHERE n < {ROWS}) SELECT n FROM s) x"
         ));
     }
-    server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'");
+    server.purge_binary_logs();
     server
 }
 

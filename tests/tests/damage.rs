@@ -147,9 +147,7 @@ fn a_file_deleted_or_cut_off_under_a_running_replica_is_mended() {
 fn what_the_source_purged_meanwhile_is_missing() {
     let server = Server::start("gone", &[]);
     let (mut replica, goal) = lagging(&server, "gone");
-    server.sql("FLUSH BINARY LOGS");
-    let newest = server.sql("SHOW BINARY LOG STATUS");
-    server.sql(&format!("PURGE BINARY LOGS TO '{}'", newest.split('\t').next().unwrap()));
+    server.purge_binary_logs();
     let all = files(&replica.data);
     let file = File::options().write(true).open(&all[FAR]).unwrap();
     file.write_all_at(&[0xee; 64], 2_000_000).unwrap();

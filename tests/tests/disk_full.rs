@@ -30,10 +30,8 @@ fn the_disk_fills_while_the_source_is_copied() {
     for _ in 0..10 {
         fill(&server, 800);
     }
-    server.sql(
-        "FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'; \
-         GRANT RELOAD, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl",
-    );
+    server.sql("GRANT RELOAD, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl");
+    server.purge_binary_logs();
     for _ in 0..2 {
         let replica = Replica::spawn(&server.url("repl"), disk.path(), &OPTIONS, |_| ());
         replica.expect_exit(8, &["space"]);

@@ -11,7 +11,7 @@ fn server_with(name: &str, options: &[&str], sql: &str) -> Server {
     server.sql(&format!(
         "GRANT XA_RECOVER_ADMIN, LOCK TABLES, RELOAD, BACKUP_ADMIN ON *.* TO repl; CREATE DATABASE d; USE d; {sql}"
     ));
-    server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'");
+    server.purge_binary_logs();
     server
 }
 

@@ -179,7 +179,7 @@ fn receiving_waits_first_and_says_for_what() {
 fn a_copy_waits_and_begins_anew() {
     let Some(disk) = SmallDisk::new("full-copied", 6) else { return };
     let server = server("full-copied");
-    server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'");
+    server.purge_binary_logs();
     let mut replica = Replica::spawn(&server.url("repl"), disk.path(), &OPTIONS, |_| ());
     let status = replica.wait_until("the failed copy", |status| status["last_sql_error"].is_object());
     assert!(status["last_sql_error"]["text"].as_str().unwrap().contains("space"), "{status}");

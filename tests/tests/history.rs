@@ -107,9 +107,7 @@ fn the_same_history_goes_on_and_a_purged_one_is_said_to_be_unknown() {
     let replicas = server.sql("SHOW REPLICAS");
     assert!(!replicas.lines().any(|line| line.starts_with("0\t")), "{replicas}");
 
-    server.sql("FLUSH BINARY LOGS");
-    let newest = server.sql("SHOW BINARY LOG STATUS");
-    server.sql(&format!("PURGE BINARY LOGS TO '{}'", newest.split('\t').next().unwrap()));
+    server.purge_binary_logs();
     fill(&server, 30, 2);
     let mut replica = Replica::follow(&server, &data, &[STAY]);
     assert_equal(&server, &mut replica, &["h"]);

@@ -211,9 +211,10 @@ fn killed_in_every_phase() {
     let arguments = ["--server", &url, "--database", TPCC, "--warehouses=1", "--scale=0.02"];
     slipstream(&[&["lab", "tpcc", "prepare"][..], &arguments].concat()).expect(0, &[]);
     server.sql(&format!(
-        "CREATE DATABASE {DDL}; FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'; \
+        "CREATE DATABASE {DDL}; \
          GRANT RELOAD, LOCK TABLES, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl"
     ));
+    server.purge_binary_logs();
     let mut run = Run {
         url: server.url("repl"),
         data: folder("phases"),

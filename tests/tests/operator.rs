@@ -83,9 +83,9 @@ fn the_initial_copy_has_a_whole_status() {
     server.sql(
         "CREATE DATABASE c; CREATE TABLE c.t (id INT PRIMARY KEY, v LONGTEXT); SET cte_max_recursion_depth = 10000; \
          INSERT INTO c.t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000) \
-         SELECT i, REPEAT('x', 1000) FROM n; GRANT RELOAD, XA_RECOVER_ADMIN ON *.* TO repl; \
-         FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'",
+         SELECT i, REPEAT('x', 1000) FROM n; GRANT RELOAD, XA_RECOVER_ADMIN ON *.* TO repl",
     );
+    server.purge_binary_logs();
     let mut replica = Replica::follow(&server, &folder("copying"), &["--copy-rate=100K"]);
     let copying = |status: &Value| status["replay"]["state"] == "copying";
     replica.wait_until("the copy's connection", |status| copying(status) && status["source"]["state"] == "connected");
@@ -335,7 +335,7 @@ fn a_folder_without_its_store_is_told_what_to_remove() {
     }
     replica.catch_up(&server);
     replica.stop();
-    server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'");
+    server.purge_binary_logs();
     std::fs::remove_dir_all(data.join("store")).unwrap();
     let path = data.to_str().unwrap();
     let remove = format!("rm -r {path}/relay-log {path}/store, then the same command");

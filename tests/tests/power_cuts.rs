@@ -598,7 +598,7 @@ fn a_copy_is_whole_or_started_over() {
     let server = &source.server;
     server.sql(&shop::load(DB, 3, 1 << 20, 60));
     server.sql("GRANT BACKUP_ADMIN, PROCESS, RELOAD, XA_RECOVER_ADMIN, SELECT ON *.* TO 'repl'@'%'");
-    server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
+    server.purge_binary_logs();
     let copied = server.gtid_executed();
     let mut random = Random::new(PowerCut::seed());
     // Slowed down, so that there is something to cut.

@@ -506,7 +506,8 @@ fn what_is_stopped_stays_stopped_over_a_restart() {
     replica.stop();
     // A new folder gets its copy first, and then nothing.
     let fresh = folder("skip-start");
-    server.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY; GRANT RELOAD, XA_RECOVER_ADMIN ON *.* TO repl");
+    server.purge_binary_logs();
+    server.sql("GRANT RELOAD, XA_RECOVER_ADMIN ON *.* TO repl");
     let mut replica = Replica::follow(&server, &fresh, &["--on-stop=stay", "--skip-replica-start"]);
     replica.wait_until("both stopped", |status| paused(status) && is_stopped(status));
     insert();

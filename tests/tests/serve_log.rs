@@ -57,7 +57,7 @@ fn a_stock_replica_runs_behind_a_replica_that_is_killed() {
     let arguments = ["--server", &url, "--database", "tpcc", "--warehouses=1", "--scale=0.02"];
     slipstream(&[&["lab", "tpcc", "prepare"][..], &arguments].concat()).expect(0, &[]);
     // What is there is copied, and no part of the served log.
-    source.sql("FLUSH BINARY LOGS; PURGE BINARY LOGS BEFORE NOW() + INTERVAL 1 DAY");
+    source.purge_binary_logs();
     let copied = source.gtid_executed();
     let behind = restored(&source, "servelog2", &["tpcc", "d"]);
     let mut relay = Relay::beside_replay(&source, "servelog", &options);

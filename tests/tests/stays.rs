@@ -139,9 +139,8 @@ fn receiving_stops_and_goes_on_in_the_same_process() {
     server.sql("SET SESSION binlog_format = STATEMENT; INSERT INTO s.v VALUES (50)");
     replica.wait_until("replay's stop", |status| status["replay"]["state"] == "failed");
     run(&["stop", "io"], &data).expect(0, &[]);
-    server.sql("INSERT INTO s.t VALUES (2); FLUSH BINARY LOGS");
-    let newest = server.sql("SHOW BINARY LOG STATUS");
-    server.sql(&format!("PURGE BINARY LOGS TO '{}'", newest.split('\t').next().unwrap()));
+    server.sql("INSERT INTO s.t VALUES (2)");
+    server.purge_binary_logs();
     run(&["start", "io"], &data).expect(0, &[]);
     let status = replica.wait_until("the purged log", io_stopped);
     let (io, sql) = (&status["last_io_error"], &status["last_sql_error"]);

@@ -25,9 +25,10 @@ fn old_server(name: &str) -> Server {
          INSERT INTO more.wide SELECT CONCAT('n', n), n, REPEAT(CHAR(n % 256), n % 500), JSON_OBJECT('n', n), n / 7 FROM \
          (WITH RECURSIVE s (n) AS (SELECT 10 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT n FROM s) x; \
          CREATE VIEW more.seen AS SELECT a FROM more.wide; \
-         FLUSH BINARY LOGS; PURGE BINARY LOGS TO 'binlog.000002'; \
-         GRANT RELOAD, LOCK TABLES, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl;          SET GLOBAL sync_binlog = 1, innodb_flush_log_at_trx_commit = 1",
+         GRANT RELOAD, LOCK TABLES, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl; \
+         SET GLOBAL sync_binlog = 1, innodb_flush_log_at_trx_commit = 1",
     );
+    server.purge_binary_logs();
     server
 }
 

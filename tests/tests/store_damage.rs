@@ -23,11 +23,9 @@ fn source(name: &str) -> Server {
          CREATE TABLE d.last (id INT, n INT); SET SESSION cte_max_recursion_depth = {ROWS}; \
          INSERT INTO d.large SELECT n, n, REPEAT(CHAR(65 + n % 26), 250) FROM (WITH RECURSIVE s (n) AS (SELECT 1 UNION \
          ALL SELECT n + 1 FROM s WHERE n < {ROWS}) SELECT n FROM s) x; \
-         INSERT INTO d.first SELECT id, n FROM d.large WHERE id < 50; INSERT INTO d.last SELECT id, n FROM d.first; \
-         FLUSH BINARY LOGS"
+         INSERT INTO d.first SELECT id, n FROM d.large WHERE id < 50; INSERT INTO d.last SELECT id, n FROM d.first"
     ));
-    let newest = server.sql("SHOW BINARY LOG STATUS");
-    server.sql(&format!("PURGE BINARY LOGS TO '{}'", newest.split('\t').next().unwrap()));
+    server.purge_binary_logs();
     server
 }
 

@@ -360,9 +360,7 @@ fn dump_of_a_log_with_gtids() {
     eprintln!("more than the source: {error}");
     assert_eq!(error.dump_refusal(), Some(client::DumpRefusal::MoreGtidsThanSource));
 
-    root.exec("FLUSH BINARY LOGS").unwrap();
-    let newest = root.query("SHOW BINARY LOG STATUS").unwrap().first_text().unwrap();
-    root.exec(&format!("PURGE BINARY LOGS TO '{newest}'")).unwrap();
+    server.purge_binary_logs();
     let mut dump = start_dump(Connection::connect(&clear).unwrap(), &request(&before)).unwrap();
     let error = loop {
         if let Err(error) = dump.next_event() {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
 
 use base::GtidSet;
 use client::{ConnectOptions, Connection};
@@ -186,6 +187,29 @@ impl Server {
     #[must_use]
     pub fn gtid_executed(&self) -> GtidSet {
         self.sql("SELECT @@GLOBAL.gtid_executed").replace('\n', "").parse().unwrap()
+    }
+
+    /// Rotates the binary log and purges every file but the new one. PURGE BINARY LOGS leaves a file that is still sent
+    /// to a replica (warning 1867), and the source notices only after a while that a replica has gone: asked again until
+    /// the files are gone.
+    ///
+    /// # Panics
+    /// If one is still there after 120 s.
+    pub fn purge_binary_logs(&self) {
+        let files = |sql: &str| -> Vec<String> {
+            let rows = self.sql(&format!("{sql}; SHOW BINARY LOGS"));
+            rows.lines().map(|row| row.split('\t').next().unwrap().to_owned()).collect()
+        };
+        let newest = files("FLUSH BINARY LOGS").pop().unwrap();
+        let started = Instant::now();
+        loop {
+            let left = files(&format!("PURGE BINARY LOGS TO '{newest}'"));
+            if left[0] == newest {
+                return;
+            }
+            assert!(started.elapsed() < Duration::from_secs(120), "{}: not purged: {left:?}", self.name);
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Shuts it down cleanly.
