@@ -35,6 +35,9 @@ const KEPT_BYTES: usize = 512;
 const ACK_BYTES_MAX: usize = 1024;
 /// Commands and reads in one turn: other connections come in between.
 const STEPS_A_TURN: usize = 32;
+/// Input, in bytes, above which a connection is served by the loop for long texts: a text of this length takes a loop
+/// a millisecond or two at worst.
+const LONG_BYTES: usize = 8 << 10;
 /// Time for the rest of a packet (`net_read_timeout`).
 const PACKET_WITHIN: Duration = Duration::from_secs(30);
 /// Time in which a client takes the error that ends its connection.
@@ -47,6 +50,8 @@ pub(crate) enum Fate {
     Wait,
     /// Has more to do.
     Again,
+    /// Goes to the loop for long texts, or back to its own.
+    Move,
     /// Ends it.
     End,
 }
@@ -55,6 +60,8 @@ pub(crate) enum Fate {
 pub(crate) struct Turn<'a> {
     pub(crate) server: &'a Server,
     pub(crate) inbox: &'a Arc<Inbox>,
+    /// The loop is the one for long texts.
+    pub(crate) is_for_long: bool,
     pub(crate) scratch: &'a mut [u8],
     pub(crate) now: Instant,
 }
@@ -98,6 +105,8 @@ pub(crate) struct Connection {
     why: Deadline,
     interest: EventFlags,
     told_interest: EventFlags,
+    /// Its own loop, while the one for long texts serves it.
+    pub(crate) home: Option<Arc<Inbox>>,
     /// When its last command arrived.
     since: Instant,
 }
@@ -134,6 +143,7 @@ impl Connection {
             why: Deadline::Login,
             interest: EventFlags::IN,
             told_interest: EventFlags::IN,
+            home: None,
             since: Instant::now(),
         };
         let login = connection.new_login(server)?;
@@ -164,6 +174,20 @@ impl Connection {
         })
     }
 
+    /// Readiness to wait for, which a loop that takes the connection over is told.
+    pub(crate) fn interest_again(&mut self) -> EventFlags {
+        self.told_interest = self.interest;
+        self.interest
+    }
+
+    /// True if the other kind of loop is to serve what comes next.
+    fn belongs_elsewhere(&self, turn: &Turn<'_>) -> bool {
+        let Some(session) = self.session.as_ref().filter(|_| self.login.is_none()) else { return false };
+        let is_long = self.input.pending_len() > LONG_BYTES
+            || session.text_to_execute(self.input.peek()).is_some_and(|text| text.len() > LONG_BYTES);
+        is_long != turn.is_for_long && !turn.server.is_stopping()
+    }
+
     /// Puts out a packet that continues the client's sequence.
     fn send(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
         self.output.send(put);
@@ -177,6 +201,7 @@ impl Connection {
         {
             return fate;
         }
+        let mut taken = 0;
         for _ in 0..STEPS_A_TURN {
             match self.flush() {
                 Ok(true) => {}
@@ -195,11 +220,16 @@ impl Connection {
                         return Fate::Wait;
                     }
                 }
-                Hold::None => match self.next_packet(turn) {
-                    Ok(true) => {}
-                    Ok(false) => return self.wait_for_input(turn),
-                    Err(fate) => return fate,
-                },
+                Hold::None if self.belongs_elsewhere(turn) => return Fate::Move,
+                Hold::None if taken > LONG_BYTES => return Fate::Again,
+                Hold::None => {
+                    let pending = self.input.pending_len();
+                    match self.next_packet(turn) {
+                        Ok(true) => taken += pending.saturating_sub(self.input.pending_len()),
+                        Ok(false) => return self.wait_for_input(turn),
+                        Err(fate) => return fate,
+                    }
+                }
             }
         }
         Fate::Again

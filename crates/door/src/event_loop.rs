@@ -1,4 +1,4 @@
-//! One thread with an epoll loop; a connection stays with its loop.
+//! One thread with an epoll loop; a connection leaves it only while its input is long, for the loop that serves those.
 //!
 //! In: new sockets, results of the helper, readiness, the time. Out: connections that are stepped. Never here: a system
 //! call that waits, but for epoll's own.
@@ -38,6 +38,15 @@ const TCP: u64 = 1;
 const UNIX: u64 = 2;
 // Numbers of connections are larger: `Gate::number`.
 
+/// A connection on its way from one loop to another.
+struct Moved {
+    id: u64,
+    connection: Connection,
+    /// What its loop had looked at.
+    generation: u64,
+    given_up: u64,
+}
+
 /// How other threads reach a loop.
 #[derive(Debug)]
 pub(crate) struct Inbox {
@@ -48,6 +57,7 @@ pub(crate) struct Inbox {
 #[derive(Default)]
 struct Mail {
     sockets: Vec<(Socket, Peer)>,
+    moved: Vec<Moved>,
     worked: Vec<(u64, Worked)>,
     woken: Vec<u64>,
     asked: Vec<Arc<Census>>,
@@ -55,7 +65,8 @@ struct Mail {
 
 impl Mail {
     fn is_empty(&self) -> bool {
-        self.sockets.is_empty() && self.worked.is_empty() && self.woken.is_empty() && self.asked.is_empty()
+        let is_empty = self.sockets.is_empty() && self.moved.is_empty() && self.worked.is_empty();
+        is_empty && self.woken.is_empty() && self.asked.is_empty()
     }
 }
 
@@ -97,6 +108,16 @@ impl Inbox {
         self.put(|mail| mail.asked.push(census));
     }
 
+    /// Gets a connection from another loop.
+    fn takes_over(&self, moved: Moved) {
+        self.put(|mail| mail.moved.push(moved));
+    }
+
+    /// True if a question waits for the loop's answer.
+    fn is_asked(&self) -> bool {
+        !self.mail.lock().unwrap_or_else(PoisonError::into_inner).asked.is_empty()
+    }
+
     fn socket(&self, socket: Socket, peer: Peer) {
         self.put(|mail| mail.sockets.push((socket, peer)));
     }
@@ -115,12 +136,27 @@ pub(crate) struct Accepting {
     pub(crate) unix: Option<UnixListener>,
 }
 
+/// A turn of a connection that is borrowed from the same loop.
+macro_rules! turn {
+    ($of:ident) => {
+        Turn {
+            server: &$of.server,
+            inbox: &$of.inbox,
+            is_for_long: $of.long.is_none(),
+            scratch: &mut $of.scratch,
+            now: Instant::now(),
+        }
+    };
+}
+
 /// One loop.
 pub(crate) struct EventLoop {
     server: Arc<Server>,
     inbox: Arc<Inbox>,
-    /// Inboxes of all loops, which get new connections by turns.
+    /// Inboxes of all loops but the one for long texts: they get new connections by turns.
     all: Vec<Arc<Inbox>>,
+    /// The loop for long texts; None in that loop.
+    long: Option<Arc<Inbox>>,
     next: usize,
     epoll: OwnedFd,
     accepting: Accepting,
@@ -135,6 +171,8 @@ pub(crate) struct EventLoop {
     generation: u64,
     /// How often snapshots were given up.
     given_up: u64,
+    /// Questions that were read from the inbox are not all answered.
+    is_answering: bool,
     told_no_descriptors: bool,
 }
 
@@ -143,6 +181,7 @@ impl EventLoop {
         server: Arc<Server>,
         inbox: Arc<Inbox>,
         all: Vec<Arc<Inbox>>,
+        long: Option<Arc<Inbox>>,
         accepting: Accepting,
     ) -> io::Result<EventLoop> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -159,6 +198,7 @@ impl EventLoop {
             server,
             inbox,
             all,
+            long,
             next: 0,
             epoll,
             accepting,
@@ -169,6 +209,7 @@ impl EventLoop {
             scratch: vec![0; READ_BYTES],
             generation,
             given_up: 0,
+            is_answering: false,
             told_no_descriptors: false,
         })
     }
@@ -238,18 +279,24 @@ impl EventLoop {
         if std::mem::replace(&mut self.given_up, given_up) != given_up {
             self.connections.values_mut().for_each(Connection::give_up_snapshots);
         }
-        let Mail { sockets, worked, woken, asked } =
+        let Mail { sockets, moved, worked, woken, asked } =
             std::mem::take(&mut *self.inbox.mail.lock().unwrap_or_else(PoisonError::into_inner));
+        // Before questions: whoever left another loop before it was asked is counted here, and stays until then.
+        self.is_answering = true;
+        for moved in moved {
+            self.take_over(moved);
+        }
         for census in asked {
             self.answer(&census);
             census.answered();
         }
+        self.is_answering = false;
         for (socket, peer) in sockets {
             self.begin(socket, peer);
         }
         for (id, worked) in worked {
             if let Some(connection) = self.connections.get_mut(&id) {
-                connection.worked(worked, &mut turn(&self.server, &self.inbox, &mut self.scratch));
+                connection.worked(worked, &mut turn!(self));
                 self.turn(id);
             }
         }
@@ -268,12 +315,16 @@ impl EventLoop {
                 census.answers().sessions.extend(lines);
             }
             Question::Kill { id, query, by, is_admin } => {
+                // Killed already: it has moved here since.
+                if census.answers().killed == Some(Killed::Yes) {
+                    return;
+                }
                 let Some(connection) = self.connections.get_mut(id) else { return };
                 let Some(owner) = connection.account() else { return };
                 let may = *is_admin || owner == by;
                 census.answers().killed = Some(if may { Killed::Yes } else { Killed::NotOwner });
                 if may {
-                    connection.kill(*query, &mut turn(&self.server, &self.inbox, &mut self.scratch));
+                    connection.kill(*query, &mut turn!(self));
                     self.turn(*id);
                 }
             }
@@ -342,7 +393,7 @@ impl EventLoop {
     fn turn(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let before = connection.wakes_at();
-        let fate = connection.step(&mut turn(&self.server, &self.inbox, &mut self.scratch));
+        let fate = connection.step(&mut turn!(self));
         let after = connection.wakes_at();
         if let Some(at) = before.filter(|_| before != after) {
             self.timers.remove(&(at, id));
@@ -354,6 +405,7 @@ impl EventLoop {
         match fate {
             Fate::End => return self.end(id),
             Fate::Again => self.again.push(id),
+            Fate::Move => return self.hand_over(id),
             Fate::Wait => {}
         }
         if let Some(flags) = connection.changed_interest() {
@@ -362,6 +414,47 @@ impl EventLoop {
                 self.end(id);
             }
         }
+    }
+
+    /// Gives a connection to the loop for long texts, or back.
+    fn hand_over(&mut self, id: u64) {
+        let server = Arc::clone(&self.server);
+        let _moves = server.moves();
+        // Not between a question and its answer, and not into a loop that has ended.
+        if self.is_answering || self.inbox.is_asked() || server.is_stopping() {
+            return self.again.push(id);
+        }
+        let Some(mut connection) = self.connections.remove(&id) else { return };
+        let to = match &self.long {
+            Some(long) => {
+                connection.home = Some(Arc::clone(&self.inbox));
+                Arc::clone(long)
+            }
+            None => connection.home.take().unwrap_or_else(|| Arc::clone(&self.inbox)),
+        };
+        // It is gone from this epoll even if that fails: its number is no longer known here.
+        let _ = epoll::delete(&self.epoll, connection.socket().as_fd());
+        to.takes_over(Moved { id, connection, generation: self.generation, given_up: self.given_up });
+    }
+
+    /// Serves a connection from now on.
+    fn take_over(&mut self, moved: Moved) {
+        let Moved { id, mut connection, generation, given_up } = moved;
+        if given_up != self.given_up {
+            connection.give_up_snapshots();
+        }
+        let (data, flags) = (epoll::EventData::new_u64(id), connection.interest_again());
+        let is_added = epoll::add(&self.epoll, connection.socket().as_fd(), data, flags).is_ok();
+        self.connections.insert(id, connection);
+        if !is_added {
+            return self.end(id);
+        }
+        if generation != self.generation
+            && let Some(connection) = self.connections.get_mut(&id)
+        {
+            connection.look(true, &mut turn!(self));
+        }
+        self.turn(id);
     }
 
     fn end(&mut self, id: u64) {
@@ -384,7 +477,7 @@ impl EventLoop {
         let ids: Vec<u64> = self.connections.keys().copied().collect();
         for id in ids {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
-            if connection.look(changed, &mut turn(&self.server, &self.inbox, &mut self.scratch)) {
+            if connection.look(changed, &mut turn!(self)) {
                 self.turn(id);
             }
         }
@@ -393,11 +486,12 @@ impl EventLoop {
     /// Closes what is idle; true once all have ended.
     fn wind_down(&mut self) -> bool {
         self.accepting = Accepting::default();
+        self.read_inbox();
         let is_over = self.server.drain_is_over();
         let ids: Vec<u64> = self.connections.keys().copied().collect();
         for id in ids {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
-            if is_over || !connection.shut_down(&mut turn(&self.server, &self.inbox, &mut self.scratch)) {
+            if is_over || !connection.shut_down(&mut turn!(self)) {
                 self.end(id);
             } else {
                 self.turn(id);
@@ -405,10 +499,6 @@ impl EventLoop {
         }
         self.connections.is_empty()
     }
-}
-
-fn turn<'a>(server: &'a Server, inbox: &'a Arc<Inbox>, scratch: &'a mut [u8]) -> Turn<'a> {
-    Turn { server, inbox, scratch, now: Instant::now() }
 }
 
 fn accept_tcp(listener: &TcpListener) -> io::Result<(Socket, Peer)> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,7 +25,8 @@ use crate::listen::{Listeners, SocketFile};
 use crate::replica_status::ReplicaStatus;
 use crate::world::{ReadLock, SchemaState, Statistics, World};
 
-/// Loops, at most: each serves some 100,000 short statements a second, and replay needs the other cores.
+/// Loops, at most, besides the one for long texts: each serves some 100,000 short statements a second, and replay needs
+/// the other cores.
 const LOOPS_MAX: usize = 4;
 /// Descriptors that the process needs besides those of connections.
 const OTHER_DESCRIPTORS: u64 = 2_048;
@@ -86,6 +87,8 @@ pub(crate) struct Server {
     stop_by: Mutex<Option<Instant>>,
     /// How all loops are reached.
     inboxes: OnceLock<Vec<Arc<Inbox>>>,
+    /// Held while a connection moves, while all loops are asked, and while the server begins to stop.
+    moves: Mutex<()>,
 }
 
 impl Server {
@@ -109,8 +112,14 @@ impl Server {
     pub(crate) fn ask(&self, question: Question, waker: Waker) -> Arc<Census> {
         let inboxes = self.inboxes.get().map(Vec::as_slice).unwrap_or_default();
         let census = Census::new(question, inboxes.len(), waker);
+        let _moves = self.moves();
         inboxes.iter().for_each(|inbox| inbox.ask(Arc::clone(&census)));
         census
+    }
+
+    /// While this is held, no connection moves from one loop to another.
+    pub(crate) fn moves(&self) -> MutexGuard<'_, ()> {
+        self.moves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -275,6 +284,7 @@ impl Door {
             stopping: AtomicBool::new(false),
             stop_by: Mutex::new(None),
             inboxes: OnceLock::new(),
+            moves: Mutex::new(()),
         });
         // The helper ends once no loop is left to give it work.
         drop(helper_thread);
@@ -286,15 +296,25 @@ impl Door {
     fn start_loops(&mut self, accepting: Accepting) -> io::Result<()> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = (cores / 4).clamp(1, LOOPS_MAX);
-        self.inboxes = (0..count).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<_>>()?;
+        let inboxes: Vec<_> = (0..count).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<_>>()?;
+        let long = Arc::new(Inbox::new()?);
+        self.inboxes = inboxes.iter().cloned().chain([Arc::clone(&long)]).collect();
         let _ = self.server.inboxes.set(self.inboxes.clone());
         let mut accepting = Some(accepting);
         for (number, inbox) in self.inboxes.iter().enumerate() {
             let accepting = accepting.take().unwrap_or_default();
             let (server, inbox) = (Arc::clone(&self.server), Arc::clone(inbox));
-            let event_loop = EventLoop::new(server, inbox, self.inboxes.clone(), accepting)?;
-            let thread = std::thread::Builder::new().name(format!("door-{number}")).stack_size(STACK_BYTES);
-            self.threads.push(thread.spawn(move || event_loop.run())?);
+            let is_long = Arc::ptr_eq(&inbox, &long);
+            let name = if is_long { "door-long".to_owned() } else { format!("door-{number}") };
+            let long = (!is_long).then(|| Arc::clone(&long));
+            let event_loop = EventLoop::new(server, inbox, inboxes.clone(), long, accepting)?;
+            let thread = std::thread::Builder::new().name(name).stack_size(STACK_BYTES);
+            self.threads.push(thread.spawn(move || {
+                if is_long {
+                    base::priority::to_background();
+                }
+                event_loop.run();
+            })?);
         }
         Ok(())
     }
@@ -327,7 +347,9 @@ impl Door {
 
     fn end(&mut self, drain: Duration) {
         *self.server.stop_by.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + drain);
+        let moves = self.server.moves();
         self.server.stopping.store(true, SeqCst);
+        drop(moves);
         self.inboxes.iter().for_each(|inbox| inbox.wake());
         for thread in self.threads.drain(..) {
             // A loop that panicked has ended too.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use client::{ClientError, ConnectOptions, Connection, SslMode};
 use support::{CAPABILITIES, RawClient, TestDoor, open};
+use wire::row::Param;
 
 fn connect(door: &TestDoor, user: &str) -> Connection {
     let (user, password) = (user.to_owned(), Some(user.to_owned()));
@@ -123,4 +124,77 @@ fn only_owners_and_administrators_kill() {
     assert!(text.contains("1317"), "{text}");
     assert!(reader.query("SELECT 1").is_err());
     assert_eq!(boss.query_value("SELECT 1").unwrap().as_deref(), Some("1"));
+}
+
+/// CPU time of loops for long texts, in nanoseconds.
+fn cpu_of_long_loops() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let of_loop =
+        tasks.filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name == "door-long\n"));
+    let cpu = of_loop.map(|task| std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default());
+    cpu.map(|text| text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or_default()).sum()
+}
+
+/// A session whose text is long moves to a loop of its own and back: meanwhile too it is listed, and can be killed.
+#[test]
+fn sessions_with_long_texts_are_never_lost() {
+    const CLIENTS: usize = 6;
+    let door = open(|_| ());
+    let before = cpu_of_long_loops();
+    let (mut boss, mut reader) = (connect(&door, "boss"), connect(&door, "reader"));
+    let clients: Vec<_> = (0..CLIENTS).map(|_| RawClient::over_socket(&door.socket, "admin", CAPABILITIES)).collect();
+    let works = |(number, mut client): (usize, RawClient)| {
+        let letter = char::from(b'a' + u8::try_from(number).unwrap()).to_string();
+        let prepared = client.prepare(&format!("SELECT '{}', ?", letter.repeat(20_000)));
+        let statement = u32::from_le_bytes(*prepared[0][1..].first_chunk().unwrap());
+        for round in 0..400 {
+            // Longer ones are read in several parts.
+            let long = letter.repeat([8_000, 9_000, 100_000][round % 3]);
+            let answer = client.query(format!("SELECT '{long}'"));
+            let row = &answer[answer.len() - 2];
+            assert!(row.ends_with(long.as_bytes()), "{} bytes", row.len());
+            let answer = client.query(format!("SELECT {round}"));
+            assert!(answer[answer.len() - 2].ends_with(round.to_string().as_bytes()), "{answer:?}");
+            let answer = client.execute(statement, 0, &[Param::Int(7)]);
+            assert!(answer[answer.len() - 2].windows(20_000).any(|part| part == letter.repeat(20_000).as_bytes()));
+        }
+        // It stays connected until all are done.
+        client
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = clients.into_iter().enumerate().map(|given| scope.spawn(move || works(given))).collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            let lines = processlist(&mut boss, "SHOW PROCESSLIST");
+            assert_eq!(lines.len(), CLIENTS + 2, "{lines:#?}");
+        }
+        threads.into_iter().for_each(|thread| drop(thread.join().unwrap()));
+    });
+    assert!(cpu_of_long_loops() > before, "the loop for long texts did nothing");
+
+    // A long statement that waits, several in one text, and what comes in pieces.
+    let sleeps = format!("SELECT SLEEP(3600) /* {} */", "x".repeat(20_000));
+    let mut sleeper = RawClient::over_socket(&door.socket, "admin", CAPABILITIES);
+    sleeper.write(&[b"\x03", sleeps.as_bytes()].concat(), 0);
+    let line = seen(&mut boss, "User sleep");
+    boss.query(&format!("KILL QUERY {}", line.split('\t').next().unwrap())).unwrap();
+    sleeper.answer(3);
+    let many = "SELECT 5;".repeat(20_000);
+    assert_eq!(sleeper.query(&many).iter().filter(|packet| *packet == b"\x015").count(), 20_000);
+    // A client at work is killed, which is never said to be unknown.
+    let killed = id(&mut reader);
+    let worker = std::thread::spawn(move || {
+        let long = format!("SELECT '{}'", "x".repeat(20_000));
+        while reader.query(&long).is_ok() {}
+    });
+    for _ in 0..100 {
+        boss.query(&format!("KILL QUERY {killed}")).unwrap();
+    }
+    boss.query(&format!("KILL {killed}")).unwrap();
+    worker.join().unwrap();
+    // Who stops the server does not wait for those that are idle there.
+    sleeper.write(&[b"\x03", sleeps.as_bytes()].concat(), 0);
+    seen(&mut boss, "User sleep");
+    door.door.stop(Duration::from_secs(60));
+    assert_eq!(sleeper.answer(3)[0][..3], [0xff, 0x1d, 0x04], "1053");
+    assert!(sleeper.is_closed());
 }

@@ -130,6 +130,13 @@ impl PacketBuffer {
         self.end - self.start
     }
 
+    /// What has arrived of the next packet's payload, before [`take`](Self::take) takes it; bytes of packets behind it
+    /// may follow.
+    pub fn peek(&self) -> &[u8] {
+        let at = if self.joined == 0 { self.start + HEADER_LEN } else { self.end };
+        self.bytes.get(at..self.end).unwrap_or_default()
+    }
+
     /// Space for the next read; tell [`PacketBuffer::filled`] how many bytes were read.
     pub fn spare(&mut self) -> &mut [u8] {
         if self.start == self.end {

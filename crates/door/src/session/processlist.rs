@@ -51,6 +51,8 @@ impl Session {
     /// The sessions that SHOW PROCESSLIST has waited for.
     pub(crate) fn lists(&mut self, mut sessions: Vec<SessionLine>) {
         sessions.sort_unstable_by_key(|line| line.id);
+        // Who moved to another loop after the first one's answer is in that of the other too.
+        sessions.dedup_by_key(|line| line.id);
         self.listed = sessions;
     }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use sql::{Ended, Event, Interrupt, SqlError, Statement, gtid_text};
+use wire::command;
 use wire::server::ClientCommand;
 
 use super::query::Rest;
@@ -51,6 +52,14 @@ impl Session {
             Some(Again::Execute(payload)) => ("Execute", self.statements.text_of(payload).map(<[u8]>::to_vec)),
             None => ("Query", None),
         }
+    }
+
+    /// The text that a payload executes, if it executes a prepared statement.
+    pub(crate) fn text_to_execute(&self, payload: &[u8]) -> Option<&[u8]> {
+        if payload.first() != Some(&command::STMT_EXECUTE) {
+            return None;
+        }
+        self.statements.text_of(payload)
     }
 
     /// If the evaluation that just ended waits, that is noted.
