@@ -47,6 +47,11 @@ pub struct DoorConfig {
 
 /// What the port asks of the replica. Called by its threads, so nothing here may wait.
 pub trait Facts: Send + Sync {
+    /// True if the same process replays: then replay goes before clients where cores are short.
+    fn yields_to_replay(&self) -> bool {
+        false
+    }
+
     /// Looks up a schema.
     fn schema(&self, name: &str) -> SchemaState;
 

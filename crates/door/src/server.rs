@@ -300,6 +300,7 @@ impl Door {
         let long = Arc::new(Inbox::new()?);
         self.inboxes = inboxes.iter().cloned().chain([Arc::clone(&long)]).collect();
         let _ = self.server.inboxes.set(self.inboxes.clone());
+        let yields = self.server.facts.yields_to_replay();
         let mut accepting = Some(accepting);
         for (number, inbox) in self.inboxes.iter().enumerate() {
             let accepting = accepting.take().unwrap_or_default();
@@ -312,6 +313,8 @@ impl Door {
             self.threads.push(thread.spawn(move || {
                 if is_long {
                     base::priority::to_background();
+                } else if yields {
+                    base::priority::to_readers();
                 }
                 event_loop.run();
             })?);

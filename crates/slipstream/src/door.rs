@@ -329,6 +329,10 @@ struct EngineFacts {
 }
 
 impl Facts for EngineFacts {
+    fn yields_to_replay(&self) -> bool {
+        true
+    }
+
     fn schema(&self, name: &str) -> SchemaState {
         let not_now = || SchemaState::Unknown("the replica is stopping".to_owned());
         self.engine.0.upgrade().map_or_else(not_now, |engine| engine.schema(name))
