@@ -31,7 +31,7 @@ pub enum Event {
     /// Only the timeout: SLEEP().
     Time,
     /// All of a set is visible: WAIT_FOR_EXECUTED_GTID_SET().
-    Executed(GtidSet),
+    Executed(Arc<GtidSet>),
     /// As `Executed`, unless replay has stopped before it: a table is to be read.
     Readable(Arc<GtidSet>),
     /// The source was asked for its executed set: a table is to be read as fresh as that.

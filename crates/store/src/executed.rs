@@ -7,11 +7,14 @@
 //! moves. Before moves are forgotten, the held views that depend on them get their set.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use base::{Gtid, GtidSet};
 
 /// Number of GTID runs to remember, 72 bytes each.
 const RECENT_MAX: usize = 4096;
+/// Moves between two copies of the set: each holds the publisher up once, by 0.1 ms for 10,000 intervals.
+const MOVES_A_COPY: u64 = 1_000;
 
 /// The newest GTID set, and the changes that lead back to older ones.
 pub(crate) struct Executed {
@@ -19,6 +22,8 @@ pub(crate) struct Executed {
     moves: u64,
     /// Oldest first.
     recent: VecDeque<Run>,
+    /// What `now` was after a move, to be read without a lock.
+    copy: Option<(u64, Arc<GtidSet>)>,
 }
 
 /// Consecutive GTIDs of one move.
@@ -34,7 +39,7 @@ pub struct NewGtids<'a>(&'a mut Executed);
 impl NewGtids<'_> {
     /// Adds one GTID.
     pub fn add(&mut self, gtid: Gtid) {
-        let Executed { now, moves, recent } = &mut *self.0;
+        let Executed { now, moves, recent, .. } = &mut *self.0;
         if !now.add(gtid) {
             return;
         }
@@ -53,12 +58,27 @@ impl Run {
 
 impl Executed {
     pub(crate) fn new(now: GtidSet) -> Executed {
-        Executed { now, moves: 0, recent: VecDeque::new() }
+        Executed { now, moves: 0, recent: VecDeque::new(), copy: None }
     }
 
     /// The newest set.
     pub(crate) fn now(&self) -> &GtidSet {
         &self.now
+    }
+
+    /// The set as it was some time ago.
+    pub(crate) fn copy(&self) -> Option<Arc<GtidSet>> {
+        self.copy.as_ref().map(|(_, copy)| Arc::clone(copy))
+    }
+
+    /// A newer copy than [`copy`](Self::copy) returned, unless that one is new enough.
+    pub(crate) fn newer_copy(&mut self) -> Option<Arc<GtidSet>> {
+        if self.copy.as_ref().is_some_and(|(made, _)| self.moves - made < MOVES_A_COPY) {
+            return None;
+        }
+        let copy = Arc::new(self.now.clone());
+        self.copy = Some((self.moves, Arc::clone(&copy)));
+        Some(copy)
     }
 
     /// Number of the newest move.
@@ -107,6 +127,22 @@ mod tests {
     use base::{Tag, Uuid};
 
     use super::*;
+
+    #[test]
+    fn a_copy_is_made_now_and_then() {
+        let mut executed = Executed::new(GtidSet::new());
+        assert!(executed.copy().is_none());
+        let mut copies = 0;
+        for gno in 1..=3 * MOVES_A_COPY {
+            executed.advance(|set| set.add(Gtid { uuid: Uuid([7; 16]), tag: Tag::default(), gno }));
+            if let Some(copy) = executed.newer_copy() {
+                copies += 1;
+                assert_eq!(*copy, *executed.now());
+                assert!(Arc::ptr_eq(&copy, &executed.copy().unwrap()));
+            }
+        }
+        assert_eq!(copies, 3);
+    }
 
     #[test]
     fn older_sets_are_what_they_were_until_they_are_forgotten() {

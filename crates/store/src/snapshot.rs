@@ -21,6 +21,9 @@ use crate::layers::{Generation, Layer, Layers, Spill, TreeAt};
 use crate::published::{Published, Replaced, View};
 use crate::reader::TableReader;
 
+/// Intervals of a waiter's set that are compared with the newest set while the publisher waits.
+const FEW_INTERVALS: usize = 64;
+
 /// State of the store at the watermark.
 #[derive(Clone)]
 pub struct WatermarkState {
@@ -345,11 +348,20 @@ impl Visibility {
     /// Runs `action` once all of `set` is visible: now if it is, else in the publisher's thread, which waits for it.
     /// Returns the wait that [`cancel`](Self::cancel) ends.
     pub fn when_executed(&self, set: &GtidSet, action: impl FnOnce() + Send + 'static) -> Option<ExecutedWait> {
-        // Before the publisher is held up.
-        let (set, action) = (set.clone(), Box::new(action));
+        let action = Box::new(action);
+        // What is executed stays so: only the rest is waited for. A large set is compared while the publisher goes on.
+        let missing_in = |copy: Option<Arc<GtidSet>>| copy.map_or_else(|| set.clone(), |copy| set.subtract(&copy));
+        let copy = self.lock().executed.copy();
+        let mut missing = missing_in(copy);
+        if missing.intervals().nth(FEW_INTERVALS).is_some() {
+            let newer = self.lock().executed.newer_copy();
+            if newer.is_some() {
+                missing = missing_in(newer);
+            }
+        }
         let mut state = self.lock();
         let State { waiters, executed, .. } = &mut *state;
-        match waiters.add(set, executed.now(), action) {
+        match waiters.add(missing, executed.now(), action) {
             Ok(wait) => Some(ExecutedWait(wait)),
             Err(action) => {
                 drop(state);

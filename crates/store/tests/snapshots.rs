@@ -153,6 +153,39 @@ fn waiters_see_their_gtids() {
     assert!(world.store.visibility().wait_executed(&set(40, 40), soon), "it is visible, whatever the time");
 }
 
+/// Sets with many gaps, which are compared with a copy of what was executed: no waiter is told too early or not at all
+/// because the copy is old.
+#[test]
+fn waiters_with_many_intervals_see_theirs() {
+    let world = World::new(1);
+    let visibility = world.store.visibility();
+    let gtid = |source: u8, gno: u64| base::Gtid { uuid: base::Uuid([source; 16]), tag: base::Tag::default(), gno };
+    // Every other number, then the ones between.
+    let gnos = || (1..400u64).step_by(2).chain((2..400).step_by(2));
+    let order: Vec<base::Gtid> = gnos().flat_map(|gno| [7, 8, 9].map(|source| gtid(source, gno))).collect();
+    let (mut executed, mut told, mut sequence) = (base::GtidSet::new(), Vec::new(), 1);
+    for (at, gtid) in order.iter().enumerate() {
+        // Everything up to some transactions later: little of it is missing, or much, as at the start.
+        let mut wanted = executed.clone();
+        order[at..].iter().take(1 + at % 50 * 20).for_each(|later| {
+            wanted.add(*later);
+        });
+        let (tell, hears) = std::sync::mpsc::channel();
+        assert!(visibility.when_executed(&wanted, move || tell.send(()).unwrap_or_default()).is_some());
+        told.push((wanted, hears));
+        sequence += 1;
+        visibility.advance(SequenceNumber(sequence), |new| new.add(*gtid));
+        executed.add(*gtid);
+        told.retain(|(wanted, hears)| {
+            let is_told = hears.try_recv().is_ok();
+            assert_eq!(is_told, wanted.is_subset_of(&executed), "{wanted}");
+            !is_told
+        });
+        assert!(visibility.when_executed(&executed, || ()).is_none(), "all of it is visible");
+    }
+    assert!(told.is_empty());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]

@@ -190,8 +190,8 @@ impl Server {
     }
 
     /// Rotates the binary log and purges every file but the new one. PURGE BINARY LOGS leaves a file that is still sent
-    /// to a replica (warning 1867), and the source notices only after a while that a replica has gone: asked again until
-    /// the files are gone.
+    /// to a replica (warning 1867), and the source notices only after a while that a replica has gone: asked again
+    /// until the files are gone.
     ///
     /// # Panics
     /// If one is still there after 120 s.

@@ -2,6 +2,7 @@
 //!
 //! In: bound arguments. Out: values, or a wait of the statement. Never here: which GTIDs are visible.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::GtidSet;
@@ -116,7 +117,7 @@ pub(super) fn wait_for_executed(bind: &Bind<'_>, arguments: &Arguments<'_>) -> R
     let Some(set) = text(set) else { return Err(bind.waits.late(malformed("NULL"))) };
     let timeout = timeout(bind, arguments.bound.get(1), NAME)?;
     let set = parse(&set, Grammar::Wait).ok_or_else(|| bind.waits.late(malformed(&set)))?;
-    let ended = bind.waits.wait(NAME, Wait { event: Event::Executed(set), timeout })?;
+    let ended = bind.waits.wait(NAME, Wait { event: Event::Executed(Arc::new(set)), timeout })?;
     Ok(number(0, bind.waits.value(ended, |_| Value::Int(0), Value::Int(1))?))
 }
 
