@@ -139,29 +139,33 @@ fn resident_kib(pid: u32) -> u64 {
 #[test]
 #[ignore = "prints figures"]
 fn memory_of_idle_sessions() {
-    let Some(server) = Server::or_skip("door", &[]) else { return };
+    let Some(server) = Server::or_skip("door", &["--max-connections=2000"]) else { return };
     let door = follow(&server, "door-memory", &["--max-connections=2000"]);
-    let connect = |ssl_mode| {
-        let options = ConnectOptions {
-            host: "127.0.0.1".to_owned(),
-            port: door.port.parse().unwrap(),
-            user: "reader".to_owned(),
-            password: Some("reader".to_owned()),
-            ssl_mode,
-            ..ConnectOptions::default()
+    let mysql = std::fs::read_to_string(server.sql("SELECT @@pid_file").trim()).unwrap().trim().parse().unwrap();
+    let here = ("here", door.replica.pid(), door.port.parse().unwrap(), "reader");
+    for (whose, pid, port, user) in [here, ("MySQL", mysql, server.port(), "repl")] {
+        let connect = |ssl_mode| {
+            let options = ConnectOptions {
+                host: "127.0.0.1".to_owned(),
+                port,
+                user: user.to_owned(),
+                password: Some(user.to_owned()),
+                ssl_mode,
+                ..ConnectOptions::default()
+            };
+            let mut connection = Connection::connect(&options).unwrap();
+            connection.query("SELECT 1").unwrap();
+            connection
         };
-        let mut connection = Connection::connect(&options).unwrap();
-        connection.query("SELECT 1").unwrap();
-        connection
-    };
-    let warm = connect(SslMode::Required);
-    for (name, ssl_mode) in [("without TLS", SslMode::Disabled), ("with TLS", SslMode::Required)] {
-        let before = resident_kib(door.replica.pid());
-        let sessions: Vec<Connection> = (0..1_000).map(|_| connect(ssl_mode)).collect();
-        let grown = resident_kib(door.replica.pid()).saturating_sub(before);
-        println!("{name}: {:.1} KiB resident a session", grown as f64 / sessions.len() as f64);
+        let warm = connect(SslMode::Required);
+        for (name, ssl_mode) in [("without TLS", SslMode::Disabled), ("with TLS", SslMode::Required)] {
+            let before = resident_kib(pid);
+            let sessions: Vec<Connection> = (0..1_000).map(|_| connect(ssl_mode)).collect();
+            let grown = resident_kib(pid).saturating_sub(before);
+            println!("{whose}, {name}: {:.1} KiB resident a session", grown as f64 / sessions.len() as f64);
+        }
+        drop(warm);
     }
-    drop(warm);
 }
 
 #[test]
