@@ -357,6 +357,73 @@ const STATEMENTS: &[&str] = &[
     "SELECT * FROM mysql.user",
 ];
 
+/// Columns of the table in the test below, with the keys over them. Those of `wide` have values beyond 63 bits.
+const INTEGERS: &str = "CREATE TABLE integers (
+    id INT PRIMARY KEY, tiny TINYINT, small SMALLINT UNSIGNED NOT NULL, medium MEDIUMINT, wide BIGINT UNSIGNED,
+    word VARCHAR(8) COLLATE utf8mb4_0900_ai_ci,
+    KEY (tiny, small), KEY (small DESC, id), KEY (medium DESC), KEY (wide, word), KEY (word, tiny))";
+
+/// Rows that a path to them has chosen already are not asked again; several conditions on the columns of a key, with
+/// bounds on both sides, one inside another, beyond the type and with fractions, leave the rows that MySQL's leave.
+#[test]
+fn conditions_on_the_integers_of_keys_choose_the_rows_that_mysql_chooses() {
+    let Some(server) = Server::or_skip("door-integers", &[]) else { return };
+    let values = |random: &mut whole_program_tests::Random| {
+        let small = random.below(9) as i64 - 4;
+        let of = |random: &mut whole_program_tests::Random, values: &[&str]| {
+            if random.below(4) == 0 {
+                random.pick(values).to_owned()
+            } else {
+                (small + random.below(3) as i64).to_string()
+            }
+        };
+        let tiny = of(random, &["NULL", "-128", "127"]);
+        let unsigned = random.pick(&["0", "1", "2", "3", "65535"]).to_owned();
+        let medium = of(random, &["NULL", "-8388608", "8388607"]);
+        let wide = random.pick(&["NULL", "0", "1", "2", "9223372036854775808", "18446744073709551615"]).to_owned();
+        let word = random.pick(&["NULL", "'a'", "'A'", "'b'", "''"]).to_owned();
+        format!("{tiny}, {unsigned}, {medium}, {wide}, {word}")
+    };
+    let mut random = whole_program_tests::Random::new(34);
+    let rows: Vec<String> = (0..400).map(|id| format!("({}, {})", id - 200, values(&mut random))).collect();
+    server.sql(&format!("CREATE DATABASE i; USE i; {INTEGERS}; INSERT INTO integers VALUES {}", rows.join(", ")));
+    let (_replica, socket) = Replica::with_socket(&server, &folder("door-integers"), &[]);
+    let mut pair = Pair::of(&server, &socket, CAPABILITIES);
+    pair.any_index = true;
+    pair.query("USE i");
+    let constants = ["-4", "-1", "0", "1", "2", "3", "5", "300", "-300", "127", "1.5", "-0.5", "65535", "'2'", "NULL"];
+    let wide = ["18446744073709551615", "9223372036854775807", "18446744073709551616", "-1", "1"];
+    let forms = ["= {}", "<=> {}", "< {}", "<= {}", "> {}", ">= {}", "BETWEEN {} AND {}", "IN ({}, {})", "<> {}"];
+    let columns = ["id", "tiny", "small", "medium", "wide"];
+    for _ in 0..whole_program_tests::length(1_500, 60_000) {
+        // Mostly several conditions on one column.
+        let first = random.pick(&columns).to_owned();
+        let conditions: Vec<String> = (0..=random.below(3))
+            .map(|_| {
+                let column = if random.below(3) > 0 { first.clone() } else { random.pick(&columns).to_owned() };
+                let mut condition = format!("{column} {}", random.pick(&forms));
+                while condition.contains("{}") {
+                    let from: &[&str] = if random.below(5) == 0 { &wide } else { &constants };
+                    condition = condition.replacen("{}", random.pick(from), 1);
+                }
+                match random.below(12) {
+                    0 => format!("{column} IS NULL"),
+                    1 => format!("{column} IS NOT NULL"),
+                    2 => format!("word {}", random.pick(&["= 'a'", "> 'a'", "IN ('b', 'A', 'a')", "LIKE 'a%'"])),
+                    _ => condition,
+                }
+            })
+            .collect();
+        let direction = random.pick(&["", " DESC"]).to_owned();
+        // By the column itself, so that its key is a path; then by the rest, or the count, for a definite order.
+        let conditions = conditions.join(" AND ");
+        pair.query(&format!("SELECT COUNT(*) FROM integers WHERE {conditions}"));
+        pair.query(&format!("SELECT {first} FROM integers WHERE {conditions} ORDER BY {first}{direction}"));
+        pair.query(&format!("SELECT * FROM integers WHERE {conditions} ORDER BY id{direction} LIMIT 7"));
+    }
+    pair.assert_same(2_000);
+}
+
 /// The statement as programs write it that save blanks.
 fn without_blanks(sql: &str) -> String {
     let signs = [" = ", " >= ", " > ", " <= ", " < ", " + ", ", "];

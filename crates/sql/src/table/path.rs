@@ -32,7 +32,7 @@ pub struct Bound {
 pub struct Path {
     /// The key by its place in [`TableDef::keys`]; None reads all rows, in the order of their identity.
     pub key: Option<usize>,
-    /// Values of the key's first columns; one empty prefix for all rows.
+    /// Values of the key's first columns, in the order in which rows are read; one empty prefix for all rows.
     pub prefixes: Vec<Prefix>,
     /// Stored key bytes of the one row that each prefix stands for, if they are known.
     pub points: Option<Vec<Vec<u8>>>,
@@ -54,6 +54,16 @@ impl Path {
     fn whole(key: Option<usize>) -> Path {
         Path { key, prefixes: vec![Vec::new()], points: None, low: None, high: None, backwards: false }
     }
+
+    /// The path from its other end, if `backwards`.
+    fn towards(mut self, backwards: bool) -> Path {
+        self.backwards = backwards;
+        if backwards {
+            self.prefixes.reverse();
+            self.points.iter_mut().for_each(|points| points.reverse());
+        }
+        self
+    }
 }
 
 /// The paths to the rows that `filters` leave in, in the order asked for; none if no key gives that order.
@@ -67,7 +77,7 @@ pub(crate) fn paths(table: &TableDef, filters: &[Filter], order: &[By]) -> Vec<P
         let built = Built::of(table, key, place, usable, filters);
         let Some(backwards) = direction(table, key, usable, filters, order) else { continue };
         let worth = built.worth;
-        found.push((worth, Path { backwards, ..built.path }));
+        found.push((worth, built.path.towards(backwards)));
     }
     // Those that are worth nothing give only an order.
     if order.is_empty() {
@@ -95,7 +105,7 @@ fn single_rows(table: &TableDef, filters: &[Filter], order: &[By]) -> Option<Pat
     let built = Built::of(table, identity, place, usable, filters);
     built.path.points.as_ref()?;
     let backwards = direction(table, identity, usable, filters, order)?;
-    Some(Path { backwards, ..built.path })
+    Some(built.path.towards(backwards))
 }
 
 /// Number of the key's first columns that are in MySQL's order; None if the key is not kept.
@@ -120,7 +130,7 @@ impl Built {
     fn of(table: &TableDef, key: &Key, place: usize, usable: usize, filters: &[Filter]) -> Built {
         let mut built = Built { path: Path::whole(Some(place)), worth: 0 };
         for part in key.parts.iter().take(usable) {
-            if !built.extend(part.column, filters) {
+            if !built.extend(*part, filters) {
                 built.bound(table, *part, filters);
                 break;
             }
@@ -132,9 +142,12 @@ impl Built {
     }
 
     /// Adds a column that filters hold to single values; false if there is no such filter.
-    fn extend(&mut self, column: usize, filters: &[Filter]) -> bool {
-        let of_column = filters.iter().filter(|filter| filter.column == column);
-        let Some(values) = of_column.filter_map(single_values).min_by_key(Vec::len) else { return false };
+    fn extend(&mut self, part: KeyPart, filters: &[Filter]) -> bool {
+        let of_column = filters.iter().filter(|filter| filter.column == part.column);
+        let Some(mut values) = of_column.filter_map(single_values).min_by_key(Vec::len) else { return false };
+        if part.descending {
+            values.reverse();
+        }
         if self.path.prefixes.len().saturating_mul(values.len()) > PREFIXES_MAX {
             return false;
         }
@@ -173,7 +186,7 @@ impl Built {
     }
 }
 
-/// The stored values that a filter leaves, if they are few and known.
+/// The stored values that a filter leaves, if they are few and known, in ascending order; of equal ones only one.
 fn single_values(filter: &Filter) -> Option<Vec<Option<Vec<u8>>>> {
     match &filter.test {
         Test::Null => Some(vec![None]),
@@ -181,15 +194,15 @@ fn single_values(filter: &Filter) -> Option<Vec<Option<Vec<u8>>>> {
             let mut values = Vec::new();
             for cut in cuts {
                 match cut {
-                    Cut::Near { stored: Some(stored), side: Side::At, .. } => values.push(Some(stored.clone())),
+                    Cut::Near { stored: Some(stored), side: Side::At, key } => values.push((key, stored)),
                     // Equal to no value.
                     Cut::Near { side: Side::Before | Side::After, .. } | Cut::Least | Cut::Most => {}
                     Cut::Near { stored: None, .. } => return None,
                 }
             }
             values.sort();
-            values.dedup();
-            Some(values)
+            values.dedup_by_key(|(key, _)| *key);
+            Some(values.into_iter().map(|(_, stored)| Some(stored.clone())).collect())
         }
         _ => None,
     }
