@@ -131,6 +131,10 @@ impl ColumnEncoder {
         if form == Form::Binary && self.put_binary(stored, out)? {
             return Ok(true);
         }
+        if let Some(text) = self.text.as_stored(&self.ty, stored)? {
+            put_lenenc_bytes(out, text);
+            return Ok(true);
+        }
         scratch.clear();
         self.text.write(&self.ty, stored, scratch)?;
         put_lenenc_bytes(out, scratch);

@@ -42,6 +42,22 @@ impl TextEncoder {
         if is_timestamp { value.shifted(self.zone_offset_s).unwrap_or(value) } else { value }
     }
 
+    /// The text of a value that is sent as it is stored; None for a value that is not.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn as_stored<'a>(&self, ty: &ColumnType, stored: &'a [u8]) -> Result<Option<&'a [u8]>, ValueError> {
+        if self.to.is_some() || !matches!(ty.code, t::CHAR | t::VARCHAR | t::BLOB) {
+            return Ok(None);
+        }
+        Ok(match TypedValue::of(ty, stored)? {
+            TypedValue::Text(text) => Some(text),
+            // BINARY is stored without the zeros at its end.
+            TypedValue::Bytes(bytes) if ty.code != t::CHAR => Some(bytes),
+            _ => None,
+        })
+    }
+
     /// Appends a stored value.
     ///
     /// # Errors

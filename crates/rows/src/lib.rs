@@ -1,7 +1,7 @@
 //! Rows of a table for a client: read from a pinned snapshot by a bound plan, in either format of the protocol.
 //!
 //! In: a snapshot, a plan of crate `sql`. Out: row packets, a bounded number at a time; where to go on. Never here: a
-//! statement's text, sockets, a lock held between two rows, a row that the plan's filters were not asked about.
+//! statement's text, sockets, a lock held between two rows, a row that a filter of the plan leaves out.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss, unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

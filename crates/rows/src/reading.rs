@@ -221,8 +221,11 @@ impl Reading {
 
     /// Handles the row in the buffer.
     fn found(&mut self, each: Each<'_>) -> Result<Flow, SqlError> {
-        let view = self.row.view(&self.reader).map_err(|error| unreadable(&error))?;
-        for filter in &self.plan.filters {
+        for (place, filter) in self.plan.filters.iter().enumerate() {
+            if self.path.fulfils(place) {
+                continue;
+            }
+            let view = self.row.view(&self.reader).map_err(|error| unreadable(&error))?;
             if !filter.holds(&view, &mut self.key).map_err(|error| unreadable(&error))? {
                 return Ok(Flow::GoOn);
             }

@@ -26,6 +26,8 @@ pub struct RowBuf {
     pub(crate) tree_key: Vec<u8>,
     pub(crate) sort_key: Vec<u8>,
     offsets: Vec<(u32, u32)>,
+    /// Whether `offsets` are those of this row.
+    located: bool,
 }
 
 impl RowBuf {
@@ -47,7 +49,11 @@ impl RowBuf {
     /// When the image does not match the table.
     pub fn view<'a>(&'a mut self, table: &'a TableReader) -> Result<RowView<'a>, ValueError> {
         let image = if self.image.is_empty() { &self.key } else { &self.image };
-        RowView::new(table.layout(), table.column_types(), image, &mut self.offsets)
+        if !self.located {
+            RowView::new(table.layout(), table.column_types(), image, &mut self.offsets)?;
+            self.located = true;
+        }
+        Ok(RowView::again(table.column_types(), image, &self.offsets))
     }
 
     pub(crate) fn clear(&mut self) {
@@ -56,6 +62,7 @@ impl RowBuf {
         self.count = 1;
         self.above.clear();
         self.tree_key.clear();
+        self.located = false;
     }
 
     /// Stores an image of any definition; for a table without a key only the count, because the key is the image.

@@ -452,7 +452,7 @@ impl Range<'_> {
             self.key.clear();
             self.key.extend_from_slice(key_of(sources, end, first));
             // All entries with this key are consumed: several layers and slices may have one, but the row is returned
-            // once.
+            // once. A tree has each key once.
             let (mut found, mut is_newest, mut next) = (false, true, Some(first));
             while let Some(first) = next {
                 let Some(source) = sources.get_mut(first) else { break };
@@ -460,6 +460,7 @@ impl Range<'_> {
                     found = self.row_of(layers, source.layer, candidate, is_newest, row)?;
                 }
                 is_newest = false;
+                let is_tree = matches!(source.places, Places::Tree(_));
                 source.advance(end);
                 let has_more = source.read(end)?;
                 let stays = has_more && order.get(1).is_none_or(|second| compare(sources, end, first, *second).is_lt());
@@ -470,7 +471,8 @@ impl Range<'_> {
                         order.insert(place, first);
                     }
                 }
-                next = order.first().copied().filter(|next| key_of(sources, end, *next) == self.key);
+                let is_alone = stays && order.len() == 1 && is_tree;
+                next = order.first().copied().filter(|next| !is_alone && key_of(sources, end, *next) == self.key);
             }
             if found {
                 return Ok(true);

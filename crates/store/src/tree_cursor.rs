@@ -243,13 +243,18 @@ impl RunCursor {
         Ok(true)
     }
 
-    /// Moves to the first visible entry with a greater key.
+    /// Moves to the first visible entry with a greater key. A file's entries for one key stand in descending order of
+    /// their numbers, so one whose number is not below that of the entry before it is for another key.
     fn next_key(&mut self) -> Result<bool, TreeFault> {
         std::mem::swap(&mut self.key, &mut self.previous);
+        let mut before = (self.file, self.place.entry.number);
         while self.next_entry()? {
-            if self.place.entry.number < self.number && self.key != self.previous {
+            let (file, number) = (self.file, self.place.entry.number);
+            let is_other = file == before.0 && number >= before.1;
+            if number < self.number && (is_other || self.key != self.previous) {
                 return Ok(true);
             }
+            before = (file, number);
         }
         Ok(false)
     }

@@ -250,6 +250,12 @@ impl<'a> RowView<'a> {
         Ok(RowView { types, image, offsets })
     }
 
+    /// The same view again, of what [`new`](Self::new) left in `offsets`.
+    #[must_use]
+    pub fn again(types: &'a [ColumnType], image: &'a [u8], offsets: &'a [(u32, u32)]) -> RowView<'a> {
+        RowView { types, image, offsets }
+    }
+
     /// Number of columns.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -267,13 +273,13 @@ impl<'a> RowView<'a> {
     /// # Errors
     /// There is no such column.
     pub fn stored(&self, column: usize) -> Result<Option<&'a [u8]>, ValueError> {
-        let unknown = ValueError::BeyondLimits { what: "a column number" };
-        let Some(&(start, len)) = self.offsets.get(column) else { return Err(unknown) };
+        let unknown = || ValueError::BeyondLimits { what: "a column number" };
+        let Some(&(start, len)) = self.offsets.get(column) else { return Err(unknown()) };
         if start == OFFSET_NULL {
             return Ok(None);
         }
         let bytes = self.image.get(start as usize..).and_then(|rest| rest.get(..len as usize));
-        bytes.map(Some).ok_or(unknown)
+        bytes.map(Some).ok_or_else(unknown)
     }
 
     /// A column's value.

@@ -1,7 +1,8 @@
 //! Orders in which rows can be read, with bounds.
 //!
 //! In: filters, ORDER BY, the table's keys. Out: paths, the best first. A bound only leaves out rows that the filters
-//! would: all filters are asked of each row all the same. Never here: a key whose order is not MySQL's.
+//! would: all filters are asked of each row all the same, but those of integers that the path says it keeps. Never here:
+//! a key whose order is not MySQL's.
 
 use catalog::{IndexKind, IndexSet, Key, KeyPart, NotKept, TableDef};
 use values::collation::{self, BINARY};
@@ -42,6 +43,8 @@ pub struct Path {
     pub high: Option<Bound>,
     /// Whether rows are read from the last to the first.
     pub backwards: bool,
+    /// Filters that all its rows fulfil, a bit for each of the first 64.
+    pub fulfilled: u64,
 }
 
 impl Path {
@@ -52,7 +55,7 @@ impl Path {
     }
 
     fn whole(key: Option<usize>) -> Path {
-        Path { key, prefixes: vec![Vec::new()], points: None, low: None, high: None, backwards: false }
+        Path { key, prefixes: vec![Vec::new()], points: None, low: None, high: None, backwards: false, fulfilled: 0 }
     }
 
     /// The path from its other end, if `backwards`.
@@ -63,6 +66,12 @@ impl Path {
             self.points.iter_mut().for_each(|points| points.reverse());
         }
         self
+    }
+
+    /// True if each of its rows fulfils the filter with this place among the statement's.
+    #[must_use]
+    pub fn fulfils(&self, filter: usize) -> bool {
+        filter < 64 && self.fulfilled >> filter & 1 == 1
     }
 }
 
@@ -130,7 +139,7 @@ impl Built {
     fn of(table: &TableDef, key: &Key, place: usize, usable: usize, filters: &[Filter]) -> Built {
         let mut built = Built { path: Path::whole(Some(place)), worth: 0 };
         for part in key.parts.iter().take(usable) {
-            if !built.extend(*part, filters) {
+            if !built.extend(table, *part, filters) {
                 built.bound(table, *part, filters);
                 break;
             }
@@ -142,15 +151,17 @@ impl Built {
     }
 
     /// Adds a column that filters hold to single values; false if there is no such filter.
-    fn extend(&mut self, part: KeyPart, filters: &[Filter]) -> bool {
-        let of_column = filters.iter().filter(|filter| filter.column == part.column);
-        let Some(mut values) = of_column.filter_map(single_values).min_by_key(Vec::len) else { return false };
+    fn extend(&mut self, table: &TableDef, part: KeyPart, filters: &[Filter]) -> bool {
+        let of_column = filters.iter().enumerate().filter(|(_, filter)| filter.column == part.column);
+        let values = of_column.filter_map(|(place, filter)| single_values(filter).map(|values| (place, values)));
+        let Some((place, mut values)) = values.min_by_key(|(_, values)| values.len()) else { return false };
         if part.descending {
             values.reverse();
         }
         if self.path.prefixes.len().saturating_mul(values.len()) > PREFIXES_MAX {
             return false;
         }
+        self.fulfil(table, part.column, place);
         let prefixes = self.path.prefixes.iter();
         let with = |prefix: &Prefix, value: &Option<Vec<u8>>| {
             let mut longer = Prefix::with_capacity(prefix.len() + 1);
@@ -165,10 +176,18 @@ impl Built {
     /// Bounds the column after the prefix.
     fn bound(&mut self, table: &TableDef, part: KeyPart, filters: &[Filter]) {
         let (mut low, mut high) = (None, None);
-        for filter in filters.iter().filter(|filter| filter.column == part.column) {
+        for (place, filter) in filters.iter().enumerate().filter(|(_, filter)| filter.column == part.column) {
             match &filter.test {
                 Test::Within(limits) => {
                     let (from, to) = bounds(limits);
+                    // Of several bounds on one side the first is taken.
+                    let is_whole = |limit: &Option<_>, taken: &Option<_>, bound: &Option<_>| match limit {
+                        Some(_) => taken.is_none() && bound.is_some(),
+                        None => true,
+                    };
+                    if is_whole(&limits.low, &low, &from) && is_whole(&limits.high, &high, &to) {
+                        self.fulfil(table, part.column, place);
+                    }
                     low = low.or(from);
                     high = high.or(to);
                 }
@@ -183,6 +202,15 @@ impl Built {
         }
         self.worth += usize::from(low.is_some() || high.is_some());
         (self.path.low, self.path.high) = if part.descending { (high, low) } else { (low, high) };
+    }
+
+    /// Notes that all rows of the path fulfil a filter: stored integers are equal, and in order, where the filter says
+    /// they are.
+    fn fulfil(&mut self, table: &TableDef, column: usize, filter: usize) {
+        let is_integer = |ty: &ColumnType| matches!(ty.code, t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG);
+        if filter < 64 && table.columns.get(column).is_some_and(|column| is_integer(&column.ty)) {
+            self.path.fulfilled |= 1 << filter;
+        }
     }
 }
 
