@@ -156,7 +156,7 @@ pub fn serve_bench(args: &ServeArgs, stop: &AtomicBool, told: &mut dyn FnMut(&st
 }
 
 /// The servers, in the order of their lines.
-const PLACES: [Place; 4] = [Place::MysqlPlain, Place::Mysql, Place::Cut, Place::Layers];
+const PLACES: [Place; 5] = [Place::MysqlPlain, Place::Mysql, Place::Memory, Place::Cut, Place::Layers];
 
 /// Measures every read at every server, the servers by turns.
 fn measure(

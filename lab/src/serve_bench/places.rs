@@ -1,5 +1,5 @@
-//! The servers that are read: a stock one with and without performance_schema, and a replica of it whose rows were
-//! just cut, or lie in memory and in several cuts.
+//! The servers that are read: a stock one with and without performance_schema, and replicas of it whose rows lie in
+//! memory, in one cut, or in memory and in several cuts.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,9 @@ pub(super) enum Place {
     MysqlPlain,
     /// MySQL as it ships.
     Mysql,
-    /// A replica whose rows all lie in the tree.
+    /// A replica that has cut nothing.
+    Memory,
+    /// A replica whose rows all lie in one cut.
     Cut,
     /// A replica with a third of its rows in memory, another one in a later cut, and so on.
     Layers,
@@ -49,6 +51,7 @@ impl Place {
         match self {
             Place::MysqlPlain => "mysql, no perf. schema",
             Place::Mysql => "mysql as it ships",
+            Place::Memory => "slipstream, in memory",
             Place::Cut => "slipstream, just cut",
             Place::Layers => "slipstream, in layers",
         }
@@ -213,9 +216,14 @@ impl<'a> Places<'a> {
             self.wait_caught_up(&replica)?;
             running.push((Place::Layers, replica));
         }
-        // What a copy brings is one cut.
+        // The source has all its log, so nothing is copied: the rows are replayed into memory, and a clean stop cuts.
         if wanted.contains(&Place::Cut) {
+            let replica = self.replica("cut")?;
+            self.stop(replica)?;
             running.push((Place::Cut, self.replica("cut")?));
+        }
+        if wanted.contains(&Place::Memory) {
+            running.push((Place::Memory, self.replica("memory")?));
         }
         let stock: Vec<Place> =
             wanted.iter().copied().filter(|place| matches!(place, Place::MysqlPlain | Place::Mysql)).collect();
