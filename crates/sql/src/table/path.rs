@@ -1,8 +1,8 @@
 //! Orders in which rows can be read, with bounds.
 //!
 //! In: filters, ORDER BY, the table's keys. Out: paths, the best first. A bound only leaves out rows that the filters
-//! would: all filters are asked of each row all the same, but those of integers that the path says it keeps. Never here:
-//! a key whose order is not MySQL's.
+//! would: all filters are asked of each row all the same, but those of integers that its rows fulfil. Never here: a
+//! key whose order is not MySQL's.
 
 use catalog::{IndexKind, IndexSet, Key, KeyPart, NotKept, TableDef};
 use values::collation::{self, BINARY};
@@ -44,7 +44,7 @@ pub struct Path {
     /// Whether rows are read from the last to the first.
     pub backwards: bool,
     /// Filters that all its rows fulfil, a bit for each of the first 64.
-    pub fulfilled: u64,
+    fulfilled: u64,
 }
 
 impl Path {
@@ -181,11 +181,9 @@ impl Built {
                 Test::Within(limits) => {
                     let (from, to) = bounds(limits);
                     // Of several bounds on one side the first is taken.
-                    let is_whole = |limit: &Option<_>, taken: &Option<_>, bound: &Option<_>| match limit {
-                        Some(_) => taken.is_none() && bound.is_some(),
-                        None => true,
-                    };
-                    if is_whole(&limits.low, &low, &from) && is_whole(&limits.high, &high, &to) {
+                    let low_holds = limits.low.is_none() || low.is_none() && from.is_some();
+                    let high_holds = limits.high.is_none() || high.is_none() && to.is_some();
+                    if low_holds && high_holds {
                         self.fulfil(table, part.column, place);
                     }
                     low = low.or(from);
@@ -207,8 +205,7 @@ impl Built {
     /// Notes that all rows of the path fulfil a filter: stored integers are equal, and in order, where the filter says
     /// they are.
     fn fulfil(&mut self, table: &TableDef, column: usize, filter: usize) {
-        let is_integer = |ty: &ColumnType| matches!(ty.code, t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG);
-        if filter < 64 && table.columns.get(column).is_some_and(|column| is_integer(&column.ty)) {
+        if filter < 64 && table.columns.get(column).is_some_and(|column| column.ty.is_integer()) {
             self.path.fulfilled |= 1 << filter;
         }
     }
