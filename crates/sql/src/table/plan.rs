@@ -220,7 +220,7 @@ fn bound(
     let conditions = from.filter.as_ref().map_or_else(|| Ok(Conditions::default()), |w| condition::bind(&scope, w))?;
     let order = order::bind(&scope, &from.order, &select.items)?;
     let order = if selected.counts { Vec::new() } else { order };
-    let Conditions { filters, never, parameters } = conditions;
+    let Conditions { filters, never, parameters, .. } = conditions;
     let (offset, rows) = bind.limit(&select.limit)?;
     let sorted_by = if listing.is_some() { order.clone() } else { Vec::new() };
     let has_no_order = |by: &By| {
