@@ -24,6 +24,7 @@ mod shows;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod threads;
 mod transaction;
 mod waiting;
@@ -54,6 +55,7 @@ use locks::Locks;
 use prepared::Statements;
 use query::Rest;
 use tables::Running;
+use texts::Texts;
 use transaction::Transaction;
 use waiting::Suspended;
 pub use waiting::Waiting;
@@ -94,6 +96,7 @@ pub struct Session {
     transaction: Transaction,
     locks: Locks,
     statements: Statements,
+    texts: Texts,
     warnings: Vec<Warning>,
     /// How many of them came before the statement ran.
     early_warnings: u16,
@@ -142,6 +145,7 @@ impl Session {
             transaction: Transaction::default(),
             locks: Locks::default(),
             statements: Statements::default(),
+            texts: Texts::default(),
             warnings: Vec::new(),
             early_warnings: 0,
             row_count: -1,

@@ -25,6 +25,7 @@ mod parse;
 mod rules;
 mod settings;
 pub mod table;
+mod template;
 mod user_variables;
 mod variables;
 mod waits;
@@ -42,6 +43,7 @@ pub use orders::{FilterRules, OptionValue, ReplicaOrder, SourceOption, ThreadOrd
 pub use parameters::{ParameterType, bind_parameters, parameter_types};
 pub use parse::{Parsed, parse};
 pub use settings::{Settings, Tracked};
+pub use template::{TEMPLATE_BYTES_MAX, Template, template_key};
 pub use user_variables::UserVariables;
 
 pub use variables::{OwnValues, Variable, variables};

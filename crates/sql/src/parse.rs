@@ -26,7 +26,7 @@ const DEPTH_MAX: usize = 400;
 /// Expressions and assignments of a statement: each takes some 200 bytes, whatever its text takes.
 const NODES_MAX: usize = 200_000;
 /// Version that decides about `/*!NNNNNN … */`.
-const SERVER_VERSION: u32 = 90_700;
+pub(crate) const SERVER_VERSION: u32 = 90_700;
 
 /// The first statement of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]

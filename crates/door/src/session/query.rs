@@ -6,6 +6,8 @@ use wire::response::status;
 
 use super::beside::ROWS_A_TURN;
 use super::results::Form;
+use super::tables::Known;
+use super::texts::key_of;
 use super::{After, Parameters, Session};
 use crate::Output;
 use crate::world::World;
@@ -84,6 +86,10 @@ impl Session {
     fn first_of(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> (After, Option<usize>) {
         self.early_warnings = 0;
         self.settings.statement_begins();
+        let key = key_of(sql);
+        if let Some(after) = key.and_then(|key| self.again(key, sql, world, out)) {
+            return (after, None);
+        }
         let parsed = match sql::parse(sql, self.settings.sql_mode(), self.settings.charsets()) {
             Ok(parsed) => parsed,
             Err(error) => return (self.fail(&error, out), None),
@@ -97,25 +103,39 @@ impl Session {
         {
             return (self.fail(&second_statement(sql, next), out), None);
         }
+        if let Some(key) = key {
+            self.texts.parsed(key, sql, &parsed, &self.settings);
+        }
         let more = parsed.next.map_or(0, |_| status::MORE_RESULTS_EXISTS);
-        match self.answer(&parsed.statement, sql, more, world, out) {
+        match self.answer(&parsed.statement, sql, more, None, world, out) {
             Ok(after @ (After::Next | After::More)) => (after, parsed.next),
             Ok(after) => (after, None),
             Err(error) => (self.fail(&error, out), None),
         }
     }
 
-    /// Runs a statement and puts out its result in text form.
+    /// Runs a text that came before with other literals; None if it is not one of those that are kept.
+    fn again(&mut self, key: u64, sql: &[u8], world: &dyn World, out: &mut Output) -> Option<After> {
+        let mut kept = self.texts.take(key, &self.settings)?;
+        let answer =
+            kept.parsed(sql).map(|(parsed, known)| self.answer(&parsed.statement, sql, 0, Some(known), world, out));
+        self.texts.put(kept);
+        answer.map(|answer| answer.unwrap_or_else(|error| self.fail(&error, out)))
+    }
+
+    /// Runs a statement and puts out its result in text form. `known` is of an earlier execution of its text, and
+    /// becomes that of this one.
     fn answer(
         &mut self,
         statement: &Statement,
         sql: &[u8],
         more: u16,
+        known: Option<&mut Option<Known>>,
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
         if let Some(select) = self.of_table(statement, None) {
-            return self.read_text(select, sql, more, world, out);
+            return self.read_text(select, sql, more, known, world, out);
         }
         let pins = matches!(statement, Statement::Begin { consistent: true, .. }) || super::locks::pins(statement);
         if pins && !self.is_fresh(true, world)? {

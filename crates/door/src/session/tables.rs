@@ -139,14 +139,21 @@ impl Session {
         select: &Select,
         sql: &[u8],
         more: u16,
+        known: Option<&mut Option<Known>>,
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
         if !self.is_fresh(self.locks_first(select)?, world)? {
             return Ok(After::Wait);
         }
-        let reading = self.open(select, sql, Parameters::NONE, Form::Text, None, world)?;
-        self.begin_rows(reading, more, None, world, out)
+        let before = self.still_known(known.as_deref().and_then(Option::as_ref));
+        let reading = self.open(select, sql, Parameters::NONE, Form::Text, before, world)?;
+        let is_same = before.is_some_and(|known| known.is_of(reading.plan()));
+        let Some(known) = known else { return self.begin_rows(reading, more, None, world, out) };
+        if !is_same {
+            *known = self.to_know(reading.plan());
+        }
+        self.begin_rows(reading, more, known.as_ref(), world, out)
     }
 
     /// Definitions and the first rows; `more` are status bits of this result besides the session's.
