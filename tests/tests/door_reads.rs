@@ -256,9 +256,15 @@ fn conditions_choose_the_rows_that_mysql_chooses() {
             }
         }
         let parameters = [Param::Int(7), Param::Int(-1), Param::Double(1.5), Param::Bytes(b"a"), Param::Bytes(b"5")];
-        for operator in ["=", "<", ">="] {
+        for operator in ["=", "<", ">=", "LIKE", "NOT LIKE"] {
             let sql = format!("SELECT id FROM t_{} WHERE v {operator} ? ORDER BY id", ty.name);
             pair.prepared(&sql, &parameters.iter().map(|one| vec![*one]).collect::<Vec<_>>());
+        }
+        // How parameters are described depends on character sets.
+        for names in ["SET NAMES latin1", "SET NAMES binary", "SET character_set_results = NULL", "SET NAMES utf8mb4"] {
+            pair.query(names);
+            pair.prepared(&format!("SELECT id FROM t_{} WHERE v = ?", ty.name), &[]);
+            pair.prepared(&format!("SELECT id FROM t_{} WHERE v LIKE ? AND v > ? AND v IN (?)", ty.name), &[]);
         }
     }
     pair.assert_same(types.len() * 40);
@@ -289,6 +295,13 @@ const STATEMENTS: &[&str] = &[
     "SELECT x.* FROM o AS x LIMIT 1",
     "SELECT o.*, a FROM shop.o",
     "SELECT *, a AS b FROM o WHERE a = 3",
+    "SELECT a FROM o WHERE c = {d '2020-01-01'}",
+    "SELECT a FROM o WHERE a = {fn 3}",
+    "SELECT a FROM o WHERE a <= {} LIMIT 1",
+    "SELECT a FROM o WHERE a <= {fn } LIMIT 1",
+    "SELECT a FROM o WHERE a <= {fn 3 LIMIT 1",
+    "SELECT a FROM o WHERE a <= {3} LIMIT 1",
+    "SELECT a FROM o WHERE a <= } LIMIT 1",
     "SELECT A, `B` AS `c d`, 1, 'x', NULL, NOW() IS NULL FROM O LIMIT 1",
     "SELECT A, `B` AS `c d`, 1, 'x', NULL FROM o ORDER BY a LIMIT 1",
     "SELECT hidden, a FROM o WHERE hidden = 4",

@@ -130,7 +130,8 @@ impl Field {
             let least = least_bytes(self.collation);
             return (collation, self.length.saturating_mul(least) | (least - 1));
         }
-        (collation, self.length.saturating_mul(bytes_a_character(collation)))
+        let characters = if self.is_long() { self.length / least_bytes(self.collation) } else { self.length };
+        (collation, characters.saturating_mul(bytes_a_character(collation)))
     }
 }
 

@@ -197,6 +197,7 @@ impl Parser<'_> {
             Tok::Punct(b'*') => Expression::Star(Vec::new()),
             Tok::Punct(b'?') => return self.parameter(),
             Tok::Punct(b'(') => return self.in_brackets(),
+            Tok::Punct(b'{') => return self.escape(),
             _ => return Err(self.syntax()),
         };
         self.advance()?;
@@ -307,6 +308,15 @@ impl Parser<'_> {
             return Err(crate::SqlError::not_supported(&format!("{word} '…'")));
         }
         self.column_after(name)
+    }
+
+    /// `{d '2020-01-01'}` and the like.
+    fn escape(&mut self) -> Result<Expression> {
+        self.advance()?;
+        self.name()?;
+        let operand = self.expression()?;
+        self.expect_punct(b'}')?;
+        Ok(Expression::Other { construct: "the escape {…}".to_owned(), operands: vec![operand] })
     }
 
     /// `CAST(… AS CHAR[(n)])`; other types are refused.

@@ -175,7 +175,7 @@ impl Conditions {
             Expression::Name(parts) => scope.resolve(parts, "where clause").map(Operand::Column),
             Expression::Parameter(number) if scope.bind.parameters.is_none() => {
                 if let Some(column) = beside {
-                    self.parameters.note(*number, scope.column(column)?, scope.bind);
+                    self.parameters.note(*number, scope.column(column)?);
                 }
                 Ok(Operand::Constant(None))
             }
@@ -197,10 +197,7 @@ impl Conditions {
     /// A constant beside a column.
     fn constant(&mut self, scope: &Scope<'_>, expression: &Expression, column: usize) -> Result<Option<Bound>> {
         let def = scope.column(column)?;
-        // Compared by rules of their own, or not at all, even with NULL.
-        if matches!(def.ty.code, t::JSON | t::GEOMETRY | t::VECTOR) {
-            return Err(cannot(def, "a constant"));
-        }
+        compares(def)?;
         match self.operand(scope, expression, Some(column))? {
             Operand::Constant(constant) => Ok(constant),
             Operand::Column(_) => Err(SqlError::not_supported("two columns compared")),
@@ -345,18 +342,22 @@ impl Conditions {
     ) -> Result<()> {
         let column = self.column_operand(scope, value, "BETWEEN")?;
         let (low, high) = (self.constant(scope, &bounds.0, column)?, self.constant(scope, &bounds.1, column)?);
-        let (Some(low), Some(high)) = (low, high) else { return Ok(()) };
         let is_null = |bound: &Bound| bound.value == Value::Null;
-        let same = std::mem::discriminant(&low.value) == std::mem::discriminant(&high.value);
-        if !same && !is_null(&low) && !is_null(&high) {
-            return Err(SqlError::not_supported("BETWEEN with bounds of several types"));
-        }
         let cut = |bound: &Bound| -> Result<Option<Cut>> {
             if is_null(bound) {
                 return Ok(None);
             }
             Ok(cuts(scope.bind, scope.column(column)?, bound, Use::Order)?.into_iter().next())
         };
+        let (low, high) = match (low, high) {
+            (Some(low), Some(high)) => (low, high),
+            // Beside a parameter too a bound is converted when the statement is prepared.
+            (known, other) => return known.or(other).as_ref().map_or(Ok(()), |bound| cut(bound).map(drop)),
+        };
+        let same = std::mem::discriminant(&low.value) == std::mem::discriminant(&high.value);
+        if !same && !is_null(&low) && !is_null(&high) {
+            return Err(SqlError::not_supported("BETWEEN with bounds of several types"));
+        }
         let (low, high) = (cut(&low)?, cut(&high)?);
         if negated {
             return self.push(scope, column, Test::Outside(low, high));
@@ -380,8 +381,12 @@ impl Conditions {
 
     fn like(&mut self, scope: &Scope<'_>, value: &Expression, pattern: &Expression, negated: bool) -> Result<()> {
         let column = self.column_operand(scope, value, "LIKE")?;
-        let Some(constant) = self.constant(scope, pattern, column)? else { return Ok(()) };
         let def = scope.column(column)?;
+        if let (Expression::Parameter(number), None) = (pattern, scope.bind.parameters) {
+            self.parameters.note_pattern(*number, def, scope.bind);
+            return compares(def);
+        }
+        let Some(constant) = self.constant(scope, pattern, column)? else { return Ok(()) };
         match &constant.value {
             Value::Null => self.never = true,
             Value::Text(text) => {
@@ -393,6 +398,14 @@ impl Conditions {
             _ => return Err(cannot(def, "a pattern that is no string")),
         }
         Ok(())
+    }
+}
+
+/// Refuses columns that are compared by rules of their own, or not at all, even with NULL.
+fn compares(column: &catalog::Column) -> Result<()> {
+    match column.ty.code {
+        t::JSON | t::GEOMETRY | t::VECTOR => Err(cannot(column, "a constant")),
+        _ => Ok(()),
     }
 }
 

@@ -19,14 +19,26 @@ pub(crate) struct Parameters(pub(crate) Vec<(usize, Field)>);
 
 impl Parameters {
     /// Takes note of a parameter beside a column.
-    pub(crate) fn note(&mut self, number: usize, column: &Column, bind: &Bind<'_>) {
-        if let Some(field) = field_of(column, bind) {
+    pub(crate) fn note(&mut self, number: usize, column: &Column) {
+        if let Some(field) = field_of(column) {
             self.0.push((number, field));
         }
     }
+
+    /// Takes note of a pattern beside a column: a string, whatever the column is.
+    pub(crate) fn note_pattern(&mut self, number: usize, column: &Column, bind: &Bind<'_>) {
+        let ty = &column.ty;
+        let is_text = matches!(ty.code, t::CHAR | t::VARCHAR | t::ENUM | t::SET | t::BLOB);
+        let collation = match ty.code {
+            t::BIT => BINARY,
+            _ if is_text => ty.collation,
+            _ => bind.settings.charsets().connection,
+        };
+        self.0.push((number, text(collation)));
+    }
 }
 
-fn field_of(column: &Column, bind: &Bind<'_>) -> Option<Field> {
+fn field_of(column: &Column) -> Option<Field> {
     let ty = &column.ty;
     let unsigned = if ty.unsigned { flag::UNSIGNED } else { 0 };
     let number = |type_code, length, decimals, flags| Field { type_code, flags, length, decimals, collation: BINARY };
@@ -41,17 +53,23 @@ fn field_of(column: &Column, bind: &Bind<'_>) -> Option<Field> {
         t::TIME2 => number(w::TIME, 17, 6, binary),
         t::DATETIME2 | t::TIMESTAMP2 => number(w::DATETIME, 26, 6, binary),
         t::BLOB if ty.collation == BINARY => number(LONG_BLOB, u32::MAX, NOT_FIXED, binary),
-        t::CHAR | t::VARCHAR if ty.collation == BINARY => number(w::VAR_STRING, TEXT_BYTES, NOT_FIXED, binary),
-        t::CHAR | t::VARCHAR | t::ENUM | t::SET => {
-            let most = u32::from(collation::by_id(ty.collation).map_or(1, |found| found.mbmaxlen));
-            text(w::VAR_STRING, TEXT_BYTES / most, bind)
+        t::BLOB => {
+            // MySQL takes the longest length for a number of characters, and makes bytes of it.
+            let length = most_bytes(ty.collation).wrapping_neg();
+            Field { type_code: LONG_BLOB, length, ..text(ty.collation) }
         }
-        t::BLOB => text(LONG_BLOB, u32::MAX, bind),
+        t::CHAR | t::VARCHAR | t::ENUM | t::SET => text(ty.collation),
         _ => return None,
     })
 }
 
-fn text(type_code: u8, length: u32, bind: &Bind<'_>) -> Field {
-    let collation = bind.settings.charsets().connection;
-    Field { type_code, flags: binary_flag(collation), length, decimals: NOT_FIXED, collation }
+fn text(collation: u16) -> Field {
+    let flags = if collation == BINARY { flag::BINARY } else { binary_flag(collation) };
+    let length = TEXT_BYTES / most_bytes(collation);
+    Field { type_code: w::VAR_STRING, flags, length, decimals: NOT_FIXED, collation }
+}
+
+/// Largest length of a character in bytes.
+fn most_bytes(collation: u16) -> u32 {
+    collation::by_id(collation).map_or(1, |found| found.mbmaxlen.into())
 }
