@@ -4,11 +4,29 @@
 
 use sql::SqlError;
 use wire::read::Reader;
-use wire::response::{ErrPacket, OkPacket, ends_rows, is_err, rows_end, status};
+use wire::response::{ColumnDefinition, ErrPacket, OkPacket, column_flag, ends_rows, is_err, rows_end, status};
+use wire::row::{BinaryRow, Value, ValueType, text_value, type_code};
+
+use crate::kind::OrderedBy;
 
 /// Status bits that both must have alike: those of access paths are each server's own.
 const COMPARED_STATUS: u16 =
     !(status::NO_INDEX_USED | 1 << 4 | 1 << 11 | status::SESSION_STATE_CHANGED | status::MORE_RESULTS_EXISTS);
+
+/// Types whose equal values are sent alike; of floating-point numbers zero has two forms.
+const DEFINITE: &[u8] = &[
+    type_code::TINY,
+    type_code::SHORT,
+    type_code::INT24,
+    type_code::LONG,
+    type_code::LONGLONG,
+    type_code::NEWDECIMAL,
+    type_code::YEAR,
+    type_code::DATE,
+    type_code::TIME,
+    type_code::DATETIME,
+    type_code::TIMESTAMP,
+];
 
 /// How two answers compare.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +130,53 @@ pub(crate) fn compared(source: &[Vec<u8>], replica: &[Vec<u8>], deprecate_eof: b
     if sorted(theirs.rows) == sorted(ours.rows) { Compared::OtherOrder } else { Compared::OtherRows }
 }
 
+/// Whether rows stand in another order than ORDER BY allows, as far as that is seen in columns of the result: those of
+/// numbers and times. Equal texts may differ in their bytes.
+pub(crate) fn breaks_order(
+    source: &[Vec<u8>],
+    replica: &[Vec<u8>],
+    deprecate_eof: bool,
+    is_text: bool,
+    order: &[OrderedBy],
+) -> bool {
+    let (Some(theirs), Some(ours)) = (parts(source, deprecate_eof), parts(replica, deprecate_eof)) else {
+        return false;
+    };
+    let columns: Vec<ColumnDefinition<'_>> =
+        theirs.head.iter().skip(1).map_while(|packet| ColumnDefinition::parse(packet).ok()).collect();
+    let place = |by: &OrderedBy| {
+        let place = match by {
+            OrderedBy::Place(place) => *place,
+            OrderedBy::Name(name) => {
+                let mut named = (0..columns.len()).filter(|at| columns[*at].name.eq_ignore_ascii_case(name));
+                named.next().filter(|_| named.next().is_none())?
+            }
+        };
+        columns.get(place).filter(|column| DEFINITE.contains(&column.type_code)).map(|_| place)
+    };
+    let places: Vec<usize> = order.iter().map_while(place).collect();
+    let types: Vec<ValueType> = columns
+        .iter()
+        .map(|column| ValueType { code: column.type_code, unsigned: column.flags & column_flag::UNSIGNED != 0 })
+        .collect();
+    let same = |(theirs, ours): (&&[u8], &&[u8])| {
+        let (theirs, ours) = (values(theirs, &types, is_text), values(ours, &types, is_text));
+        places.iter().all(|place| theirs.get(*place) == ours.get(*place))
+    };
+    !theirs.rows.iter().zip(&ours.rows).all(same)
+}
+
+/// A row's values up to the first that cannot be read.
+fn values<'a>(row: &'a [u8], types: &'a [ValueType], is_text: bool) -> Vec<Value<'a>> {
+    if is_text {
+        let mut reader = Reader::new(row);
+        let text = |_: &ValueType| text_value(&mut reader).ok().map(|text| text.map_or(Value::Null, Value::Bytes));
+        return types.iter().map_while(text).collect();
+    }
+    let Ok(mut row) = BinaryRow::new(row, types) else { return Vec::new() };
+    types.iter().map_while(|_| row.next_value().ok()).collect()
+}
+
 /// Whether both have this packet of the head alike; an EOF's status is compared at the end.
 fn same_head(theirs: &Parts<'_>, ours: &Parts<'_>, at: usize) -> bool {
     match (theirs.head.get(at), ours.head.get(at)) {
@@ -184,6 +249,55 @@ mod tests {
         let mut ok = Vec::new();
         put_ok(&mut ok, &ServerOk::default(), 0);
         assert!(matches!(same(&[ok]), Compared::Different(_)));
+    }
+
+    #[test]
+    fn an_order_that_order_by_does_not_allow_is_seen() {
+        let definition = |name: &'static [u8], type_code| {
+            let none = b"".as_slice();
+            let (schema, table, org_table, org_name) = (none, none, none, none);
+            let (collation, length, flags, decimals) = (63, 11, 0, 0);
+            let mut out = Vec::new();
+            ColumnDefinition {
+                schema,
+                table,
+                org_table,
+                name,
+                org_name,
+                collation,
+                length,
+                type_code,
+                flags,
+                decimals,
+            }
+            .write(&mut out);
+            out
+        };
+        let answer = |rows: &[&[u8]]| {
+            let mut answer = result(rows, 2, 0);
+            let definitions = [definition(b"n", type_code::LONG), definition(b"c", type_code::VAR_STRING)];
+            answer.splice(0..2, [vec![2]].into_iter().chain(definitions));
+            answer
+        };
+        let name = |name: &[u8]| OrderedBy::Name(name.to_vec());
+        let breaks = |theirs: &[&[u8]], ours: &[&[u8]], is_text, order: &[OrderedBy]| {
+            breaks_order(&answer(theirs), &answer(ours), true, is_text, order)
+        };
+        let (two, many, other): (&[u8], &[u8], &[u8]) = (b"\x012\x01a", b"\x03256\x01a", b"\x012\x01b");
+        for order in [vec![name(b"N")], vec![OrderedBy::Place(0)], vec![OrderedBy::Place(0), name(b"c")]] {
+            assert!(breaks(&[two, many], &[many, two], true, &order), "{order:?}");
+            // Texts may be equal; rows may be others.
+            assert!(!breaks(&[two, other], &[other, two], true, &order), "{order:?}");
+            assert!(!breaks(&[two], &[other], true, &order), "{order:?}");
+        }
+        for order in [vec![], vec![name(b"c"), name(b"n")], vec![name(b"x"), name(b"n")], vec![OrderedBy::Place(2)]] {
+            assert!(!breaks(&[two, many], &[many, two], true, &order), "{order:?}");
+        }
+        let (two, many): (&[u8], &[u8]) = (b"\0\0\x02\0\0\0\x01a", b"\0\0\0\x01\0\0\x01a");
+        let null: &[u8] = b"\0\x04\x01a";
+        assert!(breaks(&[two, many], &[many, two], false, &[name(b"n")]));
+        assert!(breaks(&[null, many], &[many, null], false, &[name(b"n")]));
+        assert!(!breaks(&[null, many], &[null, many], false, &[name(b"n")]));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is done with a statement: where it runs, and whether its answers are compared.
 
-use sql::{Charsets, Expression, Select, Statement};
+use sql::{Charsets, Expression, Order, Select, Statement};
 
 /// What a statement is to the shadow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +29,21 @@ pub(crate) struct Known {
     pub kind: Kind,
     /// ORDER BY stands in it.
     pub ordered: bool,
+    /// What it orders by, as far as that can be columns of its result.
+    pub order: Vec<OrderedBy>,
     /// LIMIT stands in it.
     pub limited: bool,
     /// Why its answers differ by nature.
     pub by_nature: Option<&'static str>,
+}
+
+/// What a statement orders its rows by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OrderedBy {
+    /// A column of the result by its name, or of the table.
+    Name(Vec<u8>),
+    /// A column of the result by its number from 0.
+    Place(usize),
 }
 
 /// Words that make answers differ by nature, and what they stand for.
@@ -103,7 +114,18 @@ pub(crate) fn known(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Known {
     let variables = sql.windows(2).any(|pair| pair == b"@@");
     let nature = BY_NATURE.iter().find(|(word, _)| has(word)).map(|(_, what)| *what);
     let by_nature = nature.or_else(|| variables.then_some("the server's settings"));
-    Known { kind, ordered: has("ORDER"), limited: has("LIMIT"), by_nature }
+    let order = parsed.map_or_else(|_| Vec::new(), |parsed| ordered_by(&parsed.statement));
+    Known { kind, ordered: has("ORDER"), order, limited: has("LIMIT"), by_nature }
+}
+
+fn ordered_by(statement: &Statement) -> Vec<OrderedBy> {
+    let Statement::Select(Select { from: Some(from), .. }) = statement else { return Vec::new() };
+    let by = |order: &Order| match &order.expression {
+        Expression::Name(parts) => parts.last().map(|name| OrderedBy::Name(name.to_ascii_lowercase())),
+        Expression::Number(place) => place.parse::<usize>().ok()?.checked_sub(1).map(OrderedBy::Place),
+        _ => None,
+    };
+    from.order.iter().map_while(by).collect()
 }
 
 fn of(statement: &Statement, sql: &[u8]) -> Kind {
@@ -203,5 +225,7 @@ mod tests {
         }
         let seen = known(b"SELECT NOW(), a FROM t ORDER BY a LIMIT 2", 0, &charsets);
         assert_eq!((seen.ordered, seen.limited, seen.by_nature), (true, true, Some("time")));
+        let seen = known(b"SELECT * FROM t ORDER BY t.A DESC, 3, a + 1, b", 0, &charsets);
+        assert_eq!(seen.order, [OrderedBy::Name(b"a".to_vec()), OrderedBy::Place(2)]);
     }
 }

@@ -11,10 +11,11 @@ use std::net::TcpStream;
 use accounts::SessionStart;
 use client::OnBehalf;
 use sql::{Charsets, SqlError};
+use wire::command;
 use wire::response::{PrepareOk, is_err};
 use wire::server::{ClientCommand, ServerOk, put_ok};
 
-use crate::compared::{Compared, compared, error, refused, same_prepared};
+use crate::compared::{Compared, breaks_order, compared, error, refused, same_prepared};
 use crate::front::Client;
 use crate::kind::{Kind, Known, known};
 use crate::masked::masked;
@@ -312,7 +313,7 @@ impl<'a> Session<'a> {
             }
             Kind::Session | Kind::Ends => {
                 let (theirs, ours) = self.both(payload, Some(payload))?;
-                let found = self.judged(&known, theirs.as_ref(), ours.as_ref());
+                let found = self.judged(payload, &known, theirs.as_ref(), ours.as_ref());
                 if matches!(found, Found::Refused(_)) {
                     self.diverged = Some("the session has settings that the replica refuses");
                 }
@@ -332,7 +333,7 @@ impl<'a> Session<'a> {
             }
             Kind::Constant => {
                 let (theirs, ours) = self.both(payload, Some(payload))?;
-                let found = self.judged(&known, theirs.as_ref(), ours.as_ref());
+                let found = self.judged(payload, &known, theirs.as_ref(), ours.as_ref());
                 self.note(found, sql, theirs.as_ref(), ours.as_ref());
             }
             Kind::Reads => self.read(payload, Some(payload), sql, &known)?,
@@ -405,7 +406,7 @@ impl<'a> Session<'a> {
             }
             (Kind::Session | Kind::Ends | Kind::Constant, Some(_)) => {
                 let (theirs, ours) = self.both(payload, at_replica)?;
-                let found = self.judged(known, theirs.as_ref(), ours.as_ref());
+                let found = self.judged(payload, known, theirs.as_ref(), ours.as_ref());
                 self.note(found, sql, theirs.as_ref(), ours.as_ref());
                 Ok(())
             }
@@ -444,7 +445,7 @@ impl<'a> Session<'a> {
         }
         if self.pinned && !self.reads_anew {
             let (theirs, ours) = self.both(payload, at_replica)?;
-            let found = self.judged(known, theirs.as_ref(), ours.as_ref());
+            let found = self.judged(payload, known, theirs.as_ref(), ours.as_ref());
             self.note(found, sql, theirs.as_ref(), ours.as_ref());
             return Ok(());
         }
@@ -471,9 +472,9 @@ impl<'a> Session<'a> {
                     Ok(()) => {
                         ours = at_replica.and_then(|payload| self.at_replica(payload));
                         if controls.stands_at(&before) {
-                            found = self.judged(known, theirs.as_ref(), ours.as_ref());
+                            found = self.judged(payload, known, theirs.as_ref(), ours.as_ref());
                             if found == Found::Different(OTHER_ROWS.into()) && known.limited {
-                                found = self.without_limit(sql, payload == at_replica.unwrap_or_default());
+                                found = self.without_limit(sql, is_text(payload));
                             }
                         }
                     }
@@ -529,7 +530,7 @@ impl<'a> Session<'a> {
     }
 
     /// What two answers say of a statement.
-    fn judged(&self, known: &Known, theirs: Option<&Answer>, ours: Option<&Answer>) -> Found {
+    fn judged(&self, payload: &[u8], known: &Known, theirs: Option<&Answer>, ours: Option<&Answer>) -> Found {
         let Some(theirs) = theirs else { return Found::NotComparable("an answer above 64 MiB") };
         let Some(ours) = ours else { return Found::NotComparable("no answer of the replica") };
         if let Some(construct) = refused(ours) {
@@ -541,6 +542,11 @@ impl<'a> Session<'a> {
         }
         match found {
             Compared::Equal => Found::Equal,
+            Compared::OtherOrder | Compared::OtherRows
+                if breaks_order(theirs, ours, self.deprecates_eof(), is_text(payload), &known.order) =>
+            {
+                Found::Different("order of rows".into())
+            }
             Compared::OtherOrder if known.ordered => Found::NotDetermined("rows that ORDER BY leaves in any order"),
             Compared::OtherOrder => Found::Equal,
             Compared::OtherRows => Found::Different(OTHER_ROWS.into()),
@@ -583,6 +589,11 @@ fn construct(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Option<String> {
         Ok(_) => None,
         Err(error) => Some(SqlError::construct_in(&error.message).unwrap_or(&error.message).to_owned()),
     }
+}
+
+/// Whether a command's result goes in text form.
+fn is_text(payload: &[u8]) -> bool {
+    payload.first() == Some(&command::QUERY)
 }
 
 /// The command with another statement's number.
