@@ -452,8 +452,10 @@ const KEYED: &[(&str, &[&str])] = &[
     ("VARCHAR(9) COLLATE utf8mb4_general_ci", &["'a'", "'A'", "'á'", "'b'", "''", "'a '", "'ab'", "'ß'", "'ss'"]),
     ("CHAR(9) COLLATE utf8mb4_bin", &["'a'", "'A'", "'á'", "'b'", "''", "'a '", "'ab'", "'a\t'"]),
     ("VARBINARY(9)", &["'a'", "'A'", "'b'", "''", "'a '", "'ab'", "x'00'", "x'6100'"]),
-    ("ENUM('b', 'a', 'c')", &["'a'", "'b'", "'c'", "'B'"]),
-    ("BIT(9)", &["b'0'", "b'1'", "b'101'", "b'111111111'", "5"]),
+    ("ENUM('b', 'a', 'c')", &["'a'", "'b'", "'c'", "'B'", "1", "3", "'no'", "0"]),
+    ("ENUM('x', '')", &["'x'", "''", "1", "2", "'no'", "0"]),
+    ("BIT(9)", &["b'0'", "b'1'", "b'101'", "b'111111111'", "5", "-1"]),
+    ("BIT(64)", &["b'0'", "1", "18446744073709551615", "-1", "9223372036854775808"]),
 ];
 
 /// As for integers, of other types: several conditions, members of IN that are equal, an order by the key's column.

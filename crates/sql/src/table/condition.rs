@@ -111,6 +111,8 @@ pub(crate) struct Conditions {
     pub(crate) parameters: Parameters,
     /// Comparisons of dates with strings: the column, and whether by `<=>`.
     dates: Vec<(usize, bool)>,
+    /// Constants beside ENUMs: the column, and whether a string.
+    members: Vec<(usize, bool)>,
 }
 
 /// An operand of a condition.
@@ -128,6 +130,7 @@ pub(crate) fn bind(scope: &Scope<'_>, condition: &Expression) -> Result<Conditio
     let mut conditions = Conditions::default();
     conditions.add(scope, condition)?;
     conditions.check_dates()?;
+    conditions.check_members()?;
     Ok(conditions)
 }
 
@@ -268,6 +271,7 @@ impl Conditions {
         if is_date && matches!(constant.value, Value::Text(_)) {
             self.dates.push((column, operator == Comparison::NullSafeEqual));
         }
+        self.note_member(scope, column, constant)?;
         let used = match operator {
             Comparison::Equal | Comparison::NullSafeEqual | Comparison::NotEqual => Use::Equality,
             _ => Use::Order,
@@ -298,6 +302,23 @@ impl Conditions {
         Ok(())
     }
 
+    fn note_member(&mut self, scope: &Scope<'_>, column: usize, constant: &Bound) -> Result<()> {
+        if scope.column(column)?.ty.code == t::ENUM {
+            self.members.push((column, matches!(constant.value, Value::Text(_))));
+        }
+        Ok(())
+    }
+
+    /// Where an ENUM is equal to a string, MySQL puts that string in its place in lists and ranges of numbers:
+    /// `e = 'a' AND e IN (1, 2)` gives no row there, and a warning (seen on 9.7).
+    fn check_members(&self) -> Result<()> {
+        let is_mixed = |(column, is_text): &(usize, bool)| self.members.contains(&(*column, !is_text));
+        if self.members.iter().any(is_mixed) {
+            return Err(SqlError::not_supported("an ENUM compared with strings and with numbers"));
+        }
+        Ok(())
+    }
+
     fn among(&mut self, scope: &Scope<'_>, value: &Expression, list: &[Expression], negated: bool) -> Result<()> {
         let column = self.column_operand(scope, value, "IN")?;
         let (mut all, mut has_null, mut class, mut complete) = (Vec::new(), false, None, true);
@@ -320,6 +341,7 @@ impl Conditions {
                 // The server cuts them to dates, and says so in a warning.
                 return Err(cannot(scope.column(column)?, "a list of strings with times"));
             }
+            self.note_member(scope, column, &constant)?;
             all.extend(cuts(scope.bind, scope.column(column)?, &constant, Use::Equality)?);
         }
         match (complete, negated) {
@@ -357,6 +379,9 @@ impl Conditions {
         let same = std::mem::discriminant(&low.value) == std::mem::discriminant(&high.value);
         if !same && !is_null(&low) && !is_null(&high) {
             return Err(SqlError::not_supported("BETWEEN with bounds of several types"));
+        }
+        for bound in [&low, &high].into_iter().filter(|bound| !is_null(bound)) {
+            self.note_member(scope, column, bound)?;
         }
         let (low, high) = (cut(&low)?, cut(&high)?);
         if negated {

@@ -236,7 +236,8 @@ fn year(measure: &Measure, column: &Column, constant: &Bound) -> Result<Cut> {
 
 fn bit(measure: &Measure, column: &Column, constant: &Bound) -> Result<Cut> {
     let value = match constant.value {
-        Value::Int(value) if value < 0 => return Ok(Cut::Least),
+        // With an index over the column MySQL finds the bits of -1, without one none.
+        Value::Int(value) if value < 0 => return Err(cannot(column, "a negative number")),
         Value::Int(value) => value.unsigned_abs(),
         Value::UInt(value) => value,
         _ => return Err(cannot(column, "anything but integers")),
@@ -322,6 +323,10 @@ fn members(measure: &Measure, column: &Column, constant: &Bound, used: Use) -> R
         if key(name)? == wanted {
             found.push(number(place as i128)?);
         }
+    }
+    if found.len() > 1 {
+        // With an index over the column MySQL finds the member alone, without one the error value too.
+        return Err(cannot(column, "'', which is one of its members"));
     }
     Ok(found)
 }
