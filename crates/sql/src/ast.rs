@@ -642,6 +642,13 @@ pub enum Isolation {
 }
 
 impl Isolation {
+    /// The level of this name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Isolation> {
+        use Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
+        [ReadUncommitted, ReadCommitted, RepeatableRead, Serializable].into_iter().find(|level| level.name() == name)
+    }
+
     /// The value of `transaction_isolation`.
     #[must_use]
     pub fn name(self) -> &'static str {

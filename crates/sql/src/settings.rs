@@ -99,10 +99,10 @@ impl Settings {
         self.rows_max
     }
 
-    /// `transaction_isolation`, as MySQL names it.
+    /// `transaction_isolation`.
     #[must_use]
-    pub fn isolation(&self) -> &str {
-        self.text("transaction_isolation").unwrap_or(Isolation::RepeatableRead.name())
+    pub fn isolation(&self) -> Isolation {
+        self.text("transaction_isolation").and_then(Isolation::by_name).unwrap_or(Isolation::RepeatableRead)
     }
 
     /// `transaction_read_only`.

@@ -186,7 +186,7 @@ impl Session {
     }
 
     fn complete(&mut self, completion: Completion) -> Outcome {
-        self.transaction.complete(completion);
+        self.transaction.complete(completion, &self.settings);
         let after = if completion.release { After::Close } else { After::Next };
         Outcome { after, ..Outcome::OK }
     }

@@ -53,6 +53,10 @@ impl Session {
         if self.settings.autocommit() && !before.autocommit() {
             self.transaction.end();
         }
+        let names = |name: &str| {
+            assignments.iter().any(|one| matches!(&one.target, Target::Variable { name: own, .. } if own == name))
+        };
+        self.transaction.session_sets(names("transaction_isolation"), names("transaction_read_only"));
         self.changes.variables(tracked, before.is_on("session_track_state_change"));
         Ok(())
     }
@@ -135,6 +139,7 @@ impl Session {
             Some(Scope::Session) => {}
             Some(scope) => return Err(self.set_global(scope, "transaction_isolation")),
         }
+        self.transaction.session_sets(new.isolation.is_some(), new.access.is_some());
         let isolation = new.isolation.map(|isolation| Value::Text(isolation.name().as_bytes().to_vec()));
         let access = new.access.map(|access| Value::Int(i64::from(access == AccessMode::ReadOnly)));
         for (name, value) in [("transaction_isolation", isolation), ("transaction_read_only", access)] {

@@ -306,7 +306,7 @@ impl Session {
         let plan = self.plan(select, sql, parameters, &snapshot, known, world)?;
         self.transaction.opens_table(select.limit.rows.is_some(), &self.settings);
         if plan.rows_max > 0 && !plan.never {
-            self.transaction.reads(&snapshot, locking, &self.settings, world.now());
+            self.transaction.reads(&snapshot, locking, world.now());
         }
         let reading = Reading::open(snapshot, world.now(), plan, self.settings.charsets(), form)?;
         self.warnings_begin(if parameters.prepared.is_none() { &select.warnings } else { &[] });

@@ -25,8 +25,9 @@ pub(super) struct Transaction {
 type View = Result<(Arc<Snapshot>, Instant), SqlError>;
 
 /// A transaction that was begun.
-#[derive(Default)]
 struct Open {
+    /// That of the session when it began, or what SET TRANSACTION said.
+    isolation: Isolation,
     characteristics: Characteristics,
     consistent: bool,
     read_only: bool,
@@ -76,7 +77,8 @@ impl Transaction {
         if self.open.is_none() && !settings.autocommit() {
             let next = std::mem::take(&mut self.next);
             let read_only = next.access.map_or(settings.read_only(), |access| access == AccessMode::ReadOnly);
-            self.open = Some(Open { characteristics: next, read_only, implicit: true, ..Open::default() });
+            let open = Open::of(next.isolation.unwrap_or(settings.isolation()));
+            self.open = Some(Open { characteristics: next, read_only, implicit: true, ..open });
         }
         if let Some(open) = &mut self.open {
             open.read = true;
@@ -85,13 +87,13 @@ impl Transaction {
     }
 
     /// A statement reads rows of this snapshot: the transaction's others do too, unless each reads anew.
-    pub(super) fn reads(&mut self, snapshot: &Arc<Snapshot>, locking: bool, settings: &Settings, now: Instant) {
+    pub(super) fn reads(&mut self, snapshot: &Arc<Snapshot>, locking: bool, now: Instant) {
         let Some(open) = &mut self.open else { return };
         if locking {
             open.locked.get_or_insert_with(|| Ok((Arc::clone(snapshot), now)));
             return;
         }
-        if open.view.is_none() && open.keeps_one_state(settings.isolation()) {
+        if open.view.is_none() && open.keeps_one_state() {
             open.view = Some(Ok((Arc::clone(snapshot), now)));
         }
     }
@@ -124,8 +126,10 @@ impl Transaction {
         if access == Some(AccessMode::ReadWrite) {
             return Err(SqlError::read_only());
         }
-        let isolation: &str = self.next.isolation.map_or(settings.isolation(), |isolation| isolation.name());
-        let pins = consistent && isolation == Isolation::RepeatableRead.name();
+        // As MySQL's does, the level outlasts a transaction that BEGIN ends, whatever SET SESSION has said in it.
+        let of_open = self.open.as_ref().map(|open| open.isolation);
+        let isolation = of_open.or(self.next.isolation).unwrap_or(settings.isolation());
+        let pins = consistent && isolation == Isolation::RepeatableRead;
         // What cannot be pinned now cannot be read in this transaction at all.
         let view = pins.then(pin);
         let next = std::mem::take(&mut self.next);
@@ -141,23 +145,28 @@ impl Transaction {
         let read_only =
             access.map_or(settings.read_only(), |access| access == AccessMode::ReadOnly) || self.is_read_only();
         let characteristics = Characteristics { isolation: next.isolation, access };
-        self.open = Some(Open { characteristics, consistent, read_only, view, ..Open::default() });
+        self.open = Some(Open { characteristics, consistent, read_only, view, ..Open::of(isolation) });
         self.savepoints.clear();
         self.begun += 1;
         Ok(warning)
     }
 
     /// COMMIT or ROLLBACK.
-    pub(super) fn complete(&mut self, completion: Completion) {
+    pub(super) fn complete(&mut self, completion: Completion, settings: &Settings) {
         self.begun += u64::from(completion.chain);
         let ended = self.open.take();
         self.savepoints.clear();
         match (completion.chain, ended) {
             (true, Some(open)) => {
-                self.open =
-                    Some(Open { characteristics: open.characteristics, read_only: open.read_only, ..Open::default() });
+                let Open { characteristics, read_only, isolation, .. } = open;
+                self.open = Some(Open { characteristics, read_only, ..Open::of(isolation) });
             }
-            (true, None) => self.open = Some(Open::default()),
+            (true, None) => {
+                let next = std::mem::take(&mut self.next);
+                let read_only = next.access.map_or(settings.read_only(), |access| access == AccessMode::ReadOnly);
+                let isolation = next.isolation.unwrap_or(settings.isolation());
+                self.open = Some(Open { characteristics: next, read_only, ..Open::of(isolation) });
+            }
             (false, _) => self.next = Characteristics::default(),
         }
     }
@@ -180,6 +189,15 @@ impl Transaction {
         self.next.isolation = new.isolation.or(self.next.isolation);
         self.next.access = new.access.or(self.next.access);
         Ok(())
+    }
+
+    /// The session's own characteristics are set: they take the place of what SET TRANSACTION said.
+    pub(super) fn session_sets(&mut self, isolation: bool, access: bool) {
+        if self.is_open() {
+            return;
+        }
+        self.next.isolation = self.next.isolation.filter(|_| !isolation);
+        self.next.access = self.next.access.filter(|_| !access);
     }
 
     /// SAVEPOINT; where each statement is a transaction it is forgotten at once, as by MySQL.
@@ -271,10 +289,24 @@ impl Transaction {
 }
 
 impl Open {
-    /// True if all that it reads is of one snapshot. `session` is the session's isolation level.
-    fn keeps_one_state(&self, session: &str) -> bool {
-        let isolation = self.characteristics.isolation.map_or(session, |isolation| isolation.name());
-        ![Isolation::ReadCommitted, Isolation::ReadUncommitted].iter().any(|level| level.name() == isolation)
+    fn of(isolation: Isolation) -> Open {
+        Open {
+            isolation,
+            characteristics: Characteristics::default(),
+            consistent: false,
+            read_only: false,
+            implicit: false,
+            read: false,
+            limited: false,
+            view: None,
+            locked: None,
+            answered: false,
+        }
+    }
+
+    /// True if all that it reads is of one snapshot.
+    fn keeps_one_state(&self) -> bool {
+        !matches!(self.isolation, Isolation::ReadCommitted | Isolation::ReadUncommitted)
     }
 }
 
