@@ -315,6 +315,25 @@ fn what_is_said_of_tables_is_what_the_source_says() {
     ];
     pair.query("SHOW TABLE STATUS", &not_told);
     pair.query("SHOW TABLE STATUS FROM d LIKE 'c'", &not_told);
+    // Whether some columns can be NULL depends on the mode. Not of what LIMIT 0 describes by another plan.
+    let views =
+        server.sql("SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'information_schema'");
+    let none_of = |view: &str| format!("SELECT * FROM information_schema.{view} LIMIT 0");
+    let same = |view: &&str| {
+        let definitions = |client: &mut RawClient| result(&client.query(none_of(view))).map(|(one, ..)| one);
+        definitions(&mut pair.ours) == definitions(&mut pair.theirs)
+    };
+    let views: Vec<&str> = views.lines().filter(same).collect();
+    assert!(views.len() > 40, "{views:?}");
+    for mode in ["''", "'STRICT_ALL_TABLES'", "'NO_ENGINE_SUBSTITUTION'", "DEFAULT"] {
+        let set = format!("SET sql_mode = {mode}");
+        pair.ours.query(&set);
+        pair.theirs.query(&set);
+        views.iter().for_each(|view| pair.query(&none_of(view), &[]));
+        for show in ["COLUMNS", "FULL COLUMNS", "INDEX"] {
+            pair.query(&format!("SHOW {show} FROM d.c"), &["Cardinality"]);
+        }
+    }
     // So many tables that they are listed beside the loop, and more rows than are sent in one turn.
     let table = |n: usize| {
         let columns: String = (0..9).map(|column| format!(", c{column} VARCHAR({}) DEFAULT 'x'", n + 1)).collect();

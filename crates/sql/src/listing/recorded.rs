@@ -100,7 +100,46 @@ const IN_CAPITALS: &[&str] = &[
     "VIEW_TABLE_USAGE",
 ];
 
+/// Columns that are nullable under a strict `sql_mode` and not without one: MySQL computes them by conversions that can
+/// fail.
+const NULLABLE_WHERE_STRICT: &[(&str, &[&str])] = &[
+    ("information_schema.COLUMNS", &["COLUMN_NAME", "DATA_TYPE", "EXTRA"]),
+    ("information_schema.COLUMNS_EXTENSIONS", &["COLUMN_NAME"]),
+    ("information_schema.FILES", &["FILE_NAME"]),
+    ("information_schema.INNODB_DATAFILES", &["SPACE"]),
+    ("information_schema.INNODB_FIELDS", &["INDEX_ID"]),
+    ("information_schema.INNODB_FOREIGN", &["ID", "FOR_NAME", "REF_NAME"]),
+    ("information_schema.INNODB_FOREIGN_COLS", &["ID"]),
+    ("information_schema.INNODB_TABLESPACES_BRIEF", &["SPACE", "FLAG"]),
+    ("information_schema.KEY_COLUMN_USAGE", &["CONSTRAINT_NAME", "COLUMN_NAME"]),
+    ("information_schema.PARAMETERS", &["DATA_TYPE"]),
+    ("information_schema.REFERENTIAL_CONSTRAINTS", &["CONSTRAINT_NAME"]),
+    ("information_schema.RESOURCE_GROUPS", &["VCPU_IDS"]),
+    ("information_schema.ROUTINES", &["DATA_TYPE"]),
+    ("information_schema.SCHEMATA_EXTENSIONS", &["OPTIONS"]),
+    ("information_schema.STATISTICS", &["INDEX_NAME"]),
+    ("information_schema.ST_GEOMETRY_COLUMNS", &["COLUMN_NAME", "GEOMETRY_TYPE_NAME"]),
+    ("information_schema.TABLE_CONSTRAINTS", &["CONSTRAINT_NAME"]),
+    ("SHOW COLUMNS", &["Field", "Extra"]),
+    ("SHOW FULL COLUMNS", &["Field", "Extra"]),
+    ("SHOW INDEX", &["Key_name"]),
+];
+
 impl Listing {
+    /// A column's metadata under this `sql_mode`.
+    pub(crate) fn field(&self, column: &ListingColumn, sql_mode: u64) -> Field {
+        use catalog::sql_mode::{STRICT_ALL_TABLES, STRICT_TRANS_TABLES};
+        let mut field = column.field;
+        if sql_mode & (STRICT_ALL_TABLES | STRICT_TRANS_TABLES) == 0
+            && NULLABLE_WHERE_STRICT
+                .iter()
+                .any(|(listing, columns)| *listing == self.name && columns.contains(&column.name.as_ref()))
+        {
+            field.flags |= flag::NOT_NULL;
+        }
+        field
+    }
+
     /// True if its columns have their names in capitals, however a statement writes them.
     pub(crate) fn names_in_capitals(&self) -> bool {
         self.is_view()

@@ -346,10 +346,13 @@ fn named_column(scope: &Scope<'_>, position: usize, name: Vec<u8>) -> Result<Res
 }
 
 fn of_column(scope: &Scope<'_>, position: usize, name: Vec<u8>) -> Result<ResultColumn> {
-    if let Some(listed) = scope.listing.and_then(|listing| listing.columns.get(position)) {
+    if let Some(listing) = scope.listing
+        && let Some(listed) = listing.columns.get(position)
+    {
+        let field = listing.field(listed, scope.bind.settings.sql_mode());
         let org_name = Some(listed.org_name().as_bytes().to_vec());
         let origin = Some(Box::new(listed.origin(&scope.alias)));
-        return Ok(ResultColumn { name, org_name, origin, field: listed.field });
+        return Ok(ResultColumn { name, org_name, origin, field });
     }
     let org_name = Some(scope.column(position)?.name.clone().into_bytes());
     Ok(ResultColumn { name, org_name, origin: None, field: field_of(scope.table, position)? })
