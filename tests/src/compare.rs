@@ -164,6 +164,15 @@ fn virtual_columns(server: &Server, dbs: &[&str]) -> BTreeMap<String, (Vec<Strin
     found
 }
 
+/// What a command prints, once the replica is there: after a call that failed its engine may just be starting anew.
+fn printed(arguments: &[&str]) -> String {
+    let told = || {
+        let done = slipstream(arguments);
+        (!done.err.contains("the replica is starting")).then_some(done)
+    };
+    crate::wait_for("the replica's engine", told, String::new).expect(0, &[]).out.clone()
+}
+
 fn dumped_tables(data: &str, dbs: &[&str], names: &[String]) -> (Tables, Headers) {
     let mut arguments = vec!["dump", "--data", data, "--format", "tab", "--binary-as-hex"];
     let mut text = String::new();
@@ -172,10 +181,10 @@ fn dumped_tables(data: &str, dbs: &[&str], names: &[String]) -> (Tables, Headers
         [one] => {
             // A dump of a single table does not name it.
             arguments.push(one);
-            text = format!("-- {one}\n{}", slipstream(&arguments).expect(0, &[]).out);
+            text = format!("-- {one}\n{}", printed(&arguments));
         }
         // A dump of everything would show a table that should not be there.
-        _ => text = slipstream(&arguments).expect(0, &[]).out.clone(),
+        _ => text = printed(&arguments),
     }
     let mut headers = Headers::new();
     let mut tables = tables_of(&text, Some(&mut headers));
