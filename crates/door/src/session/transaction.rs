@@ -75,10 +75,8 @@ impl Transaction {
     /// A statement opens a table. Under autocommit=0 that begins a transaction.
     pub(super) fn opens_table(&mut self, limited: bool, settings: &Settings) {
         if self.open.is_none() && !settings.autocommit() {
-            let next = std::mem::take(&mut self.next);
-            let read_only = next.access.map_or(settings.read_only(), |access| access == AccessMode::ReadOnly);
-            let open = Open::of(next.isolation.unwrap_or(settings.isolation()));
-            self.open = Some(Open { characteristics: next, read_only, implicit: true, ..open });
+            let next = Open::of_next(std::mem::take(&mut self.next), settings);
+            self.open = Some(Open { implicit: true, ..next });
         }
         if let Some(open) = &mut self.open {
             open.read = true;
@@ -161,12 +159,7 @@ impl Transaction {
                 let Open { characteristics, read_only, isolation, .. } = open;
                 self.open = Some(Open { characteristics, read_only, ..Open::of(isolation) });
             }
-            (true, None) => {
-                let next = std::mem::take(&mut self.next);
-                let read_only = next.access.map_or(settings.read_only(), |access| access == AccessMode::ReadOnly);
-                let isolation = next.isolation.unwrap_or(settings.isolation());
-                self.open = Some(Open { characteristics: next, read_only, ..Open::of(isolation) });
-            }
+            (true, None) => self.open = Some(Open::of_next(std::mem::take(&mut self.next), settings)),
             (false, _) => self.next = Characteristics::default(),
         }
     }
@@ -302,6 +295,13 @@ impl Open {
             locked: None,
             answered: false,
         }
+    }
+
+    /// One of the session, with what SET TRANSACTION said of it.
+    fn of_next(next: Characteristics, settings: &Settings) -> Open {
+        let read_only = next.access.map_or(settings.read_only(), |access| access == AccessMode::ReadOnly);
+        let isolation = next.isolation.unwrap_or(settings.isolation());
+        Open { characteristics: next, read_only, ..Open::of(isolation) }
     }
 
     /// True if all that it reads is of one snapshot.

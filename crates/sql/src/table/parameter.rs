@@ -1,12 +1,13 @@
 //! Parameters of a prepared statement that stand beside a column: MySQL types them by it.
 
 use catalog::Column;
-use values::collation::{self, BINARY};
+use values::collation::BINARY;
 use values::type_code as t;
 use wire::response::column_flag as flag;
 use wire::row::type_code as w;
 
 use crate::bind::{Bind, Field, NOT_FIXED, binary_flag};
+use crate::charsets::bytes_a_character;
 
 /// Bytes of text that a parameter may have, as MySQL announces them.
 const TEXT_BYTES: u32 = 65_535;
@@ -55,7 +56,7 @@ fn field_of(column: &Column) -> Option<Field> {
         t::BLOB if ty.collation == BINARY => number(LONG_BLOB, u32::MAX, NOT_FIXED, binary),
         t::BLOB => {
             // MySQL takes the longest length for a number of characters, and makes bytes of it.
-            let length = most_bytes(ty.collation).wrapping_neg();
+            let length = bytes_a_character(ty.collation).wrapping_neg();
             Field { type_code: LONG_BLOB, length, ..text(ty.collation) }
         }
         t::CHAR | t::VARCHAR | t::ENUM | t::SET => text(ty.collation),
@@ -65,11 +66,5 @@ fn field_of(column: &Column) -> Option<Field> {
 
 fn text(collation: u16) -> Field {
     let flags = if collation == BINARY { flag::BINARY } else { binary_flag(collation) };
-    let length = TEXT_BYTES / most_bytes(collation);
-    Field { type_code: w::VAR_STRING, flags, length, decimals: NOT_FIXED, collation }
-}
-
-/// Largest length of a character in bytes.
-fn most_bytes(collation: u16) -> u32 {
-    collation::by_id(collation).map_or(1, |found| found.mbmaxlen.into())
+    Field::text(flags, TEXT_BYTES / bytes_a_character(collation), collation)
 }
