@@ -23,6 +23,8 @@ pub struct Reread {
 struct Now {
     server: ServerOptions,
     options: ConnectOptions,
+    /// Number of changes of the options so far.
+    version: u64,
     stamp: u64,
     /// The last failure to read, so that the log has it once.
     complaint: Option<String>,
@@ -43,7 +45,8 @@ impl SourceLogin {
     /// Code 2 if the options are invalid.
     pub fn new(server: &ServerOptions, reread: Option<Reread>) -> Result<Arc<SourceLogin>, Failure> {
         let stamp = reread.as_ref().map_or(0, |reread| (reread.stamp)());
-        let now = Now { server: server.clone(), options: server.connect_options()?, stamp, complaint: None };
+        let now =
+            Now { server: server.clone(), options: server.connect_options()?, version: 0, stamp, complaint: None };
         Ok(Arc::new(SourceLogin { reread, now: Mutex::new(now), requests: AtomicU64::new(0) }))
     }
 
@@ -56,6 +59,14 @@ impl SourceLogin {
     pub fn for_try(&self) -> ConnectOptions {
         let _ = self.reload();
         self.lock().options.clone()
+    }
+
+    /// As [`for_try`](Self::for_try), with their version.
+    #[must_use]
+    pub(crate) fn versioned_for_try(&self) -> (u64, ConnectOptions) {
+        let _ = self.reload();
+        let now = self.lock();
+        (now.version, now.options.clone())
     }
 
     /// As [`for_try`](Self::for_try), in the form of the configuration.
@@ -85,6 +96,7 @@ impl SourceLogin {
         match read {
             Ok((options, server)) => {
                 let changed = now.server != server;
+                now.version += u64::from(changed);
                 (now.options, now.server, now.complaint) = (options, server, None);
                 Ok(changed)
             }
@@ -109,16 +121,22 @@ impl SourceLogin {
     pub fn change(&self, server: &ServerOptions) -> Result<(), Failure> {
         let options = server.connect_options()?;
         let mut now = self.lock();
+        now.version += 1;
         (now.options, now.server, now.complaint) = (options, server.clone(), None);
         drop(now);
         self.look_again();
         Ok(())
     }
 
-    /// True if a file changed since it was read.
+    /// The version of the options that the files have now: another one than that of a try means that the next try is
+    /// made with other options. Whoever reads the files counts it up, since each reader takes the change away from
+    /// those that look at the files only.
     #[must_use]
-    pub(crate) fn has_changed(&self) -> bool {
-        self.reread.as_ref().is_some_and(|reread| (reread.stamp)() != self.lock().stamp)
+    pub(crate) fn version(&self) -> u64 {
+        if self.reread.as_ref().is_some_and(|reread| (reread.stamp)() != self.lock().stamp) {
+            let _ = self.reload();
+        }
+        self.lock().version
     }
 
     /// Number of requests to try now, for a thread that waits for the next one.
@@ -137,5 +155,37 @@ impl SourceLogin {
         let options = self.for_try();
         client::allow_login(&options);
         self.look_again();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::config::Secret;
+
+    #[test]
+    fn a_change_that_another_reader_saw_first_is_still_a_change() {
+        let file = Arc::new(AtomicU64::new(1));
+        let server = |word: u64| {
+            let password = Some(Secret(format!("word{word}")));
+            ServerOptions { password, ..ServerOptions::from_url("mysql://alone@127.0.0.1:3306") }
+        };
+        let (read, stamp) = (Arc::clone(&file), Arc::clone(&file));
+        let reread = Reread {
+            read: Box::new(move || Ok(server(read.load(Ordering::Relaxed)))),
+            stamp: Box::new(move || stamp.load(Ordering::Relaxed)),
+        };
+        let login = SourceLogin::new(&server(1), Some(reread)).unwrap();
+        let (tried, _) = login.versioned_for_try();
+        assert_eq!(login.version(), tried);
+        file.store(2, Ordering::Relaxed);
+        assert_eq!(login.for_try().password.as_deref(), Some("word2"));
+        assert_ne!(login.version(), tried);
+        // And one that nobody has read.
+        let (tried, _) = login.versioned_for_try();
+        file.store(3, Ordering::Relaxed);
+        assert_ne!(login.version(), tried);
     }
 }

@@ -85,6 +85,8 @@ pub(crate) struct Receiver {
     /// Bytes of the intake already counted in `Link::received`.
     counted_bytes: u64,
     feed: Feed,
+    /// Version of the login last tried.
+    tried: u64,
     lower_case_table_names: u8,
     facts_file: PathBuf,
     /// True once a connection was made to find out why the source ended a dump, until a dump works again.
@@ -123,6 +125,7 @@ impl Receiver {
             intake: Intake::new(writer, start).with_clock_difference(Arc::clone(&link.clock_difference_us)),
             counted_bytes: 0,
             feed: Feed::Files(Vec::new()),
+            tried: 0,
             lower_case_table_names: 0,
             facts_file: folder.path().join(FACTS_FILE),
             asked_why: false,
@@ -142,7 +145,10 @@ impl Receiver {
                         state.facts = known.clone();
                         None
                     }
-                    _ => receiver.connect_first(&receiver.options_for_try(login), retrieved, known.as_ref())?,
+                    _ => {
+                        let options = receiver.options_for_try(login);
+                        receiver.connect_first(&options, retrieved, known.as_ref())?
+                    }
                 };
                 receiver.lower_case_table_names = link.lock().facts.lower_case_table_names;
                 receiver.known_facts = known;
@@ -153,8 +159,10 @@ impl Receiver {
         Ok(receiver)
     }
 
-    fn options_for_try(&self, login: &SourceLogin) -> ConnectOptions {
-        ConnectOptions { read_timeout: Some(self.config.read_timeout), ..login.for_try() }
+    fn options_for_try(&mut self, login: &SourceLogin) -> ConnectOptions {
+        let options;
+        (self.tried, options) = login.versioned_for_try();
+        ConnectOptions { read_timeout: Some(self.config.read_timeout), ..options }
     }
 
     /// None if the source cannot be reached but its facts are known.
@@ -374,7 +382,7 @@ impl Receiver {
             std::thread::sleep(Duration::from_millis(20));
             if looked.elapsed() >= LOOK_AT_FILES_EVERY {
                 looked = Instant::now();
-                if login.has_changed() {
+                if login.version() != self.tried {
                     break;
                 }
             }
@@ -521,7 +529,8 @@ impl Receiver {
         let connection = match ready {
             Some(connection) => *connection,
             None => {
-                let connection = self.connect(&self.options_for_try(login), &retrieved)?;
+                let options = self.options_for_try(login);
+                let connection = self.connect(&options, &retrieved)?;
                 self.keep_facts().map_err(|failure| self.facts_trouble(failure))?;
                 connection
             }
