@@ -95,6 +95,25 @@ fn sessions_are_listed_as_far_as_rights_go() {
     }
 }
 
+/// As MySQL 9.7.4 answers an account without these privileges.
+#[test]
+fn some_variables_need_an_administrator() {
+    let door = open(|_| ());
+    let (mut boss, mut reader) = (connect(&door, "boss"), connect(&door, "reader"));
+    let denied = "SYSTEM_VARIABLES_ADMIN or SESSION_VARIABLES_ADMIN privilege(s) for this operation";
+    for name in ["sql_log_off", "low_priority_updates"] {
+        for (value, code, part) in [("1", "1227", denied), ("DEFAULT", "1227", denied), ("7", "1231", name)] {
+            let text = reader.query(&format!("SET {name} = {value}")).err().unwrap().to_string();
+            assert!(text.contains(code) && text.contains(part), "{text}");
+        }
+        let text = reader.query(&format!("SET sql_notes = 0, {name} = 1")).err().unwrap().to_string();
+        assert!(text.contains(denied), "{text}");
+        boss.query(&format!("SET {name} = 1")).unwrap();
+        assert_eq!(boss.query_value(&format!("SELECT @@{name}")).unwrap().as_deref(), Some("1"));
+    }
+    assert_eq!(reader.query_value("SELECT @@sql_notes").unwrap().as_deref(), Some("1"), "all assignments or none");
+}
+
 #[test]
 fn only_owners_and_administrators_kill() {
     let door = open(|_| ());

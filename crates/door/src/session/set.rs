@@ -9,6 +9,12 @@ use super::execute::needs;
 use super::{Own, Parameters, Session};
 use crate::world::World;
 
+/// Variables that only some may set in their session, and by which privilege at MySQL 9.7.
+const NEEDS: &[(&str, &str)] = &[
+    ("low_priority_updates", "SYSTEM_VARIABLES_ADMIN or SESSION_VARIABLES_ADMIN"),
+    ("sql_log_off", "SUPER, SYSTEM_VARIABLES_ADMIN or SESSION_VARIABLES_ADMIN"),
+];
+
 /// What a session has after a SET.
 struct New {
     settings: Settings,
@@ -94,7 +100,13 @@ impl Session {
             }
             Target::CharacterSet => new.settings.set_character_set(text(&value).as_deref(), bind.own),
             Target::Variable { scope: None | Some(Scope::Session), name } => {
-                new.settings.set(name, value.as_ref(), bind.own, warnings)
+                let tracked = new.settings.set(name, value.as_ref(), bind.own, warnings)?;
+                let privilege =
+                    NEEDS.iter().find(|(restricted, _)| restricted == name).map(|(_, privilege)| *privilege);
+                match privilege.filter(|_| !self.identity.rights.admin) {
+                    Some(privilege) => Err(needs(privilege)),
+                    None => Ok(tracked),
+                }
             }
             Target::Variable { scope: Some(scope), name } => Err(self.set_global(*scope, name)),
         }
