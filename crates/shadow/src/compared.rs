@@ -2,6 +2,8 @@
 //!
 //! In: the payloads of both. Out: equal, or how they differ. Never here: a judgement by the statement's meaning.
 
+use std::ops::RangeInclusive;
+
 use sql::SqlError;
 use wire::read::Reader;
 use wire::response::{ColumnDefinition, ErrPacket, OkPacket, column_flag, ends_rows, is_err, rows_end, status};
@@ -130,6 +132,28 @@ pub(crate) fn compared(source: &[Vec<u8>], replica: &[Vec<u8>], deprecate_eof: b
     if sorted(theirs.rows) == sorted(ours.rows) { Compared::OtherOrder } else { Compared::OtherRows }
 }
 
+/// The replica's answer with the source's definitions, where these differ only in what a plan of MySQL decides: a column
+/// of information_schema whose rows went through a temporary table names the dictionary's table below the view (or none)
+/// and has no flags of keys, and its blob has another of the blobs' types.
+pub(crate) fn as_planned(source: &[Vec<u8>], replica: &[Vec<u8>], deprecate_eof: bool) -> Option<Vec<Vec<u8>>> {
+    const BLOBS: RangeInclusive<u8> = type_code::TINY_BLOB..=type_code::BLOB;
+    const KEPT_FLAGS: u16 = column_flag::NOT_NULL | column_flag::UNSIGNED;
+    let (theirs, ours) = (parts(source, deprecate_eof)?, parts(replica, deprecate_eof)?);
+    let says = |packet: &[u8]| {
+        let column = ColumnDefinition::parse(packet).ok()?;
+        let type_code = if BLOBS.contains(&column.type_code) { type_code::BLOB } else { column.type_code };
+        let names = [column.table, column.name].map(<[u8]>::to_vec);
+        Some((names, column.collation, column.length, type_code, column.flags & KEPT_FLAGS))
+    };
+    let alike =
+        |(theirs, ours): (&&[u8], &&[u8])| theirs == ours || says(theirs).is_some_and(|it| Some(it) == says(ours));
+    if theirs.head.len() != ours.head.len() || !theirs.head.iter().zip(&ours.head).all(alike) {
+        return None;
+    }
+    let head = theirs.head.iter().map(|packet| packet.to_vec());
+    Some(head.chain(replica.iter().skip(ours.head.len()).cloned()).collect())
+}
+
 /// Whether rows stand in another order than ORDER BY allows, as far as that is seen in columns of the result: those of
 /// numbers and times. Equal texts may differ in their bytes.
 pub(crate) fn breaks_order(
@@ -142,8 +166,7 @@ pub(crate) fn breaks_order(
     let (Some(theirs), Some(ours)) = (parts(source, deprecate_eof), parts(replica, deprecate_eof)) else {
         return false;
     };
-    let columns: Vec<ColumnDefinition<'_>> =
-        theirs.head.iter().skip(1).map_while(|packet| ColumnDefinition::parse(packet).ok()).collect();
+    let columns = columns(&theirs);
     let place = |by: &OrderedBy| {
         let place = match by {
             OrderedBy::Place(place) => *place,
@@ -155,15 +178,56 @@ pub(crate) fn breaks_order(
         columns.get(place).filter(|column| DEFINITE.contains(&column.type_code)).map(|_| place)
     };
     let places: Vec<usize> = order.iter().map_while(place).collect();
-    let types: Vec<ValueType> = columns
-        .iter()
-        .map(|column| ValueType { code: column.type_code, unsigned: column.flags & column_flag::UNSIGNED != 0 })
-        .collect();
+    let types = types(&columns);
     let same = |(theirs, ours): (&&[u8], &&[u8])| {
         let (theirs, ours) = (values(theirs, &types, is_text), values(ours, &types, is_text));
         places.iter().all(|place| theirs.get(*place) == ours.get(*place))
     };
     !theirs.rows.iter().zip(&ours.rows).all(same)
+}
+
+/// Whether rows differ only in what the account may do with a column, which is each account's own.
+pub(crate) fn differ_in_privileges(
+    source: &[Vec<u8>],
+    replica: &[Vec<u8>],
+    deprecate_eof: bool,
+    is_text: bool,
+) -> bool {
+    let (Some(theirs), Some(ours)) = (parts(source, deprecate_eof), parts(replica, deprecate_eof)) else {
+        return false;
+    };
+    let columns = columns(&theirs);
+    // SHOW FULL COLUMNS names its column only, as it prints it.
+    let is_it = |one: &ColumnDefinition<'_>| {
+        [one.name, one.org_name].iter().any(|name| name.eq_ignore_ascii_case(b"privileges"))
+            && one.table.eq_ignore_ascii_case(b"COLUMNS")
+    };
+    let Some(place) = columns.iter().position(is_it) else { return false };
+    let types = types(&columns);
+    let others = |row: &[u8]| {
+        let mut values = values(row, &types, is_text);
+        let is_whole = values.len() == columns.len();
+        is_whole.then(|| values.remove(place)).map(|_| format!("{values:?}"))
+    };
+    let sorted = |rows: &[&[u8]]| {
+        let mut rows: Vec<Option<String>> = rows.iter().map(|row| others(row)).collect();
+        rows.sort_unstable();
+        rows
+    };
+    let (theirs, ours) = (sorted(&theirs.rows), sorted(&ours.rows));
+    theirs == ours && theirs.iter().all(Option::is_some)
+}
+
+fn columns<'a>(answer: &Parts<'a>) -> Vec<ColumnDefinition<'a>> {
+    answer.head.iter().skip(1).map_while(|packet| ColumnDefinition::parse(packet).ok()).collect()
+}
+
+fn types(columns: &[ColumnDefinition<'_>]) -> Vec<ValueType> {
+    let of = |column: &ColumnDefinition<'_>| {
+        let unsigned = column.flags & column_flag::UNSIGNED != 0;
+        ValueType { code: column.type_code, unsigned }
+    };
+    columns.iter().map(of).collect()
 }
 
 /// A row's values up to the first that cannot be read.
@@ -251,31 +315,80 @@ mod tests {
         assert!(matches!(same(&[ok]), Compared::Different(_)));
     }
 
+    fn definition(table: &[u8], name: &[u8], type_code: u8) -> Vec<u8> {
+        let (schema, org_table, org_name) = (b"".as_slice(), b"".as_slice(), b"".as_slice());
+        let (collation, length, flags, decimals) = (63, 11, 0, 0);
+        let mut out = Vec::new();
+        ColumnDefinition { schema, table, org_table, name, org_name, collation, length, type_code, flags, decimals }
+            .write(&mut out);
+        out
+    }
+
     #[test]
-    fn an_order_that_order_by_does_not_allow_is_seen() {
-        let definition = |name: &'static [u8], type_code| {
-            let none = b"".as_slice();
-            let (schema, table, org_table, org_name) = (none, none, none, none);
-            let (collation, length, flags, decimals) = (63, 11, 0, 0);
+    fn what_a_plan_says_of_a_column_is_told_from_what_it_is() {
+        let described = |org_table: &'static [u8], type_code, flags, length| {
             let mut out = Vec::new();
             ColumnDefinition {
-                schema,
-                table,
+                schema: if org_table.is_empty() { b"" } else { b"information_schema" },
+                table: b"views",
                 org_table,
-                name,
-                org_name,
-                collation,
+                name: b"a",
+                org_name: b"A",
+                collation: 255,
                 length,
                 type_code,
                 flags,
-                decimals,
+                decimals: if org_table.is_empty() { 31 } else { 0 },
             }
             .write(&mut out);
-            out
+            let mut answer = result(&[b"\x01a", b"\x01b"], 2, 0);
+            answer[1] = out;
+            answer
         };
+        const BLOB: u16 = column_flag::BLOB | 0x80;
+        let sorted = described(b"tables", type_code::BLOB, BLOB, 256);
+        let plain = described(b"", type_code::LONG_BLOB, BLOB | column_flag::MULTIPLE_KEY, 256);
+        assert_eq!(compared(&sorted, &plain, true), Compared::Different("definition 1".into()));
+        let planned = as_planned(&sorted, &plain, true).unwrap();
+        assert_eq!(compared(&sorted, &planned, true), Compared::Equal);
+        let mut other = plain.clone();
+        other[2] = b"\x01c".to_vec();
+        let planned = as_planned(&sorted, &other, true).unwrap();
+        assert_eq!(compared(&sorted, &planned, true), Compared::OtherRows);
+        for other in [
+            described(b"tables", type_code::BLOB, BLOB, 255),
+            described(b"tables", type_code::VAR_STRING, BLOB, 256),
+            described(b"tables", type_code::BLOB, BLOB | column_flag::NOT_NULL, 256),
+        ] {
+            assert_eq!(as_planned(&sorted, &other, true), None);
+        }
+    }
+
+    #[test]
+    fn what_an_account_may_do_with_a_column_is_its_own() {
+        let answer = |table: &[u8], rows: &[&[u8]]| {
+            let mut answer = result(rows, 2, 0);
+            let names: [&[u8]; 2] = [b"Field", b"Privileges"];
+            let definitions = names.map(|name| definition(table, name, type_code::VAR_STRING));
+            answer.splice(0..2, [vec![2]].into_iter().chain(definitions));
+            answer
+        };
+        let differ = |table: &[u8], theirs: &[&[u8]], ours: &[&[u8]]| {
+            differ_in_privileges(&answer(table, theirs), &answer(table, ours), true, true)
+        };
+        let (less, more, other): (&[u8], &[u8], &[u8]) = (b"\x01a\x06select", b"\x01a\x03all", b"\x01b\x03all");
+        assert!(differ(b"COLUMNS", &[less], &[more]));
+        assert!(differ(b"COLUMNS", &[less, other], &[other, more]));
+        assert!(!differ(b"COLUMNS", &[less], &[other]));
+        assert!(!differ(b"t", &[less], &[more]), "a table of the application's own");
+        assert!(!differ(b"COLUMNS", &[b"\x01a"], &[b"\x01a"]), "no rows that can be read");
+    }
+
+    #[test]
+    fn an_order_that_order_by_does_not_allow_is_seen() {
         let answer = |rows: &[&[u8]]| {
             let mut answer = result(rows, 2, 0);
-            let definitions = [definition(b"n", type_code::LONG), definition(b"c", type_code::VAR_STRING)];
+            let definitions = [definition(b"t", b"n", type_code::LONG), definition(b"t", b"c", type_code::VAR_STRING)];
             answer.splice(0..2, [vec![2]].into_iter().chain(definitions));
             answer
         };

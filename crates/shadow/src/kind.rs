@@ -31,6 +31,8 @@ pub(crate) struct Known {
     pub ordered: bool,
     /// What it orders by, as far as that can be columns of its result.
     pub order: Vec<OrderedBy>,
+    /// It orders rows of information_schema.
+    pub orders_dictionary: bool,
     /// LIMIT stands in it.
     pub limited: bool,
     /// Why its answers differ by nature.
@@ -78,6 +80,8 @@ const BY_NATURE: &[(&str, &str)] = &[
     ("SCHEMATA", "schemas of the server itself"),
     ("GLOBAL", "the server's settings"),
     ("REPLICAS", "replication's state"),
+    ("MASTER_POS_WAIT", "replication's state"),
+    ("SOURCE_POS_WAIT", "replication's state"),
     ("INNODB_CMP", "the server's counters"),
     ("INNODB_CMPMEM", "the server's counters"),
     ("STATUS", "the server's counters"),
@@ -114,8 +118,16 @@ pub(crate) fn known(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Known {
     let variables = sql.windows(2).any(|pair| pair == b"@@");
     let nature = BY_NATURE.iter().find(|(word, _)| has(word)).map(|(_, what)| *what);
     let by_nature = nature.or_else(|| variables.then_some("the server's settings"));
-    let order = parsed.map_or_else(|_| Vec::new(), |parsed| ordered_by(&parsed.statement));
-    Known { kind, ordered: has("ORDER"), order, limited: has("LIMIT"), by_nature }
+    let statement = parsed.as_ref().ok().map(|parsed| &parsed.statement);
+    let order = statement.map(ordered_by).unwrap_or_default();
+    let orders_dictionary = statement.is_some_and(orders_dictionary);
+    Known { kind, ordered: has("ORDER"), order, orders_dictionary, limited: has("LIMIT"), by_nature }
+}
+
+fn orders_dictionary(statement: &Statement) -> bool {
+    let Statement::Select(Select { from: Some(from), .. }) = statement else { return false };
+    let schema = from.schema.as_deref().unwrap_or_default();
+    schema.eq_ignore_ascii_case(b"information_schema") && !from.order.is_empty()
 }
 
 fn ordered_by(statement: &Statement) -> Vec<OrderedBy> {
@@ -227,5 +239,9 @@ mod tests {
         assert_eq!((seen.ordered, seen.limited, seen.by_nature), (true, true, Some("time")));
         let seen = known(b"SELECT * FROM t ORDER BY t.A DESC, 3, a + 1, b", 0, &charsets);
         assert_eq!(seen.order, [OrderedBy::Name(b"a".to_vec()), OrderedBy::Place(2)]);
+        let orders_dictionary = |sql: &str| known(sql.as_bytes(), 0, &charsets).orders_dictionary;
+        assert!(orders_dictionary("SELECT * FROM `Information_Schema`.tables ORDER BY table_name"));
+        assert!(!orders_dictionary("SELECT * FROM information_schema.tables"));
+        assert!(!orders_dictionary("SELECT * FROM t ORDER BY a"));
     }
 }

@@ -15,7 +15,9 @@ use wire::command;
 use wire::response::{PrepareOk, is_err};
 use wire::server::{ClientCommand, ServerOk, put_ok};
 
-use crate::compared::{Compared, breaks_order, compared, error, refused, same_prepared};
+use crate::compared::{
+    Compared, as_planned, breaks_order, compared, differ_in_privileges, error, refused, same_prepared,
+};
 use crate::front::Client;
 use crate::kind::{Kind, Known, known};
 use crate::masked::masked;
@@ -536,12 +538,23 @@ impl<'a> Session<'a> {
         if let Some(construct) = refused(ours) {
             return Found::Refused(construct);
         }
-        let found = compared(theirs, ours, self.deprecates_eof());
+        let mut found = compared(theirs, ours, self.deprecates_eof());
+        if let (Compared::Different(_), true) = (&found, known.orders_dictionary)
+            && let Some(planned) = as_planned(theirs, ours, self.deprecates_eof())
+        {
+            found = compared(theirs, &planned, self.deprecates_eof());
+            if found == Compared::Equal {
+                return Found::NotDetermined(PLANNED);
+            }
+        }
         if let (Some(why), true) = (known.by_nature, found != Compared::Equal) {
             return Found::ByNature(why);
         }
         match found {
             Compared::Equal => Found::Equal,
+            Compared::OtherRows if differ_in_privileges(theirs, ours, self.deprecates_eof(), is_text(payload)) => {
+                Found::ByNature("accounts")
+            }
             Compared::OtherOrder | Compared::OtherRows
                 if breaks_order(theirs, ours, self.deprecates_eof(), is_text(payload), &known.order) =>
             {
@@ -581,6 +594,7 @@ fn is_passing(error: &str) -> bool {
 
 /// How answers with as many, but other rows differ.
 const OTHER_ROWS: &str = "rows";
+const PLANNED: &str = "how ORDER BY describes columns of information_schema";
 
 /// The construct for which a statement has no answer at the replica, as far as its text tells.
 fn construct(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Option<String> {
