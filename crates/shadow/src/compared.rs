@@ -132,9 +132,9 @@ pub(crate) fn compared(source: &[Vec<u8>], replica: &[Vec<u8>], deprecate_eof: b
     if sorted(theirs.rows) == sorted(ours.rows) { Compared::OtherOrder } else { Compared::OtherRows }
 }
 
-/// The replica's answer with the source's definitions, where these differ only in what a plan of MySQL decides: a column
-/// of information_schema whose rows went through a temporary table names the dictionary's table below the view (or none)
-/// and has no flags of keys, and its blob has another of the blobs' types.
+/// The replica's answer with the source's definitions, where these differ only in what a plan of MySQL decides: a
+/// column of information_schema whose rows went through a temporary table names the dictionary's table below the view
+/// (or none) and has no flags of keys, and its blob has another of the blobs' types.
 pub(crate) fn as_planned(source: &[Vec<u8>], replica: &[Vec<u8>], deprecate_eof: bool) -> Option<Vec<Vec<u8>>> {
     const BLOBS: RangeInclusive<u8> = type_code::TINY_BLOB..=type_code::BLOB;
     const KEPT_FLAGS: u16 = column_flag::NOT_NULL | column_flag::UNSIGNED;
