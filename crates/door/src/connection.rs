@@ -20,7 +20,7 @@ use wire::server::put_err;
 
 use crate::Output;
 use crate::census::SessionLine;
-use crate::event_loop::Inbox;
+use crate::event_loop::{Inbox, Kind};
 use crate::helper::{Job, Work, Worked};
 use crate::server::Server;
 use crate::session::{After, Session, is_question};
@@ -50,7 +50,7 @@ pub(crate) enum Fate {
     Wait,
     /// Has more to do.
     Again,
-    /// Goes to the loop for long texts, or back to its own.
+    /// Goes to the loop that serves its kind.
     Move,
     /// Ends it.
     End,
@@ -60,8 +60,8 @@ pub(crate) enum Fate {
 pub(crate) struct Turn<'a> {
     pub(crate) server: &'a Server,
     pub(crate) inbox: &'a Arc<Inbox>,
-    /// The loop is the one for long texts.
-    pub(crate) is_for_long: bool,
+    /// What the loop serves.
+    pub(crate) kind: Kind,
     pub(crate) scratch: &'a mut [u8],
     pub(crate) now: Instant,
 }
@@ -185,7 +185,8 @@ impl Connection {
         let Some(session) = self.session.as_ref().filter(|_| self.login.is_none()) else { return false };
         let is_long = self.input.pending_len() > LONG_BYTES
             || session.text_to_execute(self.input.peek()).is_some_and(|text| text.len() > LONG_BYTES);
-        is_long != turn.is_for_long && !turn.server.is_stopping()
+        let kind = if is_long { Kind::Long } else { Kind::Sessions };
+        kind != turn.kind && !turn.server.is_stopping()
     }
 
     /// Puts out a packet that continues the client's sequence.

@@ -1,4 +1,5 @@
-//! One thread with an epoll loop; a connection leaves it only while its input is long, for the loop that serves those.
+//! One thread with an epoll loop: the one that accepts connections and logs them in, one of those that serve sessions,
+//! or the one that serves a session while its input is long.
 //!
 //! In: new sockets, results of the helper, readiness, the time. Out: connections that are stepped. Never here: a system
 //! call that waits, but for epoll's own.
@@ -30,13 +31,34 @@ const ACCEPTS_A_TURN: usize = 64;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Bytes read from a socket at once; one buffer a loop, so that idle connections hold none.
 const READ_BYTES: usize = 64 << 10;
-/// Connections without login over all loops; the oldest ends when one more comes.
+/// Connections without login; the oldest ends when one more comes.
 pub(crate) const UNAUTHENTICATED_MAX: usize = 1_000;
 
 const WAKE: u64 = 0;
 const TCP: u64 = 1;
 const UNIX: u64 = 2;
 // Numbers of connections are larger: `Gate::number`.
+
+/// Which connections a loop serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Those that are not logged in yet. It accepts them, and takes second place to sessions: whoever connects without
+    /// end, or sends anything instead of a login, delays other logins and nobody's statements.
+    Logins,
+    /// Sessions.
+    Sessions,
+    /// Sessions while their input is long.
+    Long,
+}
+
+/// Where each kind of connection is served.
+#[derive(Debug, Clone)]
+pub(crate) struct Loops {
+    pub(crate) logins: Arc<Inbox>,
+    /// They get sessions by turns.
+    pub(crate) sessions: Vec<Arc<Inbox>>,
+    pub(crate) long: Arc<Inbox>,
+}
 
 /// A connection on its way from one loop to another.
 struct Moved {
@@ -56,7 +78,6 @@ pub(crate) struct Inbox {
 
 #[derive(Default)]
 struct Mail {
-    sockets: Vec<(Socket, Peer)>,
     moved: Vec<Moved>,
     worked: Vec<(u64, Worked)>,
     woken: Vec<u64>,
@@ -65,14 +86,14 @@ struct Mail {
 
 impl Mail {
     fn is_empty(&self) -> bool {
-        let is_empty = self.sockets.is_empty() && self.moved.is_empty() && self.worked.is_empty();
+        let is_empty = self.moved.is_empty() && self.worked.is_empty();
         is_empty && self.woken.is_empty() && self.asked.is_empty()
     }
 }
 
 impl std::fmt::Debug for Mail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Mail({} sockets, {} results)", self.sockets.len(), self.worked.len())
+        write!(f, "Mail({} connections, {} results)", self.moved.len(), self.worked.len())
     }
 }
 
@@ -118,10 +139,6 @@ impl Inbox {
         !self.mail.lock().unwrap_or_else(PoisonError::into_inner).asked.is_empty()
     }
 
-    fn socket(&self, socket: Socket, peer: Peer) {
-        self.put(|mail| mail.sockets.push((socket, peer)));
-    }
-
     /// Makes the loop look at its inbox and at whether to stop.
     pub(crate) fn wake(&self) {
         // Full means that it is awake anyway.
@@ -139,13 +156,7 @@ pub(crate) struct Accepting {
 /// A turn of a connection that is borrowed from the same loop.
 macro_rules! turn {
     ($of:ident) => {
-        Turn {
-            server: &$of.server,
-            inbox: &$of.inbox,
-            is_for_long: $of.long.is_none(),
-            scratch: &mut $of.scratch,
-            now: Instant::now(),
-        }
+        Turn { server: &$of.server, inbox: &$of.inbox, kind: $of.kind, scratch: &mut $of.scratch, now: Instant::now() }
     };
 }
 
@@ -153,10 +164,9 @@ macro_rules! turn {
 pub(crate) struct EventLoop {
     server: Arc<Server>,
     inbox: Arc<Inbox>,
-    /// Inboxes of all loops but the one for long texts: they get new connections by turns.
-    all: Vec<Arc<Inbox>>,
-    /// The loop for long texts; None in that loop.
-    long: Option<Arc<Inbox>>,
+    kind: Kind,
+    loops: Loops,
+    /// The loop that gets the next session.
     next: usize,
     epoll: OwnedFd,
     accepting: Accepting,
@@ -179,9 +189,9 @@ pub(crate) struct EventLoop {
 impl EventLoop {
     pub(crate) fn new(
         server: Arc<Server>,
+        kind: Kind,
         inbox: Arc<Inbox>,
-        all: Vec<Arc<Inbox>>,
-        long: Option<Arc<Inbox>>,
+        loops: Loops,
         accepting: Accepting,
     ) -> io::Result<EventLoop> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -196,9 +206,9 @@ impl EventLoop {
         let generation = server.accounts.generation();
         Ok(EventLoop {
             server,
+            kind,
             inbox,
-            all,
-            long,
+            loops,
             next: 0,
             epoll,
             accepting,
@@ -279,7 +289,7 @@ impl EventLoop {
         if std::mem::replace(&mut self.given_up, given_up) != given_up {
             self.connections.values_mut().for_each(Connection::give_up_snapshots);
         }
-        let Mail { sockets, moved, worked, woken, asked } =
+        let Mail { moved, worked, woken, asked } =
             std::mem::take(&mut *self.inbox.mail.lock().unwrap_or_else(PoisonError::into_inner));
         // Before questions: whoever left another loop before it was asked is counted here, and stays until then.
         self.is_answering = true;
@@ -291,9 +301,6 @@ impl EventLoop {
             census.answered();
         }
         self.is_answering = false;
-        for (socket, peer) in sockets {
-            self.begin(socket, peer);
-        }
         for (id, worked) in worked {
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.worked(worked, &mut turn!(self));
@@ -331,7 +338,7 @@ impl EventLoop {
         }
     }
 
-    /// Accepts what waits, up to a number, and hands it out.
+    /// Accepts what waits, up to a number.
     fn accept(&mut self, number: u64) {
         for _ in 0..ACCEPTS_A_TURN {
             let accepted = match number {
@@ -340,21 +347,12 @@ impl EventLoop {
             };
             match accepted {
                 None => return,
-                Some(Ok((socket, peer))) => self.hand_out(socket, peer),
+                Some(Ok((socket, peer))) => self.begin(socket, peer),
                 Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => return,
                 Some(Err(error)) if is_out_of_descriptors(&error) => return self.make_room(),
                 // A client that is gone before it was accepted.
                 Some(Err(_)) => {}
             }
-        }
-    }
-
-    fn hand_out(&mut self, socket: Socket, peer: Peer) {
-        self.server.gate.accepted.fetch_add(1, Relaxed);
-        self.next = (self.next + 1) % self.all.len().max(1);
-        match self.all.get(self.next).cloned() {
-            Some(other) if !Arc::ptr_eq(&other, &self.inbox) => other.socket(socket, peer),
-            _ => self.begin(socket, peer),
         }
     }
 
@@ -372,6 +370,7 @@ impl EventLoop {
     }
 
     fn begin(&mut self, socket: Socket, peer: Peer) {
+        self.server.gate.accepted.fetch_add(1, Relaxed);
         let id = self.server.gate.number();
         let Some(connection) = Connection::new(socket, peer, id, &self.server) else { return };
         let data = epoll::EventData::new_u64(id);
@@ -381,7 +380,7 @@ impl EventLoop {
         self.connections.insert(id, connection);
         self.unauthenticated.insert(id);
         self.server.gate.unauthenticated.fetch_add(1, Relaxed);
-        if self.unauthenticated.len() > UNAUTHENTICATED_MAX / self.all.len().max(1)
+        if self.unauthenticated.len() > UNAUTHENTICATED_MAX
             && let Some(oldest) = self.unauthenticated.first().copied()
         {
             self.end(oldest);
@@ -416,7 +415,7 @@ impl EventLoop {
         }
     }
 
-    /// Gives a connection to the loop for long texts, or back.
+    /// Gives a connection to the loop that serves its kind.
     fn hand_over(&mut self, id: u64) {
         let server = Arc::clone(&self.server);
         let _moves = server.moves();
@@ -425,16 +424,22 @@ impl EventLoop {
             return self.again.push(id);
         }
         let Some(mut connection) = self.connections.remove(&id) else { return };
-        let to = match &self.long {
-            Some(long) => {
+        let to = match self.kind {
+            Kind::Logins => self.next_for_sessions(),
+            Kind::Sessions => {
                 connection.home = Some(Arc::clone(&self.inbox));
-                Arc::clone(long)
+                Arc::clone(&self.loops.long)
             }
-            None => connection.home.take().unwrap_or_else(|| Arc::clone(&self.inbox)),
+            Kind::Long => connection.home.take().unwrap_or_else(|| self.next_for_sessions()),
         };
         // It is gone from this epoll even if that fails: its number is no longer known here.
         let _ = epoll::delete(&self.epoll, connection.socket().as_fd());
         to.takes_over(Moved { id, connection, generation: self.generation, given_up: self.given_up });
+    }
+
+    fn next_for_sessions(&mut self) -> Arc<Inbox> {
+        self.next = (self.next + 1) % self.loops.sessions.len().max(1);
+        Arc::clone(self.loops.sessions.get(self.next).unwrap_or(&self.inbox))
     }
 
     /// Serves a connection from now on.

@@ -17,7 +17,7 @@ use wire::server::NONCE_LEN;
 
 use crate::census::{Census, Question};
 use crate::config::{DoorConfig, Facts, Note};
-use crate::event_loop::{Accepting, EventLoop, Inbox, UNAUTHENTICATED_MAX};
+use crate::event_loop::{Accepting, EventLoop, Inbox, Kind, Loops, UNAUTHENTICATED_MAX};
 use crate::gate::Gate;
 use crate::gtids::{Gtids, Waker};
 use crate::helper::{Helper, Job, Lister, Listing};
@@ -25,8 +25,7 @@ use crate::listen::{Listeners, SocketFile};
 use crate::replica_status::ReplicaStatus;
 use crate::world::{ReadLock, SchemaState, Statistics, World};
 
-/// Loops, at most, besides the one for long texts: each serves some 100,000 short statements a second, and replay needs
-/// the other cores.
+/// Loops for sessions, at most: each serves some 100,000 short statements a second, and replay needs the other cores.
 const LOOPS_MAX: usize = 4;
 /// Descriptors that the process needs besides those of connections.
 const OTHER_DESCRIPTORS: u64 = 2_048;
@@ -296,25 +295,30 @@ impl Door {
     fn start_loops(&mut self, accepting: Accepting) -> io::Result<()> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = (cores / 4).clamp(1, LOOPS_MAX);
-        let inboxes: Vec<_> = (0..count).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<_>>()?;
-        let long = Arc::new(Inbox::new()?);
-        self.inboxes = inboxes.iter().cloned().chain([Arc::clone(&long)]).collect();
+        let sessions: Vec<_> = (0..count).map(|_| Inbox::new().map(Arc::new)).collect::<io::Result<_>>()?;
+        let loops = Loops { logins: Arc::new(Inbox::new()?), sessions, long: Arc::new(Inbox::new()?) };
+        let own = [("login".to_owned(), Kind::Logins, &loops.logins), ("long".to_owned(), Kind::Long, &loops.long)];
+        let numbered = loops.sessions.iter().enumerate();
+        let numbered = numbered.map(|(number, inbox)| (number.to_string(), Kind::Sessions, inbox));
+        let all: Vec<(String, Kind, &Arc<Inbox>)> = own.into_iter().chain(numbered).collect();
+        self.inboxes = all.iter().map(|(_, _, inbox)| Arc::clone(inbox)).collect();
         let _ = self.server.inboxes.set(self.inboxes.clone());
         let yields = self.server.facts.yields_to_replay();
         let mut accepting = Some(accepting);
-        for (number, inbox) in self.inboxes.iter().enumerate() {
-            let accepting = accepting.take().unwrap_or_default();
-            let (server, inbox) = (Arc::clone(&self.server), Arc::clone(inbox));
-            let is_long = Arc::ptr_eq(&inbox, &long);
-            let name = if is_long { "door-long".to_owned() } else { format!("door-{number}") };
-            let long = (!is_long).then(|| Arc::clone(&long));
-            let event_loop = EventLoop::new(server, inbox, inboxes.clone(), long, accepting)?;
-            let thread = std::thread::Builder::new().name(name).stack_size(STACK_BYTES);
+        for (name, kind, inbox) in all {
+            let accepting = accepting.take_if(|_| kind == Kind::Logins).unwrap_or_default();
+            let server = Arc::clone(&self.server);
+            let event_loop = EventLoop::new(server, kind, Arc::clone(inbox), loops.clone(), accepting)?;
+            let thread = std::thread::Builder::new().name(format!("door-{name}")).stack_size(STACK_BYTES);
             self.threads.push(thread.spawn(move || {
-                if is_long {
-                    base::priority::to_background();
-                } else if yields {
-                    base::priority::to_readers();
+                match kind {
+                    Kind::Logins | Kind::Long => base::priority::to_background(),
+                    Kind::Sessions => {
+                        if yields {
+                            base::priority::to_readers();
+                        }
+                        base::priority::to_short_slices();
+                    }
                 }
                 event_loop.run();
             })?);

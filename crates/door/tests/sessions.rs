@@ -145,12 +145,14 @@ fn only_owners_and_administrators_kill() {
     assert_eq!(boss.query_value("SELECT 1").unwrap().as_deref(), Some("1"));
 }
 
-/// CPU time of loops for long texts, in nanoseconds.
-fn cpu_of_long_loops() -> u64 {
+/// CPU time of loops of a name, in nanoseconds.
+fn cpu_of(name: &str) -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
-    let of_loop =
-        tasks.filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name == "door-long\n"));
-    let cpu = of_loop.map(|task| std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default());
+    let is_one = |task: &std::fs::DirEntry| {
+        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|own| own.trim_end() == name)
+    };
+    let cpu =
+        tasks.filter(is_one).map(|task| std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default());
     cpu.map(|text| text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or_default()).sum()
 }
 
@@ -159,7 +161,7 @@ fn cpu_of_long_loops() -> u64 {
 fn sessions_with_long_texts_are_never_lost() {
     const CLIENTS: usize = 6;
     let door = open(|_| ());
-    let before = cpu_of_long_loops();
+    let before = [cpu_of("door-long"), cpu_of("door-login")];
     let (mut boss, mut reader) = (connect(&door, "boss"), connect(&door, "reader"));
     let clients: Vec<_> = (0..CLIENTS).map(|_| RawClient::over_socket(&door.socket, "admin", CAPABILITIES)).collect();
     let works = |(number, mut client): (usize, RawClient)| {
@@ -188,7 +190,8 @@ fn sessions_with_long_texts_are_never_lost() {
         }
         threads.into_iter().for_each(|thread| drop(thread.join().unwrap()));
     });
-    assert!(cpu_of_long_loops() > before, "the loop for long texts did nothing");
+    assert!(cpu_of("door-long") > before[0], "the loop for long texts did nothing");
+    assert!(cpu_of("door-login") > before[1], "the loop for logins did nothing");
 
     // A long statement that waits, several in one text, and what comes in pieces.
     let sleeps = format!("SELECT SLEEP(3600) /* {} */", "x".repeat(20_000));
