@@ -228,6 +228,7 @@ impl EventLoop {
     pub(crate) fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut looked = Instant::now();
+        let mut slices = (self.kind == Kind::Sessions).then(base::priority::Slices::of_this_thread);
         loop {
             events.clear();
             let timeout = self.timeout();
@@ -245,6 +246,9 @@ impl EventLoop {
             if looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
                 self.look();
+                if let Some(slices) = &mut slices {
+                    slices.look();
+                }
             }
             if self.server.is_stopping() && self.wind_down() {
                 return;

@@ -313,12 +313,8 @@ impl Door {
             self.threads.push(thread.spawn(move || {
                 match kind {
                     Kind::Logins | Kind::Long => base::priority::to_background(),
-                    Kind::Sessions => {
-                        if yields {
-                            base::priority::to_readers();
-                        }
-                        base::priority::to_short_slices();
-                    }
+                    Kind::Sessions if yields => base::priority::to_readers(),
+                    Kind::Sessions => {}
                 }
                 event_loop.run();
             })?);
