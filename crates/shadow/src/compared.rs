@@ -2,8 +2,6 @@
 //!
 //! In: the payloads of both. Out: equal, or how they differ. Never here: a judgement by the statement's meaning.
 
-use std::ops::RangeInclusive;
-
 use sql::SqlError;
 use wire::read::Reader;
 use wire::response::{ColumnDefinition, ErrPacket, OkPacket, column_flag, ends_rows, is_err, rows_end, status};
@@ -134,16 +132,21 @@ pub(crate) fn compared(source: &[Vec<u8>], replica: &[Vec<u8>], deprecate_eof: b
 
 /// The replica's answer with the source's definitions, where these differ only in what a plan of MySQL decides: a
 /// column of information_schema whose rows went through a temporary table names the dictionary's table below the view
-/// (or none) and has no flags of keys, and its blob has another of the blobs' types.
+/// (or none), has no flags of keys, and is wider: an integer a BIGINT, a text a BLOB.
 pub(crate) fn as_planned(source: &[Vec<u8>], replica: &[Vec<u8>], deprecate_eof: bool) -> Option<Vec<Vec<u8>>> {
-    const BLOBS: RangeInclusive<u8> = type_code::TINY_BLOB..=type_code::BLOB;
     const KEPT_FLAGS: u16 = column_flag::NOT_NULL | column_flag::UNSIGNED;
     let (theirs, ours) = (parts(source, deprecate_eof)?, parts(replica, deprecate_eof)?);
     let says = |packet: &[u8]| {
         let column = ColumnDefinition::parse(packet).ok()?;
-        let type_code = if BLOBS.contains(&column.type_code) { type_code::BLOB } else { column.type_code };
+        let (type_code, length) = match column.type_code {
+            type_code::TINY | type_code::SHORT | type_code::INT24 | type_code::LONG => {
+                (type_code::LONGLONG, column.length)
+            }
+            type_code::TINY_BLOB..=type_code::BLOB | type_code::VAR_STRING | type_code::STRING => (type_code::BLOB, 0),
+            other => (other, column.length),
+        };
         let names = [column.table, column.name].map(<[u8]>::to_vec);
-        Some((names, column.collation, column.length, type_code, column.flags & KEPT_FLAGS))
+        Some((names, column.collation, length, type_code, column.flags & KEPT_FLAGS))
     };
     let alike =
         |(theirs, ours): (&&[u8], &&[u8])| theirs == ours || says(theirs).is_some_and(|it| Some(it) == says(ours));
@@ -355,12 +358,18 @@ mod tests {
         other[2] = b"\x01c".to_vec();
         let planned = as_planned(&sorted, &other, true).unwrap();
         assert_eq!(compared(&sorted, &planned, true), Compared::OtherRows);
-        for other in [
-            described(b"tables", type_code::BLOB, BLOB, 255),
-            described(b"tables", type_code::VAR_STRING, BLOB, 256),
-            described(b"tables", type_code::BLOB, BLOB | column_flag::NOT_NULL, 256),
+        for (type_code, flags, length, alike) in [
+            (type_code::VAR_STRING, 0, 64, true),
+            (type_code::BLOB, BLOB | column_flag::NOT_NULL, 256, false),
+            (type_code::DATETIME, BLOB, 256, false),
         ] {
-            assert_eq!(as_planned(&sorted, &other, true), None);
+            let other = described(b"", type_code, flags, length);
+            assert_eq!(as_planned(&sorted, &other, true).is_some(), alike, "{type_code}");
+        }
+        let number = described(b"tables", type_code::LONGLONG, column_flag::UNSIGNED, 10);
+        for (length, alike) in [(10, true), (11, false)] {
+            let other = described(b"", type_code::LONG, column_flag::UNSIGNED, length);
+            assert_eq!(as_planned(&number, &other, true).is_some(), alike, "{length}");
         }
     }
 
