@@ -304,6 +304,8 @@ const STATEMENTS: &[&str] = &[
     "SELECT a FROM o WHERE a <= } LIMIT 1",
     "SELECT A, `B` AS `c d`, 1, 'x', NULL, NOW() IS NULL FROM O LIMIT 1",
     "SELECT A, `B` AS `c d`, 1, 'x', NULL FROM o ORDER BY a LIMIT 1",
+    "SELECT NOW(), a, NOW(2), CURDATE(), CURTIME(3), UNIX_TIMESTAMP(), UTC_TIMESTAMP(6) FROM o LIMIT 0",
+    "SELECT a FROM o WHERE a < NOW()",
     "SELECT hidden, a FROM o WHERE hidden = 4",
     "SELECT a FROM o WHERE nothing = 1",
     "SELECT a FROM o ORDER BY nothing",

@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::time::SystemTime;
+
 use support::{CAPABILITIES, RawClient, differences, open, queries};
 use testkit::Server;
 use wire::handshake::capability;
@@ -11,6 +13,33 @@ use wire::row::type_code;
 const STATEMENTS: &[&str] = &[
     "select x'41', X'4142', 0x4142, 0x4, b'01000001', B'1', 0b1, x'', b'', 0x00ff",
     "select _latin1 x'e9', _utf8mb4 0xc3a9, _latin1 b'01000001', _binary'abc', _binary 'a' 'b', x'41' as hex",
+    "select 'a' like 'A', 'abc' like 'a%', 'abc' like 'a_c', 'abc' not like 'b%', '' like '', '' like '%', 'é' like 'E'",
+    "select null like 'a', 'a' like null, null not like null, 'a' like 'b' is null",
+    r"select 'a%' like 'a\%', 'ab' like 'a\%', 'a_' like 'a\_', 'ab' like 'a\b', 'a\\b' like 'a\\\\b', 'a' like 'a\\'",
+    "select version() like '%nothing%', version() not like '%nothing%' as n, user() like '%@%', database() like 'x'",
+    "select current_user() like '%', concat('a') like 'a', @@version like '9%', @@init_connect like ''",
+    "select coalesce('a', null) like 'a', session_user() is null, 'a' like current_role(), 'x' like system_user()",
+    "set time_zone='+01:00'",
+    "set @s='12', sql_mode=concat(@@sql_mode, ',NO_BACKSLASH_ESCAPES')",
+    r"select 'a\%' like 'a\%', 'a%' like 'a\%', 'a\b' like 'a\b', @s like '1%', @s like @s",
+    "set sql_mode=default",
+    "select 1 is null, null is null, null is not null, 'a' is not null, @@init_connect is null, database() is null",
+    "select @s is null, 'a' is null is null, nope is null",
+    "select now(), now(0), now(3), NOW( 6 ), current_timestamp, current_timestamp(), current_timestamp(6) limit 0",
+    "select localtime, localtime(), localtimestamp(1), sysdate(), sysdate(2), curdate(), current_date limit 0",
+    "select current_date(), curtime(), curtime(4), current_time, current_time(1), unix_timestamp() limit 0",
+    "select utc_date, utc_date(), utc_time, utc_time(5), utc_timestamp, utc_timestamp(6), now() is null limit 0",
+    "select now(7)",
+    "select CURRENT_TIMESTAMP(9)",
+    "select localtime(10)",
+    "select curtime(8), 1",
+    "select utc_time(7)",
+    "select utc_timestamp(255)",
+    "select sysdate(7)",
+    "select unix_timestamp(1, 2)",
+    "select now",
+    "set @t=now(), @d=curdate(), @c=curtime(2), @u=unix_timestamp()",
+    "select @t, @d, @c, @u limit 0",
     "select x'zz'",
     "select  x'4'",
     "select b'2'",
@@ -198,4 +227,76 @@ fn parameters_of_every_type_are_mysqls() {
     let mut theirs = RawClient::over_socket(&server.socket(), "root", CAPABILITIES);
     let found = differences(&mut ours, &mut theirs, &executions());
     assert!(found.is_empty(), "{found}");
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// The texts of a row, each shorter than 251 bytes.
+fn texts(mut row: &[u8]) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Some((len, rest)) = row.split_first() {
+        let (text, rest) = rest.split_at(usize::from(*len));
+        all.push(String::from_utf8(text.to_vec()).unwrap());
+        row = rest;
+    }
+    all
+}
+
+/// The only row of an answer.
+fn row(client: &mut RawClient, sql: &str) -> Vec<String> {
+    let answer = client.query(sql);
+    texts(&answer[answer.len() - 2])
+}
+
+/// Seconds of the day in `hh:mm:ss`.
+fn of_day(text: &str) -> i64 {
+    text.split(':').fold(0, |sum, part| sum * 60 + part.parse::<i64>().unwrap())
+}
+
+/// Types are compared with MySQL's above, values with the system's clock.
+#[test]
+fn the_time_is_that_of_the_statement_in_the_sessions_zone() {
+    let door = open(|_| ());
+    let mut client = RawClient::over_socket(&door.socket, "admin", CAPABILITIES);
+    for (zone, offset_s) in [("+00:00", 0), ("+02:30", 9_000), ("-13:59", -50_340), ("+14:00", 50_400)] {
+        client.query(format!("set time_zone = '{zone}'"));
+        let before = now_s();
+        let sql = "select unix_timestamp(), now(6), now(2), current_timestamp, curdate(), curtime(), utc_timestamp(), \
+                   utc_date, utc_time(6)";
+        let all = row(&mut client, sql);
+        let seconds: u64 = all[0].parse().unwrap();
+        assert!((before..=now_s()).contains(&seconds), "{all:?}");
+        let now = &all[1];
+        assert_eq!((now.len(), &all[2], &all[3]), (26, &now[..22].to_owned(), &now[..19].to_owned()));
+        assert_eq!((&all[4], &all[5]), (&now[..10].to_owned(), &now[11..19].to_owned()));
+        assert_eq!(all[6], format!("{} {}", all[7], &all[8][..8]));
+        let day = 24 * 3600;
+        assert_eq!(of_day(&all[8][..8]), i64::try_from(seconds).unwrap() % day, "{all:?}");
+        assert_eq!((of_day(&all[5]) - of_day(&all[8][..8])).rem_euclid(day), i64::rem_euclid(offset_s, day), "{all:?}");
+        // Kept as text with the digits that it has.
+        client.query("set @a = now(), @b = now(4), @c = curdate(), @d = curtime(1)");
+        let kept = row(&mut client, "select @a, @b, @c, @d");
+        assert_eq!(kept.iter().map(String::len).collect::<Vec<_>>(), [19, 24, 10, 10], "{kept:?}");
+        assert!(kept[1].starts_with(&kept[0]) && kept[0] >= all[3], "{kept:?}");
+    }
+    // A statement that waits has one moment; SYSDATE() is that of its evaluation.
+    let all = row(&mut client, "select now(6), sleep(0.05), now(6), sysdate(6)");
+    assert!(all[0] == all[2] && all[0] < all[3], "{all:?}");
+    // Each statement has its own, also in one packet and prepared.
+    let mut multi = RawClient::over_socket(&door.socket, "admin", CAPABILITIES | capability::MULTI_STATEMENTS);
+    multi.query("set time_zone = '+00:00'");
+    let answer = multi.query("select now(6); select sleep(0.05); select now(6)");
+    let moments: Vec<_> = answer.iter().filter(|packet| packet.first() == Some(&26)).map(|row| texts(row)).collect();
+    assert!(moments.len() == 2 && moments[0] < moments[1], "{answer:?}");
+    client.prepare("select now(6), curdate(), curtime(6)");
+    let mut execute = || {
+        let answer = client.command(b"\x17\x01\0\0\0\0\x01\0\0\0");
+        answer[answer.len() - 2].clone()
+    };
+    let (first, second) = (execute(), execute());
+    // A header, the NULLs, then 11 bytes of DATETIME, 4 of DATE, 12 of TIME, with their lengths; none at midnight.
+    assert_eq!((first.len(), first[2], first[14], first[19]), (32, 11, 4, 12), "{first:?}");
+    assert_ne!(first, second);
 }

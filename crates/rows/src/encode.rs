@@ -7,8 +7,8 @@ use sql::table::{Output, Plan, ResultColumn};
 use sql::{Charsets, SqlError, Value};
 use values::{ColumnType, DateTimeValue, RowView, TimeValue, TypedValue, ValueError, type_code as t};
 use wire::read::put_lenenc_bytes;
-use wire::row::{DateTime, Time};
-use wire::server::{put_date_time, put_time};
+use wire::row::{self, DateTime, Time};
+use wire::server::{ColumnForm, put_binary_row, put_date_time, put_text_row, put_time};
 
 use crate::encode_text::TextEncoder;
 
@@ -216,7 +216,54 @@ fn constant(
             let text = charsets.encoded(text, charsets.sent_in(column.field.collation))?;
             put_lenenc_bytes(&mut out, &text);
         }
+        (Value::DateTime(value, _), form) => put_moment(&mut out, column, row::Value::DateTime(*value), form)?,
+        (Value::Time(value), form) => put_moment(&mut out, column, row::Value::Time(*value), form)?,
         (other, _) => put_lenenc_bytes(&mut out, &other.text().unwrap_or_default()),
     }
     Ok(Some(out))
+}
+
+/// A date or a time, as a row of this column alone has it.
+fn put_moment(out: &mut Vec<u8>, column: &ResultColumn, value: row::Value<'_>, form: Form) -> Result<(), SqlError> {
+    let value_type = row::ValueType { code: column.field.type_code, unsigned: false };
+    let columns = [ColumnForm { value: value_type, decimals: column.field.decimals }];
+    let mut alone = Vec::new();
+    let (put, header) = match form {
+        Form::Text => (put_text_row(&mut alone, &columns, &[value]), 0),
+        // The packet's first byte, and one for NULLs.
+        Form::Binary => (put_binary_row(&mut alone, &columns, &[value]), 2),
+    };
+    put.map_err(|error| SqlError::new(1105, "HY000", error.to_string()))?;
+    out.extend_from_slice(alone.get(header..).unwrap_or_default());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use sql::Field;
+    use wire::row::type_code;
+
+    use super::*;
+
+    /// As MySQL sends NOW(n), CURDATE() and CURTIME(n) beside a table's columns.
+    #[test]
+    fn moments_have_the_digits_of_their_column() {
+        let charsets = Charsets::of_login(255).unwrap();
+        let at = DateTime { year: 2026, month: 11, day: 28, hour: 12, minute: 3, second: 4, micros: 50_000 };
+        let date = DateTime { hour: 0, minute: 0, second: 0, micros: 0, ..at };
+        let time = Time { hours: 12, minutes: 3, seconds: 4, micros: 50_000, ..Time::default() };
+        for (value, type_code, decimals, text, binary) in [
+            (Value::DateTime(at, false), type_code::DATETIME, 2, "2026-11-28 12:03:04.05", 12),
+            (Value::DateTime(date, true), type_code::DATE, 0, "2026-11-28", 5),
+            (Value::Time(time), type_code::TIME, 6, "12:03:04.050000", 13),
+            (Value::Time(Time { micros: 0, ..time }), type_code::TIME, 0, "12:03:04", 9),
+        ] {
+            let field = Field { type_code, flags: 0, length: 26, decimals, collation: 63 };
+            let column = ResultColumn { name: b"x".to_vec(), org_name: None, origin: None, field };
+            let of = |form| constant(&value, &column, &charsets, form).unwrap().unwrap();
+            assert_eq!(String::from_utf8_lossy(&of(Form::Text)[1..]), text);
+            let sent = of(Form::Binary);
+            assert_eq!((sent.len(), usize::from(sent[0])), (binary, binary - 1), "{text}");
+        }
+    }
 }

@@ -178,6 +178,20 @@ impl Value {
     }
 }
 
+impl Value {
+    /// As [`text`](Value::text), with so many digits of a second, six at most.
+    pub(crate) fn text_with(&self, decimals: u8) -> Option<Vec<u8>> {
+        let mut text = self.text()?;
+        let left_out = 6usize.saturating_sub(usize::from(decimals));
+        if matches!(self, Value::DateTime(_, false) | Value::Time(_)) {
+            // Without digits there is no point either.
+            let point = usize::from(left_out == 6);
+            text.truncate(text.len().saturating_sub(left_out + point));
+        }
+        Some(text)
+    }
+}
+
 fn text_of_date(value: DateTime, is_date: bool) -> String {
     let DateTime { year, month, day, hour, minute, second, micros } = value;
     if is_date {
@@ -306,6 +320,8 @@ impl Bind<'_> {
             Expression::Call { name, arguments } => functions::call(self, name, arguments),
             Expression::Negative(inner) if is_parameter(inner) => Err(SqlError::not_supported("a minus sign before ?")),
             Expression::Negative(inner) => minus::negated(inner, self.expression(inner)?),
+            Expression::Like { value, pattern, negated } => operators::like(self, value, pattern, *negated),
+            Expression::IsNull { value, negated } => operators::is_null(self, value, *negated),
             Expression::Other { construct, operands } => operators::bound(self, construct, operands),
             other => {
                 // MySQL's errors of what is below come first, however deep, then what is not answered there.

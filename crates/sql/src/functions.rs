@@ -2,6 +2,7 @@
 
 mod gtids;
 mod texts;
+mod times;
 
 use wire::response::column_flag;
 use wire::row::type_code;
@@ -48,6 +49,14 @@ const FUNCTIONS: &[Function] = &[
     function(&["CURRENT_ROLE"], (0, 0), current_role),
     function(&["LAST_INSERT_ID"], (0, 0), last_insert_id),
     function(&["ROW_COUNT"], (0, 0), row_count),
+    function(&["NOW", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"], (0, 1), times::now),
+    function(&["SYSDATE"], (0, 1), times::sysdate),
+    function(&["CURDATE", "CURRENT_DATE"], (0, 0), times::current_date),
+    function(&["CURTIME", "CURRENT_TIME"], (0, 1), times::current_time),
+    function(&["UTC_TIMESTAMP"], (0, 1), times::utc_timestamp),
+    function(&["UTC_DATE"], (0, 0), times::utc_date),
+    function(&["UTC_TIME"], (0, 1), times::utc_time),
+    function(&["UNIX_TIMESTAMP"], (0, 1), times::unix_timestamp),
     function(&["CONCAT"], (1, usize::MAX), texts::concat),
     function(&["COALESCE"], (1, usize::MAX), texts::coalesce),
     function(&["IFNULL"], (2, 2), texts::coalesce),
@@ -59,6 +68,21 @@ const FUNCTIONS: &[Function] = &[
     function(&["MASTER_POS_WAIT"], (2, 4), gtids::master_pos_wait),
     function(&["SLEEP"], (1, 1), gtids::sleep),
 ];
+
+/// True for a function of the current date and time.
+pub(crate) fn reads_clock(name: &str) -> bool {
+    const THESE: &[&str] = &["NOW", "SYSDATE", "LOCALTIME", "LOCALTIMESTAMP", "CURDATE", "CURTIME", "UNIX_TIMESTAMP"];
+    let upper = name.to_ascii_uppercase();
+    THESE.contains(&upper.as_str()) || ["CURRENT_TIME", "CURRENT_DATE", "UTC_"].iter().any(|it| upper.starts_with(it))
+}
+
+/// The collation in which arguments are compared or joined.
+///
+/// # Errors
+/// 1235 for binary strings, and for several character sets where MySQL does not simply take one of them.
+pub(crate) fn collation(bind: &Bind<'_>, arguments: &Arguments<'_>, function: &str) -> Result<u16> {
+    texts::collation(bind, arguments, function)
+}
 
 /// Arguments of a call.
 pub(crate) struct Arguments<'a> {

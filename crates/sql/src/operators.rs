@@ -1,7 +1,6 @@
 //! Operators and casts over constants, of those that clients send when they connect.
 //!
-//! In: the operands. Out: a typed value. Never here: a comparison; an operand of a type whose conversion is not exact
-//! here.
+//! In: the operands. Out: a typed value. Never here: an operand of a type whose conversion is not exact here.
 
 use wire::response::column_flag;
 use wire::row::type_code;
@@ -11,7 +10,9 @@ use crate::ast::Expression;
 use crate::bind::{Bind, Bound, Field, Value, is_parameter, is_text};
 use crate::charsets::is_unicode;
 use crate::error::SqlError;
+use crate::functions::{self, Arguments};
 use crate::parse::expression::CAST_AS_CHAR;
+use crate::table::Pattern;
 
 /// Length that MySQL announces for an integer of bits.
 const BITS_LENGTH: u32 = 21;
@@ -20,11 +21,11 @@ pub(crate) const DOUBLE_TEXT_LENGTH: u32 = 22;
 /// Characters of CHAR(n), at most.
 const CHAR_MAX: u32 = 16_383;
 
-/// Binds a construct with its operands; their errors come first.
-///
-/// # Errors
-/// 1235 for a construct that is not answered.
-pub(crate) fn bound(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -> Result<Bound> {
+/// Characters of a text times those of its pattern, at most: LIKE compares that many in the worst case.
+const LIKE_STEPS_MAX: usize = 1 << 20;
+
+/// The operands' values; their errors come first.
+fn operands(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -> Result<Vec<Bound>> {
     let results: Vec<_> = operands.iter().map(|operand| bind.expression(operand)).collect();
     // What MySQL has an error for is that error, whatever is not answered beside it.
     if let Some(Err(error)) = results.iter().find(|result| matches!(result, Err(error) if !error.is_not_supported())) {
@@ -33,7 +34,15 @@ pub(crate) fn bound(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -
     if operands.iter().any(is_parameter) {
         return Err(SqlError::not_supported(&format!("a parameter in {construct}")));
     }
-    let values = results.into_iter().collect::<Result<Vec<_>>>()?;
+    results.into_iter().collect()
+}
+
+/// Binds a construct with its operands; their errors come first.
+///
+/// # Errors
+/// 1235 for a construct that is not answered.
+pub(crate) fn bound(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -> Result<Bound> {
+    let values = self::operands(bind, construct, operands)?;
     match (construct, values.as_slice()) {
         ("operator &", [left, right]) => bits(construct, left, right, |left, right| left & right),
         ("operator |", [left, right]) => bits(construct, left, right, |left, right| left | right),
@@ -42,6 +51,58 @@ pub(crate) fn bound(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -
         (CAST_AS_CHAR, [value, length]) => cast_as_char(bind, value, Some(&length.value)),
         _ => Err(SqlError::not_supported(construct)),
     }
+}
+
+fn truth(is: bool, flags: u16) -> Bound {
+    Bound { field: Field::number(type_code::LONGLONG, flags, 1), value: Value::Int(i64::from(is)) }
+}
+
+/// IS NULL and IS NOT NULL.
+///
+/// # Errors
+/// Those of the operand; 1235 for a parameter.
+pub(crate) fn is_null(bind: &Bind<'_>, operand: &Expression, negated: bool) -> Result<Bound> {
+    let construct = if negated { "IS NOT NULL" } else { "IS NULL" };
+    let values = operands(bind, construct, std::slice::from_ref(operand))?;
+    let is_null = values.iter().all(|bound| bound.value == Value::Null);
+    Ok(truth(is_null != negated, column_flag::NOT_NULL))
+}
+
+/// LIKE of texts.
+///
+/// # Errors
+/// Those of the operands; 1235 for other types, parameters, and collations whose weights are not known here.
+pub(crate) fn like(bind: &Bind<'_>, value: &Expression, pattern: &Expression, negated: bool) -> Result<Bound> {
+    let construct = if negated { "NOT LIKE" } else { "LIKE" };
+    let refused = |what: &str| Err(SqlError::not_supported(&format!("{construct} of {what}")));
+    let expressions = [value.clone(), pattern.clone()];
+    let bound = operands(bind, construct, &expressions)?;
+    let is_known = |bound: &Bound| is_text(&bound.field) || bound.field.type_code == type_code::NULL;
+    if !bound.iter().all(is_known) {
+        return refused("what is not text");
+    }
+    // USER() and variables are described as not NULL, and count here as if they might be.
+    let counts = |one: &Expression| match one {
+        Expression::Call { name, .. } => name.to_uppercase().ends_with("USER"),
+        Expression::Variable { .. } => true,
+        _ => false,
+    };
+    let may_be_null = expressions.iter().any(|one| one.any(&counts));
+    let not_null = if may_be_null { 0 } else { column_flag::NOT_NULL };
+    let flags = bound.iter().fold(not_null, |flags, bound| flags & bound.field.flags);
+    let arguments = Arguments { expressions: &expressions, bound };
+    let collation = functions::collation(bind, &arguments, construct)?;
+    let texts: Option<Vec<_>> = arguments.bound.iter().map(|bound| bound.value.text()).collect();
+    let Some([text, pattern]) = texts.as_deref() else {
+        return Ok(Bound { value: Value::Null, ..truth(false, flags) });
+    };
+    if text.len().saturating_mul(pattern.len()) > LIKE_STEPS_MAX {
+        return refused("texts of this length");
+    }
+    let escapes = bind.settings.sql_mode() & catalog::sql_mode::NO_BACKSLASH_ESCAPES == 0;
+    let unreadable = |error: values::ValueError| SqlError::new(1105, "HY000", error.to_string());
+    let matches = Pattern::of_constant(collation, pattern, escapes)?.matches(text).map_err(unreadable)?;
+    Ok(truth(matches != negated, flags))
 }
 
 /// An integer's bits; Some(None) is NULL, None is another type.

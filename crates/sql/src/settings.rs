@@ -3,6 +3,8 @@
 //! In: assignments. Out: values to read, and those that the session itself works by. Never here: values of other
 //! sessions; a variable that is not named in [`crate::rules`] keeps its value.
 
+use std::time::Duration;
+
 use crate::ast::{Isolation, Scope};
 use crate::bind::{Field, Value};
 use crate::error::{SqlError, Warning};
@@ -62,10 +64,16 @@ impl Settings {
         }
     }
 
-    /// A statement begins: what it reads of the time (`@@timestamp`) is this moment.
+    /// A statement begins: what it reads of the time (`@@timestamp`, `NOW()`) is this moment.
     pub fn statement_begins(&mut self) {
         let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         self.began = StatementTime(since_1970.unwrap_or_default().as_micros());
+    }
+
+    /// When the statement began, since 1970.
+    pub(crate) fn began(&self) -> Duration {
+        let StatementTime(us) = self.began;
+        Duration::from_micros(u64::try_from(us).unwrap_or(u64::MAX))
     }
 
     /// The session's character sets.

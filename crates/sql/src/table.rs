@@ -20,6 +20,7 @@ pub use condition::Filter;
 pub(crate) use field::least_bytes;
 pub use field::{Origin, ResultColumn};
 pub use like::NamePattern;
+pub(crate) use like::Pattern;
 pub use name::{NoTable, TableName, find, named};
 pub(crate) use order::By;
 pub use path::{Bound, Path, Prefix};

@@ -58,7 +58,7 @@ impl UserVariables {
         if self.0.len() == COUNT_MAX && !self.0.contains_key(&name) {
             return Err(SqlError::not_supported("more than 1,000 user variables"));
         }
-        self.0.insert(name, kept(bound));
+        self.0.insert(name, kept(bound, charsets.connection));
         Ok(())
     }
 
@@ -108,10 +108,10 @@ fn unquoted(inner: &[u8], quote: u8) -> Vec<u8> {
     text
 }
 
-/// A value with the type that a variable has of it.
-fn kept(bound: Bound) -> Bound {
+/// A value with the type that a variable has of it, in a session with this collation of the connection.
+fn kept(bound: Bound, connection: u16) -> Bound {
     let Bound { field, value } = bound;
-    let unsigned = field.flags & column_flag::UNSIGNED;
+    let (unsigned, decimals) = (field.flags & column_flag::UNSIGNED, field.decimals);
     let field = match field.type_code {
         type_code::TINY | type_code::SHORT | type_code::LONG | type_code::INT24 | type_code::LONGLONG => {
             Field::number(type_code::LONGLONG, unsigned, 21)
@@ -120,16 +120,20 @@ fn kept(bound: Bound) -> Bound {
         type_code::FLOAT | type_code::DOUBLE => {
             Field { decimals: NOT_FIXED, ..Field::number(type_code::DOUBLE, 0, 23) }
         }
+        // The moment is text; a date or time that a client sends is not.
+        type_code::DATE | type_code::DATETIME | type_code::TIME if field.flags & column_flag::NOT_NULL != 0 => {
+            Field { type_code: type_code::MEDIUM_BLOB, ..Field::text(0, TEXT_LENGTH, connection) }
+        }
         _ if is_text(&field) && field.collation != BINARY => Field::long_text(0, TEXT_LENGTH, field.collation),
         _ => Field::long_text(column_flag::BINARY, TEXT_LENGTH, BINARY),
     };
-    Bound { field, value: as_text(value) }
+    Bound { field, value: as_text(value, decimals) }
 }
 
-/// Dates and times are kept as text.
-fn as_text(value: Value) -> Value {
+/// Dates and times are kept as text, with so many digits of their seconds.
+fn as_text(value: Value, decimals: u8) -> Value {
     match value {
-        Value::DateTime(..) | Value::Time(_) => value.text().map_or(Value::Null, Value::Text),
+        Value::DateTime(..) | Value::Time(_) => value.text_with(decimals).map_or(Value::Null, Value::Text),
         value => value,
     }
 }

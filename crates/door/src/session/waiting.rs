@@ -159,6 +159,13 @@ impl Session {
         self.changes.gtids(visible.map(|set| gtid_text(&set)));
     }
 
+    /// A statement begins; one that goes on after a wait keeps its moment.
+    pub(super) fn statement_begins(&mut self) {
+        if self.began.is_none() {
+            self.settings.statement_begins();
+        }
+    }
+
     /// Forgets how far the statement had come.
     pub(super) fn statement_ends(&mut self) {
         self.began = None;

@@ -21,7 +21,7 @@ const COMPUTED_BYTES_MAX: u32 = 16_777_216;
 const PLACE_LENGTH: u32 = 11;
 
 /// The collation of a result of these arguments.
-fn collation(bind: &Bind<'_>, arguments: &Arguments<'_>, function: &str) -> Result<u16> {
+pub(super) fn collation(bind: &Bind<'_>, arguments: &Arguments<'_>, function: &str) -> Result<u16> {
     let refused = |what: &str| Err(SqlError::not_supported(&format!("{function} of {what}")));
     let mut found: Option<(u16, bool)> = None;
     for (bound, expression) in arguments.bound.iter().zip(arguments.expressions) {

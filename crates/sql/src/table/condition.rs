@@ -15,6 +15,7 @@ use crate::Result;
 use crate::ast::{Comparison, Expression};
 use crate::bind::{Bound, Value};
 use crate::error::SqlError;
+use crate::functions;
 
 /// A condition over one column. NULL fulfils none but IS NULL and `<=> NULL`.
 #[derive(Debug, Clone)]
@@ -182,6 +183,7 @@ impl Conditions {
                 }
                 Ok(Operand::Constant(None))
             }
+            other if reads_clock(other) => Err(SqlError::not_supported("WHERE with the current time")),
             other if waits(other) => Err(SqlError::not_supported("WHERE with a function that waits")),
             // Its collation is as strong as a column's, which may be an error.
             other if reads_user_variable(other) => Err(SqlError::not_supported("WHERE with a user variable")),
@@ -449,6 +451,11 @@ pub(crate) fn is_constant(expression: &Expression) -> bool {
         Expression::Call { arguments, .. } => arguments.iter().all(is_constant),
         _ => false,
     }
+}
+
+/// What MySQL makes of the moment beside a column is not compared with it yet.
+fn reads_clock(expression: &Expression) -> bool {
+    expression.any(&|one| matches!(one, Expression::Call { name, .. } if functions::reads_clock(name)))
 }
 
 fn waits(expression: &Expression) -> bool {

@@ -8,6 +8,7 @@ use values::{ColumnType, ValueError, type_code as t, weight_string};
 
 use super::cut::cannot;
 use crate::Result;
+use crate::charsets::is_unicode;
 use crate::error::SqlError;
 
 /// A pattern over one column's text.
@@ -81,6 +82,17 @@ impl Pattern {
             return Err(SqlError::not_supported(&format!("LIKE in collation {name}")));
         }
         Pattern::over(Text::of(ty), pattern, escapes)
+    }
+
+    /// Takes a pattern over a constant apart; both are UTF-8.
+    ///
+    /// # Errors
+    /// 1235 for other character sets than utf8mb3 and utf8mb4, and for collations whose weights are not known here.
+    pub(crate) fn of_constant(collation: u16, pattern: &[u8], escapes: bool) -> Result<Pattern> {
+        let found = collation::by_id(collation).filter(|_| is_unicode(collation) && implemented(collation));
+        let found = found.ok_or_else(|| SqlError::not_supported("LIKE of constants in this collation"))?;
+        let by_bytes = found.name.ends_with("_bin");
+        Pattern::over(Text { prefix_len: 0, collation, charset: found.charset, by_bytes }, pattern, escapes)
     }
 
     fn over(text: Text, pattern: &[u8], escapes: bool) -> Result<Pattern> {

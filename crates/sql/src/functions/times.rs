@@ -1,0 +1,131 @@
+//! The current date and time: of the moment at which the statement began, but for SYSDATE().
+//!
+//! In: that moment, the session's time zone. Out: typed values. Never here: a date that is given.
+
+use std::time::{Duration, SystemTime};
+
+use values::{DateTimeValue, DateValue};
+use wire::response::column_flag;
+use wire::row::{DateTime, Time, type_code};
+
+use super::Arguments;
+use crate::Result;
+use crate::ast::Expression;
+use crate::bind::{Bind, Bound, Field, Value};
+use crate::error::SqlError;
+use crate::table::zone_offset_s;
+
+/// Digits of a second, at most.
+const DIGITS_MAX: u8 = 6;
+/// Length that MySQL announces for UNIX_TIMESTAMP().
+const SECONDS_LENGTH: u32 = 21;
+
+/// Which part of the moment a function gives.
+#[derive(Clone, Copy)]
+enum Part {
+    Date,
+    Time,
+    Both,
+}
+
+/// What is left of a moment's microseconds with this many digits.
+fn cut(micros: u32, digits: u8) -> u32 {
+    let unit = 10u32.pow(u32::from(DIGITS_MAX.saturating_sub(digits)));
+    micros / unit * unit
+}
+
+/// The number of digits that a call asks for. MySQL takes nothing but an integer's digits for it.
+fn digits(arguments: &Arguments<'_>, function: &str) -> Result<u8> {
+    let refused = || SqlError::not_supported(&format!("this argument of {}()", function.to_uppercase()));
+    let number = match arguments.expressions {
+        [] => return Ok(0),
+        [Expression::Number(digits)] => digits.parse::<u8>().map_err(|_| refused())?,
+        _ => return Err(refused()),
+    };
+    if number > DIGITS_MAX {
+        let text = format!("Too-big precision {number} specified for '{function}'. Maximum is {DIGITS_MAX}.");
+        return Err(SqlError::new(1426, "42000", text));
+    }
+    Ok(number)
+}
+
+/// A part of a moment in a zone that is so many seconds east of UTC.
+fn part(since_epoch: Duration, offset_s: i64, part: Part, digits: u8) -> Result<Bound> {
+    let epoch = DateValue { year: 1970, month: 1, day: 1 };
+    let start = DateTimeValue { date: epoch, hour: 0, minute: 0, second: 0, micros: 0 };
+    let seconds = i64::try_from(since_epoch.as_secs()).ok().and_then(|seconds| seconds.checked_add(offset_s));
+    let at = seconds.and_then(|seconds| start.shifted(seconds));
+    let DateTimeValue { date, hour, minute, second, .. } =
+        at.ok_or_else(|| SqlError::not_supported("the system's time"))?;
+    let small = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
+    let (hour, minute, second) = (small(hour), small(minute), small(second));
+    let year = u16::try_from(date.year).unwrap_or(u16::MAX);
+    let micros = cut(since_epoch.subsec_micros(), digits);
+    let fraction = if digits > 0 { u32::from(digits) + 1 } else { 0 };
+    let field = |type_code, length| Field {
+        decimals: digits,
+        ..Field::number(type_code, column_flag::NOT_NULL, length + fraction)
+    };
+    let date_time = DateTime { year, month: small(date.month), day: small(date.day), ..DateTime::default() };
+    Ok(match part {
+        Part::Date => Bound { field: field(type_code::DATE, 10), value: Value::DateTime(date_time, true) },
+        Part::Both => {
+            let value = DateTime { hour, minute, second, micros, ..date_time };
+            Bound { field: field(type_code::DATETIME, 19), value: Value::DateTime(value, false) }
+        }
+        Part::Time => {
+            let value = Time { hours: hour, minutes: minute, seconds: second, micros, ..Time::default() };
+            Bound { field: field(type_code::TIME, 8), value: Value::Time(value) }
+        }
+    })
+}
+
+/// NOW, CURRENT_TIMESTAMP, LOCALTIME and LOCALTIMESTAMP.
+pub(super) fn now(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    let digits = digits(arguments, "now")?;
+    part(bind.settings.began(), zone_offset_s(bind)?, Part::Both, digits)
+}
+
+/// SYSDATE: the moment at which it is evaluated.
+pub(super) fn sysdate(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    let digits = digits(arguments, "sysdate")?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    part(now, zone_offset_s(bind)?, Part::Both, digits)
+}
+
+/// CURDATE and CURRENT_DATE.
+pub(super) fn current_date(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
+    part(bind.settings.began(), zone_offset_s(bind)?, Part::Date, 0)
+}
+
+/// CURTIME and CURRENT_TIME.
+pub(super) fn current_time(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    let digits = digits(arguments, "curtime")?;
+    part(bind.settings.began(), zone_offset_s(bind)?, Part::Time, digits)
+}
+
+/// UTC_TIMESTAMP.
+pub(super) fn utc_timestamp(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    let digits = digits(arguments, "utc_timestamp")?;
+    part(bind.settings.began(), 0, Part::Both, digits)
+}
+
+/// UTC_DATE.
+pub(super) fn utc_date(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
+    part(bind.settings.began(), 0, Part::Date, 0)
+}
+
+/// UTC_TIME.
+pub(super) fn utc_time(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    let digits = digits(arguments, "utc_time")?;
+    part(bind.settings.began(), 0, Part::Time, digits)
+}
+
+/// UNIX_TIMESTAMP without an argument.
+pub(super) fn unix_timestamp(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    if !arguments.expressions.is_empty() {
+        return Err(SqlError::not_supported("UNIX_TIMESTAMP() of a date"));
+    }
+    let field = Field::number(type_code::LONGLONG, column_flag::NOT_NULL, SECONDS_LENGTH);
+    Ok(Bound { field, value: Value::Int(i64::try_from(bind.settings.began().as_secs()).unwrap_or(i64::MAX)) })
+}
