@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use testkit::raw_client::{CAPABILITIES, RawClient};
 use whole_program_tests::all_types::{Counts, Type, changes, create, settings, types};
-use whole_program_tests::{Replica, Server, folder};
+use whole_program_tests::{Replica, Server, folder, wait_for};
 use wire::row::Param;
 
 /// A source, its replica, and a session at each.
@@ -944,5 +944,79 @@ fn words_that_are_not_reserved_are_names() {
     // There it is no column.
     assert_eq!(pair.refused.len(), 1);
     assert!(pair.refused[0].starts_with("SELECT sql_buffer_result FROM t"), "{:?}", pair.refused);
+    replica.stop();
+}
+
+/// Variables that change answers, and what they change.
+const OF_SESSIONS: &[&str] = &[
+    "SELECT @@collation_connection, @@character_set_client, @@character_set_results, 'a' LIKE 'A', 'a'",
+    "SELECT @@global.collation_connection, @@global.character_set_client, @@global.character_set_results",
+    "SHOW VARIABLES LIKE 'coll%'",
+    "SELECT @@sql_mode, @@time_zone, @@transaction_isolation, @@group_concat_max_len, @@sql_select_limit",
+    "SELECT @@global.sql_mode, @@global.time_zone, @@global.transaction_isolation, @@global.sql_select_limit",
+    "SELECT @@system_time_zone, @@div_precision_increment, @@collation_server, @@character_set_server, @@autocommit",
+    r"SELECT 'a\', 'b'",
+    r#"SELECT "id" FROM t.a LIMIT 1"#,
+    "SELECT id, at FROM t.a ORDER BY id",
+    "SELECT id, at FROM t.a WHERE at > '2024-02-29 13:30:00'",
+    "SHOW VARIABLES LIKE 'sql_mode'",
+    "SHOW GLOBAL VARIABLES LIKE 'time_zone'",
+    "SET time_zone = '+00:00', sql_mode = '', transaction_isolation = 'SERIALIZABLE', group_concat_max_len = 5",
+    "SELECT @@sql_mode, @@time_zone, @@transaction_isolation, @@group_concat_max_len",
+    "SELECT id, at FROM t.a ORDER BY id",
+    "SET time_zone = DEFAULT, sql_mode = DEFAULT, transaction_isolation = DEFAULT, group_concat_max_len = DEFAULT",
+    "SELECT @@sql_mode, @@time_zone, @@transaction_isolation, @@group_concat_max_len",
+    "SELECT id, at FROM t.a ORDER BY id",
+];
+
+#[test]
+fn sessions_begin_with_what_they_begin_with_at_the_source() {
+    let options = [
+        "--sql-mode=NO_BACKSLASH_ESCAPES,ANSI_QUOTES",
+        "--default-time-zone=+03:00",
+        "--transaction-isolation=READ-COMMITTED",
+        "--group-concat-max-len=77",
+        "--div-precision-increment=7",
+        "--collation-server=utf8mb4_bin",
+    ];
+    let Some(server) = Server::or_skip("door-globals", &options) else { return };
+    server.sql(
+        "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, at TIMESTAMP NULL); INSERT INTO t.a VALUES \
+         (1, '2024-02-29 12:00:00'), (2, NULL), (3, '2024-02-29 14:00:00'), (4, '2024-02-29 15:00:00')",
+    );
+    let data = folder("door-globals");
+    let (mut replica, socket) = Replica::with_socket(&server, &data, &[]);
+    replica.catch_up(&server);
+    let capabilities = CAPABILITIES & !wire::handshake::capability::SESSION_TRACK;
+    let asked = |socket: &std::path::Path| {
+        let mut pair = Pair::of(&server, socket, capabilities);
+        pair.any_index = true;
+        OF_SESSIONS.iter().for_each(|sql| pair.query(sql));
+        // As a new login.
+        let reset = [&mut pair.ours, &mut pair.theirs].map(|client| client.command(b"\x1f"));
+        pair.note("reset", &reset[0], &reset[1]);
+        OF_SESSIONS.iter().for_each(|sql| pair.query(sql));
+        assert!(pair.refused.is_empty(), "{:?}", pair.refused);
+        pair
+    };
+    asked(&socket).assert_same(2 * OF_SESSIONS.len() + 1);
+    // They are asked for at each connect, and kept.
+    server.sql("SET GLOBAL sql_mode = 'STRICT_ALL_TABLES', GLOBAL time_zone = '-01:30', GLOBAL sql_select_limit = 2");
+    let dumps = server.sql("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'");
+    dumps.lines().for_each(|id| drop(server.sql(&format!("KILL {id}"))));
+    wait_for(
+        "the new global variables",
+        || {
+            assert_eq!(replica.ended(), None, "{}", replica.log_end());
+            let answer = RawClient::over_socket(&socket, "admin", capabilities).query("SELECT @@global.time_zone");
+            answer.iter().any(|packet| packet.ends_with(b"-01:30")).then_some(())
+        },
+        String::new,
+    );
+    asked(&socket).assert_same(2 * OF_SESSIONS.len() + 1);
+    // Also by a start that does not reach the source.
+    replica.stop();
+    let (replica, socket) = Replica::with_socket(&server, &data, &["--skip-replica-start"]);
+    asked(&socket).assert_same(2 * OF_SESSIONS.len() + 1);
     replica.stop();
 }

@@ -52,6 +52,13 @@ pub trait Facts: Send + Sync {
         false
     }
 
+    /// The source's value of a global variable that changes answers, as `SELECT @@name` prints it; None if it is not
+    /// known, or is not one of those.
+    fn source_value(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
+
     /// Looks up a schema.
     fn schema(&self, name: &str) -> SchemaState;
 

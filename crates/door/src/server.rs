@@ -238,7 +238,7 @@ impl OwnValues for Server {
             }
             "local_infile" => switch(false),
             "gtid_mode" | "enforce_gtid_consistency" => "ON".to_owned(),
-            _ => return self.config.own_values.get(name).cloned(),
+            _ => return self.facts.source_value(name).or_else(|| self.config.own_values.get(name).cloned()),
         })
     }
 }

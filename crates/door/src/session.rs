@@ -129,6 +129,13 @@ struct Schema {
     collation: Option<u16>,
 }
 
+/// The variables of a session that begins with these character sets.
+fn first_settings(charsets: Charsets, world: &dyn World) -> Settings {
+    let mut settings = Settings::new(charsets);
+    settings.begin_as(world.own_values());
+    settings
+}
+
 impl Session {
     /// A session that begins as its login asked.
     ///
@@ -139,7 +146,7 @@ impl Session {
             id,
             identity,
             capabilities: start.capabilities,
-            settings: Settings::new(charsets(start.collation)),
+            settings: first_settings(charsets(start.collation), world),
             user_variables: UserVariables::default(),
             schema: None,
             transaction: Transaction::default(),
@@ -313,7 +320,7 @@ impl Session {
     /// COM_RESET_CONNECTION: as a new login, but for the default schema.
     fn reset(&mut self, world: &dyn World) {
         self.end(world);
-        self.settings = Settings::new(charsets(self.start.collation));
+        self.settings = first_settings(Charsets::of_server(world.own_values()), world);
         self.user_variables = UserVariables::default();
         self.capabilities = self.start.capabilities;
         self.transaction = Transaction::default();
@@ -462,8 +469,13 @@ impl OwnValues for Own<'_> {
             "error_count" => {
                 Some(self.session.warnings.iter().filter(|warning| warning.level == "Error").count().to_string())
             }
-            "collation_database" => collation().map(|found| found.name.to_owned()),
-            "character_set_database" => collation().map(|found| found.charset.to_owned()),
+            // Without a default schema they are the server's.
+            "collation_database" => {
+                collation().map(|found| found.name.to_owned()).or_else(|| self.own_value("collation_server"))
+            }
+            "character_set_database" => {
+                collation().map(|found| found.charset.to_owned()).or_else(|| self.own_value("character_set_server"))
+            }
             // DEFAULT is the account's.
             CONSISTENCY => Some(self.session.identity.reads.consistency.name().to_uppercase()),
             STALENESS => self.session.identity.reads.staleness_ms.map(|ms| ms.to_string()),

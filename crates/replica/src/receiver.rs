@@ -457,12 +457,18 @@ impl Receiver {
             return Err(Trouble::Fatal(if lost { failure.with_hint(hint()) } else { failure }));
         }
         history?;
+        let globals = match globals(&mut connection) {
+            // A source that is no server of MySQL's need not know the statement.
+            Err(error) if error.server_code().is_some() => self.link.lock().facts.globals.clone(),
+            asked => asked.map_err(|e| trouble(&e))?,
+        };
         let mut state = self.link.lock();
         state.facts = SourceFacts {
             version: report.facts.version.clone(),
             server_id: report.facts.server_id,
             server_uuid: report.facts.server_uuid.map(|uuid| uuid.to_string()).unwrap_or_default(),
             lower_case_table_names: report.facts.lower_case_table_names,
+            globals,
         };
         state.log_expires_s = report.facts.log_expires_s;
         state.tls = connection.tls_description();
@@ -864,7 +870,68 @@ fn read_facts(path: &Path) -> Option<SourceFacts> {
         server_id: value("server_id")?.parse().ok()?,
         server_uuid: value("server_uuid")?,
         lower_case_table_names: value("lower_case_table_names")?.parse().ok()?,
+        globals: GLOBALS
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), value(&format!("global.{name}"))?)))
+            .collect(),
     })
+}
+
+/// Global variables of the source that its sessions begin with and that change answers.
+const GLOBALS: &[&str] = &[
+    "autocommit",
+    "character_set_client",
+    "character_set_results",
+    "character_set_server",
+    "collation_connection",
+    "collation_server",
+    "default_collation_for_utf8mb4",
+    "default_week_format",
+    "div_precision_increment",
+    "group_concat_max_len",
+    "lc_time_names",
+    "max_join_size",
+    "show_gipk_in_create_table_and_information_schema",
+    "sql_auto_is_null",
+    "sql_big_selects",
+    "sql_mode",
+    "sql_quote_show_create",
+    "sql_safe_updates",
+    "sql_select_limit",
+    "system_time_zone",
+    "time_zone",
+    "transaction_isolation",
+    "transaction_read_only",
+];
+
+/// Those of [`GLOBALS`] that the source has.
+fn globals(source: &mut Connection) -> client::Result<Vec<(String, String)>> {
+    let names = GLOBALS.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let found = source.query(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
+    let mut all = Vec::new();
+    for row in 0..found.rows.len() {
+        let (Some(name), Some(value)) = (found.text(row, 0), found.text(row, 1)) else { continue };
+        // SHOW prints switches as words. None of these texts is one.
+        let value = match value.as_str() {
+            "ON" => "1".to_owned(),
+            "OFF" => "0".to_owned(),
+            _ => value,
+        };
+        all.push((name.to_ascii_lowercase(), value));
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// The source's value of a global variable that its sessions begin with and that changes answers, as last seen by this
+/// folder's replica.
+#[must_use]
+pub fn known_source_global(data: &Path, name: &str) -> Option<String> {
+    if !GLOBALS.contains(&name) {
+        return None;
+    }
+    let facts = read_facts(&data.join(FACTS_FILE))?;
+    facts.globals.into_iter().find(|(own, _)| own == name).map(|(_, value)| value)
 }
 
 /// The source's `lower_case_table_names` as last seen by this folder's replica; 0 if it never connected.
@@ -874,10 +941,11 @@ pub(crate) fn known_lower_case_table_names(data: &Path) -> u8 {
 }
 
 fn write_facts(path: &Path, facts: &SourceFacts) -> Result<(), Failure> {
-    let text = format!(
+    let mut text = format!(
         "version={}\nserver_id={}\nserver_uuid={}\nlower_case_table_names={}\n",
         facts.version, facts.server_id, facts.server_uuid, facts.lower_case_table_names
     );
+    text.extend(facts.globals.iter().map(|(name, value)| format!("global.{name}={value}\n")));
     write_atomically(path, text.as_bytes())
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct SourceFacts {
     pub server_uuid: String,
     /// The source's lower_case_table_names: 0, 1 or 2.
     pub lower_case_table_names: u8,
+    /// Its global variables that sessions begin with, and that change answers, as SELECT prints them.
+    pub globals: Vec<(String, String)>,
 }
 
 /// What receiving waits for.

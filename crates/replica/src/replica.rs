@@ -705,6 +705,13 @@ impl Replica {
         Some(StoreDamage { text: stop.to_string(), files: disk.damage().len() })
     }
 
+    /// The source's value of a global variable that its sessions begin with and that changes answers, as last asked.
+    #[must_use]
+    pub fn source_global(&self, name: &str) -> Option<String> {
+        let state = self.link.lock();
+        state.facts.globals.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone())
+    }
+
     /// Connection options of the source for one try; None for files.
     #[must_use]
     pub fn source_options(&self) -> Option<client::ConnectOptions> {

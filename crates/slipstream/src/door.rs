@@ -333,6 +333,10 @@ impl Facts for EngineFacts {
         true
     }
 
+    fn source_value(&self, name: &str) -> Option<String> {
+        self.engine.0.upgrade()?.source_global(name)
+    }
+
     fn schema(&self, name: &str) -> SchemaState {
         let not_now = || SchemaState::Unknown("the replica is stopping".to_owned());
         self.engine.0.upgrade().map_or_else(not_now, |engine| engine.schema(name))

@@ -364,6 +364,14 @@ impl Engine {
         self.running().map(|(replica, _)| replica)
     }
 
+    /// The source's value of a global variable that changes answers, also while no replica runs.
+    pub(crate) fn source_global(&self, name: &str) -> Option<String> {
+        match self.replica() {
+            Ok(replica) => replica.source_global(name),
+            Err(_) => replica::known_source_global(self.folder.path(), name),
+        }
+    }
+
     /// The running replica, and the number of attempts to start one until then.
     ///
     /// # Errors

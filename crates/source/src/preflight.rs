@@ -152,6 +152,7 @@ pub fn check(connection: &mut Connection, input: PreflightInput<'_>) -> Result<P
     if !check_version(&mut report, &version) {
         return Ok(report);
     }
+    whole_answers(connection)?;
     let variables = Variables::read(connection)?;
     read_facts(connection, &variables, &mut report)?;
     check_log_settings(&variables, &mut report);
@@ -160,6 +161,15 @@ pub fn check(connection: &mut Connection, input: PreflightInput<'_>) -> Result<P
     check_gtids(&input, &mut report);
     report.problems.sort_by_key(|problem| problem.severity);
     Ok(report)
+}
+
+/// The source's global `sql_select_limit` would cut answers, SHOW's included: what is missing there seems to be off.
+fn whole_answers(connection: &mut Connection) -> Result<()> {
+    match connection.exec("SET SESSION sql_select_limit = 18446744073709551615") {
+        // A source that is no server of MySQL's need not know the statement.
+        Err(error) if error.server_code().is_some() => Ok(()),
+        result => result.map(drop),
+    }
 }
 
 /// Returns false if further checks are pointless.

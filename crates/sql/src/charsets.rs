@@ -6,6 +6,7 @@ use values::collation::{self, BINARY, Collation};
 
 use crate::Result;
 use crate::error::SqlError;
+use crate::variables::OwnValues;
 
 /// Character sets that cannot be a client's: its statements must be ASCII but for literals.
 const NOT_OF_CLIENTS: &[&str] = &["ucs2", "utf16", "utf16le", "utf32"];
@@ -22,6 +23,24 @@ pub struct Charsets {
 }
 
 impl Charsets {
+    /// The server's, which a session has after COM_RESET_CONNECTION, whatever its login asked for.
+    #[must_use]
+    pub fn of_server(own: &dyn OwnValues) -> Charsets {
+        let own = |name: &str| own.own_value(name);
+        let connection = own("collation_connection").and_then(|name| Charsets::collation(&name).ok());
+        let Some(connection) = connection.or_else(|| collation::by_id(collation::UTF8MB4_0900_AI_CI)) else {
+            return Charsets { client: BINARY, connection: BINARY, results: None };
+        };
+        let of = |charset: &str| match Charsets::by_name(charset) {
+            Ok(found) if found.charset != connection.charset => found.id,
+            _ => connection.id,
+        };
+        let client = own("character_set_client").map_or(connection.id, |charset| of(&charset));
+        let results = own("character_set_results")
+            .map_or(Some(connection.id), |charset| (!charset.is_empty()).then(|| of(&charset)));
+        Charsets { client, connection: connection.id, results }
+    }
+
     /// All three by a login's collation; None if a client cannot have it.
     #[must_use]
     pub fn of_login(collation: u16) -> Option<Charsets> {

@@ -45,6 +45,22 @@ impl PartialEq for StatementTime {
 
 impl Eq for StatementTime {}
 
+/// Variables of a session whose first value is the source's, since they change answers.
+const OF_THE_SOURCE: &[&str] = &[
+    "autocommit",
+    "group_concat_max_len",
+    "max_join_size",
+    "show_gipk_in_create_table_and_information_schema",
+    "sql_big_selects",
+    "sql_mode",
+    "sql_quote_show_create",
+    "sql_safe_updates",
+    "sql_select_limit",
+    "time_zone",
+    "transaction_isolation",
+    "transaction_read_only",
+];
+
 /// Variables that SET NAMES changes, in the order in which they are reported.
 const CHARSET_VARIABLES: &[&str] = &["character_set_client", "character_set_connection", "character_set_results"];
 
@@ -61,6 +77,16 @@ impl Settings {
             rows_max: u64::MAX,
             changed: Vec::new(),
             began: StatementTime(0),
+        }
+    }
+
+    /// Gives the session what sessions begin with at the source.
+    pub fn begin_as(&mut self, own: &dyn OwnValues) {
+        for name in OF_THE_SOURCE {
+            if let (Some(variable), Some(text)) = (variables::find(name), own.own_value(name)) {
+                // What cannot be a value here has been refused by the source.
+                let _ = self.apply(variable.name, Some(text));
+            }
         }
     }
 
@@ -201,6 +227,9 @@ impl Settings {
             Some(value) => rules::checked(variable, rule, value, warnings)?,
             None => own.own_value(name).or_else(|| variable.value.map(str::to_owned)),
         };
+        if rule == Rule::Mode && value.is_none() {
+            warnings.extend(modes::warnings(modes::bits(text.as_deref().unwrap_or_default())?));
+        }
         if rule == Rule::Names
             && let Some(unknown) = unknown_name(text.as_deref().unwrap_or_default())
         {
