@@ -148,6 +148,7 @@ mod tests {
         assert_eq!(there.join().unwrap(), [readers, readers, low, low], "never raised again");
         assert_eq!(nice(), before);
     }
+
     #[test]
     fn slices_are_short_while_there_is_little_to_do() {
         let mut slices = Slices::of_this_thread();
