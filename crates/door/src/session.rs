@@ -317,7 +317,7 @@ impl Session {
         After::Next
     }
 
-    /// COM_RESET_CONNECTION: as a new login, but for the default schema.
+    /// COM_RESET_CONNECTION: as a new login, but for the default schema, and with the server's character sets.
     fn reset(&mut self, world: &dyn World) {
         self.end(world);
         self.settings = first_settings(Charsets::of_server(world.own_values()), world);
