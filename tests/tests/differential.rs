@@ -145,10 +145,7 @@ fn a_source_that_contradicts_its_log() {
     }
     let deleted = std::thread::scope(|scope| {
         let delete = scope.spawn(|| server.sql("USE diffa; DELETE FROM p WHERE a < 9; SELECT ROW_COUNT()"));
-        let waiting = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
-        while server.sql(waiting).trim() == "0" {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        server.wait_for_transactions("trx_state = 'LOCK WAIT'", |count| count > 0);
         other.exec("UPDATE c SET v = 1 WHERE id = 1").unwrap();
         other.exec("COMMIT").unwrap();
         delete.join().unwrap()

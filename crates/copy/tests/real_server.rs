@@ -618,11 +618,7 @@ fn ends_when_told_or_when_time_is_over() {
     assert!(error.is_transient(), "{error:?}");
 
     // Nothing of ours is left on the source.
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while watcher.query_value("SELECT COUNT(*) FROM information_schema.INNODB_TRX").unwrap().as_deref() != Some("0") {
-        assert!(Instant::now() < deadline, "a snapshot is still open");
-        std::thread::yield_now();
-    }
+    server.wait_for_transactions("TRUE", |count| count == 0);
 }
 
 #[test]

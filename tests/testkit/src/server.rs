@@ -212,6 +212,26 @@ impl Server {
         }
     }
 
+    /// Waits until the number of InnoDB's transactions that fulfil a condition over
+    /// `information_schema.INNODB_TRX` is a wanted one. That view is a copy that InnoDB renews only where nobody has
+    /// read it for 0.1 s: who reads it more often sees the same rows for ever.
+    ///
+    /// # Panics
+    /// If it is another number after 120 s.
+    pub fn wait_for_transactions(&self, condition: &str, wanted: impl Fn(u64) -> bool) {
+        let mut connection = self.connect();
+        let started = Instant::now();
+        loop {
+            std::thread::sleep(Duration::from_millis(150));
+            let sql = format!("SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE {condition}");
+            let count = connection.query_value(&sql).unwrap().unwrap().parse().unwrap();
+            if wanted(count) {
+                return;
+            }
+            assert!(started.elapsed() < Duration::from_secs(120), "{}: {count} where {condition}", self.name);
+        }
+    }
+
     /// Shuts it down cleanly.
     pub fn stop(&self) {
         self.ask("stop");
