@@ -31,11 +31,12 @@ build:
 	cargo build --release --locked -p slipstream
 
 # SLIPSTREAM_TEST_SERVER=1: the crates' tests against real servers run too. The whole-program tests start the release
-# build: what is tested is what is shipped. All in one go, so that each crate is built with one set of features; one run
-# names every failure.
+# build: what is tested is what is shipped. All in one go, so that each crate is built with one set of features; several
+# test programs run at once, one that hangs is killed, and one run names every failure.
 test: lint build
 	testbed/mysql install
-	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short cargo test --workspace --locked --no-fail-fast -- --test-threads=2
+	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short \
+	    cargo run --locked -p run_tests -- --workspace --locked --no-fail-fast -- --test-threads=2
 	$(MAKE) fuzz-short
 
 # fuzz/run SECONDS: every target for that long, from its corpus.
