@@ -32,11 +32,13 @@ build:
 
 # SLIPSTREAM_TEST_SERVER=1: the crates' tests against real servers run too. The whole-program tests start the release
 # build: what is tested is what is shipped. All in one go, so that each crate is built with one set of features; several
-# test programs run at once, one that hangs is killed, and one run names every failure.
+# test programs run at once, one that hangs is killed, and one run names every failure. Not by `cargo run`, whose
+# environment would have crates with build scripts built anew.
 test: lint build
 	testbed/mysql install
+	cargo build --locked -p run_tests
 	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short \
-	    cargo run --locked -p run_tests -- --workspace --locked --no-fail-fast -- --test-threads=2
+	    $(target_folder)/debug/run_tests --workspace --locked --no-fail-fast -- --test-threads=2
 	$(MAKE) fuzz-short
 
 # fuzz/run SECONDS: every target for that long, from its corpus.
