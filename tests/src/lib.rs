@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 pub use compare::{assert_equal, assert_equal_after_drift, assert_equal_at_rest, verify_equal};
 pub use definitions::{assert_same_definitions, assert_same_definitions_but_silence, without_counter};
 pub use load::Load;
@@ -72,6 +74,23 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>, state: impl 
         assert!(Instant::now() < until, "waited {DEADLINE:?} in vain for {what}\n{}", state());
         std::thread::sleep(Duration::from_millis(30));
     }
+}
+
+/// Sends a signal to a process. After SIGSTOP, returns once each of its threads is stopped: until then they run on for
+/// as long as the thread that takes the signal waits for a core.
+pub fn signal(process: Pid, signal: Signal) {
+    kill_process(process, signal).unwrap();
+    if signal != Signal::STOP {
+        return;
+    }
+    let state = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).unwrap();
+        let of = |folder: PathBuf| std::fs::read_to_string(folder.join("stat")).unwrap_or_default();
+        tasks.map(|task| of(task.unwrap().path())).collect::<Vec<_>>()
+    };
+    // The state follows the name in brackets.
+    let is_stopped = |stat: &String| stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'));
+    wait_for("every thread to stop", || state().iter().all(is_stopped).then_some(()), || state().concat());
 }
 
 /// The last of the CPUs this process may run on, and all of them, in the kernel's list format.

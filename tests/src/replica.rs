@@ -281,7 +281,7 @@ impl Replica {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();
-        kill_process(pid, signal).unwrap();
+        crate::signal(pid, signal);
     }
 
     /// Sends SIGKILL and waits until the process is gone.

@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal};
 use testkit::raw_client::{CAPABILITIES, RawClient};
-use whole_program_tests::{Replica, Server, folder, length, slipstream};
+use whole_program_tests::{Replica, Server, folder, length, signal, slipstream};
 use wire::handshake::capability;
 
 /// A table with one row to read and one to load the source with.
@@ -225,11 +225,11 @@ fn what_cannot_be_had_is_said() {
     set(&mut global, "slipstream_read_timeout = 500");
     let pid = std::fs::read_to_string(server.sql("SELECT @@pid_file").trim()).unwrap();
     let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-    kill_process(pid, Signal::STOP).unwrap();
+    signal(pid, Signal::STOP);
     let (at_global, at_bounded) = (read(&mut global), read(&mut bounded));
     set(&mut bounded, "slipstream_read_staleness = 1");
     let at_once = read(&mut bounded);
-    kill_process(pid, Signal::CONT).unwrap();
+    signal(pid, Signal::CONT);
     let silent = "the source has not answered after 500 ms";
     assert!(at_global.as_ref().is_err_and(|error| error.contains(silent)), "{at_global:?}");
     assert!(at_once.as_ref().is_err_and(|error| error.contains(silent)), "{at_once:?}");
