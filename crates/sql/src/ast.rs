@@ -600,6 +600,11 @@ pub enum Target {
         /// Name in lower case.
         name: String,
     },
+    /// `@@transaction_isolation` or `@@transaction_read_only` without a scope: of the next transaction only.
+    OfNextTransaction {
+        /// Name in lower case.
+        name: String,
+    },
     /// SET NAMES, with its COLLATE clause.
     Names {
         /// The collation, if one was given.

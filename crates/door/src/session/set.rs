@@ -19,6 +19,8 @@ const NEEDS: &[(&str, &str)] = &[
 struct New {
     settings: Settings,
     user_variables: UserVariables,
+    /// What is set of the next transaction.
+    next: Characteristics,
 }
 
 /// The name that an assignment gives to a variable that there is not.
@@ -42,7 +44,11 @@ impl Session {
         if let Some(unknown) = assignments.iter().find_map(unknown_target) {
             return Err(SqlError::unknown_variable(unknown));
         }
-        let mut new = New { settings: self.settings.clone(), user_variables: self.user_variables.clone() };
+        let mut new = New {
+            settings: self.settings.clone(),
+            user_variables: self.user_variables.clone(),
+            next: Characteristics::default(),
+        };
         let mut tracked = Vec::new();
         for (number, assignment) in assignments.iter().enumerate() {
             let assigned = self.bound(sql, parameters, world, |bind| self.assign(assignment, bind, &mut new, warnings));
@@ -53,6 +59,9 @@ impl Session {
                     return Err(error);
                 }
             }
+        }
+        if new.next != Characteristics::default() {
+            self.transaction.set_next(new.next)?;
         }
         let before = std::mem::replace(&mut self.settings, new.settings);
         self.user_variables = new.user_variables;
@@ -95,6 +104,18 @@ impl Session {
         };
         match &assignment.target {
             Target::UserVariable(_) => Ok(Vec::new()),
+            Target::OfNextTransaction { name } => {
+                let mut as_of_session = new.settings.clone();
+                as_of_session.set(name, value.as_ref(), bind.own, warnings)?;
+                self.transaction.next_may_be_set()?;
+                if name == "transaction_isolation" {
+                    new.next.isolation = Some(as_of_session.isolation());
+                } else {
+                    let read_only = as_of_session.read_only();
+                    new.next.access = Some(if read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite });
+                }
+                Ok(Vec::new())
+            }
             Target::Names { collation } => {
                 new.settings.set_names(text(&value).as_deref(), collation.as_deref(), warnings)
             }

@@ -170,15 +170,22 @@ impl Transaction {
         self.savepoints.clear();
     }
 
+    /// # Errors
+    /// 1568 while one is open.
+    pub(super) fn next_may_be_set(&self) -> Result<(), SqlError> {
+        if !self.is_open() {
+            return Ok(());
+        }
+        let text = "Transaction characteristics can't be changed while a transaction is in progress";
+        Err(SqlError::new(1568, "25001", text))
+    }
+
     /// SET TRANSACTION for the next one.
     ///
     /// # Errors
     /// 1568 while one is open.
     pub(super) fn set_next(&mut self, new: Characteristics) -> Result<(), SqlError> {
-        if self.is_open() {
-            let text = "Transaction characteristics can't be changed while a transaction is in progress";
-            return Err(SqlError::new(1568, "25001", text));
-        }
+        self.next_may_be_set()?;
         self.next.isolation = new.isolation.or(self.next.isolation);
         self.next.access = new.access.or(self.next.access);
         Ok(())

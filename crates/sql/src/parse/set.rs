@@ -10,6 +10,9 @@ use crate::error::SqlError;
 /// Statements that begin with SET and change accounts or resources.
 const REFUSED: &[&str] = &["PASSWORD", "DEFAULT", "ROLE", "RESOURCE"];
 
+/// Variables that are of the next transaction where `@@` stands before them and no scope.
+const OF_NEXT_TRANSACTION: &[&str] = &["transaction_isolation", "transaction_read_only"];
+
 impl Parser<'_> {
     pub(super) fn set(&mut self) -> Result<Statement> {
         self.advance()?;
@@ -99,9 +102,8 @@ impl Parser<'_> {
         let target = match (&self.current.tok, scope) {
             (Tok::Variable, None) => {
                 let target = match self.system_variable() {
-                    // Without a scope these would be for the next transaction only.
-                    Some((None, name)) if name.starts_with("transaction_") => {
-                        return Err(SqlError::not_supported(&format!("SET @@{name} without a scope")));
+                    Some((None, name)) if OF_NEXT_TRANSACTION.contains(&name.as_str()) => {
+                        Target::OfNextTransaction { name }
                     }
                     Some((scope, name)) => Target::Variable { scope, name },
                     None => Target::UserVariable(self.text(self.current.start, self.current.end).to_vec()),
