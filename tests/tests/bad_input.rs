@@ -353,6 +353,10 @@ fn configuration() {
     slipstream(&["replica", "--data", "/tmp/x"]).expect(2, &["source"]);
     slipstream(&["replica", "--source", "mysql://u@h", "--data", "/tmp/x", "--relay-sync=never", "--semi-sync"])
         .expect(2, &["semi-sync"]);
+    let set = |value: &str| slipstream(&["replica", "--source", "mysql://u@h", "--data", "/tmp/x", "--set", value]);
+    set("time_zone").expect(2, &["'time_zone' is not NAME=VALUE"]);
+    set("time_zone=Europe/Berlin").expect(2, &["Unknown or incorrect time zone: 'Europe/Berlin'"]);
+    set("version=1").expect(2, &["'version' cannot be set here; these can: autocommit, "]);
     slipstream(&["skip", "nonsense", "--data", "/tmp/x"]).expect(2, &["nonsense"]);
 }
 

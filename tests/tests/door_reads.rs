@@ -967,6 +967,8 @@ const OF_SESSIONS: &[&str] = &[
     "SET time_zone = DEFAULT, sql_mode = DEFAULT, transaction_isolation = DEFAULT, group_concat_max_len = DEFAULT",
     "SELECT @@sql_mode, @@time_zone, @@transaction_isolation, @@group_concat_max_len",
     "SELECT id, at FROM t.a ORDER BY id",
+    "SELECT CONVERT_TZ('2001-01-01 01:00:00', 'UTC', 'UTC'), CONVERT_TZ('2001-01-01 01:00:00', 'utc', '-03:00')",
+    "SELECT VERSION() IS NULL, @@sql_auto_is_null, CONVERT_TZ('2001-01-01 01:00:00', 'UTC', 'UTC') IS NOT NULL",
 ];
 
 #[test]
@@ -1002,6 +1004,12 @@ fn sessions_begin_with_what_they_begin_with_at_the_source() {
     asked(&socket).assert_same(2 * OF_SESSIONS.len() + 1);
     // They are asked for at each connect, and kept.
     server.sql("SET GLOBAL sql_mode = 'STRICT_ALL_TABLES', GLOBAL time_zone = '-01:30', GLOBAL sql_select_limit = 2");
+    // It has zones with names from now on.
+    server.sql(
+        "SET sql_log_bin = 0; INSERT INTO mysql.time_zone VALUES (1, 'N'); \
+         INSERT INTO mysql.time_zone_name VALUES ('UTC', 1); \
+         INSERT INTO mysql.time_zone_transition_type VALUES (1, 0, 0, 0, 'UTC')",
+    );
     let dumps = server.sql("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'");
     dumps.lines().for_each(|id| drop(server.sql(&format!("KILL {id}"))));
     wait_for(
@@ -1017,6 +1025,12 @@ fn sessions_begin_with_what_they_begin_with_at_the_source() {
     // Also by a start that does not reach the source.
     replica.stop();
     let (replica, socket) = Replica::with_socket(&server, &data, &["--skip-replica-start"]);
+    asked(&socket).assert_same(2 * OF_SESSIONS.len() + 1);
+    replica.stop();
+    // What an operator sets goes before what is known of the source.
+    let set = ["--skip-replica-start", "--set=time_zone=+05:00", "--set", "SQL_MODE=ansi_quotes"];
+    let (replica, socket) = Replica::with_socket(&server, &data, &set);
+    server.sql("SET GLOBAL time_zone = '+05:00', GLOBAL sql_mode = 'ANSI_QUOTES'");
     asked(&socket).assert_same(2 * OF_SESSIONS.len() + 1);
     replica.stop();
 }

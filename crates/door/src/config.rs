@@ -41,6 +41,8 @@ pub struct DoorConfig {
     pub connection_memory_limit: u64,
     /// Value of `version`, also in the greeting.
     pub server_version: String,
+    /// Values of system variables that go before the source's, by name in lower case.
+    pub set: HashMap<String, String>,
     /// Values of system variables that are about this process, by name in lower case.
     pub own_values: HashMap<String, String>,
 }

@@ -238,7 +238,11 @@ impl OwnValues for Server {
             }
             "local_infile" => switch(false),
             "gtid_mode" | "enforce_gtid_consistency" => "ON".to_owned(),
-            _ => return self.facts.source_value(name).or_else(|| self.config.own_values.get(name).cloned()),
+            _ => {
+                let set = || self.config.set.get(name).cloned();
+                let known = set().or_else(|| self.facts.source_value(name));
+                return known.or_else(|| self.config.own_values.get(name).cloned());
+            }
         })
     }
 }

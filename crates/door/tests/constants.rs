@@ -29,6 +29,52 @@ const STATEMENTS: &[&str] = &[
     "select localtime, localtime(), localtimestamp(1), sysdate(), sysdate(2), curdate(), current_date limit 0",
     "select current_date(), curtime(), curtime(4), current_time, current_time(1), unix_timestamp() limit 0",
     "select utc_date, utc_date(), utc_time, utc_time(5), utc_timestamp, utc_timestamp(6), now() is null limit 0",
+    "select convert_tz('2001-01-01 01:00:00','UTC','UTC'), convert_tz('2001-01-01 01:00:00','utc','+00:00') is not null",
+    "select convert_tz('2001-01-01 01:00:00','+00:00','+02:30'), convert_tz('2001-01-01 01:00:00.25','-13:59','+14:00')",
+    "select convert_tz(null,'+00:00','+02:30'), convert_tz('2001-01-01 01:00:00.500','+00:00',null)",
+    "select convert_tz('1970-01-01 02:00:00','+02:00','+00:00'), convert_tz('1970-01-01 02:00:01','+02:00','+00:00')",
+    "select convert_tz('3001-01-18 23:59:59','+00:00','+02:00'), convert_tz('3001-01-19 00:00:00','+00:00','+02:00')",
+    "select convert_tz('1960-02-29 01:00:00','+00:00','+02:00'), convert_tz('2024-02-28 23:00:00','+00:00','+02:00')",
+    "select convert_tz('2001-01-01 01:00:00','SYSTEM','+01:00'), convert_tz('1000-01-01 01:00:00','+01:00','SYSTEM')",
+    "select convert_tz(now(),'+00:00','+02:30'), convert_tz(now(3), @@session.time_zone,'+00:00') limit 0",
+    "select convert_tz(curdate(),'+00:00','+02:30'), convert_tz(convert_tz(now(2),'+00:00','UTC'),'UTC','UTC') limit 0",
+    "select convert_tz('2001-01-01 01:00:00','+00:00')",
+    "select timediff(now(), now()), timediff(now(3), utc_timestamp(3)), timediff(now(), null), timediff(null, null)",
+    "select timediff(convert_tz(now(),'+00:00','-05:30'), now()), timediff(now(), convert_tz(now(),'+00:00','-13:59'))",
+    "select timediff(convert_tz('2001-01-02 01:00:00.25','+00:00','+00:00'), convert_tz('2001-01-31 01:00:00','+00:00',\
+     '+00:00')), timediff(convert_tz('2001-02-02 01:00:00.25','+00:00','+00:00'), convert_tz('2001-01-31 01:00:01.5',\
+     '+00:00','+00:00'))",
+    "select time_format(timediff(now(), convert_tz(now(), @@session.time_zone, '+00:00')), '%H:%i') as `offset`",
+    "select time_format(timediff(now(), convert_tz(now(),'+00:00','-05:30')), '%H|%k|%h|%I|%l|%i|%s|%S|%f|%p|%r|%T|%%|x%')",
+    "select time_format(timediff(convert_tz(now(3),'+00:00','-05:30'), now(3)), '%H|%k|%h|%l|%i|%s|%f|%p|%r|%T')",
+    "select time_format(timediff(convert_tz('2001-02-02 01:00:00','+00:00','+00:00'), convert_tz('2001-01-31 02:03:04', \
+     '+00:00','+00:00')), '%H|%k|%h|%l|%p|%r|%T'), time_format(null, '%H'), time_format(now(), '')",
+    "select date_format(convert_tz('2024-02-29 13:04:05.678','+00:00','+00:00'), \
+     '%a|%b|%c|%D|%d|%e|%f|%H|%h|%I|%i|%j|%k|%l|%M|%m|%p|%r|%S|%s|%T|%W|%w|%Y|%y|%%')",
+    "select date_format(convert_tz('1999-12-01 00:04:05','+00:00','+00:00'), '%a %b %D %h %j %l %p %r %W %w %y'), \
+     date_format(convert_tz('2023-11-12 12:00:00','+00:00','+00:00'), '%D %h %p %w'), \
+     date_format(convert_tz('2023-05-22 12:00:00','+00:00','+00:00'), '%D %W %w'), \
+     date_format(convert_tz('0001-03-23 23:00:00','+00:00','+00:00'), '%D %Y %y %l %j')",
+    "select date_format(null, '%H'), date_format(now(), ''), concat(date_format(current_timestamp, '%' ), ' ', 'x')",
+    "select concat(date_format(current_timestamp, '%H:%i:%s' ), ' ', @@system_time_zone) limit 0",
+    "select date_format(curdate(), '%H:%i'), date_format(now(6), '%f')  limit 0",
+    "select left('abc', 2), left('abc', -1), left('abc', null), left('abc', 0), left('abc', 9), left('äöü', 2)",
+    "select left(user(), 3) is null, left(database(), 3), left(concat('a', 'bc'), 2), left('abc', 18446744073709551615)",
+    "select left(current_role(), 2), left(version(), 1), left(schema(), 1)",
+    "select concat(date_format(now(), '%H'), user()), concat(@@version, time_format(now(), '%i')) limit 0",
+    "select concat('x', time_format(timediff(now(), null), '%H'), database()), concat(time_format(null, '%i'), 'x')",
+    "select instr('abc', 'B'), instr(null, 'a'), instr('abc', null), instr('abc', ''), instr('', ''), instr('', 'a')",
+    "select instr('a_b@c.d-e:f%', '@C.'), instr('a-b', 'ab'), instr('a.b', 'ab'), instr('a:b_', 'b_'), instr('a%b', 'ab')",
+    "select instr(user(), '@') is null, instr(database(), 'x'), instr(concat(user(), '@'), '@') is null limit 0",
+    "select instr(user(), 'zzz'), instr('zzz', concat('z')), instr(@@version, 'x')",
+    "select 1-1, 5-7, instr('abc', 'c')-1, 18446744073709551615-1, 1+1, 1 + 2 - 3, 5-@@autocommit, 100+1, -5 - -7",
+    "select 9223372036854775807 - 1, 18446744073709551614 + 1, 0 - 9223372036854775807, true + true, 1 - row_count()",
+    "select database(), schema(), left(user(),instr(concat(user(),'@'),'@')-1) limit 0",
+    "set names latin1",
+    "select date_format(now(), '%H'), left('abc', 2), instr('abc', 'c'), convert_tz(now(), 'UTC', 'UTC') limit 0",
+    "set names utf8mb4 collate utf8mb4_bin",
+    "select date_format(now(), '%H'), left('abc', 2), left(user(), 2), time_format(now(), '%H:%i') limit 0",
+    "set names default",
     "select now(7)",
     "select CURRENT_TIMESTAMP(9)",
     "select localtime(10)",
@@ -110,7 +156,10 @@ const STATEMENTS: &[&str] = &[
 #[test]
 fn constants_are_mysqls() {
     let Some(server) = Server::or_skip("constants", &[]) else { return };
-    let door = open(|_| ());
+    // As at the server: its system is in UTC, and it has no zones with names.
+    let of_server = [("system_time_zone", "UTC"), (sql::KNOWS_UTC, "0")];
+    let of_server = of_server.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let door = open(|config| config.own_values.extend(of_server.clone()));
     for capabilities in [CAPABILITIES, CAPABILITIES & !capability::DEPRECATE_EOF & !capability::SESSION_TRACK] {
         let mut ours = RawClient::over_socket(&door.socket, "admin", capabilities);
         let mut theirs = RawClient::over_socket(&server.socket(), "root", capabilities);

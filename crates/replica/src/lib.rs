@@ -60,7 +60,7 @@ pub use login::{Reread, SourceLogin};
 pub use memory::MemoryPlan;
 pub use movement::Movement;
 pub use read_only::ReadOnly;
-pub use receiver::{Receive, check, known_source_global};
+pub use receiver::{Receive, SOURCE_GLOBALS, check, known_source_globals};
 pub use relay::holds;
 pub use relay::{Relay, RelayBase, RelayConfig, RelayStart, ServeConfig, ServedKeep, Serving, replica_text};
 pub use replica::{AfterDisk, BeginReplay, Begun, Replica, Start, StoreDamage, cores, quarantined};

@@ -870,15 +870,19 @@ fn read_facts(path: &Path) -> Option<SourceFacts> {
         server_id: value("server_id")?.parse().ok()?,
         server_uuid: value("server_uuid")?,
         lower_case_table_names: value("lower_case_table_names")?.parse().ok()?,
-        globals: GLOBALS
+        globals: SOURCE_GLOBALS
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), value(&format!("global.{name}"))?)))
             .collect(),
     })
 }
 
-/// Global variables of the source that its sessions begin with and that change answers.
-const GLOBALS: &[&str] = &[
+/// Among [`SOURCE_GLOBALS`], and no variable: 1 where the source knows the zone UTC by its name, as one does that has
+/// zones with names.
+const KNOWS_UTC: &str = "knows_utc";
+
+/// Global variables of the source that its sessions begin with and that change answers, and what else does.
+pub const SOURCE_GLOBALS: &[&str] = &[
     "autocommit",
     "character_set_client",
     "character_set_results",
@@ -889,6 +893,7 @@ const GLOBALS: &[&str] = &[
     "default_week_format",
     "div_precision_increment",
     "group_concat_max_len",
+    KNOWS_UTC,
     "lc_time_names",
     "max_join_size",
     "show_gipk_in_create_table_and_information_schema",
@@ -904,9 +909,9 @@ const GLOBALS: &[&str] = &[
     "transaction_read_only",
 ];
 
-/// Those of [`GLOBALS`] that the source has.
+/// Those of [`SOURCE_GLOBALS`] that the source has.
 fn globals(source: &mut Connection) -> client::Result<Vec<(String, String)>> {
-    let names = GLOBALS.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let names = SOURCE_GLOBALS.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     let found = source.query(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
     let mut all = Vec::new();
     for row in 0..found.rows.len() {
@@ -919,19 +924,17 @@ fn globals(source: &mut Connection) -> client::Result<Vec<(String, String)>> {
         };
         all.push((name.to_ascii_lowercase(), value));
     }
+    // What Django asks for the same purpose.
+    let knows = source.query_value("SELECT CONVERT_TZ('2001-01-01 01:00:00', 'UTC', 'UTC') IS NOT NULL")?;
+    all.extend(knows.map(|knows| (KNOWS_UTC.to_owned(), knows)));
     all.sort();
     Ok(all)
 }
 
-/// The source's value of a global variable that its sessions begin with and that changes answers, as last seen by this
-/// folder's replica.
+/// The source's values of [`SOURCE_GLOBALS`] by name, as last seen by this folder's replica.
 #[must_use]
-pub fn known_source_global(data: &Path, name: &str) -> Option<String> {
-    if !GLOBALS.contains(&name) {
-        return None;
-    }
-    let facts = read_facts(&data.join(FACTS_FILE))?;
-    facts.globals.into_iter().find(|(own, _)| own == name).map(|(_, value)| value)
+pub fn known_source_globals(data: &Path) -> Vec<(String, String)> {
+    read_facts(&data.join(FACTS_FILE)).map(|facts| facts.globals).unwrap_or_default()
 }
 
 /// The source's `lower_case_table_names` as last seen by this folder's replica; 0 if it never connected.

@@ -705,7 +705,13 @@ impl Replica {
         Some(StoreDamage { text: stop.to_string(), files: disk.damage().len() })
     }
 
-    /// The source's value of a global variable that its sessions begin with and that changes answers, as last asked.
+    /// The source's values of [`SOURCE_GLOBALS`](crate::SOURCE_GLOBALS) by name, as last asked.
+    #[must_use]
+    pub fn source_globals(&self) -> Vec<(String, String)> {
+        self.link.lock().facts.globals.clone()
+    }
+
+    /// One of [`source_globals`](Self::source_globals).
     #[must_use]
     pub fn source_global(&self, name: &str) -> Option<String> {
         let state = self.link.lock();

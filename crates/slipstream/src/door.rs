@@ -57,6 +57,8 @@ pub(crate) struct DoorSettings {
     pub connect_timeout: Duration,
     /// Version shown.
     pub server_version: String,
+    /// Values of system variables that sessions begin with, by name in lower case, instead of the source's.
+    pub set: Vec<(String, String)>,
     /// Time for statements at a stop.
     pub drain: Duration,
     /// How long a transaction or a cursor may keep its snapshot.
@@ -95,6 +97,7 @@ impl Default for DoorSettings {
             max_allowed_packet: 0,
             connect_timeout: Duration::ZERO,
             server_version: String::new(),
+            set: Vec::new(),
             drain: Duration::ZERO,
             snapshot_age: SNAPSHOT_AGE,
             statement_cpu_time: Duration::ZERO,
@@ -175,6 +178,7 @@ impl DoorSettings {
             snapshot_age: self.snapshot_age,
             statement_cpu_time: self.statement_cpu_time,
             connection_memory_limit: self.connection_memory_limit,
+            set: self.set.iter().cloned().collect(),
             own_values: own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<HashMap<_, _>>(),
         }
     }
@@ -403,5 +407,15 @@ pub(crate) fn note(note: Note) {
         }
         Note::TlsReloaded => note_reload(Ok(())),
         Note::TlsNotReloaded(why) => note_reload(Err(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_source_is_asked_for_all_that_sessions_begin_with() {
+        let asked = |name: &&str| !replica::SOURCE_GLOBALS.contains(name);
+        assert_eq!(sql::BEGIN_AS_AT_THE_SOURCE.iter().find(|name| asked(name)), None);
+        assert!(replica::SOURCE_GLOBALS.contains(&sql::KNOWS_UTC));
     }
 }

@@ -45,6 +45,8 @@ struct State {
     phase: Phase,
     /// The last report of an engine.
     last: StatusReport,
+    /// The source's global variables as they were known before the engine ran, or when it was last taken down.
+    globals: Vec<(String, String)>,
     /// A request to start the engine again.
     wanted: Option<Wanted>,
     /// Number of attempts to start the engine that have ended.
@@ -114,7 +116,8 @@ impl Engine {
         let mut config = orders.over(start)?;
         filters.over(&mut config)?;
         let in_force = InForce { shown: Arc::new(ShownOptions::of(&config)), orders, filters };
-        let state = State { phase: Phase::Starting, last, wanted: None, attempts: 0 };
+        let globals = replica::known_source_globals(folder.path());
+        let state = State { phase: Phase::Starting, last, globals, wanted: None, attempts: 0 };
         Ok(Arc::new(Engine {
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -338,11 +341,16 @@ impl Engine {
 
     /// The main thread takes the engine down, to start it again.
     pub(crate) fn restarts(&self, last: StatusReport) {
-        if let Ok(replica) = self.replica() {
+        let replica = self.replica().ok();
+        if let Some(replica) = &replica {
             self.parked.was_shown(replica.pipeline.store.visibility().executed());
         }
+        let globals = replica.map(|replica| replica.source_globals());
         let mut state = self.lock();
         state.last = last;
+        if let Some(globals) = globals {
+            state.globals = globals;
+        }
         state.phase = Phase::Starting;
         drop(state);
         // Nothing is pinned any more, and the store must be let go.
@@ -366,10 +374,13 @@ impl Engine {
 
     /// The source's value of a global variable that changes answers, also while no replica runs.
     pub(crate) fn source_global(&self, name: &str) -> Option<String> {
-        match self.replica() {
-            Ok(replica) => replica.source_global(name),
-            Err(_) => replica::known_source_global(self.folder.path(), name),
+        let state = self.lock();
+        if let Phase::Running(replica) = &state.phase {
+            let replica = Arc::clone(replica);
+            drop(state);
+            return replica.source_global(name);
         }
+        state.globals.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone())
     }
 
     /// The running replica, and the number of attempts to start one until then.

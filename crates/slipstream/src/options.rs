@@ -985,6 +985,20 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .default("9.7.4-slipstream"),
     option(
         FOLLOW,
+        "set",
+        "NAME=VALUE",
+        Kind::List(|s, text| {
+            let set = parse_set(text)?;
+            s.door.set.retain(|(name, _)| *name != set.0);
+            s.door.set.push(set);
+            Ok(())
+        }),
+        "Sessions of clients begin with this value of a system variable, not with the source's",
+    )
+    .under(CLIENT_PART)
+    .otherwise("the source's global variables"),
+    option(
+        FOLLOW,
         "serve",
         "WHEN",
         Kind::Text(|s, text| parse_serve(text).map(|at_once| s.door.serve_at_once = at_once)),
@@ -1147,6 +1161,14 @@ fn not_an_address(text: &str) -> String {
 }
 
 /// Connectors read numbers in front and some go by the text behind them.
+/// A system variable and a value that sessions can begin with.
+fn parse_set(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("'{text}' is not NAME=VALUE"))?;
+    let name = name.trim().to_ascii_lowercase();
+    let value = sql::checked_first_value(&name, value.trim())?;
+    Ok((name, value))
+}
+
 fn checked_version(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
     if is_plain && text.len() <= 60 && text.starts_with(|c: char| c.is_ascii_digit()) {

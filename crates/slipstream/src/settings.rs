@@ -501,6 +501,7 @@ mod tests {
                 "bind-address" => "::1",
                 "http" | "gtid-port" => "[::1]:9104",
                 "server-version" => "8.4.0",
+                "set" => "time_zone=+02:00",
                 "copy-rate" => "10M",
                 "copy-lock" => "none",
                 "thread-affinity" => "apply=0",

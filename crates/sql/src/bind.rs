@@ -224,6 +224,13 @@ pub(crate) struct Bound {
     pub(crate) value: Value,
 }
 
+impl Bound {
+    /// True for a text and for the literal NULL.
+    pub(crate) fn is_text_or_null(&self) -> bool {
+        is_text(&self.field) || self.field.type_code == type_code::NULL
+    }
+}
+
 /// The columns of a SELECT, and whether LIMIT leaves its row in.
 ///
 /// # Errors

@@ -1,9 +1,11 @@
 //! The functions that are answered: one table of names, arguments and kernels.
 
+mod dates;
 mod gtids;
 mod texts;
 mod times;
 
+pub use dates::KNOWS_UTC;
 use wire::response::column_flag;
 use wire::row::type_code;
 
@@ -61,6 +63,13 @@ const FUNCTIONS: &[Function] = &[
     function(&["COALESCE"], (1, usize::MAX), texts::coalesce),
     function(&["IFNULL"], (2, 2), texts::coalesce),
     function(&["FIND_IN_SET"], (2, 2), texts::find_in_set),
+    // MySQL parses it by a rule of its own: another number of arguments is an error of syntax there.
+    function(&["LEFT"], (0, usize::MAX), texts::left),
+    function(&["INSTR"], (2, 2), texts::instr),
+    function(&["CONVERT_TZ"], (3, 3), dates::convert_tz),
+    function(&["TIMEDIFF"], (2, 2), dates::timediff),
+    function(&["DATE_FORMAT"], (2, 2), dates::date_format),
+    function(&["TIME_FORMAT"], (2, 2), dates::time_format),
     function(&["GTID_SUBSET"], (2, 2), gtids::subset),
     function(&["GTID_SUBTRACT"], (2, 2), gtids::subtract),
     function(&["WAIT_FOR_EXECUTED_GTID_SET"], (1, 2), gtids::wait_for_executed),
@@ -92,6 +101,17 @@ pub(crate) struct Arguments<'a> {
     pub(crate) bound: Vec<Bound>,
 }
 
+impl Arguments<'_> {
+    /// NOT_NULL where no argument can be NULL. USER() and variables are described as not NULL, and count here as if
+    /// they might be.
+    pub(crate) fn not_null(&self) -> u16 {
+        let counts = |one: &Expression| is_users_name(one) || matches!(one, Expression::Variable { .. });
+        let may_be_null = self.expressions.iter().any(|one| one.any(&counts));
+        let not_null = if may_be_null { 0 } else { column_flag::NOT_NULL };
+        self.bound.iter().fold(not_null, |flags, bound| flags & bound.field.flags)
+    }
+}
+
 /// Binds a call.
 ///
 /// # Errors
@@ -110,6 +130,11 @@ pub(crate) fn call(bind: &Bind<'_>, name: &str, arguments: &[Expression]) -> Res
     }
     let bound = arguments.iter().map(|argument| bind.expression(argument)).collect::<Result<Vec<_>>>()?;
     (function.bind)(bind, &Arguments { expressions: arguments, bound })
+}
+
+/// True for USER(), CURRENT_USER() and their other names.
+fn is_users_name(expression: &Expression) -> bool {
+    matches!(expression, Expression::Call { name, .. } if name.to_uppercase().ends_with("USER"))
 }
 
 fn system_text(value: Option<&str>, flags: u16, length: u32) -> Bound {

@@ -37,12 +37,13 @@ pub use ast::{
 pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
 pub use charsets::Charsets;
 pub use error::{SqlError, Warning};
+pub use functions::KNOWS_UTC;
 pub use gtid_text::{gtid_set, gtid_text};
 pub use modes::bits as sql_mode_bits;
 pub use orders::{FilterRules, OptionValue, ReplicaOrder, SourceOption, ThreadOrder, UntilText, until};
 pub use parameters::{ParameterType, bind_parameters, parameter_types};
 pub use parse::{Parsed, parse};
-pub use settings::{Settings, Tracked};
+pub use settings::{BEGIN_AS_AT_THE_SOURCE, Settings, Tracked, checked_first_value};
 pub use template::{TEMPLATE_BYTES_MAX, Template, template_key};
 pub use user_variables::UserVariables;
 

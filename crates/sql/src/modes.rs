@@ -10,7 +10,7 @@ const MODES: &[(&str, u64)] = &[
     ("ANSI_QUOTES", 1 << 2),
     ("IGNORE_SPACE", 1 << 3),
     ("ONLY_FULL_GROUP_BY", 1 << 5),
-    ("NO_UNSIGNED_SUBTRACTION", 1 << 6),
+    ("NO_UNSIGNED_SUBTRACTION", NO_UNSIGNED_SUBTRACTION),
     ("NO_DIR_IN_CREATE", 1 << 7),
     ("ANSI", 1 << 18),
     ("NO_AUTO_VALUE_ON_ZERO", 1 << 19),
@@ -29,6 +29,8 @@ const MODES: &[(&str, u64)] = &[
     ("INTERPRET_UTF8_AS_UTF8MB4", 1 << 33),
 ];
 
+/// Differences of unsigned integers are signed.
+pub(crate) const NO_UNSIGNED_SUBTRACTION: u64 = 1 << 6;
 const ANSI: u64 = 1 << 18;
 const TRADITIONAL: u64 = 1 << 27;
 /// What ANSI stands for: REAL_AS_FLOAT, PIPES_AS_CONCAT, ANSI_QUOTES, IGNORE_SPACE, ONLY_FULL_GROUP_BY.

@@ -11,6 +11,7 @@ use crate::bind::{Bind, Bound, Field, Value, is_parameter, is_text};
 use crate::charsets::is_unicode;
 use crate::error::SqlError;
 use crate::functions::{self, Arguments};
+use crate::modes::NO_UNSIGNED_SUBTRACTION;
 use crate::parse::expression::CAST_AS_CHAR;
 use crate::table::Pattern;
 
@@ -47,6 +48,8 @@ pub(crate) fn bound(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -
         ("operator &", [left, right]) => bits(construct, left, right, |left, right| left & right),
         ("operator |", [left, right]) => bits(construct, left, right, |left, right| left | right),
         ("operator OR", [left, right]) => or(left, right),
+        ("operator +", [left, right]) => sum(bind, construct, left, right, i128::checked_add),
+        ("operator -", [left, right]) => sum(bind, construct, left, right, i128::checked_sub),
         (CAST_AS_CHAR, [value]) => cast_as_char(bind, value, None),
         (CAST_AS_CHAR, [value, length]) => cast_as_char(bind, value, Some(&length.value)),
         _ => Err(SqlError::not_supported(construct)),
@@ -77,20 +80,11 @@ pub(crate) fn like(bind: &Bind<'_>, value: &Expression, pattern: &Expression, ne
     let refused = |what: &str| Err(SqlError::not_supported(&format!("{construct} of {what}")));
     let expressions = [value.clone(), pattern.clone()];
     let bound = operands(bind, construct, &expressions)?;
-    let is_known = |bound: &Bound| is_text(&bound.field) || bound.field.type_code == type_code::NULL;
-    if !bound.iter().all(is_known) {
+    if !bound.iter().all(Bound::is_text_or_null) {
         return refused("what is not text");
     }
-    // USER() and variables are described as not NULL, and count here as if they might be.
-    let counts = |one: &Expression| match one {
-        Expression::Call { name, .. } => name.to_uppercase().ends_with("USER"),
-        Expression::Variable { .. } => true,
-        _ => false,
-    };
-    let may_be_null = expressions.iter().any(|one| one.any(&counts));
-    let not_null = if may_be_null { 0 } else { column_flag::NOT_NULL };
-    let flags = bound.iter().fold(not_null, |flags, bound| flags & bound.field.flags);
     let arguments = Arguments { expressions: &expressions, bound };
+    let flags = arguments.not_null();
     let collation = functions::collation(bind, &arguments, construct)?;
     let texts: Option<Vec<_>> = arguments.bound.iter().map(|bound| bound.value.text()).collect();
     let Some([text, pattern]) = texts.as_deref() else {
@@ -99,9 +93,9 @@ pub(crate) fn like(bind: &Bind<'_>, value: &Expression, pattern: &Expression, ne
     if text.len().saturating_mul(pattern.len()) > LIKE_STEPS_MAX {
         return refused("texts of this length");
     }
-    let escapes = bind.settings.sql_mode() & catalog::sql_mode::NO_BACKSLASH_ESCAPES == 0;
     let unreadable = |error: values::ValueError| SqlError::new(1105, "HY000", error.to_string());
-    let matches = Pattern::of_constant(collation, pattern, escapes)?.matches(text).map_err(unreadable)?;
+    let matches = Pattern::of_constant(collation, pattern, bind.settings.sql_mode())?;
+    let matches = matches.matches(text).map_err(unreadable)?;
     Ok(truth(matches != negated, flags))
 }
 
@@ -127,6 +121,45 @@ fn bits(construct: &str, left: &Bound, right: &Bound, of: fn(u64, u64) -> u64) -
     let flags = both_not_null(left, right) | column_flag::UNSIGNED;
     let value = a.zip(b).map_or(Value::Null, |(a, b)| Value::UInt(of(a, b)));
     Ok(Bound { field: Field::number(type_code::LONGLONG, flags, BITS_LENGTH), value })
+}
+
+/// + and - of integers.
+fn sum(
+    bind: &Bind<'_>,
+    construct: &str,
+    left: &Bound,
+    right: &Bound,
+    of: fn(i128, i128) -> Option<i128>,
+) -> Result<Bound> {
+    let refused = |what: &str| SqlError::not_supported(&format!("{construct} {what}"));
+    if [left, right].iter().any(|bound| bound.field.type_code != type_code::LONGLONG) {
+        return Err(refused("of what are no integers"));
+    }
+    let unsigned = (left.field.flags | right.field.flags) & column_flag::UNSIGNED;
+    if unsigned != 0 && bind.settings.sql_mode() & NO_UNSIGNED_SUBTRACTION != 0 {
+        return Err(refused("under NO_UNSIGNED_SUBTRACTION"));
+    }
+    let digits = |bound: &Bound| {
+        let sign = u32::from(bound.field.flags & column_flag::UNSIGNED == 0);
+        bound.field.length.saturating_sub(sign).max(1)
+    };
+    let length = digits(left).max(digits(right)) + 1 + u32::from(unsigned == 0);
+    let flags = left.field.flags & right.field.flags & column_flag::NOT_NULL | unsigned;
+    let number = |bound: &Bound| match bound.value {
+        Value::Int(value) => Some(i128::from(value)),
+        Value::UInt(value) => Some(i128::from(value)),
+        _ => None,
+    };
+    let value = match (number(left), number(right)) {
+        (Some(left), Some(right)) => {
+            let result = of(left, right).ok_or_else(|| refused("beyond 64 bits"))?;
+            let value = if unsigned != 0 { u64::try_from(result).ok().map(Value::UInt) } else { None };
+            let signed = || i64::try_from(result).ok().filter(|_| unsigned == 0).map(Value::Int);
+            value.or_else(signed).ok_or_else(|| refused("beyond 64 bits"))?
+        }
+        _ => Value::Null,
+    };
+    Ok(Bound { field: Field::number(type_code::LONGLONG, flags, length), value })
 }
 
 fn or(left: &Bound, right: &Bound) -> Result<Bound> {

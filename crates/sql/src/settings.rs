@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
+use wire::row::type_code;
+
 use crate::ast::{Isolation, Scope};
 use crate::bind::{Field, Value};
 use crate::error::{SqlError, Warning};
 use crate::rules::{self, Rule};
 use crate::variables::{self, OwnValues, Variable};
-use crate::{Charsets, Result, modes};
+use crate::{Charsets, KNOWS_UTC, Result, modes};
 
 /// A variable that was set, for session tracking.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,9 @@ pub struct Settings {
     autocommit: bool,
     sql_mode: u64,
     rows_max: u64,
+    /// Those of [`BEGIN_AS_AT_THE_SOURCE`], as bits by their places, whose first value was not known when the session
+    /// began, and which it has not set itself.
+    awaited: u16,
     /// Variables that were set, with their values, but for character sets.
     changed: Vec<(&'static str, String)>,
     began: StatementTime,
@@ -46,7 +51,7 @@ impl PartialEq for StatementTime {
 impl Eq for StatementTime {}
 
 /// Variables of a session whose first value is the source's, since they change answers.
-const OF_THE_SOURCE: &[&str] = &[
+pub const BEGIN_AS_AT_THE_SOURCE: &[&str] = &[
     "autocommit",
     "group_concat_max_len",
     "max_join_size",
@@ -60,6 +65,8 @@ const OF_THE_SOURCE: &[&str] = &[
     "transaction_isolation",
     "transaction_read_only",
 ];
+
+const _: () = assert!(BEGIN_AS_AT_THE_SOURCE.len() <= 16, "one bit each");
 
 /// Variables that SET NAMES changes, in the order in which they are reported.
 const CHARSET_VARIABLES: &[&str] = &["character_set_client", "character_set_connection", "character_set_results"];
@@ -75,6 +82,7 @@ impl Settings {
             autocommit: true,
             sql_mode,
             rows_max: u64::MAX,
+            awaited: 0,
             changed: Vec::new(),
             began: StatementTime(0),
         }
@@ -82,10 +90,29 @@ impl Settings {
 
     /// Gives the session what sessions begin with at the source.
     pub fn begin_as(&mut self, own: &dyn OwnValues) {
-        for name in OF_THE_SOURCE {
-            if let (Some(variable), Some(text)) = (variables::find(name), own.own_value(name)) {
+        for (place, name) in BEGIN_AS_AT_THE_SOURCE.iter().enumerate() {
+            let (Some(variable), Some(text)) = (variables::find(name), own.own_value(name)) else {
+                self.awaited |= 1 << place;
+                continue;
+            };
+            // A session that was begun anew has MySQL's values, and holds no texts of these.
+            if variable.value != Some(text.as_str()) {
                 // What cannot be a value here has been refused by the source.
                 let _ = self.apply(variable.name, Some(text));
+            }
+        }
+    }
+
+    /// Gives a session that began before the source was known what it would have begun with.
+    pub fn learn(&mut self, own: &dyn OwnValues) {
+        // All that the source has is known as soon as this is.
+        if self.awaited == 0 || own.own_value(KNOWS_UTC).is_none() {
+            return;
+        }
+        let awaited = std::mem::take(&mut self.awaited);
+        for (place, name) in BEGIN_AS_AT_THE_SOURCE.iter().enumerate() {
+            if let (true, Some(text)) = (awaited & 1 << place != 0, own.own_value(name)) {
+                let _ = self.apply(name, Some(text));
             }
         }
     }
@@ -202,7 +229,12 @@ impl Settings {
                 let StatementTime(us) = self.began;
                 Some(Some(format!("{}.{:06}", us / 1_000_000, us % 1_000_000)))
             }
-            name => self.changed.iter().find(|(own, _)| *own == name).map(|(_, value)| Some(value.clone())),
+            name => {
+                let changed = self.changed.iter().find(|(own, _)| *own == name).map(|(_, value)| value.as_str());
+                // What the session began with, whatever the source's global value is by now.
+                let first = || variables::find(name)?.value.filter(|_| BEGIN_AS_AT_THE_SOURCE.contains(&name));
+                changed.or_else(first).map(|value| Some(value.to_owned()))
+            }
         }
     }
 
@@ -235,6 +267,9 @@ impl Settings {
         {
             let text = format!("{unknown} is not a valid system variable and will be ignored.");
             warnings.push(Warning::new(1231, text));
+        }
+        if let Some(place) = BEGIN_AS_AT_THE_SOURCE.iter().position(|own| *own == name) {
+            self.awaited &= !(1 << place);
         }
         let named = text.as_deref().unwrap_or_default();
         let deprecated = match variable.name {
@@ -404,6 +439,34 @@ fn deprecated_collation(name: &str) -> Option<Warning> {
     Some(Warning::new(number, text))
 }
 
+struct Nothing;
+
+impl OwnValues for Nothing {
+    fn own_value(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// The value that sessions begin with, if an operator sets it: as `SELECT @@name` prints it.
+///
+/// # Errors
+/// Why not, in words: a variable that is not one of [`BEGIN_AS_AT_THE_SOURCE`], or a value that it cannot have.
+pub fn checked_first_value(name: &str, text: &str) -> std::result::Result<String, String> {
+    let variable = variables::find(name).filter(|variable| BEGIN_AS_AT_THE_SOURCE.contains(&variable.name));
+    let variable = variable
+        .ok_or_else(|| format!("'{name}' cannot be set here; these can: {}", BEGIN_AS_AT_THE_SOURCE.join(", ")))?;
+    let number = if variable.type_code == type_code::LONGLONG { text.parse::<u64>().ok() } else { None };
+    let value = number.map_or_else(|| Value::Text(text.as_bytes().to_vec()), Value::UInt);
+    let mut settings = Settings::new(Charsets::of_server(&Nothing));
+    let mut warnings = Vec::new();
+    settings.set(variable.name, Some(&value), &Nothing, &mut warnings).map_err(|error| error.message)?;
+    // Where MySQL would take another value, with a warning.
+    match warnings.iter().find(|warning| warning.code == 1292) {
+        Some(warning) => Err(warning.message.clone()),
+        None => Ok(settings.own_text(variable.name).flatten().unwrap_or_default()),
+    }
+}
+
 /// False for variables that tell of transactions or of the machine, and whose values are not known here.
 fn is_known(variable: &Variable, own: &dyn OwnValues) -> bool {
     match variable.name {
@@ -417,4 +480,81 @@ fn is_known(variable: &Variable, own: &dyn OwnValues) -> bool {
 fn unknown_name(list: &str) -> Option<&str> {
     let names = list.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != "*");
     names.into_iter().find(|name| variables::find(&name.to_ascii_lowercase()).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A source that is in +03:00 and ANSI mode, once it is known.
+    struct Source(bool);
+
+    impl OwnValues for Source {
+        fn own_value(&self, name: &str) -> Option<String> {
+            let known = [("autocommit", "0"), ("knows_utc", "0"), ("sql_mode", "ANSI_QUOTES"), ("time_zone", "+03:00")];
+            let known = known.iter().find(|(own, _)| *own == name).filter(|_| self.0);
+            known.map(|(_, value)| (*value).to_owned())
+        }
+    }
+
+    #[test]
+    fn a_session_that_began_before_the_source_was_known_learns_of_it() {
+        let shown = |settings: &Settings, own: &Source| {
+            let names = ["autocommit", "sql_mode", "time_zone"];
+            names.map(|name| {
+                settings.read(variables::find(name).unwrap(), Scope::Session, own).unwrap().1.text().unwrap()
+            })
+        };
+        let (unknown, known) = (Source(false), Source(true));
+        let mut early = Settings::new(Charsets::of_server(&Nothing));
+        early.begin_as(&unknown);
+        early.learn(&unknown);
+        assert_eq!(shown(&early, &known)[2], b"SYSTEM");
+        // What it has set itself stays, also where that is MySQL's default.
+        early.set("autocommit", Some(&Value::Int(1)), &unknown, &mut Vec::new()).unwrap();
+        early.learn(&known);
+        assert_eq!(shown(&early, &known), [b"1".to_vec(), b"ANSI_QUOTES".to_vec(), b"+03:00".to_vec()]);
+        // It is told once: later changes at the source are for later sessions.
+        let mut late = Settings::new(Charsets::of_server(&Nothing));
+        late.begin_as(&known);
+        assert_eq!(shown(&late, &known), [b"0".to_vec(), b"ANSI_QUOTES".to_vec(), b"+03:00".to_vec()]);
+        late.set("time_zone", Some(&Value::Text(b"SYSTEM".to_vec())), &known, &mut Vec::new()).unwrap();
+        late.learn(&known);
+        assert_eq!(shown(&late, &known)[2], b"SYSTEM");
+    }
+
+    #[test]
+    fn what_sessions_begin_with_can_be_set() {
+        for (name, given, shown) in [
+            ("time_zone", "-3:30", "-03:30"),
+            ("time_zone", "system", "SYSTEM"),
+            ("sql_mode", "ansi_quotes", "ANSI_QUOTES"),
+            ("sql_mode", "", ""),
+            ("autocommit", "off", "0"),
+            ("autocommit", "1", "1"),
+            ("transaction_isolation", "read-committed", "READ-COMMITTED"),
+            ("sql_select_limit", "18446744073709551615", "18446744073709551615"),
+            ("group_concat_max_len", "77", "77"),
+        ] {
+            assert_eq!(checked_first_value(name, given).as_deref(), Ok(shown), "{name}={given}");
+        }
+        for (name, given) in [
+            ("time_zone", "Europe/Berlin"),
+            ("sql_mode", "nonsense"),
+            ("autocommit", "maybe"),
+            ("transaction_isolation", "SNAPSHOT"),
+            ("group_concat_max_len", "1"),
+            ("group_concat_max_len", "many"),
+            ("max_join_size", "-1"),
+            ("version", "1"),
+            ("nonsense", "1"),
+        ] {
+            assert!(checked_first_value(name, given).is_err(), "{name}={given}");
+        }
+        // Each that can be set has a rule by which values are checked.
+        for name in BEGIN_AS_AT_THE_SOURCE {
+            let recorded = variables::find(name).unwrap().value.unwrap();
+            assert!(checked_first_value(name, recorded).is_ok(), "{name}={recorded}");
+        }
+    }
 }

@@ -200,22 +200,29 @@ impl DateTime {
 
     /// Adds seconds; `None` if the day does not exist or the year would have more than four digits.
     pub(crate) fn shifted(self, seconds: i64) -> Option<DateTime> {
-        if !self.is_calendar_day() {
-            return None;
-        }
-        let year = i64::from(self.year - u32::from(self.month <= 2 && self.year > 0));
-        if self.year == 0 {
-            return None;
-        }
-        let month_from_march = i64::from(if self.month > 2 { self.month - 3 } else { self.month + 9 });
-        let of_year = (153 * month_from_march + 2) / 5 + i64::from(self.day) - 1;
-        let days = 365 * year + year / 4 - year / 100 + year / 400 + of_year;
-        let of_day = i64::from(self.hour * 3600 + self.minute * 60 + self.second);
-        let moved = days * i64::from(DAY_SECONDS) + of_day + seconds;
+        let moved = self.since_march_of_0()? + seconds;
         let (days, of_day) = (moved.div_euclid(i64::from(DAY_SECONDS)), moved.rem_euclid(i64::from(DAY_SECONDS)));
         let (days, of_day) = (u32::try_from(days).ok()?, u32::try_from(of_day).ok()?);
         let moved = DateTime { micros: self.micros, ..DateTime::of_days(days, of_day) };
         (moved.year <= 9999).then_some(moved)
+    }
+
+    /// Seconds since 1970, as if it were in UTC; `None` if the day does not exist, or is in the year 0.
+    pub(crate) fn since_1970(self) -> Option<i64> {
+        Some(self.since_march_of_0()? - i64::from(EPOCH_DAYS) * i64::from(DAY_SECONDS))
+    }
+
+    /// Seconds since 0000-03-01.
+    fn since_march_of_0(self) -> Option<i64> {
+        if !self.is_calendar_day() || self.year == 0 {
+            return None;
+        }
+        let year = i64::from(self.year - u32::from(self.month <= 2));
+        let month_from_march = i64::from(if self.month > 2 { self.month - 3 } else { self.month + 9 });
+        let of_year = (153 * month_from_march + 2) / 5 + i64::from(self.day) - 1;
+        let days = 365 * year + year / 4 - year / 100 + year / 400 + of_year;
+        let of_day = i64::from(self.hour * 3600 + self.minute * 60 + self.second);
+        Some(days * i64::from(DAY_SECONDS) + of_day)
     }
 
     /// Adds one second. A day beyond its month counts on into the next one, as in the server's day numbers

@@ -141,9 +141,18 @@ impl DateTimeValue {
     /// Adds seconds, as from UTC to a zone; None for a day that does not exist, and beyond the years 1 to 9999.
     #[must_use]
     pub fn shifted(self, seconds: i64) -> Option<DateTimeValue> {
+        self.parts().shifted(seconds).map(DateTimeValue::from)
+    }
+
+    /// Seconds since 1970, as if it were in UTC; None for a day that does not exist, and in the year 0.
+    #[must_use]
+    pub fn since_1970(self) -> Option<i64> {
+        self.parts().since_1970()
+    }
+
+    fn parts(self) -> DateTime {
         let DateTimeValue { date, hour, minute, second, micros } = self;
-        let value = DateTime { year: date.year, month: date.month, day: date.day, hour, minute, second, micros };
-        value.shifted(seconds).map(DateTimeValue::from)
+        DateTime { year: date.year, month: date.month, day: date.day, hour, minute, second, micros }
     }
 }
 

@@ -248,7 +248,7 @@ impl Session {
     }
 
     pub(super) fn execute(&mut self, execute: &Execute<'_>, world: &dyn World, out: &mut Output) -> After {
-        self.statement_begins();
+        self.statement_begins(world);
         // Taken out while it runs: the session is borrowed by what it runs.
         let Some(mut prepared) = self.statements.list.remove(&execute.statement_id) else {
             return self.fail(&unknown(execute.statement_id), out);

@@ -85,7 +85,7 @@ impl Session {
     /// Runs the first statement of a text; returns the offset of the next one, if the client is to get its result too.
     fn first_of(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> (After, Option<usize>) {
         self.early_warnings = 0;
-        self.statement_begins();
+        self.statement_begins(world);
         let key = key_of(sql);
         if let Some(after) = key.and_then(|key| self.again(key, sql, world, out)) {
             return (after, None);

@@ -160,8 +160,9 @@ impl Session {
     }
 
     /// A statement begins; one that goes on after a wait keeps its moment.
-    pub(super) fn statement_begins(&mut self) {
+    pub(super) fn statement_begins(&mut self, world: &dyn World) {
         if self.began.is_none() {
+            self.settings.learn(world.own_values());
             self.settings.statement_begins();
         }
     }

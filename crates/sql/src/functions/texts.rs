@@ -31,7 +31,7 @@ pub(super) fn collation(bind: &Bind<'_>, arguments: &Arguments<'_>, function: &s
         if bound.field.collation == BINARY {
             return refused("binary strings");
         }
-        let is_literal = matches!(expression, Expression::Text { .. });
+        let is_literal = yields(expression);
         let is_ascii = matches!(&bound.value, Value::Text(text) if text.is_ascii());
         found = match found {
             None => Some((bound.field.collation, is_literal && is_ascii)),
@@ -43,6 +43,18 @@ pub(super) fn collation(bind: &Bind<'_>, arguments: &Arguments<'_>, function: &s
         };
     }
     Ok(found.map_or(bind.settings.charsets().connection, |(collation, _)| collation))
+}
+
+/// True for a text that takes the other's collation where it is of ASCII: a literal, a format of the current time. One
+/// of a constant does too, and MySQL computes it before it announces a length.
+fn yields(expression: &Expression) -> bool {
+    let is_format = |name: &str| ["DATE_FORMAT", "TIME_FORMAT"].iter().any(|it| name.eq_ignore_ascii_case(it));
+    let is_clock = |one: &Expression| matches!(one, Expression::Call { name, .. } if super::reads_clock(name));
+    match expression {
+        Expression::Text { .. } => true,
+        Expression::Call { name, .. } => is_format(name) && expression.any(&is_clock),
+        _ => false,
+    }
 }
 
 /// Characters of an argument as text; None for types that are not joined here.
@@ -76,8 +88,8 @@ pub(super) fn concat(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound
 
 /// COALESCE and IFNULL of texts and NULL.
 pub(super) fn coalesce(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
-    let is_known = |bound: &Bound| is_text(&bound.field) || bound.field.type_code == type_code::NULL;
-    if !arguments.bound.iter().all(is_known) || !arguments.bound.iter().any(|bound| is_text(&bound.field)) {
+    if !arguments.bound.iter().all(Bound::is_text_or_null) || !arguments.bound.iter().any(|bound| is_text(&bound.field))
+    {
         return Err(SqlError::not_supported("COALESCE() of what is not text"));
     }
     let collation = collation(bind, arguments, "COALESCE()")?;
@@ -93,13 +105,16 @@ pub(super) fn coalesce(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bou
 const PLAIN: &[&str] =
     &["utf8mb4_0900_ai_ci", "utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb3_general_ci", "latin1_swedish_ci"];
 
+fn ignores_case_only(collation: u16) -> bool {
+    values::collation::by_id(collation).is_some_and(|found| PLAIN.contains(&found.name))
+}
+
 /// FIND_IN_SET of texts that are equal if they differ by case only.
 pub(super) fn find_in_set(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let [wanted, list] = arguments.bound.as_slice() else {
         return Err(SqlError::not_supported("FIND_IN_SET()"));
     };
-    let is_known = |bound: &Bound| is_text(&bound.field) || bound.field.type_code == type_code::NULL;
-    if !is_known(wanted) || !is_known(list) {
+    if !wanted.is_text_or_null() || !list.is_text_or_null() {
         return Err(SqlError::not_supported("FIND_IN_SET() of what is not text"));
     }
     let collation = collation(bind, arguments, "FIND_IN_SET()")?;
@@ -109,11 +124,73 @@ pub(super) fn find_in_set(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<
         return Ok(Bound { field, value: Value::Null });
     };
     let is_plain = |text: &[u8]| text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b','));
-    let ignores_case = values::collation::by_id(collation).is_some_and(|found| PLAIN.contains(&found.name));
-    if !is_plain(&wanted) || !is_plain(&list) || !ignores_case {
+    if !is_plain(&wanted) || !is_plain(&list) || !ignores_case_only(collation) {
         return Err(SqlError::not_supported("FIND_IN_SET() of other than letters, digits and _"));
     }
     let place = list.split(|byte| *byte == b',').position(|part| part.eq_ignore_ascii_case(&wanted));
     let place = place.filter(|_| !list.is_empty()).map_or(0, |place| i64::try_from(place + 1).unwrap_or(i64::MAX));
+    Ok(Bound { field, value: Value::Int(place) })
+}
+
+/// LEFT of a text.
+pub(super) fn left(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    let refused = |what: &str| SqlError::not_supported(&format!("LEFT() {what}"));
+    let ([text, count], [_, expression]) = (arguments.bound.as_slice(), arguments.expressions) else {
+        return Err(refused("of this"));
+    };
+    if !is_text(&text.field) || !matches!(count.field.type_code, type_code::LONGLONG | type_code::NULL) {
+        return Err(refused("of this type"));
+    }
+    let first = Arguments { expressions: &arguments.expressions[..1], bound: vec![text.clone()] };
+    let collation = collation(bind, &first, "LEFT()")?;
+    let known = match count.value {
+        Value::Null => None,
+        Value::Int(count) => Some(usize::try_from(count).unwrap_or_default()),
+        Value::UInt(count) => Some(usize::try_from(count).unwrap_or(usize::MAX)),
+        _ => return Err(refused("of this type")),
+    };
+    // A literal bounds the length that MySQL announces. What is no constant to it does not; of the rest it is not known
+    // here.
+    let is_literal = |one: &Expression| matches!(one, Expression::Number(_) | Expression::Null);
+    let full = text.field.characters();
+    let length = match expression {
+        Expression::Number(_) | Expression::Null => known.map(|count| u32::try_from(count).unwrap_or(u32::MAX)),
+        Expression::Negative(inner) if is_literal(inner) => known.map(|count| u32::try_from(count).unwrap_or(u32::MAX)),
+        other if other.any(&super::is_users_name) => None,
+        _ => return Err(refused("of a count that is no literal")),
+    };
+    let length = length.map_or(full, |length| length.min(full));
+    let field = computed_text(binary_flag(collation), length, collation);
+    let value = match (&text.value, known) {
+        (Value::Text(bytes), Some(count)) => {
+            let shown: String = String::from_utf8_lossy(bytes).chars().take(count).collect();
+            bind.hold(shown.len())?;
+            Value::Text(shown.into_bytes())
+        }
+        _ => Value::Null,
+    };
+    Ok(Bound { field, value })
+}
+
+/// INSTR of texts whose characters differ by case only if they are equal.
+pub(super) fn instr(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+    let [text, part] = arguments.bound.as_slice() else { return Err(SqlError::not_supported("INSTR()")) };
+    if !text.is_text_or_null() || !part.is_text_or_null() {
+        return Err(SqlError::not_supported("INSTR() of what is not text"));
+    }
+    let collation = collation(bind, arguments, "INSTR()")?;
+    let field = Field::number(type_code::LONGLONG, arguments.not_null(), PLACE_LENGTH);
+    let (Some(text), Some(part)) = (text.value.text(), part.value.text()) else {
+        return Ok(Bound { field, value: Value::Null });
+    };
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_@.-:%".contains(byte);
+    if !text.iter().chain(&part).all(is_plain) || !ignores_case_only(collation) {
+        return Err(SqlError::not_supported("INSTR() of other than letters, digits and _@.-:%"));
+    }
+    let place = match part.len() {
+        0 => Some(0),
+        len => text.windows(len).position(|window| window.eq_ignore_ascii_case(&part)),
+    };
+    let place = place.map_or(0, |place| i64::try_from(place + 1).unwrap_or(i64::MAX));
     Ok(Bound { field, value: Value::Int(place) })
 }

@@ -417,9 +417,8 @@ impl Conditions {
         match &constant.value {
             Value::Null => self.never = true,
             Value::Text(text) => {
-                let escapes = scope.bind.settings.sql_mode() & catalog::sql_mode::NO_BACKSLASH_ESCAPES == 0;
                 let text = super::cut::in_charset(def, &constant, text)?;
-                let pattern = Pattern::of(def, &text, escapes)?;
+                let pattern = Pattern::of(def, &text, scope.bind.settings.sql_mode())?;
                 self.push(scope, column, Test::Like(pattern, negated))?;
             }
             _ => return Err(cannot(def, "a pattern that is no string")),

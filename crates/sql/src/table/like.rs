@@ -72,7 +72,7 @@ impl Pattern {
     ///
     /// # Errors
     /// 1235 for columns that are not text, and for collations whose weights are not known here.
-    pub(crate) fn of(column: &Column, pattern: &[u8], escapes: bool) -> Result<Pattern> {
+    pub(crate) fn of(column: &Column, pattern: &[u8], sql_mode: u64) -> Result<Pattern> {
         let ty = &column.ty;
         if !matches!(ty.code, t::CHAR | t::VARCHAR | t::BLOB) || (ty.code == t::CHAR && ty.collation == BINARY) {
             return Err(cannot(column, "a pattern"));
@@ -81,21 +81,22 @@ impl Pattern {
             let name = collation::by_id(ty.collation).map_or("unknown", |found| found.name);
             return Err(SqlError::not_supported(&format!("LIKE in collation {name}")));
         }
-        Pattern::over(Text::of(ty), pattern, escapes)
+        Pattern::over(Text::of(ty), pattern, sql_mode)
     }
 
     /// Takes a pattern over a constant apart; both are UTF-8.
     ///
     /// # Errors
     /// 1235 for other character sets than utf8mb3 and utf8mb4, and for collations whose weights are not known here.
-    pub(crate) fn of_constant(collation: u16, pattern: &[u8], escapes: bool) -> Result<Pattern> {
+    pub(crate) fn of_constant(collation: u16, pattern: &[u8], sql_mode: u64) -> Result<Pattern> {
         let found = collation::by_id(collation).filter(|_| is_unicode(collation) && implemented(collation));
         let found = found.ok_or_else(|| SqlError::not_supported("LIKE of constants in this collation"))?;
         let by_bytes = found.name.ends_with("_bin");
-        Pattern::over(Text { prefix_len: 0, collation, charset: found.charset, by_bytes }, pattern, escapes)
+        Pattern::over(Text { prefix_len: 0, collation, charset: found.charset, by_bytes }, pattern, sql_mode)
     }
 
-    fn over(text: Text, pattern: &[u8], escapes: bool) -> Result<Pattern> {
+    fn over(text: Text, pattern: &[u8], sql_mode: u64) -> Result<Pattern> {
+        let escapes = sql_mode & catalog::sql_mode::NO_BACKSLASH_ESCAPES == 0;
         let unreadable = |error: ValueError| SqlError::new(1105, "HY000", error.to_string());
         let sign =
             |sign: &str| values::charset::from_utf8mb4(text.collation, sign.as_bytes()).map(|sign| sign.to_vec());
@@ -141,11 +142,10 @@ impl NamePattern {
     /// # Errors
     /// The pattern is no text.
     pub fn new(pattern: &str, lower_case_table_names: u8, sql_mode: u64) -> Result<NamePattern> {
-        let escapes = sql_mode & catalog::sql_mode::NO_BACKSLASH_ESCAPES == 0;
         let name = if lower_case_table_names == 0 { "utf8mb4_bin" } else { "utf8mb4_general_ci" };
         let collation = collation::by_name(name).map_or(BINARY, |found| found.id);
         let text = Text { prefix_len: 0, collation, charset: "utf8mb4", by_bytes: lower_case_table_names == 0 };
-        Pattern::over(text, pattern.as_bytes(), escapes).map(NamePattern)
+        Pattern::over(text, pattern.as_bytes(), sql_mode).map(NamePattern)
     }
 
     /// Whether a name matches.

@@ -10,7 +10,14 @@ use crate::error::SqlError;
 /// 1235 where `time_zone` is SYSTEM and the source's system is not in UTC, or a zone with a name: zones with rules are
 /// not known here yet.
 pub fn zone_offset_s(bind: &Bind<'_>) -> Result<i64> {
-    let zone = bind.settings.text("time_zone").unwrap_or("SYSTEM");
+    offset_of_zone_s(bind, bind.settings.text("time_zone").unwrap_or("SYSTEM"))
+}
+
+/// As [`zone_offset_s`], of any value of `time_zone`.
+///
+/// # Errors
+/// As [`zone_offset_s`].
+pub(crate) fn offset_of_zone_s(bind: &Bind<'_>, zone: &str) -> Result<i64> {
     if zone == "SYSTEM" {
         return match bind.own.own_value("system_time_zone").as_deref() {
             Some("UTC") => Ok(0),
