@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use testkit::raw_client::{CAPABILITIES, RawClient};
+use testkit::run_with_input;
+use testkit::server::mysql_client;
 use whole_program_tests::compare::assert_equal;
 use whole_program_tests::relay::{
     Relay, Releases, account, acknowledged, acknowledges, assert_same_rows, replica, replica_status, semi_synchronous,
@@ -343,15 +345,22 @@ fn our_replica_follows_a_relay() {
     let source = source("relayours");
     source
         .sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v INT); INSERT INTO d.t VALUES (1, 1), (2, 2)");
+    source.sql("SET GLOBAL time_zone = '+03:00'");
     let relay = Relay::start(&source, "relayours", &[]);
     account(&relay.data, &["add", "ours", "--may", "replicate,monitor,read"]);
     let data = folder("relayours2");
     let url = format!("mysql://ours:repl@127.0.0.1:{}", relay.port);
-    let mut replica = Replica::start(&url, &data, &[]);
+    let socket = format!("--socket={}", data.with_extension("sock").display());
+    let mut replica = Replica::start(&url, &data, &[&socket]);
     source.sql(
         "UPDATE d.t SET v = 3 WHERE id = 1; ALTER TABLE d.t ADD w INT DEFAULT 5; INSERT INTO d.t VALUES (3, 3, 3)",
     );
     assert_equal(&source, &mut replica, &["d"]);
+    // Sessions begin here as at the first source.
+    let begins = "SELECT @@global.time_zone, @@time_zone, CONVERT_TZ('2001-01-01 01:00:00', 'UTC', 'UTC') IS NOT NULL";
+    let options = [&socket, "--user=admin", "--batch", "--skip-column-names"];
+    let ran = run_with_input(mysql_client().args(options), begins);
+    assert_eq!(ran.out, "+03:00\t+03:00\t0\n", "{}", ran.err);
     replica.stop();
     relay.process.stop();
 }

@@ -135,6 +135,12 @@ impl Link {
         })
     }
 
+    /// One of the source's global variables, as last asked.
+    pub(crate) fn source_global(&self, name: &str) -> Option<String> {
+        let state = self.lock();
+        state.facts.globals.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone())
+    }
+
     /// True if receiving must end, for now or for good.
     pub(crate) fn must_end(&self) -> bool {
         self.stopping.load(Ordering::Acquire) || self.io_stop.load(Ordering::Acquire)

@@ -359,6 +359,12 @@ impl Relay {
         }
     }
 
+    /// The source's value of one of [`SOURCE_GLOBALS`](crate::SOURCE_GLOBALS), as last asked.
+    #[must_use]
+    pub fn source_global(&self, name: &str) -> Option<String> {
+        self.link.source_global(name)
+    }
+
     /// The report for `slipstream status`.
     #[must_use]
     pub fn status(&self) -> StatusReport {

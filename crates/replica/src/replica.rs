@@ -714,8 +714,7 @@ impl Replica {
     /// One of [`source_globals`](Self::source_globals).
     #[must_use]
     pub fn source_global(&self, name: &str) -> Option<String> {
-        let state = self.link.lock();
-        state.facts.globals.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone())
+        self.link.source_global(name)
     }
 
     /// Connection options of the source for one try; None for files.

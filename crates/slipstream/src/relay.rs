@@ -397,6 +397,11 @@ impl RelayFacts {
 }
 
 impl Facts for RelayFacts {
+    /// For replicas of ours behind it, whose clients begin with what clients of its source begin with.
+    fn source_value(&self, name: &str) -> Option<String> {
+        self.process.upgrade()?.running().ok()?.source_global(name)
+    }
+
     fn schema(&self, _: &str) -> SchemaState {
         SchemaState::Unknown(self.no_tables().message)
     }
