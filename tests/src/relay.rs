@@ -115,7 +115,7 @@ impl Relay {
         self.process.catch_up(source)
     }
 
-    /// Names and bytes of the served files, in order.
+    /// Names and bytes of the served files, in order, without one that goes while they are read.
     #[must_use]
     pub fn served(&self) -> Vec<(String, Vec<u8>)> {
         let dir = self.data.join("served-log");
@@ -123,7 +123,11 @@ impl Relay {
         let is_file = |name: &String| name.strip_prefix("binlog.").is_some_and(|rest| rest.parse::<u64>().is_ok());
         let mut names: Vec<String> = names.filter(is_file).collect();
         names.sort();
-        names.into_iter().map(|name| (name.clone(), std::fs::read(dir.join(name)).unwrap())).collect()
+        let bytes = |name: String| match std::fs::read(dir.join(&name)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            bytes => Some((name, bytes.unwrap())),
+        };
+        names.into_iter().filter_map(bytes).collect()
     }
 }
 
