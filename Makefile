@@ -31,8 +31,8 @@ build:
 	cargo build --release --locked -p slipstream
 
 # SLIPSTREAM_TEST_SERVER=1: the crates' tests against real servers run too. The whole-program tests start the release
-# build: what is tested is what is shipped. All in one go, so that each crate is built with one set of features; several
-# test programs run at once, one that hangs is killed, and one run names every failure. Not by `cargo run`, whose
+# build: what is tested is what is shipped. All in one go, so that each crate is built with one set of features; test
+# programs run at once where there are cores for it, one that hangs is killed, and one run names every failure. Not by `cargo run`, whose
 # environment would have crates with build scripts built anew.
 test: lint build
 	testbed/mysql install

@@ -1,4 +1,4 @@
-//! Runs the workspace's tests, several test programs at once: most of them wait for servers most of the time.
+//! Runs the workspace's tests, several test programs at once where there are cores for it.
 //!
 //! In: arguments for `cargo test`, and after `--` those of each test program. Out: what each program printed, whole and
 //! once it has ended; the longest ones; exit code 1 if one failed, naming each. A program that runs longer than its
@@ -71,7 +71,7 @@ fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError
         let of = |job: &Job| seconds.get(&job.name).copied().unwrap_or(f64::INFINITY);
         of(a).total_cmp(&of(b)).then(b.name.cmp(&a.name))
     });
-    let at_once = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, 8);
+    let at_once = at_once(std::env::var("SLIPSTREAM_TESTS_AT_ONCE").ok().as_deref())?;
     let all = waiting.len();
     println!("run_tests: {all} programs, {at_once} at once");
 
@@ -117,6 +117,17 @@ fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError
     seconds.extend(ended.into_iter().map(|job| (job.name, job.seconds)));
     std::fs::write(kept, serde_json::to_vec(&seconds)?)?;
     Ok(failed)
+}
+
+/// Number of programs at once: as asked for, or one for each two cores, since each runs two tests and their servers.
+fn at_once(asked: Option<&str>) -> Result<usize, AnyError> {
+    match asked {
+        Some(text) => match text.parse() {
+            Ok(number @ 1..=64) => Ok(number),
+            _ => Err(format!("SLIPSTREAM_TESTS_AT_ONCE={text} is no number from 1 to 64").into()),
+        },
+        None => Ok(std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, 8))),
+    }
 }
 
 fn taken(state: &Mutex<State>) -> Option<Job> {
@@ -212,6 +223,13 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_many_run_at_once() {
+        assert_eq!(at_once(Some("3")).unwrap(), 3);
+        assert!(["0", "65", "", "two"].iter().all(|wrong| at_once(Some(wrong)).is_err()));
+        assert!((1..=8).contains(&at_once(None).unwrap()));
+    }
 
     #[test]
     fn a_program_that_fails_or_hangs_has_failed() {
