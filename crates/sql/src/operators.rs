@@ -22,8 +22,13 @@ pub(crate) const DOUBLE_TEXT_LENGTH: u32 = 22;
 /// Characters of CHAR(n), at most.
 const CHAR_MAX: u32 = 16_383;
 
-/// Characters of a text times those of its pattern, at most: LIKE compares that many in the worst case.
-const LIKE_STEPS_MAX: usize = 1 << 20;
+/// Bytes of a text times those of what is looked for in it, at most: LIKE and INSTR compare that many at worst.
+const STEPS_MAX: usize = 1 << 20;
+
+/// True where looking for one text in another would take too long for a thread that serves others.
+pub(crate) fn takes_long(text: &[u8], wanted: &[u8]) -> bool {
+    text.len().saturating_mul(wanted.len()) > STEPS_MAX
+}
 
 /// The operands' values; their errors come first.
 fn operands(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -> Result<Vec<Bound>> {
@@ -90,7 +95,7 @@ pub(crate) fn like(bind: &Bind<'_>, value: &Expression, pattern: &Expression, ne
     let Some([text, pattern]) = texts.as_deref() else {
         return Ok(Bound { value: Value::Null, ..truth(false, flags) });
     };
-    if text.len().saturating_mul(pattern.len()) > LIKE_STEPS_MAX {
+    if takes_long(text, pattern) {
         return refused("texts of this length");
     }
     let unreadable = |error: values::ValueError| SqlError::new(1105, "HY000", error.to_string());

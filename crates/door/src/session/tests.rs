@@ -110,6 +110,17 @@ fn error(packets: &[Vec<u8>]) -> ErrPacket {
 }
 
 #[test]
+fn what_would_compare_for_long_is_refused() {
+    let mut session = admin(capability::DEPRECATE_EOF);
+    let (text, part) = ("a".repeat(2_000), "a".repeat(1_000));
+    for sql in [format!("select instr('{text}', '{part}b')"), format!("select '{text}' like '%{part}b'")] {
+        assert_eq!(error(&query(&mut session, &sql)).code, 1235);
+    }
+    let short = format!("select instr('{text}', 'b'), '{text}' like '%b'");
+    assert_eq!(query(&mut session, &short)[3], b"\x010\x010");
+}
+
+#[test]
 fn a_long_answer_waits_until_it_is_sent() {
     let mut session = admin(capability::MULTI_STATEMENTS | capability::DEPRECATE_EOF);
     let statement = format!("select '{}'; ", "x".repeat(100_000));

@@ -13,7 +13,7 @@ use crate::ast::Expression;
 use crate::bind::{Bind, Bound, Field, NOT_FIXED, Value, binary_flag, is_text};
 use crate::charsets::bytes_a_character;
 use crate::error::SqlError;
-use crate::operators::DOUBLE_TEXT_LENGTH;
+use crate::operators::{DOUBLE_TEXT_LENGTH, takes_long};
 
 /// Bytes that MySQL announces for a text that is computed, at most.
 const COMPUTED_BYTES_MAX: u32 = 16_777_216;
@@ -183,6 +183,9 @@ pub(super) fn instr(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound>
     let (Some(text), Some(part)) = (text.value.text(), part.value.text()) else {
         return Ok(Bound { field, value: Value::Null });
     };
+    if takes_long(&text, &part) {
+        return Err(SqlError::not_supported("INSTR() of texts of this length"));
+    }
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_@.-:%".contains(byte);
     if !text.iter().chain(&part).all(is_plain) || !ignores_case_only(collation) {
         return Err(SqlError::not_supported("INSTR() of other than letters, digits and _@.-:%"));
