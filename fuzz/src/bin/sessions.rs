@@ -23,7 +23,8 @@ struct OneSchema;
 
 impl OwnValues for OneSchema {
     fn own_value(&self, name: &str) -> Option<String> {
-        (name == "version").then(|| "9.7.4-fuzz".to_owned())
+        let known = [("version", "9.7.4-fuzz"), ("system_time_zone", "UTC"), (sql::KNOWS_UTC, "1")];
+        known.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned())
     }
 }
 
@@ -87,7 +88,7 @@ fn logged_in(capabilities: u32) -> (Identity, SessionStart) {
 }
 
 fn conversations() -> Vec<Vec<u8>> {
-    let all: [(u32, &[&[u8]]); 10] = [
+    let all: [(u32, &[&[u8]]); 11] = [
         (0, &[b"\x03select 1, -1, 1.5e3, 'a' 'b', null, x'41', @@sql_mode, concat('a', 'b') limit 1", b"\x01"]),
         (u32::MAX, &[b"\x03\0\x01select 1; set names latin1; select 'x'", b"\x0e", b"\x09"]),
         (
@@ -119,6 +120,15 @@ fn conversations() -> Vec<Vec<u8>> {
         ),
         (0, &[b"\x02shop", b"\x03use shop", b"\x04t\0", b"\x1b\0\0", b"\x03select 1; select 2", b"\x1f"]),
         (0, &[b"\x03set @a = 1, @b = concat('x', 'y')", b"\x03select @a, @b, @c", b"\x03show warnings limit 1"]),
+        (
+            0,
+            &[
+                b"\x03set time_zone = '+02:30', @@transaction_isolation = 'serializable'",
+                b"\x03select convert_tz('2024-02-29 13:04:05.25', '-13:59', 'SYSTEM'), timediff(now(3), now()) is null",
+                b"\x03select date_format(now(), '%a %D %j %r %W %w'), time_format(timediff(now(), now()), '%H:%k:%f')",
+                b"\x03select left(user(), instr(concat(user(), '@'), '@') - 1), 1 + 2 - -3, left('abc', -1)",
+            ],
+        ),
         (0, &[b"\x03show variables like 'v%'", b"\x03show processlist", b"\x03kill 1", b"\x03show replica status"]),
         (
             0,
