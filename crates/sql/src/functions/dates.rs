@@ -29,9 +29,10 @@ const DATETIME_LENGTH: u32 = 19;
 /// Length of a TIME that is computed, without digits of a second.
 const TIME_LENGTH: u32 = 10;
 
-fn with_digits(type_code: u8, length: u32, digits: u8) -> Field {
+/// A field of a time with so many digits of a second; `length` is that without them.
+pub(super) fn with_digits(type_code: u8, flags: u16, length: u32, digits: u8) -> Field {
     let fraction = if digits > 0 { u32::from(digits) + 1 } else { 0 };
-    Field { decimals: digits, ..Field::number(type_code, 0, length + fraction) }
+    Field { decimals: digits, ..Field::number(type_code, flags, length + fraction) }
 }
 
 fn is_null(bound: &Bound) -> bool {
@@ -63,7 +64,7 @@ fn of_protocol(value: DateTime) -> DateTimeValue {
     DateTimeValue { date, hour, minute, second, micros: value.micros }
 }
 
-fn to_protocol(value: DateTimeValue) -> DateTime {
+pub(super) fn to_protocol(value: DateTimeValue) -> DateTime {
     let small = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
     DateTime {
         year: u16::try_from(value.date.year).unwrap_or(u16::MAX),
@@ -109,7 +110,7 @@ pub(super) fn convert_tz(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<B
     };
     let given = date_time(value, expression);
     let (given, digits) = given.ok_or_else(|| SqlError::not_supported("CONVERT_TZ() of this type or form"))?;
-    let field = with_digits(type_code::DATETIME, DATETIME_LENGTH, digits);
+    let field = with_digits(type_code::DATETIME, 0, DATETIME_LENGTH, digits);
     let mut offsets = [None, None];
     for (offset, bound) in offsets.iter_mut().zip([from, to]) {
         if !is_null(bound) && !is_text(&bound.field) {
@@ -137,7 +138,7 @@ pub(super) fn timediff(_: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound>
         return Err(refused());
     }
     let digits = left.field.decimals.max(right.field.decimals);
-    let field = with_digits(type_code::TIME, TIME_LENGTH, digits);
+    let field = with_digits(type_code::TIME, 0, TIME_LENGTH, digits);
     let micros = |bound: &Bound| match bound.value {
         Value::DateTime(value, _) => {
             let value = of_protocol(value);

@@ -9,6 +9,7 @@ use wire::response::column_flag;
 use wire::row::{DateTime, Time, type_code};
 
 use super::Arguments;
+use super::dates::{to_protocol, with_digits};
 use crate::Result;
 use crate::ast::Expression;
 use crate::bind::{Bind, Bound, Field, Value};
@@ -55,24 +56,16 @@ fn part(since_epoch: Duration, offset_s: i64, part: Part, digits: u8) -> Result<
     let start = DateTimeValue { date: epoch, hour: 0, minute: 0, second: 0, micros: 0 };
     let seconds = i64::try_from(since_epoch.as_secs()).ok().and_then(|seconds| seconds.checked_add(offset_s));
     let at = seconds.and_then(|seconds| start.shifted(seconds));
-    let DateTimeValue { date, hour, minute, second, .. } =
-        at.ok_or_else(|| SqlError::not_supported("the system's time"))?;
-    let small = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
-    let (hour, minute, second) = (small(hour), small(minute), small(second));
-    let year = u16::try_from(date.year).unwrap_or(u16::MAX);
-    let micros = cut(since_epoch.subsec_micros(), digits);
-    let fraction = if digits > 0 { u32::from(digits) + 1 } else { 0 };
-    let field = |type_code, length| Field {
-        decimals: digits,
-        ..Field::number(type_code, column_flag::NOT_NULL, length + fraction)
-    };
-    let date_time = DateTime { year, month: small(date.month), day: small(date.day), ..DateTime::default() };
+    let at = at.ok_or_else(|| SqlError::not_supported("the system's time"))?;
+    let at = to_protocol(DateTimeValue { micros: cut(since_epoch.subsec_micros(), digits), ..at });
+    let DateTime { year, month, day, hour, minute, second, micros } = at;
+    let field = |type_code, length| with_digits(type_code, column_flag::NOT_NULL, length, digits);
     Ok(match part {
-        Part::Date => Bound { field: field(type_code::DATE, 10), value: Value::DateTime(date_time, true) },
-        Part::Both => {
-            let value = DateTime { hour, minute, second, micros, ..date_time };
-            Bound { field: field(type_code::DATETIME, 19), value: Value::DateTime(value, false) }
+        Part::Date => {
+            let value = DateTime { year, month, day, ..DateTime::default() };
+            Bound { field: field(type_code::DATE, 10), value: Value::DateTime(value, true) }
         }
+        Part::Both => Bound { field: field(type_code::DATETIME, 19), value: Value::DateTime(at, false) },
         Part::Time => {
             let value = Time { hours: hour, minutes: minute, seconds: second, micros, ..Time::default() };
             Bound { field: field(type_code::TIME, 8), value: Value::Time(value) }
