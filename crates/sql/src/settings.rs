@@ -90,29 +90,29 @@ impl Settings {
 
     /// Gives the session what sessions begin with at the source.
     pub fn begin_as(&mut self, own: &dyn OwnValues) {
-        for (place, name) in BEGIN_AS_AT_THE_SOURCE.iter().enumerate() {
-            let (Some(variable), Some(text)) = (variables::find(name), own.own_value(name)) else {
-                self.awaited |= 1 << place;
-                continue;
-            };
-            // A session that was begun anew has MySQL's values, and holds no texts of these.
-            if variable.value != Some(text.as_str()) {
-                // What cannot be a value here has been refused by the source.
-                let _ = self.apply(variable.name, Some(text));
-            }
-        }
+        self.awaited = u16::MAX >> (16 - BEGIN_AS_AT_THE_SOURCE.len());
+        self.take_awaited(own);
     }
 
     /// Gives a session that began before the source was known what it would have begun with.
     pub fn learn(&mut self, own: &dyn OwnValues) {
         // All that the source has is known as soon as this is.
-        if self.awaited == 0 || own.own_value(KNOWS_UTC).is_none() {
-            return;
+        if self.awaited != 0 && own.own_value(KNOWS_UTC).is_some() {
+            self.take_awaited(own);
+            self.awaited = 0;
         }
-        let awaited = std::mem::take(&mut self.awaited);
+    }
+
+    /// Takes what is known of the awaited values.
+    fn take_awaited(&mut self, own: &dyn OwnValues) {
         for (place, name) in BEGIN_AS_AT_THE_SOURCE.iter().enumerate() {
-            if let (true, Some(text)) = (awaited & 1 << place != 0, own.own_value(name)) {
-                let _ = self.apply(name, Some(text));
+            let known = if self.awaited & 1 << place != 0 { own.own_value(name) } else { None };
+            let (Some(variable), Some(text)) = (variables::find(name), known) else { continue };
+            self.awaited &= !(1 << place);
+            // Until then a session has MySQL's values, and holds no texts of these.
+            if variable.value != Some(text.as_str()) {
+                // What cannot be a value here has been refused by the source.
+                let _ = self.apply(variable.name, Some(text));
             }
         }
     }
