@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions, lanes_for};
@@ -14,7 +14,7 @@ use catalog::Catalog;
 use decode::{START_SQL, SkipList, Stop, StopClass};
 use observe::ErrorReport;
 use relay_log::{LogPart, ReaderOptions, RelayPosition, RelayReader, RelayShared, RelaySync, TailItem};
-use store::{CheckImages, DiskSpace, SnapshotLimits, Store};
+use store::{CheckImages, Closing, DiskSpace, SnapshotLimits, Store};
 
 use crate::backup::{self, RunningBackups};
 use crate::config::{CopyConfig, OnStop, ReplicaConfig, ServerOptions, SourceSpec};
@@ -394,12 +394,10 @@ impl Replica {
         &self.folder
     }
 
-    /// A handle that dies when the store is closed, so that the folder can be opened again in this process, and the
-    /// number of visible transactions.
+    /// Tells when the store is closed, so that the folder can be opened again in this process.
     #[must_use]
-    pub fn store_and_watermark(&self) -> (Weak<Store>, u64) {
-        let store = &self.pipeline.store;
-        (Arc::downgrade(store), store.visibility().watermark().0)
+    pub fn store_closing(&self) -> Closing {
+        self.pipeline.store.disk().map_or_else(Closing::default, |disk| disk.closing())
     }
 
     /// Requests that receiver and replay end at a transaction boundary.

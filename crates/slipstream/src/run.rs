@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use accounts::Accounts;
@@ -24,7 +24,7 @@ use replica::{
     log::{self, Code},
     skip,
 };
-use store::{DiskSpace, FreeSpace};
+use store::{Closing, DiskSpace, FreeSpace};
 
 use crate::cli::{
     BackupFlags, Cli, Command, CopyFlags, DriftFlags, DumpFlags, ExecuteFlags, FileFlags, PasswordFlag, RelayCommand,
@@ -455,7 +455,7 @@ enum Life {
 
 /// What is left of an engine that was taken down.
 struct Past {
-    store: Weak<store::Store>,
+    store: Closing,
     /// Damage that was mended: the number of visible transactions there, and of the store's damaged files if it was the
     /// store's.
     mended_at: Option<(u64, Option<usize>)>,
@@ -471,7 +471,7 @@ impl Past {
     /// Waits until the store is closed: a tree is never opened twice. False if that takes too long.
     fn is_let_go(&self) -> bool {
         let until = Instant::now() + LET_GO_WITHIN;
-        while self.store.strong_count() > 0 {
+        while !self.store.is_closed() {
             if Instant::now() > until {
                 return false;
             }
@@ -485,8 +485,13 @@ impl Process<'_> {
     fn run(&self) -> Result<(), Failure> {
         let stopped = self.stopped()?;
         let replay = begins(&stopped);
-        let mut past =
-            Past { store: Weak::new(), mended_at: None, disk: DiskMend::default(), replay, clear_relay_log: false };
+        let mut past = Past {
+            store: Closing::default(),
+            mended_at: None,
+            disk: DiskMend::default(),
+            replay,
+            clear_relay_log: false,
+        };
         let mut receive = if stopped.io { Receive::Stopped(None) } else { Receive::First };
         // Until the engine has run once.
         let mut first = true;
@@ -610,7 +615,7 @@ impl Process<'_> {
         if let Life::Again(_, wanted) = &life {
             let Wanted { replay, clear_relay_log, .. } = wanted.clone();
             past.clear_relay_log = clear_relay_log;
-            (past.store, _) = replica.store_and_watermark();
+            past.store = replica.store_closing();
             past.replay = replay.unwrap_or_else(|| replica.replay_again());
             self.engine.restarts(report);
             if let Some(control) = self.control.borrow().as_ref() {
@@ -701,7 +706,7 @@ impl Process<'_> {
             }
             (None, None) => return false,
         };
-        let (_, visible) = replica.store_and_watermark();
+        let visible = replica.pipeline.store.visibility().watermark().0;
         // The same damage again: another start would not help.
         if past.mended_at == Some((visible, files)) {
             return false;

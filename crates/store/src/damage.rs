@@ -19,6 +19,7 @@ use lsm_tree::{AbstractTree, AnyTree, Slice, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::compaction::filter::{DeadRows, Known};
+use crate::disk::StillOpen;
 use crate::error::{StoreError, file_name};
 use crate::key_codec;
 use crate::synced_list;
@@ -98,7 +99,7 @@ struct ListRecord {
 pub(crate) struct DamageList {
     folder: Arc<Path>,
     /// Set once the tree is open. Before that, and in scratch trees, nothing is listed.
-    tree: OnceLock<(AnyTree, Arc<DeadRows>)>,
+    tree: OnceLock<(AnyTree, Arc<DeadRows>, StillOpen)>,
     files: Mutex<BTreeMap<u64, DamagedFile>>,
     /// Grows with each change of the list.
     changes: AtomicU64,
@@ -123,8 +124,8 @@ impl DamageList {
     }
 
     /// From here on damage that is met in this tree is listed.
-    pub(crate) fn list_from(&self, tree: &AnyTree, dead: &Arc<DeadRows>) {
-        let _ = self.tree.set((tree.clone(), Arc::clone(dead)));
+    pub(crate) fn list_from(&self, tree: &AnyTree, dead: &Arc<DeadRows>, open: &StillOpen) {
+        let _ = self.tree.set((tree.clone(), Arc::clone(dead), open.clone()));
     }
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<u64, DamagedFile>> {
@@ -150,7 +151,7 @@ impl DamageList {
 
     /// Lists a damaged file of the newest version. A file that only an older view reads is gone soon.
     pub(crate) fn found(&self, file: u64, what: &str) {
-        let Some((tree, dead)) = self.tree.get() else { return };
+        let Some((tree, dead, _)) = self.tree.get() else { return };
         let version = tree.current_version();
         let Some(table) = version.iter_tables().find(|table| table.id() == file) else { return };
         let (ids, records) = contents(table, &dead.known());
@@ -219,7 +220,7 @@ impl DamageList {
 
     /// Notes which files are not part of the tree any more.
     pub(crate) fn note_removed(&self) {
-        let Some((tree, _)) = self.tree.get() else { return };
+        let Some((tree, ..)) = self.tree.get() else { return };
         let version = tree.current_version();
         let is_there = |file: u64| version.iter_tables().any(|table| table.id() == file);
         let gone: Vec<u64> = self.files().values().filter(|file| !file.removed).map(|file| file.file).collect();

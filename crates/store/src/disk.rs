@@ -10,7 +10,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use lsm_tree::config::{BlockSizePolicy, PinningPolicy, RestartIntervalPolicy};
 use lsm_tree::{AbstractTree, AnyIngestion, AnyTree, Cache, Config, DescriptorTable, SequenceNumberCounter, Slice};
@@ -42,7 +42,25 @@ pub struct DiskOptions {
 #[derive(Clone)]
 pub(crate) struct Kept {
     blocks: Arc<Cache>,
-    files: Arc<DescriptorTable>,
+    pub(crate) files: Arc<DescriptorTable>,
+    pub(crate) open: StillOpen,
+}
+
+/// Held by all that holds files of these trees, and dropped after them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StillOpen(Arc<()>);
+
+/// Tells when a store is closed. A tree removes files while it is dropped, which is after its last reference is gone:
+/// opened before that, the folder would lose files to it, also new ones of the same number.
+#[derive(Clone, Debug, Default)]
+pub struct Closing(Weak<()>);
+
+impl Closing {
+    /// True once nothing of the store touches its folders any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.0.strong_count() == 0
+    }
 }
 
 /// Limit on open files.
@@ -53,6 +71,7 @@ impl Kept {
         Kept {
             blocks: Arc::new(Cache::with_capacity_bytes(options.cache_bytes)),
             files: Arc::new(DescriptorTable::new(FILES_OPEN_MAX)),
+            open: StillOpen::default(),
         }
     }
 }
@@ -61,7 +80,6 @@ impl Kept {
 pub struct Disk {
     folder: Arc<Path>,
     pub(crate) tree: AnyTree,
-    kept: Kept,
     counter: SequenceNumberCounter,
     /// Views in ascending order of their numbers; new layers take the last one. Added to only under `version_lock`.
     /// Held here too, so that the last reference is dropped by the thread that can afford to remove files.
@@ -83,6 +101,8 @@ pub struct Disk {
     pub(crate) writing: Writes,
     pub(crate) space: OnceLock<Arc<DiskSpace>>,
     pub(crate) wanted: Wanted,
+    /// The last field: see [`StillOpen`].
+    kept: Kept,
 }
 
 impl std::fmt::Debug for Disk {
@@ -128,7 +148,7 @@ impl Disk {
     pub fn open(folder: &Path, options: DiskOptions) -> Result<(Disk, Option<Recovered>), StoreError> {
         let kept = Kept::new(options);
         let disk = Disk::open_tree(folder, &kept)?;
-        disk.damage.list_from(&disk.tree, &disk.dead);
+        disk.damage.list_from(&disk.tree, &disk.dead, &kept.open);
         let recovered = disk.recover()?;
         if recovered.is_none() && disk.tree.table_count() > 0 {
             drop(disk);
@@ -173,6 +193,12 @@ impl Disk {
         Disk::open_tree(folder, kept)
     }
 
+    /// Tells when nothing holds files of this tree, or of others that share its caches, any more.
+    #[must_use]
+    pub fn closing(&self) -> Closing {
+        Closing(Arc::downgrade(&self.kept.open.0))
+    }
+
     /// Caches to share with another tree.
     pub(crate) fn kept(&self) -> &Kept {
         &self.kept
@@ -207,8 +233,7 @@ impl Disk {
         dead.set_expected_since(counter.get().next_multiple_of(Expected::SPAN));
         Ok(Disk {
             folder: folder.into(),
-            kept: kept.clone(),
-            views: Mutex::new(vec![Arc::new(TreeView::of(&tree, &kept.files, counter.get()))]),
+            views: Mutex::new(vec![Arc::new(TreeView::of(&tree, kept, counter.get()))]),
             tree,
             counter,
             version_lock: Mutex::new(()),
@@ -224,6 +249,7 @@ impl Disk {
             writing: Writes::default(),
             space: OnceLock::new(),
             wanted: Wanted::default(),
+            kept: kept.clone(),
         })
     }
 
@@ -247,11 +273,6 @@ impl Disk {
         &self.tree
     }
 
-    #[cfg(test)]
-    pub(crate) fn files(&self) -> &Arc<DescriptorTable> {
-        &self.kept.files
-    }
-
     fn views(&self) -> MutexGuard<'_, Vec<Arc<TreeView>>> {
         self.views.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -273,7 +294,7 @@ impl Disk {
 
     /// A view of the tree as it is now, at a number.
     pub(crate) fn view_at(&self, number: u64) -> TreeView {
-        TreeView::of(&self.tree, &self.kept.files, number)
+        TreeView::of(&self.tree, &self.kept, number)
     }
 
     /// The value of a key in a view.
@@ -328,7 +349,7 @@ impl Disk {
         if newest.number() >= at {
             return newest;
         }
-        let view = Arc::new(TreeView::of(&self.tree, &self.kept.files, at));
+        let view = Arc::new(TreeView::of(&self.tree, &self.kept, at));
         self.views().push(Arc::clone(&view));
         view
     }
@@ -374,7 +395,7 @@ impl Disk {
 
     /// Lists damage that is met from here on, in a tree that was opened for reading. The caller owns the folder.
     pub fn list_damage(&self) {
-        self.damage.list_from(&self.tree, &self.dead);
+        self.damage.list_from(&self.tree, &self.dead, &self.kept.open);
     }
 
     /// Files of the tree that are damaged, and those that were and are gone.

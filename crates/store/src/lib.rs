@@ -71,7 +71,7 @@ pub use compaction::policy::{L0_RUNS_MAX, MERGE_RUNS};
 pub use cut::CutReport;
 pub use cut_record::Recovered;
 pub use damage::{DamagedFile, DamagedRecords};
-pub use disk::{Disk, DiskOptions, DiskStats, LevelStats};
+pub use disk::{Closing, Disk, DiskOptions, DiskStats, LevelStats};
 pub use disk_space::{DiskSpace, FreeSpace};
 pub use drift::{DriftKind, DriftedRow, TableDrift, row_text};
 pub use error::StoreError;

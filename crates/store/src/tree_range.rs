@@ -24,13 +24,14 @@ pub(crate) enum End {
 
 /// A range of a tree that is opened on first use, from the end that is used.
 pub(crate) struct TreeRange {
-    view: Arc<TreeView>,
     damage: Arc<DamageList>,
     /// Inclusive.
     from: Vec<u8>,
     /// Exclusive.
     to: Vec<u8>,
     open: Open,
+    /// After the files that `open` holds: see [`crate::disk::StillOpen`].
+    view: Arc<TreeView>,
 }
 
 enum Open {
@@ -53,7 +54,7 @@ enum Open {
 impl TreeRange {
     /// From `from` (inclusive) to `to` (exclusive).
     pub(crate) fn new(view: Arc<TreeView>, damage: Arc<DamageList>, from: &[u8], to: &[u8]) -> TreeRange {
-        TreeRange { view, damage, from: from.to_vec(), to: to.to_vec(), open: Open::Not }
+        TreeRange { damage, from: from.to_vec(), to: to.to_vec(), open: Open::Not, view }
     }
 
     /// Reads the entry at an end, unless it was read already; false if there is none left.

@@ -18,8 +18,9 @@ use lsm_tree::table::filter::block::FilterBlock;
 use lsm_tree::table::filter::standard_bloom::Builder;
 use lsm_tree::table::util::load_block;
 use lsm_tree::table::{Block, BlockHandle};
-use lsm_tree::{AbstractTree, AnyTree, CompressionType, DescriptorTable, GlobalTableId, Slice, Table, Tree};
+use lsm_tree::{AbstractTree, AnyTree, CompressionType, GlobalTableId, Slice, Table, Tree};
 
+use crate::disk::{Kept, StillOpen};
 use crate::tree_blocks::{BlockView, Malformed};
 
 /// Keys and values, from either end.
@@ -35,6 +36,29 @@ pub(crate) struct TreeView {
     /// Newest first.
     runs: Vec<SortedRun>,
     range: Box<OpenRange>,
+    /// The last field: see [`StillOpen`].
+    _open: StillOpen,
+}
+
+/// Entries of files, which it holds.
+struct Held<I> {
+    entries: I,
+    /// The last field: see [`StillOpen`].
+    _open: StillOpen,
+}
+
+impl<I: Iterator> Iterator for Held<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        self.entries.next()
+    }
+}
+
+impl<I: DoubleEndedIterator> DoubleEndedIterator for Held<I> {
+    fn next_back(&mut self) -> Option<I::Item> {
+        self.entries.next_back()
+    }
 }
 
 /// Files with disjoint ranges of keys, in ascending order.
@@ -87,24 +111,26 @@ impl From<Slice> for TreeValue {
 
 impl TreeView {
     /// A view of everything that the tree holds below `number`.
-    pub(crate) fn of(tree: &AnyTree, files: &Arc<DescriptorTable>, number: u64) -> TreeView {
+    pub(crate) fn of(tree: &AnyTree, kept: &Kept, number: u64) -> TreeView {
         // Compaction may finish in between: the two then differ in files, not in content.
         let version = tree.current_version();
         let latest = tree.get_version_history_lock().latest_version();
         let file = |table: &Table| TableFile {
             id: (tree.id(), table.id()).into(),
             table: table.clone(),
-            files: FileAccessor::DescriptorTable(Arc::clone(files)),
+            files: FileAccessor::DescriptorTable(Arc::clone(&kept.files)),
             top: OnceLock::new(),
         };
         // Levels and runs come newest first.
         let runs = version.iter_levels().flat_map(|level| level.iter());
         let runs = runs.map(|run| run.iter().map(file).collect()).collect();
+        let open = kept.open.clone();
         let range = move |from: &[u8], to: &[u8]| -> Entries {
             let range = Tree::create_internal_range(latest.clone(), &(from..to), number, None);
-            Box::new(range.map(|entry| entry.map(|entry| (entry.key.user_key, entry.value))))
+            let entries = range.map(|entry| entry.map(|entry| (entry.key.user_key, entry.value)));
+            Box::new(Held { entries, _open: open.clone() })
         };
-        TreeView { number, version: version.id(), runs, range: Box::new(range) }
+        TreeView { number, version: version.id(), runs, range: Box::new(range), _open: kept.open.clone() }
     }
 
     /// Numbers of the files that it reads.
@@ -333,10 +359,10 @@ mod tests {
                     2 => drop(disk.compact_near(0, true).unwrap()),
                     _ => {}
                 }
-                views.push(Arc::new(TreeView::of(disk.tree(), disk.files(), disk.newest().number())));
+                views.push(Arc::new(TreeView::of(disk.tree(), disk.kept(), disk.newest().number())));
                 // A number below those of the newest runs.
                 let older = views.get(round / 2).unwrap().number();
-                views.push(Arc::new(TreeView::of(disk.tree(), disk.files(), older)));
+                views.push(Arc::new(TreeView::of(disk.tree(), disk.kept(), older)));
             }
             for view in views {
                 let end = [0xff_u8; 4];

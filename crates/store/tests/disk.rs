@@ -681,3 +681,41 @@ fn files_of_merged_runs_stay_for_a_snapshot_and_no_longer() {
     assert!(files(&world) < pinned && files(&world) <= with_one + 3, "{with_one}, {pinned}, now {}", files(&world));
     assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now);
 }
+
+#[test]
+fn a_store_is_closed_when_it_removes_no_more_files() {
+    let mut world = World::new();
+    let tables = world.folder.path().join("store/tables");
+    let files = || std::fs::read_dir(&tables).unwrap().count();
+    for round in 0..8u8 {
+        let before = Snapshot::pin(&world.store);
+        let mut merged = Vec::new();
+        for part in 0..15u8 {
+            (0..100).for_each(|key| world.keyed(key, Some(image(key, round * 15 + part, 100))));
+            world.commit();
+            world.cut();
+            merged.push(Snapshot::pin(&world.store));
+        }
+        world.store.compact_fully().unwrap();
+        let held = files();
+        let World { folder, store, catalog, now, durable, durable_sequence, sequence, prepared } = world;
+        let closing = store.disk().unwrap().closing();
+        drop(store);
+        assert!(!closing.is_closed(), "snapshots read it");
+        let removed = std::thread::scope(|scope| {
+            // The last reference goes there, and with it the files.
+            let ends = scope.spawn(move || drop((before, merged)));
+            while !closing.is_closed() {
+                std::hint::spin_loop();
+            }
+            let removed = held - files();
+            ends.join().unwrap();
+            removed
+        });
+        assert_eq!(held - removed, files(), "files went after the store was said to be closed");
+        assert!(removed > 10, "{removed} of {held}");
+        let store = open(folder.path());
+        world = World { folder, store, catalog, now, durable, durable_sequence, sequence, prepared };
+        assert_eq!(world.seen(&Snapshot::pin(&world.store)), world.now);
+    }
+}
