@@ -300,6 +300,12 @@ fn what_is_said_of_tables_is_what_the_source_says() {
         "CHECK_TIME",
     ];
     pair.query(&format!("SELECT * FROM information_schema.TABLES {in_d}"), &not_told);
+    for schema in ["information_schema", "performance_schema"] {
+        let sql = format!("SELECT * FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{schema}'");
+        let not_told: &[&str] =
+            if schema == "information_schema" { &["CREATE_TIME"] } else { &["TABLE_ROWS", "CREATE_TIME"] };
+        pair.query(&sql, not_told);
+    }
     let not_told = [
         "Row_format",
         "Rows",

@@ -132,7 +132,7 @@ pub(crate) fn compared(source: &[Vec<u8>], replica: &[Vec<u8>], deprecate_eof: b
 
 /// The replica's answer with the source's definitions, where these differ only in what a plan of MySQL decides: a
 /// column of information_schema whose rows went through a temporary table names the dictionary's table below the view
-/// (or none), has no flags of keys, and is wider: an integer a BIGINT, a text a BLOB.
+/// (or none, and a constant no view either), has no flags of keys, and is wider: an integer a BIGINT, a text a BLOB.
 pub(crate) fn as_planned(source: &[Vec<u8>], replica: &[Vec<u8>], deprecate_eof: bool) -> Option<Vec<Vec<u8>>> {
     const KEPT_FLAGS: u16 = column_flag::NOT_NULL | column_flag::UNSIGNED;
     let (theirs, ours) = (parts(source, deprecate_eof)?, parts(replica, deprecate_eof)?);
@@ -145,11 +145,15 @@ pub(crate) fn as_planned(source: &[Vec<u8>], replica: &[Vec<u8>], deprecate_eof:
             type_code::TINY_BLOB..=type_code::BLOB | type_code::VAR_STRING | type_code::STRING => (type_code::BLOB, 0),
             other => (other, column.length),
         };
-        let names = [column.table, column.name].map(<[u8]>::to_vec);
-        Some((names, column.collation, length, type_code, column.flags & KEPT_FLAGS))
+        let said = (column.name.to_vec(), column.collation, length, type_code, column.flags & KEPT_FLAGS);
+        Some((column.table.to_vec(), said))
     };
-    let alike =
-        |(theirs, ours): (&&[u8], &&[u8])| theirs == ours || says(theirs).is_some_and(|it| Some(it) == says(ours));
+    let alike = |(theirs, ours): (&&[u8], &&[u8])| {
+        let said = says(theirs).zip(says(ours));
+        let are_alike =
+            said.is_some_and(|((table, theirs), (own, ours))| theirs == ours && (table.is_empty() || table == own));
+        theirs == ours || are_alike
+    };
     if theirs.head.len() != ours.head.len() || !theirs.head.iter().zip(&ours.head).all(alike) {
         return None;
     }
@@ -189,28 +193,53 @@ pub(crate) fn breaks_order(
     !theirs.rows.iter().zip(&ours.rows).all(same)
 }
 
-/// Whether rows differ only in what the account may do with a column, which is each account's own.
-pub(crate) fn differ_in_privileges(
+/// Columns of information_schema that are each server's own: their table, their names, and why.
+const OWN: &[(&str, &[&str], &str)] = &[
+    ("COLUMNS", &["PRIVILEGES"], "accounts"),
+    ("TABLES", FILES, "the server's files"),
+    ("PARTITIONS", FILES, "the server's files"),
+];
+const FILES: &[&str] = &[
+    "ROW_FORMAT",
+    "TABLE_ROWS",
+    "AVG_ROW_LENGTH",
+    "DATA_LENGTH",
+    "MAX_DATA_LENGTH",
+    "INDEX_LENGTH",
+    "DATA_FREE",
+    "AUTO_INCREMENT",
+    "CREATE_TIME",
+    "UPDATE_TIME",
+    "CHECK_TIME",
+];
+
+/// Why rows differ that are alike but for columns which are each server's own.
+pub(crate) fn differ_by_nature(
     source: &[Vec<u8>],
     replica: &[Vec<u8>],
     deprecate_eof: bool,
     is_text: bool,
-) -> bool {
-    let (Some(theirs), Some(ours)) = (parts(source, deprecate_eof), parts(replica, deprecate_eof)) else {
-        return false;
-    };
+) -> Option<&'static str> {
+    let (theirs, ours) = (parts(source, deprecate_eof)?, parts(replica, deprecate_eof)?);
     let columns = columns(&theirs);
-    // SHOW FULL COLUMNS names its column only, as it prints it.
-    let is_it = |one: &ColumnDefinition<'_>| {
-        [one.name, one.org_name].iter().any(|name| name.eq_ignore_ascii_case(b"privileges"))
-            && one.table.eq_ignore_ascii_case(b"COLUMNS")
+    let whose = |one: &ColumnDefinition<'_>| {
+        if !one.schema.is_empty() && !one.schema.eq_ignore_ascii_case(b"information_schema") {
+            return None;
+        }
+        let (name, table) = ([one.name, one.org_name], [one.table, one.org_table]);
+        let is_any = |names: &[&[u8]], own: &str| names.iter().any(|name| name.eq_ignore_ascii_case(own.as_bytes()));
+        let found =
+            OWN.iter().find(|(own, names, _)| is_any(&table, own) && names.iter().any(|own| is_any(&name, own)));
+        found.map(|(.., why)| *why)
     };
-    let Some(place) = columns.iter().position(is_it) else { return false };
+    let own: Vec<Option<&str>> = columns.iter().map(whose).collect();
+    let why = own.iter().copied().flatten().next()?;
     let types = types(&columns);
     let others = |row: &[u8]| {
-        let mut values = values(row, &types, is_text);
+        let values = values(row, &types, is_text);
         let is_whole = values.len() == columns.len();
-        is_whole.then(|| values.remove(place)).map(|_| format!("{values:?}"))
+        let kept = || values.iter().zip(&own).filter(|(_, own)| own.is_none()).map(|(value, _)| value);
+        is_whole.then(|| format!("{:?}", kept().collect::<Vec<_>>()))
     };
     let sorted = |rows: &[&[u8]]| {
         let mut rows: Vec<Option<String>> = rows.iter().map(|row| others(row)).collect();
@@ -218,7 +247,7 @@ pub(crate) fn differ_in_privileges(
         rows
     };
     let (theirs, ours) = (sorted(&theirs.rows), sorted(&ours.rows));
-    theirs == ours && theirs.iter().all(Option::is_some)
+    (theirs == ours && theirs.iter().all(Option::is_some)).then_some(why)
 }
 
 fn columns<'a>(answer: &Parts<'a>) -> Vec<ColumnDefinition<'a>> {
@@ -319,7 +348,11 @@ mod tests {
     }
 
     fn definition(table: &[u8], name: &[u8], type_code: u8) -> Vec<u8> {
-        let (schema, org_table, org_name) = (b"".as_slice(), b"".as_slice(), b"".as_slice());
+        definition_in(b"", table, name, type_code)
+    }
+
+    fn definition_in(schema: &[u8], table: &[u8], name: &[u8], type_code: u8) -> Vec<u8> {
+        let (org_table, org_name) = (b"".as_slice(), b"".as_slice());
         let (collation, length, flags, decimals) = (63, 11, 0, 0);
         let mut out = Vec::new();
         ColumnDefinition { schema, table, org_table, name, org_name, collation, length, type_code, flags, decimals }
@@ -366,6 +399,14 @@ mod tests {
             let other = described(b"", type_code, flags, length);
             assert_eq!(as_planned(&sorted, &other, true).is_some(), alike, "{type_code}");
         }
+        // A constant of a view.
+        let table = |table: &'static [u8]| {
+            let mut answer = result(&[b"\x01a"], 2, 0);
+            answer[1] = definition(table, b"SQL_PATH", type_code::NULL);
+            answer
+        };
+        assert!(as_planned(&table(b""), &table(b"ROUTINES"), true).is_some());
+        assert!(as_planned(&table(b"ROUTINES"), &table(b""), true).is_none());
         let number = described(b"tables", type_code::LONGLONG, column_flag::UNSIGNED, 10);
         for (length, alike) in [(10, true), (11, false)] {
             let other = described(b"", type_code::LONG, column_flag::UNSIGNED, length);
@@ -374,22 +415,30 @@ mod tests {
     }
 
     #[test]
-    fn what_an_account_may_do_with_a_column_is_its_own() {
-        let answer = |table: &[u8], rows: &[&[u8]]| {
-            let mut answer = result(rows, 2, 0);
-            let names: [&[u8]; 2] = [b"Field", b"Privileges"];
-            let definitions = names.map(|name| definition(table, name, type_code::VAR_STRING));
-            answer.splice(0..2, [vec![2]].into_iter().chain(definitions));
-            answer
+    fn columns_that_are_each_servers_own_are_told_apart() {
+        let found = |(schema, table, name): (&[u8], &[u8], &[u8]), theirs: &[&[u8]], ours: &[&[u8]]| {
+            let answer = |rows: &[&[u8]]| {
+                let mut answer = result(rows, 2, 0);
+                let names: [&[u8]; 2] = [b"Field", name];
+                let definitions = names.map(|name| definition_in(schema, table, name, type_code::VAR_STRING));
+                answer.splice(0..2, [vec![2]].into_iter().chain(definitions));
+                answer
+            };
+            differ_by_nature(&answer(theirs), &answer(ours), true, true)
         };
-        let differ = |table: &[u8], theirs: &[&[u8]], ours: &[&[u8]]| {
-            differ_in_privileges(&answer(table, theirs), &answer(table, ours), true, true)
+        let differ = |table: &'static [u8], theirs: &[&[u8]], ours: &[&[u8]]| {
+            found((b"", table, b"Privileges"), theirs, ours) == Some("accounts")
         };
         let (less, more, other): (&[u8], &[u8], &[u8]) = (b"\x01a\x06select", b"\x01a\x03all", b"\x01b\x03all");
         assert!(differ(b"COLUMNS", &[less], &[more]));
         assert!(differ(b"COLUMNS", &[less, other], &[other, more]));
         assert!(!differ(b"COLUMNS", &[less], &[other]));
         assert!(!differ(b"t", &[less], &[more]), "a table of the application's own");
+        assert_eq!(found((b"shop", b"COLUMNS", b"Privileges"), &[less], &[more]), None, "another of its own");
+        assert_eq!(found((b"", b"TABLES", b"Privileges"), &[less], &[more]), None);
+        let of_files = (b"information_schema".as_slice(), b"TABLES".as_slice(), b"DATA_LENGTH".as_slice());
+        assert_eq!(found(of_files, &[less], &[more]), Some("the server's files"));
+        assert_eq!(found(of_files, &[less], &[other]), None);
         assert!(!differ(b"COLUMNS", &[b"\x01a"], &[b"\x01a"]), "no rows that can be read");
     }
 

@@ -15,9 +15,7 @@ use wire::command;
 use wire::response::{PrepareOk, is_err};
 use wire::server::{ClientCommand, ServerOk, put_ok};
 
-use crate::compared::{
-    Compared, as_planned, breaks_order, compared, differ_in_privileges, error, refused, same_prepared,
-};
+use crate::compared::{Compared, as_planned, breaks_order, compared, differ_by_nature, error, refused, same_prepared};
 use crate::front::Client;
 use crate::kind::{Kind, Known, known};
 use crate::masked::masked;
@@ -547,14 +545,15 @@ impl<'a> Session<'a> {
                 return Found::NotDetermined(PLANNED);
             }
         }
-        if let (Some(why), true) = (known.by_nature, found != Compared::Equal) {
+        let own = match found {
+            Compared::OtherRows => differ_by_nature(theirs, ours, self.deprecates_eof(), is_text(payload)),
+            _ => None,
+        };
+        if let (Some(why), true) = (known.by_nature.or(own), found != Compared::Equal) {
             return Found::ByNature(why);
         }
         match found {
             Compared::Equal => Found::Equal,
-            Compared::OtherRows if differ_in_privileges(theirs, ours, self.deprecates_eof(), is_text(payload)) => {
-                Found::ByNature("accounts")
-            }
             Compared::OtherOrder | Compared::OtherRows
                 if breaks_order(theirs, ours, self.deprecates_eof(), is_text(payload), &known.order) =>
             {

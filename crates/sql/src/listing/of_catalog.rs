@@ -154,16 +154,9 @@ impl<'a> Seen<'a> {
             row.push(text("VIEW"));
             row
         });
-        let of_schema = |schema: &'static str, kind: &'static str| {
-            tables_of(schema).map(move |table| {
-                let mut row = unknown_row(schema, table, kind);
-                row.push(text(""));
-                row
-            })
-        };
-        let virtual_ones =
-            of_schema("information_schema", "SYSTEM VIEW").chain(of_schema("performance_schema", "BASE TABLE"));
-        base.chain(waiting).chain(views).chain(virtual_ones).collect()
+        let system_views = tables_of("information_schema").map(system_view_row);
+        let counters = tables_of("performance_schema").map(performance_row);
+        base.chain(waiting).chain(views).chain(system_views).chain(counters).collect()
     }
 
     /// Rows of `information_schema.PARTITIONS`, one for a table without; None if the catalog does not tell them.
@@ -311,6 +304,47 @@ fn partition_row(db: &str, name: &str, part: Option<(&ShownPartitions, &ShownPar
 fn unknown_row(db: &str, name: &str, kind: &str) -> Vec<Value> {
     let mut row = vec![text("def"), text(db), text(name), text(kind)];
     row.extend(std::iter::repeat_n(Value::Null, 16));
+    row
+}
+
+/// The row of a view of `information_schema`.
+fn system_view_row(view: &str) -> Vec<Value> {
+    let mut row = vec![text("def"), text("information_schema"), text(view), text("SYSTEM VIEW")];
+    row.extend([Value::Null, Value::UInt(10), Value::Null]);
+    // Rows to free bytes.
+    row.extend(std::iter::repeat_n(Value::UInt(0), 6));
+    // AUTO_INCREMENT to checksum.
+    row.extend(std::iter::repeat_n(Value::Null, 6));
+    row.extend([text(""), text("")]);
+    row
+}
+
+const UTF8MB4_BIN: u16 = 46;
+
+/// The row of a table of `performance_schema`. How many rows MySQL expects there is its own.
+fn performance_row(table: &str) -> Vec<Value> {
+    const FIXED: &[&str] = &[
+        "accounts",
+        "events_statements_histogram_global",
+        "hosts",
+        "performance_timers",
+        "replication_applier_status",
+        "replication_asynchronous_connection_failover",
+        "replication_group_members",
+        "setup_actors",
+        "temporary_account_locks",
+        "users",
+    ];
+    const BINARY: &[&str] = &["keyring_keys", "session_account_connect_attrs", "session_connect_attrs"];
+    let format = if FIXED.contains(&table) { "Fixed" } else { "Dynamic" };
+    let collation = if BINARY.contains(&table) { UTF8MB4_BIN } else { collation::UTF8MB4_0900_AI_CI };
+    let mut row = vec![text("def"), text("performance_schema"), text(table), text("BASE TABLE")];
+    row.extend([text("PERFORMANCE_SCHEMA"), Value::UInt(10), text(format), Value::Null]);
+    // Length of a row to free bytes.
+    row.extend(std::iter::repeat_n(Value::UInt(0), 5));
+    // AUTO_INCREMENT to check time.
+    row.extend(std::iter::repeat_n(Value::Null, 4));
+    row.extend([collation_name(Some(collation)), Value::Null, text(""), text("")]);
     row
 }
 
