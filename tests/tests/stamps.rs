@@ -30,6 +30,9 @@ const SESSIONS: u64 = 4;
 /// How many transactions there must be for each retry more than with the source's stamps. Seen in 171,000 transactions
 /// of four seeds: 5 retries with ours, 6 with the source's; in one of them 3 and 1.
 const TRANSACTIONS_PER_RETRY: u64 = 10_000;
+/// Retries that are chance however few transactions there are: in 1,200 of them 2, 2 and 1 on a loaded machine. A wrong
+/// stamp shows as an error: four planted faults stopped each of three runs, after 0 to 17 retries.
+const RETRIES_BY_CHANCE: u64 = 3;
 /// How long a stock applier with an error may make no progress before its server is killed.
 const STUCK: Duration = Duration::from_secs(40);
 /// Tables whose rows are compared.
@@ -380,8 +383,7 @@ fn seed(seed: u64, transactions: u64, plant: bool) {
     let ours = with_clocks(&log, &own);
     let with_stock = run(&replica, &log, Order::Preserved, &executed);
     // Gap locks are not modelled, and the source's narrow stamps run into fewer of them.
-    let most = with_stock.retries + own.len() as u64 / TRANSACTIONS_PER_RETRY;
-    // Which locks meet is chance: on a loaded machine one run of several had a retry. A wrong stamp has them always.
+    let most = with_stock.retries + own.len() as u64 / TRANSACTIONS_PER_RETRY + RETRIES_BY_CHANCE;
     let mut retries = Vec::new();
     while retries.last().is_none_or(|retries| *retries > most) {
         let preserved = run(&replica, &ours, Order::Preserved, &executed);
