@@ -18,6 +18,7 @@ use catalog::lexer::{Lexer, Tok, Token};
 
 use crate::ast::Statement;
 use crate::error::{SqlError, Warning};
+use crate::listing::is_reserved;
 use crate::{Charsets, Result};
 
 /// Nesting of expressions: a frame of the parser takes less than 1 KiB of stack in a debug build, so this stays below
@@ -160,6 +161,19 @@ impl Parser<'_> {
 
     /// A name, quoted or not.
     fn name(&mut self) -> Result<Vec<u8>> {
+        if self.is_reserved() {
+            return Err(self.syntax());
+        }
+        self.any_word()
+    }
+
+    /// True for a word that is no name unless it is quoted.
+    fn is_reserved(&self) -> bool {
+        matches!(&self.current.tok, Tok::Word(word) if is_reserved(word)) && !self.is_beside_dot()
+    }
+
+    /// A name, or a word of whatever kind.
+    fn any_word(&mut self) -> Result<Vec<u8>> {
         self.warn_of_full();
         let name = match &mut self.current.tok {
             Tok::Word(name) | Tok::Quoted(name) => std::mem::take(name),
@@ -174,12 +188,15 @@ impl Parser<'_> {
         if !self.is("FULL") {
             return;
         }
-        let is_qualified = self.text(self.current.end, self.current.end + 1) == b"."
-            || self.text(0, self.current.start).trim_ascii_end().ends_with(b".");
-        if !is_qualified && self.warnings.len() < usize::from(u16::MAX) {
+        if !self.is_beside_dot() && self.warnings.len() < usize::from(u16::MAX) {
             let text = "Using FULL as unquoted identifier is deprecated, please use quotes or rename the identifier.";
             self.warnings.push(Warning::new(4119, text));
         }
+    }
+
+    fn is_beside_dot(&self) -> bool {
+        self.text(self.current.end, self.current.end + 1) == b"."
+            || self.text(0, self.current.start).trim_ascii_end().ends_with(b".")
     }
 
     /// A string without an introducer.

@@ -1,7 +1,7 @@
 //! The columns of listings, as they were recorded.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
 
@@ -222,13 +222,37 @@ pub fn members_of(listing: &str, column: &str) -> Option<Vec<&'static str>> {
     found.map(|(_, (_, members))| members.split('|').collect())
 }
 
+fn lines_of_rows() -> &'static Recorded {
+    static ALL: OnceLock<Recorded> = OnceLock::new();
+    ALL.get_or_init(|| sections(ROWS))
+}
+
+/// True for a word that MySQL 9.7 reserves, in any case.
+pub(crate) fn is_reserved(word: &[u8]) -> bool {
+    static ALL: OnceLock<BTreeSet<&str>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let rows = lines_of_rows().get("information_schema.keywords").map(|(_, rows)| rows.as_slice());
+        rows.unwrap_or_default().iter().filter_map(|row| row.strip_suffix("\t1")).collect()
+    });
+    str::from_utf8(word).is_ok_and(|word| all.contains(word.to_ascii_uppercase().as_str()))
+}
+
 /// The rows of a table that are the same in every server; None for other tables.
 #[must_use]
 pub fn recorded_rows(listing: &Listing) -> Option<Vec<Vec<Value>>> {
-    static ALL: OnceLock<Recorded> = OnceLock::new();
-    let (_, rows) = ALL.get_or_init(|| sections(ROWS)).get(&listing.name.to_lowercase())?;
-    let value = |(column, cell): (&ListingColumn, &str)| match cell {
-        "\\N" => Value::Null,
+    let (_, rows) = lines_of_rows().get(&listing.name.to_lowercase())?;
+    let row =
+        |row: &&str| listing.columns.iter().zip(row.split('\t')).map(|(column, cell)| value_of(column, cell)).collect();
+    Some(rows.iter().map(row).collect())
+}
+
+/// A recorded cell that stands for NULL.
+pub(super) const NULL: &str = "\\N";
+
+/// The value of a recorded cell of a column.
+pub(super) fn value_of(column: &ListingColumn, cell: &str) -> Value {
+    match cell {
+        NULL => Value::Null,
         _ if column.field.collation != BINARY => Value::Text(cell.as_bytes().to_vec()),
         number if column.field.flags & flag::UNSIGNED != 0 => number.parse().map_or(Value::Null, Value::UInt),
         number => number.parse().map_or(Value::Null, Value::Int),

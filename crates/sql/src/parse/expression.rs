@@ -291,7 +291,11 @@ impl Parser<'_> {
             return Err(self.syntax());
         }
         let begins_form = FORMS.contains(&word.as_str());
-        let name = self.name()?;
+        let is_call = self.text(self.current.end, self.sql.len()).trim_ascii_start().starts_with(b"(");
+        if self.is_reserved() && !is_call && !begins_form && !WITHOUT_BRACKETS.contains(&word.as_str()) {
+            return Err(self.syntax());
+        }
+        let name = self.any_word()?;
         if self.is_punct(b'(') && word == "CAST" {
             return self.cast();
         }

@@ -109,7 +109,7 @@ impl Parser<'_> {
 
     fn table_alias(&mut self) -> Result<Option<Vec<u8>>> {
         let is_alias = match &self.current.tok {
-            Tok::Word(_) => !self.is_one_of(NO_ALIAS) && !self.is_one_of(REFUSED),
+            Tok::Word(_) => !self.is_one_of(NO_ALIAS) && !self.is_one_of(REFUSED) && !self.is_reserved(),
             Tok::Quoted(_) => true,
             _ => false,
         };

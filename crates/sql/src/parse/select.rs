@@ -121,7 +121,7 @@ impl Parser<'_> {
 
     fn bare_alias(&mut self) -> Result<Option<Vec<u8>>> {
         let is_alias = match &self.current.tok {
-            Tok::Word(_) => !self.is_one_of(NO_ALIAS) && !self.is_one_of(CLAUSES),
+            Tok::Word(_) => !self.is_one_of(NO_ALIAS) && !self.is_one_of(CLAUSES) && !self.is_reserved(),
             Tok::Quoted(_) | Tok::Str { introducer: None, .. } => true,
             _ => false,
         };
