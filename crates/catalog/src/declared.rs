@@ -29,7 +29,7 @@ impl Options {
     }
 
     /// Sets an option; an empty value, the default, removes it.
-    pub(crate) fn set(&mut self, name: &str, value: &str) {
+    pub fn set(&mut self, name: &str, value: &str) {
         self.all.retain(|(own, _)| own != name);
         if !value.is_empty() {
             self.all.push((name.to_owned(), value.to_owned()));

@@ -7,13 +7,14 @@
 mod choose;
 mod columns;
 mod of_catalog;
+mod of_virtual;
 mod recorded;
 mod status;
 
 pub use choose::{chosen, fulfils, may_choose};
 pub use of_catalog::{Part, Seen, is_by_table, show_columns, show_index};
 pub(crate) use recorded::is_reserved;
-pub use recorded::{Listing, ListingColumn, listing, members_of, recorded_rows, tables_of};
+pub use recorded::{Listing, ListingColumn, listing, listing_prepared, members_of, recorded_rows, tables_of};
 pub use status::{StatusVariable, status_variables};
 
 use crate::ast::{Expression, From, Item, Limit, Select};

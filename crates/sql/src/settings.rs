@@ -71,6 +71,16 @@ const _: () = assert!(BEGIN_AS_AT_THE_SOURCE.len() <= 16, "one bit each");
 /// Variables that SET NAMES changes, in the order in which they are reported.
 const CHARSET_VARIABLES: &[&str] = &["character_set_client", "character_set_connection", "character_set_results"];
 
+/// A variable that sessions have.
+fn of_session(name: &str, own: &dyn OwnValues) -> Result<&'static Variable> {
+    let variable = variables::named(name, own)?;
+    if !variable.session {
+        let text = format!("Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL");
+        return Err(SqlError::new(1229, "HY000", text));
+    }
+    Ok(variable)
+}
+
 impl Settings {
     /// The variables of a session that begins with these character sets.
     #[must_use]
@@ -249,11 +259,7 @@ impl Settings {
         own: &dyn OwnValues,
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Tracked>> {
-        let variable = variables::named(name, own)?;
-        if !variable.session {
-            let text = format!("Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL");
-            return Err(SqlError::new(1229, "HY000", text));
-        }
+        let variable = of_session(name, own)?;
         let Some(rule) = rules::rule_of(name) else { return self.only_as_it_is(variable, value, own) };
         let text = match value {
             Some(value) => rules::checked(variable, rule, value, warnings)?,
@@ -280,6 +286,14 @@ impl Settings {
         self.apply(variable.name, text)?;
         warnings.extend(deprecated);
         Ok(self.tracked(variable))
+    }
+
+    /// Whether SET may name this variable; MySQL tells when it parses the statement.
+    ///
+    /// # Errors
+    /// 1193, 1229.
+    pub fn check_name(name: &str, own: &dyn OwnValues) -> Result<()> {
+        of_session(name, own).map(drop)
     }
 
     /// A variable that has no rule may be set to the value that it has.

@@ -237,12 +237,13 @@ const SHOWS: &[(&str, &str)] = &[
 /// The lines of a result's columns; None for an error. `collations` are of columns by name.
 fn listed(client: &mut RawClient, name: &str, sql: &str, collations: &[(String, String)]) -> Option<String> {
     // A SELECT is described when it is prepared; a SHOW otherwise than when it runs.
-    let packets = if sql.starts_with("SHOW") { client.query(sql) } else { client.prepare(sql) };
+    let runs = name.starts_with("SHOW");
+    let packets = if runs { client.query(sql) } else { client.prepare(sql) };
     let first = &packets[0];
     if first[0] == 0xff {
         return None;
     }
-    let count = if first[0] == 0 { u16::from_le_bytes([first[5], first[6]]).into() } else { usize::from(first[0]) };
+    let count = if !runs { u16::from_le_bytes([first[5], first[6]]).into() } else { usize::from(first[0]) };
     let mut text = format!("> {name}\n");
     for packet in &packets[1..=count] {
         let column = ColumnDefinition::parse(packet).unwrap();
@@ -307,8 +308,19 @@ fn the_recorded_listings_are_those_of_the_server() {
         let sql = format!("SELECT * FROM {schema}.{table} x");
         text.extend(listed(&mut client, &format!("{schema}.{table}"), &sql, &collations));
     }
+    let collations: Vec<(String, String)> =
+        ["Variable_name", "Value"].map(|column| (column.to_owned(), "utf8mb4_0900_ai_ci".to_owned())).into();
     for (name, sql) in SHOWS {
-        text.push_str(&listed(&mut client, name, sql, &[]).unwrap());
+        let of_variables = name.ends_with("VARIABLES") || name.ends_with("STATUS");
+        let collations = if of_variables { &collations[..] } else { &[] };
+        let as_run = listed(&mut client, name, sql, collations).unwrap();
+        // Those that are no SELECT say nothing when they are prepared.
+        let prepared = listed(&mut client, &format!("prepare {name}"), sql, collations).unwrap();
+        let (head, columns) = prepared.split_once('\n').unwrap();
+        text.push_str(&as_run);
+        if !columns.is_empty() && as_run.split_once('\n').unwrap().1 != columns {
+            writeln!(text, "{head}\n{}", columns.trim_end()).unwrap();
+        }
     }
     check("listings.tsv", &text);
 }
@@ -329,4 +341,50 @@ fn the_recorded_rows_are_those_of_the_server() {
         }
     }
     check("listed_rows.tsv", &text);
+}
+
+/// What `information_schema` says of the virtual schemas' own tables. Of columns that is shortened: schema and table
+/// stand above, and what follows from type and collation is left out.
+#[test]
+fn the_recorded_rows_of_virtual_tables_are_those_of_the_server() {
+    let Some(server) = Server::or_skip("recorded-virtual", &[]) else { return };
+    let mut connection = server.connect();
+    let mut text =
+        "# What information_schema of every MySQL 9.7 says of tables of information_schema and performance_schema,\n\
+        # recorded by tests/recorded.rs.\n"
+            .to_owned();
+    let put = |text: &mut String, row: Vec<Option<String>>| {
+        let cells: Vec<String> = row.into_iter().map(|cell| cell.unwrap_or_else(|| "\\N".to_owned())).collect();
+        assert!(cells.iter().all(|cell| !cell.contains(['\t', '\n'])), "{cells:?}");
+        writeln!(text, "{}", cells.join("\t")).unwrap();
+    };
+    let of_virtual = "TABLE_SCHEMA IN ('information_schema', 'performance_schema')";
+    let columns = format!(
+        "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME), COLUMN_NAME, COLUMN_DEFAULT, IS_NULLABLE, COLUMN_TYPE,
+         CHARACTER_MAXIMUM_LENGTH, CHARACTER_OCTET_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION,
+         COLLATION_NAME, COLUMN_KEY, COLUMN_COMMENT FROM information_schema.COLUMNS WHERE {of_virtual}
+         ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
+    );
+    let mut above = String::new();
+    for mut row in rows(&mut connection, &columns) {
+        let table = row.remove(0).unwrap();
+        if OF_A_FORK.contains(&table.rsplit('.').next().unwrap()) {
+            continue;
+        }
+        if above != table {
+            writeln!(text, "> COLUMNS {table}").unwrap();
+            above = table;
+        }
+        put(&mut text, row);
+    }
+    for (table, order) in [
+        ("STATISTICS", "TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"),
+        ("TABLE_CONSTRAINTS", "TABLE_NAME, CONSTRAINT_NAME"),
+        ("KEY_COLUMN_USAGE", "TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION"),
+    ] {
+        writeln!(text, "> {table}").unwrap();
+        let sql = format!("SELECT * FROM information_schema.{table} WHERE {of_virtual} ORDER BY {order}");
+        rows(&mut connection, &sql).into_iter().for_each(|row| put(&mut text, row));
+    }
+    check("virtual_rows.tsv", &text);
 }

@@ -3,6 +3,8 @@
 //! In: the statement, the snapshot that the session reads. Out: the source's statement, but for AUTO_INCREMENT=N. Never
 //! here: its spelling (`catalog`); what is not known of a definition, which ends with 1235 naming it.
 
+use std::sync::Arc;
+
 use sql::listing::SYSTEM_SCHEMA;
 use sql::table::zone_offset_s;
 use sql::{Bind, Column, SqlError};
@@ -26,9 +28,10 @@ const UTF8MB3_GENERAL_CI: u16 = 33;
 const SETTINGS: &[(&str, &str)] = &[
     ("sql_quote_show_create", "ON"),
     ("show_create_table_verbosity", "OFF"),
-    ("show_create_table_skip_secondary_engine", "OFF"),
     ("show_gipk_in_create_table_and_information_schema", "ON"),
 ];
+
+const SKIP_ENGINE: &str = "show_create_table_skip_secondary_engine";
 
 fn rows(what: &str, name: &str, statement: &str) -> Rows {
     let not_null = column_flag::NOT_NULL;
@@ -58,7 +61,12 @@ impl Session {
                 return Err(SqlError::not_supported(&format!("SHOW CREATE TABLE unless {name} is {wanted}")));
             }
         }
-        let table = self.table_named("CREATE TABLE", schema, table, world)?;
+        let mut table = self.table_named("CREATE TABLE", schema, table, world)?;
+        if self.settings.text(SKIP_ENGINE).is_some_and(|value| matches!(value, "1" | "ON"))
+            && let Some(declared) = &mut Arc::make_mut(&mut table).declared
+        {
+            declared.options.set("SECONDARY_ENGINE", "");
+        }
         // The zone matters to times alone.
         let has_times = table.columns.iter().any(|column| {
             column.ty.code == type_code::TIMESTAMP2 && matches!(column.default, catalog::ColumnDefault::Image(_))

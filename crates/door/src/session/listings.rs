@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use catalog::{Catalog, TableDef};
 use sql::listing::{
-    Choice, Listing, Part, SYSTEM_SCHEMA, Seen, VIRTUAL_SCHEMAS, chosen, listing, may_choose, recorded_rows,
-    show_columns, show_index, status_variables, virtual_schema,
+    Choice, Listing, Part, SYSTEM_SCHEMA, Seen, VIRTUAL_SCHEMAS, chosen, listing, listing_prepared, may_choose,
+    recorded_rows, show_columns, show_index, status_variables, virtual_schema,
 };
 use sql::table::{Plan, TableName, find, plan_listing};
 use sql::{Bind, Column, Select, Show, SqlError, Statement, Value, Variable, gtid_text, variables};
@@ -177,7 +177,7 @@ impl Session {
         bind: &Bind<'_>,
         rows: impl FnOnce() -> Result<Vec<Vec<Value>>, SqlError>,
     ) -> Result<Rows, SqlError> {
-        let listing = shown(name)?;
+        let listing = shown_in(name, bind)?;
         let plan = plan_listing(bind, &choice.select(listing, like), listing)?;
         self.listed_rows(plan, bind, |_| rows())
     }
@@ -354,6 +354,14 @@ impl Session {
 /// A listing that must be there.
 pub(super) fn shown(name: &str) -> Result<&'static Listing, SqlError> {
     listing(name)?.ok_or_else(|| SqlError::new(1105, "HY000", format!("{name} was not recorded")))
+}
+
+/// The columns of a SHOW, which is prepared or runs.
+pub(super) fn shown_in(show: &str, bind: &Bind<'_>) -> Result<&'static Listing, SqlError> {
+    match bind.parameters {
+        Some(_) => shown(show),
+        None => listing_prepared(show)?.map_or_else(|| shown(show), Ok),
+    }
 }
 
 fn status_rows(global: bool, in_tables: bool, counted: Vec<(&'static str, String)>) -> Vec<Vec<Value>> {

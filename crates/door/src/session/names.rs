@@ -8,7 +8,7 @@ use sql::table::{NamePattern, plan_listing};
 use sql::{Bind, SqlError, Value};
 
 use super::Session;
-use super::listings::shown;
+use super::listings::shown_in;
 use super::results::Rows;
 use super::shows::text;
 use crate::world::World;
@@ -43,7 +43,7 @@ impl Session {
         bind: &Bind<'_>,
         rows: Vec<Vec<Value>>,
     ) -> Result<Rows, SqlError> {
-        let listing = shown(show)?.with_first_named(first);
+        let listing = shown_in(show, bind)?.with_first_named(first);
         let without_like = Choice { like: None, filter: choice.filter.clone() };
         let plan = plan_listing(bind, &without_like.select(&listing, first), &listing)?;
         self.listed_rows(plan, bind, |_| Ok(rows))

@@ -173,6 +173,7 @@ impl Session {
         match &parsed.statement {
             Statement::Write => return Err(SqlError::read_only()),
             Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),
+            Statement::Set(assignments) => self.check_targets(assignments, world)?,
             _ => {}
         }
         let mut bound_as = sql::parameter_types(&parsed.statement, parsed.parameters);

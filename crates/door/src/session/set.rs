@@ -32,6 +32,21 @@ fn unknown_target(assignment: &Assignment) -> Option<&str> {
 }
 
 impl Session {
+    /// What MySQL says of assignments when it prepares them.
+    ///
+    /// # Errors
+    /// 1193, 1229.
+    pub(super) fn check_targets(&self, assignments: &[Assignment], world: &dyn World) -> Result<(), SqlError> {
+        if let Some(unknown) = assignments.iter().find_map(unknown_target) {
+            return Err(SqlError::unknown_variable(unknown));
+        }
+        let own = Own { session: self, world };
+        assignments.iter().try_for_each(|assignment| match &assignment.target {
+            Target::Variable { scope: None | Some(Scope::Session), name } => Settings::check_name(name, &own),
+            _ => Ok(()),
+        })
+    }
+
     /// All assignments, or none. Each value is computed before anything is set.
     pub(super) fn set(
         &mut self,

@@ -7,7 +7,7 @@ use catalog::{Catalog, ForeignKey, IndexKind, Key, ShownPartition, ShownPartitio
 use values::collation;
 
 use super::recorded::tables_of;
-use super::{SYSTEM_SCHEMA, columns, text};
+use super::{SYSTEM_SCHEMA, columns, of_virtual, text};
 use crate::bind::Value;
 
 /// A catalog, as far as an account may see it.
@@ -93,13 +93,23 @@ impl<'a> Seen<'a> {
                     let table = *table;
                     table.columns.iter().enumerate().map(move |(at, column)| columns::row(table, at, column))
                 };
-                self.tables().iter().flat_map(of).collect()
+                let own = self.tables();
+                own.iter().flat_map(of).chain(self.of_virtual(|| of_virtual::columns(self.wanted))).collect()
             }
             "PARTITIONS" => self.partitions()?,
-            "STATISTICS" => self.tables().into_iter().flat_map(statistics).collect(),
-            "TABLE_CONSTRAINTS" => self.tables().into_iter().flat_map(constraints).collect(),
+            "STATISTICS" => {
+                let own = self.tables().into_iter().flat_map(statistics);
+                own.chain(self.of_virtual(|| of_virtual::rows(table))).collect()
+            }
+            "TABLE_CONSTRAINTS" => {
+                let own = self.tables().into_iter().flat_map(constraints);
+                own.chain(self.of_virtual(|| of_virtual::rows(table))).collect()
+            }
             "CHECK_CONSTRAINTS" => self.tables().into_iter().flat_map(checks).collect(),
-            "KEY_COLUMN_USAGE" => self.tables().into_iter().flat_map(|table| self.key_columns(table)).collect(),
+            "KEY_COLUMN_USAGE" => {
+                let own = self.tables().into_iter().flat_map(|table| self.key_columns(table));
+                own.chain(self.of_virtual(|| of_virtual::rows(table))).collect()
+            }
             "REFERENTIAL_CONSTRAINTS" => self.tables().into_iter().flat_map(|table| self.references(table)).collect(),
             "VIEWS" | "TRIGGERS" | "EVENTS" | "ROUTINES" | "PARAMETERS" => {
                 let kinds: &[&str] = match table {
@@ -115,6 +125,11 @@ impl<'a> Seen<'a> {
             }
             _ => return None,
         })
+    }
+
+    /// Rows about virtual tables, which are of no part of the kept ones.
+    fn of_virtual(&self, rows: impl FnOnce() -> Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+        if matches!(self.part, Part::Tables(_)) { Vec::new() } else { rows() }
     }
 
     /// True if there are stored objects of these kinds, in this schema or any.
@@ -458,6 +473,7 @@ fn options(table: &TableDef) -> String {
         ("STATS_SAMPLE_PAGES", "stats_sample_pages"),
         ("STATS_AUTO_RECALC", "stats_auto_recalc"),
         ("KEY_BLOCK_SIZE", "KEY_BLOCK_SIZE"),
+        ("COMPRESSION", "COMPRESSION"),
         ("STATS_PERSISTENT", "stats_persistent"),
         ("PACK_KEYS", "pack_keys"),
         ("CHECKSUM", "checksum"),
@@ -465,13 +481,17 @@ fn options(table: &TableDef) -> String {
     ];
     let given = table.declared.as_ref().map(|declared| &declared.options);
     let option = |name: &str| given.and_then(|options| options.get(name));
-    let mut all: Vec<String> =
-        SHOWN.iter().filter_map(|(name, shown)| Some(format!("{shown}={}", option(name)?))).collect();
-    if let Some(algorithm) = option("COMPRESSION") {
-        all.push(format!("COMPRESSION=\"{algorithm}\""));
-    }
+    let shown = |name: &str, shown: &str| {
+        let value = option(name)?;
+        Some(if name == "COMPRESSION" { format!("{shown}=\"{value}\"") } else { format!("{shown}={value}") })
+    };
+    let mut all: Vec<String> = SHOWN.iter().filter_map(|(name, as_shown)| shown(name, as_shown)).collect();
     if table.partition_by.is_some() {
         all.push("partitioned".to_owned());
+    }
+    if let Some(engine) = option("SECONDARY_ENGINE") {
+        // Whether its rows are loaded there is the source's own.
+        all.push(format!("SECONDARY_ENGINE=\"{engine}\" SECONDARY_LOAD=\"0\""));
     }
     all.join(" ")
 }

@@ -22,8 +22,6 @@ static MEMBERS: &str = include_str!("../members.tsv");
 
 /// utf8mb3_general_ci: the collation of names.
 const NAMES: u16 = 33;
-/// Digits after the decimal point of what is computed and no number.
-const NOT_FIXED: u8 = 31;
 /// Longest text that is held as a VARCHAR, in characters.
 const VARCHAR_CHARS: u32 = 4_096;
 
@@ -130,10 +128,11 @@ impl Listing {
     pub(crate) fn field(&self, column: &ListingColumn, sql_mode: u64) -> Field {
         use catalog::sql_mode::{STRICT_ALL_TABLES, STRICT_TRANS_TABLES};
         let mut field = column.field;
+        let name = self.name.strip_prefix(PREPARE).unwrap_or(&self.name);
         if sql_mode & (STRICT_ALL_TABLES | STRICT_TRANS_TABLES) == 0
             && NULLABLE_WHERE_STRICT
                 .iter()
-                .any(|(listing, columns)| *listing == self.name && columns.contains(&column.name.as_ref()))
+                .any(|(listing, columns)| *listing == name && columns.contains(&column.name.as_ref()))
         {
             field.flags |= flag::NOT_NULL;
         }
@@ -143,6 +142,13 @@ impl Listing {
     /// True if its columns have their names in capitals, however a statement writes them.
     pub(crate) fn names_in_capitals(&self) -> bool {
         self.is_view()
+    }
+
+    /// True for a column that the view computes: it comes from no schema. Of two views a temporary table tells no
+    /// schema of any column where `*` looks through them.
+    pub(crate) fn computes(&self, column: &ListingColumn) -> bool {
+        let of_temporary = ["information_schema.APPLICABLE_ROLES", "information_schema.ENABLED_ROLES"];
+        column.schema.is_empty() && !of_temporary.contains(&self.name.as_str())
     }
 
     /// True for a view of MySQL's dictionary, as most of `information_schema` are.
@@ -158,7 +164,10 @@ impl Listing {
         let mut listing = self.clone();
         if let Some(first) = listing.columns.first_mut() {
             first.name = Cow::Owned(name.to_owned());
-            first.org_name = first.name.clone();
+            // MySQL tells its own name when SHOW DATABASES LIKE is prepared.
+            if self.name != "prepare SHOW DATABASES" {
+                first.org_name = first.name.clone();
+            }
         }
         if let Some(first) = Arc::make_mut(&mut listing.table).columns.first_mut() {
             name.clone_into(&mut first.name);
@@ -174,11 +183,6 @@ impl ListingColumn {
         &self.org_name
     }
 
-    /// True for a column that its view computes.
-    pub(crate) fn is_computed(&self) -> bool {
-        self.field.decimals == NOT_FIXED
-    }
-
     /// Where it comes from, for a statement that gives the table this alias.
     #[must_use]
     pub fn origin(&self, alias: &str) -> Origin {
@@ -192,9 +196,9 @@ impl ListingColumn {
 }
 
 /// Recorded lines of each listing, by its name in lower case.
-type Recorded = BTreeMap<String, (&'static str, Vec<&'static str>)>;
+pub(super) type Recorded = BTreeMap<String, (&'static str, Vec<&'static str>)>;
 
-fn sections(text: &'static str) -> Recorded {
+pub(super) fn sections(text: &'static str) -> Recorded {
     let mut all = Recorded::new();
     let mut name = "";
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -256,8 +260,7 @@ pub(super) fn value_of(column: &ListingColumn, cell: &str) -> Value {
         _ if column.field.collation != BINARY => Value::Text(cell.as_bytes().to_vec()),
         number if column.field.flags & flag::UNSIGNED != 0 => number.parse().map_or(Value::Null, Value::UInt),
         number => number.parse().map_or(Value::Null, Value::Int),
-    };
-    Some(rows.iter().map(|row| listing.columns.iter().zip(row.split('\t')).map(value).collect()).collect())
+    }
 }
 
 /// The listing of this name, in any case.
@@ -271,6 +274,21 @@ pub fn listing(name: &str) -> Result<Option<&'static Listing>> {
     let Some((place, (name, columns))) = made.get(name.as_str()).zip(lines().get(&name)) else { return Ok(None) };
     place.get_or_init(|| of_lines(name, columns)).as_ref().map(Some).map_err(Clone::clone)
 }
+
+/// The columns of a SHOW as MySQL describes them when it is prepared: its plan, which puts rows into a temporary table
+/// of other columns, is made when it runs.
+///
+/// # Errors
+/// As [`listing`].
+pub fn listing_prepared(show: &str) -> Result<Option<&'static Listing>> {
+    match listing(&format!("{PREPARE}{show}"))? {
+        Some(own) => Ok(Some(own)),
+        None => listing(show),
+    }
+}
+
+/// Begins the name of what a SHOW says when it is prepared.
+const PREPARE: &str = "prepare ";
 
 /// Names of the tables of a virtual schema, in order.
 pub fn tables_of(schema: &str) -> impl Iterator<Item = &'static str> {

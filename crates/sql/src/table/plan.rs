@@ -336,10 +336,11 @@ fn add_all(
 fn named_column(scope: &Scope<'_>, position: usize, name: Vec<u8>) -> Result<ResultColumn> {
     let column = of_column(scope, position, name)?;
     let listing = scope.listing.filter(|_| scope.schema == "information_schema");
-    let Some(listed) = listing.and_then(|listing| listing.columns.get(position)) else { return Ok(column) };
+    let listed = listing.and_then(|listing| Some((listing, listing.columns.get(position)?)));
+    let Some((listing, listed)) = listed else { return Ok(column) };
     let bytes = |text: &str| text.as_bytes().to_vec();
     // What the view computes comes from no schema.
-    let schema = if listed.is_computed() { Vec::new() } else { bytes(scope.schema) };
+    let schema = if listing.computes(listed) { Vec::new() } else { bytes(scope.schema) };
     let (table, org_table) = (bytes(&scope.alias), bytes(&scope.table.name));
     let origin = Some(Box::new(Origin { schema, table, org_table }));
     Ok(ResultColumn { org_name: Some(bytes(&listed.name)), origin, ..column })
