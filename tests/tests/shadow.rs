@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use client::{ConnectOptions, Connection, Param, SslMode};
+use client::{ClientError, ConnectOptions, Connection, Param, SslMode};
 use rustix::process::Signal;
 use whole_program_tests::all_types::{Counts, Type, changes, create, settings, types};
 use whole_program_tests::replica::Unread;
@@ -502,5 +502,99 @@ fn generated_statements_differ_in_nothing() {
     let kept = std::fs::read_to_string(&rows).unwrap_or_default();
     assert_eq!((code, count(&report, "different ")), (0, 0), "{report}\n{}", &kept[..kept.len().min(4_000)]);
     assert!(count(&report, "equal") > statements * 6 / 10, "{report}");
+    replica.stop();
+}
+
+/// What clients, monitors and tools send: a line each with its mark, its parameters where it is sent prepared, and its
+/// text, below the client's name. `tests/clients/README.md` says what the marks mean.
+const STATEMENTS: &str = include_str!("../clients/statements.tsv");
+
+struct Sent {
+    mark: &'static str,
+    parameters: Vec<Param<'static>>,
+    sql: &'static str,
+}
+
+/// Each client's statements.
+fn sent() -> Vec<(&'static str, Vec<Sent>)> {
+    let mut all: Vec<(&str, Vec<Sent>)> = Vec::new();
+    for line in STATEMENTS.lines() {
+        if let Some(client) = line.strip_prefix("# ") {
+            all.push((client, Vec::new()));
+            continue;
+        }
+        let [mark, parameters, sql] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let parameters =
+            parameters.split(", ").filter(|one| !one.is_empty()).map(|one| parameter(one).unwrap()).collect();
+        all.last_mut().unwrap().1.push(Sent { mark, parameters, sql });
+    }
+    all
+}
+
+fn send(client: &mut Connection, sent: &Sent) -> Result<(), ClientError> {
+    if sent.parameters.is_empty() {
+        return client.query(sent.sql).map(drop);
+    }
+    let statement = client.prepare(sent.sql)?;
+    let mut rows = client.execute(&statement, &sent.parameters)?;
+    while rows.next_row()?.is_some() {}
+    client.close_statement(statement)
+}
+
+#[test]
+fn what_clients_send_of_their_own_is_answered_or_refused_by_name() {
+    let Some(server) = Server::or_skip("shadow-clients", &[]) else { return };
+    server.sql(
+        "CREATE USER app@'%' IDENTIFIED BY 'secret'; GRANT ALL ON tpcc.* TO app@'%';
+         GRANT SELECT, PROCESS, SESSION_VARIABLES_ADMIN, REPLICATION CLIENT, REPLICATION SLAVE, SHOW VIEW, SHOW DATABASES,
+         LOCK TABLES, TRIGGER, EVENT, RELOAD ON *.* TO app@'%'; CREATE DATABASE tpcc; USE tpcc;
+         CREATE TABLE warehouse (w_id SMALLINT NOT NULL PRIMARY KEY, w_name VARCHAR(10), w_street_1 VARCHAR(20),
+         w_state CHAR(2), w_tax DECIMAL(4,2), w_ytd DECIMAL(12,2));
+         INSERT INTO warehouse VALUES (1, 'W1', 's', 'ST', 0.1, 300000), (2, 'W2', 's', 'ST', 0.1, 300000);
+         CREATE TABLE sbtest1 (id INT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL, KEY (k));
+         INSERT INTO sbtest1 VALUES (5001, 4, 'c', 'pad'), (5050, 55, 'd', 'pad')",
+    );
+    let (replica, socket) = Replica::with_socket(&server, &folder("shadow-clients"), &[]);
+    let rows = folder("shadow-clients-rows");
+    let shadow = Shadow::start(&server, &socket, &[&format!("--keep-rows={}", rows.display())]);
+    let mut wrong = String::new();
+    let mut seen = std::collections::BTreeMap::new();
+    for (client, statements) in sent() {
+        let at_replica = ConnectOptions {
+            socket: Some(socket.clone()),
+            user: "admin".into(),
+            database: Some("tpcc".into()),
+            multi_statements: true,
+            ..ConnectOptions::default()
+        };
+        let mut alone = Connection::connect(&at_replica).unwrap();
+        let mut compared = shadow.connect(SslMode::Disabled);
+        compared.query("USE tpcc").unwrap();
+        for sent in statements.iter().filter(|sent| sent.mark != "order") {
+            *seen.entry(sent.mark).or_insert(0) += 1;
+            let error = send(&mut alone, sent).err();
+            let code = error.as_ref().and_then(ClientError::server_code);
+            let told = error.map_or_else(|| "answered".into(), |error| error.to_string());
+            let is_right = match sent.mark {
+                "door" => !matches!(code, Some(1235 | 1290)),
+                "sql" | "later" => code == Some(1235) && told.contains("doesn't yet support '"),
+                "write" => code == Some(1290),
+                other => panic!("no mark: {other}"),
+            };
+            if !is_right {
+                wrong.push_str(&format!("{client}: {}: {}\n  {told}\n", sent.mark, sent.sql));
+            }
+            if sent.mark == "door" {
+                // The source's errors are answers too.
+                let _ = send(&mut compared, sent);
+            }
+        }
+    }
+    let (code, report) = shadow.end();
+    println!("{seen:?}\n{report}");
+    let kept = std::fs::read_to_string(&rows).unwrap_or_default();
+    assert_eq!((code, wrong.as_str()), (0, ""), "{report}\n{}", &kept[..kept.len().min(4_000)]);
+    assert!(count(&report, "equal") > 250, "{report}");
+    assert_eq!(count(&report, "refused: "), 0, "{report}");
     replica.stop();
 }
