@@ -22,8 +22,8 @@ use crate::filter_orders::FilterOrders;
 use crate::folder::Folder;
 use crate::lock::OpeningLock;
 use crate::open::recovered_position;
-use crate::receiver;
 use crate::replica::cores;
+use crate::source_facts;
 use crate::stopped::Stopped;
 
 /// Interval at which the opening looks whether replay has ended.
@@ -88,7 +88,7 @@ impl ReadOnly {
         let (files, recovery) =
             RelayFiles::open_read_only_for(folder.relay_log(), &executed, resume_at.as_ref()).map_err(relay_failure)?;
         let data = folder.path();
-        let catalog = Catalog::new(receiver::known_lower_case_table_names(data));
+        let catalog = Catalog::new(source_facts::known_lower_case_table_names(data));
         let workers = cores();
         let store = match (disk, recovered) {
             // Without a cut, too: rows that the log does not bring may lie below for all that replay knows.

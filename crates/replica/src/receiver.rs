@@ -26,11 +26,12 @@ use crate::exit::{DiskTrouble, Exit, Failure};
 use crate::failure::{
     SourceTrouble as Trouble, binlog_failure, preflight_failure, relay_failure, shown_set, source_failure, trouble,
 };
-use crate::folder::{Folder, write_atomically};
+use crate::folder::Folder;
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
-use crate::receiver_status::{Link, SourceFacts, SpaceNeed};
+use crate::receiver_status::{Link, SpaceNeed};
 use crate::room::Room;
+use crate::source_facts::{self, FACTS_FILE, SourceFacts};
 use crate::witness::Witness;
 
 /// First pause before a reconnect; doubles up to `connect_retry`.
@@ -52,9 +53,6 @@ const CLOSES_FILE_WITH: u64 = 128 << 10;
 const LOOK_AT_FILES_EVERY: Duration = Duration::from_secs(1);
 /// Interval between comparisons of the clocks.
 const CLOCK_EVERY: Duration = Duration::from_secs(60);
-
-/// File with the facts about the source that are needed before it can be reached again.
-const FACTS_FILE: &str = "source-facts";
 /// Round trips per comparison; the shortest counts.
 const CLOCK_ROUNDS: u32 = 5;
 
@@ -137,7 +135,7 @@ impl Receiver {
             (SourceSpec::Files(path), _) => receiver.feed = Feed::Files(list_files(path)?),
             (SourceSpec::Server(_), None) => return Err(Failure::usage("a server as the source needs a login")),
             (SourceSpec::Server(_), Some(login)) => {
-                let known = read_facts(&receiver.facts_file);
+                let known = source_facts::read(&receiver.facts_file);
                 let first = match &known {
                     Some(known) if !retrieved.is_empty() || !matches!(receive, Receive::First) => {
                         let mut state = link.lock();
@@ -198,7 +196,7 @@ impl Receiver {
     fn keep_facts(&mut self) -> Result<(), Failure> {
         let facts = self.link.lock().facts.clone();
         if self.known_facts.as_ref() != Some(&facts) {
-            write_facts(&self.facts_file, &facts)?;
+            source_facts::write(&self.facts_file, &facts)?;
             self.known_facts = Some(facts);
         }
         Ok(())
@@ -457,7 +455,7 @@ impl Receiver {
             return Err(Trouble::Fatal(if lost { failure.with_hint(hint()) } else { failure }));
         }
         history?;
-        let globals = match globals(&mut connection) {
+        let globals = match source_facts::globals(&mut connection) {
             // A source that is no server of MySQL's need not know the statement.
             Err(error) if error.server_code().is_some() => self.link.lock().facts.globals.clone(),
             asked => asked.map_err(|e| trouble(&e))?,
@@ -858,100 +856,6 @@ fn list_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
         return Err(Failure::new(Exit::Corrupt, format!("{} lists no file", path.display())));
     }
     Ok(files)
-}
-
-fn read_facts(path: &Path) -> Option<SourceFacts> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let value = |key: &str| {
-        text.lines().find_map(|line| line.split_once('=').filter(|(k, _)| *k == key).map(|(_, v)| v.to_string()))
-    };
-    Some(SourceFacts {
-        version: value("version")?,
-        server_id: value("server_id")?.parse().ok()?,
-        server_uuid: value("server_uuid")?,
-        lower_case_table_names: value("lower_case_table_names")?.parse().ok()?,
-        globals: SOURCE_GLOBALS
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), value(&format!("global.{name}"))?)))
-            .collect(),
-    })
-}
-
-/// Among [`SOURCE_GLOBALS`], and no variable: 1 where the source knows the zone UTC by its name, as one does that has
-/// zones with names.
-const KNOWS_UTC: &str = "knows_utc";
-
-/// Global variables of the source that its sessions begin with and that change answers, and what else does.
-pub const SOURCE_GLOBALS: &[&str] = &[
-    "autocommit",
-    "character_set_client",
-    "character_set_results",
-    "character_set_server",
-    "collation_connection",
-    "collation_server",
-    "default_collation_for_utf8mb4",
-    "default_week_format",
-    "div_precision_increment",
-    "group_concat_max_len",
-    KNOWS_UTC,
-    "lc_time_names",
-    "max_join_size",
-    "show_gipk_in_create_table_and_information_schema",
-    "sql_auto_is_null",
-    "sql_big_selects",
-    "sql_mode",
-    "sql_quote_show_create",
-    "sql_safe_updates",
-    "sql_select_limit",
-    "system_time_zone",
-    "time_zone",
-    "transaction_isolation",
-    "transaction_read_only",
-];
-
-/// Those of [`SOURCE_GLOBALS`] that the source has.
-fn globals(source: &mut Connection) -> client::Result<Vec<(String, String)>> {
-    let names = SOURCE_GLOBALS.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-    let found = source.query(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
-    let mut all = Vec::new();
-    for row in 0..found.rows.len() {
-        let (Some(name), Some(value)) = (found.text(row, 0), found.text(row, 1)) else { continue };
-        // SHOW prints switches as words. None of these texts is one.
-        let value = match value.as_str() {
-            "ON" => "1".to_owned(),
-            "OFF" => "0".to_owned(),
-            _ => value,
-        };
-        all.push((name.to_ascii_lowercase(), value));
-    }
-    // What Django asks for the same purpose. A replica as ours does not know it before it has asked its own source.
-    match source.query_value("SELECT CONVERT_TZ('2001-01-01 01:00:00', 'UTC', 'UTC') IS NOT NULL") {
-        Err(error) if error.server_code().is_some() => {}
-        knows => all.extend(knows?.map(|knows| (KNOWS_UTC.to_owned(), knows))),
-    }
-    all.sort();
-    Ok(all)
-}
-
-/// The source's values of [`SOURCE_GLOBALS`] by name, as last seen by this folder's replica.
-#[must_use]
-pub fn known_source_globals(data: &Path) -> Vec<(String, String)> {
-    read_facts(&data.join(FACTS_FILE)).map(|facts| facts.globals).unwrap_or_default()
-}
-
-/// The source's `lower_case_table_names` as last seen by this folder's replica; 0 if it never connected.
-#[must_use]
-pub(crate) fn known_lower_case_table_names(data: &Path) -> u8 {
-    read_facts(&data.join(FACTS_FILE)).map_or(0, |facts| facts.lower_case_table_names)
-}
-
-fn write_facts(path: &Path, facts: &SourceFacts) -> Result<(), Failure> {
-    let mut text = format!(
-        "version={}\nserver_id={}\nserver_uuid={}\nlower_case_table_names={}\n",
-        facts.version, facts.server_id, facts.server_uuid, facts.lower_case_table_names
-    );
-    text.extend(facts.globals.iter().map(|(name, value)| format!("global.{name}={value}\n")));
-    write_atomically(path, text.as_bytes())
 }
 
 /// Random pause between three quarters and all of `pause`, so that many replicas do not reconnect at once.

@@ -13,22 +13,8 @@ use source::history::PastEvent;
 
 use crate::exit::Failure;
 use crate::failure::error_report;
+use crate::source_facts::SourceFacts;
 use crate::witness::{Witness, WitnessFile};
-
-/// Facts that a source reports about itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SourceFacts {
-    /// `version` of the source.
-    pub version: String,
-    /// The source's server_id.
-    pub server_id: u32,
-    /// The source's server_uuid as text.
-    pub server_uuid: String,
-    /// The source's lower_case_table_names: 0, 1 or 2.
-    pub lower_case_table_names: u8,
-    /// Its global variables that sessions begin with, and that change answers, as SELECT prints them.
-    pub globals: Vec<(String, String)>,
-}
 
 /// What receiving waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,128 @@
+//! What must be known of the source before it can be reached again: facts that it reports about itself, kept in a file.
+//!
+//! In: a connection to it, or the file. Out: its version, its identity, what its sessions begin with. Never here: where
+//! in its log the replica stands.
+
+use std::path::Path;
+
+use client::Connection;
+
+use crate::exit::Failure;
+use crate::folder::write_atomically;
+
+/// File with the facts, in the data folder.
+pub(crate) const FACTS_FILE: &str = "source-facts";
+
+/// Facts that a source reports about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SourceFacts {
+    /// `version` of the source.
+    pub version: String,
+    /// The source's server_id.
+    pub server_id: u32,
+    /// The source's server_uuid as text.
+    pub server_uuid: String,
+    /// The source's lower_case_table_names: 0, 1 or 2.
+    pub lower_case_table_names: u8,
+    /// Its global variables that sessions begin with, and that change answers, as SELECT prints them.
+    pub globals: Vec<(String, String)>,
+}
+
+/// What the file holds; None if there is none, or it cannot be understood.
+pub(crate) fn read(path: &Path) -> Option<SourceFacts> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let value = |key: &str| {
+        text.lines().find_map(|line| line.split_once('=').filter(|(k, _)| *k == key).map(|(_, v)| v.to_string()))
+    };
+    Some(SourceFacts {
+        version: value("version")?,
+        server_id: value("server_id")?.parse().ok()?,
+        server_uuid: value("server_uuid")?,
+        lower_case_table_names: value("lower_case_table_names")?.parse().ok()?,
+        globals: SOURCE_GLOBALS
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), value(&format!("global.{name}"))?)))
+            .collect(),
+    })
+}
+
+/// Among [`SOURCE_GLOBALS`], and no variable: 1 where the source knows the zone UTC by its name, as one does that has
+/// zones with names.
+const KNOWS_UTC: &str = "knows_utc";
+
+/// Global variables of the source that its sessions begin with and that change answers, and what else does.
+pub const SOURCE_GLOBALS: &[&str] = &[
+    "autocommit",
+    "character_set_client",
+    "character_set_results",
+    "character_set_server",
+    "collation_connection",
+    "collation_server",
+    "default_collation_for_utf8mb4",
+    "default_week_format",
+    "div_precision_increment",
+    "group_concat_max_len",
+    KNOWS_UTC,
+    "lc_time_names",
+    "max_join_size",
+    "show_gipk_in_create_table_and_information_schema",
+    "sql_auto_is_null",
+    "sql_big_selects",
+    "sql_mode",
+    "sql_quote_show_create",
+    "sql_safe_updates",
+    "sql_select_limit",
+    "system_time_zone",
+    "time_zone",
+    "transaction_isolation",
+    "transaction_read_only",
+];
+
+/// Those of [`SOURCE_GLOBALS`] that the source has.
+pub(crate) fn globals(source: &mut Connection) -> client::Result<Vec<(String, String)>> {
+    let names = SOURCE_GLOBALS.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let found = source.query(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
+    let mut all = Vec::new();
+    for row in 0..found.rows.len() {
+        let (Some(name), Some(value)) = (found.text(row, 0), found.text(row, 1)) else { continue };
+        // SHOW prints switches as words. None of these texts is one.
+        let value = match value.as_str() {
+            "ON" => "1".to_owned(),
+            "OFF" => "0".to_owned(),
+            _ => value,
+        };
+        all.push((name.to_ascii_lowercase(), value));
+    }
+    // What Django asks for the same purpose. A replica as ours does not know it before it has asked its own source.
+    match source.query_value("SELECT CONVERT_TZ('2001-01-01 01:00:00', 'UTC', 'UTC') IS NOT NULL") {
+        Err(error) if error.server_code().is_some() => {}
+        knows => all.extend(knows?.map(|knows| (KNOWS_UTC.to_owned(), knows))),
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// The source's values of [`SOURCE_GLOBALS`] by name, as last seen by this folder's replica.
+#[must_use]
+pub fn known_source_globals(data: &Path) -> Vec<(String, String)> {
+    read(&data.join(FACTS_FILE)).map(|facts| facts.globals).unwrap_or_default()
+}
+
+/// The source's `lower_case_table_names` as last seen by this folder's replica; 0 if it never connected.
+#[must_use]
+pub(crate) fn known_lower_case_table_names(data: &Path) -> u8 {
+    read(&data.join(FACTS_FILE)).map_or(0, |facts| facts.lower_case_table_names)
+}
+
+/// Writes the file whole.
+///
+/// # Errors
+/// The file system's.
+pub(crate) fn write(path: &Path, facts: &SourceFacts) -> Result<(), Failure> {
+    let mut text = format!(
+        "version={}\nserver_id={}\nserver_uuid={}\nlower_case_table_names={}\n",
+        facts.version, facts.server_id, facts.server_uuid, facts.lower_case_table_names
+    );
+    text.extend(facts.globals.iter().map(|(name, value)| format!("global.{name}={value}\n")));
+    write_atomically(path, text.as_bytes())
+}
