@@ -59,7 +59,7 @@ fn assert_definitions(server: &Server, data: &Path, dbs: &[&str], compared: fn(&
             .split_once('\t')
             .unwrap_or_else(|| panic!("SHOW CREATE TABLE {name}: {shown}"));
         if let Some(found) = here.table(db, table) {
-            match catalog::show_create_table(found, 0) {
+            match catalog::show_create_table(found, &values::Zone::UTC) {
                 Ok(text) if compared(&without_updates(&text)) == compared(&without_updates(&without_counter(sql))) => {}
                 Ok(text) => differences.push_str(&format!("{name} is shown as\n{text}\ninstead of\n{sql}\n")),
                 // Right, too: a client gets this as an error.

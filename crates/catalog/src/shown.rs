@@ -10,6 +10,8 @@ mod partitions;
 
 use std::fmt::Write as _;
 
+use values::Zone;
+
 use crate::charset;
 use crate::parser::backticked;
 use crate::table::{IndexKind, Key, ReferenceAction, TableDef};
@@ -76,11 +78,11 @@ pub fn show_create_database(name: &str, collation: Option<u16>, if_not_exists: b
 }
 
 /// The statement of SHOW CREATE TABLE, without AUTO_INCREMENT=N. DEFAULTs of TIMESTAMP columns are shown in the
-/// session's time zone, so many seconds east of UTC.
+/// session's time zone.
 ///
 /// # Errors
 /// Names what of the definition is not known.
-pub fn show_create_table(table: &TableDef, offset_seconds: i64) -> Result<String, NotKnown> {
+pub fn show_create_table(table: &TableDef, zone: &Zone) -> Result<String, NotKnown> {
     let Some(declared) = &table.declared else {
         return not_known(
             "its comments, checks and options, which an earlier version of this program did not keep (copying the \
@@ -89,7 +91,7 @@ pub fn show_create_table(table: &TableDef, offset_seconds: i64) -> Result<String
     };
     let mut elements: Vec<String> = Vec::new();
     for column in &table.columns {
-        elements.push(columns::element(table, column, offset_seconds)?);
+        elements.push(columns::element(table, column, zone)?);
     }
     for key in &table.keys {
         elements.push(key_element(table, key)?);

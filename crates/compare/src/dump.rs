@@ -11,7 +11,7 @@ use catalog::{Catalog, EngineRows, TableDef, show_create_database, show_create_t
 use source::TableFilter;
 use store::{Snapshot, Store};
 use values::text::{self, BinaryForm, FloatForm, TextOptions};
-use values::{ValueError, type_code};
+use values::{ValueError, Zone, type_code};
 
 use crate::error::CompareError;
 use crate::row_source::EachRow;
@@ -243,7 +243,7 @@ impl<'a> Dumper<'a> {
                 let create = show_create_database(db, collation, true);
                 self.line(&format!("\n{create};\nUSE {};", quoted(db)));
             }
-            let create = show_create_table(table, 0).map_err(|what| CompareError::Definition {
+            let create = show_create_table(table, &Zone::UTC).map_err(|what| CompareError::Definition {
                 db: table.db.clone(),
                 table: table.name.clone(),
                 what: what.0,

@@ -49,6 +49,8 @@ pub(crate) fn read(path: &Path) -> Option<SourceFacts> {
 /// Among [`SOURCE_GLOBALS`], and no variable: 1 where the source knows the zone UTC by its name, as one does that has
 /// zones with names.
 const KNOWS_UTC: &str = "knows_utc";
+/// Among [`SOURCE_GLOBALS`], and no variable: rules of those zones of the source's that are neither UTC nor an offset.
+const ZONES: &str = "zones";
 
 /// Global variables of the source that its sessions begin with and that change answers, and what else does.
 pub const SOURCE_GLOBALS: &[&str] = &[
@@ -76,6 +78,7 @@ pub const SOURCE_GLOBALS: &[&str] = &[
     "time_zone",
     "transaction_isolation",
     "transaction_read_only",
+    ZONES,
 ];
 
 /// Those of [`SOURCE_GLOBALS`] that the source has.
@@ -98,8 +101,29 @@ pub(crate) fn globals(source: &mut Connection) -> client::Result<Vec<(String, St
         Err(error) if error.server_code().is_some() => {}
         knows => all.extend(knows?.map(|knows| (KNOWS_UTC.to_owned(), knows))),
     }
+    let rules = zone_rules(source, &all)?;
+    all.push((ZONES.to_owned(), rules));
     all.sort();
     Ok(all)
+}
+
+/// The value of [`ZONES`] at a source that has these global variables.
+fn zone_rules(source: &mut Connection, globals: &[(String, String)]) -> client::Result<String> {
+    let value = |name: &str| globals.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value.as_str());
+    let mut names = Vec::new();
+    if value("system_time_zone") != "UTC" {
+        names.push("SYSTEM");
+    }
+    let global = value("time_zone");
+    // Space and semicolon would end the name.
+    if !global.is_empty() && global != "SYSTEM" && !global.starts_with(['+', '-']) && !global.contains([' ', ';']) {
+        names.push(global);
+    }
+    let mut known = Vec::new();
+    for name in names {
+        known.extend(source::zones::rules_of(source, name)?.map(|rules| format!("{name} {rules}")));
+    }
+    Ok(known.join(";"))
 }
 
 /// The source's values of [`SOURCE_GLOBALS`] by name, as last seen by this folder's replica.

@@ -59,7 +59,7 @@ impl Encoder {
             Output::Column(position) => {
                 let missing = || SqlError::new(1105, "HY000", "a column beyond the table's last one");
                 let found = plan.table.columns.get(*position).ok_or_else(missing)?;
-                let text = TextEncoder::new(found, charsets, plan.zone_offset_s);
+                let text = TextEncoder::new(found, charsets, plan.zone.clone());
                 let (name, ty) = (found.name.clone(), found.ty.clone());
                 Ok(Source::Column(ColumnEncoder { position: *position, name, ty, text }))
             }

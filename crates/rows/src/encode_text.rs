@@ -8,7 +8,7 @@ use sql::Charsets;
 use values::charset::{from_utf8mb4, from_utf8mb4_or_question_marks, sent_as_utf8mb4, whole_utf8};
 use values::collation::{self, BINARY};
 use values::text::{TextOptions, write_text};
-use values::{ColumnType, DateTimeValue, TypedValue, ValueError, json, type_code as t};
+use values::{ColumnType, DateTimeValue, TypedValue, ValueError, Zone, json, type_code as t};
 
 /// utf8mb4_bin: of JSON's text.
 const UTF8MB4: u16 = 46;
@@ -21,25 +21,25 @@ pub(crate) struct TextEncoder {
     from: u16,
     /// Collation to convert to; None sends the bytes as they are.
     to: Option<u16>,
-    /// Seconds that are added to a TIMESTAMP.
-    zone_offset_s: i64,
+    /// The zone of a TIMESTAMP's text.
+    zone: Zone,
 }
 
 impl TextEncoder {
-    pub(crate) fn new(column: &Column, charsets: &Charsets, zone_offset_s: i64) -> TextEncoder {
+    pub(crate) fn new(column: &Column, charsets: &Charsets, zone: Zone) -> TextEncoder {
         let from = if column.ty.code == t::JSON { UTF8MB4 } else { column.ty.collation };
         let charset = |id| collation::by_id(id).map(|found| found.charset);
         let to = charsets
             .results
             .filter(|results| *results != BINARY && from != BINARY && from != 0 && charset(*results) != charset(from));
-        TextEncoder { display: column.display, from, to, zone_offset_s }
+        TextEncoder { display: column.display, from, to, zone }
     }
 
     /// A TIMESTAMP in the session's zone; others are what they are.
     pub(crate) fn local(&self, ty: &ColumnType, value: DateTimeValue) -> DateTimeValue {
         let is_timestamp = matches!(ty.code, t::TIMESTAMP | t::TIMESTAMP2);
         // The zero date has no zone.
-        if is_timestamp { value.shifted(self.zone_offset_s).unwrap_or(value) } else { value }
+        if is_timestamp { self.zone.local(value).unwrap_or(value) } else { value }
     }
 
     /// The text of a value that is sent as it is stored; None for a value that is not.
@@ -64,7 +64,7 @@ impl TextEncoder {
     /// The bytes are no value of the type.
     pub(crate) fn write(&self, ty: &ColumnType, stored: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
         match ty.code {
-            t::TIMESTAMP | t::TIMESTAMP2 if self.zone_offset_s != 0 => self.write_timestamp(ty, stored, out),
+            t::TIMESTAMP | t::TIMESTAMP2 if !self.zone.is_utc() => self.write_timestamp(ty, stored, out),
             t::ENUM | t::SET => self.convert(&names(ty, stored)?, out),
             t::JSON => {
                 let TypedValue::Json(document) = TypedValue::of(ty, stored)? else {

@@ -14,6 +14,7 @@ pub mod history;
 pub mod polite_lock;
 pub mod preflight;
 pub mod replication;
+pub mod zones;
 
 pub use files::{FileError, FileSource};
 pub use filter::TableFilter;

@@ -169,7 +169,7 @@ fn integer(variable: &Variable, value: &Value, warnings: &mut Vec<Warning>) -> R
     Ok(kept.to_string())
 }
 
-/// SYSTEM, or an offset from -13:59 to +14:00. Named zones are not known here yet.
+/// SYSTEM, or an offset from -13:59 to +14:00.
 pub(crate) fn zone(text: &str) -> Result<String> {
     let unknown = || SqlError::new(1298, "HY000", format!("Unknown or incorrect time zone: '{text}'"));
     if text.eq_ignore_ascii_case("SYSTEM") {

@@ -11,6 +11,7 @@ use crate::ast::{Isolation, Scope};
 use crate::bind::{Field, Value};
 use crate::error::{SqlError, Warning};
 use crate::rules::{self, Rule};
+use crate::table::known_zone_name;
 use crate::variables::{self, OwnValues, Variable};
 use crate::{Charsets, KNOWS_UTC, Result, modes};
 
@@ -70,6 +71,16 @@ const _: () = assert!(BEGIN_AS_AT_THE_SOURCE.len() <= 16, "one bit each");
 
 /// Variables that SET NAMES changes, in the order in which they are reported.
 const CHARSET_VARIABLES: &[&str] = &["character_set_client", "character_set_connection", "character_set_results"];
+
+/// A zone with a name, as `time_zone` shows it; None if there is none at the source.
+fn named_zone(given: &Value, own: &dyn OwnValues) -> Option<Result<String>> {
+    let given = String::from_utf8_lossy(&given.text()?).into_owned();
+    if let Some(name) = known_zone_name(own, &given) {
+        return Some(Ok(name));
+    }
+    let has_names = own.own_value(KNOWS_UTC).as_deref() == Some("1") && !given.starts_with(['+', '-']);
+    has_names.then(|| Err(SqlError::not_supported(&format!("SET time_zone to {given}, whose rules are not known,"))))
+}
 
 /// A variable that sessions have.
 fn of_session(name: &str, own: &dyn OwnValues) -> Result<&'static Variable> {
@@ -262,7 +273,10 @@ impl Settings {
         let variable = of_session(name, own)?;
         let Some(rule) = rules::rule_of(name) else { return self.only_as_it_is(variable, value, own) };
         let text = match value {
-            Some(value) => rules::checked(variable, rule, value, warnings)?,
+            Some(value) => match rules::checked(variable, rule, value, warnings) {
+                Err(unknown) if rule == Rule::Zone => Some(named_zone(value, own).ok_or(unknown)??),
+                checked => checked?,
+            },
             None => own.own_value(name).or_else(|| variable.value.map(str::to_owned)),
         };
         if rule == Rule::Mode && value.is_none() {
@@ -535,6 +549,32 @@ mod tests {
         late.set("time_zone", Some(&Value::Text(b"SYSTEM".to_vec())), &known, &mut Vec::new()).unwrap();
         late.learn(&known);
         assert_eq!(shown(&late, &known)[2], b"SYSTEM");
+    }
+
+    #[test]
+    fn zones_whose_rules_are_known_can_be_set_by_name() {
+        struct Source(&'static str);
+        impl OwnValues for Source {
+            fn own_value(&self, name: &str) -> Option<String> {
+                match name {
+                    KNOWS_UTC => Some(self.0.to_owned()),
+                    "zones" => Some("SYSTEM 3600;Europe/Berlin 3600 5 7200".to_owned()),
+                    _ => None,
+                }
+            }
+        }
+        let set = |source: &Source, name: &str| {
+            let mut settings = Settings::new(Charsets::of_server(source));
+            let value = Value::Text(name.as_bytes().to_vec());
+            let set = settings.set("time_zone", Some(&value), source, &mut Vec::new());
+            set.map(|_| settings.text("time_zone").unwrap().to_owned()).map_err(|error| error.code)
+        };
+        let (with_names, without) = (Source("1"), Source("0"));
+        assert_eq!(set(&with_names, "europe/BERLIN"), Ok("Europe/Berlin".to_owned()));
+        assert_eq!(set(&with_names, "utc"), Ok("UTC".to_owned()));
+        assert_eq!(set(&with_names, "Asia/Tokyo"), Err(1235));
+        assert_eq!(set(&with_names, "+15:00"), Err(1298));
+        assert_eq!([set(&without, "UTC"), set(&without, "Asia/Tokyo")], [Err(1298), Err(1298)]);
     }
 
     #[test]

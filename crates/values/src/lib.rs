@@ -37,6 +37,7 @@ pub mod text;
 mod typed;
 mod weight_table;
 mod weights;
+mod zone;
 
 pub use collation::Collation;
 pub use column_type::{ColumnType, type_code};
@@ -44,3 +45,4 @@ pub use error::ValueError;
 pub use layout::{OFFSET_ABSENT, OFFSET_NULL, RowLayout};
 pub use typed::{DateTimeValue, DateValue, DecimalValue, RowView, TimeValue, TypedValue};
 pub use weights::weight_string;
+pub use zone::{Changes, UtcMoment, Zone};

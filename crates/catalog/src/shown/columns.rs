@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use values::collation::{self, BINARY};
 use values::text::{TextOptions, write_text};
-use values::{ColumnType, type_code as t};
+use values::{ColumnType, Zone, type_code as t};
 
 use super::{NotKnown, not_known, quoted};
 use crate::parser::backticked;
@@ -138,9 +138,9 @@ pub enum ShownDefault {
     Unknown,
 }
 
-/// A column's DEFAULT.
+/// A column's DEFAULT, of a TIMESTAMP as it reads in the zone.
 #[must_use]
-pub fn shown_default(column: &Column, offset_seconds: i64) -> ShownDefault {
+pub fn shown_default(column: &Column, zone: &Zone) -> ShownDefault {
     let image = match &column.default {
         ColumnDefault::None | ColumnDefault::Null => return ShownDefault::None,
         ColumnDefault::CurrentTimestamp => return ShownDefault::Now(now(&column.ty)),
@@ -160,7 +160,7 @@ pub fn shown_default(column: &Column, offset_seconds: i64) -> ShownDefault {
         t::CHAR | t::VARCHAR if ty.collation == BINARY => {
             return ShownDefault::Bytes(image.get(ty.prefix_len()..).unwrap_or_default().to_vec());
         }
-        t::TIMESTAMP2 => write_text(ty, &in_zone(image, offset_seconds), TextOptions::default(), &mut out),
+        t::TIMESTAMP2 => write_text(ty, &in_zone(image, zone), TextOptions::default(), &mut out),
         _ => write_text(ty, image, TextOptions::default(), &mut out),
     };
     let text = written.ok().and_then(|()| String::from_utf8(out).ok());
@@ -168,10 +168,10 @@ pub fn shown_default(column: &Column, offset_seconds: i64) -> ShownDefault {
 }
 
 /// The image of a TIMESTAMP that shows the local time of a zone.
-fn in_zone(image: &[u8], offset_seconds: i64) -> Cow<'_, [u8]> {
+fn in_zone<'a>(image: &'a [u8], zone: &Zone) -> Cow<'a, [u8]> {
     let Some((seconds, rest)) = image.split_first_chunk::<4>() else { return Cow::Borrowed(image) };
     let utc = u32::from_be_bytes(*seconds);
-    let local = i64::from(utc) + offset_seconds;
+    let local = i64::from(utc) + zone.offset_s(i64::from(utc));
     match u32::try_from(local) {
         // Zero is no time, and so the same everywhere.
         Ok(local) if utc != 0 && local != utc => {
@@ -208,7 +208,7 @@ fn displayed(column: &Column, image: &[u8], text: String) -> Option<String> {
 }
 
 /// A column's line in SHOW CREATE TABLE.
-pub(super) fn element(table: &TableDef, column: &Column, offset_seconds: i64) -> Result<String, NotKnown> {
+pub(super) fn element(table: &TableDef, column: &Column, zone: &Zone) -> Result<String, NotKnown> {
     let ty = &column.ty;
     let declared = &column.declared;
     let mut out = format!("{} {}", backticked(&column.name), column_type(column));
@@ -252,7 +252,7 @@ pub(super) fn element(table: &TableDef, column: &Column, offset_seconds: i64) ->
     }
     // ALTER TABLE may give a counted column a DEFAULT, which nothing shows.
     if column.generated.is_none() && !column.auto_increment {
-        let default = match shown_default(column, offset_seconds) {
+        let default = match shown_default(column, zone) {
             // Nor has it one that nobody gave.
             ShownDefault::None if !column.nullable || ty.code == t::BLOB || declared.no_default => String::new(),
             ShownDefault::None => " DEFAULT NULL".to_owned(),

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use sql::listing::SYSTEM_SCHEMA;
-use sql::table::zone_offset_s;
+use sql::table::session_zone;
 use sql::{Bind, Column, SqlError};
-use values::type_code;
+use values::{Zone, type_code};
 use wire::response::column_flag;
 
 use super::Session;
@@ -71,8 +71,8 @@ impl Session {
         let has_times = table.columns.iter().any(|column| {
             column.ty.code == type_code::TIMESTAMP2 && matches!(column.default, catalog::ColumnDefault::Image(_))
         });
-        let offset = if has_times { zone_offset_s(bind)? } else { 0 };
-        let statement = catalog::show_create_table(&table, offset).map_err(|what| {
+        let zone = if has_times { session_zone(bind)? } else { Zone::UTC };
+        let statement = catalog::show_create_table(&table, &zone).map_err(|what| {
             SqlError::not_supported(&format!("SHOW CREATE TABLE `{}`, of which is not known {what}", table.name))
         })?;
         Ok(rows("Table", &table.name, &statement))

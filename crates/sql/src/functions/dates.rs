@@ -1,11 +1,11 @@
 //! Functions of dates and times: between zones, differences, formats.
 //!
 //! In: values of the clock's functions, literals in the form `2024-02-29 13:04:05`. Out: typed values. Never here:
-//! rules of a zone with a name; other texts for dates, whose conversion is refused.
+//! other texts for dates, whose conversion is refused.
 
 use std::fmt::Write as _;
 
-use values::{DateTimeValue, DateValue};
+use values::{DateTimeValue, DateValue, UtcMoment, Zone};
 use wire::row::{DateTime, Time, type_code};
 
 use super::Arguments;
@@ -15,13 +15,15 @@ use crate::ast::Expression;
 use crate::bind::{Bind, Bound, Field, Value, binary_flag, is_text};
 use crate::error::SqlError;
 use crate::rules;
-use crate::table::offset_of_zone_s;
+use crate::table::{known_zone_name, zone_named};
 
 /// What of the source's tells whether it knows the zone UTC by its name: 1 if it does.
 pub const KNOWS_UTC: &str = "knows_utc";
 
 /// Seconds since 1970 of 3001-01-19 00:00:00: CONVERT_TZ leaves alone what is not before it.
 const CONVERTED_BEFORE: i64 = 32_536_771_200;
+/// Seconds since 1970 of 2038-01-19 03:14:08: the source was asked for its zones' rules until then.
+const RULES_UNTIL: i64 = 1 << 31;
 /// Hours of a TIME, at most.
 const TIME_HOURS_MAX: u64 = 838;
 /// Length of a DATETIME without digits of a second.
@@ -88,19 +90,32 @@ fn date_time(bound: &Bound, expression: &Expression) -> Option<(Option<DateTimeV
     }
 }
 
-/// Seconds east of UTC of a zone that is named in a statement; None if there is no such zone.
-fn offset_s(bind: &Bind<'_>, name: &str) -> Result<Option<i64>> {
-    if name.eq_ignore_ascii_case("UTC") {
-        return match bind.own.own_value(KNOWS_UTC).as_deref() {
-            Some("1") => Ok(Some(0)),
-            Some(_) => Ok(None),
-            None => Err(SqlError::not_supported("CONVERT_TZ() by UTC before the source was asked for it")),
-        };
+/// A zone that is named in a statement; None if there is no such zone.
+fn zone_of(bind: &Bind<'_>, name: &str) -> Result<Option<Zone>> {
+    if let Some(name) = rules::zone(name).ok().or_else(|| known_zone_name(bind.own, name)) {
+        return zone_named(bind.own, &name).map(Some);
     }
-    let Ok(zone) = rules::zone(name) else {
-        return Err(SqlError::not_supported("CONVERT_TZ() by a zone with a name"));
+    match bind.own.own_value(KNOWS_UTC) {
+        Some(_) if name.eq_ignore_ascii_case("UTC") => Ok(None),
+        _ => Err(SqlError::not_supported(&format!("CONVERT_TZ() by the zone {name}, whose rules are not known,"))),
+    }
+}
+
+/// A local time of one zone in another. What is not in MySQL's range stays as it is.
+fn converted(given: DateTimeValue, from: &Zone, to: &Zone) -> Result<DateTimeValue> {
+    let refused = |what: &str| Err(SqlError::not_supported(&format!("CONVERT_TZ() {what}")));
+    let Some(local_s) = given.since_1970() else { return Ok(given) };
+    let utc = match from.moment(local_s) {
+        UtcMoment::At(utc) => utc,
+        UtcMoment::Never | UtcMoment::Twice => return refused("of a time that its zone has not, or has twice,"),
     };
-    offset_of_zone_s(bind, &zone).map(Some)
+    if !(1..CONVERTED_BEFORE).contains(&utc) {
+        return Ok(given);
+    }
+    if utc >= RULES_UNTIL && [from, to].iter().any(|zone| matches!(zone, Zone::Changing(_))) {
+        return refused("by a zone's rules after 2037");
+    }
+    given.shifted(utc + to.offset_s(utc) - local_s).map_or_else(|| refused("beyond a date"), Ok)
 }
 
 /// CONVERT_TZ.
@@ -111,21 +126,19 @@ pub(super) fn convert_tz(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<B
     let given = date_time(value, expression);
     let (given, digits) = given.ok_or_else(|| SqlError::not_supported("CONVERT_TZ() of this type or form"))?;
     let field = with_digits(type_code::DATETIME, 0, DATETIME_LENGTH, digits);
-    let mut offsets = [None, None];
-    for (offset, bound) in offsets.iter_mut().zip([from, to]) {
+    let mut zones = [None, None];
+    for (zone, bound) in zones.iter_mut().zip([from, to]) {
         if !is_null(bound) && !is_text(&bound.field) {
             return Err(SqlError::not_supported("CONVERT_TZ() by what is not text"));
         }
         if let Value::Text(name) = &bound.value {
-            *offset = offset_s(bind, &String::from_utf8_lossy(name))?;
+            *zone = zone_of(bind, &String::from_utf8_lossy(name))?;
         }
     }
-    let (Some(given), [Some(from), Some(to)]) = (given, offsets) else {
+    let (Some(given), [Some(from), Some(to)]) = (given, zones) else {
         return Ok(Bound { field, value: Value::Null });
     };
-    let utc = given.since_1970().map(|seconds| seconds - from).filter(|utc| (1..CONVERTED_BEFORE).contains(utc));
-    let there = if utc.is_some() { given.shifted(to - from) } else { Some(given) };
-    let there = there.ok_or_else(|| SqlError::not_supported("CONVERT_TZ() beyond a date"))?;
+    let there = converted(given, &from, &to)?;
     Ok(Bound { field, value: Value::DateTime(to_protocol(there), false) })
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use values::{DateTimeValue, DateValue};
+use values::{DateTimeValue, DateValue, Zone};
 use wire::response::column_flag;
 use wire::row::{DateTime, Time, type_code};
 
@@ -14,7 +14,7 @@ use crate::Result;
 use crate::ast::Expression;
 use crate::bind::{Bind, Bound, Field, Value};
 use crate::error::SqlError;
-use crate::table::zone_offset_s;
+use crate::table::session_zone;
 
 /// Digits of a second, at most.
 const DIGITS_MAX: u8 = 6;
@@ -50,12 +50,12 @@ fn digits(arguments: &Arguments<'_>, function: &str) -> Result<u8> {
     Ok(number)
 }
 
-/// A part of a moment in a zone that is so many seconds east of UTC.
-fn part(since_epoch: Duration, offset_s: i64, part: Part, digits: u8) -> Result<Bound> {
+/// A part of a moment in a zone.
+fn part(since_epoch: Duration, zone: &Zone, part: Part, digits: u8) -> Result<Bound> {
     let epoch = DateValue { year: 1970, month: 1, day: 1 };
     let start = DateTimeValue { date: epoch, hour: 0, minute: 0, second: 0, micros: 0 };
-    let seconds = i64::try_from(since_epoch.as_secs()).ok().and_then(|seconds| seconds.checked_add(offset_s));
-    let at = seconds.and_then(|seconds| start.shifted(seconds));
+    let seconds = i64::try_from(since_epoch.as_secs()).ok();
+    let at = seconds.and_then(|seconds| start.shifted(seconds.checked_add(zone.offset_s(seconds))?));
     let at = at.ok_or_else(|| SqlError::not_supported("the system's time"))?;
     let at = to_protocol(DateTimeValue { micros: cut(since_epoch.subsec_micros(), digits), ..at });
     let DateTime { year, month, day, hour, minute, second, micros } = at;
@@ -76,42 +76,42 @@ fn part(since_epoch: Duration, offset_s: i64, part: Part, digits: u8) -> Result<
 /// NOW, CURRENT_TIMESTAMP, LOCALTIME and LOCALTIMESTAMP.
 pub(super) fn now(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let digits = digits(arguments, "now")?;
-    part(bind.settings.began(), zone_offset_s(bind)?, Part::Both, digits)
+    part(bind.settings.began(), &session_zone(bind)?, Part::Both, digits)
 }
 
 /// SYSDATE: the moment at which it is evaluated.
 pub(super) fn sysdate(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let digits = digits(arguments, "sysdate")?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    part(now, zone_offset_s(bind)?, Part::Both, digits)
+    part(now, &session_zone(bind)?, Part::Both, digits)
 }
 
 /// CURDATE and CURRENT_DATE.
 pub(super) fn current_date(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
-    part(bind.settings.began(), zone_offset_s(bind)?, Part::Date, 0)
+    part(bind.settings.began(), &session_zone(bind)?, Part::Date, 0)
 }
 
 /// CURTIME and CURRENT_TIME.
 pub(super) fn current_time(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let digits = digits(arguments, "curtime")?;
-    part(bind.settings.began(), zone_offset_s(bind)?, Part::Time, digits)
+    part(bind.settings.began(), &session_zone(bind)?, Part::Time, digits)
 }
 
 /// UTC_TIMESTAMP.
 pub(super) fn utc_timestamp(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let digits = digits(arguments, "utc_timestamp")?;
-    part(bind.settings.began(), 0, Part::Both, digits)
+    part(bind.settings.began(), &Zone::UTC, Part::Both, digits)
 }
 
 /// UTC_DATE.
 pub(super) fn utc_date(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
-    part(bind.settings.began(), 0, Part::Date, 0)
+    part(bind.settings.began(), &Zone::UTC, Part::Date, 0)
 }
 
 /// UTC_TIME.
 pub(super) fn utc_time(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let digits = digits(arguments, "utc_time")?;
-    part(bind.settings.began(), 0, Part::Time, digits)
+    part(bind.settings.began(), &Zone::UTC, Part::Time, digits)
 }
 
 /// UNIX_TIMESTAMP without an argument.

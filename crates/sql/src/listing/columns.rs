@@ -8,7 +8,7 @@ use catalog::{
     shown_default, shown_now,
 };
 use values::collation::{self, BINARY};
-use values::{ColumnType, type_code as t};
+use values::{ColumnType, Zone, type_code as t};
 
 use super::text;
 use crate::bind::Value;
@@ -69,7 +69,7 @@ fn precision(column: &Column) -> Option<(u64, Option<u64>)> {
 
 /// `COLUMN_DEFAULT`; None is NULL, and what is not known.
 fn default(column: &Column) -> Option<String> {
-    match shown_default(column, 0) {
+    match shown_default(column, &Zone::UTC) {
         ShownDefault::None | ShownDefault::Unknown | ShownDefault::Expression(None) => None,
         ShownDefault::Now(text) | ShownDefault::Bits(text) | ShownDefault::Text(text) => Some(text),
         ShownDefault::Expression(Some(text)) => Some(escaped(&text)),

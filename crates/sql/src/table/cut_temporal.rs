@@ -4,11 +4,11 @@
 //! that it reads, some with a warning, are refused by name.
 
 use catalog::Column;
-use values::{DateTimeValue, DateValue, TimeValue, constant, type_code as t};
+use values::{DateTimeValue, DateValue, TimeValue, UtcMoment, constant, type_code as t};
 use wire::row::{DateTime, Time};
 
 use super::cut::{Side, cannot};
-use super::zone::zone_offset_s;
+use super::zone::session_zone;
 use crate::Result;
 use crate::bind::{Bind, Bound, Value};
 use crate::error::SqlError;
@@ -100,7 +100,14 @@ fn near(column: &Column, value: DateTimeValue, side: Side) -> Result<Place> {
 
 /// A TIMESTAMP holds 1970-01-01 00:00:01 to 2038-01-19 03:14:07 in UTC, and the zero date.
 fn of_timestamp(bind: &Bind<'_>, column: &Column, value: DateTimeValue) -> Result<Place> {
-    let utc = value.shifted(-zone_offset_s(bind)?).ok_or_else(|| cannot(column, "this date"))?;
+    let zone = session_zone(bind)?;
+    let utc = match value.since_1970().map(|local_s| (local_s, zone.moment(local_s))) {
+        Some((local_s, UtcMoment::At(utc))) => value.shifted(utc - local_s),
+        // MySQL finds other rows by an index, where it is one moment, than by comparing local times.
+        Some(_) => return Err(cannot(column, "a time that time_zone has not, or has twice,")),
+        None => None,
+    };
+    let utc = utc.ok_or_else(|| cannot(column, "this date"))?;
     let (micros, side) = cut_micros(column, utc.micros);
     match constant::date_time(&column.ty, DateTimeValue { micros, ..utc }) {
         Ok(stored) => Ok(Place::Near(stored, side)),

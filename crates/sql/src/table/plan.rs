@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use catalog::{Column, TableDef, sql_mode};
-use values::type_code as t;
+use values::{Zone, type_code as t};
 
 use super::condition::{self, Conditions, Filter};
 use super::field::{Origin, ResultColumn, field_of};
 use super::name::decoded;
 use super::order::By;
 use super::path::{Path, paths};
-use super::zone::zone_offset_s;
+use super::zone::session_zone;
 use super::{condition::is_constant, order};
 use crate::Result;
 use crate::ast::{Expression, Item, Select};
@@ -59,8 +59,8 @@ pub struct Plan {
     pub offset: u64,
     /// Largest number of rows.
     pub rows_max: u64,
-    /// Seconds that are added to a TIMESTAMP, which is stored in UTC.
-    pub zone_offset_s: i64,
+    /// Of TIMESTAMP, which is stored in UTC.
+    pub zone: Zone,
     /// Parameters that stand beside a column, by number, with their metadata.
     pub parameters: Vec<(usize, Field)>,
 }
@@ -238,7 +238,7 @@ fn bound(
         Output::Column(position) => Some(*position),
         _ => None,
     });
-    let zone_offset_s = checked_columns(&scope, read.chain(filters.iter().map(|filter| filter.column)))?;
+    let zone = checked_columns(&scope, read.chain(filters.iter().map(|filter| filter.column)))?;
     Ok(Plan {
         selected,
         filters,
@@ -247,16 +247,16 @@ fn bound(
         never,
         offset,
         rows_max: if select.limit.rows.is_some() { rows } else { bind.settings.rows_max() },
-        zone_offset_s,
+        zone,
         parameters: parameters.0,
     })
 }
 
-/// Refuses columns whose values are not known here; returns the zone's offset if there is a TIMESTAMP.
-fn checked_columns(scope: &Scope<'_>, positions: impl Iterator<Item = usize>) -> Result<i64> {
+/// Refuses columns whose values are not known here; returns the session's zone if there is a TIMESTAMP, UTC if not.
+fn checked_columns(scope: &Scope<'_>, positions: impl Iterator<Item = usize>) -> Result<Zone> {
     let not_known = scope.table.not_known();
     let pads = scope.bind.settings.sql_mode() & sql_mode::PAD_CHAR_TO_FULL_LENGTH != 0;
-    let mut offset = 0;
+    let mut zone = Zone::UTC;
     for position in positions {
         let column = scope.column(position)?;
         if not_known.contains(&position) {
@@ -264,12 +264,12 @@ fn checked_columns(scope: &Scope<'_>, positions: impl Iterator<Item = usize>) ->
             return Err(SqlError::not_supported(&text));
         }
         match column.ty.code {
-            t::TIMESTAMP | t::TIMESTAMP2 => offset = zone_offset_s(scope.bind)?,
+            t::TIMESTAMP | t::TIMESTAMP2 => zone = session_zone(scope.bind)?,
             t::CHAR if pads => return Err(SqlError::not_supported("CHAR under PAD_CHAR_TO_FULL_LENGTH")),
             _ => {}
         }
     }
-    Ok(offset)
+    Ok(zone)
 }
 
 /// The columns of the result and where their values come from.

@@ -1,33 +1,92 @@
-//! The session's time zone, where it is a fixed offset.
+//! The session's time zone: an offset, UTC by its name, or one whose rules the source was asked for.
 
-use crate::Result;
+use std::cell::RefCell;
+
+use values::Zone;
+
 use crate::bind::Bind;
 use crate::error::SqlError;
+use crate::{KNOWS_UTC, OwnValues, Result, Settings};
 
-/// Seconds east of UTC of the session's `time_zone`.
+/// What of the source's tells the rules of its zones: names, each with its [`Zone`] as text, as `SYSTEM 3600;…`. Known
+/// are those that its sessions begin with, where they are not offsets: SYSTEM unless that is UTC, and its `time_zone`.
+pub const ZONES: &str = "zones";
+
+/// The zone of the session's `time_zone`.
 ///
 /// # Errors
-/// 1235 where `time_zone` is SYSTEM and the source's system is not in UTC, or a zone with a name: zones with rules are
-/// not known here yet.
-pub fn zone_offset_s(bind: &Bind<'_>) -> Result<i64> {
-    offset_of_zone_s(bind, bind.settings.text("time_zone").unwrap_or("SYSTEM"))
+/// 1235 where its rules are not known.
+pub fn session_zone(bind: &Bind<'_>) -> Result<Zone> {
+    zone_of(bind.settings, bind.own)
 }
 
-/// As [`zone_offset_s`], of any value of `time_zone`.
+/// As [`session_zone`], without a statement.
 ///
 /// # Errors
-/// As [`zone_offset_s`].
-pub(crate) fn offset_of_zone_s(bind: &Bind<'_>, zone: &str) -> Result<i64> {
-    if zone == "SYSTEM" {
-        return match bind.own.own_value("system_time_zone").as_deref() {
-            Some("UTC") => Ok(0),
-            _ => Err(SqlError::not_supported("TIMESTAMP where time_zone is SYSTEM and that is not UTC")),
-        };
+/// As [`session_zone`].
+pub fn zone_of(settings: &Settings, own: &dyn OwnValues) -> Result<Zone> {
+    zone_named(own, settings.text("time_zone").unwrap_or(SYSTEM))
+}
+
+/// As [`session_zone`], of any value of `time_zone`.
+///
+/// # Errors
+/// As [`session_zone`].
+pub(crate) fn zone_named(own: &dyn OwnValues, name: &str) -> Result<Zone> {
+    if let Some(offset_s) = offset_s(name) {
+        return Ok(Zone::Fixed(offset_s));
     }
-    // Only the source can have begun the session with a zone of another form.
-    let named = || SqlError::not_supported(&format!("times in time_zone {zone}"));
-    let (hours, minutes) = zone.split_once(':').filter(|_| zone.starts_with(['+', '-'])).ok_or_else(named)?;
-    let number = |text: &str| text.trim_start_matches(['+', '-']).parse::<i64>().unwrap_or_default();
-    let seconds = number(hours) * 3600 + number(minutes) * 60;
-    Ok(if hours.starts_with('-') { -seconds } else { seconds })
+    let is_utc = match name {
+        SYSTEM => own.own_value("system_time_zone").as_deref() == Some("UTC"),
+        name => name.eq_ignore_ascii_case(UTC) && own.own_value(KNOWS_UTC).as_deref() == Some("1"),
+    };
+    if is_utc {
+        return Ok(Zone::UTC);
+    }
+    let rules = known(own, name).and_then(|(_, rules)| read(&rules));
+    rules.ok_or_else(|| SqlError::not_supported(&format!("times in time_zone {name}, whose rules are not known,")))
+}
+
+/// The name of a zone that a session may set besides SYSTEM and offsets, as the source shows it.
+pub(crate) fn known_name(own: &dyn OwnValues, given: &str) -> Option<String> {
+    if given.eq_ignore_ascii_case(UTC) && own.own_value(KNOWS_UTC).as_deref() == Some("1") {
+        return Some(UTC.to_owned());
+    }
+    known(own, given).map(|(name, _)| name)
+}
+
+const SYSTEM: &str = "SYSTEM";
+const UTC: &str = "UTC";
+
+/// The zone that a text describes, which is most often the one that was read last: of 2 KB, once for each statement.
+fn read(rules: &str) -> Option<Zone> {
+    thread_local! {
+        static LAST: RefCell<Option<(String, Zone)>> = const { RefCell::new(None) };
+    }
+    LAST.with_borrow_mut(|last| {
+        if let Some((text, zone)) = last
+            && text == rules
+        {
+            return Some(zone.clone());
+        }
+        let zone = Zone::of_text(rules)?;
+        *last = Some((rules.to_owned(), zone.clone()));
+        Some(zone)
+    })
+}
+
+/// Name and rules of one of [`ZONES`]. MySQL compares their names without regard to case.
+fn known(own: &dyn OwnValues, name: &str) -> Option<(String, String)> {
+    let all = own.own_value(ZONES)?;
+    let mut all = all.split(';').filter_map(|zone| zone.split_once(' '));
+    let (name, rules) = all.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    Some((name.to_owned(), rules.to_owned()))
+}
+
+/// Seconds east of UTC of `+02:00` and the like.
+fn offset_s(name: &str) -> Option<i64> {
+    let (hours, minutes) = name.split_once(':').filter(|_| name.starts_with(['+', '-']))?;
+    let number = |text: &str| text.trim_start_matches(['+', '-']).parse::<i64>().ok();
+    let seconds = number(hours)? * 3600 + number(minutes)? * 60;
+    Some(if hours.starts_with('-') { -seconds } else { seconds })
 }

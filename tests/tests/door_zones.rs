@@ -1,0 +1,183 @@
+//! What a replica answers of times in a zone whose offset changes is what its source answers; what has no one answer
+//! there, a local time that is never or twice, is refused.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use testkit::raw_client::{CAPABILITIES, RawClient};
+use whole_program_tests::{Replica, Server, folder, wait_for};
+use wire::handshake::capability::SESSION_TRACK;
+
+/// The source's system: summer from the last Sunday of March to that of October, at 01:00 UTC.
+const SYSTEM: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
+/// A zone with a name that is nobody's, and UTC's.
+const ZONES: &str = "SET sql_log_bin = 0;
+INSERT INTO mysql.time_zone VALUES (1, 'N'), (2, 'N'), (3, 'N');
+INSERT INTO mysql.time_zone_name VALUES ('UTC', 1), ('Test/Zone', 2), ('Other/Zone', 3);
+INSERT INTO mysql.time_zone_transition_type VALUES (1, 0, 0, 0, 'UTC'), (2, 0, 20700, 0, 'A'), (2, 1, -2671, 0, 'B'),
+  (2, 2, 45900, 1, 'C'), (3, 0, 60, 0, 'O');
+INSERT INTO mysql.time_zone_transition VALUES (2, 100000017, 1), (2, 954000000, 2), (2, 971000001, 0),
+  (2, 1711846800, 2), (2, 1729990800, 0), (2, 2100000000, 1)";
+/// Moments at which one of the two changes, in seconds since 1970.
+const CHANGES: [i64; 8] =
+    [100_000_017, 354_675_600, 954_000_000, 971_000_001, 1_711_846_800, 1_729_990_800, 2_100_000_000, 2_121_901_200];
+/// Moments beside a change.
+const BESIDE: [&str; 13] =
+    ["-90000", "-48571", "-25200.5", "-3600", "-1", "-0.001", "0", "0.5", "1800", "3599.999", "3600", "25200", "90000"];
+/// All offsets that the two have.
+const OFFSETS: [i64; 5] = [3_600, 7_200, 20_700, -2_671, 45_900];
+
+/// A session at the source, and one at the replica.
+struct Pair {
+    ours: RawClient,
+    theirs: RawClient,
+    compared: usize,
+    refused: BTreeSet<String>,
+}
+
+fn is_refusal(answer: &[Vec<u8>]) -> bool {
+    answer.last().is_some_and(|packet| packet.starts_with(&[0xff, 1235u16.to_le_bytes()[0], 1235u16.to_le_bytes()[1]]))
+}
+
+impl Pair {
+    fn of(server: &Server, socket: &Path) -> Pair {
+        let capabilities = CAPABILITIES & !SESSION_TRACK;
+        let ours = RawClient::over_socket(socket, "admin", capabilities);
+        let theirs = RawClient::over_socket(&server.socket(), "root", capabilities);
+        Pair { ours, theirs, compared: 0, refused: BTreeSet::new() }
+    }
+
+    /// All packets are the same, but for what the last one tells of indexes; true if ours refused instead.
+    fn query(&mut self, sql: &str) -> bool {
+        let (ours, theirs) = (self.ours.query(sql), self.theirs.query(sql));
+        if is_refusal(&ours) {
+            self.refused.insert(sql.to_owned());
+            return true;
+        }
+        self.compared += 1;
+        let rows = |answer: &[Vec<u8>]| answer.split_last().map(|(last, rest)| (last[0], rest.to_vec())).unwrap();
+        assert_eq!(rows(&ours), rows(&theirs), "{sql}");
+        false
+    }
+
+    /// Rows in the binary protocol.
+    fn execute(&mut self, sql: &str) {
+        let [ours, theirs] = [&mut self.ours, &mut self.theirs].map(|client| {
+            let prepared = client.prepare(sql);
+            let id = u32::from_le_bytes(prepared[0][1..5].try_into().unwrap());
+            let answer = client.execute(id, 0, &[]);
+            client.close(id);
+            answer.split_last().unwrap().1.to_vec()
+        });
+        assert_eq!(ours, theirs, "{sql}");
+        self.compared += 1;
+    }
+}
+
+/// Local times of the rows in a zone, and others beside them; with each, how many moments it is.
+fn local_times(server: &Server, zone: &str) -> Vec<(String, u64)> {
+    let is = |offset: &i64| {
+        let utc = format!("l.at - INTERVAL {offset} SECOND");
+        // CONVERT_TZ() leaves alone what is no TIMESTAMP.
+        format!("({utc} >= '1970-01-01 00:00:01' AND CONVERT_TZ({utc}, '+00:00', '{zone}') <=> l.at)")
+    };
+    let moments = OFFSETS.iter().map(is).collect::<Vec<_>>().join(" + ");
+    let rows = server.sql(&format!(
+        "SET time_zone = '{zone}'; SELECT l.at, {moments} FROM (SELECT DISTINCT CAST(ts AS DATETIME(3)) + INTERVAL shift SECOND AS at \
+         FROM z.t, (SELECT 0 AS shift UNION SELECT 3600 UNION SELECT -7200) AS shifts WHERE id > 2 AND ts > 0) AS l"
+    ));
+    let parsed = rows.lines().map(|row| {
+        let (at, moments) = row.split_once('\t').unwrap();
+        (at.to_owned(), moments.parse().unwrap())
+    });
+    parsed.collect()
+}
+
+/// Reads the table in the zone that both sessions have.
+fn reads(pair: &mut Pair, server: &Server, zone: &str) {
+    let all = "SELECT @@time_zone, id, ts, ts FROM z.t ORDER BY id";
+    assert!(!pair.query(all), "{:?}", pair.refused);
+    pair.execute(all);
+    for sql in [
+        "SELECT TIMEDIFF(NOW(), UTC_TIMESTAMP()), TIMEDIFF(NOW(), SYSDATE())",
+        "SELECT id FROM z.t WHERE ts IS NULL OR ts IS NULL",
+        "SHOW CREATE TABLE z.made",
+    ] {
+        pair.query(sql);
+    }
+    let times = local_times(server, zone);
+    let (mut never, mut twice) = (0, 0);
+    for (at, moments) in &times {
+        let conditions =
+            [format!("ts = '{at}'"), format!("ts < '{at}'"), format!("ts BETWEEN '{at}' AND '2037-01-01'")];
+        for condition in conditions {
+            let refused = pair.query(&format!("SELECT id FROM z.t WHERE {condition} ORDER BY ts"));
+            assert_eq!(refused, *moments != 1, "{condition} in {zone}: {moments} moments");
+        }
+        let refused = pair.query(&format!("SELECT CONVERT_TZ('{at}', '{zone}', '+01:00')"));
+        assert_eq!(refused, *moments != 1, "{at} of {zone}: {moments} moments");
+        assert!(!pair.query(&format!("SELECT CONVERT_TZ('{at}', '+01:00', '{zone}')")), "{at}");
+        (never, twice) = (never + u32::from(*moments == 0), twice + u32::from(*moments > 1));
+    }
+    assert!(never >= 5 && twice >= 5 && times.len() > 200, "{never} never, {twice} twice of {}", times.len());
+}
+
+#[test]
+fn times_in_a_zone_with_rules_are_the_sources() {
+    if !testkit::servers() {
+        return;
+    }
+    let server = Server::start_in_zone("door-zones", SYSTEM);
+    server.sql(ZONES);
+    let moments = CHANGES.iter().flat_map(|at| BESIDE.iter().map(move |beside| format!("({at} + {beside})")));
+    let rows =
+        moments.map(|at| format!("(TIMESTAMP('1970-01-01') + INTERVAL {at} SECOND)")).collect::<Vec<_>>().join(", ");
+    server.sql(&format!(
+        "SET time_zone = '+00:00'; CREATE DATABASE z; \
+         CREATE TABLE z.t (id INT AUTO_INCREMENT PRIMARY KEY, ts TIMESTAMP(3) NULL, KEY (ts)); \
+         INSERT INTO z.t (ts) VALUES ('1970-01-01 00:00:01'), ('2038-01-19 03:14:07.999'), {rows}, (NULL); \
+         CREATE TABLE z.made (id INT PRIMARY KEY, a TIMESTAMP DEFAULT '2024-07-01 12:00:00', \
+         b TIMESTAMP(2) NULL DEFAULT '2024-10-27 01:30:00.5')"
+    ));
+    let data = folder("door-zones");
+    let (mut replica, socket) = Replica::with_socket(&server, &data, &[]);
+    replica.catch_up(&server);
+    let mut pair = Pair::of(&server, &socket);
+    reads(&mut pair, &server, "SYSTEM");
+    for zone in ["+05:30", "utc", "System"] {
+        assert!(!pair.query(&format!("SET time_zone = '{zone}'")), "{zone}");
+        assert!(!pair.query("SELECT @@time_zone, ts FROM z.t ORDER BY id"), "{:?}", pair.refused);
+    }
+    // The rules of the zone that sessions begin with are asked for at each connect.
+    assert!(pair.query("SET time_zone = 'Test/Zone'"));
+    assert!(pair.query("SELECT CONVERT_TZ('2024-01-01 00:00:00', 'Test/Zone', '+00:00')"));
+    server.sql("SET GLOBAL time_zone = 'Test/Zone'");
+    let dumps = server.sql("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'");
+    dumps.lines().for_each(|id| drop(server.sql(&format!("KILL {id}"))));
+    wait_for(
+        "the new global variable",
+        || {
+            assert_eq!(replica.ended(), None, "{}", replica.log_end());
+            let answer = RawClient::over_socket(&socket, "admin", CAPABILITIES).query("SELECT @@global.time_zone");
+            answer.iter().any(|packet| packet.ends_with(b"Test/Zone")).then_some(())
+        },
+        String::new,
+    );
+    let mut pair = Pair::of(&server, &socket);
+    reads(&mut pair, &server, "Test/Zone");
+    for zone in ["SYSTEM", "test/ZONE"] {
+        assert!(!pair.query(&format!("SET time_zone = '{zone}'")), "{zone}");
+        assert!(!pair.query("SELECT @@time_zone, ts FROM z.t ORDER BY id"), "{:?}", pair.refused);
+    }
+    assert!(pair.query("SET time_zone = 'Other/Zone'"));
+    assert!(!pair.query("SET time_zone = '+15:00'"));
+    // They are kept for a start that does not reach the source.
+    replica.stop();
+    let (replica, socket) = Replica::with_socket(&server, &data, &["--skip-replica-start"]);
+    let mut pair = Pair::of(&server, &socket);
+    reads(&mut pair, &server, "Test/Zone");
+    assert!(!pair.query("SET time_zone = 'SYSTEM'"));
+    reads(&mut pair, &server, "SYSTEM");
+    replica.stop();
+}
