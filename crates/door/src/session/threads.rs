@@ -4,7 +4,9 @@
 //! is not known here has the value of a column that nothing was said of. Never here: another account's text.
 
 use sql::listing::Listing;
+use sql::table::zone_of;
 use sql::{SqlError, Value};
+use values::{DateTimeValue, DateValue, Zone};
 use wire::response::column_flag as flag;
 use wire::row::{DateTime, type_code};
 
@@ -60,35 +62,39 @@ fn switch(is: bool) -> Value {
     text(if is { "ON" } else { "OFF" })
 }
 
-/// An error as three columns.
-fn error(error: &ThreadError) -> [(&'static str, Value); 3] {
+/// An error as three columns; its time is the zone's.
+fn error(error: &ThreadError, zone: &Zone) -> [(&'static str, Value); 3] {
     [
         ("LAST_ERROR_NUMBER", Value::Int(error.number.into())),
         ("LAST_ERROR_MESSAGE", text(&error.text)),
-        ("LAST_ERROR_TIMESTAMP", time(&error.at)),
+        ("LAST_ERROR_TIMESTAMP", time(&error.at, zone)),
     ]
 }
 
-/// `YYMMDD hh:mm:ss`, or nothing.
-fn time(at: &str) -> Value {
-    let part = |from: usize, to: usize| at.get(from..to).and_then(|part| part.trim().parse::<u8>().ok()).unwrap_or(0);
-    let mut time = DateTime {
-        year: 2000 + u16::from(part(0, 2)),
-        month: part(2, 4),
-        day: part(4, 6),
-        hour: part(7, 9),
-        minute: part(10, 12),
-        second: part(13, 15),
+/// `YYMMDD hh:mm:ss` of UTC in a zone, or nothing.
+fn time(at: &str, zone: &Zone) -> Value {
+    let part = |from: usize, to: usize| at.get(from..to).and_then(|part| part.trim().parse::<u32>().ok()).unwrap_or(0);
+    let date = DateValue { year: 2000 + part(0, 2), month: part(2, 4), day: part(4, 6) };
+    let utc = DateTimeValue { date, hour: part(7, 9), minute: part(10, 12), second: part(13, 15), micros: 0 };
+    // The text of no error is of no day.
+    let Some(DateTimeValue { date, hour, minute, second, .. }) = zone.local(utc) else {
+        return Value::DateTime(DateTime::default(), false);
+    };
+    let small = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
+    let time = DateTime {
+        year: u16::try_from(date.year).unwrap_or(u16::MAX),
+        month: small(date.month),
+        day: small(date.day),
+        hour: small(hour),
+        minute: small(minute),
+        second: small(second),
         micros: 0,
     };
-    if at.is_empty() {
-        time = DateTime::default();
-    }
     Value::DateTime(time, false)
 }
 
 /// The row of a table about replication.
-fn of_replication(listing: &Listing, table: &str, status: &ReplicaStatus) -> Vec<Value> {
+fn of_replication(listing: &Listing, table: &str, status: &ReplicaStatus, zone: &Zone) -> Vec<Value> {
     let (applies, receives) = (status.sql_running == "Yes", status.io_running.as_str());
     let mut values = match table {
         "replication_connection_configuration" => vec![
@@ -121,7 +127,7 @@ fn of_replication(listing: &Listing, table: &str, status: &ReplicaStatus) -> Vec
                 ("SERVICE_STATE", text(state)),
                 ("RECEIVED_TRANSACTION_SET", text(&status.retrieved)),
             ];
-            values.extend(error(&status.io_error));
+            values.extend(error(&status.io_error, zone));
             values
         }
         "replication_applier_configuration" => vec![
@@ -136,7 +142,7 @@ fn of_replication(listing: &Listing, table: &str, status: &ReplicaStatus) -> Vec
         ],
         _ => {
             let mut values = vec![("SERVICE_STATE", switch(applies))];
-            values.extend(error(&status.sql_error));
+            values.extend(error(&status.sql_error, zone));
             values
         }
     };
@@ -203,7 +209,10 @@ impl Session {
                 // There is none: workers take pieces of the log themselves.
                 return Ok(Some(Vec::new()));
             }
-            return Ok(Some(vec![of_replication(listing, table, &status)]));
+            // Without an error no time is shown.
+            let has_time = [&status.io_error, &status.sql_error].iter().any(|error| !error.at.is_empty());
+            let zone = if has_time { zone_of(&self.settings, world.own_values())? } else { Zone::UTC };
+            return Ok(Some(vec![of_replication(listing, table, &status, &zone)]));
         }
         let is_threads = table == "threads";
         if !is_threads && !table.eq_ignore_ascii_case("processlist") {
@@ -222,12 +231,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_show_replica_status() {
-        let at = |text: &str| match time(text) {
+    fn times_of_errors_are_the_sessions() {
+        let at = |text: &str| match time(text, &Zone::Fixed(3600)) {
             Value::DateTime(at, _) => (at.year, at.month, at.day, at.hour, at.minute, at.second),
             other => panic!("{other:?}"),
         };
-        assert_eq!(at("261126 02:03:04"), (2026, 11, 26, 2, 3, 4));
+        assert_eq!(at("261130 23:03:04"), (2026, 12, 1, 0, 3, 4));
         assert_eq!(at(""), (0, 0, 0, 0, 0, 0));
     }
 }
