@@ -4,10 +4,10 @@
 //! its column's definition says.
 
 use sql::table::{Output, Plan, ResultColumn};
-use sql::{Charsets, SqlError, Value};
+use sql::{Charsets, SqlError, Value, to_protocol};
 use values::{ColumnType, DateTimeValue, RowView, TimeValue, TypedValue, ValueError, type_code as t};
 use wire::read::put_lenenc_bytes;
-use wire::row::{self, DateTime, Time};
+use wire::row::{self, Time};
 use wire::server::{ColumnForm, put_binary_row, put_date_time, put_text_row, put_time};
 
 use crate::encode_text::TextEncoder;
@@ -156,9 +156,9 @@ impl ColumnEncoder {
                     TypedValue::Year(year) => out.extend_from_slice(&year.to_le_bytes()),
                     TypedValue::Date(date) => {
                         let midnight = DateTimeValue { date, hour: 0, minute: 0, second: 0, micros: 0 };
-                        put_date_time(out, date_time(midnight));
+                        put_date_time(out, to_protocol(midnight));
                     }
-                    TypedValue::DateTime(value) => put_date_time(out, date_time(self.text.local(&self.ty, value))),
+                    TypedValue::DateTime(value) => put_date_time(out, to_protocol(self.text.local(&self.ty, value))),
                     TypedValue::Time(value) => put_time(out, time(value)),
                     _ => return Err(ValueError::Invalid { what: "a date or time" }),
                 }
@@ -175,19 +175,6 @@ impl ColumnEncoder {
 
 fn small(value: u32) -> u8 {
     u8::try_from(value).unwrap_or(u8::MAX)
-}
-
-fn date_time(value: DateTimeValue) -> DateTime {
-    let DateTimeValue { date, hour, minute, second, micros } = value;
-    DateTime {
-        year: u16::try_from(date.year).unwrap_or(u16::MAX),
-        month: small(date.month),
-        day: small(date.day),
-        hour: small(hour),
-        minute: small(minute),
-        second: small(second),
-        micros,
-    }
 }
 
 fn time(value: TimeValue) -> Time {
@@ -241,7 +228,7 @@ fn put_moment(out: &mut Vec<u8>, column: &ResultColumn, value: row::Value<'_>, f
 #[cfg(test)]
 mod tests {
     use sql::Field;
-    use wire::row::type_code;
+    use wire::row::{DateTime, type_code};
 
     use super::*;
 

@@ -5,7 +5,7 @@ mod gtids;
 mod texts;
 mod times;
 
-pub use dates::KNOWS_UTC;
+pub use dates::{KNOWS_UTC, to_protocol};
 use wire::response::column_flag;
 use wire::row::type_code;
 

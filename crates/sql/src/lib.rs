@@ -37,7 +37,7 @@ pub use ast::{
 pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
 pub use charsets::Charsets;
 pub use error::{SqlError, Warning};
-pub use functions::KNOWS_UTC;
+pub use functions::{KNOWS_UTC, to_protocol};
 pub use gtid_text::{gtid_set, gtid_text};
 pub use modes::bits as sql_mode_bits;
 pub use orders::{FilterRules, OptionValue, ReplicaOrder, SourceOption, ThreadOrder, UntilText, until};

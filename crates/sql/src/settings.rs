@@ -11,7 +11,7 @@ use crate::ast::{Isolation, Scope};
 use crate::bind::{Field, Value};
 use crate::error::{SqlError, Warning};
 use crate::rules::{self, Rule};
-use crate::table::known_zone_name;
+use crate::table::{has_names, known_zone_name};
 use crate::variables::{self, OwnValues, Variable};
 use crate::{Charsets, KNOWS_UTC, Result, modes};
 
@@ -78,8 +78,8 @@ fn named_zone(given: &Value, own: &dyn OwnValues) -> Option<Result<String>> {
     if let Some(name) = known_zone_name(own, &given) {
         return Some(Ok(name));
     }
-    let has_names = own.own_value(KNOWS_UTC).as_deref() == Some("1") && !given.starts_with(['+', '-']);
-    has_names.then(|| Err(SqlError::not_supported(&format!("SET time_zone to {given}, whose rules are not known,"))))
+    let may_be_one = has_names(own) && !given.starts_with(['+', '-']);
+    may_be_one.then(|| Err(SqlError::not_supported(&format!("SET time_zone to {given}, whose rules are not known,"))))
 }
 
 /// A variable that sessions have.

@@ -25,5 +25,5 @@ pub use name::{NoTable, TableName, find, named};
 pub(crate) use order::By;
 pub use path::{Bound, Path, Prefix};
 pub use plan::{Output, Plan, Selected, plan, plan_listing};
-pub use zone::{ZONES, session_zone, zone_of};
-pub(crate) use zone::{known_name as known_zone_name, zone_named};
+pub use zone::{ZONES, session_zone};
+pub(crate) use zone::{has_names, known_name as known_zone_name, zone_named};

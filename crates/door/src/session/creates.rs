@@ -55,14 +55,14 @@ impl Session {
         world: &dyn World,
     ) -> Result<Rows, SqlError> {
         self.writes_plainly("TABLE")?;
+        let is_on = |value: &str| matches!(value, "1" | "ON");
         for (name, wanted) in SETTINGS {
-            let is_on = |value: &str| matches!(value, "1" | "ON");
             if self.settings.text(name).is_some_and(|value| is_on(value) != is_on(wanted)) {
                 return Err(SqlError::not_supported(&format!("SHOW CREATE TABLE unless {name} is {wanted}")));
             }
         }
         let mut table = self.table_named("CREATE TABLE", schema, table, world)?;
-        if self.settings.text(SKIP_ENGINE).is_some_and(|value| matches!(value, "1" | "ON"))
+        if self.settings.text(SKIP_ENGINE).is_some_and(is_on)
             && let Some(declared) = &mut Arc::make_mut(&mut table).declared
         {
             declared.options.set("SECONDARY_ENGINE", "");
@@ -71,7 +71,7 @@ impl Session {
         let has_times = table.columns.iter().any(|column| {
             column.ty.code == type_code::TIMESTAMP2 && matches!(column.default, catalog::ColumnDefault::Image(_))
         });
-        let zone = if has_times { session_zone(bind)? } else { Zone::UTC };
+        let zone = if has_times { session_zone(bind.settings, bind.own)? } else { Zone::UTC };
         let statement = catalog::show_create_table(&table, &zone).map_err(|what| {
             SqlError::not_supported(&format!("SHOW CREATE TABLE `{}`, of which is not known {what}", table.name))
         })?;

@@ -4,8 +4,8 @@
 //! is not known here has the value of a column that nothing was said of. Never here: another account's text.
 
 use sql::listing::Listing;
-use sql::table::zone_of;
-use sql::{SqlError, Value};
+use sql::table::session_zone;
+use sql::{SqlError, Value, to_protocol};
 use values::{DateTimeValue, DateValue, Zone};
 use wire::response::column_flag as flag;
 use wire::row::{DateTime, type_code};
@@ -77,20 +77,7 @@ fn time(at: &str, zone: &Zone) -> Value {
     let date = DateValue { year: 2000 + part(0, 2), month: part(2, 4), day: part(4, 6) };
     let utc = DateTimeValue { date, hour: part(7, 9), minute: part(10, 12), second: part(13, 15), micros: 0 };
     // The text of no error is of no day.
-    let Some(DateTimeValue { date, hour, minute, second, .. }) = zone.local(utc) else {
-        return Value::DateTime(DateTime::default(), false);
-    };
-    let small = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
-    let time = DateTime {
-        year: u16::try_from(date.year).unwrap_or(u16::MAX),
-        month: small(date.month),
-        day: small(date.day),
-        hour: small(hour),
-        minute: small(minute),
-        second: small(second),
-        micros: 0,
-    };
-    Value::DateTime(time, false)
+    Value::DateTime(zone.local(utc).map_or_else(DateTime::default, to_protocol), false)
 }
 
 /// The row of a table about replication.
@@ -211,7 +198,7 @@ impl Session {
             }
             // Without an error no time is shown.
             let has_time = [&status.io_error, &status.sql_error].iter().any(|error| !error.at.is_empty());
-            let zone = if has_time { zone_of(&self.settings, world.own_values())? } else { Zone::UTC };
+            let zone = if has_time { session_zone(&self.settings, world.own_values())? } else { Zone::UTC };
             return Ok(Some(vec![of_replication(listing, table, &status, &zone)]));
         }
         let is_threads = table == "threads";

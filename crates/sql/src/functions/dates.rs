@@ -66,7 +66,9 @@ fn of_protocol(value: DateTime) -> DateTimeValue {
     DateTimeValue { date, hour, minute, second, micros: value.micros }
 }
 
-pub(super) fn to_protocol(value: DateTimeValue) -> DateTime {
+/// A date and time as the protocol sends it.
+#[must_use]
+pub fn to_protocol(value: DateTimeValue) -> DateTime {
     let small = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
     DateTime {
         year: u16::try_from(value.date.year).unwrap_or(u16::MAX),
@@ -91,7 +93,7 @@ fn date_time(bound: &Bound, expression: &Expression) -> Option<(Option<DateTimeV
 }
 
 /// A zone that is named in a statement; None if there is no such zone.
-fn zone_of(bind: &Bind<'_>, name: &str) -> Result<Option<Zone>> {
+fn named_zone(bind: &Bind<'_>, name: &str) -> Result<Option<Zone>> {
     if let Some(name) = rules::zone(name).ok().or_else(|| known_zone_name(bind.own, name)) {
         return zone_named(bind.own, &name).map(Some);
     }
@@ -132,7 +134,7 @@ pub(super) fn convert_tz(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<B
             return Err(SqlError::not_supported("CONVERT_TZ() by what is not text"));
         }
         if let Value::Text(name) = &bound.value {
-            *zone = zone_of(bind, &String::from_utf8_lossy(name))?;
+            *zone = named_zone(bind, &String::from_utf8_lossy(name))?;
         }
     }
     let (Some(given), [Some(from), Some(to)]) = (given, zones) else {

@@ -76,25 +76,25 @@ fn part(since_epoch: Duration, zone: &Zone, part: Part, digits: u8) -> Result<Bo
 /// NOW, CURRENT_TIMESTAMP, LOCALTIME and LOCALTIMESTAMP.
 pub(super) fn now(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let digits = digits(arguments, "now")?;
-    part(bind.settings.began(), &session_zone(bind)?, Part::Both, digits)
+    part(bind.settings.began(), &session_zone(bind.settings, bind.own)?, Part::Both, digits)
 }
 
 /// SYSDATE: the moment at which it is evaluated.
 pub(super) fn sysdate(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let digits = digits(arguments, "sysdate")?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    part(now, &session_zone(bind)?, Part::Both, digits)
+    part(now, &session_zone(bind.settings, bind.own)?, Part::Both, digits)
 }
 
 /// CURDATE and CURRENT_DATE.
 pub(super) fn current_date(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
-    part(bind.settings.began(), &session_zone(bind)?, Part::Date, 0)
+    part(bind.settings.began(), &session_zone(bind.settings, bind.own)?, Part::Date, 0)
 }
 
 /// CURTIME and CURRENT_TIME.
 pub(super) fn current_time(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let digits = digits(arguments, "curtime")?;
-    part(bind.settings.began(), &session_zone(bind)?, Part::Time, digits)
+    part(bind.settings.began(), &session_zone(bind.settings, bind.own)?, Part::Time, digits)
 }
 
 /// UTC_TIMESTAMP.

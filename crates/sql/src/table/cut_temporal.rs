@@ -100,7 +100,7 @@ fn near(column: &Column, value: DateTimeValue, side: Side) -> Result<Place> {
 
 /// A TIMESTAMP holds 1970-01-01 00:00:01 to 2038-01-19 03:14:07 in UTC, and the zero date.
 fn of_timestamp(bind: &Bind<'_>, column: &Column, value: DateTimeValue) -> Result<Place> {
-    let zone = session_zone(bind)?;
+    let zone = session_zone(bind.settings, bind.own)?;
     let utc = match value.since_1970().map(|local_s| (local_s, zone.moment(local_s))) {
         Some((local_s, UtcMoment::At(utc))) => value.shifted(utc - local_s),
         // MySQL finds other rows by an index, where it is one moment, than by comparing local times.

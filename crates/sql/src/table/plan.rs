@@ -264,7 +264,7 @@ fn checked_columns(scope: &Scope<'_>, positions: impl Iterator<Item = usize>) ->
             return Err(SqlError::not_supported(&text));
         }
         match column.ty.code {
-            t::TIMESTAMP | t::TIMESTAMP2 => zone = session_zone(scope.bind)?,
+            t::TIMESTAMP | t::TIMESTAMP2 => zone = session_zone(scope.bind.settings, scope.bind.own)?,
             t::CHAR if pads => return Err(SqlError::not_supported("CHAR under PAD_CHAR_TO_FULL_LENGTH")),
             _ => {}
         }

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 
 use values::Zone;
 
-use crate::bind::Bind;
 use crate::error::SqlError;
 use crate::{KNOWS_UTC, OwnValues, Result, Settings};
 
@@ -12,19 +11,14 @@ use crate::{KNOWS_UTC, OwnValues, Result, Settings};
 /// are those that its sessions begin with, where they are not offsets: SYSTEM unless that is UTC, and its `time_zone`.
 pub const ZONES: &str = "zones";
 
+const SYSTEM: &str = "SYSTEM";
+const UTC: &str = "UTC";
+
 /// The zone of the session's `time_zone`.
 ///
 /// # Errors
 /// 1235 where its rules are not known.
-pub fn session_zone(bind: &Bind<'_>) -> Result<Zone> {
-    zone_of(bind.settings, bind.own)
-}
-
-/// As [`session_zone`], without a statement.
-///
-/// # Errors
-/// As [`session_zone`].
-pub fn zone_of(settings: &Settings, own: &dyn OwnValues) -> Result<Zone> {
+pub fn session_zone(settings: &Settings, own: &dyn OwnValues) -> Result<Zone> {
     zone_named(own, settings.text("time_zone").unwrap_or(SYSTEM))
 }
 
@@ -36,27 +30,34 @@ pub(crate) fn zone_named(own: &dyn OwnValues, name: &str) -> Result<Zone> {
     if let Some(offset_s) = offset_s(name) {
         return Ok(Zone::Fixed(offset_s));
     }
-    let is_utc = match name {
-        SYSTEM => own.own_value("system_time_zone").as_deref() == Some("UTC"),
-        name => name.eq_ignore_ascii_case(UTC) && own.own_value(KNOWS_UTC).as_deref() == Some("1"),
-    };
-    if is_utc {
+    if name == SYSTEM && own.own_value("system_time_zone").as_deref() == Some(UTC) {
         return Ok(Zone::UTC);
     }
-    let rules = known(own, name).and_then(|(_, rules)| read(&rules));
-    rules.ok_or_else(|| SqlError::not_supported(&format!("times in time_zone {name}, whose rules are not known,")))
+    let refused = || SqlError::not_supported(&format!("times in time_zone {name}, whose rules are not known,"));
+    known(own, name).map(|(_, zone)| zone).ok_or_else(refused)
 }
 
 /// The name of a zone that a session may set besides SYSTEM and offsets, as the source shows it.
 pub(crate) fn known_name(own: &dyn OwnValues, given: &str) -> Option<String> {
-    if given.eq_ignore_ascii_case(UTC) && own.own_value(KNOWS_UTC).as_deref() == Some("1") {
-        return Some(UTC.to_owned());
-    }
     known(own, given).map(|(name, _)| name)
 }
 
-const SYSTEM: &str = "SYSTEM";
-const UTC: &str = "UTC";
+/// True if the source has zones with names.
+pub(crate) fn has_names(own: &dyn OwnValues) -> bool {
+    own.own_value(KNOWS_UTC).as_deref() == Some("1")
+}
+
+/// UTC where the source knows it, or one of [`ZONES`], with its name there. MySQL compares names without regard to
+/// case.
+fn known(own: &dyn OwnValues, given: &str) -> Option<(String, Zone)> {
+    if given.eq_ignore_ascii_case(UTC) && has_names(own) {
+        return Some((UTC.to_owned(), Zone::UTC));
+    }
+    let all = own.own_value(ZONES)?;
+    let mut all = all.split(';').filter_map(|zone| zone.split_once(' '));
+    let (name, rules) = all.find(|(name, _)| name.eq_ignore_ascii_case(given))?;
+    Some((name.to_owned(), read(rules)?))
+}
 
 /// The zone that a text describes, which is most often the one that was read last: of 2 KB, once for each statement.
 fn read(rules: &str) -> Option<Zone> {
@@ -73,14 +74,6 @@ fn read(rules: &str) -> Option<Zone> {
         *last = Some((rules.to_owned(), zone.clone()));
         Some(zone)
     })
-}
-
-/// Name and rules of one of [`ZONES`]. MySQL compares their names without regard to case.
-fn known(own: &dyn OwnValues, name: &str) -> Option<(String, String)> {
-    let all = own.own_value(ZONES)?;
-    let mut all = all.split(';').filter_map(|zone| zone.split_once(' '));
-    let (name, rules) = all.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
-    Some((name.to_owned(), rules.to_owned()))
 }
 
 /// Seconds east of UTC of `+02:00` and the like.
