@@ -97,18 +97,11 @@ impl<'a> Seen<'a> {
                 own.iter().flat_map(of).chain(self.of_virtual(|| of_virtual::columns(self.wanted))).collect()
             }
             "PARTITIONS" => self.partitions()?,
-            "STATISTICS" => {
-                let own = self.tables().into_iter().flat_map(statistics);
-                own.chain(self.of_virtual(|| of_virtual::rows(table))).collect()
-            }
-            "TABLE_CONSTRAINTS" => {
-                let own = self.tables().into_iter().flat_map(constraints);
-                own.chain(self.of_virtual(|| of_virtual::rows(table))).collect()
-            }
+            "STATISTICS" => self.and_virtual(self.tables().into_iter().flat_map(statistics), table),
+            "TABLE_CONSTRAINTS" => self.and_virtual(self.tables().into_iter().flat_map(constraints), table),
             "CHECK_CONSTRAINTS" => self.tables().into_iter().flat_map(checks).collect(),
             "KEY_COLUMN_USAGE" => {
-                let own = self.tables().into_iter().flat_map(|table| self.key_columns(table));
-                own.chain(self.of_virtual(|| of_virtual::rows(table))).collect()
+                self.and_virtual(self.tables().into_iter().flat_map(|table| self.key_columns(table)), table)
             }
             "REFERENTIAL_CONSTRAINTS" => self.tables().into_iter().flat_map(|table| self.references(table)).collect(),
             "VIEWS" | "TRIGGERS" | "EVENTS" | "ROUTINES" | "PARAMETERS" => {
@@ -125,6 +118,11 @@ impl<'a> Seen<'a> {
             }
             _ => return None,
         })
+    }
+
+    /// These rows of a table of `information_schema`, and those about virtual tables.
+    fn and_virtual(&self, own: impl Iterator<Item = Vec<Value>>, table: &str) -> Vec<Vec<Value>> {
+        own.chain(self.of_virtual(|| of_virtual::rows(table))).collect()
     }
 
     /// Rows about virtual tables, which are of no part of the kept ones.
