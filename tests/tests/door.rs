@@ -304,9 +304,7 @@ fn replica_status_is_as_a_replica_of_mysqls_shows_it() {
 
     // What stops receiving is told with MySQL's number.
     server.sql("ALTER USER repl IDENTIFIED BY 'changed'");
-    let dumps =
-        server.sql("SELECT id FROM information_schema.processlist WHERE user = 'repl' AND command LIKE 'Binlog%'");
-    dumps.lines().for_each(|id| drop(server.try_sql(&format!("KILL {id}"))));
+    server.end_dumps();
     let refused = || is(&mine(), "Last_IO_Errno", "1045").then_some(());
     whole_program_tests::wait_for("the refused login", refused, || format!("{:#?}", mine()));
     let ours = mine();

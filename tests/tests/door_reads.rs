@@ -1010,8 +1010,7 @@ fn sessions_begin_with_what_they_begin_with_at_the_source() {
          INSERT INTO mysql.time_zone_name VALUES ('UTC', 1); \
          INSERT INTO mysql.time_zone_transition_type VALUES (1, 0, 0, 0, 'UTC')",
     );
-    let dumps = server.sql("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'");
-    dumps.lines().for_each(|id| drop(server.sql(&format!("KILL {id}"))));
+    server.end_dumps();
     wait_for(
         "the new global variables",
         || {

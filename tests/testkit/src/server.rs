@@ -212,6 +212,13 @@ impl Server {
         }
     }
 
+    /// Ends the connections over which replicas receive its log.
+    pub fn end_dumps(&self) {
+        let dumps = self.sql("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog%'");
+        // One that has ended by itself cannot be killed.
+        dumps.lines().for_each(|id| drop(self.try_sql(&format!("KILL {id}"))));
+    }
+
     /// Waits until the number of InnoDB's transactions that fulfil a condition over
     /// `information_schema.INNODB_TRX` is a wanted one. That view is a copy that InnoDB renews only where nobody has
     /// read it for 0.1 s: who reads it more often sees the same rows for ever.
