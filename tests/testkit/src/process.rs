@@ -29,12 +29,25 @@ impl Ran {
     #[track_caller]
     pub fn expect(&self, code: i32, texts: &[&str]) -> &Ran {
         let all = format!("{}{}", self.out, self.err);
-        assert_eq!(self.code, code, "exit code; it said:\n{all}");
+        assert_eq!(self.code, code, "exit code; it said:\n{}", shortened(&all));
         for text in texts {
-            assert!(all.to_lowercase().contains(&text.to_lowercase()), "no {text:?} in:\n{all}");
+            assert!(all.to_lowercase().contains(&text.to_lowercase()), "no {text:?} in:\n{}", shortened(&all));
         }
-        assert!(!all.contains("panicked"), "{all}");
+        assert!(!all.contains("panicked"), "{}", shortened(&all));
         self
+    }
+}
+
+/// The first and the last lines of a long text: a table's rows must not push the error out of what CI keeps.
+fn shortened(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let (first, last) = (10, 60);
+    match lines.len().checked_sub(first + last) {
+        None | Some(0) => text.to_owned(),
+        Some(left_out) => {
+            let (begin, end) = (lines[..first].join("\n"), lines[first + left_out..].join("\n"));
+            format!("{begin}\n[{left_out} lines left out]\n{end}")
+        }
     }
 }
 
