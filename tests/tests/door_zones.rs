@@ -11,14 +11,18 @@ use wire::handshake::capability::SESSION_TRACK;
 
 /// The source's system: summer from the last Sunday of March to that of October, at 01:00 UTC.
 const SYSTEM: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
-/// A zone with a name that is nobody's, and UTC's.
+/// Zones with names that are nobody's, and UTC's. What holds before a zone's first change is in its types; Old/Zone has
+/// changes before 1970 and after 2038, and one that changes nothing.
 const ZONES: &str = "SET sql_log_bin = 0;
-INSERT INTO mysql.time_zone VALUES (1, 'N'), (2, 'N'), (3, 'N');
-INSERT INTO mysql.time_zone_name VALUES ('UTC', 1), ('Test/Zone', 2), ('Other/Zone', 3);
+INSERT INTO mysql.time_zone VALUES (1, 'N'), (2, 'N'), (3, 'N'), (4, 'N'), (5, 'N'), (6, 'N'), (7, 'Y');
+INSERT INTO mysql.time_zone_name VALUES ('UTC', 1), ('Test/Zone', 2), ('Other/Zone', 3), ('Summer/First', 4),
+  ('Summer/Only', 5), ('Old/Zone', 6), ('Same/Zone', 6), ('Leap/Zone', 7);
 INSERT INTO mysql.time_zone_transition_type VALUES (1, 0, 0, 0, 'UTC'), (2, 0, 20700, 0, 'A'), (2, 1, -2671, 0, 'B'),
-  (2, 2, 45900, 1, 'C'), (3, 0, 60, 0, 'O');
+  (2, 2, 45900, 1, 'C'), (3, 0, 60, 0, 'O'), (4, 0, 7200, 1, 'S'), (4, 1, 3600, 0, 'W'), (5, 0, 7200, 1, 'S'),
+  (6, 0, -600, 0, 'A'), (6, 1, 1800, 0, 'B'), (6, 2, 1800, 1, 'C'), (6, 3, -60, 0, 'D'), (7, 0, 60, 0, 'L');
 INSERT INTO mysql.time_zone_transition VALUES (2, 100000017, 1), (2, 954000000, 2), (2, 971000001, 0),
-  (2, 1711846800, 2), (2, 1729990800, 0), (2, 2100000000, 1)";
+  (2, 1711846800, 2), (2, 1729990800, 0), (2, 2100000000, 1), (4, 1000000000, 0), (6, -2000000000, 1),
+  (6, 500000000, 2), (6, 954000000, 0), (6, 4000000000, 3)";
 /// Moments at which one of the two changes, in seconds since 1970.
 const CHANGES: [i64; 8] =
     [100_000_017, 354_675_600, 954_000_000, 971_000_001, 1_711_846_800, 1_729_990_800, 2_100_000_000, 2_121_901_200];
@@ -58,6 +62,9 @@ impl Pair {
         self.compared += 1;
         let rows = |answer: &[Vec<u8>]| answer.split_last().map(|(last, rest)| (last[0], rest.to_vec())).unwrap();
         assert_eq!(rows(&ours), rows(&theirs), "{sql}");
+        if ours.last().is_some_and(|packet| packet[0] == 0xff) {
+            assert_eq!(ours, theirs, "{sql}");
+        }
         false
     }
 
@@ -149,9 +156,9 @@ fn times_in_a_zone_with_rules_are_the_sources() {
         assert!(!pair.query(&format!("SET time_zone = '{zone}'")), "{zone}");
         assert!(!pair.query("SELECT @@time_zone, ts FROM z.t ORDER BY id"), "{:?}", pair.refused);
     }
-    // The rules of the zone that sessions begin with are asked for at each connect.
-    assert!(pair.query("SET time_zone = 'Test/Zone'"));
-    assert!(pair.query("SELECT CONVERT_TZ('2024-01-01 00:00:00', 'Test/Zone', '+00:00')"));
+    // Those with names are read from its tables.
+    reads_by_name(&mut pair, &server);
+    // The zone that sessions begin with is asked for by conversions.
     server.sql("SET GLOBAL time_zone = 'Test/Zone'");
     server.end_dumps();
     wait_for(
@@ -169,7 +176,6 @@ fn times_in_a_zone_with_rules_are_the_sources() {
         assert!(!pair.query(&format!("SET time_zone = '{zone}'")), "{zone}");
         assert!(!pair.query("SELECT @@time_zone, ts FROM z.t ORDER BY id"), "{:?}", pair.refused);
     }
-    assert!(pair.query("SET time_zone = 'Other/Zone'"));
     assert!(!pair.query("SET time_zone = '+15:00'"));
     // They are kept for a start that does not reach the source.
     replica.stop();
@@ -178,5 +184,65 @@ fn times_in_a_zone_with_rules_are_the_sources() {
     reads(&mut pair, &server, "Test/Zone");
     assert!(!pair.query("SET time_zone = 'SYSTEM'"));
     reads(&mut pair, &server, "SYSTEM");
+    reads_by_name(&mut pair, &server);
+    replica.stop();
+}
+
+/// Zones that a session sets, all of which the source has in its tables.
+fn reads_by_name(pair: &mut Pair, server: &Server) {
+    // The source shows a name as its first user wrote it, the replica as its tables have it.
+    let zones = ["Test/Zone", "Other/Zone", "Summer/First", "Summer/Only", "Old/Zone", "Same/Zone"];
+    for zone in zones {
+        assert!(!pair.query(&format!("SET time_zone = '{zone}'")), "{zone}");
+        assert!(!pair.query(&format!("SET time_zone = '{}'", zone.to_uppercase())), "{zone}");
+        let all = "SELECT @@time_zone, id, ts FROM z.t ORDER BY id";
+        assert!(!pair.query(all), "{zone}");
+        pair.execute(all);
+        assert!(!pair.query(&format!("SELECT CONVERT_TZ('1970-01-02 00:00:00', '{zone}', 'Test/Zone')")), "{zone}");
+    }
+    assert!(!pair.query("SET time_zone = 'TEST/zone'"));
+    reads(pair, server, "Test/Zone");
+    assert!(!pair.query("SET time_zone = 'No/Zone'"));
+    assert!(!pair.query("SELECT CONVERT_TZ('2024-01-01 00:00:00', 'No/Zone', '+00:00')"));
+    assert!(pair.query("SET time_zone = 'Leap/Zone'"));
+    assert!(!pair.query("SET time_zone = 'SYSTEM'"));
+}
+
+#[test]
+fn zones_that_may_not_be_read_are_refused() {
+    if !testkit::servers() {
+        return;
+    }
+    let server = Server::start_in_zone("door-bare", SYSTEM);
+    server.sql(ZONES);
+    server.sql(
+        "SET GLOBAL partial_revokes = ON; CREATE USER bare@'%' IDENTIFIED BY 'repl'; \
+         GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO bare@'%'; REVOKE SELECT ON mysql.* FROM bare@'%'; \
+         SET GLOBAL time_zone = 'Other/Zone'",
+    );
+    let data = folder("door-bare");
+    let socket = data.with_extension("sock");
+    let mut replica = Replica::start(&server.url("bare"), &data, &[&format!("--socket={}", socket.display())]);
+    replica.catch_up(&server);
+    replica.waits_for_log(&["[SLIP-000087]"]);
+    let mut pair = Pair::of(&server, &socket);
+    for zone in ["SYSTEM", "other/zone", "UTC"] {
+        assert!(!pair.query(&format!("SET time_zone = '{zone}'")), "{zone}");
+        assert!(!pair.query("SELECT @@time_zone, CONVERT_TZ('2024-01-01 00:00:00', 'Other/Zone', 'UTC')"), "{zone}");
+    }
+    for refused in [
+        "SET time_zone = 'Test/Zone'",
+        "SET time_zone = 'No/Zone'",
+        "SELECT CONVERT_TZ('2024-01-01 00:00:00', 'UTC', 'Test/Zone')",
+        "SELECT CONVERT_TZ('2024-01-01 00:00:00', 'UTC', 'No/Zone')",
+    ] {
+        assert!(pair.query(refused), "{refused}");
+    }
+    let tables = ["", "_name", "_transition", "_transition_type", "_leap_second"];
+    server.sql(&tables.map(|table| format!("GRANT SELECT ON mysql.time_zone{table} TO bare@'%'")).join("; "));
+    server.end_dumps();
+    wait_for("a zone that is read", || (!pair.query("SET time_zone = 'Test/Zone'")).then_some(()), String::new);
+    assert!(!pair.query("SELECT @@time_zone, CONVERT_TZ('2024-01-01 00:00:00', 'UTC', 'Test/Zone')"));
+    assert!(!pair.query("SET time_zone = 'No/Zone'"));
     replica.stop();
 }

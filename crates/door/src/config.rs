@@ -9,6 +9,7 @@ use std::time::Duration;
 use serve::{GrowingLog, ListedFile};
 use sql::{ReplicaOrder, SqlError};
 use store::Snapshot;
+use values::Zones;
 
 use crate::gtids::{Gtids, NoGtids};
 use crate::replica_status::ReplicaStatus;
@@ -58,6 +59,11 @@ pub trait Facts: Send + Sync {
     /// known, or is not one of those.
     fn source_value(&self, name: &str) -> Option<String> {
         let _ = name;
+        None
+    }
+
+    /// The source's time zones; None if it was never asked.
+    fn source_zones(&self) -> Option<Arc<Zones>> {
         None
     }
 

@@ -13,6 +13,7 @@ use rustls::crypto::SecureRandom;
 use serve::{GrowingLog, ListedFile};
 use sql::{OwnValues, SqlError};
 use store::Snapshot;
+use values::Zones;
 use wire::server::NONCE_LEN;
 
 use crate::census::{Census, Question};
@@ -244,6 +245,10 @@ impl OwnValues for Server {
                 return known.or_else(|| self.config.own_values.get(name).cloned());
             }
         })
+    }
+
+    fn zones(&self) -> Option<Arc<Zones>> {
+        self.facts.source_zones()
     }
 }
 

@@ -30,6 +30,7 @@ mod transaction;
 mod waiting;
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::time::Instant;
 
 use accounts::{Consistency, Identity, Reads, SessionStart};
@@ -37,6 +38,7 @@ use serve::{ReplicaLine, Start};
 use sql::{
     Bind, Charsets, Field, OwnValues, Progress, Settings, SqlError, UserVariables, Value, Waits, Warning, gtid_text,
 };
+use values::Zones;
 use wire::command;
 use wire::handshake::capability;
 use wire::response::status;
@@ -492,6 +494,10 @@ impl OwnValues for Own<'_> {
             "gtid_executed" | "gtid_purged" => self.world.gtids().visible().map(|set| Some(gtid_text(&set))),
             _ => Ok(self.own_value(name)),
         }
+    }
+
+    fn zones(&self) -> Option<Arc<Zones>> {
+        self.world.own_values().zones()
     }
 }
 

@@ -67,7 +67,8 @@ pub use relay::{Relay, RelayBase, RelayConfig, RelayStart, ServeConfig, ServedKe
 pub use replica::{AfterDisk, BeginReplay, Begun, Replica, Start, StoreDamage, cores, quarantined};
 pub use restore::restore;
 pub use serve_log::ServeLog;
-pub use source_facts::{SOURCE_GLOBALS, known_source_globals};
+pub use source::zones::Zones;
+pub use source_facts::{SOURCE_GLOBALS, SourceSettings, known_source_settings};
 pub use source_orders::SourceOrders;
 pub use status::Received;
 pub use stopped::Stopped;

@@ -220,6 +220,8 @@ codes! {
     AccountChanged = 85 Note,
     /// An account uses mysql_native_password.
     NativePassword = 86 Warning,
+    /// The source has time zones with names, and does not let us read them.
+    ZonesNotRead = 87 Note,
     /// The port for clients is open.
     ClientsListened = 95 System,
     /// The certificates were read again.

@@ -455,9 +455,9 @@ impl Receiver {
             return Err(Trouble::Fatal(if lost { failure.with_hint(hint()) } else { failure }));
         }
         history?;
-        let globals = match source_facts::globals(&mut connection) {
+        let settings = match source_facts::settings(&mut connection) {
             // A source that is no server of MySQL's need not know the statement.
-            Err(error) if error.server_code().is_some() => self.link.lock().facts.globals.clone(),
+            Err(error) if error.server_code().is_some() => self.link.lock().facts.settings.clone(),
             asked => asked.map_err(|e| trouble(&e))?,
         };
         let mut state = self.link.lock();
@@ -466,13 +466,18 @@ impl Receiver {
             server_id: report.facts.server_id,
             server_uuid: report.facts.server_uuid.map(|uuid| uuid.to_string()).unwrap_or_default(),
             lower_case_table_names: report.facts.lower_case_table_names,
-            globals,
+            settings,
         };
         state.log_expires_s = report.facts.log_expires_s;
         state.tls = connection.tls_description();
         let not_verified = not_verified(options, state.tls.as_deref());
         if let Some(text) = not_verified.filter(|_| !std::mem::replace(&mut state.not_verified_said, true)) {
             log::write(Code::SourceNotVerified, "Source", &text);
+        }
+        if state.facts.settings.lacks_zones() && !std::mem::replace(&mut state.zones_not_read_said, true) {
+            let text = "the source has time zones with names, but its tables mysql.time_zone* cannot be read: clients \
+                        cannot set them; GRANT SELECT ON these tables, then STOP and START REPLICA";
+            log::write(Code::ZonesNotRead, "Source", text);
         }
         if let Some(clock) = report.facts.clock {
             self.link.clock_difference_us.store(clock.difference_us, Ordering::Relaxed);

@@ -10,6 +10,7 @@ use base::GtidSet;
 use observe::{ConnectionState, ErrorReport, RateMeter};
 use relay_log::FirstEvent;
 use source::history::PastEvent;
+use source::zones::Zones;
 
 use crate::exit::Failure;
 use crate::failure::error_report;
@@ -71,6 +72,8 @@ pub(crate) struct LinkState {
     pub tls: Option<String>,
     /// True once the log says that the source's certificate is not verified.
     pub not_verified_said: bool,
+    /// True once the log says that the source's time zones cannot be read.
+    pub zones_not_read_said: bool,
     /// True if the source waits for our acknowledgements.
     pub semi_sync: bool,
     /// Start of the current connection or of the attempts, µs.
@@ -123,8 +126,12 @@ impl Link {
 
     /// One of the source's global variables, as last asked.
     pub(crate) fn source_global(&self, name: &str) -> Option<String> {
-        let state = self.lock();
-        state.facts.globals.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone())
+        self.lock().facts.settings.global(name)
+    }
+
+    /// The source's time zones, as last asked.
+    pub(crate) fn source_zones(&self) -> Option<Arc<Zones>> {
+        self.lock().facts.settings.zones.clone()
     }
 
     /// True if receiving must end, for now or for good.

@@ -365,6 +365,12 @@ impl Relay {
         self.link.source_global(name)
     }
 
+    /// The source's time zones.
+    #[must_use]
+    pub fn source_zones(&self) -> Option<Arc<source::zones::Zones>> {
+        self.link.source_zones()
+    }
+
     /// The report for `slipstream status`.
     #[must_use]
     pub fn status(&self) -> StatusReport {

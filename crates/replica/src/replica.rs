@@ -38,6 +38,7 @@ use crate::relay::{Serving, StampingThread};
 use crate::relay_purge::{LastCut, after_cut, sync_relay};
 use crate::serve_log::{OfEngine, ServeLog};
 use crate::skip::Listed;
+use crate::source_facts::SourceSettings;
 use crate::table_copy::{self, TableCopy, TableCopyReport};
 
 /// A running replica.
@@ -703,16 +704,22 @@ impl Replica {
         Some(StoreDamage { text: stop.to_string(), files: disk.damage().len() })
     }
 
-    /// The source's values of [`SOURCE_GLOBALS`](crate::SOURCE_GLOBALS) by name, as last asked.
+    /// What of the source changes answers, as last asked.
     #[must_use]
-    pub fn source_globals(&self) -> Vec<(String, String)> {
-        self.link.lock().facts.globals.clone()
+    pub fn source_settings(&self) -> SourceSettings {
+        self.link.lock().facts.settings.clone()
     }
 
-    /// One of [`source_globals`](Self::source_globals).
+    /// One of the source's [`SOURCE_GLOBALS`](crate::SOURCE_GLOBALS).
     #[must_use]
     pub fn source_global(&self, name: &str) -> Option<String> {
         self.link.source_global(name)
+    }
+
+    /// The source's time zones.
+    #[must_use]
+    pub fn source_zones(&self) -> Option<Arc<source::zones::Zones>> {
+        self.link.source_zones()
     }
 
     /// Connection options of the source for one try; None for files.

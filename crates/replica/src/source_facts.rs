@@ -4,8 +4,10 @@
 //! in its log the replica stands.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use client::Connection;
+use source::zones::Zones;
 
 use crate::exit::Failure;
 use crate::folder::write_atomically;
@@ -24,8 +26,30 @@ pub(crate) struct SourceFacts {
     pub server_uuid: String,
     /// The source's lower_case_table_names: 0, 1 or 2.
     pub lower_case_table_names: u8,
-    /// Its global variables that sessions begin with, and that change answers, as SELECT prints them.
+    /// What of it changes answers.
+    pub settings: SourceSettings,
+}
+
+/// What changes answers, as the source tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceSettings {
+    /// Values of [`SOURCE_GLOBALS`] by name, as SELECT prints them.
     pub globals: Vec<(String, String)>,
+    /// Its time zones; None if it was never asked.
+    pub zones: Option<Arc<Zones>>,
+}
+
+impl SourceSettings {
+    /// One of the global variables.
+    #[must_use]
+    pub fn global(&self, name: &str) -> Option<String> {
+        self.globals.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone())
+    }
+
+    /// True if it has time zones with names that it does not let us read.
+    pub(crate) fn lacks_zones(&self) -> bool {
+        self.global(KNOWS_UTC).as_deref() == Some("1") && self.zones.as_ref().is_some_and(|zones| !zones.is_complete())
+    }
 }
 
 /// What the file holds; None if there is none, or it cannot be understood.
@@ -39,18 +63,25 @@ pub(crate) fn read(path: &Path) -> Option<SourceFacts> {
         server_id: value("server_id")?.parse().ok()?,
         server_uuid: value("server_uuid")?,
         lower_case_table_names: value("lower_case_table_names")?.parse().ok()?,
-        globals: SOURCE_GLOBALS
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), value(&format!("global.{name}"))?)))
-            .collect(),
+        settings: SourceSettings {
+            globals: SOURCE_GLOBALS
+                .iter()
+                .filter_map(|name| Some(((*name).to_owned(), value(&format!("global.{name}"))?)))
+                .collect(),
+            zones: value(ZONES).map(|complete| {
+                let lines = text.lines().filter_map(|line| line.strip_prefix("zone.")?.split_once('='));
+                Arc::new(Zones::of_lines(complete == "all", lines))
+            }),
+        },
     })
 }
+
+/// In the file, `all` if the source has no other zones than those of the lines `zone.NAME=`.
+const ZONES: &str = "zones";
 
 /// Among [`SOURCE_GLOBALS`], and no variable: 1 where the source knows the zone UTC by its name, as one does that has
 /// zones with names.
 const KNOWS_UTC: &str = "knows_utc";
-/// Among [`SOURCE_GLOBALS`], and no variable: rules of those zones of the source's that are neither UTC nor an offset.
-const ZONES: &str = "zones";
 
 /// Global variables of the source that its sessions begin with and that change answers, and what else does.
 pub const SOURCE_GLOBALS: &[&str] = &[
@@ -78,11 +109,17 @@ pub const SOURCE_GLOBALS: &[&str] = &[
     "time_zone",
     "transaction_isolation",
     "transaction_read_only",
-    ZONES,
 ];
 
+/// What a source tells of what changes answers.
+pub(crate) fn settings(source: &mut Connection) -> client::Result<SourceSettings> {
+    let globals = globals(source)?;
+    let zones = zones(source, &globals)?;
+    Ok(SourceSettings { globals, zones: Some(Arc::new(zones)) })
+}
+
 /// Those of [`SOURCE_GLOBALS`] that the source has.
-pub(crate) fn globals(source: &mut Connection) -> client::Result<Vec<(String, String)>> {
+fn globals(source: &mut Connection) -> client::Result<Vec<(String, String)>> {
     let names = SOURCE_GLOBALS.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     let found = source.query(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
     let mut all = Vec::new();
@@ -101,35 +138,34 @@ pub(crate) fn globals(source: &mut Connection) -> client::Result<Vec<(String, St
         Err(error) if error.server_code().is_some() => {}
         knows => all.extend(knows?.map(|knows| (KNOWS_UTC.to_owned(), knows))),
     }
-    let rules = zone_rules(source, &all)?;
-    all.push((ZONES.to_owned(), rules));
     all.sort();
     Ok(all)
 }
 
-/// The value of [`ZONES`] at a source that has these global variables.
-fn zone_rules(source: &mut Connection, globals: &[(String, String)]) -> client::Result<String> {
+/// The zones of a source that has these global variables.
+fn zones(source: &mut Connection, globals: &[(String, String)]) -> client::Result<Zones> {
+    let mut zones = source::zones::named(source)?.unwrap_or_default();
     let value = |name: &str| globals.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value.as_str());
     let mut names = Vec::new();
     if value("system_time_zone") != "UTC" {
         names.push("SYSTEM");
     }
     let global = value("time_zone");
-    // Space and semicolon would end the name.
-    if !global.is_empty() && global != "SYSTEM" && !global.starts_with(['+', '-']) && !global.contains([' ', ';']) {
+    if !global.is_empty() && global != "SYSTEM" && !global.starts_with(['+', '-']) {
         names.push(global);
     }
-    let mut known = Vec::new();
     for name in names {
-        known.extend(source::zones::rules_of(source, name)?.map(|rules| format!("{name} {rules}")));
+        if let Some(rules) = source::zones::rules_of(source, name)? {
+            zones.add(name, Some(rules));
+        }
     }
-    Ok(known.join(";"))
+    Ok(zones)
 }
 
-/// The source's values of [`SOURCE_GLOBALS`] by name, as last seen by this folder's replica.
+/// What of the source changes answers, as last seen by this folder's replica.
 #[must_use]
-pub fn known_source_globals(data: &Path) -> Vec<(String, String)> {
-    read(&data.join(FACTS_FILE)).map(|facts| facts.globals).unwrap_or_default()
+pub fn known_source_settings(data: &Path) -> SourceSettings {
+    read(&data.join(FACTS_FILE)).map(|facts| facts.settings).unwrap_or_default()
 }
 
 /// The source's `lower_case_table_names` as last seen by this folder's replica; 0 if it never connected.
@@ -147,6 +183,12 @@ pub(crate) fn write(path: &Path, facts: &SourceFacts) -> Result<(), Failure> {
         "version={}\nserver_id={}\nserver_uuid={}\nlower_case_table_names={}\n",
         facts.version, facts.server_id, facts.server_uuid, facts.lower_case_table_names
     );
-    text.extend(facts.globals.iter().map(|(name, value)| format!("global.{name}={value}\n")));
+    text.extend(facts.settings.globals.iter().map(|(name, value)| format!("global.{name}={value}\n")));
+    if let Some(zones) = &facts.settings.zones {
+        text.push_str(if zones.is_complete() { "zones=all\n" } else { "zones=some\n" });
+        // A name with a line break would be another line.
+        let lines = zones.lines().filter(|(name, _)| !name.contains(['=', '\n', '\r']));
+        text.extend(lines.map(|(name, rules)| format!("zone.{name}={rules}\n")));
+    }
     write_atomically(path, text.as_bytes())
 }

@@ -14,7 +14,7 @@ use door::{Door, DoorConfig, Facts, Gtids, Note, OrderDone, Ordered, ReadLock, R
 use observe::{ClientsReport, utc_text};
 use relay_log::LogPart;
 use replica::log::{self, Code};
-use replica::{Failure, Folder, ServeLog};
+use replica::{Failure, Folder, ServeLog, Zones};
 use serve::{GrowingLog, ListedFile};
 use sql::{ReplicaOrder, SqlError};
 use web::WebConfig;
@@ -341,6 +341,10 @@ impl Facts for EngineFacts {
         self.engine.0.upgrade()?.source_global(name)
     }
 
+    fn source_zones(&self) -> Option<Arc<Zones>> {
+        self.engine.0.upgrade()?.source_zones()
+    }
+
     fn schema(&self, name: &str) -> SchemaState {
         let not_now = || SchemaState::Unknown("the replica is stopping".to_owned());
         self.engine.0.upgrade().map_or_else(not_now, |engine| engine.schema(name))
@@ -416,8 +420,6 @@ mod tests {
     fn the_source_is_asked_for_all_that_sessions_begin_with() {
         let asked = |name: &&str| !replica::SOURCE_GLOBALS.contains(name);
         assert_eq!(sql::BEGIN_AS_AT_THE_SOURCE.iter().find(|name| asked(name)), None);
-        for name in [sql::KNOWS_UTC, sql::ZONES] {
-            assert!(replica::SOURCE_GLOBALS.contains(&name), "{name}");
-        }
+        assert!(replica::SOURCE_GLOBALS.contains(&sql::KNOWS_UTC));
     }
 }

@@ -13,7 +13,7 @@ use door::SchemaState;
 use observe::{ConnectionState, LagHistograms, ReplayState, StatusReport, now_us, utc_text};
 use replica::{
     BeginReplay, Begun, CopyInProgress, Failure, FilterOrders, Folder, Movement, Replica, ServeLog, Serving,
-    SourceLogin, SourceOrders, Stopped,
+    SourceLogin, SourceOrders, SourceSettings, Stopped, Zones,
     config::{ReplicaConfig, SourceSpec},
     failure::error_report,
     log::{self, Code},
@@ -45,8 +45,8 @@ struct State {
     phase: Phase,
     /// The last report of an engine.
     last: StatusReport,
-    /// The source's global variables as they were known before the engine ran, or when it was last taken down.
-    globals: Vec<(String, String)>,
+    /// What of the source changes answers, as it was known before the engine ran, or when it was last taken down.
+    source: SourceSettings,
     /// A request to start the engine again.
     wanted: Option<Wanted>,
     /// Number of attempts to start the engine that have ended.
@@ -116,8 +116,8 @@ impl Engine {
         let mut config = orders.over(start)?;
         filters.over(&mut config)?;
         let in_force = InForce { shown: Arc::new(ShownOptions::of(&config)), orders, filters };
-        let globals = replica::known_source_globals(folder.path());
-        let state = State { phase: Phase::Starting, last, globals, wanted: None, attempts: 0 };
+        let source = replica::known_source_settings(folder.path());
+        let state = State { phase: Phase::Starting, last, source, wanted: None, attempts: 0 };
         Ok(Arc::new(Engine {
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -345,11 +345,11 @@ impl Engine {
         if let Some(replica) = &replica {
             self.parked.was_shown(replica.pipeline.store.visibility().executed());
         }
-        let globals = replica.map(|replica| replica.source_globals());
+        let source = replica.map(|replica| replica.source_settings());
         let mut state = self.lock();
         state.last = last;
-        if let Some(globals) = globals {
-            state.globals = globals;
+        if let Some(source) = source {
+            state.source = source;
         }
         state.phase = Phase::Starting;
         drop(state);
@@ -380,7 +380,18 @@ impl Engine {
             drop(state);
             return replica.source_global(name);
         }
-        state.globals.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone())
+        state.source.global(name)
+    }
+
+    /// The source's time zones, also while no replica runs.
+    pub(crate) fn source_zones(&self) -> Option<Arc<Zones>> {
+        let state = self.lock();
+        if let Phase::Running(replica) = &state.phase {
+            let replica = Arc::clone(replica);
+            drop(state);
+            return replica.source_zones();
+        }
+        state.source.zones.clone()
     }
 
     /// The running replica, and the number of attempts to start one until then.

@@ -17,7 +17,7 @@ use replica::config::{OnStop, ReplicaConfig, SourceSpec};
 use replica::log::{self, Code};
 use replica::{
     Failure, Folder, FolderLock, Relay, RelayBase, RelayConfig, RelayStart, Reread, ServeConfig, ServedKeep,
-    SourceLogin, access, replica_text,
+    SourceLogin, Zones, access, replica_text,
 };
 use serve::GrowingLog;
 use sql::ReplicaOrder;
@@ -400,6 +400,10 @@ impl Facts for RelayFacts {
     /// For replicas of ours behind it, whose clients begin with what clients of its source begin with.
     fn source_value(&self, name: &str) -> Option<String> {
         self.process.upgrade()?.running().ok()?.source_global(name)
+    }
+
+    fn source_zones(&self) -> Option<Arc<Zones>> {
+        self.process.upgrade()?.running().ok()?.source_zones()
     }
 
     fn schema(&self, _: &str) -> SchemaState {

@@ -1,10 +1,14 @@
 //! The rules of a source's time zones, as it converts times by them.
 //!
-//! Asked are conversions, not its tables: an account that replicates may not read `mysql.time_zone*`, and SYSTEM, the
-//! zone of the machine on which the source runs, is in none of them.
+//! Those that its sessions begin with are asked for by conversions: SYSTEM, the zone of the machine on which the source
+//! runs, is in none of its tables, and an account that replicates need not have the right to read them. All others are
+//! read from `mysql.time_zone*`.
+
+use std::collections::{BTreeMap, HashMap};
 
 use client::{Connection, Result};
 use values::Zone;
+pub use values::Zones;
 
 const DAY_S: i64 = 86_400;
 /// Steps of the first round: their square is the number of days up to [`LAST`], and no more than a few beyond.
@@ -39,6 +43,102 @@ pub fn rules_of(source: &mut Connection, name: &str) -> Result<Option<Zone>> {
     Ok(found.next().and_then(|(_, first_s)| Zone::changing(first_s, found.collect())))
 }
 
+/// All zones with a name, from 1970 to 2038; None where the account may not read the tables of zones.
+///
+/// A source that loaded a zone before its tables were changed goes by the old rules until it is restarted.
+///
+/// # Errors
+/// The connection is lost.
+pub fn named(source: &mut Connection) -> Result<Option<Zones>> {
+    let mut by_id: HashMap<i64, Rows> = HashMap::new();
+    let mut counts_leap_seconds = true;
+    let mut zones = Zones::new(true);
+    let readable = each_row(source, "SELECT EXISTS (SELECT * FROM mysql.time_zone_leap_second)", |[any]| {
+        counts_leap_seconds = number(any) != Some(0);
+    })? && each_row(
+        source,
+        "SELECT Time_zone_id, Transition_type_id, Offset, Is_DST FROM mysql.time_zone_transition_type",
+        |[id, of_type, offset_s, is_dst]| {
+            if let (Some(id), Some(of_type), Some(offset_s)) = (number(id), number(of_type), number(offset_s)) {
+                by_id.entry(id).or_default().types.insert(of_type, (offset_s, number(is_dst) != Some(0)));
+            }
+        },
+    )? && each_row(
+        source,
+        // In the order of the primary key.
+        "SELECT Time_zone_id, Transition_time, Transition_type_id FROM mysql.time_zone_transition \
+         ORDER BY Time_zone_id, Transition_time",
+        |[id, at, of_type]| {
+            if let (Some(id), Some(at), Some(of_type)) = (number(id), number(at), number(of_type)) {
+                by_id.entry(id).or_default().transitions.push((at, of_type));
+            }
+        },
+    )? && each_row(
+        source,
+        "SELECT n.Name, n.Time_zone_id, z.Use_leap_seconds FROM mysql.time_zone_name AS n \
+         LEFT JOIN mysql.time_zone AS z USING (Time_zone_id)",
+        |[name, id, leap_seconds]| {
+            let rows = number(id).and_then(|id| by_id.get(&id));
+            let is_plain = !counts_leap_seconds && leap_seconds == Some(b"N");
+            let name = String::from_utf8_lossy(name.unwrap_or_default());
+            zones.add(&name, rows.filter(|_| is_plain).and_then(Rows::zone));
+        },
+    )?;
+    Ok(readable.then_some(zones))
+}
+
+/// Passes the values of each row as text; false where the source refuses the statement.
+fn each_row<const N: usize>(
+    source: &mut Connection,
+    sql: &str,
+    mut each: impl FnMut([Option<&[u8]>; N]),
+) -> Result<bool> {
+    let read = source.query_each(sql, |row| {
+        let mut values = [None; N];
+        for value in &mut values {
+            *value = wire::row::text_value(row)?;
+        }
+        each(values);
+        Ok(())
+    });
+    match read {
+        Err(error) if error.server_code().is_some() => Ok(false),
+        read => read.map(|_| true),
+    }
+}
+
+fn number(text: Option<&[u8]>) -> Option<i64> {
+    str::from_utf8(text?).ok()?.parse().ok()
+}
+
+/// Offset and Is_DST of each type by its number, and moment and type of each change, in order of time.
+#[derive(Default)]
+struct Rows {
+    types: BTreeMap<i64, (i64, bool)>,
+    transitions: Vec<(i64, i64)>,
+}
+
+impl Rows {
+    /// The zone, as MySQL understands it: before the first change holds the first type that is not summer time, or else
+    /// the first.
+    fn zone(&self) -> Option<Zone> {
+        if self.types.keys().zip(0..).any(|(of_type, place)| *of_type != place) {
+            return None;
+        }
+        let first = self.types.values().find(|(_, is_dst)| !is_dst).or(self.types.values().next())?;
+        let (mut first_s, mut later) = (first.0, Vec::new());
+        for (at, of_type) in self.transitions.iter().take_while(|(at, _)| *at <= LAST) {
+            let next_s = self.types.get(of_type)?.0;
+            if *at <= 1 {
+                first_s = next_s;
+            } else if next_s != later.last().map_or(first_s, |(_, offset_s)| *offset_s) {
+                later.push((*at, next_s));
+            }
+        }
+        Zone::changing(first_s, later)
+    }
+}
+
 /// Of moments up to `steps` steps after each of `from`, in order of time, the first one and those that have another
 /// offset than the one before, each with its offset; None where the source does not tell.
 fn changes(
@@ -68,4 +168,28 @@ fn changes(
     };
     let number = |row, column| answer.text(row, column)?.parse::<i64>().ok();
     Ok((0..answer.rows.len()).map(|row| Some((number(row, 0)?, number(row, 1)?))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zone(types: &[(i64, i64, bool)], transitions: &[(i64, i64)]) -> Option<String> {
+        let types = types.iter().map(|(of_type, offset_s, is_dst)| (*of_type, (*offset_s, *is_dst))).collect();
+        Rows { types, transitions: transitions.to_vec() }.zone().map(|zone| zone.to_string())
+    }
+
+    #[test]
+    fn zones_are_read_as_the_server_understands_its_tables() {
+        let types = [(0, 7200, true), (1, 3600, false), (2, 3600, false)];
+        let text = |text: &str| Some(text.to_owned());
+        // Before the first change: the first type that is not summer time.
+        assert_eq!(zone(&types, &[]), text("3600"));
+        assert_eq!(zone(&types, &[(5, 0), (9, 1)]), text("3600 5 7200 9 3600"));
+        assert_eq!(zone(&types[..1], &[]), text("7200"));
+        // What was before 1970, changes nothing, or is after 2038.
+        assert_eq!(zone(&types, &[(-9, 1), (-5, 0), (7, 0), (9, 1), (11, 2), (LAST + 1, 0)]), text("7200 9 3600"));
+        // A type that is not there, or has no neighbour.
+        assert_eq!([zone(&[], &[]), zone(&types, &[(5, 3)]), zone(&types[1..], &[(5, 1)])], [None, None, None]);
+    }
 }

@@ -44,7 +44,6 @@ pub use orders::{FilterRules, OptionValue, ReplicaOrder, SourceOption, ThreadOrd
 pub use parameters::{ParameterType, bind_parameters, parameter_types};
 pub use parse::{Parsed, parse};
 pub use settings::{BEGIN_AS_AT_THE_SOURCE, Settings, Tracked, checked_first_value};
-pub use table::ZONES;
 pub use template::{TEMPLATE_BYTES_MAX, Template, template_key};
 pub use user_variables::UserVariables;
 

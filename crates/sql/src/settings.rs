@@ -11,7 +11,7 @@ use crate::ast::{Isolation, Scope};
 use crate::bind::{Field, Value};
 use crate::error::{SqlError, Warning};
 use crate::rules::{self, Rule};
-use crate::table::{has_names, known_zone_name};
+use crate::table::{ZoneByName, has_zone_names, zone_by_name};
 use crate::variables::{self, OwnValues, Variable};
 use crate::{Charsets, KNOWS_UTC, Result, modes};
 
@@ -75,11 +75,14 @@ const CHARSET_VARIABLES: &[&str] = &["character_set_client", "character_set_conn
 /// A zone with a name, as `time_zone` shows it; None if there is none at the source.
 fn named_zone(given: &Value, own: &dyn OwnValues) -> Option<Result<String>> {
     let given = String::from_utf8_lossy(&given.text()?).into_owned();
-    if let Some(name) = known_zone_name(own, &given) {
-        return Some(Ok(name));
+    match zone_by_name(own, &given) {
+        ZoneByName::Known(name, _) => Some(Ok(name)),
+        // Without the right to read their names, all that is known is whether there are any.
+        ZoneByName::NoRules if has_zone_names(own) && !given.starts_with(['+', '-']) => {
+            Some(Err(SqlError::not_supported(&format!("SET time_zone to {given}, whose rules are not known,"))))
+        }
+        ZoneByName::NoRules | ZoneByName::Nowhere => None,
     }
-    let may_be_one = has_names(own) && !given.starts_with(['+', '-']);
-    may_be_one.then(|| Err(SqlError::not_supported(&format!("SET time_zone to {given}, whose rules are not known,"))))
 }
 
 /// A variable that sessions have.
@@ -512,6 +515,10 @@ fn unknown_name(list: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use values::Zones;
+
     use super::*;
 
     /// A source that is in +03:00 and ANSI mode, once it is known.
@@ -553,14 +560,15 @@ mod tests {
 
     #[test]
     fn zones_whose_rules_are_known_can_be_set_by_name() {
-        struct Source(&'static str);
+        struct Source(&'static str, bool);
         impl OwnValues for Source {
             fn own_value(&self, name: &str) -> Option<String> {
-                match name {
-                    KNOWS_UTC => Some(self.0.to_owned()),
-                    "zones" => Some("SYSTEM 3600;Europe/Berlin 3600 5 7200".to_owned()),
-                    _ => None,
-                }
+                (name == KNOWS_UTC).then(|| self.0.to_owned())
+            }
+
+            fn zones(&self) -> Option<Arc<Zones>> {
+                let lines = [("SYSTEM", "3600"), ("Europe/Berlin", "3600 5 7200"), ("right/UTC", "")];
+                Some(Arc::new(Zones::of_lines(self.1, lines.into_iter())))
             }
         }
         let set = |source: &Source, name: &str| {
@@ -569,12 +577,14 @@ mod tests {
             let set = settings.set("time_zone", Some(&value), source, &mut Vec::new());
             set.map(|_| settings.text("time_zone").unwrap().to_owned()).map_err(|error| error.code)
         };
-        let (with_names, without) = (Source("1"), Source("0"));
+        let (with_names, without, all) = (Source("1", false), Source("0", false), Source("1", true));
         assert_eq!(set(&with_names, "europe/BERLIN"), Ok("Europe/Berlin".to_owned()));
         assert_eq!(set(&with_names, "utc"), Ok("UTC".to_owned()));
         assert_eq!(set(&with_names, "Asia/Tokyo"), Err(1235));
         assert_eq!(set(&with_names, "+15:00"), Err(1298));
         assert_eq!([set(&without, "UTC"), set(&without, "Asia/Tokyo")], [Err(1298), Err(1298)]);
+        assert_eq!(set(&all, "europe/BERLIN"), Ok("Europe/Berlin".to_owned()));
+        assert_eq!([set(&all, "right/UTC"), set(&all, "Asia/Tokyo")], [Err(1235), Err(1298)]);
     }
 
     #[test]

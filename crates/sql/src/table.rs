@@ -25,5 +25,5 @@ pub use name::{NoTable, TableName, find, named};
 pub(crate) use order::By;
 pub use path::{Bound, Path, Prefix};
 pub use plan::{Output, Plan, Selected, plan, plan_listing};
-pub use zone::{ZONES, session_zone};
-pub(crate) use zone::{has_names, known_name as known_zone_name, zone_named};
+pub use zone::session_zone;
+pub(crate) use zone::{ByName as ZoneByName, by_name as zone_by_name, has_names as has_zone_names, zone_named};

@@ -3,8 +3,9 @@
 //! In: `variables.tsv`, written by the test `the_recorded_variables_are_those_of_the_server`. Out: definitions by name,
 //! and values as typed as MySQL's. Never here: a session's values, those that are ours ([`OwnValues`]).
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use values::Zones;
 use values::collation::BINARY;
 use wire::response::column_flag;
 use wire::row::type_code;
@@ -42,6 +43,11 @@ pub trait OwnValues {
     /// It cannot be told now.
     fn read_value(&self, name: &str) -> Result<Option<String>> {
         Ok(self.own_value(name))
+    }
+
+    /// The source's time zones; None if they are not known.
+    fn zones(&self) -> Option<Arc<Zones>> {
+        None
     }
 }
 

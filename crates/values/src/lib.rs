@@ -45,4 +45,4 @@ pub use error::ValueError;
 pub use layout::{OFFSET_ABSENT, OFFSET_NULL, RowLayout};
 pub use typed::{DateTimeValue, DateValue, DecimalValue, RowView, TimeValue, TypedValue};
 pub use weights::weight_string;
-pub use zone::{Changes, UtcMoment, Zone};
+pub use zone::{Changes, UtcMoment, Zone, Zones};

@@ -1,8 +1,9 @@
 //! Time zones: how far their clocks are from UTC, and since when.
 //!
 //! In: the moments at which a zone's offset changes. Out: the local time of a moment, the moment of a local time. Never
-//! here: a zone's name; where its changes come from; leap seconds.
+//! here: where its changes come from; leap seconds.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -121,6 +122,69 @@ impl Zone {
     }
 }
 
+/// The zones that a server has, by their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Zones {
+    /// By name in lower case, since MySQL finds them without regard to case: the name, and the zone if it is known.
+    by_name: BTreeMap<String, (String, Option<Zone>)>,
+    /// True if the server has no others.
+    complete: bool,
+}
+
+impl Zones {
+    /// No zones. `complete`: the server has none but those that are added.
+    #[must_use]
+    pub fn new(complete: bool) -> Zones {
+        Zones { by_name: BTreeMap::new(), complete }
+    }
+
+    /// Adds one, or replaces it. None: the server has it, but its rules are not known.
+    pub fn add(&mut self, name: &str, zone: Option<Zone>) {
+        self.by_name.insert(name.to_ascii_lowercase(), (name.to_owned(), zone));
+    }
+
+    /// A zone's name as the server writes it, and the zone if its rules are known.
+    #[must_use]
+    pub fn named(&self, given: &str) -> Option<(&str, Option<&Zone>)> {
+        let (name, zone) = self.by_name.get(&given.to_ascii_lowercase())?;
+        Some((name, zone.as_ref()))
+    }
+
+    /// True if the server has no other names.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Number of zones whose rules are known.
+    #[must_use]
+    pub fn known(&self) -> usize {
+        self.by_name.values().filter(|(_, zone)| zone.is_some()).count()
+    }
+
+    /// All, in order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&Zone>)> {
+        self.by_name.values().map(|(name, zone)| (name.as_str(), zone.as_ref()))
+    }
+
+    /// Reads lines of a zone each, as [`lines`](Self::lines) writes them. What is no such line is passed over.
+    #[must_use]
+    pub fn of_lines<'a>(complete: bool, lines: impl Iterator<Item = (&'a str, &'a str)>) -> Zones {
+        // A third of the names are other names of a zone.
+        let mut read: HashMap<&str, Option<Zone>> = HashMap::new();
+        let mut zones = Zones::new(complete);
+        for (name, rules) in lines {
+            zones.add(name, read.entry(rules).or_insert_with(|| Zone::of_text(rules)).clone());
+        }
+        zones
+    }
+
+    /// Name and rules of each, the rules as `Display` of [`Zone`] writes them, or nothing.
+    pub fn lines(&self) -> impl Iterator<Item = (&str, String)> {
+        self.iter().map(|(name, zone)| (name, zone.map(ToString::to_string).unwrap_or_default()))
+    }
+}
+
 impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -150,6 +214,20 @@ mod tests {
         for wrong in ["", "x", "3600 ", "3600 5", "3600 5 7200 5 3600", "3600 9 7200 5 3600", "86400", "0 5 -86400"] {
             assert_eq!(Zone::of_text(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn zones_are_found_without_regard_to_case() {
+        let lines = [("Europe/Berlin", BERLIN), ("Arctic/Longyearbyen", BERLIN), ("right/UTC", "")];
+        let zones = Zones::of_lines(true, lines.into_iter());
+        let berlin = Zone::of_text(BERLIN);
+        assert_eq!(zones.named("europe/BERLIN"), Some(("Europe/Berlin", berlin.as_ref())));
+        assert_eq!((zones.named("Right/UTC"), zones.named("Europe")), (Some(("right/UTC", None)), None));
+        assert_eq!((zones.known(), zones.is_complete()), (2, true));
+        let written: Vec<_> = zones.lines().collect();
+        let read = Zones::of_lines(true, written.iter().map(|(name, rules)| (*name, rules.as_str())));
+        assert_eq!(read, zones);
+        assert_ne!(Zones::of_lines(false, lines.into_iter()), zones);
     }
 
     #[test]

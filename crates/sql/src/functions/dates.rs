@@ -15,7 +15,7 @@ use crate::ast::Expression;
 use crate::bind::{Bind, Bound, Field, Value, binary_flag, is_text};
 use crate::error::SqlError;
 use crate::rules;
-use crate::table::{known_zone_name, zone_named};
+use crate::table::{ZoneByName, zone_by_name, zone_named};
 
 /// What of the source's tells whether it knows the zone UTC by its name: 1 if it does.
 pub const KNOWS_UTC: &str = "knows_utc";
@@ -94,12 +94,15 @@ fn date_time(bound: &Bound, expression: &Expression) -> Option<(Option<DateTimeV
 
 /// A zone that is named in a statement; None if there is no such zone.
 fn named_zone(bind: &Bind<'_>, name: &str) -> Result<Option<Zone>> {
-    if let Some(name) = rules::zone(name).ok().or_else(|| known_zone_name(bind.own, name)) {
+    if let Ok(name) = rules::zone(name) {
         return zone_named(bind.own, &name).map(Some);
     }
-    match bind.own.own_value(KNOWS_UTC) {
-        Some(_) if name.eq_ignore_ascii_case("UTC") => Ok(None),
-        _ => Err(SqlError::not_supported(&format!("CONVERT_TZ() by the zone {name}, whose rules are not known,"))),
+    match zone_by_name(bind.own, name) {
+        ZoneByName::Known(_, zone) => Ok(Some(zone)),
+        ZoneByName::Nowhere => Ok(None),
+        ZoneByName::NoRules => {
+            Err(SqlError::not_supported(&format!("CONVERT_TZ() by the zone {name}, whose rules are not known,")))
+        }
     }
 }
 

@@ -1,15 +1,9 @@
-//! The session's time zone: an offset, UTC by its name, or one whose rules the source was asked for.
-
-use std::cell::RefCell;
+//! The session's time zone: an offset, UTC by its name, or one whose rules the source told.
 
 use values::Zone;
 
 use crate::error::SqlError;
 use crate::{KNOWS_UTC, OwnValues, Result, Settings};
-
-/// What of the source's tells the rules of its zones: names, each with its [`Zone`] as text, as `SYSTEM 3600;…`. Known
-/// are those that its sessions begin with, where they are not offsets: SYSTEM unless that is UTC, and its `time_zone`.
-pub const ZONES: &str = "zones";
 
 const SYSTEM: &str = "SYSTEM";
 const UTC: &str = "UTC";
@@ -33,13 +27,20 @@ pub(crate) fn zone_named(own: &dyn OwnValues, name: &str) -> Result<Zone> {
     if name == SYSTEM && own.own_value("system_time_zone").as_deref() == Some(UTC) {
         return Ok(Zone::UTC);
     }
-    let refused = || SqlError::not_supported(&format!("times in time_zone {name}, whose rules are not known,"));
-    known(own, name).map(|(_, zone)| zone).ok_or_else(refused)
+    match by_name(own, name) {
+        ByName::Known(_, zone) => Ok(zone),
+        _ => Err(SqlError::not_supported(&format!("times in time_zone {name}, whose rules are not known,"))),
+    }
 }
 
-/// The name of a zone that a session may set besides SYSTEM and offsets, as the source shows it.
-pub(crate) fn known_name(own: &dyn OwnValues, given: &str) -> Option<String> {
-    known(own, given).map(|(name, _)| name)
+/// What is known of a zone by its name.
+pub(crate) enum ByName {
+    /// Its name as the source shows it, and the zone.
+    Known(String, Zone),
+    /// The source may have it; its rules are not known.
+    NoRules,
+    /// The source has none of this name.
+    Nowhere,
 }
 
 /// True if the source has zones with names.
@@ -47,33 +48,21 @@ pub(crate) fn has_names(own: &dyn OwnValues) -> bool {
     own.own_value(KNOWS_UTC).as_deref() == Some("1")
 }
 
-/// UTC where the source knows it, or one of [`ZONES`], with its name there. MySQL compares names without regard to
-/// case.
-fn known(own: &dyn OwnValues, given: &str) -> Option<(String, Zone)> {
-    if given.eq_ignore_ascii_case(UTC) && has_names(own) {
-        return Some((UTC.to_owned(), Zone::UTC));
+/// Looks up a name. MySQL compares names without regard to case.
+pub(crate) fn by_name(own: &dyn OwnValues, given: &str) -> ByName {
+    if given.eq_ignore_ascii_case(UTC) {
+        return match own.own_value(KNOWS_UTC).as_deref() {
+            Some("1") => ByName::Known(UTC.to_owned(), Zone::UTC),
+            Some(_) => ByName::Nowhere,
+            None => ByName::NoRules,
+        };
     }
-    let all = own.own_value(ZONES)?;
-    let mut all = all.split(';').filter_map(|zone| zone.split_once(' '));
-    let (name, rules) = all.find(|(name, _)| name.eq_ignore_ascii_case(given))?;
-    Some((name.to_owned(), read(rules)?))
-}
-
-/// The zone that a text describes, which is most often the one that was read last: of 2 KB, once for each statement.
-fn read(rules: &str) -> Option<Zone> {
-    thread_local! {
-        static LAST: RefCell<Option<(String, Zone)>> = const { RefCell::new(None) };
+    let Some(zones) = own.zones() else { return ByName::NoRules };
+    match zones.named(given) {
+        Some((name, Some(zone))) => ByName::Known(name.to_owned(), zone.clone()),
+        None if zones.is_complete() => ByName::Nowhere,
+        _ => ByName::NoRules,
     }
-    LAST.with_borrow_mut(|last| {
-        if let Some((text, zone)) = last
-            && text == rules
-        {
-            return Some(zone.clone());
-        }
-        let zone = Zone::of_text(rules)?;
-        *last = Some((rules.to_owned(), zone.clone()));
-        Some(zone)
-    })
 }
 
 /// Seconds east of UTC of `+02:00` and the like.
