@@ -445,6 +445,30 @@ fn what_is_said_of_tables_is_what_the_source_says() {
             let sql = format!("SELECT * FROM information_schema.{table} WHERE TABLE_SCHEMA = '{schema}'");
             pair.query(&sql, &[own]);
         }
+        let tables =
+            server.sql(&format!("SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{schema}'"));
+        assert!(tables.lines().count() > 70, "{tables}");
+        for table in tables.lines() {
+            pair.query_in_order(&format!("SHOW COLUMNS FROM {schema}.{table}"));
+            pair.query(&format!("SHOW FULL COLUMNS FROM {table} FROM {schema}"), &["Privileges"]);
+            pair.query_in_order(&format!("SHOW INDEX FROM {table} IN {schema}"));
+        }
+        pair.query(&format!("USE {schema}"), &[]);
+        for sql in [
+            "DESCRIBE threads",
+            "DESC THREADS",
+            "DESC schemata",
+            "SHOW COLUMNS FROM SCHEMATA WHERE `Null` = 'YES'",
+            "SHOW COLUMNS FROM threads LIKE 'p%id'",
+            "EXPLAIN processlist host",
+            "SHOW INDEX FROM threads WHERE Key_name = 'NAME'",
+            "SHOW INDEX FROM Information_Schema.nope",
+            "SHOW COLUMNS FROM Performance_Schema.threads",
+            "SHOW COLUMNS FROM nope",
+        ] {
+            pair.query(sql, &[]);
+        }
+        pair.query("USE d", &[]);
     }
     let not_told = [
         "Row_format",

@@ -377,8 +377,21 @@ fn the_recorded_rows_of_virtual_tables_are_those_of_the_server() {
         }
         put(&mut text, row);
     }
+    writeln!(text, "> STATISTICS").unwrap();
+    let with_keys = format!(
+        "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.STATISTICS WHERE {of_virtual} ORDER BY 1, 2"
+    );
+    for table in rows(&mut connection, &with_keys) {
+        let [schema, table] = [0, 1].map(|at| table[at].clone().unwrap());
+        // In the order in which SHOW INDEX has the keys.
+        let names = rows(&mut connection, &format!("SHOW INDEX FROM {schema}.{table}"));
+        let of_table = format!("WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{table}'");
+        let mut keys = rows(&mut connection, &format!("SELECT * FROM information_schema.STATISTICS {of_table}"));
+        // Key_name and Seq_in_index.
+        keys.sort_by_key(|key| names.iter().position(|name| name[2..4] == key[5..7]));
+        keys.into_iter().for_each(|key| put(&mut text, key));
+    }
     for (table, order) in [
-        ("STATISTICS", "TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"),
         ("TABLE_CONSTRAINTS", "TABLE_NAME, CONSTRAINT_NAME"),
         ("KEY_COLUMN_USAGE", "TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION"),
     ] {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use catalog::{Catalog, TableDef};
 use sql::listing::{
     Choice, Listing, Part, SYSTEM_SCHEMA, Seen, VIRTUAL_SCHEMAS, chosen, listing, listing_prepared, may_choose,
-    recorded_rows, show_columns, show_index, status_variables, virtual_schema,
+    recorded_rows, show_columns, show_columns_of_virtual, show_index, show_index_of_virtual, status_variables,
+    tables_of, virtual_schema,
 };
 use sql::table::{Plan, TableName, find, plan_listing};
 use sql::{Bind, Column, Select, Show, SqlError, Statement, Value, Variable, gtid_text, variables};
@@ -75,6 +76,17 @@ pub(super) fn is_select(show: &Show) -> bool {
     )
 }
 
+/// 1109, 1146.
+fn unknown_table(schema: &str, table: &str) -> SqlError {
+    match schema {
+        "information_schema" => {
+            let text = format!("Unknown table '{}' in information_schema", table.to_uppercase());
+            SqlError::new(1109, "42S02", text)
+        }
+        _ => SqlError::new(1146, "42S02", format!("Table '{schema}.{table}' doesn't exist")),
+    }
+}
+
 impl Session {
     /// The virtual schema of a SELECT's table; None for tables that are kept.
     pub(super) fn virtual_schema(&self, select: &Select, under: Option<&PreparedUnder>) -> Option<&'static str> {
@@ -110,14 +122,7 @@ impl Session {
         };
         let table = charsets.from_client(&from.table)?;
         let table = String::from_utf8_lossy(&table);
-        let unknown = || match schema {
-            "information_schema" => {
-                let text = format!("Unknown table '{}' in information_schema", table.to_uppercase());
-                SqlError::new(1109, "42S02", text)
-            }
-            _ => SqlError::new(1146, "42S02", format!("Table '{schema}.{table}' doesn't exist")),
-        };
-        let listing = listing(&format!("{schema}.{table}"))?.ok_or_else(unknown)?;
+        let listing = listing(&format!("{schema}.{table}"))?.ok_or_else(|| unknown_table(schema, &table))?;
         let plan = plan_listing(bind, select, listing)?;
         self.check_locking_of_listing(select, listing)?;
         if bind.parameters.is_some()
@@ -147,11 +152,19 @@ impl Session {
             Show::Engines => ("SHOW ENGINES", "Engine", &none),
             Show::Plugins => ("SHOW PLUGINS", "Name", &none),
             Show::Columns { full, schema, table, choice } => {
-                let table = self.table_named("COLUMNS", schema.as_deref(), table, world)?;
                 let name = if *full { "SHOW FULL COLUMNS" } else { "SHOW COLUMNS" };
+                if let Some((schema, table)) = self.virtual_table_named(schema.as_deref(), table, world)? {
+                    let rows = || Ok(show_columns_of_virtual(schema, table, *full));
+                    return self.choose(name, "Field", choice, bind, rows);
+                }
+                let table = self.table_named("COLUMNS", schema.as_deref(), table, world)?;
                 return self.choose(name, "Field", choice, bind, || Ok(show_columns(&table, *full)));
             }
             Show::Index { schema, table, choice } => {
+                if let Some((schema, table)) = self.virtual_table_named(schema.as_deref(), table, world)? {
+                    return self
+                        .choose("SHOW INDEX", "Table", choice, bind, || Ok(show_index_of_virtual(schema, table)));
+                }
                 let table = self.table_named("INDEX", schema.as_deref(), table, world)?;
                 return self.choose("SHOW INDEX", "Table", choice, bind, || Ok(show_index(&table)));
             }
@@ -246,6 +259,35 @@ impl Session {
         }
         self.may_select(&name, schema)?;
         find(catalog, &name).map_err(|why| why.error(&name))
+    }
+
+    /// The virtual table that a SHOW names, and its schema; None if it names one that is kept.
+    fn virtual_table_named(
+        &self,
+        schema: Option<&[u8]>,
+        table: &[u8],
+        world: &dyn World,
+    ) -> Result<Option<(&'static str, &'static str)>, SqlError> {
+        let charsets = self.settings.charsets();
+        let given = schema.map(|schema| charsets.from_client(schema)).transpose()?;
+        let default = self.schema.as_ref().map(|schema| schema.name.as_str());
+        let Some(given) = given.as_deref().map(String::from_utf8_lossy).or(default.map(Into::into)) else {
+            return Ok(None);
+        };
+        let Some(schema) = VIRTUAL_SCHEMAS.iter().copied().find(|own| own.eq_ignore_ascii_case(&given)) else {
+            return Ok(None);
+        };
+        let table = charsets.from_client(table)?;
+        let table = String::from_utf8_lossy(&table);
+        let is_view = schema == "information_schema";
+        // Names of the other are compared as those of kept tables are.
+        let by_case = !is_view && self.snapshot(world)?.catalog().lower_case_table_names() == 0;
+        if by_case && given != schema {
+            return Err(SqlError::new(1049, "42000", format!("Unknown database '{given}'")));
+        }
+        let is_meant = |own: &&str| if by_case { *own == table } else { own.eq_ignore_ascii_case(&table) };
+        let found = tables_of(schema).find(is_meant).ok_or_else(|| unknown_table(schema, &table))?;
+        Ok(Some((schema, found)))
     }
 
     /// Stored programs: none, or 1235.

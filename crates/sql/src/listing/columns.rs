@@ -174,7 +174,11 @@ pub(super) fn row(table: &TableDef, position: usize, column: &Column) -> Vec<Val
 
 /// A row of SHOW COLUMNS, or of SHOW FULL COLUMNS.
 pub(super) fn shown(table: &TableDef, position: usize, column: &Column, full: bool) -> Vec<Value> {
-    let mut row = row(table, position, column);
+    picked(row(table, position, column), full)
+}
+
+/// What SHOW COLUMNS shows of a row of `information_schema.COLUMNS`.
+pub(super) fn picked(mut row: Vec<Value>, full: bool) -> Vec<Value> {
     let mut take = |at: usize| row.get_mut(at).map_or(Value::Null, |value| std::mem::replace(value, Value::Null));
     let (name, kind, collation) = (take(3), take(15), take(14));
     let (nullable, key, default, extra) = (take(6), take(16), take(5), take(17));

@@ -423,13 +423,29 @@ fn parts(table: &TableDef, key: &Key) -> Vec<Vec<Value>> {
 /// The rows of SHOW INDEX.
 #[must_use]
 pub fn show_index(table: &TableDef) -> Vec<Vec<Value>> {
-    let mut rows = statistics(table);
-    // Without catalog and schemas.
-    rows.iter_mut().for_each(|row| {
-        row.remove(4);
-        row.drain(..2);
-    });
-    rows
+    statistics(table).into_iter().map(index_shown).collect()
+}
+
+/// A row of `information_schema.STATISTICS` as SHOW INDEX shows it, without catalog and schemas.
+fn index_shown(mut row: Vec<Value>) -> Vec<Value> {
+    row.remove(4);
+    row.drain(..2);
+    row
+}
+
+/// The rows of SHOW INDEX of a virtual table.
+#[must_use]
+pub fn show_index_of_virtual(schema: &str, table: &str) -> Vec<Vec<Value>> {
+    let of_table = [text(schema), text(table)];
+    let rows = of_virtual::rows("STATISTICS").into_iter().filter(|row| row.get(1..3) == Some(&of_table));
+    rows.map(index_shown).collect()
+}
+
+/// The rows of SHOW COLUMNS of a virtual table.
+#[must_use]
+pub fn show_columns_of_virtual(schema: &str, table: &str, full: bool) -> Vec<Vec<Value>> {
+    let rows = of_virtual::columns(&|own, name| own == schema && name == table);
+    rows.into_iter().map(|row| columns::picked(row, full)).collect()
 }
 
 /// The rows of SHOW COLUMNS.
