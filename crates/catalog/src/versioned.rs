@@ -307,8 +307,12 @@ impl Catalog {
     /// A database as the source names it, with its default collation, where known.
     #[must_use]
     pub fn database(&self, db: &str) -> Option<(&str, Option<u16>)> {
-        let database = self.inner.databases.get(&self.inner.folded(db))?;
-        Some((&database.name, database.collation))
+        let databases = &self.inner.databases;
+        let found = match self.inner.lower_case_table_names {
+            0 => databases.get(db),
+            _ => databases.get(&db.to_lowercase()),
+        };
+        found.map(|database| (database.name.as_str(), database.collation))
     }
 
     /// [`Catalog::table`] for the bytes in a Table_map event; None if they are not UTF-8.

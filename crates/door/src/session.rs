@@ -530,20 +530,7 @@ impl Parameters<'_> {
     const NONE: Parameters<'static> = Parameters { values: Some(&[]), fields: &[], prepared: None };
 }
 
-/// Texts that a bind borrows.
-struct Names {
-    user: String,
-    current_user: String,
-}
-
-impl Names {
-    fn of(identity: &Identity) -> Names {
-        Names { user: format!("{}@{}", identity.user, identity.peer_host), current_user: identity.account.clone() }
-    }
-}
-
 impl Session {
-    /// Runs `work` with what a statement of this session is bound against.
     /// The schema of tables that are named without one.
     fn tables_in<'a>(&'a self, under: Option<&'a PreparedUnder>) -> Option<&'a str> {
         match under {
@@ -552,6 +539,7 @@ impl Session {
         }
     }
 
+    /// Runs `work` with what a statement of this session is bound against.
     fn bound<T>(
         &self,
         sql: &[u8],
@@ -559,7 +547,6 @@ impl Session {
         world: &dyn World,
         work: impl FnOnce(&Bind<'_>) -> T,
     ) -> T {
-        let names = Names::of(&self.identity);
         let own = Own { session: self, world };
         let waits = match parameters.values {
             Some(_) => Waits::with(&self.progress),
@@ -573,8 +560,8 @@ impl Session {
             own: &own,
             schema: self.tables_in(None),
             tables_in: self.tables_in(parameters.prepared),
-            user: &names.user,
-            current_user: &names.current_user,
+            user: (&self.identity.user, &self.identity.peer_host),
+            current_user: &self.identity.account,
             connection_id: u64::from(self.id),
             row_count: self.row_count,
             parameters: parameters.values,

@@ -3,6 +3,9 @@
 //! In: a plan's columns, a row. Out: the payload of a row packet. Never here: a value that is sent in another form than
 //! its column's definition says.
 
+use std::sync::Arc;
+
+use catalog::TableDef;
 use sql::table::{Output, Plan, ResultColumn};
 use sql::{Charsets, SqlError, Value, to_protocol};
 use values::{ColumnType, DateTimeValue, RowView, TimeValue, TypedValue, ValueError, type_code as t};
@@ -29,6 +32,8 @@ const TEXT_NULL: u8 = 0xfb;
 pub(crate) struct Encoder {
     form: Form,
     columns: Vec<Source>,
+    /// For the names of columns in errors.
+    table: Arc<TableDef>,
     scratch: Vec<u8>,
 }
 
@@ -44,7 +49,6 @@ enum Source {
 #[derive(Debug)]
 struct ColumnEncoder {
     position: usize,
-    name: String,
     ty: ColumnType,
     text: TextEncoder,
 }
@@ -60,12 +64,11 @@ impl Encoder {
                 let missing = || SqlError::new(1105, "HY000", "a column beyond the table's last one");
                 let found = plan.table.columns.get(*position).ok_or_else(missing)?;
                 let text = TextEncoder::new(found, charsets, plan.zone.clone());
-                let (name, ty) = (found.name.clone(), found.ty.clone());
-                Ok(Source::Column(ColumnEncoder { position: *position, name, ty, text }))
+                Ok(Source::Column(ColumnEncoder { position: *position, ty: found.ty.clone(), text }))
             }
         });
         let columns = columns.collect::<Result<_, SqlError>>()?;
-        Ok(Encoder { form, columns, scratch: Vec::new() })
+        Ok(Encoder { form, columns, table: Arc::clone(&plan.table), scratch: Vec::new() })
     }
 
     /// Appends the payload of a row; without a row only constants and the count are sent.
@@ -79,7 +82,7 @@ impl Encoder {
             // Column 0 is bit 2.
             out.resize(bitmap + (self.columns.len() + 2).div_ceil(8), 0);
         }
-        let Encoder { form, columns, scratch } = self;
+        let Encoder { form, columns, table, scratch } = self;
         for (index, column) in columns.iter().enumerate() {
             let is_there = match column {
                 Source::Constant(bytes) => {
@@ -90,7 +93,9 @@ impl Encoder {
                     put_count(count, *form, out);
                     true
                 }
-                Source::Column(column) => column.put(row, *form, scratch, out).map_err(|error| column.error(&error))?,
+                Source::Column(column) => {
+                    column.put(row, *form, scratch, out).map_err(|error| column.error(table, &error))?
+                }
             };
             match (is_there, *form) {
                 (true, _) => {}
@@ -168,8 +173,9 @@ impl ColumnEncoder {
         Ok(true)
     }
 
-    fn error(&self, error: &ValueError) -> SqlError {
-        SqlError::new(1105, "HY000", format!("column {}: {error}", self.name))
+    fn error(&self, table: &TableDef, error: &ValueError) -> SqlError {
+        let name = table.columns.get(self.position).map_or("", |column| column.name.as_str());
+        SqlError::new(1105, "HY000", format!("column {name}: {error}"))
     }
 }
 

@@ -3,6 +3,7 @@
 //! In: a snapshot, a plan. Out: each row that the plan asks for, once, and whether more follow. Never here: a range kept
 //! open between two steps: a step begins again at the place where the last one ended.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,11 +26,11 @@ pub struct Reading {
     path: Path,
     order: ReadOrder,
     encoder: Encoder,
-    /// The prefix that is read.
+    /// The prefix or point that is read.
     prefix: usize,
     /// Where to go on within it.
     place: Option<Vec<u8>>,
-    row: RowBuf,
+    row: SpareRow,
     /// Copies of `row` that were not handed on yet: a table without a key counts equal rows.
     copies: u64,
     /// Rows to leave out.
@@ -43,6 +44,30 @@ pub struct Reading {
 impl std::fmt::Debug for Reading {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Reading({})", self.plan.table.full_name())
+    }
+}
+
+/// Bytes that a thread keeps for its next statement's row.
+const SPARE_MAX: usize = 64 << 10;
+
+thread_local! {
+    static SPARE: Cell<Option<RowBuf>> = const { Cell::new(None) };
+}
+
+/// A buffer for a row, whose memory the thread's next statement uses again.
+struct SpareRow(RowBuf);
+
+impl SpareRow {
+    fn take() -> SpareRow {
+        SpareRow(SPARE.take().unwrap_or_default())
+    }
+}
+
+impl Drop for SpareRow {
+    fn drop(&mut self) {
+        let row = std::mem::take(&mut self.0).emptied(SPARE_MAX);
+        // While the thread ends there is no place for it.
+        let _ = SPARE.try_with(|spare| spare.set(Some(row)));
     }
 }
 
@@ -93,12 +118,12 @@ impl Reading {
     pub fn open(
         snapshot: Arc<Snapshot>,
         now: Instant,
-        plan: Plan,
+        mut plan: Plan,
         charsets: &Charsets,
         form: Form,
     ) -> Result<Reading, SqlError> {
         let reader = snapshot.reader(&plan.table);
-        let (path, order) = ready(&snapshot, &reader, &plan)?;
+        let (path, order) = ready(&snapshot, &reader, &mut plan)?;
         let encoder = Encoder::new(&plan, charsets, form)?;
         let (skip, left) = if plan.counts { (0, u64::MAX) } else { (plan.offset, plan.rows_max) };
         Ok(Reading {
@@ -110,7 +135,7 @@ impl Reading {
             encoder,
             prefix: if plan.never { usize::MAX } else { 0 },
             place: None,
-            row: RowBuf::default(),
+            row: SpareRow::take(),
             copies: 0,
             skip,
             left,
@@ -153,7 +178,7 @@ impl Reading {
             }
         }
         let mut budget = rows_max;
-        while self.left > 0 && self.prefix < self.path.prefixes.len() {
+        while self.left > 0 && self.prefix < self.path.steps() {
             match self.prefix_step(&mut budget, each)? {
                 Flow::GoOn => (self.prefix, self.place) = (self.prefix + 1, None),
                 Flow::Pause => return Ok(false),
@@ -170,7 +195,7 @@ impl Reading {
     fn prefix_step(&mut self, budget: &mut u64, each: Each<'_>) -> Result<Flow, SqlError> {
         if let Some(point) = self.path.points.as_ref().and_then(|points| points.get(self.prefix)) {
             let snapshot = self.snapshot.as_ref().map_err(Clone::clone)?;
-            let found = snapshot.get(&self.reader, point, &mut self.row);
+            let found = snapshot.get(&self.reader, point, &mut self.row.0);
             let found = found.map_err(|error| store_error(&error))?;
             *budget = budget.saturating_sub(1);
             let flow = if found { self.found(each)? } else { Flow::GoOn };
@@ -203,7 +228,8 @@ impl Reading {
     }
 
     fn next(&mut self, rows: &mut Range<'_>) -> Result<bool, SqlError> {
-        let next = if self.path.backwards { rows.next_back_into(&mut self.row) } else { rows.next_into(&mut self.row) };
+        let row = &mut self.row.0;
+        let next = if self.path.backwards { rows.next_back_into(row) } else { rows.next_into(row) };
         next.map_err(|error| store_error(&error))
     }
 
@@ -225,12 +251,12 @@ impl Reading {
             if self.path.fulfils(place) {
                 continue;
             }
-            let view = self.row.view(&self.reader).map_err(|error| unreadable(&error))?;
+            let view = self.row.0.view(&self.reader).map_err(|error| unreadable(&error))?;
             if !filter.holds(&view, &mut self.key).map_err(|error| unreadable(&error))? {
                 return Ok(Flow::GoOn);
             }
         }
-        self.copies = self.row.row().count;
+        self.copies = self.row.0.row().count;
         self.hand_on(each)
     }
 
@@ -246,7 +272,7 @@ impl Reading {
             if self.left == 0 {
                 return Ok(Flow::Enough);
             }
-            let row = Some((&mut self.row, &*self.reader));
+            let row = Some((&mut self.row.0, &*self.reader));
             let goes_on = each(&mut RowOut { encoder: &mut self.encoder, row, count: 0 })?;
             (self.left, self.copies) = (self.left - 1, self.copies - 1);
             if self.left > 0 && !goes_on {
@@ -257,10 +283,10 @@ impl Reading {
     }
 }
 
-/// The first path that can be read now.
-fn ready(snapshot: &Snapshot, reader: &TableReader, plan: &Plan) -> Result<(Path, ReadOrder), SqlError> {
-    for path in &plan.paths {
-        let Some(key) = path.key else { return Ok((path.clone(), ReadOrder::Identity)) };
+/// The first path that can be read now; the plan loses its paths.
+fn ready(snapshot: &Snapshot, reader: &TableReader, plan: &mut Plan) -> Result<(Path, ReadOrder), SqlError> {
+    for path in std::mem::take(&mut plan.paths) {
+        let Some(key) = path.key else { return Ok((path, ReadOrder::Identity)) };
         let Some(key) = plan.table.keys.get(key) else { continue };
         let order = match TableReader::order_of(&plan.table, key) {
             Ok(order) => order,
@@ -269,7 +295,7 @@ fn ready(snapshot: &Snapshot, reader: &TableReader, plan: &Plan) -> Result<(Path
         };
         let is_ready = snapshot.is_ready(reader, order).map_err(|error| store_error(&error))?;
         if is_ready && reader.is_ordered(order) {
-            return Ok((path.clone(), order));
+            return Ok((path, order));
         }
     }
     let text = format!("Table {}: the index that gives this order is being filled", plan.table.full_name());

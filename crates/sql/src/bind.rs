@@ -48,8 +48,8 @@ pub struct Bind<'a> {
     /// The schema of tables that are named without one: of a prepared statement, the default schema when it was
     /// prepared.
     pub tables_in: Option<&'a str>,
-    /// `USER()`.
-    pub user: &'a str,
+    /// `USER()`, in its two parts: the name, and where the client is.
+    pub user: (&'a str, &'a str),
     /// `CURRENT_USER()`.
     pub current_user: &'a str,
     /// `CONNECTION_ID()`.

@@ -158,7 +158,8 @@ fn database(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
 }
 
 fn user(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
-    Ok(system_text(Some(bind.user), column_flag::NOT_NULL, USER_LENGTH))
+    let (user, host) = bind.user;
+    Ok(system_text(Some(&format!("{user}@{host}")), column_flag::NOT_NULL, USER_LENGTH))
 }
 
 fn current_user(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {

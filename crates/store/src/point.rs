@@ -56,6 +56,18 @@ impl RowBuf {
         Ok(RowView::again(table.column_types(), image, &self.offsets))
     }
 
+    /// An empty one with the memory of this one, unless that is above `bytes_max`.
+    #[must_use]
+    pub fn emptied(mut self, bytes_max: usize) -> RowBuf {
+        let bytes = [&self.key, &self.image, &self.tree_key, &self.sort_key].map(Vec::capacity);
+        if bytes.iter().sum::<usize>() + self.offsets.capacity() * size_of::<(u32, u32)>() > bytes_max {
+            return RowBuf::default();
+        }
+        self.clear();
+        self.sort_key.clear();
+        RowBuf { above: Deltas::default(), buffers: ConversionBuffers::default(), ..self }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.key.clear();
         self.image.clear();

@@ -41,6 +41,9 @@ impl Catalog {
     /// Why the table is in quarantine; None if it is not.
     #[must_use]
     pub fn why_quarantined(&self, db: &str, name: &str) -> Option<&str> {
+        if self.inner.quarantined.is_empty() {
+            return None;
+        }
         self.inner.quarantined.get(&self.inner.name_key(db, name)).map(String::as_str)
     }
 

@@ -164,11 +164,16 @@ impl Conditions {
 
     /// A filter over a column, unless its constant is not known yet.
     fn push(&mut self, scope: &Scope<'_>, column: usize, test: Test) -> Result<()> {
+        self.push_measured(scope, column, test, None)
+    }
+
+    /// As [`push`](Self::push), where the column's measure was made already.
+    fn push_measured(&mut self, scope: &Scope<'_>, column: usize, test: Test, measure: Option<Measure>) -> Result<()> {
         // No bound of a key can be NULL there.
         self.never |= matches!(test, Test::Null) && !scope.column(column)?.nullable;
         let measure = match test {
             Test::Null | Test::NotNull | Test::Like(..) => None,
-            _ => Some(Measure::of(scope.column(column)?)?),
+            _ => Some(measure.map_or_else(|| Measure::of(scope.column(column)?), Ok)?),
         };
         self.filters.push(Filter { column, measure, test });
         Ok(())
@@ -278,19 +283,22 @@ impl Conditions {
             Comparison::Equal | Comparison::NullSafeEqual | Comparison::NotEqual => Use::Equality,
             _ => Use::Order,
         };
-        let found = cuts(scope.bind, scope.column(column)?, constant, used)?;
+        let mut measure = None;
+        let found = cuts(scope.bind, scope.column(column)?, constant, used, &mut measure)?;
         let first = || found.first().cloned().ok_or_else(|| SqlError::not_supported("an order without a place"));
         let low = |including| Ok(Limits { low: Some((first()?, including)), high: None });
         let high = |including| Ok(Limits { low: None, high: Some((first()?, including)) });
         let limits: Result<Limits> = match operator {
-            Comparison::Equal | Comparison::NullSafeEqual => return self.push(scope, column, Test::Among(found)),
-            Comparison::NotEqual => return self.push(scope, column, Test::NotAmong(found)),
+            Comparison::Equal | Comparison::NullSafeEqual => {
+                return self.push_measured(scope, column, Test::Among(found), measure);
+            }
+            Comparison::NotEqual => return self.push_measured(scope, column, Test::NotAmong(found), measure),
             Comparison::Less => high(false),
             Comparison::LessOrEqual => high(true),
             Comparison::Greater => low(false),
             Comparison::GreaterOrEqual => low(true),
         };
-        self.push(scope, column, Test::Within(limits?))
+        self.push_measured(scope, column, Test::Within(limits?), measure)
     }
 
     /// Where a date is compared with a string by `<=>`, MySQL puts that string in its place in its other comparisons,
@@ -324,6 +332,7 @@ impl Conditions {
     fn among(&mut self, scope: &Scope<'_>, value: &Expression, list: &[Expression], negated: bool) -> Result<()> {
         let column = self.column_operand(scope, value, "IN")?;
         let (mut all, mut has_null, mut class, mut complete) = (Vec::new(), false, None, true);
+        let mut measure = None;
         for item in list {
             let Some(constant) = self.constant(scope, item, column)? else {
                 complete = false;
@@ -344,7 +353,7 @@ impl Conditions {
                 return Err(cannot(scope.column(column)?, "a list of strings with times"));
             }
             self.note_member(scope, column, &constant)?;
-            all.extend(cuts(scope.bind, scope.column(column)?, &constant, Use::Equality)?);
+            all.extend(cuts(scope.bind, scope.column(column)?, &constant, Use::Equality, &mut measure)?);
         }
         match (complete, negated) {
             (false, _) => Ok(()),
@@ -352,8 +361,8 @@ impl Conditions {
                 self.never = true;
                 Ok(())
             }
-            (true, true) => self.push(scope, column, Test::NotAmong(all)),
-            (true, false) => self.push(scope, column, Test::Among(all)),
+            (true, true) => self.push_measured(scope, column, Test::NotAmong(all), measure),
+            (true, false) => self.push_measured(scope, column, Test::Among(all), measure),
         }
     }
 
@@ -371,7 +380,7 @@ impl Conditions {
             if is_null(bound) {
                 return Ok(None);
             }
-            Ok(cuts(scope.bind, scope.column(column)?, bound, Use::Order)?.into_iter().next())
+            Ok(cuts(scope.bind, scope.column(column)?, bound, Use::Order, &mut None)?.into_iter().next())
         };
         let (low, high) = match (low, high) {
             (Some(low), Some(high)) => (low, high),

@@ -112,29 +112,39 @@ impl Measure {
     }
 }
 
-/// The places of a constant other than NULL. There are several where several values are equal to it.
+/// The places of a constant other than NULL. There are several where several values are equal to it. `measure` is the
+/// column's, once it was made.
 ///
 /// # Errors
 /// 1235 for a constant that is not compared by the column's own order, or that cannot be converted exactly.
-pub(crate) fn cuts(bind: &Bind<'_>, column: &Column, constant: &Bound, used: Use) -> Result<Vec<Cut>> {
-    let measure = Measure::of(column)?;
+pub(crate) fn cuts(
+    bind: &Bind<'_>,
+    column: &Column,
+    constant: &Bound,
+    used: Use,
+    measure: &mut Option<Measure>,
+) -> Result<Vec<Cut>> {
+    let measure = match measure {
+        Some(made) => made,
+        None => measure.insert(Measure::of(column)?),
+    };
     let ty = &column.ty;
     let one = match ty.code {
-        t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG => integer(&measure, column, constant)?,
-        t::YEAR => year(&measure, column, constant)?,
-        t::BIT => bit(&measure, column, constant)?,
-        t::DECIMAL => decimal(&measure, column, constant)?,
-        t::FLOAT | t::DOUBLE => real(&measure, column, constant)?,
+        t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG => integer(measure, column, constant)?,
+        t::YEAR => year(measure, column, constant)?,
+        t::BIT => bit(measure, column, constant)?,
+        t::DECIMAL => decimal(measure, column, constant)?,
+        t::FLOAT | t::DOUBLE => real(measure, column, constant)?,
         t::DATE | t::DATETIME2 | t::TIMESTAMP2 | t::TIME2 => {
             let (stored, side) = match cut_temporal::place(bind, column, constant)? {
                 cut_temporal::Place::Most => return Ok(vec![Cut::Most]),
                 cut_temporal::Place::Near(stored, side) => (stored, side),
             };
-            Cut::near(&measure, stored, side)?
+            Cut::near(measure, stored, side)?
         }
-        t::ENUM => return members(&measure, column, constant, used),
+        t::ENUM => return members(measure, column, constant, used),
         t::SET => return Err(cannot(column, "a constant")),
-        _ => text(&measure, column, constant)?,
+        _ => text(measure, column, constant)?,
     };
     Ok(vec![one])
 }
@@ -182,11 +192,9 @@ const EXACT_DOUBLE: f64 = 9_007_199_254_740_992.0;
 /// Digits of an integer text that is compared as an integer.
 const INTEGER_DIGITS: usize = 18;
 
-/// The constant as digits, for columns of integers.
+/// A constant that is no integer itself as digits, for columns of integers.
 fn digits_for_integer(column: &Column, constant: &Bound) -> Result<Digits> {
     Ok(match &constant.value {
-        Value::Int(value) => Digits::of(&value.to_string()),
-        Value::UInt(value) => Digits::of(&value.to_string()),
         Value::Decimal(text) => Digits::of(text),
         Value::Double(value) if value.abs() < EXACT_DOUBLE => Digits::of(&format!("{value}")),
         Value::Double(_) => return Err(cannot(column, "a DOUBLE of more than 15 digits")),
@@ -198,6 +206,7 @@ fn digits_for_integer(column: &Column, constant: &Bound) -> Result<Digits> {
         },
         Value::Null => return Err(cannot(column, "NULL")),
         Value::DateTime(..) | Value::Time(_) => return Err(cannot(column, "dates and times")),
+        Value::Int(_) | Value::UInt(_) => return Err(cannot(column, "a number")),
     })
 }
 
@@ -212,6 +221,17 @@ fn integer_text(text: &[u8]) -> Option<&str> {
 }
 
 fn integer(measure: &Measure, column: &Column, constant: &Bound) -> Result<Cut> {
+    let plain = match constant.value {
+        Value::Int(value) => Some(i128::from(value)),
+        Value::UInt(value) => Some(i128::from(value)),
+        _ => None,
+    };
+    if let Some(value) = plain {
+        return match constant::integer(&column.ty, value) {
+            Ok(stored) => Cut::near(measure, stored, Side::At),
+            Err(_) => Ok(if value < 0 { Cut::Least } else { Cut::Most }),
+        };
+    }
     let digits = digits_for_integer(column, constant)?;
     let beyond = if digits.negative { Cut::Least } else { Cut::Most };
     let whole = if digits.whole.is_empty() { Ok(0) } else { digits.whole.parse::<i128>() };

@@ -33,9 +33,10 @@ pub struct Bound {
 pub struct Path {
     /// The key by its place in [`TableDef::keys`]; None reads all rows, in the order of their identity.
     pub key: Option<usize>,
-    /// Values of the key's first columns, in the order in which rows are read; one empty prefix for all rows.
+    /// Values of the key's first columns, in the order in which rows are read; one empty prefix for all rows. None
+    /// where there are `points`.
     pub prefixes: Vec<Prefix>,
-    /// Stored key bytes of the one row that each prefix stands for, if they are known.
+    /// Stored key bytes of single rows, in the order in which they are read, where they are all that is read.
     pub points: Option<Vec<Vec<u8>>>,
     /// Bounds of the next column, in the key's order.
     pub low: Option<Bound>,
@@ -52,6 +53,12 @@ impl Path {
     #[must_use]
     pub fn is_whole_table(&self) -> bool {
         self.low.is_none() && self.high.is_none() && self.prefixes.iter().any(Vec::is_empty)
+    }
+
+    /// Number of rows or ranges that are read one after the other.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        self.points.as_ref().map_or(self.prefixes.len(), Vec::len)
     }
 
     fn whole(key: Option<usize>) -> Path {
@@ -105,6 +112,9 @@ pub(crate) fn paths(table: &TableDef, filters: &[Filter], order: &[By]) -> Vec<P
 fn single_rows(table: &TableDef, filters: &[Filter], order: &[By]) -> Option<Path> {
     let identity = table.identity_key()?;
     let place = table.keys.iter().position(|key| key.name == identity.name)?;
+    if let Some(path) = single_row(table, identity, place, filters) {
+        return Some(path);
+    }
     // Most statements have no such filter, or only this one.
     let is_held = |column: usize| filters.iter().any(|filter| filter.column == column && filter.holds_to_values());
     if !identity.parts.iter().all(|part| is_held(part.column)) {
@@ -117,10 +127,37 @@ fn single_rows(table: &TableDef, filters: &[Filter], order: &[By]) -> Option<Pat
     Some(built.path.towards(backwards))
 }
 
+/// As [`single_rows`], of the commonest of all statements: one integer is the identity, and one filter holds it to one
+/// value. It is built at once, since each of the other way's lists would cost an allocation.
+fn single_row(table: &TableDef, identity: &Key, place: usize, filters: &[Filter]) -> Option<Path> {
+    let [KeyPart { column, prefix_len: None, .. }] = identity.parts.as_slice() else { return None };
+    let is_plain = identity.expressions.is_empty() && table.columns.get(*column)?.ty.is_integer();
+    if !is_plain || !is_kept(table, identity) {
+        return None;
+    }
+    let mut of_column = filters.iter().enumerate().filter(|(_, filter)| filter.column == *column);
+    let (Some((number, filter)), None) = (of_column.next(), of_column.next()) else { return None };
+    let Test::Among(cuts) = &filter.test else { return None };
+    let [Cut::Near { stored: Some(stored), side: Side::At, .. }] = cuts.as_slice() else { return None };
+    Some(Path {
+        key: Some(place),
+        prefixes: Vec::new(),
+        points: Some(vec![stored.clone()]),
+        low: None,
+        high: None,
+        backwards: false,
+        fulfilled: if number < 64 { 1 << number } else { 0 },
+    })
+}
+
+/// True if the store has this order of the rows.
+fn is_kept(table: &TableDef, key: &Key) -> bool {
+    key.kind == IndexKind::Ordered && matches!(IndexSet::why_not(table, key), None | Some(NotKept::Identifies))
+}
+
 /// Number of the key's first columns that are in MySQL's order; None if the key is not kept.
 fn usable_parts(table: &TableDef, key: &Key) -> Option<usize> {
-    let is_kept = matches!(IndexSet::why_not(table, key), None | Some(NotKept::Identifies));
-    if !is_kept || key.kind != IndexKind::Ordered {
+    if !is_kept(table, key) {
         return None;
     }
     let plan = SortKeyPlan::new(&table.sort_key_columns(key)?).ok()?;
@@ -146,6 +183,9 @@ impl Built {
         }
         if table.identity_key().is_some_and(|identity| identity.name == key.name) {
             built.path.points = points(table, key, &built.path.prefixes);
+            if built.path.points.is_some() {
+                built.path.prefixes.clear();
+            }
         }
         built
     }

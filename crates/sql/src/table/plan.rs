@@ -1,5 +1,6 @@
 //! A SELECT bound to a table.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::{Column, TableDef, sql_mode};
@@ -92,7 +93,7 @@ pub(crate) struct Scope<'a> {
     /// The schema's name.
     schema: &'a str,
     /// The table's alias, or its name.
-    alias: String,
+    alias: Cow<'a, str>,
     /// Names are compared as the source compares them.
     folds: bool,
 }
@@ -109,6 +110,13 @@ impl Scope<'_> {
     /// 1054, naming the clause.
     pub(crate) fn resolve(&self, parts: &[Vec<u8>], clause: &str) -> Result<usize> {
         let charsets = self.bind.settings.charsets();
+        // Most names have no qualifier and are as the client sent them.
+        if let [part] = parts
+            && let Ok(name) = std::str::from_utf8(&charsets.from_client(part)?)
+            && let Some(position) = self.table.column_index(name)
+        {
+            return Ok(position);
+        }
         let parts = parts.iter().map(|part| decoded(charsets, part)).collect::<Result<Vec<_>>>()?;
         let found = match parts.split_last() {
             Some((name, qualifier)) if self.is_meant(qualifier) => self.table.column_index(name),
@@ -193,10 +201,10 @@ fn bound(
     let Some(from) = &select.from else { return Err(SqlError::new(1096, "HY000", "No tables used")) };
     let charsets = bind.settings.charsets();
     let alias = match (&from.alias, listing) {
-        (Some(alias), _) => decoded(charsets, alias)?,
+        (Some(alias), _) => Cow::Owned(decoded(charsets, alias)?),
         // Their names are shown as they were written.
-        (None, Some(_)) => decoded(charsets, &from.table)?,
-        (None, None) => table.name.clone(),
+        (None, Some(_)) => Cow::Owned(decoded(charsets, &from.table)?),
+        (None, None) => Cow::Borrowed(table.name.as_str()),
     };
     let folds = lower_case_table_names != 0;
     let scope = Scope { bind, table, listing, schema: &table.db, alias, folds };
