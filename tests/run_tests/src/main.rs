@@ -120,13 +120,17 @@ fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError
 }
 
 /// Number of programs at once: as asked for, or one for each two cores, since each runs two tests and their servers.
+/// Two cores run two as well: one alone waits for half of its time.
 fn at_once(asked: Option<&str>) -> Result<usize, AnyError> {
     match asked {
         Some(text) => match text.parse() {
             Ok(number @ 1..=64) => Ok(number),
             _ => Err(format!("SLIPSTREAM_TESTS_AT_ONCE={text} is no number from 1 to 64").into()),
         },
-        None => Ok(std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, 8))),
+        None => Ok(std::thread::available_parallelism().map_or(1, |cores| match cores.get() {
+            1 => 1,
+            cores => (cores / 2).clamp(2, 8),
+        })),
     }
 }
 
