@@ -4,6 +4,7 @@
 //! (`column_type`). Snapshots are immutable: `apply` copies the maps of pointers, so a clone costs one reference count,
 //! and readers of an older epoch keep their snapshot.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -262,9 +263,9 @@ impl Catalog {
                     continue;
                 }
                 inner.by_id.insert(table.id, Arc::clone(&table));
-                tables.insert(inner.folded(&table.name), table);
+                tables.insert(inner.folded(&table.name).into_owned(), table);
             }
-            let key = inner.folded(&database.name);
+            let key = inner.folded(&database.name).into_owned();
             let database =
                 Database { name: database.name, collation: database.collation, tables, views: database.views };
             inner.databases.insert(key, Arc::new(database));
@@ -300,19 +301,15 @@ impl Catalog {
     /// True if there is a view of this name.
     #[must_use]
     pub fn is_view(&self, db: &str, name: &str) -> bool {
-        let database = self.inner.databases.get(&self.inner.folded(db));
-        database.is_some_and(|database| database.views.contains(&self.inner.folded(name)))
+        let database = self.inner.databases.get(self.inner.folded(db).as_ref());
+        database.is_some_and(|database| database.views.contains(self.inner.folded(name).as_ref()))
     }
 
     /// A database as the source names it, with its default collation, where known.
     #[must_use]
     pub fn database(&self, db: &str) -> Option<(&str, Option<u16>)> {
-        let databases = &self.inner.databases;
-        let found = match self.inner.lower_case_table_names {
-            0 => databases.get(db),
-            _ => databases.get(&db.to_lowercase()),
-        };
-        found.map(|database| (database.name.as_str(), database.collation))
+        let database = self.inner.databases.get(self.inner.folded(db).as_ref())?;
+        Some((&database.name, database.collation))
     }
 
     /// [`Catalog::table`] for the bytes in a Table_map event; None if they are not UTF-8.
@@ -471,14 +468,14 @@ impl Catalog {
 
 impl Inner {
     /// A name in the form in which this source compares it.
-    fn folded(&self, name: &str) -> String {
-        if self.lower_case_table_names == 0 { name.to_owned() } else { name.to_lowercase() }
+    fn folded<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        if self.lower_case_table_names == 0 { Cow::Borrowed(name) } else { Cow::Owned(name.to_lowercase()) }
     }
 
     /// Inserts a table under its name and creates its database if necessary.
     fn put_table(&mut self, table: &Arc<TableDef>) {
         let (db, key) = (self.folded(&table.db), self.folded(&table.name));
-        let database = self.databases.entry(db).or_insert_with(|| {
+        let database = self.databases.entry(db.into_owned()).or_insert_with(|| {
             Arc::new(Database {
                 name: table.db.clone(),
                 collation: None,
@@ -486,7 +483,7 @@ impl Inner {
                 views: BTreeSet::new(),
             })
         });
-        Arc::make_mut(database).tables.insert(key, Arc::clone(table));
+        Arc::make_mut(database).tables.insert(key.into_owned(), Arc::clone(table));
         self.by_id.insert(table.id, Arc::clone(table));
     }
 
@@ -496,10 +493,7 @@ impl Inner {
     }
 
     fn table(&self, db: &str, name: &str) -> Option<&Arc<TableDef>> {
-        if self.lower_case_table_names == 0 {
-            return self.databases.get(db)?.tables.get(name);
-        }
-        self.databases.get(&self.folded(db))?.tables.get(&self.folded(name))
+        self.databases.get(self.folded(db).as_ref())?.tables.get(self.folded(name).as_ref())
     }
 }
 

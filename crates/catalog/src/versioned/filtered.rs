@@ -152,7 +152,7 @@ impl Catalog {
             },
             // MySQL does not rewrite the name in DROP DATABASE, so its replica keeps the tables. So do we.
             Objects::DatabaseGone(name) => {
-                let is_here = self.inner.databases.contains_key(&self.inner.folded(&name));
+                let is_here = self.inner.databases.contains_key(self.inner.folded(&name).as_ref());
                 let own = names.database(&name) == name;
                 let passes = session && names.filters.database_statement_passes(&name, lower);
                 if own && is_here && passes { Filtered::Replicated } else { Filtered::LeftOut }

@@ -35,7 +35,7 @@ impl Catalog {
     /// True if the table is in quarantine.
     #[must_use]
     pub fn is_quarantined(&self, db: &str, name: &str) -> bool {
-        !self.inner.quarantined.is_empty() && self.inner.quarantined.contains_key(&self.inner.name_key(db, name))
+        self.why_quarantined(db, name).is_some()
     }
 
     /// Why the table is in quarantine; None if it is not.
@@ -176,7 +176,7 @@ fn contains_name(text: &str, name: &str) -> bool {
 
 impl Inner {
     pub(super) fn name_key(&self, db: &str, name: &str) -> (String, String) {
-        (self.folded(db), self.folded(name))
+        (self.folded(db).into_owned(), self.folded(name).into_owned())
     }
 
     pub(super) fn quarantine(&mut self, table: &NamedTable, why: &str) -> Option<TableId> {

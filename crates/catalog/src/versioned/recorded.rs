@@ -45,7 +45,7 @@ impl Inner {
 
     fn record(&mut self, context: &StatementContext, sql: &[u8], change: DefinitionChange) {
         let lower = self.lower_case_table_names;
-        let database = self.databases.get(&self.folded(&context.default_db));
+        let database = self.databases.get(self.folded(&context.default_db).as_ref());
         let recorded = Recorded::of(context, sql, database.and_then(|database| database.collation));
         Arc::make_mut(&mut self.definitions).take(change, &recorded, &move |name| folded(lower, name));
     }

@@ -107,7 +107,7 @@ impl<'a> Change<'a> {
     }
 
     fn database_mut(&mut self, db: &str) -> &mut Database {
-        let key = self.inner.folded(db);
+        let key = self.inner.folded(db).into_owned();
         let name = self.inner.stored(db);
         let database = self.inner.databases.entry(key).or_insert_with(|| {
             Arc::new(Database { name, collation: None, tables: BTreeMap::new(), views: BTreeSet::new() })
@@ -116,7 +116,7 @@ impl<'a> Change<'a> {
     }
 
     fn put(&mut self, table: Arc<TableDef>) {
-        let key = self.inner.folded(&table.name);
+        let key = self.inner.folded(&table.name).into_owned();
         self.inner.by_id.insert(table.id, table.clone());
         let db = table.db.clone();
         self.database_mut(&db).tables.insert(key, table);
@@ -125,7 +125,7 @@ impl<'a> Change<'a> {
     fn remove(&mut self, table: &TableDef) {
         let key = self.inner.folded(&table.name);
         self.inner.by_id.remove(&table.id);
-        self.database_mut(&table.db).tables.remove(&key);
+        self.database_mut(&table.db).tables.remove(key.as_ref());
     }
 
     fn server_default(&self) -> Collation {
@@ -134,7 +134,7 @@ impl<'a> Change<'a> {
     }
 
     fn database_default(&self, db: &str) -> Collation {
-        let known = self.inner.databases.get(&self.inner.folded(db)).and_then(|database| database.collation);
+        let known = self.inner.databases.get(self.inner.folded(db).as_ref()).and_then(|database| database.collation);
         let logged = if same_name(db, &self.context.default_db) { self.context.collation_database } else { None };
         known.or(logged).and_then(charset::by_id).unwrap_or_else(|| self.server_default())
     }
@@ -165,13 +165,13 @@ impl<'a> Change<'a> {
     }
 
     pub(super) fn is_view(&self, name: &TableName) -> Result<bool, Problem> {
-        let database = self.inner.databases.get(&self.inner.folded(self.db_of(name)?));
-        Ok(database.is_some_and(|database| database.views.contains(&self.inner.folded(&name.name))))
+        let database = self.inner.databases.get(self.inner.folded(self.db_of(name)?).as_ref());
+        Ok(database.is_some_and(|database| database.views.contains(self.inner.folded(&name.name).as_ref())))
     }
 
     fn create_view(&mut self, name: &TableName) -> Result<Done, Problem> {
         let db = self.db_of(name)?.to_owned();
-        let key = self.inner.folded(&name.name);
+        let key = self.inner.folded(&name.name).into_owned();
         self.database_mut(&db).views.insert(key);
         Ok(Done::Views)
     }
@@ -180,7 +180,7 @@ impl<'a> Change<'a> {
         for name in names {
             let db = self.db_of(name)?.to_owned();
             let key = self.inner.folded(&name.name);
-            self.database_mut(&db).views.remove(&key);
+            self.database_mut(&db).views.remove(key.as_ref());
         }
         Ok(Done::Views)
     }
@@ -337,7 +337,7 @@ impl<'a> Change<'a> {
     }
 
     fn create_database(&mut self, name: &str, if_not_exists: bool, options: &CharsetSpec) -> Result<Done, Problem> {
-        let known = self.inner.databases.get(&self.inner.folded(name));
+        let known = self.inner.databases.get(self.inner.folded(name).as_ref());
         if known.is_some_and(|database| database.collation.is_some()) {
             if if_not_exists {
                 return Ok(Done::Nothing(DdlEffect::NoEffect("the database is already there")));
@@ -367,7 +367,7 @@ impl<'a> Change<'a> {
     }
 
     fn drop_database(&mut self, name: &str, if_exists: bool) -> Result<Done, Problem> {
-        let Some(database) = self.inner.databases.remove(&self.inner.folded(name)) else {
+        let Some(database) = self.inner.databases.remove(self.inner.folded(name).as_ref()) else {
             if if_exists {
                 return Ok(Done::Nothing(DdlEffect::NoEffect("no such database")));
             }

@@ -30,8 +30,8 @@ impl Catalog {
         let mut tables = Vec::new();
         for (db, name) in found.tables {
             let is_view = || {
-                let database = self.inner.databases.get(&self.inner.folded(&db));
-                database.is_some_and(|database| database.views.contains(&self.inner.folded(&name)))
+                let database = self.inner.databases.get(self.inner.folded(&db).as_ref());
+                database.is_some_and(|database| database.views.contains(self.inner.folded(&name).as_ref()))
             };
             if is_system(&db) {
                 continue;
