@@ -130,13 +130,19 @@ fn reads(pair: &mut Pair, server: &Server, zone: &str) {
     assert!(never >= 5 && twice >= 5 && times.len() > 200, "{never} never, {twice} twice of {}", times.len());
 }
 
+/// A source in that system with those zones; None without servers.
+fn source(name: &str) -> Option<Server> {
+    if !testkit::servers() {
+        return None;
+    }
+    let server = Server::start_in_zone(name, SYSTEM);
+    server.sql(ZONES);
+    Some(server)
+}
+
 #[test]
 fn times_in_a_zone_with_rules_are_the_sources() {
-    if !testkit::servers() {
-        return;
-    }
-    let server = Server::start_in_zone("door-zones", SYSTEM);
-    server.sql(ZONES);
+    let Some(server) = source("door-zones") else { return };
     let moments = CHANGES.iter().flat_map(|at| BESIDE.iter().map(move |beside| format!("({at} + {beside})")));
     let rows =
         moments.map(|at| format!("(TIMESTAMP('1970-01-01') + INTERVAL {at} SECOND)")).collect::<Vec<_>>().join(", ");
@@ -210,11 +216,7 @@ fn reads_by_name(pair: &mut Pair, server: &Server) {
 
 #[test]
 fn zones_that_may_not_be_read_are_refused() {
-    if !testkit::servers() {
-        return;
-    }
-    let server = Server::start_in_zone("door-bare", SYSTEM);
-    server.sql(ZONES);
+    let Some(server) = source("door-bare") else { return };
     server.sql(
         "SET GLOBAL partial_revokes = ON; CREATE USER bare@'%' IDENTIFIED BY 'repl'; \
          GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO bare@'%'; REVOKE SELECT ON mysql.* FROM bare@'%'; \

@@ -10,11 +10,10 @@ use base::GtidSet;
 use observe::{ConnectionState, ErrorReport, RateMeter};
 use relay_log::FirstEvent;
 use source::history::PastEvent;
-use source::zones::Zones;
 
 use crate::exit::Failure;
 use crate::failure::error_report;
-use crate::source_facts::SourceFacts;
+use crate::source_facts::{SourceFacts, SourceSettings};
 use crate::witness::{Witness, WitnessFile};
 
 /// What receiving waits for.
@@ -124,14 +123,9 @@ impl Link {
         })
     }
 
-    /// One of the source's global variables, as last asked.
-    pub(crate) fn source_global(&self, name: &str) -> Option<String> {
-        self.lock().facts.settings.global(name)
-    }
-
-    /// The source's time zones, as last asked.
-    pub(crate) fn source_zones(&self) -> Option<Arc<Zones>> {
-        self.lock().facts.settings.zones.clone()
+    /// What of the source changes answers, as last asked.
+    pub(crate) fn source_settings(&self) -> Arc<SourceSettings> {
+        Arc::clone(&self.lock().facts.settings)
     }
 
     /// True if receiving must end, for now or for good.

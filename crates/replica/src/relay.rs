@@ -42,6 +42,7 @@ use crate::open::note_truncation;
 use crate::receiver::{self, Receive, Receiver};
 use crate::receiver_status::{Link, LinkState};
 use crate::receiving::Receiving;
+use crate::source_facts::SourceSettings;
 use crate::status::{disk, source_report};
 use crate::stopped::Stopped;
 
@@ -359,16 +360,10 @@ impl Relay {
         }
     }
 
-    /// The source's value of one of [`SOURCE_GLOBALS`](crate::SOURCE_GLOBALS), as last asked.
+    /// What of the source changes answers, as last asked.
     #[must_use]
-    pub fn source_global(&self, name: &str) -> Option<String> {
-        self.link.source_global(name)
-    }
-
-    /// The source's time zones.
-    #[must_use]
-    pub fn source_zones(&self) -> Option<Arc<source::zones::Zones>> {
-        self.link.source_zones()
+    pub fn source_settings(&self) -> Arc<SourceSettings> {
+        self.link.source_settings()
     }
 
     /// The report for `slipstream status`.

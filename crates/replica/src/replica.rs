@@ -706,20 +706,8 @@ impl Replica {
 
     /// What of the source changes answers, as last asked.
     #[must_use]
-    pub fn source_settings(&self) -> SourceSettings {
-        self.link.lock().facts.settings.clone()
-    }
-
-    /// One of the source's [`SOURCE_GLOBALS`](crate::SOURCE_GLOBALS).
-    #[must_use]
-    pub fn source_global(&self, name: &str) -> Option<String> {
-        self.link.source_global(name)
-    }
-
-    /// The source's time zones.
-    #[must_use]
-    pub fn source_zones(&self) -> Option<Arc<source::zones::Zones>> {
-        self.link.source_zones()
+    pub fn source_settings(&self) -> Arc<SourceSettings> {
+        self.link.source_settings()
     }
 
     /// Connection options of the source for one try; None for files.

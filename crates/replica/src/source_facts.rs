@@ -27,7 +27,7 @@ pub(crate) struct SourceFacts {
     /// The source's lower_case_table_names: 0, 1 or 2.
     pub lower_case_table_names: u8,
     /// What of it changes answers.
-    pub settings: SourceSettings,
+    pub settings: Arc<SourceSettings>,
 }
 
 /// What changes answers, as the source tells it.
@@ -63,7 +63,7 @@ pub(crate) fn read(path: &Path) -> Option<SourceFacts> {
         server_id: value("server_id")?.parse().ok()?,
         server_uuid: value("server_uuid")?,
         lower_case_table_names: value("lower_case_table_names")?.parse().ok()?,
-        settings: SourceSettings {
+        settings: Arc::new(SourceSettings {
             globals: SOURCE_GLOBALS
                 .iter()
                 .filter_map(|name| Some(((*name).to_owned(), value(&format!("global.{name}"))?)))
@@ -72,7 +72,7 @@ pub(crate) fn read(path: &Path) -> Option<SourceFacts> {
                 let lines = text.lines().filter_map(|line| line.strip_prefix("zone.")?.split_once('='));
                 Arc::new(Zones::of_lines(complete == "all", lines))
             }),
-        },
+        }),
     })
 }
 
@@ -112,10 +112,10 @@ pub const SOURCE_GLOBALS: &[&str] = &[
 ];
 
 /// What a source tells of what changes answers.
-pub(crate) fn settings(source: &mut Connection) -> client::Result<SourceSettings> {
+pub(crate) fn settings(source: &mut Connection) -> client::Result<Arc<SourceSettings>> {
     let globals = globals(source)?;
     let zones = zones(source, &globals)?;
-    Ok(SourceSettings { globals, zones: Some(Arc::new(zones)) })
+    Ok(Arc::new(SourceSettings { globals, zones: Some(Arc::new(zones)) }))
 }
 
 /// Those of [`SOURCE_GLOBALS`] that the source has.
@@ -164,7 +164,7 @@ fn zones(source: &mut Connection, globals: &[(String, String)]) -> client::Resul
 
 /// What of the source changes answers, as last seen by this folder's replica.
 #[must_use]
-pub fn known_source_settings(data: &Path) -> SourceSettings {
+pub fn known_source_settings(data: &Path) -> Arc<SourceSettings> {
     read(&data.join(FACTS_FILE)).map(|facts| facts.settings).unwrap_or_default()
 }
 

@@ -338,11 +338,11 @@ impl Facts for EngineFacts {
     }
 
     fn source_value(&self, name: &str) -> Option<String> {
-        self.engine.0.upgrade()?.source_global(name)
+        self.engine.0.upgrade()?.source_settings().global(name)
     }
 
     fn source_zones(&self) -> Option<Arc<Zones>> {
-        self.engine.0.upgrade()?.source_zones()
+        self.engine.0.upgrade()?.source_settings().zones.clone()
     }
 
     fn schema(&self, name: &str) -> SchemaState {

@@ -13,7 +13,7 @@ use door::SchemaState;
 use observe::{ConnectionState, LagHistograms, ReplayState, StatusReport, now_us, utc_text};
 use replica::{
     BeginReplay, Begun, CopyInProgress, Failure, FilterOrders, Folder, Movement, Replica, ServeLog, Serving,
-    SourceLogin, SourceOrders, SourceSettings, Stopped, Zones,
+    SourceLogin, SourceOrders, SourceSettings, Stopped,
     config::{ReplicaConfig, SourceSpec},
     failure::error_report,
     log::{self, Code},
@@ -46,7 +46,7 @@ struct State {
     /// The last report of an engine.
     last: StatusReport,
     /// What of the source changes answers, as it was known before the engine ran, or when it was last taken down.
-    source: SourceSettings,
+    source: Arc<SourceSettings>,
     /// A request to start the engine again.
     wanted: Option<Wanted>,
     /// Number of attempts to start the engine that have ended.
@@ -372,26 +372,15 @@ impl Engine {
         self.running().map(|(replica, _)| replica)
     }
 
-    /// The source's value of a global variable that changes answers, also while no replica runs.
-    pub(crate) fn source_global(&self, name: &str) -> Option<String> {
+    /// What of the source changes answers, also while no replica runs.
+    pub(crate) fn source_settings(&self) -> Arc<SourceSettings> {
         let state = self.lock();
         if let Phase::Running(replica) = &state.phase {
             let replica = Arc::clone(replica);
             drop(state);
-            return replica.source_global(name);
+            return replica.source_settings();
         }
-        state.source.global(name)
-    }
-
-    /// The source's time zones, also while no replica runs.
-    pub(crate) fn source_zones(&self) -> Option<Arc<Zones>> {
-        let state = self.lock();
-        if let Phase::Running(replica) = &state.phase {
-            let replica = Arc::clone(replica);
-            drop(state);
-            return replica.source_zones();
-        }
-        state.source.zones.clone()
+        Arc::clone(&state.source)
     }
 
     /// The running replica, and the number of attempts to start one until then.

@@ -399,11 +399,11 @@ impl RelayFacts {
 impl Facts for RelayFacts {
     /// For replicas of ours behind it, whose clients begin with what clients of its source begin with.
     fn source_value(&self, name: &str) -> Option<String> {
-        self.process.upgrade()?.running().ok()?.source_global(name)
+        self.process.upgrade()?.running().ok()?.source_settings().global(name)
     }
 
     fn source_zones(&self) -> Option<Arc<Zones>> {
-        self.process.upgrade()?.running().ok()?.source_zones()
+        self.process.upgrade()?.running().ok()?.source_settings().zones.clone()
     }
 
     fn schema(&self, _: &str) -> SchemaState {

@@ -61,7 +61,7 @@ impl Session {
                 return Err(SqlError::not_supported(&format!("SHOW CREATE TABLE unless {name} is {wanted}")));
             }
         }
-        let mut table = self.table_named("CREATE TABLE", schema, table, world)?;
+        let mut table = self.table_named("CREATE TABLE", self.name_in_show(schema, table)?, world)?;
         if self.settings.text(SKIP_ENGINE).is_some_and(is_on)
             && let Some(declared) = &mut Arc::make_mut(&mut table).declared
         {

@@ -153,19 +153,21 @@ impl Session {
             Show::Plugins => ("SHOW PLUGINS", "Name", &none),
             Show::Columns { full, schema, table, choice } => {
                 let name = if *full { "SHOW FULL COLUMNS" } else { "SHOW COLUMNS" };
-                if let Some((schema, table)) = self.virtual_table_named(schema.as_deref(), table, world)? {
+                let table = self.name_in_show(schema.as_deref(), table)?;
+                if let Some((schema, table)) = self.virtual_table_named(&table, world)? {
                     let rows = || Ok(show_columns_of_virtual(schema, table, *full));
                     return self.choose(name, "Field", choice, bind, rows);
                 }
-                let table = self.table_named("COLUMNS", schema.as_deref(), table, world)?;
+                let table = self.table_named("COLUMNS", table, world)?;
                 return self.choose(name, "Field", choice, bind, || Ok(show_columns(&table, *full)));
             }
             Show::Index { schema, table, choice } => {
-                if let Some((schema, table)) = self.virtual_table_named(schema.as_deref(), table, world)? {
-                    return self
-                        .choose("SHOW INDEX", "Table", choice, bind, || Ok(show_index_of_virtual(schema, table)));
+                let table = self.name_in_show(schema.as_deref(), table)?;
+                if let Some((schema, table)) = self.virtual_table_named(&table, world)? {
+                    let rows = || Ok(show_index_of_virtual(schema, table));
+                    return self.choose("SHOW INDEX", "Table", choice, bind, rows);
                 }
-                let table = self.table_named("INDEX", schema.as_deref(), table, world)?;
+                let table = self.table_named("INDEX", table, world)?;
                 return self.choose("SHOW INDEX", "Table", choice, bind, || Ok(show_index(&table)));
             }
             Show::TableStatus { schema, choice } => {
@@ -228,14 +230,8 @@ impl Session {
         }
     }
 
-    /// The definition of a table that a SHOW names.
-    pub(super) fn table_named(
-        &self,
-        what: &str,
-        schema: Option<&[u8]>,
-        table: &[u8],
-        world: &dyn World,
-    ) -> Result<Arc<TableDef>, SqlError> {
+    /// The table that a SHOW names, in the default schema if it names none.
+    pub(super) fn name_in_show(&self, schema: Option<&[u8]>, table: &[u8]) -> Result<TableName, SqlError> {
         let charsets = self.settings.charsets();
         let decoded =
             |name: &[u8]| Ok::<_, SqlError>(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned());
@@ -244,12 +240,22 @@ impl Session {
             (None, Some(schema)) => schema.name.clone(),
             (None, None) => return Err(SqlError::new(1046, "3D000", "No database selected")),
         };
-        if VIRTUAL_SCHEMAS.iter().any(|own| own.eq_ignore_ascii_case(&schema)) {
-            return Err(SqlError::not_supported(&format!("SHOW {what} of a table of {schema}")));
+        Ok(TableName { schema, table: decoded(table)? })
+    }
+
+    /// The definition of a table that a SHOW names.
+    pub(super) fn table_named(
+        &self,
+        what: &str,
+        name: TableName,
+        world: &dyn World,
+    ) -> Result<Arc<TableDef>, SqlError> {
+        if VIRTUAL_SCHEMAS.iter().any(|own| own.eq_ignore_ascii_case(&name.schema)) {
+            return Err(SqlError::not_supported(&format!("SHOW {what} of a table of {}", name.schema)));
         }
         let snapshot = self.snapshot(world)?;
         let catalog = snapshot.catalog();
-        let name = TableName { schema, table: decoded(table)? }.folded(catalog.lower_case_table_names());
+        let name = name.folded(catalog.lower_case_table_names());
         let schema = catalog.database(&name.schema).map(|(schema, _)| schema);
         if what == "CREATE TABLE" {
             self.locks.check(&name, &name.table)?;
@@ -264,29 +270,21 @@ impl Session {
     /// The virtual table that a SHOW names, and its schema; None if it names one that is kept.
     fn virtual_table_named(
         &self,
-        schema: Option<&[u8]>,
-        table: &[u8],
+        name: &TableName,
         world: &dyn World,
     ) -> Result<Option<(&'static str, &'static str)>, SqlError> {
-        let charsets = self.settings.charsets();
-        let given = schema.map(|schema| charsets.from_client(schema)).transpose()?;
-        let default = self.schema.as_ref().map(|schema| schema.name.as_str());
-        let Some(given) = given.as_deref().map(String::from_utf8_lossy).or(default.map(Into::into)) else {
+        let TableName { schema: given, table } = name;
+        let Some(schema) = VIRTUAL_SCHEMAS.iter().copied().find(|own| own.eq_ignore_ascii_case(given)) else {
             return Ok(None);
         };
-        let Some(schema) = VIRTUAL_SCHEMAS.iter().copied().find(|own| own.eq_ignore_ascii_case(&given)) else {
-            return Ok(None);
-        };
-        let table = charsets.from_client(table)?;
-        let table = String::from_utf8_lossy(&table);
         let is_view = schema == "information_schema";
         // Names of the other are compared as those of kept tables are.
         let by_case = !is_view && self.snapshot(world)?.catalog().lower_case_table_names() == 0;
         if by_case && given != schema {
             return Err(SqlError::new(1049, "42000", format!("Unknown database '{given}'")));
         }
-        let is_meant = |own: &&str| if by_case { *own == table } else { own.eq_ignore_ascii_case(&table) };
-        let found = tables_of(schema).find(is_meant).ok_or_else(|| unknown_table(schema, &table))?;
+        let is_meant = |own: &&str| if by_case { own == table } else { own.eq_ignore_ascii_case(table) };
+        let found = tables_of(schema).find(is_meant).ok_or_else(|| unknown_table(schema, table))?;
         Ok(Some((schema, found)))
     }
 

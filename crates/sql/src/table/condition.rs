@@ -376,11 +376,12 @@ impl Conditions {
         let column = self.column_operand(scope, value, "BETWEEN")?;
         let (low, high) = (self.constant(scope, &bounds.0, column)?, self.constant(scope, &bounds.1, column)?);
         let is_null = |bound: &Bound| bound.value == Value::Null;
-        let cut = |bound: &Bound| -> Result<Option<Cut>> {
+        let mut measure = None;
+        let mut cut = |bound: &Bound| -> Result<Option<Cut>> {
             if is_null(bound) {
                 return Ok(None);
             }
-            Ok(cuts(scope.bind, scope.column(column)?, bound, Use::Order, &mut None)?.into_iter().next())
+            Ok(cuts(scope.bind, scope.column(column)?, bound, Use::Order, &mut measure)?.into_iter().next())
         };
         let (low, high) = match (low, high) {
             (Some(low), Some(high)) => (low, high),
@@ -396,13 +397,14 @@ impl Conditions {
         }
         let (low, high) = (cut(&low)?, cut(&high)?);
         if negated {
-            return self.push(scope, column, Test::Outside(low, high));
+            return self.push_measured(scope, column, Test::Outside(low, high), measure);
         }
         let (Some(low), Some(high)) = (low, high) else {
             self.never = true;
             return Ok(());
         };
-        self.push(scope, column, Test::Within(Limits { low: Some((low, true)), high: Some((high, true)) }))
+        let limits = Limits { low: Some((low, true)), high: Some((high, true)) };
+        self.push_measured(scope, column, Test::Within(limits), measure)
     }
 
     fn is_null(&mut self, scope: &Scope<'_>, value: &Expression, negated: bool) -> Result<()> {

@@ -192,9 +192,11 @@ const EXACT_DOUBLE: f64 = 9_007_199_254_740_992.0;
 /// Digits of an integer text that is compared as an integer.
 const INTEGER_DIGITS: usize = 18;
 
-/// A constant that is no integer itself as digits, for columns of integers.
-fn digits_for_integer(column: &Column, constant: &Bound) -> Result<Digits> {
-    Ok(match &constant.value {
+/// The whole or shortened number of a constant, for columns of integers, and the side of it on which the constant is.
+fn whole_number(column: &Column, constant: &Bound) -> Result<(i128, Side)> {
+    let digits = match &constant.value {
+        Value::Int(value) => return Ok(((*value).into(), Side::At)),
+        Value::UInt(value) => return Ok(((*value).into(), Side::At)),
         Value::Decimal(text) => Digits::of(text),
         Value::Double(value) if value.abs() < EXACT_DOUBLE => Digits::of(&format!("{value}")),
         Value::Double(_) => return Err(cannot(column, "a DOUBLE of more than 15 digits")),
@@ -206,8 +208,13 @@ fn digits_for_integer(column: &Column, constant: &Bound) -> Result<Digits> {
         },
         Value::Null => return Err(cannot(column, "NULL")),
         Value::DateTime(..) | Value::Time(_) => return Err(cannot(column, "dates and times")),
-        Value::Int(_) | Value::UInt(_) => return Err(cannot(column, "a number")),
-    })
+    };
+    let whole = match digits.whole.as_str() {
+        "" => 0,
+        // A DECIMAL of more digits is as far beyond every integer column.
+        whole => whole.parse().unwrap_or(i128::MAX),
+    };
+    Ok((if digits.negative { -whole } else { whole }, digits.side(digits.fraction.is_empty())))
 }
 
 /// Text that is an integer as it would be printed.
@@ -221,25 +228,10 @@ fn integer_text(text: &[u8]) -> Option<&str> {
 }
 
 fn integer(measure: &Measure, column: &Column, constant: &Bound) -> Result<Cut> {
-    let plain = match constant.value {
-        Value::Int(value) => Some(i128::from(value)),
-        Value::UInt(value) => Some(i128::from(value)),
-        _ => None,
-    };
-    if let Some(value) = plain {
-        return match constant::integer(&column.ty, value) {
-            Ok(stored) => Cut::near(measure, stored, Side::At),
-            Err(_) => Ok(if value < 0 { Cut::Least } else { Cut::Most }),
-        };
-    }
-    let digits = digits_for_integer(column, constant)?;
-    let beyond = if digits.negative { Cut::Least } else { Cut::Most };
-    let whole = if digits.whole.is_empty() { Ok(0) } else { digits.whole.parse::<i128>() };
-    let Ok(whole) = whole else { return Ok(beyond) };
-    let whole = if digits.negative { -whole } else { whole };
+    let (whole, side) = whole_number(column, constant)?;
     match constant::integer(&column.ty, whole) {
-        Ok(stored) => Cut::near(measure, stored, digits.side(digits.fraction.is_empty())),
-        Err(_) => Ok(beyond),
+        Ok(stored) => Cut::near(measure, stored, side),
+        Err(_) => Ok(if whole < 0 { Cut::Least } else { Cut::Most }),
     }
 }
 
