@@ -342,7 +342,7 @@ impl Limit {
     }
 }
 
-/// An expression.
+/// An expression. The parser bounds its height (`DEPTH_MAX`), so what walks a tree may recurse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expression {
     /// NULL.
@@ -400,8 +400,16 @@ pub enum Expression {
         /// Both sides.
         sides: Box<(Expression, Expression)>,
     },
-    /// AND.
-    And(Box<(Expression, Expression)>),
+    /// AND of two or more.
+    And(Vec<Expression>),
+    /// Other binary operators, each applied to all that stands before it: `1 * 2 + 3` is 1, then `* 2`, then `+ 3`. One
+    /// list, so that a text of many terms makes no deep tree.
+    Chain {
+        /// The first operand.
+        first: Box<Expression>,
+        /// Operators, by sign or word, each with its right operand; at least one.
+        rest: Vec<(&'static str, Expression)>,
+    },
     /// IN with a list.
     In {
         /// What is looked for.
@@ -429,10 +437,8 @@ pub enum Expression {
     },
     /// LIKE with the default escape character.
     Like {
-        /// What is compared.
-        value: Box<Expression>,
-        /// The pattern.
-        pattern: Box<Expression>,
+        /// What is compared, and the pattern.
+        sides: Box<[Expression; 2]>,
         /// NOT LIKE.
         negated: bool,
     },
@@ -541,11 +547,15 @@ impl Expression {
     /// Operands of a construct of conditions, in their order.
     pub(crate) fn operands(&self) -> Vec<&Expression> {
         match self {
-            Expression::Compare { sides, .. } | Expression::And(sides) => vec![&sides.0, &sides.1],
+            Expression::Compare { sides, .. } => vec![&sides.0, &sides.1],
+            Expression::And(list) => list.iter().collect(),
+            Expression::Chain { first, rest } => {
+                std::iter::once(&**first).chain(rest.iter().map(|(_, operand)| operand)).collect()
+            }
             Expression::In { value, list, .. } => std::iter::once(&**value).chain(list).collect(),
             Expression::Between { value, bounds, .. } => vec![value, &bounds.0, &bounds.1],
             Expression::IsNull { value, .. } => vec![value],
-            Expression::Like { value, pattern, .. } => vec![value, pattern],
+            Expression::Like { sides, .. } => sides.iter().collect(),
             Expression::Call { arguments, .. } => arguments.iter().collect(),
             Expression::Other { operands, .. } => operands.iter().collect(),
             Expression::Negative(inner) => vec![inner],
@@ -559,6 +569,7 @@ impl Expression {
         match self {
             Expression::Compare { operator, .. } => format!("operator {}", operator.sign()),
             Expression::And(_) => "operator AND".to_owned(),
+            Expression::Chain { rest, .. } => operator_construct(rest.last().map_or("", |(operator, _)| operator)),
             Expression::In { negated, .. } => with_not(negated, "IN"),
             Expression::Between { negated, .. } => with_not(negated, "BETWEEN"),
             Expression::IsNull { negated, .. } => (if *negated { "IS NOT NULL" } else { "IS NULL" }).to_owned(),
@@ -568,6 +579,11 @@ impl Expression {
             _ => "an expression".to_owned(),
         }
     }
+}
+
+/// The name of an operator as a construct.
+pub(crate) fn operator_construct(operator: &str) -> String {
+    format!("operator {operator}")
 }
 
 /// Whose value of a variable is meant.

@@ -327,8 +327,9 @@ impl Bind<'_> {
             Expression::Call { name, arguments } => functions::call(self, name, arguments),
             Expression::Negative(inner) if is_parameter(inner) => Err(SqlError::not_supported("a minus sign before ?")),
             Expression::Negative(inner) => minus::negated(inner, self.expression(inner)?),
-            Expression::Like { value, pattern, negated } => operators::like(self, value, pattern, *negated),
+            Expression::Like { sides, negated } => operators::like(self, sides, *negated),
             Expression::IsNull { value, negated } => operators::is_null(self, value, *negated),
+            Expression::Chain { first, rest } => operators::chain(self, first, rest),
             Expression::Other { construct, operands } => operators::bound(self, construct, operands),
             other => {
                 // MySQL's errors of what is below come first, however deep, then what is not answered there.

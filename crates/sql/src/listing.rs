@@ -48,8 +48,10 @@ impl Choice {
     #[must_use]
     pub fn select(&self, listing: &Listing, like_column: &str) -> Select {
         let like = self.like.as_ref().map(|pattern| Expression::Like {
-            value: Box::new(Expression::Name(vec![like_column.as_bytes().to_vec()])),
-            pattern: Box::new(Expression::Text { bytes: pattern.clone(), first_len: pattern.len(), introducer: None }),
+            sides: Box::new([
+                Expression::Name(vec![like_column.as_bytes().to_vec()]),
+                Expression::Text { bytes: pattern.clone(), first_len: pattern.len(), introducer: None },
+            ]),
             negated: false,
         });
         let filter = like.or_else(|| self.filter.clone());

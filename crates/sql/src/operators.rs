@@ -6,7 +6,7 @@ use wire::response::column_flag;
 use wire::row::type_code;
 
 use crate::Result;
-use crate::ast::Expression;
+use crate::ast::{Expression, operator_construct};
 use crate::bind::{Bind, Bound, Field, Value, is_parameter, is_text};
 use crate::charsets::is_unicode;
 use crate::error::SqlError;
@@ -30,6 +30,39 @@ pub(crate) fn takes_long(text: &[u8], wanted: &[u8]) -> bool {
     text.len().saturating_mul(wanted.len()) > STEPS_MAX
 }
 
+/// Binds a chain of operators, from left to right.
+///
+/// # Errors
+/// MySQL's of an operand, whatever is not answered beside it; 1235 for what is not answered.
+pub(crate) fn chain(bind: &Bind<'_>, first: &Expression, rest: &[(&'static str, Expression)]) -> Result<Bound> {
+    let mut left_is_parameter = is_parameter(first);
+    let mut left = bind.expression(first);
+    for (operator, operand) in rest {
+        let right = bind.expression(operand);
+        left = match (left, right) {
+            (Err(error), _) | (_, Err(error)) if !error.is_not_supported() => Err(error),
+            _ if left_is_parameter || is_parameter(operand) => {
+                Err(SqlError::not_supported(&format!("a parameter in {}", operator_construct(operator))))
+            }
+            (Ok(left), Ok(right)) => binary(bind, operator, &left, &right),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        };
+        left_is_parameter = false;
+    }
+    left
+}
+
+fn binary(bind: &Bind<'_>, operator: &str, left: &Bound, right: &Bound) -> Result<Bound> {
+    match operator {
+        "&" => bits(operator, left, right, |left, right| left & right),
+        "|" => bits(operator, left, right, |left, right| left | right),
+        "OR" => or(left, right),
+        "+" => sum(bind, operator, left, right, i128::checked_add),
+        "-" => sum(bind, operator, left, right, i128::checked_sub),
+        _ => Err(SqlError::not_supported(&operator_construct(operator))),
+    }
+}
+
 /// The operands' values; their errors come first.
 fn operands(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -> Result<Vec<Bound>> {
     let results: Vec<_> = operands.iter().map(|operand| bind.expression(operand)).collect();
@@ -50,11 +83,6 @@ fn operands(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -> Result
 pub(crate) fn bound(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -> Result<Bound> {
     let values = self::operands(bind, construct, operands)?;
     match (construct, values.as_slice()) {
-        ("operator &", [left, right]) => bits(construct, left, right, |left, right| left & right),
-        ("operator |", [left, right]) => bits(construct, left, right, |left, right| left | right),
-        ("operator OR", [left, right]) => or(left, right),
-        ("operator +", [left, right]) => sum(bind, construct, left, right, i128::checked_add),
-        ("operator -", [left, right]) => sum(bind, construct, left, right, i128::checked_sub),
         (CAST_AS_CHAR, [value]) => cast_as_char(bind, value, None),
         (CAST_AS_CHAR, [value, length]) => cast_as_char(bind, value, Some(&length.value)),
         _ => Err(SqlError::not_supported(construct)),
@@ -80,15 +108,14 @@ pub(crate) fn is_null(bind: &Bind<'_>, operand: &Expression, negated: bool) -> R
 ///
 /// # Errors
 /// Those of the operands; 1235 for other types, parameters, and collations whose weights are not known here.
-pub(crate) fn like(bind: &Bind<'_>, value: &Expression, pattern: &Expression, negated: bool) -> Result<Bound> {
+pub(crate) fn like(bind: &Bind<'_>, sides: &[Expression; 2], negated: bool) -> Result<Bound> {
     let construct = if negated { "NOT LIKE" } else { "LIKE" };
     let refused = |what: &str| Err(SqlError::not_supported(&format!("{construct} of {what}")));
-    let expressions = [value.clone(), pattern.clone()];
-    let bound = operands(bind, construct, &expressions)?;
+    let bound = operands(bind, construct, sides)?;
     if !bound.iter().all(Bound::is_text_or_null) {
         return refused("what is not text");
     }
-    let arguments = Arguments { expressions: &expressions, bound };
+    let arguments = Arguments { expressions: sides, bound };
     let flags = arguments.not_null();
     let collation = functions::collation(bind, &arguments, construct)?;
     let texts: Option<Vec<_>> = arguments.bound.iter().map(|bound| bound.value.text()).collect();
@@ -119,8 +146,9 @@ fn both_not_null(left: &Bound, right: &Bound) -> u16 {
     left.field.flags & right.field.flags & column_flag::NOT_NULL
 }
 
-fn bits(construct: &str, left: &Bound, right: &Bound, of: fn(u64, u64) -> u64) -> Result<Bound> {
+fn bits(operator: &str, left: &Bound, right: &Bound, of: fn(u64, u64) -> u64) -> Result<Bound> {
     let (Some(a), Some(b)) = (integer_bits(left), integer_bits(right)) else {
+        let construct = operator_construct(operator);
         return Err(SqlError::not_supported(&format!("{construct} of what are no integers")));
     };
     let flags = both_not_null(left, right) | column_flag::UNSIGNED;
@@ -131,12 +159,12 @@ fn bits(construct: &str, left: &Bound, right: &Bound, of: fn(u64, u64) -> u64) -
 /// + and - of integers.
 fn sum(
     bind: &Bind<'_>,
-    construct: &str,
+    operator: &str,
     left: &Bound,
     right: &Bound,
     of: fn(i128, i128) -> Option<i128>,
 ) -> Result<Bound> {
-    let refused = |what: &str| SqlError::not_supported(&format!("{construct} {what}"));
+    let refused = |what: &str| SqlError::not_supported(&format!("{} {what}", operator_construct(operator)));
     if [left, right].iter().any(|bound| bound.field.type_code != type_code::LONGLONG) {
         return Err(refused("of what are no integers"));
     }

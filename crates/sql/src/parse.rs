@@ -21,8 +21,8 @@ use crate::error::{SqlError, Warning};
 use crate::listing::is_reserved;
 use crate::{Charsets, Result};
 
-/// Nesting of expressions: a frame of the parser takes less than 1 KiB of stack in a debug build, so this stays below
-/// 1 MiB. MySQL's own parser ends at about 10,000 symbols on its stack.
+/// Nesting of expressions while they are parsed, and height of their trees: a frame of the parser takes less than 1 KiB
+/// of stack in a debug build, so this stays below 1 MiB. MySQL's own parser ends at about 10,000 symbols on its stack.
 const DEPTH_MAX: usize = 400;
 /// Expressions and assignments of a statement: each takes some 200 bytes, whatever its text takes.
 const NODES_MAX: usize = 200_000;
@@ -48,7 +48,7 @@ pub fn parse(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Result<Parsed> {
     let lexer = Lexer::new(sql, sql_mode, SERVER_VERSION).in_charset(charsets.client_charset());
     let current = Token { tok: Tok::End, start: 0, end: 0 };
     let mut parser =
-        Parser { sql, lexer, current, last_end: 0, depth: 0, nodes: 0, parameters: 0, warnings: Vec::new() };
+        Parser { sql, lexer, current, last_end: 0, depth: 0, height: 0, nodes: 0, parameters: 0, warnings: Vec::new() };
     parser.advance()?;
     if parser.current.tok == Tok::End {
         return Err(SqlError::new(1065, "42000", "Query was empty"));
@@ -71,6 +71,8 @@ struct Parser<'a> {
     /// End of the token before `current`.
     last_end: usize,
     depth: usize,
+    /// Height of the highest of the expressions that the one being parsed has so far.
+    height: usize,
     nodes: usize,
     parameters: usize,
     /// What MySQL says of words in the statement.
@@ -215,7 +217,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Runs `parse` one level deeper.
+    /// Runs `parse` one level deeper; what it makes is an operand of the expression around it.
     fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
@@ -223,13 +225,30 @@ impl Parser<'_> {
             return Err(SqlError::new(3170, "HY000", text));
         }
         if self.depth == DEPTH_MAX {
-            // What MySQL answers once its parser's stack is full.
-            let text = format!("Out of memory: expressions nested more than {DEPTH_MAX} deep");
-            return Err(SqlError::new(3950, "HY000", text));
+            return Err(too_deep());
         }
         self.depth += 1;
-        let result = parse(self);
+        let beside = std::mem::take(&mut self.height);
+        let result = parse(self).and_then(|parsed| {
+            self.higher()?;
+            Ok(parsed)
+        });
+        self.height = self.height.max(beside);
         self.depth -= 1;
         result
     }
+
+    /// Counts a node around the expressions that were parsed so far.
+    fn higher(&mut self) -> Result<()> {
+        if self.height == DEPTH_MAX {
+            return Err(too_deep());
+        }
+        self.height += 1;
+        Ok(())
+    }
+}
+
+/// What MySQL answers once its parser's stack is full.
+fn too_deep() -> SqlError {
+    SqlError::new(3950, "HY000", format!("Out of memory: expressions nested more than {DEPTH_MAX} deep"))
 }

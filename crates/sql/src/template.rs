@@ -242,7 +242,12 @@ fn of_expression(expression: &mut Expression, see: &mut dyn FnMut(Literal<'_>)) 
         Expression::Number(digits) => see(Literal::Number(digits)),
         Expression::Text { bytes, first_len, introducer: None } => see(Literal::Text(bytes, first_len)),
         Expression::Negative(inner) | Expression::IsNull { value: inner, .. } => of_expression(inner, see),
-        Expression::Compare { sides, .. } | Expression::And(sides) => {
+        Expression::And(list) => list.iter_mut().for_each(|one| of_expression(one, see)),
+        Expression::Chain { first, rest } => {
+            of_expression(first, see);
+            rest.iter_mut().for_each(|(_, operand)| of_expression(operand, see));
+        }
+        Expression::Compare { sides, .. } => {
             of_expression(&mut sides.0, see);
             of_expression(&mut sides.1, see);
         }
@@ -255,10 +260,7 @@ fn of_expression(expression: &mut Expression, see: &mut dyn FnMut(Literal<'_>)) 
             of_expression(&mut bounds.0, see);
             of_expression(&mut bounds.1, see);
         }
-        Expression::Like { value, pattern, .. } => {
-            of_expression(value, see);
-            of_expression(pattern, see);
-        }
+        Expression::Like { sides, .. } => sides.iter_mut().for_each(|side| of_expression(side, see)),
         Expression::Call { arguments: operands, .. } | Expression::Other { operands, .. } => {
             operands.iter_mut().for_each(|one| of_expression(one, see));
         }

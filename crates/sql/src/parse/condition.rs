@@ -57,11 +57,11 @@ impl Parser<'_> {
     }
 
     fn like(&mut self, value: Expression, negated: bool) -> Result<Expression> {
-        let pattern = Box::new(self.operand()?);
+        let pattern = self.operand()?;
         if self.is("ESCAPE") {
             return Err(SqlError::not_supported("LIKE … ESCAPE"));
         }
-        Ok(Expression::Like { value: Box::new(value), pattern, negated })
+        Ok(Expression::Like { sides: Box::new([value, pattern]), negated })
     }
 
     fn operand(&mut self) -> Result<Expression> {

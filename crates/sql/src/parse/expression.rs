@@ -136,6 +136,7 @@ impl Parser<'_> {
             }
             if matches!(name, "IS" | "IN" | "BETWEEN" | "LIKE" | "NOT") {
                 left = self.condition(name, left)?;
+                self.higher()?;
                 continue;
             }
             // Behind an expression these are no names.
@@ -147,9 +148,30 @@ impl Parser<'_> {
                 return Err(crate::SqlError::not_supported(name));
             }
             let right = self.deeper(|parser| parser.binary(precedence + 1))?;
-            left = joined(name, left, right);
+            left = self.joined(name, left, right)?;
         }
         Ok(left)
+    }
+
+    /// Two expressions and the operator between them. A list that the left one is takes the right one too.
+    fn joined(&mut self, name: &'static str, mut left: Expression, right: Expression) -> Result<Expression> {
+        let is_and = matches!(name, "AND" | "&&");
+        match (&mut left, Comparison::of(name)) {
+            (Expression::And(list), None) if is_and => {
+                list.push(right);
+                return Ok(left);
+            }
+            (Expression::Chain { rest, .. }, None) if !is_and => {
+                rest.push((name, right));
+                return Ok(left);
+            }
+            _ => self.higher()?,
+        }
+        Ok(match Comparison::of(name) {
+            Some(operator) => Expression::Compare { operator, sides: Box::new((left, right)) },
+            None if is_and => Expression::And(vec![left, right]),
+            None => Expression::Chain { first: Box::new(left), rest: vec![(name, right)] },
+        })
     }
 
     /// The operator at the current token, its precedence and its number of tokens.
@@ -393,14 +415,5 @@ impl Parser<'_> {
             parts.push(self.name()?);
         }
         Ok(Expression::Name(parts))
-    }
-}
-
-/// Two expressions and the operator between them.
-fn joined(name: &str, left: Expression, right: Expression) -> Expression {
-    match Comparison::of(name) {
-        Some(operator) => Expression::Compare { operator, sides: Box::new((left, right)) },
-        None if matches!(name, "AND" | "&&") => Expression::And(Box::new((left, right))),
-        None => Expression::Other { construct: format!("operator {name}"), operands: vec![left, right] },
     }
 }

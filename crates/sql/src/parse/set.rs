@@ -113,7 +113,8 @@ impl Parser<'_> {
             }
             _ => {
                 let mut name = String::from_utf8_lossy(&self.name()?).to_ascii_lowercase();
-                while self.accept_punct(b'.')? {
+                // A variable of a component; there are no further parts.
+                if self.accept_punct(b'.')? {
                     name = format!("{name}.{}", String::from_utf8_lossy(&self.name()?).to_ascii_lowercase());
                 }
                 Target::Variable { scope, name }

@@ -151,6 +151,100 @@ fn brackets_without_end_do_not_take_the_stack() {
     assert_eq!(refused(&format!("select {}1", "f(".repeat(65_535))).code, 3950);
 }
 
+/// Texts of many terms, one for each operator and clause that repeats, with the error that ends each; None: it is parsed.
+fn chains(terms: usize) -> Vec<(String, Option<u16>)> {
+    let mut all = Vec::new();
+    let mut add = |head: &str, again: &str, tail: &str, code| {
+        all.push((format!("{head}{}{tail}", again.repeat(terms)), code));
+    };
+    // Lists, however many.
+    for operator in ["OR", "||", "XOR", "AND", "&&", "+", "-", "*", "/", "%", "DIV", "MOD", "|", "&", "^", "<<", ">>"] {
+        add("select 1", &format!(" {operator} 1"), "", None);
+        add("select a from t where a", &format!(" {operator} a"), "", None);
+    }
+    for operator in ["OR", "XOR", "AND"] {
+        // Two expressions a term.
+        add("select a from t where a = 1", &format!(" {operator} a = 1"), "", Some(3170));
+    }
+    add("select 1", " + 1 OR 2 * 3 AND 4", "", Some(3170));
+    add("select a from t where a in (1", ", 1", ")", None);
+    add("select concat(1", ", 1", ")", None);
+    add("select a from t order by a", ", a", "", None);
+    add("set @a = 1", ", @a = 1", "", Some(3170));
+    add("select '1'", " '1'", "", None);
+    add("set a", ".a", " = 1", Some(1064));
+    add("select 1", ", 1", "", None);
+    // Trees that would grow with each term.
+    for condition in [
+        " = 1",
+        " <=> 1",
+        " <> 1",
+        " < 1",
+        " IN (1)",
+        " NOT IN (1)",
+        " LIKE '1'",
+        " NOT LIKE '1'",
+        " BETWEEN 1 AND 2",
+        " NOT BETWEEN 1 AND 2",
+        " IS NULL",
+        " IS NOT NULL",
+    ] {
+        add("select 1", condition, "", Some(3950));
+        add("select a from t where a", condition, "", Some(3950));
+    }
+    for before in ["- ", "+ ", "~ ", "! ", "NOT ", "(", "f(", "f(1, ", "1 + (", "1 IN (", "{d ", "CAST("] {
+        add("select ", before, "1", Some(3950));
+    }
+    add("select a from t where 1 = 1", " AND (1 = 1", "", Some(3950));
+    // What is refused at its first term.
+    for refused in [" REGEXP 1", " COLLATE utf8mb4_bin", " MEMBER OF (1)", " SOUNDS LIKE 1", " IS TRUE"] {
+        add("select 1", refused, "", (!refused.contains("REGEXP")).then_some(1235));
+    }
+    add("select a", "->'$'", " from t", None);
+    add("select a from t", " union select a from t", "", None);
+    add("select a from t", " join t", "", None);
+    all
+}
+
+/// On the stack of a thread that gets no other: the shadow's.
+#[test]
+fn many_terms_do_not_take_the_stack() {
+    let run = || {
+        let mut random = base::Random::new(7);
+        let mut all = chains(100_000);
+        // As high as it gets, where bounds are multiplied.
+        for _ in 0..50 {
+            let mut sql = "1".to_owned();
+            while sql.len() < 4_000 {
+                let condition = random.pick(&[" IS NULL", " = 1", " IN (1)", " LIKE 1", " + 1", " AND 1", " OR 1"]);
+                let opened = random.pick(&["(", "(", "f(", "- (", "1 = (", "1 OR ("]);
+                let times = random.below(300usize);
+                sql = format!("{opened}{sql}{})", condition.repeat(times));
+            }
+            all.push((format!("select {sql}"), Some(0)));
+        }
+        let mut wrong = Vec::new();
+        for (sql, code) in all {
+            let result = parse(sql.as_bytes(), 0, &charsets());
+            match (&result, code) {
+                (Ok(parsed), None | Some(0)) => {
+                    // Whatever walks a tree.
+                    assert_eq!(parsed.clone(), *parsed);
+                    let _ = (parsed.statement.reads(), format!("{parsed:?}"));
+                }
+                (Err(error), Some(0)) if error.code == 3950 => {}
+                (Err(error), Some(code)) if error.code == code => {}
+                _ => {
+                    let found = result.err().map(|error| error.code);
+                    wrong.push(format!("{found:?}, not {code:?}: {}", &sql[..sql.len().min(60)]));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    };
+    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+}
+
 proptest! {
     #[test]
     fn any_text_is_parsed_or_refused(sql in "([a-z@'(),;.*0-9 ]|select |set |begin|\\?){0,40}", modes: u64) {

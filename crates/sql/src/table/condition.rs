@@ -138,15 +138,12 @@ pub(crate) fn bind(scope: &Scope<'_>, condition: &Expression) -> Result<Conditio
 impl Conditions {
     fn add(&mut self, scope: &Scope<'_>, condition: &Expression) -> Result<()> {
         match condition {
-            Expression::And(sides) => {
-                self.add(scope, &sides.0)?;
-                self.add(scope, &sides.1)
-            }
+            Expression::And(list) => list.iter().try_for_each(|one| self.add(scope, one)),
             Expression::Compare { operator, sides } => self.compare(scope, *operator, &sides.0, &sides.1),
             Expression::In { value, list, negated } => self.among(scope, value, list, *negated),
             Expression::Between { value, bounds, negated } => self.between(scope, value, bounds, *negated),
             Expression::IsNull { value, negated } => self.is_null(scope, value, *negated),
-            Expression::Like { value, pattern, negated } => self.like(scope, value, pattern, *negated),
+            Expression::Like { sides, negated } => self.like(scope, &sides[0], &sides[1], *negated),
             Expression::Bool(value) => {
                 self.never |= !value;
                 Ok(())
@@ -314,7 +311,11 @@ impl Conditions {
 
     fn note_member(&mut self, scope: &Scope<'_>, column: usize, constant: &Bound) -> Result<()> {
         if scope.column(column)?.ty.code == t::ENUM {
-            self.members.push((column, matches!(constant.value, Value::Text(_))));
+            let member = (column, matches!(constant.value, Value::Text(_)));
+            // Each once: a list may have 100,000 constants.
+            if !self.members.contains(&member) {
+                self.members.push(member);
+            }
         }
         Ok(())
     }

@@ -289,14 +289,18 @@ fn bounds(limits: &Limits) -> (Option<Bound>, Option<Bound>) {
 
 /// Whether the key gives the order asked for: forwards (false), backwards (true), or not at all.
 fn direction(table: &TableDef, key: &Key, usable: usize, filters: &[Filter], order: &[By]) -> Option<bool> {
-    let is_fixed = |column: usize| {
-        let of_column = |filter: &&Filter| filter.column == column;
-        filters.iter().filter(of_column).filter_map(single_values).any(|values| values.len() <= 1)
-    };
+    let mut fixed = Vec::new();
+    for filter in if order.is_empty() { &[] } else { filters } {
+        // Each column once: a statement may have 100,000 conditions, and orders by as many names.
+        if !fixed.contains(&filter.column) && single_values(filter).is_some_and(|values| values.len() <= 1) {
+            fixed.push(filter.column);
+        }
+    }
+    let is_fixed = |column: usize| fixed.contains(&column);
     let mut wanted: Vec<By> = Vec::new();
-    for by in order.iter().filter(|by| !is_fixed(by.column)) {
+    for by in order {
         // A column that comes again orders nothing more.
-        if wanted.iter().all(|before| before.column != by.column) {
+        if wanted.iter().all(|before| before.column != by.column) && !is_fixed(by.column) {
             wanted.push(*by);
         }
     }
