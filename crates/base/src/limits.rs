@@ -24,6 +24,9 @@ pub const READ_CHUNK_BYTES: usize = 512 << 10;
 /// Most columns of a MySQL table (manual, "Limits on table column count").
 pub const COLUMNS_MAX: usize = 4096;
 
+/// Most keys of a MySQL table: 64, or up to 255 where the server was built so (`MAX_INDEXES`).
+pub const KEYS_MAX: usize = 255;
+
 /// Most bytes of prepared XA transactions kept in memory: as much as a compressed transaction may expand to. Replay
 /// stops rather than keep more.
 pub const PREPARED_BYTES_MAX: usize = 1 << 30;

@@ -712,7 +712,7 @@ pub(crate) fn partition_by(parser: &mut Parser<'_>) -> Result<(String, bool), Pr
     parser.expect_word("PARTITION")?;
     parser.expect_word("BY")?;
     let start = parser.place()?;
-    let mut text = String::new();
+    let mut end = start;
     let mut rows_follow = false;
     loop {
         if parser.eat(&["START", "TRANSACTION"])? {
@@ -720,7 +720,7 @@ pub(crate) fn partition_by(parser: &mut Parser<'_>) -> Result<(String, bool), Pr
             continue;
         }
         match parser.peek()? {
-            Tok::End | Tok::Punct(b';') => return Ok((text, rows_follow)),
+            Tok::End | Tok::Punct(b';') => return Ok((parser.text_of(start, end), rows_follow)),
             Tok::Punct(b'(') => {
                 parser.parenthesised()?;
             }
@@ -732,7 +732,7 @@ pub(crate) fn partition_by(parser: &mut Parser<'_>) -> Result<(String, bool), Pr
                 parser.take()?;
             }
         }
-        text = parser.text_from(start);
+        end = parser.taken_to();
     }
 }
 

@@ -14,7 +14,7 @@ mod print;
 use crate::context::StatementContext;
 use crate::parser::backticked;
 
-/// A parsed expression.
+/// A parsed expression. The reader bounds its height (`HEIGHT_MAX`), so what walks it may recurse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
     /// A column, by the last part of its name.
@@ -31,8 +31,9 @@ enum Node {
     Temporal(&'static str, String),
     Negative(Box<Node>),
     Inverted(Box<Node>),
-    /// An operator of numbers.
-    Operation(&'static str, Box<[Node; 2]>),
+    /// Operators of numbers, each applied to all that stands before it. One list, so that a text of many terms makes no
+    /// deep tree.
+    Operation(Box<Node>, Vec<(&'static str, Node)>),
     Compare(&'static str, Box<[Node; 2]>),
     Row(Vec<Node>),
     And(Vec<Node>),

@@ -63,11 +63,8 @@ pub(crate) fn spelled(context: &StatementContext, text: &str) -> Result<String, 
             Tok::Variable => return parser.wrong("a variable in an expression"),
         });
     }
-    while is_in_brackets(&tokens) {
-        tokens.pop();
-        tokens.remove(0);
-    }
-    Ok(tokens.join(" "))
+    let around = brackets_around(&tokens);
+    Ok(tokens.get(around..tokens.len() - around).unwrap_or_default().join(" "))
 }
 
 /// A name in backticks.
@@ -88,18 +85,19 @@ fn under_mode(mode: u64, word: String) -> String {
     }
 }
 
-/// True if the last token closes the bracket that the first one opens.
-fn is_in_brackets(tokens: &[String]) -> bool {
-    let mut depth = 0usize;
-    let closed = tokens.iter().position(|token| {
+/// Pairs of brackets around all other tokens.
+fn brackets_around(tokens: &[String]) -> usize {
+    let (mut open, mut pairs) = (Vec::new(), Vec::new());
+    for (at, token) in tokens.iter().enumerate() {
         match token.as_str() {
-            "(" => depth += 1,
-            ")" => depth = depth.saturating_sub(1),
+            "(" => open.push(at),
+            ")" => pairs.extend(open.pop().map(|opened| (opened, at))),
             _ => {}
         }
-        depth == 0
-    });
-    tokens.len() > 1 && closed == Some(tokens.len() - 1)
+    }
+    pairs.sort_unstable();
+    let outer = |(at, pair): &(usize, &(usize, usize))| **pair == (*at, tokens.len() - 1 - *at);
+    pairs.iter().enumerate().take_while(outer).count()
 }
 
 impl<'a> Parser<'a> {
@@ -210,7 +208,13 @@ impl<'a> Parser<'a> {
         self.text_of(start, self.taken_to)
     }
 
-    fn text_of(&self, start: usize, end: usize) -> String {
+    /// End of the last token taken.
+    pub(crate) fn taken_to(&self) -> usize {
+        self.taken_to
+    }
+
+    /// As [`text_from`](Self::text_from), to byte `end`.
+    pub(crate) fn text_of(&self, start: usize, end: usize) -> String {
         let bytes = self.sql.get(start..end).unwrap_or_default();
         match std::str::from_utf8(bytes) {
             // In swe7 ASCII is not ASCII.

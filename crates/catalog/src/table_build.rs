@@ -277,6 +277,9 @@ fn column_position(table: &TableDef, name: &str) -> Result<usize, Problem> {
 
 /// Adds one key or foreign key. The caller must call [`settle_keys`] afterwards.
 pub(crate) fn add_key(table: &mut TableDef, spec: &KeySpec, scope: &Scope<'_>) -> Result<(), Problem> {
+    if table.keys.len() >= base::limits::KEYS_MAX {
+        return Err(Problem::Disagrees(format!("more keys than a table can have, in {}", table.full_name())));
+    }
     let mut key = Key {
         id: 0,
         name: String::new(),

@@ -114,3 +114,143 @@ fn deep_nesting_costs_nothing() {
     let sql = format!("create table t (a int default {}", "(".repeat(200_000));
     assert!(Catalog::new(0).apply(&context, sql.as_bytes()).is_err());
 }
+
+/// Definitions with `terms` terms of each operator, and lists as long.
+fn of_many_terms(terms: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    let operators = [
+        " + a",
+        " - 1",
+        " * 1",
+        " / 1",
+        " % a",
+        " DIV 1",
+        " MOD 1",
+        " | 1",
+        " & 1",
+        " ^ 1",
+        " << 1",
+        " >> 1",
+        " || a",
+        " OR a = 1",
+        " XOR a",
+        " AND a",
+        " && 1",
+        " = 1",
+        " <=> 1",
+        " <> 1",
+        " < 1",
+        " IS NULL",
+        " IS NOT TRUE",
+        " IN (1, 2)",
+        " NOT IN (1)",
+        " LIKE 'a'",
+        " BETWEEN 1 AND 2",
+        " REGEXP 'a'",
+        " COLLATE utf8mb4_bin",
+        " + INTERVAL 1 DAY",
+        " MEMBER OF (1)",
+        " SOUNDS LIKE a",
+        "->'$'",
+    ];
+    for operator in operators {
+        let chain = format!("a{}", operator.repeat(terms));
+        for definition in [
+            "create table shop.t (a int, b int as ({}))",
+            "create table shop.t (a int, b int default ({}))",
+            "create table shop.t (a int, check ({}))",
+            "create table shop.t (a int, key (({})))",
+            "create table shop.t (a int) partition by range ({}) (partition p values less than ({}))",
+            "create table shop.t (a int) partition by hash ({})",
+            "create view shop.v as select {} from shop.t where {}",
+            "create trigger shop.r before insert on shop.t for each row set new.a = {}",
+            "insert into shop.t select {} from shop.t",
+            "update shop.t set a = {} where {}",
+        ] {
+            all.push(definition.replace("{}", &chain));
+        }
+    }
+    for before in ["- ", "+ ", "~ ", "! ", "NOT ", "(", "abs(", "BINARY ", "INTERVAL (", "CASE WHEN "] {
+        all.push(format!("create table shop.t (a int, b int as ({}a{}))", before.repeat(terms), ")".repeat(terms)));
+        all.push(format!(
+            "create table shop.t (a int) partition by hash ({}a{})",
+            before.repeat(terms),
+            ")".repeat(terms)
+        ));
+    }
+    let numbered = |head: &str, of: &dyn Fn(usize) -> String, tail: &str| {
+        format!("{head}{}{tail}", (0..terms).map(of).collect::<Vec<_>>().join(", "))
+    };
+    all.extend([
+        numbered("create table shop.t (", &|n| format!("c{n} int"), ")"),
+        numbered("create table shop.t (", &|n| format!("c{n} int, key k{n} (c{n})"), ")"),
+        numbered("create table shop.t (a int, ", &|n| format!("check (a > {n})"), ")"),
+        numbered("create table shop.t (a int, ", &|n| format!("key k{n} (a)"), ")"),
+        numbered("create table shop.t (a enum(", &|n| format!("'{n}'"), "))"),
+        numbered(
+            "create table shop.t (a int) partition by list (a) (",
+            &|n| format!("partition p{n} values in ({n})"),
+            ")",
+        ),
+        numbered("alter table shop.s ", &|n| format!("add c{n} int"), ""),
+        numbered("alter table shop.s ", &|n| format!("add key k{n} (a)"), ""),
+        numbered("alter table shop.s ", &|n| format!("rename column a{n} to b{n}"), ""),
+        numbered("drop table if exists ", &|n| format!("t{n}"), ""),
+        numbered("rename table ", &|n| format!("t{n} to t{}", n + 1), ""),
+        numbered("create user ", &|n| format!("u{n}"), ""),
+    ]);
+    for (head, again, tail) in [
+        ("rename table a to b", ", a to b", ""),
+        ("drop table if exists a", ", a", ""),
+        ("alter table shop.t add c int", ", add c int", ""),
+        ("create table shop.t (a enum('x'", ", 'x'", "))"),
+        ("create table shop.t (a int, key (a", ", a", "))"),
+        ("create table shop.t (a int comment 'x'", " 'x'", ")"),
+        ("create table shop.t (a int) partition by list (a) (partition p values in (1", ", 1", "))"),
+        ("delete a from a", " join a", " where 1"),
+        ("insert into a values (1)", ", (1)", ""),
+        ("insert into a select 1", " union select 1", ""),
+        ("grant select on a to b", ", b", ""),
+        ("set password = 'a'", ", password = 'a'", ""),
+        ("select 1", " /*!", ""),
+        ("/*! create table a (a int)", " /*!90000 */", " */"),
+    ] {
+        all.push(format!("{head}{}{tail}", again.repeat(terms)));
+    }
+    all
+}
+
+/// On the stack that threads of replay have.
+#[test]
+fn many_terms_cost_little() {
+    let run = || {
+        let catalog = Catalog::new(0);
+        let context = StatementContext { default_db: "shop".to_owned(), ..StatementContext::default() };
+        let catalog = catalog.apply(&context, b"create database shop").unwrap().catalog;
+        let catalog = catalog.apply(&context, b"create table shop.s (a int)").unwrap().catalog;
+        for sql in of_many_terms(100_000) {
+            if let Ok(outcome) = catalog.apply(&context, sql.as_bytes()) {
+                for table in outcome.catalog.tables() {
+                    let _ = catalog::show_create_table(table, &values::Zone::UTC);
+                    if let Some(partitioning) = &table.partitioning {
+                        let finder = catalog::PartitionFinder::new(table, partitioning);
+                        let _ = finder.map(|finder| finder.find(&[0, 1, 0, 0, 0], &mut Vec::new()));
+                    }
+                }
+            }
+        }
+    };
+    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+}
+
+/// However many terms a partition's expression has, rows are placed by it.
+#[test]
+fn a_partitions_expression_of_many_terms_is_computed() {
+    let context = StatementContext { default_db: "d".to_owned(), ..StatementContext::default() };
+    let sql = format!("create table t (a int) partition by hash (a{}) partitions 7", " + 1 - a + a".repeat(300));
+    let catalog = Catalog::new(0).apply(&context, sql.as_bytes()).unwrap().catalog;
+    let table = catalog.table("d", "t").unwrap();
+    let finder = catalog::PartitionFinder::new(table, table.partitioning.as_ref().unwrap()).unwrap();
+    // 5 + 300 is 4 modulo 7.
+    assert_eq!(finder.find(&[0, 5, 0, 0, 0], &mut Vec::new()).unwrap(), 4);
+}

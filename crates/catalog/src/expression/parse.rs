@@ -10,6 +10,9 @@ use crate::sql_mode;
 
 /// Deepest nesting that is read.
 const DEPTH_MAX: usize = 64;
+/// Highest tree that is read, but for what negation and conditions add to a node: printing recurses as deep, in the thread
+/// that sequences, with some 300 bytes of stack a node in a debug build.
+const HEIGHT_MAX: usize = 400;
 
 /// Signs of numbers by how tightly they bind; with DIV and MOD as words.
 const LEVELS: &[&[&str]] = &[&["|"], &["&"], &["<<", ">>"], &["+", "-"], &["*", "/", "%"], &["^"]];
@@ -52,7 +55,7 @@ pub(super) fn parsed(context: &StatementContext, text: &str) -> Option<Node> {
     let connection = context.collation_connection.and_then(charset::by_id).map_or("utf8mb4", |found| found.charset);
     // Text taken out of a statement has already been converted to UTF-8.
     let context = StatementContext { collation_client: None, collation_connection: None, ..context.clone() };
-    let mut reader = Reader { parser: Parser::new(&context, text.as_bytes()), text, connection, depth: 0 };
+    let mut reader = Reader { parser: Parser::new(&context, text.as_bytes()), text, connection, depth: 0, height: 0 };
     let node = reader.expression()?;
     reader.parser.at_end().ok()?.then_some(node)
 }
@@ -63,10 +66,23 @@ struct Reader<'a> {
     /// Character set of texts without an introducer.
     connection: &'static str,
     depth: usize,
+    /// Height of the highest of the expressions that the one being read has so far.
+    height: usize,
 }
 
 fn two(left: Node, right: Node) -> Box<[Node; 2]> {
     Box::new([left, right])
+}
+
+/// An operation whose left side may be one already.
+fn operation(left: Node, sign: &'static str, right: Node) -> Node {
+    match left {
+        Node::Operation(first, mut rest) => {
+            rest.push((sign, right));
+            Node::Operation(first, rest)
+        }
+        first => Node::Operation(Box::new(first), vec![(sign, right)]),
+    }
 }
 
 fn number(digits: &str) -> Node {
@@ -108,9 +124,17 @@ impl Reader<'_> {
             return None;
         }
         self.depth += 1;
-        let found = read(self);
+        let beside = std::mem::take(&mut self.height);
+        let found = read(self).and_then(|found| self.higher(found));
+        self.height = self.height.max(beside);
         self.depth -= 1;
         found
+    }
+
+    /// Counts a node around those that were read so far; None where the tree gets too high.
+    fn higher<T>(&mut self, node: T) -> Option<T> {
+        self.height += 1;
+        (self.height <= HEIGHT_MAX).then_some(node)
     }
 
     fn expression(&mut self) -> Option<Node> {
@@ -133,6 +157,7 @@ impl Reader<'_> {
         let mut left = self.and()?;
         while self.word("XOR")? {
             left = Node::Xor(two(condition(left)?, condition(self.and()?)?));
+            left = self.higher(left)?;
         }
         Some(left)
     }
@@ -169,6 +194,7 @@ impl Reader<'_> {
                     }
                     _ => return None,
                 };
+                left = self.higher(left)?;
                 self.parser.take().ok()?;
                 continue;
             }
@@ -176,6 +202,7 @@ impl Reader<'_> {
             let Some(sign) = self.sign(signs)? else { return Some(left) };
             let right = self.predicate()?;
             left = compared(if sign == "!=" { "<>" } else { sign }, left, right)?;
+            left = self.higher(left)?;
         }
     }
 
@@ -260,7 +287,7 @@ impl Reader<'_> {
                 None => None,
             };
             let Some(sign) = sign else { return Some(left) };
-            left = Node::Operation(sign, two(left, self.level(level + 1)?));
+            left = operation(left, sign, self.level(level + 1)?);
         }
     }
 
@@ -275,9 +302,10 @@ impl Reader<'_> {
             let Some(sign) = self.sign(&["+", "-"])? else { return Some(left) };
             left = if self.is_interval()? {
                 let (amount, unit) = self.interval()?;
-                Node::Interval { sign: if sign == "+" { '+' } else { '-' }, parts: two(left, amount), unit }
+                let sign = if sign == "+" { '+' } else { '-' };
+                self.higher(Node::Interval { sign, parts: two(left, amount), unit })?
             } else {
-                Node::Operation(sign, two(left, self.level(level + 1)?))
+                operation(left, sign, self.level(level + 1)?)
             };
         }
     }
@@ -324,6 +352,7 @@ impl Reader<'_> {
         let mut left = self.unary()?;
         while self.parser.has_mode(sql_mode::PIPES_AS_CONCAT) && self.sign(&["||"])?.is_some() {
             left = Node::Call("concat".to_owned(), vec![left, self.unary()?]);
+            left = self.higher(left)?;
         }
         Some(left)
     }
@@ -349,7 +378,7 @@ impl Reader<'_> {
             loop {
                 if reader.word("COLLATE")? {
                     let name = reader.parser.collation_name().ok()?.to_ascii_lowercase();
-                    node = Node::Collate(Box::new(node), name);
+                    node = reader.higher(Node::Collate(Box::new(node), name))?;
                 } else {
                     return Some(node);
                 }
@@ -840,7 +869,7 @@ fn rewritten(name: &str, arguments: Vec<Node>) -> Option<Node> {
     let first = all.next();
     match (name, count, first) {
         ("isnull", 1, Some(value)) => Some(Node::IsNull { value: Box::new(value), negated: false }),
-        ("mod", 2, Some(left)) => Some(Node::Operation("%", two(left, all.next()?))),
+        ("mod", 2, Some(left)) => Some(operation(left, "%", all.next()?)),
         ("instr", 2, Some(text)) => call("locate", vec![all.next()?, text]),
         ("bin", 1, Some(value)) => call("conv", vec![value, number("10"), number("2")]),
         ("oct", 1, Some(value)) => call("conv", vec![value, number("10"), number("8")]),
@@ -855,7 +884,7 @@ fn rewritten(name: &str, arguments: Vec<Node>) -> Option<Node> {
         }
         ("datediff", 2, Some(left)) => {
             let days = |node| Node::Call("to_days".to_owned(), vec![node]);
-            Some(Node::Operation("-", two(days(left), days(all.next()?))))
+            Some(operation(days(left), "-", days(all.next()?)))
         }
         ("json_length", 2, Some(document)) => {
             call(name, vec![Node::Call("json_extract".to_owned(), vec![document, all.next()?])])

@@ -89,7 +89,14 @@ fn print(node: &Node, out: &mut String) -> Option<()> {
         Node::Temporal(kind, text) => write!(out, "{kind}'{text}'").ok()?,
         Node::Negative(inner) => around("-(", inner, ")", out)?,
         Node::Inverted(inner) => around("~(", inner, ")", out)?,
-        Node::Operation(sign, sides) | Node::Compare(sign, sides) => between(sign, sides, out)?,
+        Node::Operation(first, rest) => {
+            rest.iter().for_each(|_| out.push('('));
+            print(first, out)?;
+            for (sign, operand) in rest {
+                around(&format!(" {sign} "), operand, ")", out)?;
+            }
+        }
+        Node::Compare(sign, sides) => between(sign, sides, out)?,
         Node::Row(list) => listed("(", list, ",", ")", out)?,
         Node::And(list) => listed("(", list, " and ", ")", out)?,
         Node::Or(list) => listed("(", list, " or ", ")", out)?,

@@ -87,7 +87,10 @@ fn collect(
         }
         Expression::Number(_) | Expression::Text(_) => Ok(()),
         Expression::Negated(of) | Expression::Extract(_, of) => collect(table, of, columns),
-        Expression::Operation(_, sides) => sides.iter().try_for_each(|side| collect(table, side, columns)),
+        Expression::Operation(first, rest) => {
+            collect(table, first, columns)?;
+            rest.iter().try_for_each(|(_, operand)| collect(table, operand, columns))
+        }
         Expression::Call(_, arguments) => arguments.iter().try_for_each(|argument| collect(table, argument, columns)),
     }
 }
@@ -141,22 +144,17 @@ fn value(expression: &Expression, scope: &Scope<'_>) -> Result<Value, String> {
         Expression::Text(text) => of_text(text),
         Expression::Negated(of) => {
             let Some(of) = whole(of, scope)? else { return Ok(Value::Null) };
-            checked(Some(-of.number), false, expression)
+            Ok(Value::Whole(in_range(Some(-of.number), false, expression)?))
         }
-        Expression::Operation(operator, sides) => {
-            let [left, right] = &**sides;
-            let (Some(left), Some(right)) = (whole(left, scope)?, whole(right, scope)?) else { return Ok(Value::Null) };
-            let (a, b) = (left.number, right.number);
-            let unsigned = left.unsigned || right.unsigned;
-            match operator {
-                Operator::Plus => checked(a.checked_add(b), unsigned, expression),
-                Operator::Minus => checked(a.checked_sub(b), unsigned, expression),
-                Operator::Times => checked(a.checked_mul(b), unsigned, expression),
-                Operator::Div | Operator::Mod if b == 0 => Ok(Value::Null),
-                Operator::Div => checked(Some(a / b), unsigned, expression),
-                // The sign is that of the dividend, and so is the type.
-                Operator::Mod => checked(Some(a % b), left.unsigned, expression),
+        Expression::Operation(first, rest) => {
+            let mut left = whole(first, scope)?;
+            for (operator, operand) in rest {
+                left = match (left, whole(operand, scope)?) {
+                    (Some(left), Some(right)) => operation(*operator, left, right, expression)?,
+                    _ => None,
+                };
             }
+            Ok(left.map_or(Value::Null, Value::Whole))
         }
         Expression::Call(function, arguments) => {
             let [first, rest @ ..] = arguments.as_slice() else { return Err(format!("the number of {expression}")) };
@@ -171,11 +169,27 @@ fn value(expression: &Expression, scope: &Scope<'_>) -> Result<Value, String> {
     }
 }
 
+/// One operation of `expression`; None is NULL.
+fn operation(operator: Operator, left: Whole, right: Whole, expression: &Expression) -> Result<Option<Whole>, String> {
+    let (a, b) = (left.number, right.number);
+    let unsigned = left.unsigned || right.unsigned;
+    let (number, unsigned) = match operator {
+        Operator::Plus => (a.checked_add(b), unsigned),
+        Operator::Minus => (a.checked_sub(b), unsigned),
+        Operator::Times => (a.checked_mul(b), unsigned),
+        Operator::Div | Operator::Mod if b == 0 => return Ok(None),
+        Operator::Div => (Some(a / b), unsigned),
+        // The sign is that of the dividend, and so is the type.
+        Operator::Mod => (Some(a % b), left.unsigned),
+    };
+    in_range(number, unsigned, expression).map(Some)
+}
+
 /// A result of arithmetic. One beyond BIGINT, or below zero where it is unsigned, is an error at the source.
-fn checked(number: Option<i128>, unsigned: bool, expression: &Expression) -> Result<Value, String> {
+fn in_range(number: Option<i128>, unsigned: bool, expression: &Expression) -> Result<Whole, String> {
     let fits = |number: &i128| if unsigned { u64::try_from(*number).is_ok() } else { i64::try_from(*number).is_ok() };
     match number.filter(fits) {
-        Some(number) => Ok(Value::Whole(Whole { number, unsigned })),
+        Some(number) => Ok(Whole { number, unsigned }),
         None => Err(format!("a number out of range, of {expression}")),
     }
 }

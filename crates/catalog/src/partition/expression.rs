@@ -22,7 +22,8 @@ pub(super) enum Expression {
     /// Text, which only constants have.
     Text(String),
     Negated(Box<Expression>),
-    Operation(Operator, Box<[Expression; 2]>),
+    /// Operators, each applied to all that stands before it. One list, so that a text of many terms makes no deep tree.
+    Operation(Box<Expression>, Vec<(Operator, Expression)>),
     Call(Function, Vec<Expression>),
     /// EXTRACT(unit FROM expression).
     Extract(Unit, Box<Expression>),
@@ -132,9 +133,10 @@ impl fmt::Display for Expression {
             Expression::Number(number) => write!(f, "{number}"),
             Expression::Text(text) => write!(f, "'{}'", text.replace('\\', "\\\\").replace('\'', "''")),
             Expression::Negated(of) => write!(f, "-({of})"),
-            Expression::Operation(operator, sides) => {
-                let [left, right] = &**sides;
-                write!(f, "({left} {} {right})", operator.name())
+            Expression::Operation(first, rest) => {
+                rest.iter().try_for_each(|_| f.write_str("("))?;
+                write!(f, "{first}")?;
+                rest.iter().try_for_each(|(operator, operand)| write!(f, " {} {operand})", operator.name()))
             }
             Expression::Call(function, arguments) => {
                 write!(f, "{}(", function.name())?;
@@ -148,8 +150,24 @@ impl fmt::Display for Expression {
     }
 }
 
+fn operation(left: Expression, operator: Operator, right: Expression) -> Expression {
+    match left {
+        Expression::Operation(first, mut rest) => {
+            rest.push((operator, right));
+            Expression::Operation(first, rest)
+        }
+        first => Expression::Operation(Box::new(first), vec![(operator, right)]),
+    }
+}
+
 fn sum(parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Problem> {
-    let mut left = product(parser, depth)?;
+    let first = signed(parser, depth)?;
+    sum_after(first, parser, depth)
+}
+
+/// A sum whose first factor was taken.
+fn sum_after(first: Expression, parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Problem> {
+    let mut left = product_after(first, parser, depth)?;
     loop {
         let operator = match parser.peek()? {
             Tok::Punct(b'+') => Operator::Plus,
@@ -157,12 +175,14 @@ fn sum(parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Problem> {
             _ => return Ok(left),
         };
         parser.take()?;
-        left = Expression::Operation(operator, Box::new([left, product(parser, depth)?]));
+        let factor = signed(parser, depth)?;
+        left = operation(left, operator, product_after(factor, parser, depth)?);
     }
 }
 
-fn product(parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Problem> {
-    let mut left = signed(parser, depth)?;
+/// A product whose first factor was taken.
+fn product_after(first: Expression, parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Problem> {
+    let mut left = first;
     loop {
         let operator = match parser.peek()? {
             Tok::Punct(b'*') => Operator::Times,
@@ -172,7 +192,7 @@ fn product(parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Problem>
             _ => return Ok(left),
         };
         parser.take()?;
-        left = Expression::Operation(operator, Box::new([left, signed(parser, depth)?]));
+        left = operation(left, operator, signed(parser, depth)?);
     }
 }
 
@@ -184,9 +204,18 @@ fn signed(parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Problem> 
     if parser.eat_punct(b'+')? {
         return signed(parser, depth);
     }
-    if parser.eat_punct(b'(')? {
-        let inner = sum(parser, depth)?;
+    // A sum of many terms is written with as many brackets before the first one.
+    let mut brackets = 0u32;
+    while parser.eat_punct(b'(')? {
+        brackets += 1;
+    }
+    if brackets > 0 {
+        let mut inner = sum(parser, depth)?;
         parser.expect_punct(b')')?;
+        for _ in 1..brackets {
+            inner = sum_after(inner, parser, depth)?;
+            parser.expect_punct(b')')?;
+        }
         return Ok(inner);
     }
     if matches!(parser.peek()?, Tok::Word(_)) && *parser.peek_at(1)? == Tok::Punct(b'(') {
@@ -247,7 +276,7 @@ fn call(parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Problem> {
     parser.expect_punct(b')')?;
     let Some(function) = function else {
         return match <[Expression; 2]>::try_from(arguments) {
-            Ok(sides) => Ok(Expression::Operation(Operator::Mod, Box::new(sides))),
+            Ok([left, right]) => Ok(operation(left, Operator::Mod, right)),
             Err(_) => parser.wrong("MOD of two numbers expected"),
         };
     };
