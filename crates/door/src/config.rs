@@ -144,6 +144,13 @@ pub enum Note {
     },
     /// No more connections can be accepted, because the process has no more file descriptors. Told once.
     NoDescriptors,
+    /// The work of a connection panicked, and the connection was ended.
+    Defect {
+        /// `CONNECTION_ID()`.
+        connection: u64,
+        /// What the panic said.
+        what: String,
+    },
     /// TLS was reloaded on a client's request.
     TlsReloaded,
     /// TLS could not be reloaded on a client's request.

@@ -417,6 +417,7 @@ impl Connection {
                 let step = self.login.as_mut().map(|login| login.worked(result));
                 self.login_step(step, turn);
             }
+            Worked::Nothing => self.hold = Hold::Close,
         }
     }
 

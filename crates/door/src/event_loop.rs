@@ -19,6 +19,7 @@ use rustix::event::{EventfdFlags, Timespec, epoll};
 use crate::census::{Census, Killed, Question};
 use crate::config::Note;
 use crate::connection::{Connection, Fate, Turn};
+use crate::guarded::guarded;
 use crate::helper::Worked;
 use crate::server::Server;
 use crate::transport::Socket;
@@ -306,8 +307,7 @@ impl EventLoop {
         }
         self.is_answering = false;
         for (id, worked) in worked {
-            if let Some(connection) = self.connections.get_mut(&id) {
-                connection.worked(worked, &mut turn!(self));
+            if self.guarded(id, |connection, turn| connection.worked(worked, turn)).is_some() {
                 self.turn(id);
             }
         }
@@ -334,8 +334,7 @@ impl EventLoop {
                 let Some(owner) = connection.account() else { return };
                 let may = *is_admin || owner == by;
                 census.answers().killed = Some(if may { Killed::Yes } else { Killed::NotOwner });
-                if may {
-                    connection.kill(*query, &mut turn!(self));
+                if may && self.guarded(*id, |connection, turn| connection.kill(*query, turn)).is_some() {
                     self.turn(*id);
                 }
             }
@@ -396,7 +395,8 @@ impl EventLoop {
     fn turn(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let before = connection.wakes_at();
-        let fate = connection.step(&mut turn!(self));
+        let Some(fate) = self.guarded(id, Connection::step) else { return };
+        let Some(connection) = self.connections.get_mut(&id) else { return };
         let after = connection.wakes_at();
         if let Some(at) = before.filter(|_| before != after) {
             self.timers.remove(&(at, id));
@@ -458,10 +458,8 @@ impl EventLoop {
         if !is_added {
             return self.end(id);
         }
-        if generation != self.generation
-            && let Some(connection) = self.connections.get_mut(&id)
-        {
-            connection.look(true, &mut turn!(self));
+        if generation != self.generation {
+            self.guarded(id, |connection, turn| connection.look(true, turn));
         }
         self.turn(id);
     }
@@ -475,8 +473,19 @@ impl EventLoop {
                 self.timers.remove(&(at, id));
             }
             // Closing the socket takes it out of epoll too.
-            connection.end(&self.server);
+            guarded(&*self.server.facts, id, move || connection.end(&self.server));
         }
+    }
+
+    /// Does something with a connection; None if there is none, or if it panicked and was ended.
+    fn guarded<T>(&mut self, id: u64, work: impl FnOnce(&mut Connection, &mut Turn<'_>) -> T) -> Option<T> {
+        let connection = self.connections.get_mut(&id)?;
+        let turn = &mut turn!(self);
+        let done = guarded(&*self.server.facts, id, || work(connection, turn));
+        if done.is_none() {
+            self.end(id);
+        }
+        done
     }
 
     /// Looks at deadlines, and at accounts that were changed.
@@ -485,8 +494,7 @@ impl EventLoop {
         let changed = std::mem::replace(&mut self.generation, generation) != generation;
         let ids: Vec<u64> = self.connections.keys().copied().collect();
         for id in ids {
-            let Some(connection) = self.connections.get_mut(&id) else { continue };
-            if connection.look(changed, &mut turn!(self)) {
+            if self.guarded(id, |connection, turn| connection.look(changed, turn)) == Some(true) {
                 self.turn(id);
             }
         }
@@ -499,8 +507,7 @@ impl EventLoop {
         let is_over = self.server.drain_is_over();
         let ids: Vec<u64> = self.connections.keys().copied().collect();
         for id in ids {
-            let Some(connection) = self.connections.get_mut(&id) else { continue };
-            if is_over || !connection.shut_down(&mut turn!(self)) {
+            if is_over || self.guarded(id, Connection::shut_down) != Some(true) {
                 self.end(id);
             } else {
                 self.turn(id);

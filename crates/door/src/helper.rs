@@ -10,7 +10,9 @@ use std::thread::JoinHandle;
 use accounts::{FullLogin, FullLoginResult};
 use rustls::ServerConnection;
 
+use crate::config::Facts;
 use crate::event_loop::Inbox;
+use crate::guarded::guarded;
 
 /// Jobs that wait: more than there can be connections that log in.
 const QUEUE_MAX: usize = 2_048;
@@ -29,6 +31,8 @@ pub(crate) enum Worked {
     Login(FullLoginResult),
     /// The handshake went on, or failed.
     Tls(Box<ServerConnection>, Result<(), rustls::Error>),
+    /// The work panicked.
+    Nothing,
 }
 
 /// A job of a connection.
@@ -46,9 +50,9 @@ pub(crate) struct Helper {
 
 impl Helper {
     /// Starts the thread, which ends with the last queue.
-    pub(crate) fn start() -> std::io::Result<(Helper, JoinHandle<()>)> {
+    pub(crate) fn start(facts: Arc<dyn Facts>) -> std::io::Result<(Helper, JoinHandle<()>)> {
         let (queue, jobs) = sync_channel(QUEUE_MAX);
-        let thread = std::thread::Builder::new().name("door-help".into()).spawn(move || run(&jobs))?;
+        let thread = std::thread::Builder::new().name("door-help".into()).spawn(move || run(&jobs, &*facts))?;
         Ok((Helper { queue }, thread))
     }
 
@@ -88,15 +92,15 @@ impl Lister {
     }
 }
 
-fn run(jobs: &Receiver<Job>) {
+fn run(jobs: &Receiver<Job>, facts: &dyn Facts) {
     while let Ok(Job { inbox, connection, work }) = jobs.recv() {
-        let worked = match work {
+        let worked = guarded(facts, connection, || match work {
             Work::Login(login) => Worked::Login(login.run()),
             Work::Tls(mut tls) => {
                 let result = tls.process_new_packets().map(|_| ());
                 Worked::Tls(tls, result)
             }
-        };
-        inbox.worked(connection, worked);
+        });
+        inbox.worked(connection, worked.unwrap_or(Worked::Nothing));
     }
 }

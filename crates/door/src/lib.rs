@@ -13,6 +13,7 @@ mod connection;
 mod event_loop;
 mod gate;
 mod gtids;
+mod guarded;
 mod helper;
 mod listen;
 mod output;

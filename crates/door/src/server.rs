@@ -273,7 +273,7 @@ impl Door {
     ) -> Result<Door, DoorError> {
         let listeners = Listeners::bind(&config)?;
         raise_descriptors(config.max_connections);
-        let (helper, helper_thread) = Helper::start().map_err(DoorError::Threads)?;
+        let (helper, helper_thread) = Helper::start(Arc::clone(&facts)).map_err(DoorError::Threads)?;
         let socket_admin = config.socket_admin.then(|| rustix::process::geteuid().as_raw());
         let server = Arc::new(Server {
             config,

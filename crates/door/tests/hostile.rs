@@ -5,11 +5,13 @@ mod support;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use accounts::{AccountName, PasswordPlugin};
 use client::{ConnectOptions, Connection, SslMode};
-use support::{CAPABILITIES, RawClient, TestDoor, account, open, unread};
+use door::{Facts, Note, ReplicaStatus, SchemaState};
+use support::{CAPABILITIES, RawClient, TestDoor, account, open, open_with, unread};
 use wire::response::ErrPacket;
 
 fn options(door: &TestDoor, user: &str, ssl_mode: SslMode) -> ConnectOptions {
@@ -58,6 +60,49 @@ fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
         assert!(Instant::now() < until, "waiting for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Facts that break where they are asked about a schema of this name, and keep what was noted.
+#[derive(Default)]
+struct Breaks(Mutex<Vec<Note>>);
+
+impl Facts for Breaks {
+    fn schema(&self, name: &str) -> SchemaState {
+        assert_ne!(name, "broken", "planted");
+        SchemaState::There(Some(255))
+    }
+
+    fn replica_status(&self) -> ReplicaStatus {
+        ReplicaStatus::default()
+    }
+
+    fn pin(&self) -> Result<Arc<store::Snapshot>, sql::SqlError> {
+        panic!("planted too")
+    }
+
+    fn note(&self, note: Note) {
+        self.0.lock().unwrap().push(note);
+    }
+}
+
+/// A panic in one connection's work ends that connection, with a note.
+#[test]
+fn a_panic_ends_one_connection() {
+    let facts = Arc::new(Breaks::default());
+    let door = open_with(|_| (), Arc::clone(&facts) as Arc<dyn Facts>);
+    let mut beside = Connection::connect(&options(&door, "reader", SslMode::Required)).unwrap();
+    for (broken, message) in [("USE broken", "planted"), ("SELECT a FROM shop.t", "planted too")] {
+        let mut client = Connection::connect(&options(&door, "reader", SslMode::Disabled)).unwrap();
+        let id = client.query_value("SELECT CONNECTION_ID()").unwrap().unwrap();
+        let error = client.query(broken).unwrap_err();
+        assert_eq!(error.server_code(), None, "{error}");
+        assert_eq!(beside.query_value("SELECT 1").unwrap().as_deref(), Some("1"));
+        wait_for("its end", || door.door.status().sessions == 1);
+        let Some(Note::Defect { connection, what }) = facts.0.lock().unwrap().pop() else { panic!("no note") };
+        assert_eq!(connection.to_string(), id);
+        assert!(what.contains(message), "{what}");
+    }
+    assert_answers(&door);
 }
 
 #[test]

@@ -234,6 +234,8 @@ codes! {
     NoDescriptors = 99 Warning,
     /// The port for those who watch is open.
     WatchersListened = 100 System,
+    /// The work of a client's connection met a defect of Slipstream; that connection was ended.
+    ClientDefect = 102 Error,
     /// ProxySQL is told which GTIDs are visible.
     GtidsServed = 101 System,
     /// A backup was made.

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -224,9 +225,17 @@ impl Shadow {
         let spawned = std::thread::Builder::new().name(format!("client-{id}")).spawn({
             let shared = Arc::clone(&shared);
             move || {
-                let ended = socket.set_nonblocking(false).map_err(ShadowError::from);
-                if let Err(error) = ended.and_then(|()| session::run(&shared, socket, id)) {
-                    told(&format!("client {id}: {error}"));
+                // What a panic leaves is this client's alone: its connections close, and locks are not poisoned for others.
+                let serve = AssertUnwindSafe(|| {
+                    let ready = socket.set_nonblocking(false).map_err(ShadowError::from);
+                    ready.and_then(|()| session::run(&shared, socket, id))
+                });
+                match catch_unwind(serve) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => told(&format!("client {id}: {error}")),
+                    Err(_) => told(&format!(
+                        "client {id}: a defect of Slipstream ended its connection; please report it with the lines before this one"
+                    )),
                 }
                 shared.clients.fetch_sub(1, Ordering::Relaxed);
             }

@@ -409,6 +409,13 @@ pub(crate) fn note(note: Note) {
             let text = "no more file descriptors (ulimit -n): the oldest clients that are not logged in make room";
             log::write(Code::NoDescriptors, "Clients", text);
         }
+        Note::Defect { connection, what } => {
+            let text = format!(
+                "connection {connection} met a defect of Slipstream and was ended; others go on. Please report this \
+                 and the lines before it: {what}"
+            );
+            log::write(Code::ClientDefect, "Clients", &text);
+        }
         Note::TlsReloaded => note_reload(Ok(())),
         Note::TlsNotReloaded(why) => note_reload(Err(why)),
     }

@@ -13,6 +13,7 @@ use super::{Connection, Deadline, Hold, Turn};
 use crate::census::{Census, Killed, Question};
 use crate::config::Ordered;
 use crate::gtids::{Position, Readable, Registration, SourceSet, Switch, Waker};
+use crate::guarded::guarded;
 use crate::session::{ListedRows, Waiting};
 
 /// A wait that has begun.
@@ -121,8 +122,11 @@ impl Connection {
                     let job = self.session.as_ref()?.listing_job()?;
                     let made = Arc::default();
                     held.listing = Some(Arc::clone(&made));
+                    let facts = Arc::clone(&turn.server.facts);
                     let run = move || {
-                        let rows = job();
+                        let rows = guarded(&*facts, id, job).unwrap_or_else(|| {
+                            Err(SqlError::new(1105, "HY000", "a defect of Slipstream; its log says which"))
+                        });
                         *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
                         waker.wake();
                     };
