@@ -37,6 +37,34 @@ impl<'a> Input<'a> {
     }
 }
 
+/// Longest text that [`long`] makes, in bytes.
+const LONG_MAX: usize = 1 << 20;
+
+/// A text in which each part between the bytes 14 and 15 stands as often as the square of the byte behind it says, twice:
+/// inputs are short, and what breaks by many terms is not.
+pub fn long(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some(begin) = rest.iter().position(|byte| *byte == 14) {
+        let (before, part) = (&rest[..begin], &rest[begin + 1..]);
+        out.extend_from_slice(before);
+        let Some(end) = part.iter().position(|byte| *byte == 15) else {
+            rest = part;
+            break;
+        };
+        let count = part.get(end + 1).map_or(0, |times| usize::from(*times).pow(2) * 2);
+        for _ in 0..count {
+            if out.len() + end > LONG_MAX {
+                break;
+            }
+            out.extend_from_slice(&part[..end]);
+        }
+        rest = part.get(end + 2..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
 /// Encodes bytes as [`Input::chunk`] reads them.
 pub fn chunk(bytes: &[u8]) -> Vec<u8> {
     let bytes = &bytes[..bytes.len().min(usize::from(u16::MAX))];

@@ -8,7 +8,7 @@ mod input;
 pub mod replay;
 pub mod seeds;
 
-pub use input::{Input, chunk, join};
+pub use input::{Input, chunk, join, long};
 pub use libfuzzer_sys::fuzz_target;
 
 use binlog::TableMapEvent;

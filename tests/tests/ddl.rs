@@ -258,3 +258,44 @@ fn timestamp_defaults_in_the_system_time_zone() {
     assert_equal(&server, &mut replica, &["zone"]);
     replica.stop();
 }
+
+/// Expressions of as many terms as the source takes.
+#[test]
+fn definitions_of_many_terms_are_followed() {
+    let server = Server::start_unsynced("many-terms-ddl", &["--thread-stack=16M"]);
+    let data = folder("many-terms-ddl");
+    let mut replica = Replica::follow(&server, &data, &["--cut-interval=1s"]);
+    server.sql("CREATE DATABASE ddl");
+    let mut most = 0;
+    for (number, term) in
+        [" + 1", " OR a = 1", " AND a = 1", " XOR a", " | a", " IS NULL", " = 1", " IN (1, 2)", " LIKE 1"]
+            .iter()
+            .enumerate()
+    {
+        for (place, definition) in [
+            "a INT PRIMARY KEY, b BIGINT AS ({})",
+            "a INT PRIMARY KEY, CHECK (0 = ({}) OR 1)",
+            "a INT PRIMARY KEY, KEY ((({}) + 1))",
+            "a INT PRIMARY KEY, b INT DEFAULT (3 + 0 * ({}))",
+        ]
+        .iter()
+        .enumerate()
+        {
+            let create = |terms: usize| {
+                let chain = format!("a{}", term.repeat(terms));
+                let chain = if place == 3 { chain.replace('a', "1") } else { chain };
+                format!("CREATE TABLE ddl.t{number}_{place} ({})", definition.replace("{}", &chain))
+            };
+            let terms =
+                [100_000, 5_000, 1_000, 200, 20].into_iter().find(|terms| server.try_sql(&create(*terms)).is_ok());
+            let terms = terms.unwrap_or_else(|| panic!("{term}: {:?}", server.try_sql(&create(20))));
+            println!("{term} in {definition}: {terms} terms");
+            most = most.max(terms);
+            server.sql(&format!("INSERT INTO ddl.t{number}_{place} (a) VALUES (1), (2), (3)"));
+        }
+    }
+    assert!(most >= 1_000, "{most}");
+    assert_equal(&server, &mut replica, &["ddl"]);
+    replica.stop();
+    assert_same_definitions(&server, &data, &["ddl"]);
+}

@@ -598,3 +598,101 @@ fn what_clients_send_of_their_own_is_answered_or_refused_by_name() {
     assert_eq!(count(&report, "refused: "), 0, "{report}");
     replica.stop();
 }
+
+/// 100,000 terms of each operator and clause: at the replica's port as text and prepared, and through the shadow. Each is
+/// answered, or ends with an error; sessions beside them go on, and no process ends.
+#[test]
+fn many_terms_end_nobody() {
+    const TERMS: usize = 100_000;
+    let Some(server) = Server::or_skip("many-terms", &[]) else { return };
+    fill(&server);
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("many-terms"), &[]);
+    replica.catch_up(&server);
+    let shadow = Shadow::start(&server, &socket, &[]);
+    let at_replica = ConnectOptions { socket: Some(socket.clone()), user: "admin".into(), ..ConnectOptions::default() };
+    let (mut port, mut beside) = (Connection::connect(&at_replica).unwrap(), Connection::connect(&at_replica).unwrap());
+    let mut front = shadow.connect(SslMode::Disabled);
+    let mut texts = Vec::new();
+    for operator in [
+        "+ 1",
+        "- 1",
+        "* 1",
+        "/ 1",
+        "% 1",
+        "DIV 1",
+        "MOD 1",
+        "| 1",
+        "& 1",
+        "^ 1",
+        "<< 1",
+        ">> 1",
+        "|| 1",
+        "OR 1",
+        "XOR 1",
+        "AND 1",
+        "&& 1",
+        "= 1",
+        "<=> 1",
+        "< 1",
+        "IN (1)",
+        "NOT IN (1)",
+        "LIKE 1",
+        "BETWEEN 1 AND 1",
+        "IS NULL",
+        "IS NOT NULL",
+        "IS TRUE",
+        "REGEXP 1",
+        "SOUNDS LIKE 1",
+        "MEMBER OF ('[1]')",
+        "COLLATE utf8mb4_bin",
+        "->'$'",
+    ] {
+        texts.push(format!("SELECT 1{}", format!(" {operator}").repeat(TERMS)));
+        texts.push(format!("SELECT id FROM shop.o WHERE id = 1{}", format!(" {operator}").repeat(TERMS)));
+    }
+    for (head, again, tail) in [
+        ("SELECT id FROM shop.o WHERE id = 1", " OR id = 1", ""),
+        ("SELECT id FROM shop.o WHERE id = 1", " AND id = 1", ""),
+        ("SELECT id FROM shop.o WHERE id IN (1", ", 1", ")"),
+        ("SELECT CONCAT(1", ", 1", ")"),
+        ("SELECT 1", ", 1", ""),
+        ("SELECT id FROM shop.o ORDER BY id", ", id", ""),
+        ("SELECT 1", " UNION SELECT 1", ""),
+        ("SELECT '1'", " '1'", ""),
+        ("SET @a = 1", ", @a = 1", ""),
+        ("SELECT ", "- ", "1"),
+        ("SELECT ", "NOT ", "1"),
+        ("SELECT ", "(", "1"),
+        ("SELECT 1", " /*!", ""),
+    ] {
+        texts.push(format!("{head}{}{tail}", again.repeat(TERMS)));
+    }
+    let mut answered = 0;
+    for text in &texts {
+        let shown = &text[..40.min(text.len())];
+        for result in [port.query(text).map(drop), port.prepare(text).map(drop)] {
+            match result.map_err(|error| error.server_code()) {
+                Ok(_) => answered += 1,
+                Err(Some(code)) => assert!([1064, 1117, 1235, 3170, 3950].contains(&code), "{code}: {shown}"),
+                Err(None) => panic!("the connection ended: {shown}"),
+            }
+        }
+        assert_eq!(beside.query_value("SELECT c FROM shop.o WHERE id = 7").unwrap().as_deref(), Some("name 7"));
+    }
+    let value = |port: &mut Connection, sql: &str| port.query_value(sql).unwrap();
+    let sum = |terms: usize| format!("SELECT 1{}", " + 1".repeat(terms));
+    assert_eq!(value(&mut port, &sum(TERMS)).as_deref(), Some("100001"));
+    assert_eq!(value(&mut port, &sum(1_000)), front.query_value(&sum(1_000)).unwrap());
+    assert!(answered >= 10, "{answered}");
+    // In front of the source the texts are the application's: MySQL answers each, or says why not.
+    for text in texts.iter().filter(|text| text.len() < 1 << 20) {
+        if let Err(error) = front.query(text) {
+            assert!(error.server_code().is_some(), "{error}: {}", &text[..40.min(text.len())]);
+        }
+    }
+    assert_eq!(front.query_value("SELECT c FROM shop.o WHERE id = 7").unwrap().as_deref(), Some("name 7"));
+    assert!(replica.is_running());
+    let (code, report) = shadow.end();
+    assert_eq!(code, 0, "{report}");
+    replica.stop();
+}

@@ -4,11 +4,16 @@
 use std::sync::OnceLock;
 
 use catalog::{Catalog, StatementContext, masked};
-use fuzz::{Input, join, seeds};
+use fuzz::{Input, join, long, seeds};
 use values::ColumnType;
 
 fn statements() -> Vec<Vec<u8>> {
-    seeds::statements().iter().map(|sql| join(&[&[0; 8], sql])).collect()
+    let long: [&[u8]; 3] = [
+        b"create table x (a int, b int as (a\x0e + 1\x0f\xe0\x0e is null\x0f\x0a), check (a\x0e or a = 1\x0f\xe0))",
+        b"create table x (a int) partition by range (a\x0e + 1\x0f\xe0) (partition p values less than (1\x0e + 1\x0f\xe0))",
+        b"create view x as select 1\x0e + 1\x0f\xe0 from t where \x0e(\x0f\x0da\x0e)\x0f\x0d",
+    ];
+    seeds::statements().iter().map(Vec::as_slice).chain(long).map(|sql| join(&[&[0; 8], sql])).collect()
 }
 
 /// Odd settings: two bytes of collations, two of SQL mode, and what may be missing.
@@ -57,7 +62,7 @@ fuzz::fuzz_target!(init: seeds::write(statements), |data: &[u8]| {
     let shop = SHOP.get_or_init(seeds::shop);
     let mut input = Input::new(data);
     let context = context(&mut input);
-    let sql = input.rest();
+    let sql = &long(input.rest());
     match shop.apply(&context, sql) {
         Ok(outcome) => check(&outcome.catalog),
         Err(error) => assert!(!error.to_string().is_empty()),

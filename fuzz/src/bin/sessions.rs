@@ -6,7 +6,7 @@ use std::sync::Arc;
 use accounts::{Accounts, Identity, Login, LoginGuard, LoginRules, LoginStep, Peer, SessionStart};
 use door::session::{After, Session};
 use door::{Output, ReplicaStatus, SchemaState, Statistics, World};
-use fuzz::{Input, chunk, join, seeds};
+use fuzz::{Input, chunk, join, long, seeds};
 use sql::{Ended, OwnValues, SqlError};
 use store::Snapshot;
 use wire::handshake::{Login as LoginPacket, capability};
@@ -88,7 +88,7 @@ fn logged_in(capabilities: u32) -> (Identity, SessionStart) {
 }
 
 fn conversations() -> Vec<Vec<u8>> {
-    let all: [(u32, &[&[u8]]); 11] = [
+    let all: [(u32, &[&[u8]]); 12] = [
         (0, &[b"\x03select 1, -1, 1.5e3, 'a' 'b', null, x'41', @@sql_mode, concat('a', 'b') limit 1", b"\x01"]),
         (u32::MAX, &[b"\x03\0\x01select 1; set names latin1; select 'x'", b"\x0e", b"\x09"]),
         (
@@ -144,6 +144,14 @@ fn conversations() -> Vec<Vec<u8>> {
                 b"\x16select * from shop.t where a = ? and b between ? and ? limit ?",
             ],
         ),
+        (
+            0,
+            &[
+                b"\x03select 1\x0e + 1 or 1\x0f\xe0, 1\x0e is null\x0f\x0a",
+                b"\x03select a from shop.t where a = 1\x0e and a = 1\x0f\xe0 or (a like 'x'\x0e in (1)\x0f\x08)",
+                b"\x16select \x0e(\x0f\x0d1\x0e)\x0f\x0d\x0e = 1\x0f\x0d",
+            ],
+        ),
     ];
     let bytes = |(capabilities, commands): (u32, &[&[u8]])| {
         let commands: Vec<u8> = commands.iter().flat_map(|command| chunk(command)).collect();
@@ -170,6 +178,7 @@ fuzz::fuzz_target!(init: seeds::write(conversations), |data: &[u8]| {
     let mut session = Session::begin(9, identity, start, &OneSchema).expect("no schema was asked for");
     let mut out = Output::default();
     for payload in input.chunks() {
+        let payload = &long(payload);
         let mut after = session.command(payload, &OneSchema, &mut out);
         for _ in 0..STEPS_MAX {
             check(&mut out);
