@@ -142,7 +142,7 @@ enum Order {
     /// That of the key by which they are stored here.
     Key,
     /// Partition after partition, in the order of that key.
-    Partitions(PartitionFinder),
+    Partitions(Box<PartitionFinder>),
     /// Not known, for this reason.
     Unknown(String),
 }
@@ -369,7 +369,7 @@ fn order_of(rule: &Numbering, from: &TableDef) -> Order {
         (None, _) => Order::Key,
         (Some(text), _) if text.to_ascii_uppercase().contains("SUBPARTITION") => unknown("subpartitions"),
         (Some(_), Some(partitioning)) => match PartitionFinder::new(from, partitioning) {
-            Ok(finder) => Order::Partitions(finder),
+            Ok(finder) => Order::Partitions(Box::new(finder)),
             Err(what) => Order::Unknown(what),
         },
         (Some(_), None) => unknown("the rule of its partitions is not understood"),

@@ -473,7 +473,8 @@ impl EventLoop {
                 self.timers.remove(&(at, id));
             }
             // Closing the socket takes it out of epoll too.
-            guarded(&*self.server.facts, id, move || connection.end(&self.server));
+            let server = &*self.server;
+            guarded(&*server.facts, id, move || connection.end(server));
         }
     }
 
