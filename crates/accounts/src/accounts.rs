@@ -36,7 +36,36 @@ pub enum Peer {
     },
 }
 
+/// Where connections come from that one person can make as many of as wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// An IPv4 address, or the first 64 bits of an IPv6 address: whoever has one of a /64 has all of them (RFC 6177).
+    Network(IpAddr),
+    /// Processes of a user of this machine.
+    User(u32),
+}
+
+impl Origin {
+    /// The origin of connections from an address.
+    #[must_use]
+    pub fn of(ip: IpAddr) -> Origin {
+        Origin::Network(match ip.to_canonical() {
+            IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),
+            ip => ip,
+        })
+    }
+}
+
 impl Peer {
+    /// Where it comes from, as limits count it.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        match *self {
+            Peer::Tcp(ip) => Origin::of(ip),
+            Peer::Socket { uid } => Origin::User(uid),
+        }
+    }
+
     /// The address, an IPv4 one also where the socket gives it in IPv6 form; None for the unix socket.
     #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {

@@ -27,7 +27,7 @@ mod rights;
 mod sha_crypt;
 mod tls;
 
-pub use accounts::{Account, AccountName, Accounts, Identity, NewAccount, Peer};
+pub use accounts::{Account, AccountName, Accounts, Identity, NewAccount, Origin, Peer};
 pub use error::{AccountsError, TlsError};
 pub use guard::LoginGuard;
 pub use host::HostPattern;

@@ -4,7 +4,7 @@ use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use accounts::{Accepted, Login, LoginRules, LoginStep, Peer, SessionStart, TlsPeer};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -187,6 +187,7 @@ impl Client {
         let mut nonce = [0; NONCE_LEN];
         let filled = SystemRandom::new().fill(&mut nonce);
         filled.map_err(|_| ShadowError::Other("the system gives no random bytes".into()))?;
+        shared.guard.tick(Instant::now());
         Ok(Login::new(Arc::clone(&shared.accounts), Arc::clone(&shared.guard), self.peer, rules, nonce))
     }
 

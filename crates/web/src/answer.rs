@@ -214,6 +214,7 @@ impl Site {
             None => return false,
         };
         let peer = Peer::Tcp(peer);
+        self.guard.tick(Instant::now());
         tokio::time::sleep(self.guard.delay(&user, &peer)).await;
         let site = Arc::clone(self);
         let check = tokio::task::spawn_blocking(move || {

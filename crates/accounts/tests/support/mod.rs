@@ -117,7 +117,7 @@ impl Drop for LoginServer {
 }
 
 /// The user that runs the test: tests have no peer credentials of the sockets themselves.
-fn own_uid() -> u32 {
+pub(crate) fn own_uid() -> u32 {
     use std::os::unix::fs::MetadataExt as _;
     Path::new("/proc/self").metadata().unwrap().uid()
 }

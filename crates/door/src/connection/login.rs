@@ -1,6 +1,7 @@
 //! The login of a connection, and a change of its user.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use accounts::{Accepted, Login, LoginRules, LoginStep, SessionStart, TlsPeer};
 use rustls::ServerConnection;
@@ -26,6 +27,7 @@ impl Connection {
             capabilities: CAPABILITIES,
         };
         let nonce = server.nonce()?;
+        server.guard.tick(Instant::now());
         Some(Login::new(Arc::clone(&server.accounts), Arc::clone(&server.guard), self.peer, rules, nonce))
     }
 
