@@ -8,6 +8,7 @@
 
 mod answer;
 mod metrics;
+mod places;
 mod server;
 mod shown;
 mod token;

@@ -4,26 +4,30 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use accounts::{Accounts, LoginGuard, ServerTls};
+use accounts::{Accounts, LoginGuard, Origin, ServerTls};
+use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Watched;
 use crate::answer::Site;
+use crate::places::{Doing, Places};
 use crate::token::Token;
 
-/// Connections at a time; further ones wait in the kernel's queue.
-const CONNECTIONS_MAX: usize = 64;
-/// Time for a TLS handshake, for a request's headers, and between two requests.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// Time for a TLS handshake and a request's headers together, from the first byte of a later request on.
+const ASKED_WITHIN: Duration = Duration::from_secs(5);
+/// Time between two requests.
+const IDLE_MAX: Duration = Duration::from_secs(10);
 /// Time of a whole connection: also one that reads its answer slowly ends.
 const CONNECTION_MAX: Duration = Duration::from_secs(600);
 /// Bytes of a request's line and headers, at most.
@@ -124,9 +128,8 @@ impl Drop for Web {
 
 async fn accept(listener: TcpListener, tls: Option<Arc<ServerTls>>, site: Arc<Site>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Mutex::new(Places::default()));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(_) => {
@@ -134,35 +137,135 @@ async fn accept(listener: TcpListener, tls: Option<Arc<ServerTls>>, site: Arc<Si
                 continue;
             }
         };
+        let (seat, lost) = Seat::take(&places, peer.ip());
         let (site, acceptor) = (Arc::clone(&site), tls.as_ref().map(|tls| TlsAcceptor::from(tls.config())));
         tokio::spawn(async move {
+            let seat = Arc::new(seat);
             let whole = async {
                 match acceptor {
-                    None => serve(stream, peer.ip(), site).await,
+                    None => serve(stream, peer.ip(), site, &seat).await,
                     Some(acceptor) => {
-                        let handshake = tokio::time::timeout(HEADERS_WITHIN, acceptor.accept(stream)).await;
-                        if let Ok(Ok(stream)) = handshake {
-                            serve(stream, peer.ip(), site).await;
+                        if let Ok(stream) = acceptor.accept(stream).await {
+                            serve(stream, peer.ip(), site, &seat).await;
                         }
                     }
                 }
             };
-            let _ = tokio::time::timeout(CONNECTION_MAX, whole).await;
-            drop(place);
+            tokio::select! {
+                _ = tokio::time::timeout(CONNECTION_MAX, whole) => {}
+                () = seat.asks_too_slowly() => {}
+                _ = lost => {}
+            }
         });
+        // Who has just lost its place is closed before another one is accepted.
+        tokio::task::yield_now().await;
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, peer: IpAddr, site: Arc<Site>) {
-    let service = service_fn(move |request| {
-        let site = Arc::clone(&site);
-        async move { Ok::<_, std::convert::Infallible>(site.answer(request, peer).await) }
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, peer: IpAddr, site: Arc<Site>, seat: &Arc<Seat>) {
+    let service = service_fn(|request| {
+        let (site, seat) = (Arc::clone(&site), Arc::clone(seat));
+        seat.is(Doing::Answering);
+        async move {
+            let mut answer = site.answer(request, peer).await;
+            if seat.places().are_short() {
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            seat.is(Doing::Idle);
+            Ok::<_, std::convert::Infallible>(answer)
+        }
     });
     // What a peer does wrong is its own trouble.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_WITHIN)
+        .header_read_timeout(IDLE_MAX)
         .max_buf_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Heard { stream, seat: Arc::clone(seat) }), service)
         .await;
+}
+
+/// The place of one connection; given back when dropped.
+struct Seat {
+    id: u64,
+    places: Arc<Mutex<Places<oneshot::Sender<()>>>>,
+}
+
+impl Seat {
+    /// Takes a place. The receiver ends when it is lost to another connection.
+    fn take(places: &Arc<Mutex<Places<oneshot::Sender<()>>>>, ip: IpAddr) -> (Seat, oneshot::Receiver<()>) {
+        let (keeps, lost) = oneshot::channel();
+        let mut held = places.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = held.admit(Origin::of(ip), keeps, Instant::now());
+        (Seat { id, places: Arc::clone(places) }, lost)
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places<oneshot::Sender<()>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is(&self, doing: Doing) {
+        self.places().is(self.id, doing, Instant::now());
+    }
+
+    /// Ends when a request has been on its way for too long.
+    async fn asks_too_slowly(&self) {
+        loop {
+            let asking_since = self.places().asking_since(self.id);
+            match asking_since.map(|since| since.elapsed()) {
+                Some(span) if span >= ASKED_WITHIN => return,
+                Some(span) => tokio::time::sleep(ASKED_WITHIN - span).await,
+                // What begins meanwhile is not too slow before this.
+                None => tokio::time::sleep(ASKED_WITHIN).await,
+            }
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.places().leave(self.id);
+    }
+}
+
+/// A connection whose bytes tell when a request begins.
+struct Heard<S> {
+    stream: S,
+    seat: Arc<Seat>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.seat.places().hears(self.seat.id, Instant::now());
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
 }

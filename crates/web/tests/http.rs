@@ -345,7 +345,7 @@ fn hostile_requests_end_alone() {
         assert!(!String::from_utf8_lossy(&answer).contains(" 200 "));
     }
     assert_eq!(status(&bed.get("/health")), 200);
-    // All places taken by peers that never finish a request: they lose them.
+    // All places taken by peers that never finish a request: the first of them loses its place.
     let idle: Vec<TcpStream> = (0..70)
         .map(|_| {
             let mut stream = bed.connect();
@@ -355,4 +355,39 @@ fn hostile_requests_end_alone() {
         .collect();
     assert_eq!(status(&bed.get("/health")), 200);
     drop(idle);
+}
+
+/// Asks and takes the whole answer; None if the connection is closed instead.
+fn asks_again(stream: &mut TcpStream) -> Option<String> {
+    stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    while !answer.ends_with(b"\r\n\r\nok\n") {
+        if stream.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        answer.push(byte[0]);
+    }
+    Some(String::from_utf8(answer).unwrap())
+}
+
+#[test]
+fn connections_kept_alive_do_not_blind_a_watcher() {
+    let bed = bed("127.0.0.1:0");
+    let mut kept: Vec<TcpStream> = (0..47).map(|_| bed.connect()).collect();
+    for stream in &mut kept {
+        assert!(!asks_again(stream).unwrap().contains("connection: close"));
+    }
+    // Places are short: the answer ends the connection.
+    let mut last = bed.connect();
+    assert!(asks_again(&mut last).unwrap().contains("connection: close"));
+    assert_eq!(last.read(&mut [0]).unwrap(), 0);
+    // Each watcher gets in by the place of the one that has idled for longest, and nobody else loses one.
+    let held: Vec<TcpStream> = (0..17).map(|_| bed.connect()).collect();
+    for _ in 0..3 {
+        assert_eq!(status(&bed.get("/health")), 200);
+    }
+    let answered = kept.iter_mut().filter_map(asks_again).count();
+    assert!((43..47).contains(&answered), "{answered}");
+    drop(held);
 }
