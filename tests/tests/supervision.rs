@@ -140,6 +140,11 @@ fn the_unit_is_one() {
     let at = made("supervision-unit").join("slipstream.service");
     let program = std::env::var("SLIPSTREAM_BIN").expect("SLIPSTREAM_BIN");
     assert!(unit.contains("ExecStart=/usr/bin/slipstream "));
+    for kept in ["LimitCORE=0", "ProtectProc=invisible", "RemoveIPC=yes", "SystemCallFilter=~@privileged"] {
+        assert!(unit.lines().any(|line| line == kept), "{kept}");
+    }
+    let rotated = std::fs::read_to_string(repository().join("packaging/slipstream.logrotate")).unwrap();
+    assert!(rotated.lines().any(|line| line.trim() == "su slipstream slipstream"));
     std::fs::write(&at, unit.replace("/usr/bin/slipstream", &program)).unwrap();
     let Ok(ran) = Command::new("systemd-analyze").arg("verify").arg(&at).output() else {
         eprintln!("skipped: no systemd-analyze");
