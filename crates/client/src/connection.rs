@@ -21,6 +21,8 @@ mod login;
 mod packets;
 mod relay;
 mod statements;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::time::Duration;

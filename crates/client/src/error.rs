@@ -89,6 +89,19 @@ pub enum ClientError {
     /// The server sent something that violates the protocol, or requests something that we do not support.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// A packet before the end of the login is longer than any of MySQL's.
+    #[error(
+        "the server sent a packet of more than 64 KiB before the login's end, as MySQL does not: look at host and port"
+    )]
+    LoginTooLarge,
+    /// An answer that is kept as a whole takes too much memory.
+    #[error("the answer to {to} is larger than {limit_mib} MiB, the most that is kept: is this the right server?")]
+    AnswerTooLarge {
+        /// The beginning of the statement.
+        to: String,
+        /// The limit in MiB.
+        limit_mib: usize,
+    },
     /// An answer does not have the expected shape.
     #[error("unexpected answer to {what}")]
     UnexpectedAnswer {
@@ -161,6 +174,8 @@ impl ClientError {
             | ClientError::Io { .. }
             | ClientError::ReadTimeout
             | ClientError::Closed
+            // A proxy that has no server answers in words of its own.
+            | ClientError::LoginTooLarge
             | ClientError::Broken => true,
             // 1040 too many connections, 1053 shutdown in progress, 1077/1079 shutdown, 1152-1161 network, 1203/1226 user
             // limits, 1317/3169/4031 killed or idle too long, 3032 offline mode.

@@ -49,7 +49,7 @@ impl ServerSchema {
         server: &str,
         filter: &TableFilter,
     ) -> Result<ServerSchema, CompareError> {
-        let ask = |connection: &mut Connection, sql: &str| at_server(server, connection.query(sql));
+        let ask = |connection: &mut Connection, sql: &str| at_server(server, connection.query_list(sql));
         let lower = ask(connection, "SELECT @@GLOBAL.lower_case_table_names")?.first_text();
         let lower_case_table_names = lower.and_then(|text| text.parse().ok()).unwrap_or(0);
         let tables = ask(

@@ -73,7 +73,7 @@ impl Listing {
         for row in 0..databases.rows.len() {
             listing.databases.push((text(&databases, row, 0), text(&databases, row, 1)));
         }
-        let tables = connection.query(&format!(
+        let tables = connection.query_list(&format!(
             "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, CREATE_TIME, CREATE_TIME >= {moment} \
              FROM information_schema.TABLES WHERE {NOT_SYSTEM}"
         ))?;
@@ -148,7 +148,7 @@ pub(crate) fn with_other_columns(
     source_names: &SourceNames,
     names: &[Name],
 ) -> client::Result<Vec<Name>> {
-    let result = connection.query(&format!(
+    let result = connection.query_list(&format!(
         "SELECT TABLE_SCHEMA, TABLE_NAME, {COLUMN_NAMES} FROM information_schema.COLUMNS WHERE {NOT_SYSTEM} \
          GROUP BY TABLE_SCHEMA, TABLE_NAME"
     ))?;
@@ -165,7 +165,7 @@ pub(crate) fn with_other_columns(
 pub(crate) fn estimates(connection: &mut Connection) -> client::Result<HashMap<Name, (u64, u64)>> {
     // Otherwise the statistics may be up to a day old, from when the table was empty.
     connection.exec("SET SESSION information_schema_stats_expiry = 0")?;
-    let result = connection.query(&format!(
+    let result = connection.query_list(&format!(
         "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS, DATA_LENGTH FROM information_schema.TABLES \
          WHERE TABLE_TYPE = 'BASE TABLE' AND {NOT_SYSTEM}"
     ))?;

@@ -72,6 +72,9 @@ impl OkPacket {
     }
 }
 
+/// Longest text of an error that is kept, in bytes; MySQL's have at most 512 (`MYSQL_ERRMSG_SIZE`).
+const ERROR_TEXT_BYTES_MAX: usize = 4 << 10;
+
 /// An ERR packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrPacket {
@@ -96,7 +99,9 @@ impl ErrPacket {
             let state = reader.take(6, "sqlstate")?;
             sqlstate = String::from_utf8_lossy(state.get(1..).unwrap_or_default()).into_owned();
         }
-        Ok(ErrPacket { code, sqlstate, message: String::from_utf8_lossy(reader.rest()).into_owned() })
+        let text = reader.rest();
+        let text = text.get(..ERROR_TEXT_BYTES_MAX).unwrap_or(text);
+        Ok(ErrPacket { code, sqlstate, message: String::from_utf8_lossy(text).into_owned() })
     }
 
     /// Parses an ERR packet sent instead of a greeting.

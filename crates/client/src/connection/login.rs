@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use wire::WireError;
 use wire::auth::{AuthOptions, AuthStep, Authenticator};
 use wire::handshake::{FirstPacket, Greeting, Login as LoginPacket, capability};
-use wire::packet::{self, PacketBuffer};
+use wire::packet::{self, PacketBuffer, PayloadRange};
 use wire::rsa::PublicKey;
 
 use super::packets::server_error;
@@ -20,6 +21,8 @@ const COLLATION_MYSQL: u8 = 255;
 const COLLATION_MARIADB: u8 = 45;
 /// Most packets of a login.
 const LOGIN_PACKETS_MAX: usize = 16;
+/// Longest packet of a server that has not let us in. The longest real one, a greeting or an RSA key, has 1 KiB or so.
+pub(crate) const LOGIN_PACKET_BYTES_MAX: usize = 64 << 10;
 
 impl Connection {
     /// Connects and logs in; each read is limited by `connect_timeout`. A login that was refused is not tried again for
@@ -31,7 +34,7 @@ impl Connection {
         stream.set_timeout(Some(options.connect_timeout))?;
         let mut connection = Connection {
             stream,
-            input: PacketBuffer::new(packet::MAX_PAYLOAD_LEN),
+            input: PacketBuffer::new(LOGIN_PACKET_BYTES_MAX),
             output: Vec::new(),
             types: Vec::new(),
             deprecate_eof: false,
@@ -45,14 +48,22 @@ impl Connection {
                 nonce: Vec::new(),
             },
         };
-        let range = connection.read_packet()?;
+        let range = connection.read_login_packet()?;
         connection.greeting = match Greeting::parse(connection.input.payload(range))? {
             FirstPacket::Greeting(greeting) => greeting,
             FirstPacket::Refused(err) => return login.attempt(|| Err(server_error(err))),
         };
         login.attempt(|| connection.log_in(options))?;
         connection.stream.set_timeout(options.read_timeout)?;
+        connection.input.set_limit(packet::MAX_PAYLOAD_LEN);
         Ok(connection)
+    }
+
+    fn read_login_packet(&mut self) -> Result<PayloadRange> {
+        self.read_packet().map_err(|error| match error {
+            ClientError::Wire(WireError::TooLarge { .. }) => ClientError::LoginTooLarge,
+            error => error,
+        })
     }
 
     fn log_in(&mut self, options: &ConnectOptions) -> Result<()> {
@@ -118,7 +129,7 @@ impl Connection {
 
     fn authenticate(&mut self, mut auth: Authenticator) -> Result<()> {
         for _ in 0..LOGIN_PACKETS_MAX {
-            let range = self.read_packet()?;
+            let range = self.read_login_packet()?;
             match auth.step(self.input.payload(range), &random()?)? {
                 AuthStep::Read => {}
                 AuthStep::Send(payload) => {

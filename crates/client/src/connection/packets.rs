@@ -6,6 +6,9 @@ use wire::response::{Answer, ColumnDefinition, ErrPacket, OkPacket, ends_rows, i
 use super::{Connection, Unread};
 use crate::{ClientError, Result};
 
+/// Bytes of all column definitions of a result. The longest real ones, 4,096 with five names each, have 5 MiB.
+const DEFINITIONS_BYTES_MAX: usize = 16 << 20;
+
 /// Size of the command buffer that is kept, in bytes; a larger buffer is freed after its command.
 const OUTPUT_KEPT: usize = 1 << 20;
 
@@ -36,6 +39,7 @@ impl Connection {
                 _ => {}
             },
         }
+        self.input.set_limit(packet::MAX_PAYLOAD_LEN);
         Ok(self.begin_packet())
     }
 
@@ -104,9 +108,19 @@ impl Connection {
     }
 
     pub(super) fn read_columns(&mut self, count: usize, mut each: impl FnMut(&ColumnDefinition<'_>)) -> Result<()> {
+        let mut bytes = 0;
         for _ in 0..count {
             let range = self.read_ok_packet()?;
-            let definition = ColumnDefinition::parse(self.input.payload(range));
+            let payload = self.input.payload(range);
+            bytes += payload.len();
+            if bytes > DEFINITIONS_BYTES_MAX {
+                self.unread = Unread::Broken;
+                return Err(ClientError::AnswerTooLarge {
+                    to: "a statement, its columns".into(),
+                    limit_mib: DEFINITIONS_BYTES_MAX >> 20,
+                });
+            }
+            let definition = ColumnDefinition::parse(payload);
             match definition {
                 Ok(definition) => each(&definition),
                 Err(error) => return self.parsed(Err(error)),
@@ -153,6 +167,21 @@ impl Connection {
     }
 }
 
+/// The text becomes one line without control characters: it ends up in a terminal, and must look like nothing else.
 pub(super) fn server_error(err: ErrPacket) -> ClientError {
-    ClientError::Server { code: err.code, sqlstate: err.sqlstate, message: err.message }
+    ClientError::Server { code: err.code, sqlstate: plain(&err.sqlstate), message: plain(&err.message) }
+}
+
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_whitespace() {
+                ' '
+            } else if c.is_control() {
+                '?'
+            } else {
+                c
+            }
+        })
+        .collect()
 }

@@ -1,5 +1,6 @@
 //! Text statements and their text answers.
 
+use wire::WireError;
 use wire::command;
 use wire::read::Reader;
 use wire::response::{Answer, OkPacket};
@@ -7,6 +8,14 @@ use wire::row::text_value;
 
 use super::{Column, Connection, ResultSet, Unread};
 use crate::{ClientError, Result};
+
+/// Memory that a whole answer may take: what a server is asked for whole has kilobytes, and one that never ends is a
+/// server that lies.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// The same of a list of all tables or columns of a server, of which a million take about as much.
+const LIST_BYTES_MAX: usize = 512 << 20;
+/// Characters of a statement that an error shows.
+const SHOWN_CHARS_MAX: usize = 60;
 
 impl Connection {
     fn send_query(&mut self, sql: &str) -> Result<()> {
@@ -16,24 +25,52 @@ impl Connection {
     }
 
     /// Runs a statement and returns its first result as a whole. Further results (CALL) are read and dropped.
+    ///
+    /// # Errors
+    /// The server's, the connection's, or the answer takes more than 64 MiB of memory; the connection is broken then.
     pub fn query(&mut self, sql: &str) -> Result<ResultSet> {
+        self.query_within(sql, ANSWER_BYTES_MAX)
+    }
+
+    /// As [`query`](Self::query), for a list of all of a server's tables or columns: it may take 512 MiB.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query).
+    pub fn query_list(&mut self, sql: &str) -> Result<ResultSet> {
+        self.query_within(sql, LIST_BYTES_MAX)
+    }
+
+    fn query_within(&mut self, sql: &str, limit: usize) -> Result<ResultSet> {
+        let mut room = limit;
+        self.send_whole(sql, limit)?;
+        let read = self.read_result(&mut room).and_then(|result| self.drain().map(|_| result));
+        read.map_err(|error| too_large(error, sql, limit))
+    }
+
+    /// Sends a statement whose packets are kept: none of them may be longer than all of them.
+    fn send_whole(&mut self, sql: &str, limit: usize) -> Result<()> {
         self.send_query(sql)?;
-        let result = self.read_result()?;
-        self.drain()?;
-        Ok(result)
+        self.input.set_limit(limit);
+        Ok(())
     }
 
     /// Runs several statements (with `multi_statements`) or a CALL; returns every result.
     pub fn query_all(&mut self, sql: &str) -> Result<Vec<ResultSet>> {
-        self.send_query(sql)?;
-        let mut results = vec![self.read_result()?];
-        while self.unread == Unread::Result {
-            results.push(self.read_result()?);
-        }
-        Ok(results)
+        let mut room = ANSWER_BYTES_MAX;
+        self.send_whole(sql, room)?;
+        let mut read = || {
+            let mut results = vec![self.read_result(&mut room)?];
+            while self.unread == Unread::Result {
+                results.push(self.read_result(&mut room)?);
+            }
+            Ok(results)
+        };
+        read().map_err(|error| too_large(error, sql, ANSWER_BYTES_MAX))
     }
 
-    fn read_result(&mut self) -> Result<ResultSet> {
+    /// Reads a result of at most `room` bytes of memory, and takes them off.
+    fn read_result(&mut self, room: &mut usize) -> Result<ResultSet> {
+        self.keeps(size_of::<ResultSet>(), room)?;
         let mut result = ResultSet::default();
         match self.read_head()? {
             Answer::Columns(count) => self.read_columns(count, |column| result.columns.push(Column::new(column)))?,
@@ -44,12 +81,22 @@ impl Connection {
             match self.read_row()? {
                 Err(end) => result.ok = end,
                 Ok(range) => {
+                    let bytes = self.input.payload(range).len() + row_bytes(result.columns.len());
+                    self.keeps(bytes, room)?;
                     let row = text_row(self.input.payload(range), result.columns.len());
                     result.rows.push(self.parsed(row)?);
                 }
             }
         }
         Ok(result)
+    }
+
+    fn keeps(&mut self, bytes: usize, room: &mut usize) -> Result<()> {
+        match room.checked_sub(bytes) {
+            Some(left) => *room = left,
+            None => return self.parsed(Err(WireError::TooLarge { limit: *room })),
+        }
+        Ok(())
     }
 
     /// Runs a statement and passes each row to `each`, as a reader of its text values ([`text_value`]).
@@ -111,6 +158,24 @@ impl Connection {
             self.output.push(command::QUIT);
             let _ = self.send(at);
         }
+    }
+}
+
+/// Bytes of a row without its values' own: a row of NULLs takes memory too.
+fn row_bytes(columns: usize) -> usize {
+    (columns + 1) * size_of::<Option<Vec<u8>>>()
+}
+
+fn too_large(error: ClientError, sql: &str, limit: usize) -> ClientError {
+    match error {
+        ClientError::Wire(WireError::TooLarge { .. }) => {
+            let mut to: String = sql.chars().take(SHOWN_CHARS_MAX).collect();
+            if to.len() < sql.len() {
+                to.push('…');
+            }
+            ClientError::AnswerTooLarge { to, limit_mib: limit >> 20 }
+        }
+        error => error,
     }
 }
 
