@@ -31,7 +31,7 @@ use crate::log::{self, Code};
 use crate::login::SourceLogin;
 use crate::receiver_status::{Link, SpaceNeed};
 use crate::room::Room;
-use crate::source_facts::{self, FACTS_FILE, SourceFacts};
+use crate::source_facts::{self, FACTS_FILE, SourceFacts, SourceSettings};
 use crate::witness::Witness;
 
 /// First pause before a reconnect; doubles up to `connect_retry`.
@@ -475,9 +475,7 @@ impl Receiver {
             log::write(Code::SourceNotVerified, "Source", &text);
         }
         if state.facts.settings.lacks_zones() && !std::mem::replace(&mut state.zones_not_read_said, true) {
-            let text = "the source has time zones with names, but its tables mysql.time_zone* cannot be read: clients \
-                        cannot set them; GRANT SELECT ON these tables, then STOP and START REPLICA";
-            log::write(Code::ZonesNotRead, "Source", text);
+            log::write(Code::ZonesNotRead, "Source", zones_not_read(&state.facts.settings));
         }
         if let Some(clock) = report.facts.clock {
             self.link.clock_difference_us.store(clock.difference_us, Ordering::Relaxed);
@@ -762,6 +760,17 @@ fn intake_trouble(error: relay_log::RelayError) -> Trouble {
 
 /// What an attacker on the network could do with a connection of this mode; None if nothing, or if the operator chose
 /// it.
+fn zones_not_read(settings: &SourceSettings) -> &'static str {
+    if settings.zones_too_many {
+        "the source's tables mysql.time_zone* have more than 2,000,000 rows, or their zones take more than 64 MiB, and \
+         are not kept: clients cannot set zones with names; mysql_tzinfo_to_sql fills these tables anew, then STOP and \
+         START REPLICA"
+    } else {
+        "the source has time zones with names, but its tables mysql.time_zone* cannot be read: clients cannot set them; \
+         GRANT SELECT ON these tables, then STOP and START REPLICA"
+    }
+}
+
 fn not_verified(options: &ConnectOptions, tls: Option<&str>) -> Option<String> {
     let mode = match options.ssl_mode {
         SslMode::Preferred => "PREFERRED",

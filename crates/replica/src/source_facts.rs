@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use client::Connection;
-use source::zones::Zones;
+use source::zones::{Named, Zones};
 
 use crate::exit::Failure;
 use crate::folder::write_atomically;
@@ -37,6 +37,8 @@ pub struct SourceSettings {
     pub globals: Vec<(String, String)>,
     /// Its time zones; None if it was never asked.
     pub zones: Option<Arc<Zones>>,
+    /// True if it has so many zones that they are not kept.
+    pub zones_too_many: bool,
 }
 
 impl SourceSettings {
@@ -72,6 +74,8 @@ pub(crate) fn read(path: &Path) -> Option<SourceFacts> {
                 let lines = text.lines().filter_map(|line| line.strip_prefix("zone.")?.split_once('='));
                 Arc::new(Zones::of_lines(complete == "all", lines))
             }),
+            // It is asked again before this is told.
+            zones_too_many: false,
         }),
     })
 }
@@ -114,8 +118,14 @@ pub const SOURCE_GLOBALS: &[&str] = &[
 /// What a source tells of what changes answers.
 pub(crate) fn settings(source: &mut Connection) -> client::Result<Arc<SourceSettings>> {
     let globals = globals(source)?;
-    let zones = zones(source, &globals)?;
-    Ok(Arc::new(SourceSettings { globals, zones: Some(Arc::new(zones)) }))
+    let named = source::zones::named(source)?;
+    let zones_too_many = matches!(named, Named::TooMany);
+    let known = match named {
+        Named::All(zones) => zones,
+        Named::Refused | Named::TooMany => Zones::default(),
+    };
+    let zones = zones(source, &globals, known)?;
+    Ok(Arc::new(SourceSettings { globals, zones: Some(Arc::new(zones)), zones_too_many }))
 }
 
 /// Those of [`SOURCE_GLOBALS`] that the source has.
@@ -142,9 +152,8 @@ fn globals(source: &mut Connection) -> client::Result<Vec<(String, String)>> {
     Ok(all)
 }
 
-/// The zones of a source that has these global variables.
-fn zones(source: &mut Connection, globals: &[(String, String)]) -> client::Result<Zones> {
-    let mut zones = source::zones::named(source)?.unwrap_or_default();
+/// `zones`, and those that sessions of a source with these global variables begin with.
+fn zones(source: &mut Connection, globals: &[(String, String)], mut zones: Zones) -> client::Result<Zones> {
     let value = |name: &str| globals.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value.as_str());
     let mut names = Vec::new();
     if value("system_time_zone") != "UTC" {

@@ -15,6 +15,10 @@ const DAY_S: i64 = 86_400;
 const DAYS_ROOT: i64 = 158;
 /// The last second of a TIMESTAMP: 2038-01-19 03:14:07.
 const LAST: i64 = (1 << 31) - 1;
+/// Rows that are read of the tables of zones. Those of all IANA zones, `posix/` and `right/` too, have 500,000.
+const ROWS_MAX: usize = 2_000_000;
+/// Memory of the zones, each under each of its names; those of all IANA zones take 8 MiB.
+const BYTES_MAX: usize = 64 << 20;
 /// Step and number of steps of the rounds that follow, each between two moments of the round before.
 const FINER: [(i64, i64); 3] = [(1_440, 60), (24, 60), (1, 24)];
 
@@ -43,48 +47,129 @@ pub fn rules_of(source: &mut Connection, name: &str) -> Result<Option<Zone>> {
     Ok(found.next().and_then(|(_, first_s)| Zone::changing(first_s, found.collect())))
 }
 
-/// All zones with a name, from 1970 to 2038; None where the account may not read the tables of zones.
+/// What became of reading the zones that have a name.
+#[derive(Debug)]
+pub enum Named {
+    /// All of them, from 1970 to 2038.
+    All(Zones),
+    /// The account may not read the tables of zones.
+    Refused,
+    /// The tables have more than 2,000,000 rows, or their zones take more than 64 MiB.
+    TooMany,
+}
+
+/// Reads all zones with a name.
 ///
 /// A source that loaded a zone before its tables were changed goes by the old rules until it is restarted.
 ///
 /// # Errors
 /// The connection is lost.
-pub fn named(source: &mut Connection) -> Result<Option<Zones>> {
-    let mut by_id: HashMap<i64, Rows> = HashMap::new();
-    let mut counts_leap_seconds = true;
-    let mut zones = Zones::new(true);
+pub fn named(source: &mut Connection) -> Result<Named> {
+    let mut reading = Reading::new(Room { rows: ROWS_MAX, bytes: BYTES_MAX });
+    // One row more than is read tells that there are more.
+    let limit = ROWS_MAX + 1;
     let readable = each_row(source, "SELECT EXISTS (SELECT * FROM mysql.time_zone_leap_second)", |[any]| {
-        counts_leap_seconds = number(any) != Some(0);
+        reading.counts_leap_seconds = number(any) != Some(0);
     })? && each_row(
         source,
-        "SELECT Time_zone_id, Transition_type_id, Offset, Is_DST FROM mysql.time_zone_transition_type",
-        |[id, of_type, offset_s, is_dst]| {
-            if let (Some(id), Some(of_type), Some(offset_s)) = (number(id), number(of_type), number(offset_s)) {
-                by_id.entry(id).or_default().types.insert(of_type, (offset_s, number(is_dst) != Some(0)));
-            }
-        },
+        &format!(
+            "SELECT Time_zone_id, Transition_type_id, Offset, Is_DST FROM mysql.time_zone_transition_type LIMIT {limit}"
+        ),
+        |row| reading.of_type(row),
     )? && each_row(
         source,
         // In the order of the primary key.
-        "SELECT Time_zone_id, Transition_time, Transition_type_id FROM mysql.time_zone_transition \
-         ORDER BY Time_zone_id, Transition_time",
-        |[id, at, of_type]| {
-            if let (Some(id), Some(at), Some(of_type)) = (number(id), number(at), number(of_type)) {
-                by_id.entry(id).or_default().transitions.push((at, of_type));
-            }
-        },
+        &format!(
+            "SELECT Time_zone_id, Transition_time, Transition_type_id FROM mysql.time_zone_transition \
+             ORDER BY Time_zone_id, Transition_time LIMIT {limit}"
+        ),
+        |row| reading.transition(row),
     )? && each_row(
         source,
-        "SELECT n.Name, n.Time_zone_id, z.Use_leap_seconds FROM mysql.time_zone_name AS n \
-         LEFT JOIN mysql.time_zone AS z USING (Time_zone_id)",
-        |[name, id, leap_seconds]| {
-            let rows = number(id).and_then(|id| by_id.get(&id));
-            let is_plain = !counts_leap_seconds && leap_seconds == Some(b"N");
-            let name = String::from_utf8_lossy(name.unwrap_or_default());
-            zones.add(&name, rows.filter(|_| is_plain).and_then(Rows::zone));
-        },
+        &format!(
+            "SELECT n.Name, n.Time_zone_id, z.Use_leap_seconds FROM mysql.time_zone_name AS n \
+             LEFT JOIN mysql.time_zone AS z USING (Time_zone_id) LIMIT {limit}"
+        ),
+        |row| reading.name(row),
     )?;
-    Ok(readable.then_some(zones))
+    Ok(match readable {
+        true => reading.end(),
+        false => Named::Refused,
+    })
+}
+
+/// What has been read of the tables of zones.
+struct Reading {
+    by_id: HashMap<i64, Rows>,
+    counts_leap_seconds: bool,
+    zones: Zones,
+    room: Room,
+}
+
+impl Reading {
+    fn new(room: Room) -> Reading {
+        Reading { by_id: HashMap::new(), counts_leap_seconds: true, zones: Zones::new(true), room }
+    }
+
+    /// Time_zone_id, Transition_type_id, Offset, Is_DST.
+    fn of_type(&mut self, [id, of_type, offset_s, is_dst]: [Option<&[u8]>; 4]) {
+        if self.room.takes(ROW_BYTES)
+            && let (Some(id), Some(of_type), Some(offset_s)) = (number(id), number(of_type), number(offset_s))
+        {
+            self.by_id.entry(id).or_default().types.insert(of_type, (offset_s, number(is_dst) != Some(0)));
+        }
+    }
+
+    /// Time_zone_id, Transition_time, Transition_type_id.
+    fn transition(&mut self, [id, at, of_type]: [Option<&[u8]>; 3]) {
+        if self.room.takes(CHANGE_BYTES)
+            && let (Some(id), Some(at), Some(of_type)) = (number(id), number(at), number(of_type))
+        {
+            self.by_id.entry(id).or_default().transitions.push((at, of_type));
+        }
+    }
+
+    /// Name, Time_zone_id, Use_leap_seconds.
+    fn name(&mut self, [name, id, leap_seconds]: [Option<&[u8]>; 3]) {
+        let rows = number(id).and_then(|id| self.by_id.get(&id));
+        let name = name.unwrap_or_default();
+        // Each name has the changes for itself.
+        let changes = rows.map_or(0, |rows| rows.transitions.len());
+        if self.room.takes(ROW_BYTES + 2 * name.len() + changes * CHANGE_BYTES) {
+            let is_plain = !self.counts_leap_seconds && leap_seconds == Some(b"N");
+            self.zones.add(&String::from_utf8_lossy(name), rows.filter(|_| is_plain).and_then(Rows::zone));
+        }
+    }
+
+    fn end(self) -> Named {
+        if self.room.is_over() { Named::TooMany } else { Named::All(self.zones) }
+    }
+}
+
+/// Memory of a change of a zone.
+const CHANGE_BYTES: usize = size_of::<(i64, i64)>();
+/// Memory of a zone's type, and of its name besides the text.
+const ROW_BYTES: usize = 128;
+
+/// What may still be read and kept. Nothing once either is over.
+struct Room {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Room {
+    /// Takes a row that is kept in so many bytes; false if there is no room for it.
+    fn takes(&mut self, bytes: usize) -> bool {
+        match (self.rows.checked_sub(1), self.bytes.checked_sub(bytes)) {
+            (Some(rows), Some(bytes)) => (self.rows, self.bytes) = (rows, bytes),
+            _ => self.bytes = 0,
+        }
+        !self.is_over()
+    }
+
+    fn is_over(&self) -> bool {
+        self.bytes == 0
+    }
 }
 
 /// Passes the values of each row as text; false where the source refuses the statement.
@@ -191,5 +276,40 @@ mod tests {
         assert_eq!(zone(&types, &[(-9, 1), (-5, 0), (7, 0), (9, 1), (11, 2), (LAST + 1, 0)]), text("7200 9 3600"));
         // A type that is not there, or has no neighbour.
         assert_eq!([zone(&[], &[]), zone(&types, &[(5, 3)]), zone(&types[1..], &[(5, 1)])], [None, None, None]);
+    }
+
+    /// Zones with so many changes under so many names, read in this room; the number of those that are kept.
+    fn read(room: Room, changes: usize, names: usize) -> Option<usize> {
+        let mut reading = Reading::new(room);
+        reading.counts_leap_seconds = false;
+        for (of_type, offset_s) in [(b"0".as_slice(), b"0".as_slice()), (b"1", b"3600")] {
+            reading.of_type([Some(b"1"), Some(of_type), Some(offset_s), Some(b"0")]);
+        }
+        for at in 0..changes {
+            let text = (at + 2).to_string();
+            reading.transition([Some(b"1"), Some(text.as_bytes()), Some([b"1", b"0"][at % 2])]);
+        }
+        for name in 0..names {
+            reading.name([Some(format!("Zone/{name}").as_bytes()), Some(b"1"), Some(b"N")]);
+        }
+        match reading.end() {
+            Named::All(zones) => Some(zones.lines().count()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn zones_without_end_are_not_kept() {
+        let room = || Room { rows: ROWS_MAX, bytes: BYTES_MAX };
+        // As many as the IANA database gives, with posix/ and right/.
+        assert_eq!(read(room(), 200, 1_800), Some(1_800));
+        // As many rows as fit, and one more.
+        assert_eq!(read(Room { rows: 22, bytes: BYTES_MAX }, 10, 10), Some(10));
+        assert_eq!(read(Room { rows: 22, bytes: BYTES_MAX }, 11, 10), None);
+        // A few rows that many names multiply.
+        assert_eq!(read(room(), 10_000, 500), None);
+        let mut reading = Reading::new(room());
+        reading.name([Some(&vec![b'z'; BYTES_MAX / 2]), None, None]);
+        assert!(matches!(reading.end(), Named::TooMany));
     }
 }
