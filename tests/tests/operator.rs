@@ -266,6 +266,10 @@ fn no_password_stands_in_the_process_list() {
         )
     };
     attached("-prepl").expect(0, &["the source can be followed", "certificate is not verified", "ssl-mode=PREFERRED"]);
+    // Who has the source's certificate verified by nobody is told whether it has the password.
+    server.sql("FLUSH PRIVILEGES");
+    attached("-prepl").expect(0, &["certificate is not verified, and the login gave it the password itself"]);
+    attached("-prepl").expect(0, &["every login gives the password itself to a server that asks for it"]);
     let wrong = attached("-pwrong");
     wrong.expect(1, &["error 1045"]);
     assert!(!wrong.err.contains("Error 1045: error 1045"), "{}", wrong.err);

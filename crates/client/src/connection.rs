@@ -130,6 +130,7 @@ pub struct Connection {
     /// What is still unread of the current answer.
     unread: Unread,
     greeting: Greeting,
+    gave_password: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +170,11 @@ impl Connection {
     /// TLS version and cipher, or `None` without TLS.
     pub fn tls_description(&self) -> Option<String> {
         self.stream.tls_description()
+    }
+
+    /// True if the login gave the server the password itself, not only an answer made of it.
+    pub fn gave_password(&self) -> bool {
+        self.gave_password
     }
 
     /// Sets the limit for a single read or write from now on; `None` waits for ever.

@@ -470,9 +470,12 @@ impl Receiver {
         };
         state.log_expires_s = report.facts.log_expires_s;
         state.tls = connection.tls_description();
-        let not_verified = not_verified(options, state.tls.as_deref());
-        if let Some(text) = not_verified.filter(|_| !std::mem::replace(&mut state.not_verified_said, true)) {
+        let gave_password = connection.gave_password();
+        if let Some(text) = not_verified(options, state.tls.as_deref(), gave_password)
+            && state.not_verified_said.is_none_or(|said_of_password| gave_password && !said_of_password)
+        {
             log::write(Code::SourceNotVerified, "Source", &text);
+            state.not_verified_said = Some(gave_password);
         }
         if state.facts.settings.lacks_zones() && !std::mem::replace(&mut state.zones_not_read_said, true) {
             log::write(Code::ZonesNotRead, "Source", zones_not_read(&state.facts.settings));
@@ -771,7 +774,8 @@ fn zones_not_read(settings: &SourceSettings) -> &'static str {
     }
 }
 
-fn not_verified(options: &ConnectOptions, tls: Option<&str>) -> Option<String> {
+/// What a login has told a server that nobody has verified; None for one that was verified.
+fn not_verified(options: &ConnectOptions, tls: Option<&str>, gave_password: bool) -> Option<String> {
     let mode = match options.ssl_mode {
         SslMode::Preferred => "PREFERRED",
         SslMode::Required => "REQUIRED",
@@ -780,9 +784,19 @@ fn not_verified(options: &ConnectOptions, tls: Option<&str>) -> Option<String> {
     if options.socket.is_some() {
         return None;
     }
-    let what = match tls {
-        Some(_) => "the source's certificate is not verified: another server could pose as the source",
-        None => "the connection to the source is not encrypted",
+    let what = match (tls, gave_password) {
+        (Some(_), true) => {
+            "the source's certificate is not verified, and the login gave it the password itself: another server could \
+             pose as the source and keep it"
+        }
+        (Some(_), false) => {
+            "the source's certificate is not verified: another server could pose as the source, and every login gives the \
+             password itself to a server that asks for it"
+        }
+        (None, true) => {
+            "the connection to the source is not encrypted, and the login gave the password to whoever sent a public key"
+        }
+        (None, false) => "the connection to the source is not encrypted",
     };
     Some(format!("{what} (ssl-mode={mode}); ssl-mode=VERIFY_IDENTITY with source-ssl-ca=FILE prevents that"))
 }
@@ -822,7 +836,7 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
     say(out, &format!("source   {} version {}", config.source.shown(), report.facts.version))?;
     say(out, &format!("account  {}", report.facts.account))?;
     say(out, &format!("tls      {}", report.facts.tls.as_deref().unwrap_or("none")))?;
-    if let Some(text) = not_verified(&options, report.facts.tls.as_deref()) {
+    if let Some(text) = not_verified(&options, report.facts.tls.as_deref(), connection.gave_password()) {
         say(out, &format!("note: {text}"))?;
     }
     let needs_copy = retrieved.is_empty() && crate::initial_copy::is_called_for(&report);

@@ -69,8 +69,8 @@ pub(crate) struct LinkState {
     pub facts: SourceFacts,
     /// TLS version and cipher.
     pub tls: Option<String>,
-    /// True once the log says that the source's certificate is not verified.
-    pub not_verified_said: bool,
+    /// Some once the log says that the source is not verified: whether it said that it has the password, too.
+    pub not_verified_said: Option<bool>,
     /// True once the log says that the source's time zones cannot be read.
     pub zones_not_read_said: bool,
     /// True if the source waits for our acknowledgements.

@@ -81,6 +81,7 @@ pub struct Authenticator {
     nonce: Vec<u8>,
     key_requested: bool,
     switched: bool,
+    gave_password: bool,
 }
 
 impl Authenticator {
@@ -88,12 +89,24 @@ impl Authenticator {
     /// clients do; the server then asks to switch.
     pub fn new(options: AuthOptions, greeting_plugin: &str, nonce: &[u8]) -> Self {
         let plugin = Plugin::from_name(greeting_plugin).unwrap_or(Plugin::CachingSha2);
-        Authenticator { options, plugin, nonce: nonce.to_vec(), key_requested: false, switched: false }
+        Authenticator {
+            options,
+            plugin,
+            nonce: nonce.to_vec(),
+            key_requested: false,
+            switched: false,
+            gave_password: false,
+        }
     }
 
     /// The plugin in use.
     pub fn plugin(&self) -> Plugin {
         self.plugin
+    }
+
+    /// True once the server can have the password itself: in clear, or for a key that it sent.
+    pub fn gave_password(&self) -> bool {
+        self.gave_password
     }
 
     /// The plugin's first answer, sent in the login packet.
@@ -143,6 +156,7 @@ impl Authenticator {
             (Plugin::CachingSha2 | Plugin::Sha256, pem) if self.key_requested => {
                 self.key_requested = false;
                 let key = PublicKey::from_pem(pem)?;
+                self.gave_password = true;
                 self.encrypt(&key, seed).map(AuthStep::Send)
             }
             _ => Err(WireError::Malformed { what: "authentication data" }),
@@ -154,6 +168,7 @@ impl Authenticator {
         if self.options.secure_transport {
             let mut clear = self.options.password.as_bytes().to_vec();
             clear.push(0);
+            self.gave_password = true;
             return Ok(clear);
         }
         if let Some(key) = &self.options.server_public_key {
@@ -238,7 +253,9 @@ mod tests {
         assert_eq!(auth.first_response(&SEED).unwrap().len(), 32);
         assert_eq!(auth.step(&[1, 3], &SEED).unwrap(), AuthStep::Read);
         assert!(matches!(auth.step(&[0, 0, 0, 2, 0, 0, 0], &SEED).unwrap(), AuthStep::Done(_)));
+        assert!(!auth.gave_password());
         assert_eq!(auth.step(&[1, 4], &SEED).unwrap(), AuthStep::Send(b"secret\0".to_vec()));
+        assert!(auth.gave_password());
         assert!(login("caching_sha2_password", "", true, false).first_response(&SEED).unwrap().is_empty());
     }
 
@@ -250,7 +267,9 @@ mod tests {
         assert_eq!(auth.step(&[1, 4], &SEED).unwrap(), AuthStep::Send(vec![2]));
         let mut answer = vec![1];
         answer.extend_from_slice(PEM.as_bytes());
+        assert!(!auth.gave_password());
         let AuthStep::Send(cipher) = auth.step(&answer, &SEED).unwrap() else { panic!() };
+        assert!(auth.gave_password());
         assert_eq!(cipher.len(), 128);
         let mut auth = login("sha256_password", "secret", false, true);
         assert_eq!(auth.first_response(&SEED).unwrap(), [1]);

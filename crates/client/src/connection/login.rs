@@ -47,6 +47,7 @@ impl Connection {
                 auth_plugin: String::new(),
                 nonce: Vec::new(),
             },
+            gave_password: false,
         };
         let range = connection.read_login_packet()?;
         connection.greeting = match Greeting::parse(connection.input.payload(range))? {
@@ -138,7 +139,10 @@ impl Connection {
                     self.output.extend_from_slice(&payload);
                     self.send_packet(at, &mut sequence)?;
                 }
-                AuthStep::Done(_) => return Ok(()),
+                AuthStep::Done(_) => {
+                    self.gave_password = auth.gave_password();
+                    return Ok(());
+                }
                 AuthStep::Refused(err) => return Err(server_error(err)),
             }
         }
