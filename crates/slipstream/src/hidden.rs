@@ -1,5 +1,6 @@
 //! Keeps passwords of the command line out of the process list, which every user of the machine can read: the program
-//! starts itself again in the same process, with arguments that lack them, and reads the whole ones from a pipe.
+//! starts itself again in the same process, with arguments that lack them, and reads the whole ones from a pipe. Keeps
+//! those in memory, and rows, out of core files.
 //!
 //! In: the arguments. Out: the same arguments. Never here: a password in the environment, in a file, or in a message.
 
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use replica::config::mask_passwords;
 use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Environment variable of the second start: the pipe's file descriptor.
 const VARIABLE: &str = "SLIPSTREAM_ARGUMENTS";
@@ -39,6 +41,13 @@ pub(crate) fn arguments(given: Vec<OsString>) -> Vec<OsString> {
         start_again(&given, &masked);
     }
     given
+}
+
+/// No core file of this process from now on. A limit, and not PR_SET_DUMPABLE: that would take debuggers from the user
+/// who runs the program, and files in `/proc/self` from the program.
+pub(crate) fn from_core_files() {
+    let hard = getrlimit(Resource::Core).maximum;
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: hard });
 }
 
 /// The arguments that the first start left in the pipe; None if this is the first start.
@@ -94,6 +103,15 @@ pub(crate) fn attached_password(argument: &OsStr) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_command_runs_without_core_files() {
+        let extension = crate::run::Extension { command: clap::Command::new("lab"), run: |_, _| Ok(()) };
+        let hard = getrlimit(Resource::Core).maximum;
+        setrlimit(Resource::Core, Rlimit { current: hard, maximum: hard }).unwrap();
+        let _ = crate::run::run(["slipstream", "lab"].map(OsString::from), &extension);
+        assert_eq!(getrlimit(Resource::Core), Rlimit { current: Some(0), maximum: hard });
+    }
 
     #[test]
     fn passwords_are_masked_wherever_they_stand() {

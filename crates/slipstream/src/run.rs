@@ -86,6 +86,7 @@ pub fn command(extension: &Extension) -> clap::Command {
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>, extension: &Extension) -> ExitCode {
     log_file::install();
+    hidden::from_core_files();
     let arguments = hidden::arguments(arguments.into_iter().collect());
     let matches = match command(extension).try_get_matches_from(normalised(arguments)) {
         Ok(matches) => matches,
