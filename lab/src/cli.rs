@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _, Subcommand};
 use client::{ConnectOptions, SslMode};
+use observe::{PlainText, prefixed_lines};
 use replica::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stamp::FolderError;
@@ -285,7 +286,7 @@ pub fn run(
     if let (LabCommand::Replay(flags), Some(("replay", given))) = (&command, given.subcommand()) {
         let decoders = given.try_get_one::<String>("decoders").ok().flatten();
         let no_decoders = decoders.is_some_and(|given| given.parse() == Ok(0));
-        return replay::run(flags, options(given)?, no_decoders, &mut std::io::stdout().lock());
+        return replay::run(flags, options(given)?, no_decoders, &mut PlainText::new(std::io::stdout().lock()));
     }
     match run_other(&command) {
         Ok(true) => Ok(()),
@@ -302,13 +303,13 @@ pub fn run(
 
 /// Runs any command except `replay`. `Ok(false)` means that it ran and a check failed.
 fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
-    let out = &mut std::io::stdout();
+    let out = &mut PlainText::new(std::io::stdout());
     match command {
         LabCommand::Replay(_) => bail!("lab replay has a way of its own"),
         LabCommand::Tpcc(TpccCommand::Prepare(args)) => tpcc::prepare(&args.options()?, out)?,
         LabCommand::Tpcc(TpccCommand::Run(args)) => {
             if args.json {
-                let report = tpcc::run(&args.options()?, &mut std::io::stderr())?;
+                let report = tpcc::run(&args.options()?, &mut PlainText::new(std::io::stderr()))?;
                 writeln!(out, "{}", serde_json::to_string(&report)?)?;
             } else {
                 let report = tpcc::run(&args.options()?, out)?;
@@ -360,7 +361,7 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
             writeln!(out, "{}", synthesize::synthesize(&args.out, options)?)?;
         }
         LabCommand::Ablation(args) => {
-            let report = ablation::ablation(args, &mut |line| eprintln!("{line}"))?;
+            let report = ablation::ablation(args, &mut say)?;
             if args.json {
                 writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
             } else {
@@ -382,7 +383,7 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
         }
         LabCommand::Compare(args) => {
             let stop = stop_at_signals()?;
-            let report = crate::compare::compare(args, &stop, &mut |line| eprintln!("{line}"))?;
+            let report = crate::compare::compare(args, &stop, &mut say)?;
             if args.json {
                 writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
             } else {
@@ -392,7 +393,7 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
         }
         LabCommand::ServeBench(args) => {
             let stop = stop_at_signals()?;
-            let report = crate::serve_bench::serve_bench(args, &stop, &mut |line| eprintln!("{line}"))?;
+            let report = crate::serve_bench::serve_bench(args, &stop, &mut say)?;
             if args.json {
                 writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
             } else {
@@ -401,7 +402,7 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
         }
         LabCommand::Clocks(args) => {
             let stop = stop_at_signals()?;
-            let report = crate::clocks::clocks(args, &stop, &mut |line| eprintln!("{line}"))?;
+            let report = crate::clocks::clocks(args, &stop, &mut say)?;
             if args.json {
                 writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
             } else {
@@ -413,7 +414,7 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
             let password = std::env::var("MYSQL_PWD").ok();
             // Readers of these lines may leave while we serve; that is no reason to end.
             let told = |line: &str| {
-                let mut out = std::io::stdout().lock();
+                let mut out = PlainText::new(std::io::stdout().lock());
                 let _ = writeln!(out, "{line}").and_then(|()| out.flush());
             };
             log_source::serve(args, password, &stop, &told)?;
@@ -430,6 +431,11 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// A line on stderr about how far a command has come.
+fn say(line: &str) {
+    eprint!("{}", prefixed_lines("", line));
 }
 
 /// Flag raised by INT, TERM and HUP: commands with folders and processes of their own then clean up and end.

@@ -44,12 +44,32 @@ fn nobody_there_and_wrong_password() {
         let (mut client, _) = listener.accept().unwrap();
         let _ = client.write_all(b"SSH-2.0-OpenSSH_9.2p1 Debian\r\n");
     });
-    try_with(&format!("mysql://repl@127.0.0.1:{port}"), "repl").expect(1, &[]);
+    try_with(&format!("mysql://repl@127.0.0.1:{port}"), "repl").expect(1, &["64 KiB before the login's end"]);
     greeter.join().unwrap();
     // The failed attempts left a usable folder.
     let mut replica = Replica::follow(&server, &data, &[]);
     replica.catch_up(&server);
     replica.stop();
+}
+
+/// `slipstream check` printed a source's escape sequences and line ends to the terminal.
+#[test]
+fn words_of_a_source_do_not_steer_the_terminal() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let words = "evil \u{1b}[31m\u{1b}]0;title\u{7}\n2026-11-29T00:00:00Z 0 [System] [SLIP-000001] forged\nslipstream: hint: run it";
+    let server = std::thread::spawn(move || {
+        use std::io::Write as _;
+        let (mut client, _) = listener.accept().unwrap();
+        let mut packet = vec![u8::try_from(words.len() + 3).unwrap(), 0, 0, 0, 0xff, 0x51, 0x04];
+        packet.extend_from_slice(words.as_bytes());
+        client.write_all(&packet).unwrap();
+    });
+    let ran = slipstream(&["check", "--no-defaults", "--source", &format!("mysql://repl@127.0.0.1:{port}")]);
+    server.join().unwrap();
+    ran.expect(1, &["evil ?[31m?]0;title? 2026-11-29T00:00:00Z 0 [System]"]);
+    assert!(ran.err.lines().all(|line| line.starts_with("slipstream: ")), "{}", ran.err);
+    assert!(!ran.err.contains("\nslipstream: hint: run it") && !ran.err.contains(['\u{1b}', '\u{7}']), "{:?}", ran.err);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use base::GtidSet;
+use observe::one_line;
 
 /// Totals of one side of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,11 +104,12 @@ impl fmt::Display for TableReport {
             (false, Some(_)) => "UNKNOWN",
             (false, None) => "DIFFERENT",
         };
-        write!(f, "{verdict:<9} {}.{}", self.db, self.table)?;
+        // A name with a line end would write a verdict of its own.
+        write!(f, "{verdict:<9} {}.{}", one_line(&self.db), one_line(&self.table))?;
         if let Some(why) = &self.quarantined {
-            write!(f, "  is being copied again: {why}")?;
+            write!(f, "  is being copied again: {}", one_line(why))?;
         } else if let Some(problem) = &self.problem {
-            write!(f, "  {problem}")?;
+            write!(f, "  {}", one_line(problem))?;
         } else {
             let (source, here) = (&self.source, &self.here);
             write!(
@@ -120,7 +122,7 @@ impl fmt::Display for TableReport {
             }
         }
         for note in &self.notes {
-            write!(f, "\n    note: {note}")?;
+            write!(f, "\n    note: {}", one_line(note))?;
         }
         if self.rows_differing() > 0 {
             let least = if self.chunks_left_out { "at least " } else { "" };
@@ -131,7 +133,7 @@ impl fmt::Display for TableReport {
             )?;
         }
         for row in &self.shown {
-            write!(f, "\n    {row}")?;
+            write!(f, "\n    {}", one_line(&row.to_string()))?;
         }
         if self.shown.len() < self.rows_differing() as usize && !self.shown.is_empty() {
             write!(f, "\n    (the first {} rows are shown)", self.shown.len())?;
@@ -221,5 +223,24 @@ impl fmt::Display for VerifyReport {
                 if unknown > 0 { write!(f, "; {unknown} unknown") } else { Ok(()) }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_write_no_verdict_of_their_own() {
+        let report = TableReport {
+            db: "d".into(),
+            table: "t\nEQUAL: 1 tables".into(),
+            problem: Some("a\nEQUAL".into()),
+            notes: vec!["b\r\nEQUAL \u{1b}[2J".into()],
+            ..TableReport::default()
+        };
+        let text = report.to_string();
+        assert!(text.lines().all(|line| !line.starts_with("EQUAL")) && text.lines().count() == 2, "{text}");
+        assert!(!text.contains('\u{1b}'), "{text:?}");
     }
 }

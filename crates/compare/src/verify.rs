@@ -420,10 +420,10 @@ fn begin(
         notes: std::mem::take(&mut left.notes),
         ..VerifyReport::default()
     };
-    writeln!(out, "source {} ({})", left.server, left.control.server_version())?;
+    writeln!(out, "source {} ({})", left.server, observe::one_line(left.control.server_version()))?;
     if let Some(right) = right {
         report.notes.append(&mut right.notes);
-        writeln!(out, "replica {} ({})", right.server, right.control.server_version())?;
+        writeln!(out, "replica {} ({})", right.server, observe::one_line(right.control.server_version()))?;
     }
     if let Some(set) = &report.executed {
         let set = set.to_string().replace('\n', "");
@@ -433,7 +433,7 @@ fn begin(
         writeln!(out, "writers on the source waited {lock_ms} ms at most")?;
     }
     for note in &report.notes {
-        writeln!(out, "note: {note}")?;
+        writeln!(out, "note: {}", observe::one_line(note))?;
     }
     for xid in &report.prepared_xa {
         writeln!(out, "note: prepared XA transaction {xid:?} on the source; its rows are on neither side")?;

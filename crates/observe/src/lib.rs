@@ -14,6 +14,7 @@ mod process;
 mod rates;
 mod render;
 mod status;
+mod terminal;
 pub mod time;
 
 pub use by_part::{LagByPart, LagHistograms, LagPart, LagPartReport, LagPartsReport, PieceTimes};
@@ -27,4 +28,5 @@ pub use status::{
     LagReport, MemoryReport, PositionReport, RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport,
     StatusReport, StoreReport, UnansweredReport, WaitReport,
 };
+pub use terminal::{PlainText, one_line, prefixed_lines};
 pub use time::{now_us, utc_text};

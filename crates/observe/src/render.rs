@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use crate::by_part::LagPartReport;
 use crate::ledger::{Category, LedgerSnapshot};
 use crate::status::{Backlog, ConnectionState, ErrorReport, StatusReport, UnansweredReport, WaitReport};
+use crate::terminal::without_control;
 
 /// Width of the label column; the longest label is Retrieved_Gtid_Set.
 const LABEL: usize = 20;
@@ -374,7 +375,7 @@ fn line(text: &mut String, label: &str, value: &str) {
     for part in value.trim_end().split('\n') {
         let _ = write!(text, "{label:<LABEL$} ");
         // Bytes from a server must not steer the reader's terminal.
-        text.extend(part.trim_end_matches('\r').chars().map(|c| if c.is_control() { '?' } else { c }));
+        text.extend(part.trim_end_matches('\r').chars().map(without_control));
         text.push('\n');
         label = "";
     }

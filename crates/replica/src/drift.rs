@@ -35,7 +35,7 @@ pub struct DriftedTable {
 
 impl std::fmt::Display for DriftedTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {} of the rows that the log changed", self.name, self.rows)?;
+        write!(f, "{}: {} of the rows that the log changed", observe::one_line(&self.name), self.rows)?;
         write!(f, " differ from the source, the first found at {}", self.shown.first().map_or("", String::as_str))
     }
 }

@@ -833,8 +833,9 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
         store_empty: retrieved.is_empty(),
     };
     let mut report = preflight::check(&mut connection, input).map_err(failed)?;
-    say(out, &format!("source   {} version {}", config.source.shown(), report.facts.version))?;
-    say(out, &format!("account  {}", report.facts.account))?;
+    let version = observe::one_line(&report.facts.version);
+    say(out, &format!("source   {} version {version}", config.source.shown()))?;
+    say(out, &format!("account  {}", observe::one_line(&report.facts.account)))?;
     say(out, &format!("tls      {}", report.facts.tls.as_deref().unwrap_or("none")))?;
     if let Some(text) = not_verified(&options, report.facts.tls.as_deref(), connection.gave_password()) {
         say(out, &format!("note: {text}"))?;

@@ -190,9 +190,14 @@ pub(crate) fn known_lower_case_table_names(data: &Path) -> u8 {
 pub(crate) fn write(path: &Path, facts: &SourceFacts) -> Result<(), Failure> {
     let mut text = format!(
         "version={}\nserver_id={}\nserver_uuid={}\nlower_case_table_names={}\n",
-        facts.version, facts.server_id, facts.server_uuid, facts.lower_case_table_names
+        observe::one_line(&facts.version),
+        facts.server_id,
+        observe::one_line(&facts.server_uuid),
+        facts.lower_case_table_names
     );
-    text.extend(facts.settings.globals.iter().map(|(name, value)| format!("global.{name}={value}\n")));
+    // A value with a line break would be another line.
+    let globals = facts.settings.globals.iter().filter(|(name, value)| !(name.clone() + value).contains(['\n', '\r']));
+    text.extend(globals.map(|(name, value)| format!("global.{name}={value}\n")));
     if let Some(zones) = &facts.settings.zones {
         text.push_str(if zones.is_complete() { "zones=all\n" } else { "zones=some\n" });
         // A name with a line break would be another line.
@@ -200,4 +205,36 @@ pub(crate) fn write(path: &Path, facts: &SourceFacts) -> Result<(), Failure> {
         text.extend(lines.map(|(name, rules)| format!("zone.{name}={rules}\n")));
     }
     write_atomically(path, text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_adds_no_lines_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FACTS_FILE);
+        let mut zones = Zones::new(true);
+        zones.add("A\nserver_id=9", None);
+        let globals = [("sql_mode", "x\nserver_uuid=evil"), ("time_zone", "SYSTEM")];
+        let globals = globals.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let settings = Arc::new(SourceSettings { globals, zones: Some(Arc::new(zones)), zones_too_many: false });
+        let version = "9.7.4\nlower_case_table_names=2".to_owned();
+        let facts = SourceFacts {
+            version,
+            server_id: 1,
+            server_uuid: "a\r\nzones=some".into(),
+            lower_case_table_names: 0,
+            settings,
+        };
+        write(&path, &facts).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let keys: Vec<&str> = text.lines().filter_map(|line| line.split_once('=')).map(|(key, _)| key).collect();
+        assert_eq!(
+            keys,
+            ["version", "server_id", "server_uuid", "lower_case_table_names", "global.time_zone", "zones"]
+        );
+        assert_eq!(read(&path).unwrap().version, "9.7.4 lower_case_table_names=2");
+    }
 }

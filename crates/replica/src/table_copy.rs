@@ -105,7 +105,7 @@ impl std::fmt::Display for TableCopyReport {
             f,
             "copied {}: {} rows, {} in {:.1} s; its writers waited {:.1} ms on the source, replay {:.1} ms here; \
              attempts: {}",
-            self.table,
+            observe::one_line(&self.table),
             self.rows,
             observe::bytes_text(self.bytes),
             self.elapsed.as_secs_f64(),

@@ -314,7 +314,7 @@ pub(crate) fn run(
 fn new_password(name: &AccountName, plugin: PasswordPlugin) -> Result<PasswordHash, Failure> {
     let password = PasswordHash::of(plugin, &crate::password::new(&format!("password of {name}"))?)?;
     if plugin == PasswordPlugin::Native {
-        eprintln!("slipstream: warning: {}", native_warning(&name.to_string()));
+        crate::run::say("slipstream: warning: ", &native_warning(&name.to_string()));
     }
     Ok(password)
 }

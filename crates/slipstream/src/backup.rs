@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use observe::PlainText;
 use observe::fail_point::{self, Phase};
 use replica::{BackupOptions, BackupReport, Exit, Failure, Folder, backup_stopped, restore};
 use rustix::fs::{FlockOperation, flock};
@@ -44,7 +45,7 @@ pub(crate) fn backup(data: &Path, to: &Path, options: &BackupOptions) -> Result<
     let target = Target::open(to)?;
     let report = make(data, options, &mut Saved(&target.file))?;
     target.keep(to)?;
-    tell(&mut io::stdout().lock(), &format!("backup {}", to.display()), &report, began)
+    tell(&mut PlainText::new(io::stdout().lock()), &format!("backup {}", to.display()), &report, began)
 }
 
 fn make(data: &Path, options: &BackupOptions, out: &mut dyn Write) -> Result<BackupReport, Failure> {
@@ -77,7 +78,7 @@ pub(crate) fn restore_folder(from: &Path, data: &Path) -> Result<(), Failure> {
         let file = File::open(from).map_err(failed)?;
         restore(&mut (Box::new(BufReader::with_capacity(BUFFER, file)) as Box<dyn Read>), data)?
     };
-    let mut out = io::stdout().lock();
+    let mut out = PlainText::new(io::stdout().lock());
     tell(&mut out, &format!("restored {}", data.display()), &report, began)?;
     let next = writeln!(out, "go on from there: slipstream replica --data {} --source …", data.display());
     next.map_err(|error| Failure::output(&error))

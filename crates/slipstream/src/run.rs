@@ -14,7 +14,7 @@ use accounts::Accounts;
 use base::units::parse_span;
 use base::{GtidSet, UntilGtids};
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _};
-use observe::{ErrorReport, ReplayState, StatusReport};
+use observe::{ErrorReport, PlainText, ReplayState, StatusReport};
 use replica::{
     BackupOptions, BeginReplay, CopyInProgress, Exit, Failure, FilterOrders, Folder, FolderLock, Receive, Replica,
     Reread, SourceLogin, SourceOrders, Start, Stopped, access,
@@ -111,14 +111,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, extension: &Extension)
         Ok(()) => Exit::Done.into(),
         Err(failure) => {
             if !failure.text.is_empty() {
-                eprintln!("slipstream: {}", replica::config::mask_passwords(&failure.text));
+                say("slipstream: ", &replica::config::mask_passwords(&failure.text));
                 if let Some(hint) = &failure.hint {
-                    eprintln!("slipstream: hint: {hint}");
+                    say("slipstream: hint: ", hint);
                 }
             }
             failure.exit.into()
         }
     }
+}
+
+/// A message on stderr, where a server's or a file's own text must not steer the terminal.
+pub(crate) fn say(prefix: &str, text: &str) {
+    eprint!("{}", observe::prefixed_lines(prefix, text));
 }
 
 fn usage_error(error: &clap::Error) -> ExitCode {
@@ -128,7 +133,7 @@ fn usage_error(error: &clap::Error) -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<(), Failure> {
     let files = &cli.files;
-    let mut out = std::io::stdout().lock();
+    let mut out = PlainText::new(std::io::stdout().lock());
     match cli.command {
         Command::Replica(flags) => {
             drop(out);
@@ -148,9 +153,15 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             relay(files, &flags)
         }
         Command::Check(flags) => check(files, &flags, &mut out),
-        Command::Status(flags) => status(files, &flags, &mut out),
+        Command::Status(flags) => {
+            drop(out);
+            status(files, &flags, &mut std::io::stdout().lock())
+        }
         Command::Verify(flags) => verify(files, flags, &mut out),
-        Command::Dump(flags) => dump(files, flags, &mut out),
+        Command::Dump(flags) => {
+            drop(out);
+            dump(files, flags, &mut std::io::stdout().lock())
+        }
         Command::Backup(flags) => {
             drop(out);
             backup(files, &flags)
@@ -187,7 +198,7 @@ fn settings(
 ) -> Result<Settings, Failure> {
     let settings = load(files, flags, password)?;
     for warning in settings.warnings() {
-        eprintln!("slipstream: warning: {warning}");
+        say("slipstream: warning: ", warning);
     }
     Ok(settings)
 }
@@ -822,6 +833,7 @@ fn status(files: &FileFlags, flags: &StatusFlags, out: &mut dyn Write) -> Result
         return watch::watch(&data, options, &Signals::install()?, out);
     }
     let lag_max = flags.max_lag.as_deref().map(|text| span_flag("max-lag", text)).transpose()?;
+    let out = &mut PlainText::new(out);
     let mut print = |report: &StatusReport| {
         let text = if flags.json { report.to_json() + "\n" } else { report.to_text() };
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
@@ -1014,7 +1026,7 @@ fn skip_gtids(files: &FileFlags, flags: &SkipFlags, out: &mut dyn Write) -> Resu
     };
     said.map_err(|error| Failure::output(&error))?;
     if let Some(warning) = warning {
-        eprintln!("slipstream: warning: {warning}");
+        say("slipstream: warning: ", &warning);
     }
     Ok(())
 }

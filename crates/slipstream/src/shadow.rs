@@ -97,7 +97,7 @@ pub(crate) fn run(flags: &ShadowFlags, out: &mut dyn Write) -> Result<(), Failur
                 }
             });
         }
-        let told: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(|line: &str| eprintln!("slipstream: {line}"));
+        let told: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(|line: &str| crate::run::say("slipstream: ", line));
         let ran = shadow.run(&stop, &told);
         stop.store(true, Relaxed);
         ran

@@ -67,7 +67,9 @@ pub(crate) fn watch(
         match poll(folder) {
             Ok(Polled::Report(report)) => view.show(&report, out).map_err(|error| Failure::output(&error))?,
             // It may answer again.
-            Ok(Polled::Silent(failure)) => view.say(&failure.text, out).map_err(|error| Failure::output(&error))?,
+            Ok(Polled::Silent(failure)) => {
+                view.say(&printable(&failure.text), out).map_err(|error| Failure::output(&error))?
+            }
             Ok(Polled::NotRunning) if shown == 0 => {
                 return Err(Failure::error(format!("no replica runs on {}", folder.display())));
             }
@@ -186,7 +188,7 @@ fn position(report: &StatusReport) -> String {
 }
 
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    observe::one_line(text)
 }
 
 #[cfg(test)]
