@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use accounts::Origin;
 use base::{GtidSet, Uuid};
 use door::Gtids as _;
 use replica::Failure;
@@ -23,10 +22,8 @@ use crate::door::DoorSettings;
 use crate::engine::Engine;
 use crate::engine_gtids::EngineGtids;
 
-/// Connections at once.
+/// Connections at once; more are closed.
 const CLIENTS_MAX: usize = 16;
-/// Connections of one origin; beyond it the oldest of the origin that has the most makes room for a new one.
-const SHARE: usize = CLIENTS_MAX / 4;
 /// Bytes that a client may leave unread.
 const UNREAD_MAX: usize = 16 << 20;
 /// Interval at which what is visible is looked at, while there are clients.
@@ -88,7 +85,6 @@ struct Server {
 /// A connection.
 struct Client {
     stream: TcpStream,
-    origin: Origin,
     told: Told,
     /// What could not be written yet.
     unread: Vec<u8>,
@@ -118,27 +114,13 @@ impl Server {
     }
 
     fn accept(&mut self) {
-        while let Ok((stream, peer)) = self.listener.accept() {
-            let origin = Origin::of(peer.ip());
-            if self.clients.len() >= CLIENTS_MAX {
-                let origins: Vec<Origin> = self.clients.iter().map(|client| client.origin).collect();
-                // Where nobody has more than a share, who is there stays: a client does not know which one to leave.
-                let Some(loser) = loser(&origins, origin) else { continue };
-                drop(self.clients.remove(loser));
-            }
-            if stream.set_nonblocking(true).is_ok() {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if self.clients.len() < CLIENTS_MAX && stream.set_nonblocking(true).is_ok() {
                 let _ = stream.set_nodelay(true);
-                self.clients.push(Client { stream, origin, told: Told::default(), unread: Vec::new() });
+                self.clients.push(Client { stream, told: Told::default(), unread: Vec::new() });
             }
         }
     }
-}
-
-/// Which of the connections, oldest first, makes room for a new one; None if the new one is to be closed.
-fn loser(origins: &[Origin], newcomer: Origin) -> Option<usize> {
-    let count = |origin: &Origin| origins.iter().chain([&newcomer]).filter(|other| *other == origin).count();
-    let most = origins.iter().map(count).max().filter(|most| *most > SHARE)?;
-    origins.iter().position(|origin| count(origin) == most)
 }
 
 impl Client {
@@ -224,18 +206,6 @@ mod tests {
     }
 
     #[test]
-    fn silent_connections_of_one_address_make_room_for_another() {
-        let of = |address: u8| Origin::of([10, 0, 0, address].into());
-        let mut origins = vec![of(1)];
-        origins.resize(CLIENTS_MAX, of(2));
-        assert_eq!([loser(&origins, of(3)), loser(&origins, of(1)), loser(&origins, of(2))], [Some(1); 3]);
-        // One address may have all of them.
-        assert_eq!(loser(&[of(1); CLIENTS_MAX], of(1)), Some(0));
-        let shared: Vec<Origin> = (0..CLIENTS_MAX).map(|place| of(u8::try_from(place / SHARE).unwrap())).collect();
-        assert_eq!([loser(&shared, of(9)), loser(&shared, of(2))], [None, Some(2 * SHARE)]);
-    }
-
-    #[test]
     fn each_transaction_is_told_once_and_tags_never() {
         let mut told = Told::default();
         let mut lines = |text: &str| told.lines(&set(text)).unwrap();
@@ -256,8 +226,7 @@ mod tests {
         let silent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let mut client =
-            Client { stream, origin: Origin::of([127, 0, 0, 1].into()), told: Told::default(), unread: Vec::new() };
+        let mut client = Client { stream, told: Told::default(), unread: Vec::new() };
         // A line takes eleven bytes, so a step about 110,000; the sockets take some megabytes themselves.
         let mut step = |number: u64| client.step(Some(&set(&format!("{A}:1-{}", number * SINGLE_MAX))));
         let ended = (1..2000).find(|number| step(*number).is_err());
