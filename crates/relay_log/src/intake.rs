@@ -16,7 +16,7 @@ use binlog::{
     verify_checksum,
 };
 
-use crate::boundary::{BoundaryError, BoundaryTracker};
+use crate::boundary::{BoundaryError, BoundaryTracker, StepKind};
 use crate::file_header::mended;
 use crate::shared::Next;
 use crate::{AppendMeta, Damage, RelayError, RelayPosition, RelayWriter, TruncateReport};
@@ -51,6 +51,10 @@ pub struct Intake {
     file: LogPosition,
     whole_at: LogPosition,
     checksum: ChecksumAlgorithm,
+    /// True once this stream has described its format.
+    described: bool,
+    /// True if a transaction without a GTID is refused.
+    only_gtids: bool,
     transactions: u64,
     bytes: u64,
     /// First event of the open transaction, and of the newest whole one.
@@ -118,6 +122,8 @@ impl Intake {
             whole_at: start.clone(),
             file: start,
             checksum: ChecksumAlgorithm::None,
+            described: false,
+            only_gtids: false,
             transactions: 0,
             bytes: 0,
             begun: FirstEvent::none(),
@@ -129,6 +135,13 @@ impl Intake {
     #[must_use]
     pub fn with_clock_difference(self, clock_difference_us: Arc<AtomicI64>) -> Intake {
         Intake { clock_difference_us, ..self }
+    }
+
+    /// Refuses transactions without a GTID: a source that skips transactions by GTID would send them again after each
+    /// reconnect.
+    #[must_use]
+    pub fn with_only_gtids(self) -> Intake {
+        Intake { only_gtids: true, ..self }
     }
 
     /// Begins the next file of a source that does not send a ROTATE itself (log files read from disk).
@@ -150,6 +163,10 @@ impl Intake {
     /// The event is damaged or not allowed here, or the relay log cannot be written.
     pub fn event(&mut self, event: &[u8]) -> Result<Taken, RelayError> {
         let header = EventHeader::parse(event).map_err(|e| RelayError::Boundary(e.into()))?;
+        if header.event_len as usize != event.len() {
+            let (name, says, has) = (header.name(), header.event_len, event.len());
+            return Err(self.malformed(&format!("the header of a {name} event says {says} bytes, but it has {has}")));
+        }
         match header.event_type {
             event_type::HEARTBEAT | event_type::HEARTBEAT_V2 => {
                 return Ok(Taken::Heartbeat { moved: self.note_heartbeat(&header, event) });
@@ -165,15 +182,24 @@ impl Intake {
             }
             _ => {}
         }
+        if !self.described {
+            return Err(self.malformed(&format!("a {} event comes before any format description", header.name())));
+        }
         if self.checksum == ChecksumAlgorithm::Crc32 && !verify_checksum(event) {
-            return Err(BoundaryError::Malformed(format!(
-                "checksum of a {} event from the source does not match its bytes (source position {})",
-                header.name(),
-                self.file
-            ))
-            .into());
+            let text = format!("checksum of a {} event from the source does not match its bytes", header.name());
+            return Err(self.malformed(&text));
         }
         let step = self.tracker.step_with(&header, event)?;
+        // Replay says what an INCIDENT means, with a GTID or without.
+        let lacks_gtid = step.kind == StepKind::Begin && step.transaction_begins.is_none();
+        if self.only_gtids && lacks_gtid && header.event_type != event_type::INCIDENT {
+            let text = format!(
+                "the source sent a transaction without a GTID, which begins with a {} event (source position {})",
+                header.name(),
+                self.file
+            );
+            return Err(BoundaryError::NotSupported(text).into());
+        }
         if let Some(gtid) = step.transaction_begins {
             self.open = Some(gtid);
         }
@@ -207,6 +233,10 @@ impl Intake {
             self.flush_part()?;
         }
         Ok(Taken::Stored)
+    }
+
+    fn malformed(&self, text: &str) -> RelayError {
+        BoundaryError::Malformed(format!("{text} (source position {})", self.file)).into()
     }
 
     fn note_rotate(&mut self, event: &[u8]) -> Result<(), RelayError> {
@@ -254,6 +284,7 @@ impl Intake {
         self.tracker.reset();
         self.tracker.step(&event)?;
         self.checksum = self.tracker.checksum();
+        self.described = true;
         self.whole_at.clone_from(&self.file);
         Ok(())
     }
@@ -308,7 +339,8 @@ impl Intake {
         Ok(())
     }
 
-    /// Drops an open transaction from memory and from the file: the source will send it again from its start.
+    /// Drops an open transaction from memory and from the file: the source will send it again from its start, in a new
+    /// stream.
     ///
     /// # Errors
     /// The relay log cannot be truncated.
@@ -317,6 +349,7 @@ impl Intake {
         self.buffer.clear();
         self.open = None;
         self.open_commit_us = 0;
+        self.described = false;
         self.tracker.reset();
         self.writer.abort_partial()?;
         Ok(())

@@ -152,6 +152,7 @@ impl Receiver {
                 receiver.known_facts = known;
                 receiver.keep_facts()?;
                 receiver.feed = Feed::Server { login: Arc::clone(login), first };
+                receiver.intake = receiver.intake.with_only_gtids();
             }
         }
         Ok(receiver)

@@ -5,7 +5,7 @@ use std::fs;
 use base::LogPosition;
 use binlog::writer::BinlogWriter;
 use binlog::{EventHeader, event_type, flags};
-use relay_log::boundary::BoundaryTracker;
+use relay_log::boundary::{BoundaryError, BoundaryTracker};
 use relay_log::{AppendMeta, Intake, RelayError, RelayFiles, RelayLog, RelayOptions, TailItem, Taken};
 
 use crate::common::*;
@@ -366,4 +366,44 @@ fn a_heartbeat_says_how_far_the_source_left_out() {
     intake.event(&transaction[..first]).unwrap();
     let inside = intake.source_position().offset;
     assert_eq!(beat(&mut intake, old, u32::MAX, b"binlog.000042"), (false, inside));
+}
+
+#[test]
+fn what_no_source_sends_is_refused_before_it_is_stored() {
+    let dir = folder();
+    let mut source = Source::new(CRC);
+    let (writer, _) = RelayLog::open(options(dir.path())).unwrap();
+    let mut intake = Intake::new(writer, LogPosition { file: "".into(), offset: 4 }).with_only_gtids();
+    let (rotate, fde) = source.headers();
+    let transaction = source.transaction(10);
+    let len = |event: &[u8]| EventHeader::parse(event).unwrap().event_len as usize;
+    let first = &transaction[..len(&transaction)];
+    let second = &transaction[first.len()..first.len() + len(&transaction[first.len()..])];
+    let refused = |intake: &mut Intake, event: &[u8], why: &str| {
+        let error = intake.event(event).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+        matches!(error, RelayError::Boundary(BoundaryError::Malformed(_)))
+    };
+    assert!(refused(&mut intake, first, "a Gtid event comes before any format description"));
+    intake.event(&rotate).unwrap();
+    intake.event(&fde).unwrap();
+    // Another length in the header, with a checksum that is right.
+    for wrong in [0, 18, first.len() - 1, first.len() + 1, 1 << 20, u32::MAX as usize] {
+        let mut event = first.to_vec();
+        event[9..13].copy_from_slice(&u32::try_from(wrong).unwrap().to_le_bytes());
+        let end = event.len() - 4;
+        let checksum = crc32fast::hash(&event[..end]);
+        event[end..].copy_from_slice(&checksum.to_le_bytes());
+        assert!(intake.event(&event).is_err(), "{wrong}");
+        if wrong > 18 {
+            assert!(refused(&mut intake, &event, &format!("says {wrong} bytes, but it has {}", first.len())));
+        }
+    }
+    // Without its GTID event: not an error of the network, so not one to retry.
+    assert!(!refused(&mut intake, second, "a transaction without a GTID"));
+    assert_eq!(intake.taken().0, 0);
+    intake.abort_partial().unwrap();
+    assert!(refused(&mut intake, first, "before any format description"), "of the next stream");
+    let writer = intake.finish().unwrap();
+    assert!(writer.retrieved().is_empty());
 }
