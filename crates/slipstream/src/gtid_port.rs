@@ -3,15 +3,15 @@
 //!
 //! In: what is visible. Out: lines: `ST=` with all intervals at first, then `I1=uuid:number` and `I2=number` (of the
 //! last uuid) for each transaction after it has become visible (sysown/proxysql, lib/GTID_Server_Data.cpp). Never here:
-//! a transaction before a reader can see it; a client that is waited for.
+//! a transaction before a reader can see it; a client that is waited for, or that keeps another address out.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::{GtidSet, Uuid};
 use door::Gtids as _;
@@ -22,10 +22,12 @@ use crate::door::DoorSettings;
 use crate::engine::Engine;
 use crate::engine_gtids::EngineGtids;
 
-/// Connections at once; more are closed.
+/// Connections at once. For one more, the oldest of the address that has most of them is closed.
 const CLIENTS_MAX: usize = 16;
-/// Bytes that a client may leave unread.
-const UNREAD_MAX: usize = 16 << 20;
+/// Connections accepted before clients are told again: a flood of them delays nobody for longer.
+const ACCEPTS_AT_ONCE: usize = 16;
+/// Time in which a client takes something of what it has not read.
+const READ_WITHIN: Duration = Duration::from_secs(60);
 /// Interval at which what is visible is looked at, while there are clients.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Interval at which connections are accepted, while there are none.
@@ -85,9 +87,12 @@ struct Server {
 /// A connection.
 struct Client {
     stream: TcpStream,
+    address: IpAddr,
     told: Told,
-    /// What could not be written yet.
+    /// What could not be written yet. Nothing is added to it: what becomes visible meanwhile is told together.
     unread: Vec<u8>,
+    /// When nothing was unread, or something was written, for the last time.
+    took: Instant,
 }
 
 /// What a client has been told.
@@ -108,42 +113,65 @@ impl Server {
             }
             // While nothing may be read, nothing is told.
             let visible = self.gtids.visible().ok();
-            self.clients.retain_mut(|client| client.step(visible.as_ref()).is_ok());
+            let now = Instant::now();
+            self.clients.retain_mut(|client| client.step(visible.as_ref(), now).is_ok());
             std::thread::sleep(LOOK_EVERY);
         }
     }
 
     fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
-            if self.clients.len() < CLIENTS_MAX && stream.set_nonblocking(true).is_ok() {
-                let _ = stream.set_nodelay(true);
-                self.clients.push(Client { stream, told: Told::default(), unread: Vec::new() });
+        for _ in 0..ACCEPTS_AT_ONCE {
+            let Ok((stream, peer)) = self.listener.accept() else { return };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
             }
+            let _ = stream.set_nodelay(true);
+            if self.clients.len() >= CLIENTS_MAX {
+                self.clients.remove(one_to_close(&self.clients));
+            }
+            self.clients.push(Client::new(stream, peer.ip(), Instant::now()));
         }
     }
 }
 
+/// The oldest client of the address that has most of them.
+fn one_to_close(clients: &[Client]) -> usize {
+    let of = |address: IpAddr| clients.iter().filter(|client| client.address == address).count();
+    // The first of several maxima: the order is that of age.
+    (0..clients.len()).rev().max_by_key(|at| clients.get(*at).map(|client| of(client.address))).unwrap_or_default()
+}
+
 impl Client {
+    fn new(stream: TcpStream, address: IpAddr, now: Instant) -> Client {
+        Client { stream, address, told: Told::default(), unread: Vec::new(), took: now }
+    }
+
     /// # Errors
     /// The connection is to be closed.
-    fn step(&mut self, visible: Option<&GtidSet>) -> io::Result<()> {
+    fn step(&mut self, visible: Option<&GtidSet>, now: Instant) -> io::Result<()> {
         // A client says nothing; what it says is not listened to.
         match self.stream.read(&mut [0; 256]) {
             Ok(0) => return Err(ErrorKind::ConnectionAborted.into()),
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
             _ => {}
         }
-        if let Some(lines) = visible.and_then(|visible| self.told.lines(visible).transpose()) {
-            self.unread.extend_from_slice(lines?.as_bytes());
+        if self.unread.is_empty() {
+            self.took = now;
+            if let Some(lines) = visible.and_then(|visible| self.told.lines(visible).transpose()) {
+                self.unread = lines?.into_bytes();
+            }
         }
         while !self.unread.is_empty() {
             match self.stream.write(&self.unread) {
-                Ok(count) => drop(self.unread.drain(..count)),
+                Ok(count) => {
+                    drop(self.unread.drain(..count));
+                    self.took = now;
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
         }
-        if self.unread.len() > UNREAD_MAX { Err(ErrorKind::TimedOut.into()) } else { Ok(()) }
+        if now.duration_since(self.took) > READ_WITHIN { Err(ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
 }
 
@@ -221,18 +249,50 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_never_reads_is_let_go() {
+    fn a_client_that_does_not_read_costs_one_answer_and_is_let_go() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let silent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (stream, _) = listener.accept().unwrap();
+        let mut slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, peer) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let mut client = Client { stream, told: Told::default(), unread: Vec::new() };
-        // A line takes eleven bytes, so a step about 110,000; the sockets take some megabytes themselves.
-        let mut step = |number: u64| client.step(Some(&set(&format!("{A}:1-{}", number * SINGLE_MAX))));
-        let ended = (1..2000).find(|number| step(*number).is_err());
-        assert!(ended.is_some_and(|steps| steps > 100), "{ended:?}");
-        assert!((UNREAD_MAX..2 * UNREAD_MAX).contains(&client.unread.len()), "{}", client.unread.len());
-        drop(silent);
+        let start = Instant::now();
+        let mut client = Client::new(stream, peer.ip(), start);
+        let visible = |steps: u64| set(&format!("{A}:1-{}", steps * SINGLE_MAX));
+        let mut steps = 0;
+        while client.unread.is_empty() {
+            steps += 1;
+            client.step(Some(&visible(steps)), start).unwrap();
+        }
+        // A line takes eleven bytes.
+        let held = client.unread.len();
+        assert!(held <= 16 * SINGLE_MAX as usize, "{held}");
+        client.step(Some(&visible(steps + 1000)), start + READ_WITHIN).unwrap();
+        assert_eq!(client.unread.len(), held);
+        // One that reads goes on, and gets the rest together.
+        let mut read = vec![0; 64 << 10];
+        let mut all = String::new();
+        while !all.ends_with(&format!("ST={A}:1-{}\n", (steps + 1000) * SINGLE_MAX)) {
+            client.step(Some(&visible(steps + 1000)), start).unwrap();
+            let len = slow.read(&mut read).unwrap();
+            all.push_str(std::str::from_utf8(&read[..len]).unwrap());
+        }
+        while client.unread.is_empty() {
+            steps += 1;
+            client.step(Some(&visible(steps + 1000)), start).unwrap();
+        }
+        assert!(client.step(None, start + READ_WITHIN + Duration::from_secs(1)).is_err());
+    }
+
+    #[test]
+    fn one_more_client_takes_a_place_of_the_address_that_has_most() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = |address: &str| {
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            Client::new(stream, address.parse().unwrap(), Instant::now())
+        };
+        let greedy: Vec<Client> = ["10.0.0.1", "10.0.0.9", "10.0.0.9", "10.0.0.2"].map(client).into();
+        assert_eq!(one_to_close(&greedy), 1, "the older one of 10.0.0.9");
+        let alike: Vec<Client> = ["10.0.0.3", "10.0.0.1"].map(client).into();
+        assert_eq!(one_to_close(&alike), 0);
     }
 
     #[test]
