@@ -3,9 +3,9 @@
 //! In: the file's path; what a request brings. Out: whether that is the token. Never here: the token itself once it is
 //! read, but for its hash; a comparison whose time tells how much of it was right.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, Read as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
@@ -57,8 +57,13 @@ impl Token {
 fn read(path: &Path) -> io::Result<[u8; 32]> {
     let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display())));
     let at = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let file = File::open(path).map_err(at)?;
+    // The open of a pipe would wait for its writer, and a stop would wait with it.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(at)?;
     let about = file.metadata().map_err(at)?;
+    if !about.is_file() {
+        return refused("it is not a regular file");
+    }
     if about.permissions().mode() & OTHERS != 0 {
         return refused("others than its owner may read or write it: chmod 600");
     }
@@ -107,6 +112,10 @@ mod tests {
         for wrong in ["", "0123456789abcdefABC", "0123456789abcdefABC==", "0123456789abcdefABD="] {
             assert!(!token.is(wrong), "{wrong}");
         }
+        // Nor is a pipe waited for.
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        assert!(Token::open(&pipe).unwrap_err().to_string().contains("not a regular file"));
         // One that cannot be read changes nothing.
         write(&path, "short", 0o600);
         assert!(token.reload().is_err() && token.is(good));
