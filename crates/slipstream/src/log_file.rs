@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use replica::{Failure, config::mask_passwords, log::Code};
+use rustix::fs::OFlags;
 
 use crate::settings::{LogConfig, LogFormat};
 
@@ -56,18 +57,25 @@ pub(crate) fn reopen() -> Result<(), Failure> {
 fn open(path: Option<&PathBuf>, mode: u32) -> Result<Option<File>, Failure> {
     let Some(path) = path else { return Ok(None) };
     let failed = |error: io::Error| Failure::usage(format!("log file {}: {error}", path.display()));
-    match OpenOptions::new().append(true).create_new(true).mode(mode).open(path) {
+    let mut options = OpenOptions::new();
+    // The open of a pipe would wait for its reader, and a stop would wait with it.
+    options.append(true).mode(mode).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = match options.create_new(true).open(path) {
         Ok(file) => {
             // The process's umask removed the group's permission.
             file.set_permissions(Permissions::from_mode(mode)).map_err(failed)?;
-            Ok(Some(file))
+            file
         }
         // Keep the mode that the operator, or logrotate, gave it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            OpenOptions::new().append(true).create(true).mode(mode).open(path).map(Some).map_err(failed)
+            options.create_new(false).create(true).open(path).map_err(failed)?
         }
-        Err(error) => Err(failed(error)),
-    }
+        Err(error) => return Err(failed(error)),
+    };
+    // Lines are written whole.
+    let flags = rustix::fs::fcntl_getfl(&file).map_err(|error| failed(error.into()))?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK).map_err(|error| failed(error.into()))?;
+    Ok(Some(file))
 }
 
 /// Writes a line, unless its level is above the configured verbosity.
@@ -167,8 +175,22 @@ mod tests {
         open(Some(&path), 0o640).unwrap();
         assert_eq!(mode(&path), 0o640);
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        open(Some(&path), 0o640).unwrap();
+        let file = open(Some(&path), 0o640).unwrap().unwrap();
         assert_eq!(mode(&path), 0o600);
+        assert!(!rustix::fs::fcntl_getfl(&file).unwrap().contains(OFlags::NONBLOCK));
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+        assert!(open(Some(&pipe), 0o640).unwrap_err().text.contains("log file"));
+        // One that is read takes lines.
+        let reader = rustix::fs::open(&pipe, OFlags::RDONLY | OFlags::NONBLOCK, rustix::fs::Mode::empty()).unwrap();
+        open(Some(&pipe), 0o640).unwrap().unwrap().write_all(b"line\n").unwrap();
+        let mut line = [0; 8];
+        assert_eq!(rustix::io::read(&reader, &mut line).unwrap(), 5);
     }
 
     #[test]
