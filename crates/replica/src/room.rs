@@ -11,10 +11,6 @@ use store::{DiskSpace, FreeSpace};
 
 /// Age at which a look at the disk is repeated: others write there too.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Receiving goes on once this part of the reserve is free above it, beside what the next transaction needs: it would
-/// otherwise connect anew for each transaction.
-const GOES_ON_PART: u64 = 8;
-const GOES_ON_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(64 << 20);
 
 /// The receiver's room.
 pub(crate) struct Room {
@@ -44,8 +40,7 @@ impl Room {
     pub(crate) fn lacks(&mut self, bytes: u64) -> u64 {
         self.looked = None;
         let Some(space) = self.space.look() else { return 0 };
-        let more = (space.reserve_bytes / GOES_ON_PART).clamp(*GOES_ON_BYTES.start(), *GOES_ON_BYTES.end());
-        bytes.saturating_add(more).saturating_sub(space.above_reserve())
+        bytes.saturating_add(space.goes_on_with()).saturating_sub(space.above_reserve())
     }
 
     /// The space now; None if the system does not say.

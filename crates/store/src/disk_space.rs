@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const RESERVE_MAX: u64 = 10 << 30;
 /// The default reserve is one part in this many of the file system.
 const RESERVE_PART: u64 = 20;
+/// What waits goes on once this part of the reserve is free above it: it would otherwise begin anew for each transaction.
+const GOES_ON_PART: u64 = 8;
+const GOES_ON_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(64 << 20);
 
 /// Space of a file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,18 @@ impl FreeSpace {
     #[must_use]
     pub fn above_reserve(&self) -> u64 {
         self.free_bytes.saturating_sub(self.reserve_bytes)
+    }
+
+    /// Bytes above the reserve with which what waited for space goes on.
+    #[must_use]
+    pub fn goes_on_with(&self) -> u64 {
+        (self.reserve_bytes / GOES_ON_PART).clamp(*GOES_ON_BYTES.start(), *GOES_ON_BYTES.end())
+    }
+
+    /// True if there is less than what waits for space goes on with.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.above_reserve() < self.goes_on_with()
     }
 }
 

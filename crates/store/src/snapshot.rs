@@ -271,10 +271,23 @@ impl Visibility {
     /// Frees views no longer in use, and gives up snapshots above the limits. Call it about once a second, from a
     /// thread that no other thread waits for.
     pub fn tidy(&self) {
+        self.tidy_with(false);
+    }
+
+    /// As [`tidy`](Self::tidy) while disk space is short: gives up the older half of the snapshots of an older tree too,
+    /// since they keep files that were merged away.
+    pub(crate) fn tidy_for_space(&self) {
+        self.tidy_with(true);
+    }
+
+    fn tidy_with(&self, is_short_of_space: bool) {
         let mut state = self.lock();
         let State { replaced, gone, .. } = &mut *state;
         replaced.sweep(gone);
-        let given_up = self.give_up(&mut state);
+        let mut given_up = self.give_up(&mut state);
+        if is_short_of_space {
+            given_up.extend(self.give_up_older_half(&mut state));
+        }
         let gone = std::mem::take(&mut state.gone);
         drop(state);
         drop((gone, given_up));
@@ -396,18 +409,39 @@ impl Visibility {
             if !is_old && bytes <= state.limits.bytes {
                 break;
             }
-            // The view's holder may still ask for its GTID set.
-            oldest.content.executed.get_or_init(|| state.executed.at(oldest.content.moves));
-            // Marked first: a reader that misses a dropped version also sees the mark.
-            oldest.give_up();
-            freed.extend(oldest.content.layers.swap(None));
-            state.gone.extend(state.replaced.pop_oldest());
+            freed.extend(give_up_oldest(state));
             bytes = bytes_held(&state.replaced, &state.layers);
         }
         self.held_bytes.store(bytes, Ordering::Relaxed);
         self.published.raise(state.sequence, &state.replaced);
         freed
     }
+
+    /// Gives up the older half, rounded up, of the views of an older tree, and returns their layers.
+    fn give_up_older_half(&self, state: &mut State) -> Vec<Arc<Layers>> {
+        let newest = state.layers.base.as_ref().map(|base| Arc::clone(&base.view));
+        let is_of_older_tree = |view: &Arc<View<Content>>| {
+            let layers = view.content.layers.load();
+            let base = layers.as_ref().and_then(|layers| layers.base.as_ref());
+            base.zip(newest.as_ref()).is_some_and(|(base, newest)| !Arc::ptr_eq(&base.view, newest))
+        };
+        let count = state.replaced.iter().take_while(|view| is_of_older_tree(view)).count();
+        let freed = (0..count.div_ceil(2)).filter_map(|_| give_up_oldest(state)).collect();
+        self.published.raise(state.sequence, &state.replaced);
+        freed
+    }
+}
+
+/// Gives up the oldest view and returns its layers. The caller raises the oldest number needed afterwards.
+fn give_up_oldest(state: &mut State) -> Option<Arc<Layers>> {
+    let oldest = state.replaced.pop_oldest()?;
+    // The view's holder may still ask for its GTID set.
+    oldest.content.executed.get_or_init(|| state.executed.at(oldest.content.moves));
+    // Marked first: a reader that misses a dropped version also sees the mark.
+    oldest.give_up();
+    let layers = oldest.content.layers.swap(None);
+    state.gone.push(oldest);
+    layers
 }
 
 /// What waited for the newest move.

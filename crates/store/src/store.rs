@@ -453,7 +453,11 @@ impl Store {
     /// As [`compact`](Self::compact).
     pub fn compact_near(&self, idle: bool) -> Result<bool, StoreError> {
         let Some(disk) = &self.disk else { return Ok(false) };
-        self.visibility.tidy();
+        let space = disk.space.get().and_then(|space| space.look());
+        match space.is_some_and(|space| space.is_short()) {
+            true => self.visibility.tidy_for_space(),
+            false => self.visibility.tidy(),
+        }
         // A fill adds runs of its own, so with many runs compaction goes first.
         if disk.l0_runs() < L0_RUNS_MAX / 2 && self.fill_step(disk)? {
             return Ok(true);

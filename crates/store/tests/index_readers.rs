@@ -8,8 +8,8 @@ use std::time::Duration;
 use base::{Random, SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use store::{
-    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowChange, Snapshot, SnapshotLimits,
-    Store, StoreError, TableReader, TableShape,
+    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, DiskSpace, KeyRange, ReadOrder, RowChange, Snapshot,
+    SnapshotLimits, Store, StoreError, TableReader, TableShape,
 };
 use values::RowLayout;
 
@@ -173,6 +173,39 @@ fn a_snapshot_that_holds_too_much_is_given_up() {
     drop((first, others, newest));
     store.visibility().tidy();
     assert_eq!(store.visibility().oldest_needed(), store.visibility().watermark().0, "nothing stays pinned");
+}
+
+/// Each keeps the files of its tree. While the disk has room that is allowed, for as long as `--snapshot-age` says.
+#[test]
+fn snapshots_of_an_older_tree_are_given_up_while_the_disk_is_nearly_full() {
+    for (reserve, kept) in [(0, 5), (u64::MAX, 0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (disk, _) = Disk::open(&folder.path().join("store"), DiskOptions { cache_bytes: 4 << 20 }).unwrap();
+        disk.watch_space(Arc::new(DiskSpace::new(folder.path(), Some(reserve))));
+        let store = Arc::new(Store::over(4, disk, folder.path().join("scratch"), None, catalog()).unwrap());
+        let def = Arc::clone(store.visibility().current().catalog.table("d", "t").unwrap());
+        let mut writer = Writer { store: &store, def: Arc::clone(&def), now: Vec::new(), sequence: 0, fill: 8 };
+        let mut round = |add: u32| {
+            (0..10).for_each(|id| writer.set(id, id + add));
+            writer.commit();
+            let snapshot = Snapshot::pin(&store);
+            writer.cut();
+            snapshot
+        };
+        let older: Vec<Snapshot> = (0..5).map(&mut round).collect();
+        let reads = |snapshot: &Snapshot| store.get(snapshot, &def, &1u32.to_le_bytes()).is_ok();
+        let mut steps = 0;
+        while store.compact_near(false).unwrap() || steps < 4 {
+            let now: Vec<bool> = older.iter().map(reads).collect();
+            assert!(now.is_sorted(), "the oldest first: {now:?}");
+            steps += 1;
+        }
+        assert_eq!(older.iter().filter(|snapshot| reads(snapshot)).count(), kept, "with a reserve of {reserve}");
+        // One of the newest tree keeps no file.
+        let newest = Snapshot::pin(&store);
+        assert!(!store.compact_near(false).unwrap() && reads(&newest));
+        drop((older, newest));
+    }
 }
 
 #[test]
