@@ -8,6 +8,7 @@ pub mod all_types;
 pub mod compare;
 pub mod definitions;
 pub mod differential;
+pub mod hostile;
 pub mod load;
 pub mod proxy;
 pub mod relay;
@@ -23,6 +24,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub use compare::{assert_equal, assert_equal_after_drift, assert_equal_at_rest, verify_equal};
 pub use definitions::{assert_same_definitions, assert_same_definitions_but_silence, without_counter};
+pub use hostile::{HostileSource, Packet};
 pub use load::Load;
 pub use proxy::Proxy;
 pub use replica::{Replica, slipstream, slipstream_with};

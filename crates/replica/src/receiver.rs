@@ -608,6 +608,10 @@ impl Receiver {
                     self.asked_why = true;
                     return Err(Trouble::Again(source_failure(&error)));
                 }
+                // Packets out of order, cut short or of no known kind: another connection fetches them again.
+                Err(ClientError::Wire(error)) => {
+                    return Err(again(&format!("{error} (source position {})", self.intake.source_position())));
+                }
                 Err(error) => return Err(trouble(&error)),
             };
             if self.after_replicas.is_some() {
