@@ -7,12 +7,13 @@
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use accounts::Origin;
 use base::{GtidSet, Uuid};
 use door::Gtids as _;
 use replica::Failure;
@@ -22,7 +23,7 @@ use crate::door::DoorSettings;
 use crate::engine::Engine;
 use crate::engine_gtids::EngineGtids;
 
-/// Connections at once. For one more, the oldest of the address that has most of them is closed.
+/// Connections at once. For one more, the oldest of the origin that has most of them is closed.
 const CLIENTS_MAX: usize = 16;
 /// Connections accepted before clients are told again: a flood of them delays nobody for longer.
 const ACCEPTS_AT_ONCE: usize = 16;
@@ -87,7 +88,7 @@ struct Server {
 /// A connection.
 struct Client {
     stream: TcpStream,
-    address: IpAddr,
+    origin: Origin,
     told: Told,
     /// What could not be written yet. Nothing is added to it: what becomes visible meanwhile is told together.
     unread: Vec<u8>,
@@ -129,21 +130,21 @@ impl Server {
             if self.clients.len() >= CLIENTS_MAX {
                 self.clients.remove(one_to_close(&self.clients));
             }
-            self.clients.push(Client::new(stream, peer.ip(), Instant::now()));
+            self.clients.push(Client::new(stream, Origin::of(peer.ip()), Instant::now()));
         }
     }
 }
 
-/// The oldest client of the address that has most of them.
+/// The oldest client of the origin that has most of them.
 fn one_to_close(clients: &[Client]) -> usize {
-    let of = |address: IpAddr| clients.iter().filter(|client| client.address == address).count();
+    let of = |origin: Origin| clients.iter().filter(|client| client.origin == origin).count();
     // The first of several maxima: the order is that of age.
-    (0..clients.len()).rev().max_by_key(|at| clients.get(*at).map(|client| of(client.address))).unwrap_or_default()
+    (0..clients.len()).rev().max_by_key(|at| clients.get(*at).map(|client| of(client.origin))).unwrap_or_default()
 }
 
 impl Client {
-    fn new(stream: TcpStream, address: IpAddr, now: Instant) -> Client {
-        Client { stream, address, told: Told::default(), unread: Vec::new(), took: now }
+    fn new(stream: TcpStream, origin: Origin, now: Instant) -> Client {
+        Client { stream, origin, told: Told::default(), unread: Vec::new(), took: now }
     }
 
     /// # Errors
@@ -255,7 +256,7 @@ mod tests {
         let (stream, peer) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
         let start = Instant::now();
-        let mut client = Client::new(stream, peer.ip(), start);
+        let mut client = Client::new(stream, Origin::of(peer.ip()), start);
         let visible = |steps: u64| set(&format!("{A}:1-{}", steps * SINGLE_MAX));
         let mut steps = 0;
         while client.unread.is_empty() {
@@ -287,7 +288,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = |address: &str| {
             let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            Client::new(stream, address.parse().unwrap(), Instant::now())
+            Client::new(stream, Origin::of(address.parse().unwrap()), Instant::now())
         };
         let greedy: Vec<Client> = ["10.0.0.1", "10.0.0.9", "10.0.0.9", "10.0.0.2"].map(client).into();
         assert_eq!(one_to_close(&greedy), 1, "the older one of 10.0.0.9");
