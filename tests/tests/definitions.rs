@@ -2,8 +2,9 @@
 //! Its output recreates them on a stock server.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use client::Connection;
 use whole_program_tests::replica::ledger;
-use whole_program_tests::{Replica, Server, folder, slipstream};
+use whole_program_tests::{Replica, Server, folder, scratch, slipstream};
 
 const MADE: &str = r#"
 CREATE DATABASE d COLLATE utf8mb4_general_ci; CREATE DATABASE e; USE d; CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20)); CREATE TABLE u LIKE t;
@@ -127,4 +128,83 @@ fn from_the_log_and_from_a_copy() {
     let text = dump(replica.data());
     made_again("again", &text, &shown(&server));
     replica.kill();
+}
+
+/// Under ANSI_QUOTES `"a\"` is a whole name for the server and an open string for the mysql client, so they disagree
+/// where a comment begins. Whoever may make procedures in one schema tried to run SQL, and a shell command, by that.
+#[test]
+fn what_a_routines_author_planted_runs_nowhere() {
+    let server = Server::start_unsynced("planted", &[]);
+    let data = folder("planted");
+    let mut replica = Replica::follow(&server, &data, &[]);
+    server.sql(
+        "CREATE DATABASE low; CREATE USER low IDENTIFIED BY 'low'; GRANT CREATE ROUTINE, ALTER ROUTINE ON low.* TO low",
+    );
+    let touched = scratch().join("planted-by-a-routine");
+    // By a connection of our own, which sends each text whole.
+    let mut low = Connection::connect(&server.login("low")).unwrap();
+    low.exec("SET sql_mode = 'ANSI_QUOTES'").unwrap();
+    let shell = format!("CREATE PROCEDURE low.q() SELECT 1 AS \"a\\\" -- \" \\! touch {}", touched.display());
+    for text in [
+        "CREATE PROCEDURE low.p() SELECT 1 AS \"a\\\" -- \" ;; CREATE USER pwned;; -- $$ //end of statement//",
+        &shell,
+        "CREATE PROCEDURE low.r() SELECT ';; CREATE USER pwned;; $$ CREATE USER pwned $$ //end of statement//'",
+        "CREATE PROCEDURE low.s() SELECT 1 /*!99999 ; CREATE USER pwned; */",
+    ] {
+        low.exec(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+    replica.catch_up(&server);
+    let ran = slipstream(&["dump", "--definitions", "--data", replica.data()]);
+    ran.expect(17, &["written as comments", "PROCEDURE `low`.`p` (", "PROCEDURE `low`.`q` ("]);
+    assert!(!ran.err.contains("`low`.`r`"), "{}", ran.err);
+    replica.stop();
+    let stopped = slipstream(&["dump", "--definitions", "--data", data.to_str().unwrap()]);
+    assert_eq!((stopped.code, &stopped.out), (17, &ran.out));
+
+    let other = Server::start_unsynced("planted-elsewhere", &[]);
+    let parts: Vec<&str> = ran.out.split("\n\n").filter(|part| !part.starts_with("-- USER ")).collect();
+    for options in [&[][..], &["--commands", "--system-command=ON"], &["--commands", "--system-command=ON", "--force"]]
+    {
+        other.sql("DROP DATABASE IF EXISTS low; CREATE DATABASE low");
+        let loaded = other.client(options, parts.join("\n\n"));
+        assert!(loaded.is_ok(), "{options:?}: {loaded:?}\n{}", ran.out);
+        assert_eq!(other.sql("SELECT User FROM mysql.user WHERE User = 'pwned'"), "", "{options:?}");
+        assert!(!touched.exists(), "{options:?}");
+        let made = other.sql("SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'low'");
+        assert!(made.contains("r\n") && !made.contains("p\n") && !made.contains("q\n"), "{made}");
+    }
+}
+
+/// Names and rows that are harmless to a client of UTF-8. One of gbk takes the last byte of 名 and what is behind it for
+/// one character, and a database's name with a line break reads as a command and the statement after it.
+#[test]
+fn what_is_in_names_and_rows_runs_nowhere() {
+    let server = Server::start_unsynced("planted-rows", &[]);
+    let data = folder("planted-rows");
+    let mut replica = Replica::follow(&server, &data, &[]);
+    server.sql(
+        "CREATE DATABASE d; CREATE TABLE d.`名` (`列名` VARCHAR(99) COMMENT '名\\'; CREATE USER pwned; -- ');
+         INSERT INTO d.`名` VALUES ('名\\'; CREATE USER pwned; -- '), ('名`; CREATE USER pwned; -- '), ('名\\\\');
+         CREATE DATABASE `x\nCREATE USER pwned;#`; CREATE TABLE `x\nCREATE USER pwned;#`.t (a INT); CREATE VIEW
+         `x\nCREATE USER pwned;#`.v AS SELECT 1 AS a; INSERT INTO `x\nCREATE USER pwned;#`.t VALUES (1)",
+    );
+    replica.catch_up(&server);
+    let dump = |options: &[&str]| slipstream(&[&["dump", "--data", replica.data()], options].concat());
+    let (rows, definitions) = (dump(&[]), dump(&["--definitions"]));
+    rows.expect(0, &[]);
+    definitions.expect(0, &[]);
+    let views: Vec<&str> = definitions.out.split("\n\n").filter(|part| !part.starts_with("-- USER ")).collect();
+    let other = Server::start_unsynced("planted-rows-elsewhere", &[]);
+    let all =
+        "SELECT `列名` FROM d.`名`; SELECT a FROM `x\nCREATE USER pwned;#`.t; SELECT a FROM `x\nCREATE USER pwned;#`.v";
+    for options in [&["--default-character-set=gbk"][..], &["--commands", "--named-commands", "--force"]] {
+        other.sql("DROP DATABASE IF EXISTS d; DROP DATABASE IF EXISTS `x\nCREATE USER pwned;#`");
+        for script in [&rows.out, &views.join("\n\n")] {
+            let loaded = other.client(options, script);
+            assert!(loaded.is_ok(), "{options:?}: {loaded:?}\n{script}");
+        }
+        assert_eq!(other.sql("SELECT User FROM mysql.user WHERE User = 'pwned'"), "", "{options:?}");
+        assert_eq!(other.sql(all), server.sql(all), "{options:?}");
+    }
+    replica.stop();
 }

@@ -1,113 +1,163 @@
 //! `dump --definitions`: views, routines, triggers, events, users and grants as the statements that created them.
 //!
 //! In: a catalog. Out: a script for the mysql client that sets the session as it was for each statement. Never here:
-//! tables, rows; a guarantee that a view comes after the objects it reads.
+//! tables, rows; a guarantee that a view comes after the objects it reads; a statement that a client could take for
+//! several (`client_split`), other than as comments.
 
 use std::collections::HashSet;
 use std::io::Write;
 
 use catalog::{Catalog, Definition, DefinitionKind, Recorded};
 
+use crate::client_split::{READ_AS_UTF8, Reading, as_comments, comment_safe, delimiter_for, hazard, use_statement};
 use crate::error::CompareError;
 use crate::shape::quoted;
 
-/// Statement delimiters; the first one that the statement does not contain is used.
-const DELIMITERS: [&str; 3] = [";;", "$$", "//end of statement//"];
+/// Result of a dump of definitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DefinitionsReport {
+    /// Number of objects.
+    pub objects: u64,
+    /// Statements that are written as comments: kind and name of the object, and why.
+    pub as_comments: Vec<String>,
+}
 
-/// Writes all definitions and returns their number.
+/// Writes all definitions.
 ///
 /// # Errors
 /// If the output cannot be written.
-pub fn dump_definitions(catalog: &Catalog, executed: &str, out: &mut dyn Write) -> Result<u64, CompareError> {
+pub fn dump_definitions(
+    catalog: &Catalog,
+    executed: &str,
+    out: &mut dyn Write,
+) -> Result<DefinitionsReport, CompareError> {
     writeln!(out, "-- Slipstream definitions: what the log, or the initial copy, said last of each object.")?;
     writeln!(
         out,
         "-- Users come with what their passwords are checked against: keep this text as safe as the server's."
     )?;
-    writeln!(out, "-- GTID set: {}", executed.replace('\n', ""))?;
-    // Statements about several accounts are written once.
-    let mut written = HashSet::new();
+    writeln!(out, "-- GTID set: {}", comment_safe(&executed.replace('\n', "")))?;
+    writeln!(out, "{READ_AS_UTF8}")?;
+    let all = || catalog.definitions().flat_map(|one| one.made.iter().chain(&one.later));
+    let delimiter = delimiter_for(all().map(|recorded| recorded.text.as_str()));
+    let mut writer = Writer { delimiter, written: HashSet::new(), out, report: DefinitionsReport::default() };
     // Grants of roles name other accounts, so all accounts come first, then their grants.
     let is_user = |one: &&std::sync::Arc<Definition>| one.kind == DefinitionKind::User;
     for one in catalog.definitions().filter(is_user) {
-        head(one, out)?;
-        statements(one, one.made.as_slice(), &mut written, out)?;
+        writer.object(one, one.made.as_slice())?;
     }
     for one in catalog.definitions().filter(is_user).filter(|one| !one.later.is_empty()) {
-        head(one, out)?;
-        statements(one, &one.later, &mut written, out)?;
+        writer.object(one, &one.later)?;
     }
     for one in catalog.definitions().filter(|one| !is_user(one)) {
-        head(one, out)?;
-        statements(one, one.made.as_slice(), &mut written, out)?;
-        statements(one, &one.later, &mut written, out)?;
+        writer.object(one, one.made.as_slice())?;
+        writer.statements(one, &one.later)?;
     }
-    let count = catalog.definitions().count() as u64;
+    let Writer { out, mut report, .. } = writer;
+    report.objects = catalog.definitions().count() as u64;
     out.flush()?;
-    Ok(count)
+    Ok(report)
 }
 
-fn head(one: &Definition, out: &mut dyn Write) -> Result<(), CompareError> {
-    let name = if one.db.is_empty() { one.name.clone() } else { format!("{}.{}", quoted(&one.db), quoted(&one.name)) };
-    writeln!(out, "\n-- {} {}", one.kind.name(), name.replace(['\n', '\r'], " "))?;
-    if one.made.is_none() {
-        writeln!(out, "-- It was there before the log began; only what changed it since is known.")?;
-    }
-    Ok(())
+/// Writes the script.
+struct Writer<'a> {
+    /// No text holds it, or a routine's author could end the statement.
+    delimiter: String,
+    /// Statements about several accounts are written once. Equal texts in two databases make two objects.
+    written: HashSet<[String; 4]>,
+    out: &'a mut dyn Write,
+    report: DefinitionsReport,
 }
 
-fn statements(
-    one: &Definition,
-    recorded: &[Recorded],
-    written: &mut HashSet<(String, String)>,
-    out: &mut dyn Write,
-) -> Result<(), CompareError> {
-    for recorded in recorded {
-        if written.insert((recorded.gtid.clone(), recorded.text.clone())) {
-            statement(one, recorded, out)?;
-        } else {
-            writeln!(out, "-- {}: above", source_of(recorded))?;
+impl Writer<'_> {
+    fn object(&mut self, one: &Definition, recorded: &[Recorded]) -> Result<(), CompareError> {
+        writeln!(self.out, "\n-- {}", comment_safe(&called(one)))?;
+        if one.made.is_none() {
+            writeln!(self.out, "-- It was there before the log began; only what changed it since is known.")?;
         }
+        self.statements(one, recorded)
     }
-    Ok(())
+
+    fn statements(&mut self, one: &Definition, recorded: &[Recorded]) -> Result<(), CompareError> {
+        for recorded in recorded {
+            let Recorded { gtid, default_db, sql_mode, text, .. } = recorded;
+            if self.written.insert([gtid, default_db, sql_mode, text].map(String::clone)) {
+                self.statement(one, recorded)?;
+            } else {
+                writeln!(self.out, "-- {}: above", source_of(recorded))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, one: &Definition, recorded: &Recorded) -> Result<(), CompareError> {
+        writeln!(self.out, "-- {}", source_of(recorded))?;
+        let known = |text: &str| if text.is_empty() { "?".to_owned() } else { comment_safe(text) };
+        writeln!(
+            self.out,
+            "-- character_set_client {}, collation_connection {}, the database's collation {}",
+            known(&recorded.client_charset),
+            known(&recorded.connection_collation),
+            known(&recorded.database_collation)
+        )?;
+        let text = recorded.text.trim_end().trim_end_matches(';');
+        let db = if recorded.default_db.is_empty() { &one.db } else { &recorded.default_db };
+        let foreign = not_of_a_server(recorded).or_else(|| hazard(text, Reading::of_definition(&recorded.sql_mode)));
+        if let Some(why) = foreign.or_else(|| hazard(&quoted(db), Reading::of_own())) {
+            self.report.as_comments.push(format!("{} ({why})", comment_safe(&called(one))));
+            writeln!(self.out, "-- Not to be run as it is: {why}. sql_mode {}", known(&recorded.sql_mode))?;
+            self.out.write_all(as_comments(text).as_bytes())?;
+            return Ok(());
+        }
+        // Names and text are UTF-8. For ASCII text the original client character set works, too, and is kept with the
+        // object.
+        writeln!(self.out, "SET NAMES utf8mb4;")?;
+        if !db.is_empty() {
+            writeln!(self.out, "{}", use_statement(db))?;
+        }
+        if text.is_ascii() && !recorded.client_charset.is_empty() && recorded.client_charset != "utf8mb4" {
+            writeln!(self.out, "SET NAMES {};", recorded.client_charset)?;
+        }
+        if !recorded.connection_collation.is_empty() {
+            writeln!(self.out, "SET collation_connection = {};", recorded.connection_collation)?;
+        }
+        // Under --force a mode that the server lacks must not leave the one before in place.
+        writeln!(self.out, "SET sql_mode = '';")?;
+        if !recorded.sql_mode.is_empty() {
+            writeln!(self.out, "SET sql_mode = '{}';", recorded.sql_mode)?;
+        }
+        if !recorded.time_zone.is_empty() {
+            writeln!(self.out, "SET time_zone = '{}';", recorded.time_zone)?;
+        }
+        writeln!(self.out, "DELIMITER {0}\n{text}\n{0}\nDELIMITER ;", self.delimiter)?;
+        Ok(())
+    }
+}
+
+fn called(one: &Definition) -> String {
+    let name = if one.db.is_empty() { one.name.clone() } else { format!("{}.{}", quoted(&one.db), quoted(&one.name)) };
+    format!("{} {name}", one.kind.name())
 }
 
 fn source_of(recorded: &Recorded) -> String {
-    if recorded.gtid.is_empty() { "from the initial copy".to_owned() } else { format!("GTID {}", recorded.gtid) }
+    if recorded.gtid.is_empty() {
+        "from the initial copy".to_owned()
+    } else {
+        format!("GTID {}", comment_safe(&recorded.gtid))
+    }
 }
 
-fn statement(one: &Definition, recorded: &Recorded, out: &mut dyn Write) -> Result<(), CompareError> {
-    writeln!(out, "-- {}", source_of(recorded))?;
-    let known = |text: &str| if text.is_empty() { "?".to_owned() } else { text.to_owned() };
-    writeln!(
-        out,
-        "-- character_set_client {}, collation_connection {}, the database's collation {}",
-        known(&recorded.client_charset),
-        known(&recorded.connection_collation),
-        known(&recorded.database_collation)
-    )?;
-    // The script is utf8mb4. For ASCII text the original client character set works, too, and is kept with the object.
-    let client = if recorded.text.is_ascii() && !recorded.client_charset.is_empty() {
-        recorded.client_charset.as_str()
-    } else {
-        "utf8mb4"
-    };
-    writeln!(out, "SET NAMES {client};")?;
-    if !recorded.connection_collation.is_empty() {
-        writeln!(out, "SET collation_connection = {};", recorded.connection_collation)?;
+/// What no server calls a setting so. A copy takes them from the source as they are.
+fn not_of_a_server(recorded: &Recorded) -> Option<&'static str> {
+    let is_name = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !is_name(&recorded.client_charset) || !is_name(&recorded.connection_collation) {
+        return Some("the name of its character set or collation");
     }
-    writeln!(out, "SET sql_mode = '{}';", recorded.sql_mode)?;
-    if !recorded.time_zone.is_empty() {
-        writeln!(out, "SET time_zone = '{}';", recorded.time_zone.replace('\'', ""))?;
+    if !recorded.sql_mode.split(',').all(is_name) {
+        return Some("its sql_mode");
     }
-    let db = if recorded.default_db.is_empty() { &one.db } else { &recorded.default_db };
-    if !db.is_empty() {
-        writeln!(out, "USE {};", quoted(db))?;
-    }
-    let text = recorded.text.trim_end().trim_end_matches(';');
-    let end = DELIMITERS.iter().find(|end| !text.contains(**end)).unwrap_or(&";;");
-    writeln!(out, "DELIMITER {end}\n{text}\n{end}\nDELIMITER ;")?;
-    Ok(())
+    let of_zone = |byte: u8| byte.is_ascii_alphanumeric() || b"_+-:/".contains(&byte);
+    (!recorded.time_zone.bytes().all(of_zone)).then_some("its time_zone")
 }
 
 #[cfg(test)]
@@ -137,15 +187,66 @@ mod tests {
             catalog = catalog.apply(&context, sql.as_bytes()).unwrap().catalog;
         }
         let mut out = Vec::new();
-        assert_eq!(dump_definitions(&catalog, "g:1-5", &mut out).unwrap(), 4);
+        let report = dump_definitions(&catalog, "g:1-5", &mut out).unwrap();
+        assert_eq!(report, DefinitionsReport { objects: 4, as_comments: Vec::new() });
         let text = String::from_utf8(out).unwrap();
         let procedure = "-- PROCEDURE `d`.`p`\n-- GTID g:2\n\
              -- character_set_client latin1, collation_connection latin1_bin, the database's collation latin1_bin\n\
-             SET NAMES latin1;\nSET collation_connection = latin1_bin;\nSET sql_mode = 'ANSI_QUOTES';\nUSE `d`;\n\
-             DELIMITER $$\nCREATE PROCEDURE p() BEGIN SELECT 1; SELECT ';;'; END\n$$\nDELIMITER ;\n";
+             SET NAMES utf8mb4;\nUSE `d`;\nSET NAMES latin1;\nSET collation_connection = latin1_bin;\n\
+             SET sql_mode = '';\nSET sql_mode = 'ANSI_QUOTES';\n\
+             DELIMITER //\nCREATE PROCEDURE p() BEGIN SELECT 1; SELECT ';;'; END\n//\nDELIMITER ;\n";
         assert!(text.contains(procedure), "{text}");
         assert_eq!(text.matches("CREATE USER a, b").count(), 1);
         assert!(text.contains("-- GTID g:3: above") && text.contains("GRANT SELECT"), "{text}");
         assert!(text.contains("before the log began"), "{text}");
+    }
+
+    /// Texts, settings and names that would run something where they are loaded.
+    #[test]
+    fn what_a_client_could_split_is_a_comment() {
+        let made = |name: &str, recorded: Recorded| Definition {
+            kind: DefinitionKind::Procedure,
+            db: "d".into(),
+            name: name.into(),
+            table: None,
+            made: Some(recorded),
+            later: Vec::new(),
+        };
+        let recorded = |text: &str| Recorded { text: text.into(), ..Recorded::default() };
+        let hidden =
+            "CREATE PROCEDURE p() SELECT 1 AS \"a\\\" -- \"\n;; CREATE USER pwned;; -- $$ //end of statement//";
+        let good = "CREATE PROCEDURE q() SELECT ';; $$ //end of statement//'";
+        let all = vec![
+            made("p", Recorded { sql_mode: "ANSI_QUOTES".into(), ..recorded(hidden) }),
+            made("q\n\u{1b}CREATE USER pwned", recorded(good)),
+            made(
+                "r",
+                Recorded { time_zone: "\\'; CREATE USER pwned".into(), ..recorded("CREATE PROCEDURE r() SELECT 1") },
+            ),
+            made(
+                "s",
+                Recorded {
+                    client_charset: "latin1; CREATE USER pwned".into(),
+                    ..recorded("CREATE PROCEDURE s() SELECT 1")
+                },
+            ),
+            made("t", Recorded { sql_mode: "'; CREATE USER pwned; '".into(), ..recorded(good) }),
+            made("u", Recorded { default_db: "x\\\nCREATE USER pwned".into(), ..recorded(good) }),
+            // The same text in another database.
+            Definition { db: "e".into(), ..made("q", Recorded { default_db: "e".into(), ..recorded(good) }) },
+        ];
+        let mut out = Vec::new();
+        let catalog = Catalog::new(0).with_definitions(all);
+        let report = dump_definitions(&catalog, "", &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(report.objects, 7);
+        assert_eq!(report.as_comments.len(), 5, "{report:?}");
+        assert!(report.as_comments[0].starts_with("PROCEDURE `d`.`p` (a backslash before a quote"), "{report:?}");
+        for line in text.lines().filter(|line| line.contains("pwned")) {
+            assert!(line.starts_with("-- "), "{line}");
+        }
+        assert!(text.contains(&format!("DELIMITER //1//\n{good}\n//1//\nDELIMITER ;\n")), "{text}");
+        assert!(!text.contains('\u{1b}'));
+        assert_eq!(text.matches(&format!("\n{good}\n")).count(), 2, "{text}");
     }
 }

@@ -13,6 +13,7 @@ use store::{Snapshot, Store};
 use values::text::{self, BinaryForm, FloatForm, TextOptions};
 use values::{ValueError, Zone, type_code};
 
+use crate::client_split::{READ_AS_UTF8, Reading, comment_safe, hazard, use_statement};
 use crate::error::CompareError;
 use crate::row_source::EachRow;
 use crate::rows_in_order::{Part, each_in_order};
@@ -139,7 +140,7 @@ fn dump_plain(
             continue;
         }
         if options.format == DumpFormat::Tab && tables.len() > 1 {
-            dumper.line(&format!("-- {}.{}", table.db, table.name));
+            dumper.comment(&format!("{}.{}", table.db, table.name));
         }
         dumper.table(snapshot, store, table, &Part::All, options)?;
         dumper.report.tables += 1;
@@ -241,16 +242,24 @@ impl<'a> Dumper<'a> {
                 db = &table.db;
                 let collation = catalog.database(db).and_then(|(_, collation)| collation);
                 let create = show_create_database(db, collation, true);
-                self.line(&format!("\n{create};\nUSE {};", quoted(db)));
+                self.statement(table, &create)?;
+                self.line(&use_statement(db));
             }
             let create = show_create_table(table, &Zone::UTC).map_err(|what| CompareError::Definition {
                 db: table.db.clone(),
                 table: table.name.clone(),
                 what: what.0,
             })?;
-            self.line(&format!("\n{create};"));
+            self.statement(table, &create)?;
             self.put_if_full()?;
         }
+        Ok(())
+    }
+
+    /// A statement about a table, which every client must send whole.
+    fn statement(&mut self, table: &TableDef, text: &str) -> Result<(), CompareError> {
+        sent_whole(table, text)?;
+        self.line(&format!("\n{text};"));
         Ok(())
     }
 
@@ -265,7 +274,7 @@ impl<'a> Dumper<'a> {
         });
         self.line("-- JSON goes through text: its DATETIME, DECIMAL and BLOB scalars load as strings and doubles.");
         self.line(&format!("-- GTID set: {set}"));
-        self.line("SET NAMES utf8mb4;");
+        self.line(READ_AS_UTF8);
         self.line("SET time_zone = '+00:00';");
         // Load stored values unchanged: zeros, dates that are none, ENUM's error value, rows before their parents.
         let mode = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES";
@@ -284,6 +293,7 @@ impl<'a> Dumper<'a> {
         let names: Vec<String> =
             (columns.iter().filter_map(|c| shape.names.get(*c))).map(|name| quoted(name)).collect();
         let insert = format!("INSERT INTO {} ({}) VALUES\n", shape.quoted_name(), names.join(","));
+        sent_whole(table, &insert)?;
         let options = TextOptions { binary: BinaryForm::Hex, float: FloatForm::Exact };
         let write: WriteValue<'_> = &|_, ty, stored, out| match ty.code {
             // ENUM's error value, as a number because its name '' may also be a member's.
@@ -373,13 +383,15 @@ fn float_value(ty: &values::ColumnType, stored: &[u8]) -> Option<f64> {
     }
 }
 
-fn positions(table: &TableDef, wanted: impl Fn(&catalog::Column) -> bool) -> Vec<usize> {
-    table.columns.iter().enumerate().filter(|(_, column)| wanted(column)).map(|(position, _)| position).collect()
+fn sent_whole(table: &TableDef, text: &str) -> Result<(), CompareError> {
+    match hazard(text, Reading::of_own()) {
+        None => Ok(()),
+        Some(what) => Err(CompareError::Split { db: table.db.clone(), table: table.name.clone(), what }),
+    }
 }
 
-/// Removes line breaks, so that a name cannot end the comment that contains it.
-fn comment_safe(name: &str) -> String {
-    name.replace(['\n', '\r'], " ")
+fn positions(table: &TableDef, wanted: impl Fn(&catalog::Column) -> bool) -> Vec<usize> {
+    table.columns.iter().enumerate().filter(|(_, column)| wanted(column)).map(|(position, _)| position).collect()
 }
 
 fn write_row(

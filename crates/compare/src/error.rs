@@ -19,6 +19,18 @@ pub enum CompareError {
         /// What of it.
         what: String,
     },
+    /// The mysql client would not send a statement about a table as it is.
+    #[error(
+        "a statement about `{db}`.`{table}` cannot be written: the mysql client would split or change it at {what}; a list of tables leaves it out"
+    )]
+    Split {
+        /// Database.
+        db: String,
+        /// Table.
+        table: String,
+        /// What of the text.
+        what: &'static str,
+    },
     /// A server was unreachable, or refused the connection or a query.
     #[error("{server}: {error}")]
     Server {
@@ -132,7 +144,8 @@ impl CompareError {
             CompareError::Value { .. }
             | CompareError::NoShape { .. }
             | CompareError::NoRows { .. }
-            | CompareError::Definition { .. } => ErrorClass::NotSupported,
+            | CompareError::Definition { .. }
+            | CompareError::Split { .. } => ErrorClass::NotSupported,
             CompareError::Row { .. }
             | CompareError::Store(store::StoreError::Damaged { .. } | store::StoreError::DamagedFile { .. }) => {
                 ErrorClass::Corrupt

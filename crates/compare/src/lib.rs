@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod buckets;
+mod client_split;
 mod definitions;
 mod dump;
 mod dump_parts;
@@ -23,7 +24,7 @@ mod snapshot_lock;
 mod verify;
 
 pub use buckets::{Cell, Checksums};
-pub use definitions::dump_definitions;
+pub use definitions::{DefinitionsReport, dump_definitions};
 pub use dump::{Compression, DumpFormat, DumpOptions, DumpReport, dump};
 pub use dump_parts::{DumpContents, DumpedFile, MANIFEST, PartEvent, PartStream, dump_parts};
 pub use error::{CompareError, ErrorClass};

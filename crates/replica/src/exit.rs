@@ -31,11 +31,13 @@ pub enum Exit {
     Defect = 10,
     /// `verify` found differences.
     VerifyDifferences = 16,
+    /// `dump --definitions` wrote statements as comments.
+    DefinitionsLeftOut = 17,
 }
 
 impl Exit {
     /// All exit codes.
-    pub const ALL: [Exit; 12] = [
+    pub const ALL: [Exit; 13] = [
         Exit::Done,
         Exit::Error,
         Exit::Usage,
@@ -48,6 +50,7 @@ impl Exit {
         Exit::DataDiffers,
         Exit::Defect,
         Exit::VerifyDifferences,
+        Exit::DefinitionsLeftOut,
     ];
 
     /// The number returned to the shell.
@@ -78,6 +81,7 @@ impl fmt::Display for Exit {
             Exit::DataDiffers => "data differ from what the log expects",
             Exit::Defect => "an internal check failed (a defect of Slipstream)",
             Exit::VerifyDifferences => "verify found differences",
+            Exit::DefinitionsLeftOut => "definitions are written as comments",
         })
     }
 }
@@ -198,7 +202,7 @@ mod tests {
     #[test]
     fn codes_are_the_published_ones() {
         let codes: Vec<u8> = Exit::ALL.into_iter().map(Exit::code).collect();
-        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16]);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16, 17]);
         for exit in Exit::ALL {
             assert_eq!(Exit::from_code(exit.code()), exit);
             assert!(!exit.to_string().is_empty());

@@ -134,7 +134,10 @@ impl UnlessPaused<'_> {
 /// As [`dump`]; code 7 or 8, after the rows, if the rest of the relay log is damaged.
 pub(crate) fn stopped_dump(folder: &Folder, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
     let stopped = ReadOnly::open(folder, replica::skip::load(folder)?)?;
-    dump_store(&stopped.pipeline.store, options, out)?;
+    let dumped = dump_store(&stopped.pipeline.store, options, out);
+    if dumped.as_ref().is_err_and(|failure| failure.exit != Exit::DefinitionsLeftOut) {
+        return dumped;
+    }
     match stopped.stop.as_ref().map(stop_failure) {
         // The rows above are correct, but incomplete.
         Some(failure) if matches!(failure.exit, Exit::Corrupt | Exit::Disk) => Err(failure),
@@ -144,9 +147,9 @@ pub(crate) fn stopped_dump(folder: &Folder, options: &DumpRequest, out: &mut dyn
                 "Dump",
                 &format!("replay stopped early, the rows above end there: {}", failure.text),
             );
-            Ok(())
+            dumped
         }
-        None => Ok(()),
+        None => dumped,
     }
 }
 
@@ -184,7 +187,8 @@ fn dump_store(store: &Arc<store::Store>, options: &DumpRequest, out: &mut dyn Wr
     let snapshot = store::Snapshot::pin(store);
     if options.definitions {
         let executed = snapshot.executed().to_string();
-        return compare::dump_definitions(snapshot.catalog(), &executed, out).map(|_| ()).map_err(compare_failure);
+        let report = compare::dump_definitions(snapshot.catalog(), &executed, out).map_err(dump_failure)?;
+        return left_out(&report.as_comments);
     }
     refuse_quarantined(snapshot.catalog(), &options.tables)?;
     let threads = usize::try_from(options.threads).unwrap_or(usize::MAX);
@@ -202,6 +206,24 @@ fn dump_store(store: &Arc<store::Store>, options: &DumpRequest, out: &mut dyn Wr
     };
     dumped.map_err(dump_failure)?;
     out.flush().map_err(|error| Failure::output(&error))
+}
+
+/// Most statements that a message names.
+const NAMED_MAX: usize = 20;
+
+/// Says which statements are comments in the text above.
+fn left_out(names: &[String]) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let named = names.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join("; ");
+    let more = names.len().saturating_sub(NAMED_MAX);
+    let more = if more == 0 { String::new() } else { format!("; and {more} more, marked in the text") };
+    let text = format!(
+        "statements that the mysql client could split, or run parts of, are written as comments: {named}{more}"
+    );
+    let hint = "read them before you create them, with a client that sends a text as it is";
+    Err(Failure::new(Exit::DefinitionsLeftOut, text).with_hint(hint))
 }
 
 fn dump_failure(error: compare::CompareError) -> Failure {
