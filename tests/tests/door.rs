@@ -30,6 +30,7 @@ fn add_accounts(data: &Path) {
             schemas: schema.map(|schema| vec![schema.to_owned()]),
             requirement: Requirement::None,
             reads: Default::default(),
+            max_connections: None,
             password: StoredPassword::new(PasswordPlugin::CachingSha2, name).unwrap(),
         };
         accounts.add(new).unwrap();

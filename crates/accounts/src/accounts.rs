@@ -135,6 +135,8 @@ pub struct Account {
     pub requirement: Requirement,
     /// How fresh its reads are.
     pub reads: Reads,
+    /// Sessions that it may have at once; None: no limit of its own.
+    pub max_connections: Option<u32>,
     /// The plugin of its password.
     pub plugin: PasswordPlugin,
 }
@@ -152,6 +154,8 @@ pub struct NewAccount {
     pub requirement: Requirement,
     /// How fresh its reads are.
     pub reads: Reads,
+    /// Sessions that it may have at once; None: no limit of its own.
+    pub max_connections: Option<u32>,
     /// Its password.
     pub password: StoredPassword,
 }
@@ -171,6 +175,8 @@ pub struct Identity {
     pub schemas: Option<Arc<[String]>>,
     /// How fresh its reads are, until the session says otherwise.
     pub reads: Reads,
+    /// Sessions that the account may have at once; None: no limit of its own.
+    pub max_connections: Option<u32>,
     /// What the connection has.
     pub(crate) transport: Transport,
     /// The password's number; None for who needed none (the socket's `admin`).
@@ -290,10 +296,11 @@ impl Accounts {
     /// # Errors
     /// It exists, its schemas do not fit its rights, or the file cannot be written.
     pub fn add(&self, new: NewAccount) -> Result<(), AccountsError> {
-        let NewAccount { name, rights, schemas, requirement, reads, password } = new;
+        let NewAccount { name, rights, schemas, requirement, reads, max_connections, password } = new;
         let schemas = checked_schemas(rights, schemas)?;
         let plugin = password.plugin();
-        let kept = Kept { account: Account { name, rights, schemas, requirement, reads, plugin }, password };
+        let account = Account { name, rights, schemas, requirement, reads, max_connections, plugin };
+        let kept = Kept { account, password };
         self.alter(|entries, numbers| {
             if entries.iter().any(|entry| entry.kept.account.name == kept.account.name) {
                 return Err(AccountsError::Exists { name: kept.account.name.to_string() });
@@ -339,7 +346,8 @@ impl Accounts {
         })
     }
 
-    /// Gives an account other rights, schemas, requirements and freshness. Its password stays.
+    /// Gives an account other rights, schemas, requirements, freshness and number of sessions. Its password stays.
+    /// Sessions beyond a smaller number go on.
     ///
     /// # Errors
     /// There is none of this name, its schemas do not fit its rights, or the file cannot be written.
@@ -350,6 +358,7 @@ impl Accounts {
         schemas: Option<Vec<String>>,
         requirement: Requirement,
         reads: Reads,
+        max_connections: Option<u32>,
     ) -> Result<(), AccountsError> {
         let schemas = checked_schemas(rights, schemas)?;
         self.alter(|entries, _| {
@@ -357,7 +366,7 @@ impl Accounts {
             let mut entry = entries.remove(at);
             let account = &mut entry.kept.account;
             (account.rights, account.schemas, account.requirement) = (rights, schemas, requirement);
-            account.reads = reads;
+            (account.reads, account.max_connections) = (reads, max_connections);
             entries.push(entry);
             Ok(())
         })
@@ -425,6 +434,7 @@ impl Entry {
             rights: account.rights,
             schemas: account.schemas.clone(),
             reads: account.reads,
+            max_connections: account.max_connections,
             transport,
             password: Some(self.password_number),
         }

@@ -22,6 +22,7 @@ fn new(name: &str, rights: &str) -> NewAccount {
         schemas: None,
         requirement: Requirement::None,
         reads: Reads::default(),
+        max_connections: None,
         password: password(name),
     }
 }
@@ -49,6 +50,7 @@ fn identity(accounts: &Accounts, user: &str, peer: &Peer) -> Identity {
         rights: account.rights,
         schemas: account.schemas.clone(),
         reads: account.reads,
+        max_connections: account.max_connections,
         transport: Transport { is_secure: false, has_certificate: false },
         password: Some(entry.password_number),
     }
@@ -63,8 +65,14 @@ fn accounts_come_back_as_they_were() {
     let schemas = Some(vec!["a".to_owned(), "Grüße".to_owned()]);
     let salted = StoredPassword::new(PasswordPlugin::CachingSha2, "secret").unwrap();
     let reads = Reads { consistency: Consistency::Bounded, staleness_ms: Some(250) };
-    let more =
-        NewAccount { schemas, requirement: Requirement::Tls, reads, password: salted, ..new("ümit@::1", "read") };
+    let more = NewAccount {
+        schemas,
+        requirement: Requirement::Tls,
+        reads,
+        max_connections: Some(7),
+        password: salted,
+        ..new("ümit@::1", "read")
+    };
     accounts.add(more).unwrap();
     let certificate = NewAccount { requirement: Requirement::Certificate, ..new("repl", "replicate,admin") };
     accounts.add(certificate).unwrap();
@@ -125,6 +133,8 @@ fn a_damaged_file_is_an_error_that_names_it() {
         good.replace("\"*", "\""),
         good.replace("\"%\"", "\"\""),
         good.replace("decoy_key", "decoy_keys"),
+        good.replace("\"may\":", "\"max_connections\": 0, \"may\":"),
+        good.replace("\"may\":", "\"max_connections\": -1, \"may\":"),
     ];
     // Every field must be there, and the file must be whole.
     texts.extend(good.lines().filter(|line| line.contains(':')).map(|line| good.replace(line, "")));
@@ -170,7 +180,7 @@ fn what_is_not_there_or_there_already() {
     let other = "a@10.%".parse().unwrap();
     assert!(matches!(accounts.remove(&other), Err(AccountsError::Unknown { .. })));
     assert!(accounts.set_password(&other, password("x")).is_err());
-    assert!(accounts.change(&other, Rights::ALL, None, Requirement::None, Reads::default()).is_err());
+    assert!(accounts.change(&other, Rights::ALL, None, Requirement::None, Reads::default(), None).is_err());
     assert_eq!(accounts.generation(), 2);
 }
 
@@ -227,7 +237,7 @@ fn sessions_end_with_what_they_are_based_on() {
     };
     let rights = |text: &str| text.parse::<Rights>().unwrap();
     let change = |may: &str, schemas, requirement| {
-        accounts.change(&name, rights(may), schemas, requirement, Reads::default()).unwrap()
+        accounts.change(&name, rights(may), schemas, requirement, Reads::default(), None).unwrap()
     };
 
     let mine = fresh();
@@ -263,7 +273,14 @@ fn an_account_for_everything_cut_to_some_schemas_ends() {
     accounts.add(new("a", "read")).unwrap();
     let mine = identity(&accounts, "a", &SOCKET);
     accounts
-        .change(&"a".parse().unwrap(), mine.rights, Some(vec!["x".to_owned()]), Requirement::None, Reads::default())
+        .change(
+            &"a".parse().unwrap(),
+            mine.rights,
+            Some(vec!["x".to_owned()]),
+            Requirement::None,
+            Reads::default(),
+            None,
+        )
         .unwrap();
     assert!(!accounts.still_valid(&mine));
 }

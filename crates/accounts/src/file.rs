@@ -71,6 +71,9 @@ struct Record {
     // Absent where it is the default.
     #[serde(rename = "read_staleness_ms", default, skip_serializing_if = "Option::is_none")]
     staleness_ms: Option<u32>,
+    // Absent where there is none.
+    #[serde(rename = "max_connections", default, skip_serializing_if = "Option::is_none")]
+    max_connections: Option<u32>,
 }
 
 /// No option: a missing list must not mean all schemas.
@@ -157,7 +160,11 @@ fn kept(record: Record) -> Result<Kept, String> {
     let consistency = record.consistency.map(|text| text.parse()).transpose();
     let consistency = consistency.map_err(|error| format!("read_consistency of {name}: {error}"))?.unwrap_or_default();
     let reads = Reads { consistency, staleness_ms: record.staleness_ms };
-    Ok(Kept { account: Account { name, rights, schemas, requirement, reads, plugin }, password })
+    let max_connections = record.max_connections;
+    if max_connections == Some(0) {
+        return Err(format!("max_connections of {name} is 0"));
+    }
+    Ok(Kept { account: Account { name, rights, schemas, requirement, reads, max_connections, plugin }, password })
 }
 
 fn record(kept: &Kept) -> Record {
@@ -178,6 +185,7 @@ fn record(kept: &Kept) -> Record {
             .filter(|consistency| *consistency != Consistency::default())
             .map(|consistency| consistency.name().to_owned()),
         staleness_ms: account.reads.staleness_ms,
+        max_connections: account.max_connections,
     }
 }
 

@@ -58,7 +58,15 @@ mod tests {
             let password = StoredPassword::new(plugin, "secret").unwrap();
             let (name, rights) = (name.parse().unwrap(), "monitor".parse().unwrap());
             accounts
-                .add(NewAccount { name, rights, schemas: None, requirement, reads: Default::default(), password })
+                .add(NewAccount {
+                    name,
+                    rights,
+                    schemas: None,
+                    requirement,
+                    reads: Default::default(),
+                    max_connections: None,
+                    password,
+                })
                 .unwrap();
         };
         add("sha@10.0.0.%", PasswordPlugin::CachingSha2, Requirement::Tls);

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sql::Purse;
+
 use crate::gtids::Waker;
 
 /// A question.
@@ -64,6 +66,21 @@ pub(crate) struct Answers {
     pub(crate) sessions: Vec<SessionLine>,
     /// None: no loop has that connection.
     pub(crate) killed: Option<Killed>,
+    /// Counts the texts of statements: the asking session's.
+    pub(crate) memory: Option<Purse>,
+}
+
+/// Copies of a text: here, as text, as a value, in the character set of the result.
+const COPIES: usize = 4;
+
+impl Answers {
+    /// Adds a session, without its statement's text if that is more than the asking session may hold.
+    pub(crate) fn add(&mut self, mut line: SessionLine) {
+        let is_counted =
+            |info: &Vec<u8>| self.memory.as_ref().is_none_or(|own| own.work_with(info.len() * COPIES).is_ok());
+        line.info = line.info.filter(is_counted);
+        self.sessions.push(line);
+    }
 }
 
 /// A question that loops answer.
@@ -77,9 +94,10 @@ pub(crate) struct Census {
 
 impl Census {
     /// A question for so many loops.
-    pub(crate) fn new(question: Question, loops: usize, waker: Waker) -> Arc<Census> {
+    pub(crate) fn new(question: Question, loops: usize, memory: Option<Purse>, waker: Waker) -> Arc<Census> {
         let waker = Mutex::new(Some(waker));
-        Arc::new(Census { question, answers: Mutex::default(), left: AtomicUsize::new(loops), waker })
+        let answers = Mutex::new(Answers { memory, ..Answers::default() });
+        Arc::new(Census { question, answers, left: AtomicUsize::new(loops), waker })
     }
 
     pub(crate) fn answers(&self) -> MutexGuard<'_, Answers> {

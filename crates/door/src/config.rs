@@ -40,6 +40,8 @@ pub struct DoorConfig {
     pub statement_cpu_time: Duration,
     /// Bytes that a statement of an account without the right `admin` may hold at once, besides its result on its way.
     pub connection_memory_limit: u64,
+    /// Bytes that all clients hold at most: what they send, prepare, set and ask for, and answers that wait to be read.
+    pub clients_memory: u64,
     /// Value of `version`, also in the greeting.
     pub server_version: String,
     /// Values of system variables that go before the source's, by name in lower case.

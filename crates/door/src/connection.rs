@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use accounts::{Login, Peer};
 use rustix::event::epoll::EventFlags;
-use sql::{Event, Interrupt, SqlError};
+use sql::{Event, Interrupt, Purse, SqlError};
 use wire::WireError;
 use wire::compress::{Algorithm, Compression};
-use wire::packet::{PacketBuffer, PayloadRange};
+use wire::packet::{PacketBuffer, PayloadRange, SKIPPED_HEAD_LEN};
 use wire::server::put_err;
 
 use crate::Output;
@@ -31,6 +31,8 @@ use waiting::Held;
 const LOGIN_PACKET_BYTES: usize = 64 << 10;
 /// Memory that an idle connection keeps for its input, in bytes.
 const KEPT_BYTES: usize = 512;
+/// Bytes that are read at once while clients' memory is short.
+const READ_LEAST: usize = 4 << 10;
 /// Largest acknowledgement of a replica, in bytes: a place with the name of a file.
 const ACK_BYTES_MAX: usize = 1024;
 /// Commands and reads in one turn: other connections come in between.
@@ -89,9 +91,13 @@ pub(crate) struct Connection {
     transport: Transport,
     input: PacketBuffer,
     output: Output,
-    /// Bytes of `output` in envelopes.
-    squeezed: Vec<u8>,
-    /// Bytes of `output`, or of `squeezed`, that the socket has taken.
+    /// Counts the memory of input.
+    memory: Purse,
+    /// Why the packet that is skipped is refused.
+    refused: Option<SqlError>,
+    /// Bytes of `output` that are in envelopes already.
+    squeezed: usize,
+    /// Bytes of `output` that the socket has taken.
     sent: usize,
     compression: Option<Compression>,
     /// Compression that begins once the login's OK is sent.
@@ -131,7 +137,9 @@ impl Connection {
             transport: Transport::new(socket),
             input: PacketBuffer::strict(LOGIN_PACKET_BYTES),
             output: Output::default(),
-            squeezed: Vec::new(),
+            memory: server.gate.strangers_purse(),
+            refused: None,
+            squeezed: 0,
             sent: 0,
             compression: None,
             compresses_next: None,
@@ -146,6 +154,7 @@ impl Connection {
             home: None,
             since: Instant::now(),
         };
+        connection.output.count_by(connection.memory.beside());
         let login = connection.new_login(server)?;
         let greeting = login.greeting(&server.config.server_version, connection.number());
         connection.send(|out| out.extend_from_slice(&greeting));
@@ -206,7 +215,10 @@ impl Connection {
         for _ in 0..STEPS_A_TURN {
             match self.flush() {
                 Ok(true) => {}
-                Ok(false) => return self.wait(EventFlags::OUT | self.acks(), turn, Deadline::Write),
+                Ok(false) => {
+                    self.release();
+                    return self.wait(EventFlags::OUT | self.acks(), turn, Deadline::Write);
+                }
                 Err(_) => return Fate::End,
             }
             match self.hold {
@@ -218,6 +230,7 @@ impl Connection {
                 Hold::Resume => self.resume(turn),
                 Hold::Wait => {
                     if !self.look_at_wait(turn) {
+                        self.release();
                         return Fate::Wait;
                     }
                 }
@@ -281,12 +294,32 @@ impl Connection {
     }
 
     fn wait_for_input(&mut self, turn: &Turn<'_>) -> Fate {
+        self.release();
+        let partial = self.input.pending_len() + self.compression.as_ref().map_or(0, Compression::pending_len);
+        let is_partial = partial > 0 || self.input.is_skipping();
+        self.wait(EventFlags::IN, turn, if is_partial { Deadline::Packet } else { Deadline::Idle })
+    }
+
+    /// Releases what input no longer needs.
+    fn release(&mut self) {
         self.input.release(KEPT_BYTES);
         if let Some(compression) = &mut self.compression {
             compression.release();
         }
-        let partial = self.input.pending_len() + self.compression.as_ref().map_or(0, Compression::pending_len);
-        self.wait(EventFlags::IN, turn, if partial > 0 { Deadline::Packet } else { Deadline::Idle })
+        let compressed = self.compression.as_ref().map_or(0, Compression::memory);
+        let held = self.input.memory() + compressed + self.transport.memory();
+        // It was counted before it was taken.
+        let _ = self.memory.keep_in_all(held as u64);
+    }
+
+    /// Counts what input will hold once so many bytes are added to it, and so many to what is compressed.
+    fn will_hold(&self, plain: usize, compressed: usize) -> Result<(), SqlError> {
+        let input = if plain == 0 { self.input.memory() } else { self.input.memory_with(plain) };
+        let received = self.compression.as_ref().map_or(0, |compression| match compressed {
+            0 => compression.memory(),
+            len => compression.memory_with(len),
+        });
+        self.memory.keep_in_all((input + received + self.transport.memory()) as u64)
     }
 
     fn set_deadline(&mut self, why: Deadline, now: Instant) {
@@ -304,12 +337,16 @@ impl Connection {
     fn flush(&mut self) -> std::io::Result<bool> {
         if !self.output.is_empty() {
             if let Some(compression) = &mut self.compression
-                && self.squeezed.is_empty()
+                && self.squeezed < self.output.len()
             {
-                let put = compression.put(&mut self.squeezed, self.output.bytes());
+                let mut squeezed = Vec::new();
+                let plain = self.output.bytes().get(self.squeezed..).unwrap_or_default();
+                let put = compression.put(&mut squeezed, plain);
                 put.map_err(|error| std::io::Error::other(error.to_string()))?;
+                self.output.replace_from(self.squeezed, squeezed);
+                self.squeezed = self.output.len();
             }
-            let bytes = if self.compression.is_some() { &self.squeezed } else { self.output.bytes() };
+            let bytes = self.output.bytes();
             while let Some(rest) = bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
                 match self.transport.write(rest)? {
                     0 => return Ok(false),
@@ -322,9 +359,8 @@ impl Connection {
                     }
                 }
             }
-            self.sent = 0;
+            (self.sent, self.squeezed) = (0, 0);
             self.output.taken();
-            self.squeezed = Vec::new();
         }
         if !self.transport.flush()? {
             return Ok(false);
@@ -358,10 +394,23 @@ impl Connection {
                 return Ok(true);
             }
         }
+        // The content is there twice for a moment: expanded, and where packets are collected.
+        let content = self.compression.as_ref().and_then(Compression::next_len);
+        if let Some(len) = content
+            && let Err(error) = self.will_hold(2 * len, 0)
+            && !self.skips(&error)
+        {
+            self.refuse(&error);
+            return Ok(true);
+        }
         if let Some(compression) = &mut self.compression {
             let input = &mut self.input;
-            match compression.open(|content| input.push(content)) {
-                Ok(true) => return Ok(true),
+            let mut skipped = None;
+            match compression.open(|content| skipped = input.push(content)) {
+                Ok(true) => {
+                    self.skipped(skipped);
+                    return Ok(true);
+                }
                 Ok(false) => {}
                 Err(_) => {
                     let text = "Couldn't uncompress communication packet";
@@ -374,13 +423,30 @@ impl Connection {
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) -> Result<bool, Fate> {
-        match self.transport.read(turn.scratch) {
+        // With little left, no more is read than fits without a grant: what does not fit is then part of a packet that has
+        // begun, and can be skipped.
+        let room = usize::try_from(self.memory.room()).unwrap_or(usize::MAX);
+        let most =
+            if self.memory.is_ample() { turn.scratch.len() } else { room.max(READ_LEAST).min(turn.scratch.len()) };
+        let scratch = turn.scratch.get_mut(..most).unwrap_or_default();
+        match self.transport.read(scratch) {
             Ok(Arrived::Bytes(len)) => {
-                let bytes = turn.scratch.get(..len).unwrap_or_default();
-                match &mut self.compression {
-                    Some(compression) => compression.push(bytes),
-                    None => self.input.push(bytes),
+                let bytes = scratch.get(..len).unwrap_or_default();
+                let counted = if self.compression.is_some() { self.will_hold(0, len) } else { self.will_hold(len, 0) };
+                if let Err(error) = counted
+                    && !self.skips(&error)
+                {
+                    self.refuse(&error);
+                    return Ok(true);
                 }
+                let skipped = match &mut self.compression {
+                    Some(compression) => {
+                        compression.push(bytes);
+                        None
+                    }
+                    None => self.input.push(bytes),
+                };
+                self.skipped(skipped);
                 // Each part of a packet has its own time.
                 if self.why == Deadline::Packet {
                     self.set_deadline(Deadline::Packet, turn.now);
@@ -389,12 +455,36 @@ impl Connection {
             }
             Ok(Arrived::Nothing) => Ok(false),
             Ok(Arrived::Handshake) => {
+                // Nobody can be told anything yet.
+                self.will_hold(0, 0).map_err(|_| Fate::End)?;
                 let tls = self.transport.take_handshake().ok_or(Fate::End)?;
                 self.submit(Work::Tls(tls), turn);
                 Ok(true)
             }
             Ok(Arrived::Closed) | Err(_) => Err(Fate::End),
         }
+    }
+
+    /// Begins to skip the packet that arrives; false if that is not possible.
+    fn skips(&mut self, error: &SqlError) -> bool {
+        // What is compressed cannot be skipped before it is expanded.
+        let can =
+            self.session.is_some() && self.login.is_none() && self.hold == Hold::None && !self.input.is_skipping();
+        if !can || !self.input.skip() {
+            return false;
+        }
+        self.refused = Some(error.clone());
+        self.release();
+        true
+    }
+
+    /// Answers a packet that was skipped.
+    fn skipped(&mut self, head: Option<[u8; SKIPPED_HEAD_LEN]>) {
+        let Some(head) = head else { return };
+        let (Some(error), Some(session)) = (self.refused.take(), &mut self.session) else { return };
+        self.output.continue_from(self.input.sequence());
+        let after = session.refuse(&head, &error, &mut self.output);
+        self.after(after);
     }
 
     /// Gives work to the helper; a full queue ends the connection.
@@ -558,18 +648,18 @@ impl Connection {
 
     fn timed_out(&mut self) {
         match self.why {
-            _ if self.hold == Hold::Close => self.output = Output::default(),
+            _ if self.hold == Hold::Close => self.output.taken(),
             Deadline::Idle => self.refuse_idle(&SqlError::new(4031, "HY000", INACTIVE)),
             Deadline::Packet => {
                 self.refuse_idle(&SqlError::new(1159, "08S01", "Got timeout reading communication packets"));
             }
             Deadline::Login | Deadline::Busy | Deadline::Write => {
-                self.output = Output::default();
+                self.output.taken();
                 self.hold = Hold::Close;
             }
         }
         if self.hold == Hold::Close && self.output.is_empty() {
-            (self.sent, self.squeezed) = (0, Vec::new());
+            (self.sent, self.squeezed) = (0, 0);
         }
     }
 
@@ -590,6 +680,7 @@ impl Connection {
         self.held = None;
         if let Some(mut session) = self.session.take() {
             session.end(server);
+            server.gate.account_leaves(&session.identity().account);
             server.gate.leave();
         }
         self.transport.close();

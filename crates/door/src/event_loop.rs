@@ -323,7 +323,8 @@ impl EventLoop {
             Question::Sessions => {
                 let now = Instant::now();
                 let lines = self.connections.values().filter_map(|connection| connection.line(now));
-                census.answers().sessions.extend(lines);
+                let mut answers = census.answers();
+                lines.for_each(|line| answers.add(line));
             }
             Question::Kill { id, query, by, is_admin } => {
                 // Killed already: it has moved here since.
@@ -395,8 +396,9 @@ impl EventLoop {
     fn turn(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let before = connection.wakes_at();
-        let Some(fate) = self.guarded(id, Connection::step) else { return };
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let turn = &mut turn!(self);
+        let fate = guarded(&*self.server.facts, id, || connection.step(turn));
+        let Some(fate) = fate else { return self.end(id) };
         let after = connection.wakes_at();
         if let Some(at) = before.filter(|_| before != after) {
             self.timers.remove(&(at, id));
@@ -475,6 +477,15 @@ impl EventLoop {
             // Closing the socket takes it out of epoll too.
             let server = &*self.server;
             guarded(&*server.facts, id, move || connection.end(server));
+            self.trim();
+        }
+    }
+
+    /// Has the allocator give back what clients no longer hold: it keeps it in the arenas of the loops' threads.
+    fn trim(&self) {
+        if self.server.gate.has_fallen() {
+            // If too many wait for the thread, the next fall is told again.
+            let _ = self.server.list(Box::new(base::allocator::trim));
         }
     }
 
@@ -491,6 +502,7 @@ impl EventLoop {
 
     /// Looks at deadlines, and at accounts that were changed.
     fn look(&mut self) {
+        self.trim();
         let generation = self.server.accounts.generation();
         let changed = std::mem::replace(&mut self.generation, generation) != generation;
         let ids: Vec<u64> = self.connections.keys().copied().collect();

@@ -1,5 +1,6 @@
 //! Packets to send to one client.
 
+use sql::{Purse, SqlError};
 use wire::packet;
 
 /// Memory that an idle connection keeps for its next answer, in bytes.
@@ -10,9 +11,17 @@ const KEPT_BYTES: usize = 1024;
 pub struct Output {
     bytes: Vec<u8>,
     sequence: u8,
+    /// Counts the memory of `bytes`.
+    memory: Purse,
 }
 
 impl Output {
+    /// Counts its memory by another purse from now on.
+    pub(crate) fn count_by(&mut self, memory: Purse) {
+        self.memory = memory;
+        self.recount();
+    }
+
     /// Sets the sequence id of the next packet.
     pub fn continue_from(&mut self, sequence: u8) {
         self.sequence = sequence;
@@ -30,6 +39,21 @@ impl Output {
         let result = put(&mut self.bytes);
         packet::finish(&mut self.bytes, at, &mut self.sequence);
         result
+    }
+
+    /// Counts what was put out.
+    ///
+    /// # Errors
+    /// 1041: it is more than the session may hold.
+    pub fn count(&self) -> Result<(), SqlError> {
+        self.memory.keep_in_all(self.bytes.capacity() as u64)
+    }
+
+    /// What it holds has become less, or may not be refused any more.
+    fn recount(&self) {
+        if self.count().is_err() {
+            // Told by the next count that matters.
+        }
     }
 
     /// Length of what is not taken yet, in bytes.
@@ -50,15 +74,29 @@ impl Output {
         &self.bytes
     }
 
+    /// Puts other bytes in the place of those from `at` on: they were compressed.
+    pub(crate) fn replace_from(&mut self, at: usize, bytes: Vec<u8>) {
+        if at == 0 {
+            self.bytes = bytes;
+        } else {
+            self.bytes.truncate(at);
+            self.bytes.extend_from_slice(&bytes);
+        }
+        self.recount();
+    }
+
     /// Records that all bytes were taken; the memory of a large answer is released.
     pub fn taken(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
+        self.recount();
     }
 
     /// Takes back everything from `len` on: an answer that fails half-way is none.
     pub(crate) fn truncate(&mut self, len: usize, sequence: u8) {
         self.bytes.truncate(len);
+        self.bytes.shrink_to(len.max(KEPT_BYTES));
         self.sequence = sequence;
+        self.recount();
     }
 }

@@ -11,7 +11,7 @@ use accounts::{Accounts, LoginGuard, ServerTls};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::crypto::SecureRandom;
 use serve::{GrowingLog, ListedFile};
-use sql::{OwnValues, SqlError};
+use sql::{OwnValues, Purse, SqlError};
 use store::Snapshot;
 use values::Zones;
 use wire::server::NONCE_LEN;
@@ -62,6 +62,8 @@ pub struct DoorStatus {
     pub accepted: u64,
     /// Statements received since the start.
     pub questions: u64,
+    /// Bytes that clients hold, as far as they are counted.
+    pub clients_memory: u64,
     /// When the certificate ends.
     pub certificate_expires: SystemTime,
 }
@@ -109,9 +111,9 @@ impl Server {
     }
 
     /// Asks all loops.
-    pub(crate) fn ask(&self, question: Question, waker: Waker) -> Arc<Census> {
+    pub(crate) fn ask(&self, question: Question, memory: Purse, waker: Waker) -> Arc<Census> {
         let inboxes = self.inboxes.get().map(Vec::as_slice).unwrap_or_default();
-        let census = Census::new(question, inboxes.len(), waker);
+        let census = Census::new(question, inboxes.len(), Some(memory), waker);
         let _moves = self.moves();
         inboxes.iter().for_each(|inbox| inbox.ask(Arc::clone(&census)));
         census
@@ -191,6 +193,8 @@ impl World for Server {
             ("Max_used_connections", self.gate.most_sessions().to_string()),
             ("Queries", questions.to_string()),
             ("Questions", questions.to_string()),
+            ("Slipstream_clients_memory", self.gate.memory().held().to_string()),
+            ("Slipstream_clients_memory_limit", self.gate.memory().limit().to_string()),
             ("Slipstream_readable", if readable { "ON" } else { "OFF" }.to_owned()),
             ("Threads_connected", threads.to_string()),
             ("Uptime", uptime_s.to_string()),
@@ -275,13 +279,14 @@ impl Door {
         raise_descriptors(config.max_connections);
         let (helper, helper_thread) = Helper::start(Arc::clone(&facts)).map_err(DoorError::Threads)?;
         let socket_admin = config.socket_admin.then(|| rustix::process::geteuid().as_raw());
+        let clients_memory = config.clients_memory;
         let server = Arc::new(Server {
             config,
             accounts,
             guard: Arc::new(LoginGuard::default()),
             tls,
             facts,
-            gate: Gate::default(),
+            gate: Gate::new(clients_memory),
             socket_admin,
             helper,
             lister: Lister::start().map_err(DoorError::Threads)?,
@@ -341,6 +346,7 @@ impl Door {
             unauthenticated: gate.unauthenticated.load(Relaxed).min(UNAUTHENTICATED_MAX),
             accepted: gate.accepted.load(Relaxed),
             questions: gate.questions.load(Relaxed),
+            clients_memory: gate.memory().held(),
             certificate_expires: self.server.tls.expires(),
         }
     }

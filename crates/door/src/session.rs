@@ -11,6 +11,7 @@ mod execute;
 mod freshness;
 mod listings;
 mod locks;
+mod memory;
 mod names;
 mod orders;
 mod parameters;
@@ -36,7 +37,8 @@ use std::time::Instant;
 use accounts::{Consistency, Identity, Reads, SessionStart};
 use serve::{ReplicaLine, Start};
 use sql::{
-    Bind, Charsets, Field, OwnValues, Progress, Settings, SqlError, UserVariables, Value, Waits, Warning, gtid_text,
+    Bind, Charsets, Field, OwnValues, Progress, Purse, Settings, SqlError, UserVariables, Value, Waits, Warning,
+    gtid_text,
 };
 use values::Zones;
 use wire::command;
@@ -69,6 +71,9 @@ const STALENESS: &str = "slipstream_read_staleness";
 const WARNINGS_MAX: usize = 1024;
 /// utf8mb4_0900_ai_ci: the collation of a client whose own cannot be one of a client.
 const DEFAULT_COLLATION: u16 = 255;
+
+/// Copies of parameters that are sent with an execution: values, the row's, those in the result's character set.
+const PAYLOAD_COPIES: usize = 4;
 
 /// What the connection does after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +124,11 @@ pub struct Session {
     /// The variables of a statement whose query attributes differ from the session's.
     asked: Option<Settings>,
     /// Sessions for SHOW PROCESSLIST.
-    listed: Vec<SessionLine>,
+    listed: (Vec<SessionLine>, Option<Purse>),
+    /// What it holds of the clients' memory.
+    memory: Purse,
+    /// Counts rows that were made beside the loop.
+    counted: RefCell<Option<Purse>>,
     encryption: Option<Encryption>,
     replica: Replica,
 }
@@ -168,7 +177,9 @@ impl Session {
             needs: None,
             changes: Changes::default(),
             asked: None,
-            listed: Vec::new(),
+            listed: (Vec::new(), None),
+            memory: Purse::default(),
+            counted: RefCell::default(),
             encryption: None,
             replica: Replica::default(),
             start,
@@ -249,16 +260,19 @@ impl Session {
     /// Answers a command.
     pub fn command(&mut self, payload: &[u8], world: &dyn World, out: &mut Output) -> After {
         self.early_warnings = 0;
-        match ClientCommand::parse(payload, self.capabilities) {
-            Ok(command) => {
-                let after = self.dispatch(&command, world, out);
-                if after == After::Wait {
-                    self.executes_again(payload);
-                }
-                after
-            }
+        let begun = (out.len(), out.sequence());
+        let after = match ClientCommand::parse(payload, self.capabilities) {
+            Ok(ClientCommand::Execute(execute)) => match self.memory.work_with(payload.len() * PAYLOAD_COPIES) {
+                Ok(()) => self.execute(&execute, world, out),
+                Err(error) => self.fail(&error, out),
+            },
+            Ok(command) => self.dispatch(&command, world, out),
             Err(_) => self.fail(&SqlError::new(1835, "HY000", "Malformed communication packet"), out),
+        };
+        if after == After::Wait {
+            self.executes_again(payload);
         }
+        self.settled(after, begun, out)
     }
 
     fn dispatch(&mut self, command: &ClientCommand<'_>, world: &dyn World, out: &mut Output) -> After {
@@ -292,7 +306,7 @@ impl Session {
             ClientCommand::Prepare(sql) => return self.prepare(sql, world, out),
             ClientCommand::Execute(execute) => return self.execute(execute, world, out),
             ClientCommand::SendLongData { statement_id, parameter, data } => {
-                self.statements.add_long_data(*statement_id, *parameter, data);
+                self.statements.add_long_data(*statement_id, *parameter, data, &self.memory);
             }
             ClientCommand::Close(id) => {
                 if self.statements.close(*id) {
@@ -324,6 +338,7 @@ impl Session {
         self.end(world);
         self.settings = first_settings(Charsets::of_server(world.own_values()), world);
         self.user_variables = UserVariables::default();
+        self.texts.clear();
         self.capabilities = self.start.capabilities;
         self.transaction = Transaction::default();
         self.locks = Locks::default();
@@ -568,6 +583,7 @@ impl Session {
             parameter_fields: parameters.fields,
             waits,
             computed: Cell::new(0),
+            memory: &self.memory,
         })
     }
 }

@@ -10,8 +10,9 @@ use std::os::unix::net::UnixStream;
 
 use rustls::{ProtocolVersion, ServerConnection};
 
-/// Plain bytes that rustls may hold encrypted, in bytes.
-const TLS_BUFFER_BYTES: usize = 64 << 10;
+/// Plain bytes that rustls may hold encrypted, in bytes: one record. They are not counted, and hundreds of clients may
+/// leave them unread.
+const TLS_BUFFER_BYTES: usize = 16 << 10;
 
 /// A socket.
 #[derive(Debug)]
@@ -97,15 +98,22 @@ pub(crate) struct Transport {
     tls: Tls,
     /// Bytes that were read before TLS began and belong to it.
     early: Vec<u8>,
+    /// Bytes of a handshake that is not done: rustls holds 64 KiB of it until a message is whole.
+    of_handshake: usize,
 }
 
 impl Transport {
     pub(crate) fn new(socket: Socket) -> Transport {
-        Transport { socket, tls: Tls::Off, early: Vec::new() }
+        Transport { socket, tls: Tls::Off, early: Vec::new(), of_handshake: 0 }
     }
 
     pub(crate) fn socket(&self) -> &Socket {
         &self.socket
+    }
+
+    /// Memory that a handshake holds, in bytes, at most.
+    pub(crate) fn memory(&self) -> usize {
+        self.early.capacity() + self.of_handshake
     }
 
     pub(crate) fn has_tls(&self) -> bool {
@@ -162,8 +170,12 @@ impl Transport {
                     Err(error) => return Err(error),
                 }
                 match read_records(tls, &self.socket, &mut self.early)? {
-                    Arrived::Bytes(_) if tls.is_handshaking() => return Ok(Arrived::Handshake),
+                    Arrived::Bytes(len) if tls.is_handshaking() => {
+                        self.of_handshake += len;
+                        return Ok(Arrived::Handshake);
+                    }
                     Arrived::Bytes(_) => {
+                        self.of_handshake = 0;
                         tls.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
                     }
                     other => return Ok(other),
@@ -235,6 +247,9 @@ fn read_records(tls: &mut ServerConnection, mut socket: &Socket, early: &mut Vec
     }
     let len = tls.read_tls(&mut early.as_slice())?;
     early.drain(..len);
+    if early.is_empty() {
+        *early = Vec::new();
+    }
     Ok(Arrived::Bytes(len))
 }
 

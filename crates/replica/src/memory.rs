@@ -22,7 +22,13 @@ pub struct MemoryPlan {
     pub cache_bytes: u64,
     /// Received bytes that replay has not taken yet.
     pub hot_bytes: usize,
+    /// What clients of the port send, prepare, set and ask for, and answers that wait to be read.
+    pub clients_bytes: u64,
 }
+
+/// Clients get this much of the smallest limits too: one of them may hold a third of it, and statements of 1 MB are not
+/// rare.
+const CLIENTS_LEAST: u64 = 16 << 20;
 
 /// Freed memory that the allocator keeps, and memory outside all shares (code, stacks, filters of the tree): 110 to 130
 /// MB were measured with limits of 256 MiB and above. For smaller limits a quarter is reserved instead, and
@@ -38,7 +44,7 @@ impl MemoryPlan {
         let small = limit_bytes < 256 << 20;
         let shared = limit_bytes - if small { limit_bytes / 4 } else { KEPT_BY_ALLOCATOR };
         // A smaller part of small limits, in which fixed costs weigh more.
-        let generation_bytes = shared / if small { 5 } else { 4 };
+        let generation_bytes = if small { shared / 5 } else { shared / 40 * 9 };
         MemoryPlan {
             limit_bytes,
             queue_bytes: queue_memory.min(shared / 8),
@@ -46,6 +52,7 @@ impl MemoryPlan {
             snapshot_bytes: generation_bytes * 2,
             cache_bytes: shared / 8,
             hot_bytes: usize::try_from(shared / 16).unwrap_or(usize::MAX).min(64 << 20),
+            clients_bytes: (shared / 8).max(CLIENTS_LEAST),
         }
     }
 }
@@ -106,7 +113,8 @@ mod tests {
         for memory in [128u64 << 20, 512 << 20, 16 << 30] {
             let plan = MemoryPlan::of(memory, 256 << 20);
             let most = plan.queue_bytes + plan.generation_bytes * 5 / 2 + plan.cache_bytes + plan.hot_bytes as u64;
-            assert!(most <= memory, "{plan:?}");
+            let kept = if memory < 256 << 20 { memory / 4 } else { KEPT_BY_ALLOCATOR };
+            assert!(most + plan.clients_bytes <= memory - kept, "{plan:?}");
             assert!(plan.snapshot_bytes <= plan.generation_bytes * 5 / 2, "{plan:?}");
             assert!(plan.queue_bytes >= 12 << 20);
         }

@@ -137,6 +137,7 @@ fn accounts(config: &ShadowConfig) -> Result<Arc<Accounts>> {
             schemas: None,
             requirement: Requirement::None,
             reads: Reads::default(),
+            max_connections: None,
             password: StoredPassword::new(PasswordPlugin::CachingSha2, &password).map_err(|error| other(&error))?,
         })
         .map_err(|error| other(&error))?;

@@ -73,6 +73,8 @@ pub(crate) struct Grant {
     read_consistency: String,
     /// Milliseconds, if given.
     read_staleness_ms: Option<u32>,
+    /// Sessions at once, if there is a limit.
+    max_connections: Option<u32>,
 }
 
 /// A password as MySQL keeps it.
@@ -94,6 +96,8 @@ pub(crate) struct Listed {
     require: String,
     reads: String,
     plugin: String,
+    /// None: no limit of its own.
+    max_connections: Option<u32>,
 }
 
 impl Grant {
@@ -110,12 +114,22 @@ impl Grant {
             require: require_text(require).to_owned(),
             read_consistency: rights.read_consistency.name().to_owned(),
             read_staleness_ms: rights.read_staleness,
+            max_connections: rights.max_connections,
         }
     }
 
     fn reads(&self) -> Result<Reads, Failure> {
         let consistency = self.read_consistency.parse().map_err(Failure::usage)?;
         Ok(Reads { consistency, staleness_ms: self.read_staleness_ms })
+    }
+
+    fn max_connections(&self) -> Result<Option<u32>, Failure> {
+        match self.max_connections {
+            Some(0) => Err(Failure::usage(
+                "an account that may have no connection is of no use: max-connections is 1 at least",
+            )),
+            most => Ok(most),
+        }
     }
 
     fn schemas(&self) -> Option<Vec<String>> {
@@ -160,6 +174,7 @@ impl Listed {
             require: require_text(account.requirement).to_owned(),
             reads: account.reads.to_string(),
             plugin: account.plugin.name().to_owned(),
+            max_connections: account.max_connections,
         }
     }
 }
@@ -251,6 +266,7 @@ fn add(accounts: &Accounts, name: &str, grant: &Grant, password: &PasswordHash) 
         schemas: grant.schemas(),
         requirement: grant.requirement()?,
         reads: grant.reads()?,
+        max_connections: grant.max_connections()?,
         password: password.stored()?,
     };
     let done = format!("account {} is added; it may {}{}", new.name, new.rights, of_schemas(grant));
@@ -260,7 +276,8 @@ fn add(accounts: &Accounts, name: &str, grant: &Grant, password: &PasswordHash) 
 
 fn change(accounts: &Accounts, name: &str, grant: &Grant) -> Result<String, Failure> {
     let (name, rights) = (parsed(name)?, rights(grant)?);
-    let changed = accounts.change(&name, rights, grant.schemas(), grant.requirement()?, grant.reads()?);
+    let (reads, most) = (grant.reads()?, grant.max_connections()?);
+    let changed = accounts.change(&name, rights, grant.schemas(), grant.requirement()?, reads, most);
     changed.map_err(|error| failure(&error))?;
     Ok(format!("account {name} may {rights}{} now", of_schemas(grant)))
 }
@@ -359,10 +376,11 @@ fn list(body: &serde_json::Value, json: bool, out: &mut dyn Write) -> Result<(),
     if all.is_empty() {
         return writeln!(out, "there is no account: nobody can log in but admin over the socket").map_err(failed);
     }
-    writeln!(out, "account\tmay\tschemas\trequires\treads\tplugin").map_err(failed)?;
-    for Listed { account, may, schemas, require, reads, plugin } in all {
+    writeln!(out, "account\tmay\tschemas\trequires\treads\tplugin\tmax_connections").map_err(failed)?;
+    for Listed { account, may, schemas, require, reads, plugin, max_connections } in all {
+        let most = max_connections.map_or_else(|| "any".to_owned(), |most| most.to_string());
         let schemas = schemas.map_or_else(|| "all".to_owned(), |schemas| schemas.join(","));
-        writeln!(out, "{account}\t{may}\t{schemas}\t{require}\t{reads}\t{plugin}").map_err(failed)?;
+        writeln!(out, "{account}\t{may}\t{schemas}\t{require}\t{reads}\t{plugin}\t{most}").map_err(failed)?;
     }
     Ok(())
 }
@@ -379,6 +397,7 @@ mod tests {
             require: "tls".to_owned(),
             read_consistency: "eventual".to_owned(),
             read_staleness_ms: None,
+            max_connections: None,
         }
     }
 
@@ -405,13 +424,17 @@ mod tests {
         assert!(show(false).starts_with("there is no account"));
         let done = ask(&add("app@10.%", grant("read,monitor", &["a", "b"]))).unwrap();
         assert_eq!(done.as_str(), Some("account app@10.% is added; it may monitor,read of a,b"));
-        let line = "app@10.%\tmonitor,read\ta,b\ttls\teventual\tcaching_sha2_password\n";
-        assert_eq!(show(false), format!("account\tmay\tschemas\trequires\treads\tplugin\n{line}"));
-        let bounded =
-            Grant { read_consistency: "bounded".to_owned(), read_staleness_ms: Some(250), ..grant("read", &[]) };
+        let line = "app@10.%\tmonitor,read\ta,b\ttls\teventual\tcaching_sha2_password\tany\n";
+        assert_eq!(show(false), format!("account\tmay\tschemas\trequires\treads\tplugin\tmax_connections\n{line}"));
+        let bounded = Grant {
+            read_consistency: "bounded".to_owned(),
+            read_staleness_ms: Some(250),
+            max_connections: Some(3),
+            ..grant("read", &[])
+        };
         ask(&AccountRequest::Change { name: name(), grant: bounded }).unwrap();
         ask(&AccountRequest::Password { name: name(), password: hash(PasswordPlugin::Native) }).unwrap();
-        assert!(show(false).contains("app@10.%\tread\tall\ttls\tbounded (250 ms)\tmysql_native_password\n"));
+        assert!(show(false).contains("app@10.%\tread\tall\ttls\tbounded (250 ms)\tmysql_native_password\t3\n"));
         assert!(show(true).contains("\"schemas\": null") && !show(true).contains('$'));
         let found = plugin_of(&ask(&AccountRequest::List {}).unwrap(), &name().parse().unwrap());
         assert_eq!(found, Ok(PasswordPlugin::Native));
@@ -430,6 +453,7 @@ mod tests {
             add("app", grant("write", &[])),
             add("app", grant("monitor", &["a"])),
             add("app", Grant { require: "luck".to_owned(), ..grant("read", &[]) }),
+            add("app", Grant { max_connections: Some(0), ..grant("read", &[]) }),
             add("app", Grant { read_consistency: "strong".to_owned(), ..grant("read", &[]) }),
             AccountRequest::Add { name: "app".to_owned(), grant: grant("read", &[]), password: broken },
         ] {

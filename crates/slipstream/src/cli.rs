@@ -521,6 +521,9 @@ pub(crate) struct AccountRights {
     /// With bounded: ms that rows may be older than the source's, at most
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=86_400_000))]
     pub read_staleness: Option<u32>,
+    /// Sessions that it may have at once, in addition to the limit of the port; without it only that one counts
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_connections: Option<u32>,
 }
 
 /// Flags of `account list`.

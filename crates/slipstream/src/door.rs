@@ -14,7 +14,7 @@ use door::{Door, DoorConfig, Facts, Gtids, Note, OrderDone, Ordered, ReadLock, R
 use observe::{ClientsReport, utc_text};
 use relay_log::LogPart;
 use replica::log::{self, Code};
-use replica::{Failure, Folder, ServeLog, Zones};
+use replica::{Failure, Folder, MemoryPlan, ServeLog, Zones};
 use serve::{GrowingLog, ListedFile};
 use sql::{ReplicaOrder, SqlError};
 use web::WebConfig;
@@ -156,7 +156,7 @@ impl DoorSettings {
         })?)))
     }
 
-    fn config(&self, folder: &Folder, server_id: u32) -> DoorConfig {
+    fn config(&self, folder: &Folder, server_id: u32, clients_memory: u64) -> DoorConfig {
         let secure = self.require_secure_transport.unwrap_or(!self.bind_address.is_loopback());
         let own = [
             ("hostname", hostname()),
@@ -178,6 +178,7 @@ impl DoorSettings {
             snapshot_age: self.snapshot_age,
             statement_cpu_time: self.statement_cpu_time,
             connection_memory_limit: self.connection_memory_limit,
+            clients_memory,
             set: self.set.iter().cloned().collect(),
             own_values: own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<HashMap<_, _>>(),
         }
@@ -212,7 +213,7 @@ pub(crate) struct OpenDoor {
 }
 
 impl OpenDoor {
-    /// Opens the port, if there is to be one.
+    /// Opens the port, if there is to be one. `memory` divides `--memory`.
     ///
     /// # Errors
     /// The port or the socket is taken.
@@ -220,12 +221,14 @@ impl OpenDoor {
         settings: &DoorSettings,
         folder: &Folder,
         server_id: Option<u32>,
+        memory: &MemoryPlan,
         accounts: Arc<Accounts>,
         tls: Option<Arc<ServerTls>>,
         facts: Arc<dyn Facts>,
     ) -> Result<Option<OpenDoor>, Failure> {
         let Some(tls) = tls.filter(|_| settings.is_open()) else { return Ok(None) };
-        let config = settings.config(folder, server_id.unwrap_or(folder.default_server_id()));
+        let server_id = server_id.unwrap_or(folder.default_server_id());
+        let config = settings.config(folder, server_id, memory.clients_bytes);
         let door = Door::open(config, accounts, Arc::clone(&tls), facts).map_err(|error| {
             Failure::error(error.to_string())
                 .with_hint("--port=N listens on another port, --skip-networking on none; --socket names the socket")

@@ -16,8 +16,8 @@ use relay_log::SyncPolicy;
 use replica::config::{OnStop, ReplicaConfig, SourceSpec};
 use replica::log::{self, Code};
 use replica::{
-    Failure, Folder, FolderLock, Relay, RelayBase, RelayConfig, RelayStart, Reread, ServeConfig, ServedKeep,
-    SourceLogin, Zones, access, replica_text,
+    Failure, Folder, FolderLock, MemoryPlan, Relay, RelayBase, RelayConfig, RelayStart, Reread, ServeConfig,
+    ServedKeep, SourceLogin, Zones, access, replica_text,
 };
 use serve::GrowingLog;
 use sql::ReplicaOrder;
@@ -231,7 +231,10 @@ fn follow(
     let shown = ShownOptions::of(&config.receiving);
     let facts = Arc::new(RelayFacts { process: Arc::downgrade(&process), log: Arc::clone(base.serving.log()), shown });
     let tls = door.tls(folder)?;
-    *process.door() = OpenDoor::open(door, folder, config.receiving.server_id, Arc::clone(&accounts), tls, facts)?;
+    let (server_id, of_all) = (config.receiving.server_id, Arc::clone(&accounts));
+    // A relay has no limit of its own: its clients get what those of a replica get without --memory.
+    let memory = MemoryPlan::of(0, 0);
+    *process.door() = OpenDoor::open(door, folder, server_id, &memory, of_all, tls, facts)?;
     let relay = Relay::start(config, folder, base, Some(login));
     started.store(true, SeqCst);
     let relay = Arc::new(relay?);

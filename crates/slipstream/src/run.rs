@@ -16,8 +16,8 @@ use base::{GtidSet, UntilGtids};
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _};
 use observe::{ErrorReport, PlainText, ReplayState, StatusReport};
 use replica::{
-    BackupOptions, BeginReplay, CopyInProgress, Exit, Failure, FilterOrders, Folder, FolderLock, Receive, Replica,
-    Reread, SourceLogin, SourceOrders, Start, Stopped, access,
+    BackupOptions, BeginReplay, CopyInProgress, Exit, Failure, FilterOrders, Folder, FolderLock, MemoryPlan, Receive,
+    Replica, Reread, SourceLogin, SourceOrders, Start, Stopped, access,
     config::{OnStop, ReplicaConfig, Secret, SourceSpec, url_has_password},
     failure::error_report,
     folder_owner,
@@ -412,7 +412,8 @@ fn follow(
     let tls = door.tls(folder)?;
     let of_all = Arc::clone(&accounts);
     let facts = engine_facts(&engine);
-    engine.opens(OpenDoor::open(door, folder, config.server_id, of_all, tls.clone(), facts)?);
+    let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
+    engine.opens(OpenDoor::open(door, folder, config.server_id, &memory, of_all, tls.clone(), facts)?);
     engine.watched_by(OpenWeb::open(door, Arc::clone(&accounts), tls, &engine)?);
     let gtid_port = GtidPort::open(door, &engine)?;
     let supervision = Supervision::start(&engine)?;

@@ -13,6 +13,7 @@ use wire::row::{DateTime, Time, type_code};
 use crate::ast::{Expression, Item, Limit, Scope, Select};
 use crate::charsets::{bytes_a_character, decoded};
 use crate::error::SqlError;
+use crate::memory::Purse;
 use crate::settings::Settings;
 use crate::table::least_bytes;
 use crate::variables::{self, OwnValues};
@@ -26,6 +27,8 @@ pub(crate) const COLUMNS_MAX: usize = 4096;
 /// Characters of a column's name that are sent.
 const NAME_MAX: usize = 256;
 
+/// Copies of a text that was computed: the value, the row's, the one in the character set of the result.
+const COPIES: usize = 3;
 /// Bytes of texts that a statement computes, at most.
 const COMPUTED_BYTES_MAX: usize = 64 << 20;
 /// Bytes of text that have no BLOB's type.
@@ -64,6 +67,8 @@ pub struct Bind<'a> {
     pub waits: Waits<'a>,
     /// Bytes of texts that were computed so far.
     pub computed: Cell<usize>,
+    /// What the session may hold.
+    pub memory: &'a Purse,
 }
 
 /// A column's metadata.
@@ -303,7 +308,10 @@ impl Bind<'_> {
     pub(crate) fn hold(&self, bytes: usize) -> Result<()> {
         let held = self.computed.get().saturating_add(bytes);
         self.computed.set(held);
-        if held <= COMPUTED_BYTES_MAX { Ok(()) } else { Err(SqlError::not_supported("computed texts of 64 MiB")) }
+        if held > COMPUTED_BYTES_MAX {
+            return Err(SqlError::not_supported("computed texts of 64 MiB"));
+        }
+        self.memory.work_with(bytes.saturating_mul(COPIES))
     }
 
     pub(crate) fn expression(&self, expression: &Expression) -> Result<Bound> {

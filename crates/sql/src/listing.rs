@@ -11,7 +11,7 @@ mod of_virtual;
 mod recorded;
 mod status;
 
-pub use choose::{chosen, fulfils, may_choose};
+pub use choose::{bytes_of, chosen, fulfils, may_choose};
 pub use of_catalog::{
     Part, Seen, is_by_table, show_columns, show_columns_of_virtual, show_index, show_index_of_virtual,
 };

@@ -19,6 +19,7 @@ use catalog::lexer::{Lexer, Tok, Token};
 use crate::ast::Statement;
 use crate::error::{SqlError, Warning};
 use crate::listing::is_reserved;
+use crate::memory::Purse;
 use crate::{Charsets, Result};
 
 /// Nesting of expressions while they are parsed, and height of their trees: a frame of the parser takes less than 1 KiB
@@ -26,6 +27,14 @@ use crate::{Charsets, Result};
 const DEPTH_MAX: usize = 400;
 /// Expressions and assignments of a statement: each takes some 200 bytes, whatever its text takes.
 const NODES_MAX: usize = 200_000;
+/// Bytes of an expression or assignment with its place in a list, at most, besides the bytes of its text.
+const NODE_BYTES: usize = 256;
+/// Bytes of a name with its place in a list, or of a table that it names.
+const NAME_BYTES: usize = 128;
+/// Bytes of a warning.
+const WARNING_BYTES: usize = 160;
+/// Copies of a literal: in the tree, in its column, in the row, in the character set of the result.
+const COPIES: usize = 4;
 /// Version that decides about `/*!NNNNNN … */`.
 pub(crate) const SERVER_VERSION: u32 = 90_700;
 
@@ -38,6 +47,8 @@ pub struct Parsed {
     pub parameters: usize,
     /// Offset of the text behind its semicolon; None if nothing follows it.
     pub next: Option<usize>,
+    /// Bytes of the tree, at most, besides those of its names and literals.
+    pub tree_bytes: usize,
 }
 
 /// Parses the first statement of `sql`; `sql_mode` are bits of [`catalog::sql_mode`].
@@ -45,10 +56,30 @@ pub struct Parsed {
 /// # Errors
 /// 1064 with the place; 1065 if there is no statement; 1235 for what has no parser here.
 pub fn parse(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Result<Parsed> {
+    parse_within(sql, sql_mode, charsets, &Purse::default())
+}
+
+/// As [`parse`], and counts what the statement will hold.
+///
+/// # Errors
+/// As [`parse`], and 1041.
+pub fn parse_within(sql: &[u8], sql_mode: u64, charsets: &Charsets, memory: &Purse) -> Result<Parsed> {
+    memory.work_with(sql.len().saturating_mul(COPIES))?;
     let lexer = Lexer::new(sql, sql_mode, SERVER_VERSION).in_charset(charsets.client_charset());
     let current = Token { tok: Tok::End, start: 0, end: 0 };
-    let mut parser =
-        Parser { sql, lexer, current, last_end: 0, depth: 0, height: 0, nodes: 0, parameters: 0, warnings: Vec::new() };
+    let mut parser = Parser {
+        sql,
+        lexer,
+        current,
+        last_end: 0,
+        depth: 0,
+        height: 0,
+        nodes: 0,
+        bytes: 0,
+        memory,
+        parameters: 0,
+        warnings: Vec::new(),
+    };
     parser.advance()?;
     if parser.current.tok == Tok::End {
         return Err(SqlError::new(1065, "42000", "Query was empty"));
@@ -60,7 +91,7 @@ pub fn parse(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Result<Parsed> {
         (_, Tok::Punct(b';')) => parser.next_statement()?,
         _ => return Err(parser.syntax()),
     };
-    Ok(Parsed { statement, parameters: parser.parameters, next })
+    Ok(Parsed { statement, parameters: parser.parameters, next, tree_bytes: parser.bytes })
 }
 
 /// A parser at one token.
@@ -74,6 +105,9 @@ struct Parser<'a> {
     /// Height of the highest of the expressions that the one being parsed has so far.
     height: usize,
     nodes: usize,
+    /// Bytes of the tree so far.
+    bytes: usize,
+    memory: &'a Purse,
     parameters: usize,
     /// What MySQL says of words in the statement.
     warnings: Vec<Warning>,
@@ -87,6 +121,12 @@ impl Parser<'_> {
             SqlError::syntax(self.sql, self.last_end + blanks.count())
         })?;
         Ok(())
+    }
+
+    /// Counts bytes that the tree will hold.
+    fn hold(&mut self, bytes: usize) -> Result<()> {
+        self.bytes += bytes;
+        self.memory.work_with(bytes)
     }
 
     /// The offset behind a semicolon, unless only blanks, comments and semicolons follow.
@@ -176,7 +216,8 @@ impl Parser<'_> {
 
     /// A name, or a word of whatever kind.
     fn any_word(&mut self) -> Result<Vec<u8>> {
-        self.warn_of_full();
+        self.hold(NAME_BYTES)?;
+        self.warn_of_full()?;
         let name = match &mut self.current.tok {
             Tok::Word(name) | Tok::Quoted(name) => std::mem::take(name),
             _ => return Err(self.syntax()),
@@ -186,14 +227,16 @@ impl Parser<'_> {
     }
 
     /// MySQL warns of each name FULL that is not quoted, unless a dot is beside it.
-    fn warn_of_full(&mut self) {
+    fn warn_of_full(&mut self) -> Result<()> {
         if !self.is("FULL") {
-            return;
+            return Ok(());
         }
         if !self.is_beside_dot() && self.warnings.len() < usize::from(u16::MAX) {
             let text = "Using FULL as unquoted identifier is deprecated, please use quotes or rename the identifier.";
+            self.hold(WARNING_BYTES)?;
             self.warnings.push(Warning::new(4119, text));
         }
+        Ok(())
     }
 
     fn is_beside_dot(&self) -> bool {
@@ -220,6 +263,7 @@ impl Parser<'_> {
     /// Runs `parse` one level deeper; what it makes is an operand of the expression around it.
     fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.nodes += 1;
+        self.hold(NODE_BYTES)?;
         if self.nodes > NODES_MAX {
             let text = "Memory capacity exceeded for 'parser_max_mem_size'. Parser bailed out for this query.";
             return Err(SqlError::new(3170, "HY000", text));

@@ -96,6 +96,12 @@ fn of_session(name: &str, own: &dyn OwnValues) -> Result<&'static Variable> {
 }
 
 impl Settings {
+    /// Bytes of the values that were set.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.changed.iter().map(|changed| size_of_val(changed) + changed.1.len()).sum()
+    }
+
     /// The variables of a session that begins with these character sets.
     #[must_use]
     pub fn new(charsets: Charsets) -> Settings {

@@ -113,6 +113,13 @@ impl Template {
         self.text.len()
     }
 
+    /// Bytes that it holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        // The text, and the texts in its tree.
+        self.text.len() * 2 + self.parsed.tree_bytes + self.slots.len() * size_of::<Slot>() + self.places.len() * 16
+    }
+
     /// What [`parse`] gives for a text, if it is one of these.
     pub fn fill(&mut self, sql: &[u8]) -> Option<&Parsed> {
         let mut found: [(usize, usize); SLOTS_MAX] = [(0, 0); SLOTS_MAX];

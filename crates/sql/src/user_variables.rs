@@ -27,12 +27,32 @@ const UNSET_LENGTH: u32 = 65_532;
 
 /// The variables of one session.
 #[derive(Debug, Clone, Default)]
-pub struct UserVariables(BTreeMap<String, Bound>);
+pub struct UserVariables {
+    list: BTreeMap<String, Bound>,
+    bytes: usize,
+}
+
+/// Bytes of a variable without its name and value.
+const ENTRY_BYTES: usize = 160;
 
 impl UserVariables {
+    /// Bytes that they hold.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn insert(&mut self, name: String, bound: Bound) {
+        self.bytes += ENTRY_BYTES + name.len() + held(&bound.value);
+        let key_len = name.len();
+        if let Some(old) = self.list.insert(name, bound) {
+            self.bytes -= ENTRY_BYTES + key_len + held(&old.value);
+        }
+    }
+
     /// The variable of this name, as written.
     pub(crate) fn read(&self, name: &[u8], charsets: &Charsets) -> Result<Bound> {
-        let found = self.0.get(&normal_name(name, charsets)?).cloned();
+        let found = self.list.get(&normal_name(name, charsets)?).cloned();
         Ok(found.unwrap_or_else(|| {
             let field = Field::text(column_flag::BINARY, UNSET_LENGTH, BINARY);
             Bound { field, value: Value::Null }
@@ -42,7 +62,7 @@ impl UserVariables {
     /// The value of a variable, by its name in lower case, as text; None if it is not set, or NULL.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
-        let text = self.0.get(name)?.value.text()?;
+        let text = self.list.get(name)?.value.text()?;
         Some(String::from_utf8_lossy(&text).into_owned())
     }
 
@@ -55,21 +75,31 @@ impl UserVariables {
         if bound.value.text().is_some_and(|text| text.len() > LENGTH_MAX) {
             return Err(SqlError::not_supported("user variables of more than 16 KiB"));
         }
-        if self.0.len() == COUNT_MAX && !self.0.contains_key(&name) {
+        if self.list.len() == COUNT_MAX && !self.list.contains_key(&name) {
             return Err(SqlError::not_supported("more than 1,000 user variables"));
         }
-        self.0.insert(name, kept(bound, charsets.connection));
+        self.insert(name, kept(bound, charsets.connection));
         Ok(())
     }
 
     /// What a SET leaves of a variable that it named and did not come to: NULL, as text of the connection.
     pub fn touch(&mut self, name: &[u8], charsets: &Charsets) {
         if let Ok(name) = checked_name(name, charsets)
-            && self.0.len() < COUNT_MAX
+            && self.list.len() < COUNT_MAX
+            && !self.list.contains_key(&name)
         {
             let field = Field::long_text(0, TEXT_LENGTH, charsets.connection);
-            self.0.entry(name).or_insert(Bound { field, value: Value::Null });
+            self.insert(name, Bound { field, value: Value::Null });
         }
+    }
+}
+
+/// Bytes of a value outside its place.
+fn held(value: &Value) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Decimal(text) => text.len(),
+        _ => 0,
     }
 }
 
@@ -173,6 +203,10 @@ mod tests {
         }
         assert_eq!(variables.set(b"@b", text("x"), &charsets()).unwrap_err().code, 1235);
         variables.set(b"@a7", text("y"), &charsets()).unwrap();
+        let before = variables.bytes();
+        variables.set(b"@a7", text(&"z".repeat(LENGTH_MAX)), &charsets()).unwrap();
+        variables.touch(b"@a7", &charsets());
+        assert_eq!(variables.bytes(), before + LENGTH_MAX - 1);
         assert_eq!(variables.set(b"@a7", text(&"x".repeat(LENGTH_MAX + 1)), &charsets()).unwrap_err().code, 1235);
     }
 }

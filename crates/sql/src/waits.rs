@@ -125,6 +125,13 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Bytes of the columns that are done.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let text = |value: &Value| value.text().map_or(0, |text| text.len());
+        self.columns.iter().map(|column| size_of_val(column) + column.name.len() + text(&column.value)).sum()
+    }
+
     /// What the evaluation that ended with an error waits for, if that is why it ended.
     pub fn take_wait(&mut self) -> Option<Wait> {
         self.used = 0;

@@ -263,7 +263,15 @@ fn other_addresses_need_tls_and_an_account() {
         let password = StoredPassword::new(PasswordPlugin::CachingSha2, "se:cret").unwrap();
         let requirement = Requirement::Tls;
         bed.accounts
-            .add(NewAccount { name, rights, schemas: None, requirement, reads: accounts::Reads::default(), password })
+            .add(NewAccount {
+                name,
+                rights,
+                schemas: None,
+                requirement,
+                reads: accounts::Reads::default(),
+                max_connections: None,
+                password,
+            })
             .unwrap();
     }
     let as_user = |text: &str| {

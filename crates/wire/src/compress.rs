@@ -13,6 +13,8 @@ const HEADER_LEN: usize = 7;
 const COMPRESSED_FROM: usize = 50;
 /// Largest content of an envelope that is sent here.
 const CONTENT_LEN: usize = 1 << 20;
+/// Window that zstd may ask for, as a power of two: the longest content has 16 MiB, and a longer window is of no use.
+const WINDOW_LOG_MAX: u32 = 24;
 /// Levels of zstd that a client may ask for.
 const ZSTD_LEVELS: std::ops::RangeInclusive<i32> = 1..=22;
 
@@ -114,7 +116,8 @@ impl Compression {
                 flate2::read::ZlibDecoder::new(body).take(most).read_to_end(&mut content).map_err(failed)?
             }
             Algorithm::Zstd(_) => {
-                let decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(failed)?;
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(failed)?;
+                decoder.window_log_max(WINDOW_LOG_MAX).map_err(failed)?;
                 decoder.take(most).read_to_end(&mut content).map_err(failed)?
             }
         };
@@ -123,6 +126,28 @@ impl Compression {
         } else {
             Err(WireError::Malformed { what: "length of a compressed packet" })
         }
+    }
+
+    /// Memory that it holds, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.received.capacity()
+    }
+
+    /// Memory that it holds after a [`push`](Self::push) of `len` bytes, at most.
+    #[must_use]
+    pub fn memory_with(&self, len: usize) -> usize {
+        let (capacity, needed) = (self.received.capacity(), self.received.len() + len);
+        if needed <= capacity { capacity } else { needed.max(capacity * 2) }
+    }
+
+    /// Length of the next content as its envelope claims it; None if its envelope is not whole.
+    #[must_use]
+    pub fn next_len(&self) -> Option<usize> {
+        let &[a, b, c, _, d, e, f] = self.received.first_chunk::<HEADER_LEN>()?;
+        let body_len = u32::from_le_bytes([a, b, c, 0]) as usize;
+        let content_len = u32::from_le_bytes([d, e, f, 0]) as usize;
+        (self.received.len() >= HEADER_LEN + body_len).then_some(content_len.max(body_len))
     }
 
     /// Number of received bytes that are not opened yet.

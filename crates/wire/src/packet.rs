@@ -78,6 +78,20 @@ pub struct PacketBuffer {
     sequence: u8,
     order: Order,
     limit: usize,
+    skipping: Option<Skip>,
+}
+
+/// Longest beginning of a skipped payload that is kept: a command with the numbers of a statement and a parameter.
+pub const SKIPPED_HEAD_LEN: usize = 7;
+
+/// A packet whose bytes are not kept.
+#[derive(Debug, Clone, Copy)]
+struct Skip {
+    /// Bytes of its frame that have not arrived.
+    left: usize,
+    /// True in its last frame.
+    is_last: bool,
+    head: [u8; SKIPPED_HEAD_LEN],
 }
 
 /// How sequence ids are checked.
@@ -102,6 +116,7 @@ impl PacketBuffer {
             sequence: 0,
             order: Order::ErrorsOutOfTurn,
             limit,
+            skipping: None,
         }
     }
 
@@ -169,7 +184,18 @@ impl PacketBuffer {
     }
 
     /// Appends received bytes: for connections that share one buffer for reading instead of [`PacketBuffer::spare`].
-    pub fn push(&mut self, bytes: &[u8]) {
+    /// Returns the beginning of the packet that was skipped, once it has ended.
+    pub fn push(&mut self, bytes: &[u8]) -> Option<[u8; SKIPPED_HEAD_LEN]> {
+        if self.skipping.is_none() {
+            self.append(bytes);
+            return None;
+        }
+        let (rest, head) = self.skip_on(bytes)?;
+        self.append(rest);
+        Some(head)
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
         if self.start > 0 && self.joined == 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -184,9 +210,82 @@ impl PacketBuffer {
         self.end = self.bytes.len();
     }
 
+    /// Memory that it holds, in bytes.
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Memory that it holds after a [`push`](Self::push) of `len` bytes, at most.
+    pub fn memory_with(&self, len: usize) -> usize {
+        // What was taken makes room, unless it is of the packet that is being joined.
+        let used = if self.joined == 0 { self.end - self.start } else { self.end };
+        let (capacity, needed) = (self.bytes.capacity(), used + len);
+        if self.skipping.is_some() {
+            return capacity;
+        }
+        match needed <= capacity {
+            true => capacity,
+            false if used > 4 * READ_LEN => used + len.max(used / 4),
+            false => needed.max(capacity * 2),
+        }
+    }
+
+    /// Forgets the packet that has not arrived whole, and does not keep the rest of it; false if none has begun.
+    /// [`push`](Self::push) tells when it has ended.
+    pub fn skip(&mut self) -> bool {
+        let at = if self.joined == 0 { self.start } else { self.start + HEADER_LEN + self.joined };
+        let mut head = [0; SKIPPED_HEAD_LEN];
+        let first = self.bytes.get(self.start + HEADER_LEN..self.end).unwrap_or_default();
+        let Some(known) = first.get(..SKIPPED_HEAD_LEN.min(first.len())).filter(|known| !known.is_empty()) else {
+            return false;
+        };
+        head.iter_mut().zip(known).for_each(|(to, from)| *to = *from);
+        let frame = self.bytes.get(at..self.end).unwrap_or_default().to_vec();
+        (self.bytes, self.start, self.end, self.joined) = (Vec::new(), 0, 0, 0);
+        self.skipping = Some(Skip { left: 0, is_last: false, head });
+        // Its frame has not arrived whole, so nothing comes behind it.
+        let _ = self.skip_on(&frame);
+        true
+    }
+
+    /// Passes over bytes of the packet that is skipped; returns those behind it, with its beginning, once it has ended.
+    fn skip_on<'b>(&mut self, mut bytes: &'b [u8]) -> Option<(&'b [u8], [u8; SKIPPED_HEAD_LEN])> {
+        let mut skip = self.skipping?;
+        loop {
+            let passed = skip.left.min(bytes.len());
+            (skip.left, bytes) = (skip.left - passed, bytes.get(passed..).unwrap_or_default());
+            if skip.left == 0 && skip.is_last {
+                self.skipping = None;
+                return Some((bytes, skip.head));
+            }
+            if skip.left == 0 {
+                // The header of the next frame may arrive in parts.
+                let wanted = (HEADER_LEN - self.bytes.len().min(HEADER_LEN)).min(bytes.len());
+                self.bytes.extend_from_slice(bytes.get(..wanted).unwrap_or_default());
+                bytes = bytes.get(wanted..).unwrap_or_default();
+                if let Some(&[a, b, c, sequence]) = self.bytes.first_chunk::<HEADER_LEN>() {
+                    self.bytes.clear();
+                    self.sequence = sequence.wrapping_add(1);
+                    skip.left = u32::from_le_bytes([a, b, c, 0]) as usize;
+                    skip.is_last = skip.left < MAX_FRAME_LEN;
+                    continue;
+                }
+            }
+            self.skipping = Some(skip);
+            if bytes.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// True while a packet is skipped.
+    pub fn is_skipping(&self) -> bool {
+        self.skipping.is_some()
+    }
+
     /// Releases memory above `keep` bytes, if all packets were taken.
     pub fn release(&mut self, keep: usize) {
-        if self.start == self.end {
+        if self.start == self.end && self.skipping.is_none() {
             self.start = 0;
             self.end = 0;
             self.bytes.clear();
@@ -209,6 +308,9 @@ impl PacketBuffer {
     /// Takes the next whole packet; `None` if more bytes must be read first.
     #[inline]
     pub fn take(&mut self) -> Result<Option<PayloadRange>> {
+        if self.skipping.is_some() {
+            return Ok(None);
+        }
         loop {
             let at = if self.joined == 0 { self.start } else { self.start + HEADER_LEN + self.joined };
             let Some(&[a, b, c, sequence]) =
@@ -384,6 +486,43 @@ mod tests {
                 buffer.release(16);
             }
             prop_assert_eq!(packets, payloads);
+        }
+
+        #[test]
+        fn what_follows_a_skipped_packet_comes_back(
+            len in 1usize..5_000,
+            arrived in 5usize..5_000,
+            step in 1usize..700,
+            is_long: bool,
+        ) {
+            let len = if is_long { MAX_FRAME_LEN + len } else { len };
+            let (mut out, mut sequence) = (Vec::new(), 0);
+            write(&mut out, &mut sequence, &vec![7; len]);
+            let end = out.len();
+            let mut next = 0;
+            write(&mut out, &mut next, b"next");
+            let mut buffer = PacketBuffer::strict(MAX_PAYLOAD_LEN);
+            let arrived = arrived.min(end - 1);
+            buffer.push(&out[..arrived]);
+            prop_assert!(buffer.take().unwrap().is_none());
+            prop_assert!(buffer.skip());
+            let step = if is_long { step * 10_000 } else { step };
+            let mut skipped = None;
+            for bytes in out[arrived..].chunks(step) {
+                let head = buffer.push(bytes);
+                if let Some(head) = head {
+                    prop_assert!(skipped.is_none());
+                    skipped = Some(head);
+                    prop_assert_eq!(buffer.sequence(), sequence);
+                    buffer.expect_sequence(0);
+                }
+                prop_assert!(buffer.memory() <= 2 * step.max(64));
+            }
+            let mut head = [0; SKIPPED_HEAD_LEN];
+            head.iter_mut().take(len.min(arrived - 4)).for_each(|byte| *byte = 7);
+            prop_assert_eq!(skipped, Some(head));
+            let range = buffer.take().unwrap().unwrap();
+            prop_assert_eq!(buffer.payload(range), b"next");
         }
 
         #[test]

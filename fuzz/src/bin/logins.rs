@@ -22,7 +22,15 @@ static ACCOUNTS: LazyLock<Arc<Accounts>> = LazyLock::new(|| {
         let password = StoredPassword::new(plugin, PASSWORD).expect("a password");
         let (name, requirement) = (user.parse().expect("a name"), Requirement::None);
         let new =
-            NewAccount { name, rights: Rights::ALL, schemas: None, requirement, reads: Default::default(), password };
+            NewAccount {
+                name,
+                rights: Rights::ALL,
+                schemas: None,
+                requirement,
+                reads: Default::default(),
+                max_connections: None,
+                password,
+            };
         accounts.add(new).expect("an account");
     }
     accounts

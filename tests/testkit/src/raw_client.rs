@@ -74,10 +74,24 @@ impl RawClient {
         self.stream.write_all(bytes).unwrap();
     }
 
+    /// As [`send`](Self::send), to a server that may have closed the connection.
+    ///
+    /// # Errors
+    /// It has.
+    pub fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
     /// True once the server has closed the connection; waits for that.
     pub fn is_closed(&mut self) -> bool {
         let mut byte = [0];
         !matches!(self.stream.read(&mut byte), Ok(1))
+    }
+
+    /// The next payload, whatever its sequence id.
+    pub fn read_any(&mut self) -> Vec<u8> {
+        self.input.accept_any_sequence();
+        self.read()
     }
 
     /// The next payload.

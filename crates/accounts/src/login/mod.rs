@@ -372,6 +372,7 @@ impl Login {
             rights: Rights::ALL,
             schemas: None,
             reads: Reads::default(),
+            max_connections: None,
             transport: attempt.transport,
             password: None,
         };

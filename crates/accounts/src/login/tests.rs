@@ -32,7 +32,15 @@ fn bed() -> Bed {
         let password = StoredPassword::new(plugin, "secret").unwrap();
         let (name, rights) = (user.parse().unwrap(), "read".parse().unwrap());
         accounts
-            .add(NewAccount { name, rights, schemas: None, requirement, reads: Default::default(), password })
+            .add(NewAccount {
+                name,
+                rights,
+                schemas: None,
+                requirement,
+                reads: Default::default(),
+                max_connections: None,
+                password,
+            })
             .unwrap();
     };
     add("app", PasswordPlugin::CachingSha2, Requirement::None);
@@ -216,7 +224,7 @@ fn a_new_password_makes_the_next_login_full_again() {
     assert_eq!(bed.enter(SOCKET, None, "app", "secret").refusal().number, 1045);
     assert_eq!(bed.enter(SOCKET, None, "app", "other").hashed, 1);
     // A change of rights keeps what was seen.
-    bed.accounts.change(&"app".parse().unwrap(), Rights::ALL, None, Requirement::None, Reads::default()).unwrap();
+    bed.accounts.change(&"app".parse().unwrap(), Rights::ALL, None, Requirement::None, Reads::default(), None).unwrap();
     assert_eq!(bed.enter(tcp(), None, "app", "other").hashed, 0);
 }
 

@@ -91,10 +91,24 @@ impl Connection {
         let Accepted { identity, start, before_ok } = accepted;
         let server = turn.server;
         self.login = None;
+        let is_first = self.session.is_none();
+        if is_first && !server.gate.admit(identity.rights.admin, server.config.max_connections) {
+            return self.refuse(&SqlError::new(1040, "08004", "Too many connections"));
+        }
+        // As by MySQL, a session that changes its user counts under both for a moment.
+        let account = identity.account.clone();
+        let memory = match server.gate.account_enters(&account, identity.max_connections) {
+            Ok(memory) => memory,
+            Err(error) => {
+                if is_first {
+                    server.gate.leave();
+                }
+                return self.refuse(&error);
+            }
+        };
         if let Some(mut old) = self.session.take() {
             old.end(server);
-        } else if !server.gate.admit(identity.rights.admin, server.config.max_connections) {
-            return self.refuse(&SqlError::new(1040, "08004", "Too many connections"));
+            server.gate.account_leaves(&old.identity().account);
         }
         if let Some(payload) = before_ok {
             self.send(|out| out.extend_from_slice(&payload));
@@ -103,6 +117,10 @@ impl Connection {
         match Session::begin(self.number(), identity, start, server) {
             Ok(mut session) => {
                 session.set_encryption(self.transport.encryption());
+                self.memory = memory.beside();
+                self.output.count_by(memory.beside());
+                session.count_by(memory);
+                self.release();
                 session.welcome(&mut self.output);
                 self.session = Some(Box::new(session));
                 if self.compression.is_none() {
@@ -110,6 +128,7 @@ impl Connection {
                 }
             }
             Err(error) => {
+                server.gate.account_leaves(&account);
                 server.gate.leave();
                 return self.refuse(&error);
             }

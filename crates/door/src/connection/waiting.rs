@@ -151,7 +151,7 @@ impl Connection {
                         },
                         _ => Question::Sessions,
                     };
-                    held.census = Some(turn.server.ask(question, waker));
+                    held.census = Some(turn.server.ask(question, session.purse_beside(), waker));
                     None
                 }
             },
@@ -199,7 +199,7 @@ impl Connection {
         match &census.question {
             Question::Sessions => {
                 if let Some(session) = &mut self.session {
-                    session.lists(std::mem::take(&mut answers.sessions));
+                    session.lists(std::mem::take(&mut answers.sessions), answers.memory.take());
                 }
                 Ended::Met(0)
             }

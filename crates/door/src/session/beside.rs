@@ -7,9 +7,9 @@
 use std::cell::RefCell;
 
 use catalog::Catalog;
-use sql::listing::{Listing, Part, Seen, chosen, fulfils, is_by_table, may_choose};
+use sql::listing::{Listing, Part, Seen, bytes_of, chosen, fulfils, is_by_table, may_choose};
 use sql::table::Plan;
-use sql::{Ended, Event, SqlError, Value, Wait};
+use sql::{Ended, Event, Purse, SqlError, Value, Wait};
 
 use super::query::WAITING_BYTES;
 use super::relay_events::EventsLeft;
@@ -25,8 +25,8 @@ const TABLES_A_PART: usize = 100;
 /// Rows that are put out in one turn.
 pub(super) const ROWS_A_TURN: usize = 1_000;
 
-/// Rows of a listing, or why there are none.
-pub(crate) type ListedRows = Result<Vec<Vec<Value>>, SqlError>;
+/// Rows of a listing with what counts them, or why there are none.
+pub(crate) type ListedRows = Result<(Vec<Vec<Value>>, Purse), SqlError>;
 /// Makes them.
 pub(crate) type ListingJob = Box<dyn FnOnce() -> ListedRows + Send>;
 
@@ -68,19 +68,17 @@ pub(super) fn over_memory(bytes: u64, limit: u64) -> SqlError {
 struct Held {
     bytes: u64,
     limit: u64,
+    memory: Purse,
 }
 
 impl Held {
     fn add(&mut self, row: &[Value]) -> Result<(), SqlError> {
-        let texts = row.iter().map(|value| match value {
-            Value::Text(text) => text.len(),
-            _ => 0,
-        });
-        self.bytes += (size_of_val(row) + texts.sum::<usize>()) as u64;
-        if self.bytes <= self.limit {
-            return Ok(());
+        let bytes = bytes_of(row);
+        self.bytes += bytes as u64;
+        if self.bytes > self.limit {
+            return Err(over_memory(self.bytes, self.limit));
         }
-        Err(over_memory(self.bytes, self.limit))
+        self.memory.work_with(bytes)
     }
 }
 
@@ -120,11 +118,12 @@ impl Session {
         }
         let (plan, identity, table) = (plan.clone(), self.identity.clone(), table.to_owned());
         let limit = if self.identity.rights.admin { u64::MAX } else { world.connection_memory_limit() };
+        let memory = self.memory.beside();
         let job = move || {
             let may_see = |schema: &str| identity.may_read(schema);
             let wanted = |schema: &str, table: &str| may_choose(&plan, schema, table).unwrap_or(true);
             let part = |part| Seen { catalog: &catalog, may_see: &may_see, wanted: &wanted, part };
-            let (mut kept, mut held, mut scratch) = (Vec::new(), Held { bytes: 0, limit }, Vec::new());
+            let (mut kept, mut held, mut scratch) = (Vec::new(), Held { bytes: 0, limit, memory }, Vec::new());
             let mut take = |part: &Seen<'_>| {
                 let refused = || SqlError::not_supported(&format!("SELECT … FROM information_schema.{table}"));
                 for row in part.rows(&table).ok_or_else(refused)? {
@@ -140,7 +139,10 @@ impl Session {
                 take(&part(Part::Tables(tables)))?;
             }
             take(&part(Part::Others))?;
-            chosen(&plan, kept)
+            // Those that are kept are counted once more while they are chosen from.
+            let rows = chosen(&plan, kept, &held.memory)?;
+            held.memory.pause()?;
+            Ok((rows, held.memory))
         };
         self.list_beside(Box::new(job));
         Err(SqlError::new(1105, "HY000", "tables are being listed"))
@@ -152,9 +154,11 @@ impl Session {
     }
 
     /// The rows that were made.
-    pub(super) fn take_listed(&self) -> ListedRows {
+    pub(super) fn take_listed(&self) -> Result<Vec<Vec<Value>>, SqlError> {
         let none = || Err(SqlError::new(1105, "HY000", "the listing was lost"));
-        self.beside.rows.borrow_mut().take().unwrap_or_else(none)
+        let (rows, memory) = self.beside.rows.borrow_mut().take().unwrap_or_else(none)?;
+        *self.counted.borrow_mut() = Some(memory);
+        Ok(rows)
     }
 
     /// The listing that the statement waits for.
@@ -184,7 +188,9 @@ impl Session {
 
     /// Rows that follow those that were sent are made beside the loop.
     fn wait_for_more(&mut self, more: &EventsLeft) -> After {
-        self.list_beside(more.job());
+        // Those that were sent are held no more.
+        self.counted.take();
+        self.list_beside(more.job(self.memory.beside()));
         self.suspend(Waiting { event: Event::Listing, until: None, limit: None });
         After::Wait
     }
@@ -223,7 +229,7 @@ impl Session {
                 return self.fail(&error, out);
             }
             *sent += 1;
-            if out.len() >= WAITING_BYTES {
+            if out.len() >= WAITING_BYTES || out.count().is_err() {
                 break;
             }
         }
@@ -244,7 +250,7 @@ mod tests {
     #[test]
     fn a_statement_holds_no_more_than_it_may() {
         let row = [Value::Text(vec![b'x'; 1_000]), Value::Null];
-        let mut held = Held { bytes: 0, limit: 10_000 };
+        let mut held = Held { bytes: 0, limit: 10_000, memory: Purse::default() };
         let kept = (0..).take_while(|_| held.add(&row).is_ok()).count();
         assert!((8..10).contains(&kept), "{kept} rows of 1,000 bytes");
         let error = held.add(&row).unwrap_err();

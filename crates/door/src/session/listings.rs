@@ -321,7 +321,7 @@ impl Session {
         bind: &Bind<'_>,
         rows: impl FnOnce(&Plan) -> Result<Vec<Vec<Value>>, SqlError>,
     ) -> Result<Rows, SqlError> {
-        let rows = if bind.parameters.is_some() { chosen(&plan, rows(&plan)?)? } else { Vec::new() };
+        let rows = if bind.parameters.is_some() { chosen(&plan, rows(&plan)?, bind.memory)? } else { Vec::new() };
         let column = |name: &[u8], field| Column { name: name.to_vec(), field, value: Value::Null };
         let columns = plan.columns.iter().map(|one| column(&one.name, one.field)).collect();
         // What MySQL says of the others follows from its own dictionary's indexes.

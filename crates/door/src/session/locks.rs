@@ -38,6 +38,12 @@ impl std::fmt::Debug for LockedTables {
 }
 
 impl Locks {
+    /// Bytes of the names of locked tables.
+    pub(super) fn bytes(&self) -> usize {
+        let names = self.tables.iter().flat_map(|tables| &tables.names);
+        names.map(|one| size_of_val(one) + one.0.schema.len() + one.0.table.len() + one.1.len()).sum()
+    }
+
     /// What locked tables hold; None without some.
     ///
     /// # Errors

@@ -21,10 +21,8 @@ impl Session {
         execute: &Execute<'_>,
         world: &dyn World,
     ) -> Result<Vec<Value>, SqlError> {
-        if prepared.too_long {
-            let text = "Parameter of prepared statement which is set through mysql_send_long_data() is longer than \
-                        'max_allowed_packet' bytes";
-            return Err(SqlError::new(1105, "HY000", text));
+        if let Some(refused) = &prepared.refused {
+            return Err(refused.clone());
         }
         let long_data = |index: usize| u16::try_from(index).ok().and_then(|index| prepared.long_data.get(&index));
         let is_long = |index: usize| long_data(index).is_some();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use sql::{Column, Expression, Field, Item, ParameterType, Parsed, SqlError, Statement, Value};
+use sql::{Column, Expression, Field, Item, OUT_OF_MEMORY, ParameterType, Parsed, Purse, SqlError, Statement, Value};
 use wire::handshake::capability;
 use wire::response::{PrepareOk, status};
 use wire::server::{Execute, ParamType};
@@ -17,8 +17,14 @@ use super::{After, Parameters, PreparedUnder, Session, listings, query};
 use crate::Output;
 use crate::world::World;
 
-/// Texts and long data of a session's prepared statements, in bytes.
+/// What a session's prepared statements hold, in bytes.
 const HELD_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a value sent as long data, besides its own.
+const ENTRY_BYTES: usize = 64;
+/// Bytes of a prepared statement besides its text and tree.
+const STATEMENT_BYTES: usize = 512;
+/// Bytes of a placeholder.
+const PLACEHOLDER_BYTES: usize = 128;
 /// Flag of COM_STMT_EXECUTE: a read-only cursor.
 const CURSOR_READ_ONLY: u8 = 1;
 const CHANGED: u16 = status::METADATA_CHANGED;
@@ -28,7 +34,7 @@ const CHANGED: u16 = status::METADATA_CHANGED;
 pub(super) struct Statements {
     list: HashMap<u32, Prepared>,
     last_id: u32,
-    /// Bytes of texts and long data.
+    /// Bytes of texts, trees, long data and cursors.
     held_bytes: usize,
 }
 
@@ -42,9 +48,13 @@ pub(super) struct Prepared {
     /// Types that the client sent with the last execution.
     pub(super) types: Vec<ParamType>,
     pub(super) long_data: BTreeMap<u16, Vec<u8>>,
-    /// Long data went beyond the limit.
-    pub(super) too_long: bool,
+    /// Why long data was refused.
+    pub(super) refused: Option<SqlError>,
     cursor: Option<Cursor>,
+    /// Bytes that the cursor holds.
+    cursor_bytes: usize,
+    /// Bytes that it holds besides long data and cursor.
+    bytes: usize,
     /// What its last execution put out.
     known: Option<Known>,
     under: PreparedUnder,
@@ -84,28 +94,44 @@ impl Statements {
         self.last_id
     }
 
-    /// Bytes of texts and long data.
-    #[cfg(test)]
+    /// Bytes of texts, trees, long data and cursors.
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
     pub(super) fn close(&mut self, id: u32) -> bool {
         let Some(closed) = self.list.remove(&id) else { return false };
-        self.held_bytes -= closed.sql.len() + closed.long_len();
+        self.held_bytes -= closed.bytes + closed.cursor_bytes + closed.long_len();
         true
     }
 
     /// Parts of a parameter; the client gets no answer, so errors come with the execution.
-    pub(super) fn add_long_data(&mut self, id: u32, parameter: u16, data: &[u8]) {
-        let fits = self.held_bytes + data.len() <= HELD_BYTES_MAX;
+    pub(super) fn add_long_data(&mut self, id: u32, parameter: u16, data: &[u8], memory: &Purse) {
         let Some(prepared) = self.list.get_mut(&id) else { return };
-        if !fits || usize::from(parameter) >= prepared.parsed.parameters {
-            prepared.too_long = true;
+        let known = prepared.long_data.get(&parameter);
+        let (len, capacity) = known.map_or((0, 0), |known| (known.len(), known.capacity()));
+        // Doubling would hold twice the longest value.
+        let more = if capacity - len >= data.len() { 0 } else { data.len().max(len / 4) };
+        let grown = len + more - capacity.min(len + more) + known.map_or(ENTRY_BYTES, |_| 0);
+        if self.held_bytes + grown > HELD_BYTES_MAX || usize::from(parameter) >= prepared.parsed.parameters {
+            prepared.refused = Some(too_long());
             return;
         }
-        self.held_bytes += data.len();
-        prepared.long_data.entry(parameter).or_default().extend_from_slice(data);
+        if let Err(error) = memory.keep(grown) {
+            prepared.refused = Some(error);
+            return;
+        }
+        let value = prepared.long_data.entry(parameter).or_default();
+        value.reserve_exact(more);
+        value.extend_from_slice(data);
+        self.held_bytes += grown;
+    }
+
+    /// Refuses long data that was not taken.
+    pub(super) fn refuse(&mut self, id: u32, error: &SqlError) {
+        if let Some(prepared) = self.list.get_mut(&id) {
+            prepared.refused = Some(error.clone());
+        }
     }
 
     /// The text of the statement that a COM_STMT_EXECUTE executes.
@@ -118,17 +144,34 @@ impl Statements {
     fn reset(&mut self, id: u32) -> bool {
         let Some(prepared) = self.list.get_mut(&id) else { return false };
         self.held_bytes -= prepared.long_len();
-        prepared.long_data.clear();
-        prepared.too_long = false;
-        prepared.cursor = None;
+        prepared.forget_long_data();
+        self.held_bytes -= prepared.close_cursor();
         true
     }
 }
 
 impl Prepared {
     fn long_len(&self) -> usize {
-        self.long_data.values().map(Vec::len).sum()
+        self.long_data.values().map(|value| value.capacity() + ENTRY_BYTES).sum()
     }
+
+    fn forget_long_data(&mut self) {
+        self.long_data.clear();
+        self.refused = None;
+    }
+
+    /// Closes the cursor; returns the bytes that it held.
+    fn close_cursor(&mut self) -> usize {
+        self.cursor = None;
+        std::mem::take(&mut self.cursor_bytes)
+    }
+}
+
+/// 1105, in MySQL's words.
+fn too_long() -> SqlError {
+    let text = "Parameter of prepared statement which is set through mysql_send_long_data() is longer than \
+                'max_allowed_packet' bytes";
+    SqlError::new(1105, "HY000", text)
 }
 
 fn unknown(id: u32) -> SqlError {
@@ -153,16 +196,20 @@ fn can_be_prepared(statement: &Statement) -> bool {
 
 impl Session {
     pub(super) fn prepare(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> After {
+        let (len, sequence) = (out.len(), out.sequence());
         match self.prepared(sql, world, out) {
             Ok(()) => After::Next,
-            Err(error) => self.fail(&error, out),
+            Err(error) => {
+                out.truncate(len, sequence);
+                self.fail(&error, out)
+            }
         }
     }
 
     fn prepared(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> Result<(), SqlError> {
         // An attempt that fails takes a number too.
         let id = self.statements.take_number();
-        let parsed = sql::parse(sql, self.settings.sql_mode(), self.settings.charsets())?;
+        let parsed = sql::parse_within(sql, self.settings.sql_mode(), self.settings.charsets(), &self.memory)?;
         if let Some(next) = parsed.next {
             return Err(query::second_statement(sql, next));
         }
@@ -187,15 +234,21 @@ impl Session {
         };
         described.type_parameters(&mut bound_as);
         let placeholders = placeholders(&parsed.statement, &fields, &described);
-        if self.statements.held_bytes + sql.len() > HELD_BYTES_MAX {
-            return Err(SqlError::new(1041, "HY000", "Out of memory: this session's prepared statements hold 64 MiB"));
+        // The text is there once more in the tree.
+        let bytes = STATEMENT_BYTES + 2 * sql.len() + parsed.tree_bytes + PLACEHOLDER_BYTES * parsed.parameters;
+        if self.statements.held_bytes + bytes > HELD_BYTES_MAX {
+            let text = "Out of memory: this session's prepared statements hold 64 MiB";
+            return Err(SqlError::new(OUT_OF_MEMORY, "HY000", text));
         }
+        self.memory.keep(bytes)?;
+        self.warnings_begin(super::execute::warnings(&parsed.statement));
+        self.put_prepared(id, &placeholders, &described, out)?;
+        out.count()?;
         if !world.take_statement() {
             let text = "Can't create more than max_prepared_stmt_count statements (current value: 16382)";
             return Err(SqlError::new(1461, "42000", text));
         }
-        self.warnings_begin(super::execute::warnings(&parsed.statement));
-        self.statements.held_bytes += sql.len();
+        self.statements.held_bytes += bytes;
         let prepared = Prepared {
             sql: sql.to_vec(),
             parsed,
@@ -203,8 +256,10 @@ impl Session {
             bound_as,
             types: Vec::new(),
             long_data: BTreeMap::new(),
-            too_long: false,
+            refused: None,
             cursor: None,
+            cursor_bytes: 0,
+            bytes,
             known: None,
             under: PreparedUnder {
                 charsets: *self.settings.charsets(),
@@ -213,7 +268,7 @@ impl Session {
             columns: described.columns.len(),
         };
         self.statements.list.insert(id, prepared);
-        self.put_prepared(id, &placeholders, &described, out)
+        Ok(())
     }
 
     fn put_prepared(
@@ -254,12 +309,15 @@ impl Session {
         let Some(mut prepared) = self.statements.list.remove(&execute.statement_id) else {
             return self.fail(&unknown(execute.statement_id), out);
         };
-        prepared.cursor = None;
+        self.statements.held_bytes -= prepared.close_cursor();
         let result = self.run_prepared(&mut prepared, execute, world, out);
         if !matches!(result, Ok(After::Wait)) {
             self.statements.held_bytes -= prepared.long_len();
-            prepared.long_data.clear();
-            prepared.too_long = false;
+            prepared.forget_long_data();
+        }
+        if prepared.cursor.is_some() {
+            prepared.cursor_bytes = usize::try_from(self.memory.working()).unwrap_or(usize::MAX);
+            self.statements.held_bytes += prepared.cursor_bytes;
         }
         self.statements.list.insert(execute.statement_id, prepared);
         result.unwrap_or_else(|error| self.fail(&error, out))
@@ -272,6 +330,7 @@ impl Session {
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
+        self.memory.work_with(prepared.long_len() * super::PAYLOAD_COPIES)?;
         let parameters = self.parameters(prepared, execute, world)?;
         let parameters =
             Parameters { values: Some(&parameters), fields: &prepared.fields, prepared: Some(&prepared.under) };
@@ -283,7 +342,11 @@ impl Session {
             let known = self.still_known(prepared.known.as_ref());
             let reading = self.open(select, &prepared.sql, parameters, Form::Binary, known, world)?;
             if !known.is_some_and(|known| known.is_of(reading.plan())) {
+                let known_before = prepared.known.as_ref().map_or(0, Known::bytes);
                 prepared.known = self.to_know(reading.plan());
+                let known = prepared.known.as_ref().map_or(0, Known::bytes);
+                self.statements.held_bytes = (self.statements.held_bytes + known).saturating_sub(known_before);
+                prepared.bytes = (prepared.bytes + known).saturating_sub(known_before);
             }
             let columns = reading.plan().columns.len();
             let changed = if std::mem::replace(&mut prepared.columns, columns) == columns { 0 } else { CHANGED };
@@ -356,16 +419,27 @@ impl Session {
         };
         let sent = match sent {
             Ok(sent) => sent,
-            Err(error) => return self.fail(&error, out),
+            Err(error) => {
+                self.cursor_closed(id);
+                return self.fail(&error, out);
+            }
         };
         // The end is seen only by looking for a row more.
         let is_at_end = sent < wanted;
         let bit = if is_at_end { status::LAST_ROW_SENT } else { status::CURSOR_EXISTS };
         self.rows_end(out, self.status() | bit);
-        if !is_at_end && let Some(prepared) = self.statements.list.get_mut(&id) {
+        if is_at_end {
+            self.cursor_closed(id);
+        } else if let Some(prepared) = self.statements.list.get_mut(&id) {
             prepared.cursor = Some(cursor);
         }
         After::Next
+    }
+
+    fn cursor_closed(&mut self, id: u32) {
+        if let Some(prepared) = self.statements.list.get_mut(&id) {
+            self.statements.held_bytes -= prepared.close_cursor();
+        }
     }
 }
 
@@ -375,6 +449,7 @@ impl Session {
         let before = *sent;
         for values in rows.rows.iter().skip(before).take(wanted) {
             self.put_row(&rows.columns, values, Form::Binary, out)?;
+            out.count()?;
             *sent += 1;
         }
         Ok(*sent - before)

@@ -3,7 +3,8 @@
 //! In: the statements, the sessions of all loops. Out: those that the account may see; MySQL's errors. Never here: the
 //! text of another account's statement for who is no admin.
 
-use sql::{Ended, Event, Expression, SqlError, Value, Wait};
+use sql::listing::bytes_of;
+use sql::{Ended, Event, Expression, Purse, SqlError, Value, Wait};
 use wire::response::column_flag;
 use wire::row::type_code;
 
@@ -49,11 +50,11 @@ fn rounded(id: f64) -> u64 {
 
 impl Session {
     /// The sessions that SHOW PROCESSLIST has waited for.
-    pub(crate) fn lists(&mut self, mut sessions: Vec<SessionLine>) {
+    pub(crate) fn lists(&mut self, mut sessions: Vec<SessionLine>, memory: Option<Purse>) {
         sessions.sort_unstable_by_key(|line| line.id);
         // Who moved to another loop after the first one's answer is in that of the other too.
         sessions.dedup_by_key(|line| line.id);
-        self.listed = sessions;
+        self.listed = (sessions, memory);
     }
 
     /// The name of its default schema.
@@ -82,7 +83,7 @@ impl Session {
         }
         let (rights, own) = (self.identity.rights, &self.identity.account);
         let replica = if rights.monitor { replica_threads(world) } else { Vec::new() };
-        let sessions = self.listed.iter().filter(|line| rights.monitor || line.account == *own).cloned();
+        let sessions = self.listed.0.iter().filter(|line| rights.monitor || line.account == *own).cloned();
         let with_info = |mut line: SessionLine| {
             let info = line.info.take().filter(|_| rights.admin || line.account == *own);
             let info = info.map(|info| String::from_utf8_lossy(&info).into_owned());
@@ -96,7 +97,7 @@ impl Session {
     pub(super) fn show_processlist(&self, full: bool, world: &dyn World) -> Result<Rows, SqlError> {
         let row = |(line, info): (SessionLine, Option<String>)| {
             let info = info.map(|info| if full { info } else { info.chars().take(INFO_CHARS).collect() });
-            vec![
+            let row = vec![
                 Value::UInt(line.id),
                 text(&line.user),
                 text(&line.host),
@@ -105,9 +106,11 @@ impl Session {
                 Value::UInt(line.time_s),
                 text(&line.state),
                 info.as_deref().map_or(Value::Null, text),
-            ]
+            ];
+            self.memory.work_with(bytes_of(&row))?;
+            Ok::<_, SqlError>(row)
         };
-        let rows = self.threads(world)?.into_iter().map(row).collect();
+        let rows = self.threads(world)?.into_iter().map(row).collect::<Result<_, _>>()?;
         let not_null = column_flag::NOT_NULL;
         let columns = vec![
             number_column("Id", not_null | column_flag::UNSIGNED, type_code::LONGLONG, 21),

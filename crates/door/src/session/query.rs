@@ -23,6 +23,11 @@ pub(super) struct Rest {
 }
 
 impl Rest {
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.sql.len()
+    }
+
     /// What is left of the text.
     pub(super) fn text(&self) -> &[u8] {
         self.sql.get(self.at..).unwrap_or_default()
@@ -50,7 +55,7 @@ impl Session {
     }
 
     /// Goes on with the rows, and then the statements, that wait.
-    pub fn resume(&mut self, world: &dyn World, out: &mut Output) -> After {
+    pub(super) fn go_on(&mut self, world: &dyn World, out: &mut Output) -> After {
         if self.is_dumping() {
             return self.dump_on(world, out);
         }
@@ -85,12 +90,15 @@ impl Session {
     /// Runs the first statement of a text; returns the offset of the next one, if the client is to get its result too.
     fn first_of(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> (After, Option<usize>) {
         self.early_warnings = 0;
+        // Of the statement before nothing is held any more.
+        self.memory.end_work();
         self.statement_begins(world);
         let key = key_of(sql);
         if let Some(after) = key.and_then(|key| self.again(key, sql, world, out)) {
             return (after, None);
         }
-        let parsed = match sql::parse(sql, self.settings.sql_mode(), self.settings.charsets()) {
+        let parsed = sql::parse_within(sql, self.settings.sql_mode(), self.settings.charsets(), &self.memory);
+        let parsed = match parsed {
             Ok(parsed) => parsed,
             Err(error) => return (self.fail(&error, out), None),
         };
@@ -104,7 +112,7 @@ impl Session {
             return (self.fail(&second_statement(sql, next), out), None);
         }
         if let Some(key) = key {
-            self.texts.parsed(key, sql, &parsed, &self.settings);
+            self.texts.parsed(key, sql, &parsed, &self.settings, &self.memory);
         }
         let more = parsed.next.map_or(0, |_| status::MORE_RESULTS_EXISTS);
         match self.answer(&parsed.statement, sql, more, None, world, out) {

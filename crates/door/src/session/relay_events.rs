@@ -8,10 +8,11 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serve::{EventList, ListError, ListStep, ListedEvent, ListedFile};
-use sql::{Bind, Ended, Event, Expression, Limit, SqlError, Value, Wait};
+use sql::listing::bytes_of;
+use sql::{Bind, Ended, Event, Expression, Limit, Purse, SqlError, Value, Wait};
 
 use super::Session;
-use super::beside::{ListedRows, ListingJob, over_memory};
+use super::beside::{ListingJob, over_memory};
 use super::query::WAITING_BYTES;
 use super::results::Rows;
 use super::shows::{RELAY_LOG_EVENTS, number, rows_of, text};
@@ -57,14 +58,18 @@ impl EventsLeft {
     }
 
     /// Makes the rows of the next part.
-    pub(super) fn job(&self) -> ListingJob {
+    pub(super) fn job(&self, memory: Purse) -> ListingJob {
         let left = self.clone();
-        Box::new(move || left.list().part())
+        Box::new(move || {
+            let rows = left.list().part(&memory)?;
+            memory.pause()?;
+            Ok((rows, memory))
+        })
     }
 }
 
 impl List {
-    fn part(&mut self) -> ListedRows {
+    fn part(&mut self, memory: &Purse) -> Result<Vec<Vec<Value>>, SqlError> {
         let mut rows = Vec::new();
         let Some(file) = &self.begin.file else {
             self.done = true;
@@ -98,7 +103,9 @@ impl List {
                 continue;
             }
             bytes += event.info.len();
-            rows.push(row(events.name(), event));
+            let row = row(events.name(), event);
+            memory.work_with(bytes_of(&row))?;
+            rows.push(row);
             self.rows -= 1;
             if self.rows == 0 {
                 self.done = true;
@@ -160,7 +167,7 @@ impl Session {
                 events: None,
                 offset,
                 rows: if rows == 0 { u64::MAX } else { rows },
-                limit: world.connection_memory_limit(),
+                limit: world.connection_memory_limit().min(self.memory.most()),
                 done: false,
             };
             *self.beside.events.borrow_mut() = Some(EventsLeft(Arc::new(Mutex::new(list))));
@@ -182,7 +189,7 @@ impl Session {
             }
             _ => {
                 if let Some(left) = &*self.beside.events.borrow() {
-                    self.list_beside(left.job());
+                    self.list_beside(left.job(self.memory.beside()));
                 }
                 Err(SqlError::new(1105, "HY000", "events are being listed"))
             }

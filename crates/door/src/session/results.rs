@@ -146,7 +146,10 @@ impl Session {
 
     /// All rows.
     pub(super) fn put_values(&self, rows: &Rows, form: Form, out: &mut Output) -> Result<(), SqlError> {
-        rows.rows.iter().try_for_each(|values| self.put_row(&rows.columns, values, form, out))
+        rows.rows.iter().try_for_each(|values| {
+            self.put_row(&rows.columns, values, form, out)?;
+            out.count()
+        })
     }
 
     pub(super) fn put_row(

@@ -59,6 +59,8 @@ impl Session {
         if let Some(unknown) = assignments.iter().find_map(unknown_target) {
             return Err(SqlError::unknown_variable(unknown));
         }
+        // All are copied, so that a SET that fails changes none.
+        self.memory.work_with(self.user_variables.bytes())?;
         let mut new = New {
             settings: self.settings.clone(),
             user_variables: self.user_variables.clone(),
@@ -75,6 +77,7 @@ impl Session {
                 }
             }
         }
+        self.memory.keep(new.user_variables.bytes().saturating_sub(self.user_variables.bytes()))?;
         if new.next != Characteristics::default() {
             self.transaction.set_next(new.next)?;
         }

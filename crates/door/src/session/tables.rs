@@ -23,6 +23,8 @@ use super::{After, Parameters, PreparedUnder, Session};
 use crate::Output;
 use crate::world::World;
 
+/// Bytes of a row that is put out, and sent at once, whatever others hold.
+const ROW_BYTES: usize = 16 << 10;
 /// Rows that one step looks at.
 const ROWS_A_TURN: u64 = 1_000;
 
@@ -49,6 +51,13 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let definitions = self.definitions.iter().map(|one| size_of_val(one) + one.len());
+        // A definition has the names of a column, which the plan holds once more.
+        2 * definitions.sum::<usize>() + size_of::<Known>()
+    }
+
     /// True if this plan puts out the same.
     pub(super) fn is_of(&self, plan: &Plan) -> bool {
         Arc::ptr_eq(&self.selected, &plan.selected)
@@ -91,7 +100,7 @@ pub(super) fn fetch(reading: &mut Reading, wanted: usize, out: &mut Output) -> R
         return Ok(0);
     }
     loop {
-        let ended = put_rows(reading, out, u64::MAX, &mut |_| {
+        let ended = put_rows(reading, out, u64::MAX, false, &mut |_| {
             sent += 1;
             sent < wanted
         })?;
@@ -106,6 +115,7 @@ fn put_rows(
     reading: &mut Reading,
     out: &mut Output,
     rows_max: u64,
+    may_pause: bool,
     more: &mut dyn FnMut(&Output) -> bool,
 ) -> Result<bool, SqlError> {
     reading.step(rows_max, &mut |row| {
@@ -114,7 +124,18 @@ fn put_rows(
             out.truncate(len, sequence);
             return Err(error);
         }
-        Ok(more(out))
+        match out.count() {
+            Ok(()) => Ok(more(out)),
+            Err(error) if out.len() - len > ROW_BYTES || !may_pause => {
+                out.truncate(len, sequence);
+                Err(error)
+            }
+            // What is there is sent first.
+            Err(_) => {
+                more(out);
+                Ok(false)
+            }
+        }
     })
 }
 
@@ -178,7 +199,7 @@ impl Session {
     pub(super) fn read_on(&mut self, world: &dyn World, out: &mut Output) -> After {
         let Some(mut running) = self.running.take() else { return After::Next };
         let began = world.now();
-        let step = put_rows(&mut running.reading, out, ROWS_A_TURN, &mut |out| out.len() < WAITING_BYTES);
+        let step = put_rows(&mut running.reading, out, ROWS_A_TURN, true, &mut |out| out.len() < WAITING_BYTES);
         let now = world.now();
         running.worked += now.saturating_duration_since(began);
         match step {

@@ -1,10 +1,10 @@
 //! Texts that a client sends again with other literals: parsed once, and their columns described once.
 //!
 //! In: texts of COM_QUERY. Out: what they are parsed as, and what was known of their columns. Never here: a text that
-//! came once only; more than [`KEPT_MAX`] texts or [`KEPT_BYTES_MAX`] bytes a session; what an account may, which is
-//! asked at every execution.
+//! came once only; more than [`KEPT_MAX`] texts or [`KEPT_BYTES_MAX`] bytes a session; a text while clients' memory is
+//! short; what an account may, which is asked at every execution.
 
-use sql::{Charsets, Parsed, Settings, TEMPLATE_BYTES_MAX, Template, template_key};
+use sql::{Charsets, Parsed, Purse, Settings, TEMPLATE_BYTES_MAX, Template, template_key};
 
 use super::tables::Known;
 
@@ -22,6 +22,8 @@ pub(super) struct Texts {
     kept: Vec<Kept>,
     /// Keys of texts that came once, or that are not kept, the latest at the end.
     seen: Vec<(u64, Seen)>,
+    /// Bytes of those that are kept.
+    bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +44,10 @@ pub(super) struct Kept {
 }
 
 impl Kept {
+    fn bytes(&self) -> usize {
+        self.template.bytes() + self.known.as_ref().map_or(0, Known::bytes)
+    }
+
     /// What a text is parsed as, if it is such a one, and what is known of its columns.
     pub(super) fn parsed(&mut self, sql: &[u8]) -> Option<(&Parsed, &mut Option<Known>)> {
         Some((self.template.fill(sql)?, &mut self.known))
@@ -55,21 +61,34 @@ pub(super) fn key_of(sql: &[u8]) -> Option<u64> {
 }
 
 impl Texts {
+    /// Bytes that are kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Forgets all that is kept; false if nothing was.
+    pub(super) fn clear(&mut self) -> bool {
+        self.bytes = 0;
+        !std::mem::take(&mut self.kept).is_empty()
+    }
+
     /// Takes a kept text out; [`put`](Self::put) it back. One that was parsed under other settings is gone then.
     pub(super) fn take(&mut self, key: u64, settings: &Settings) -> Option<Kept> {
         // Most often it is the one that was used last.
         let at = self.kept.iter().rposition(|kept| kept.key == key)?;
         let kept = self.kept.remove(at);
+        self.bytes -= kept.bytes();
         (kept.sql_mode == settings.sql_mode() && kept.charsets == *settings.charsets()).then_some(kept)
     }
 
     pub(super) fn put(&mut self, kept: Kept) {
+        self.bytes += kept.bytes();
         self.kept.push(kept);
     }
 
     /// A text was parsed: from its second time on it is kept, if it can be.
-    pub(super) fn parsed(&mut self, key: u64, sql: &[u8], parsed: &Parsed, settings: &Settings) {
-        if self.kept.iter().any(|kept| kept.key == key) {
+    pub(super) fn parsed(&mut self, key: u64, sql: &[u8], parsed: &Parsed, settings: &Settings, memory: &Purse) {
+        if !memory.is_ample() || self.kept.iter().any(|kept| kept.key == key) {
             return;
         }
         let seen = self.seen.iter().position(|(seen, _)| *seen == key);
@@ -81,10 +100,10 @@ impl Texts {
         if let Some(template) = template {
             let bytes = |kept: &[Kept]| kept.iter().map(|kept| kept.template.text_len()).sum::<usize>();
             while self.kept.len() >= KEPT_MAX || bytes(&self.kept) + sql.len() > KEPT_BYTES_MAX {
-                self.kept.remove(0);
+                self.bytes -= self.kept.remove(0).bytes();
             }
             let (sql_mode, charsets) = (settings.sql_mode(), *settings.charsets());
-            self.kept.push(Kept { key, template, sql_mode, charsets, known: None });
+            self.put(Kept { key, template, sql_mode, charsets, known: None });
             return;
         }
         if self.seen.len() >= SEEN_MAX {
@@ -113,8 +132,9 @@ mod tests {
             texts.put(kept);
         }
         if !filled {
-            texts.parsed(key, sql.as_bytes(), &wanted, settings);
+            texts.parsed(key, sql.as_bytes(), &wanted, settings, &Purse::default());
         }
+        assert_eq!(texts.bytes, texts.kept.iter().map(Kept::bytes).sum::<usize>());
         assert!(texts.kept.len() <= KEPT_MAX && texts.seen.len() <= SEEN_MAX);
         assert!(was_kept || !filled);
         filled

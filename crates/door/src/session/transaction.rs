@@ -200,6 +200,11 @@ impl Transaction {
         self.next.access = self.next.access.filter(|_| !access);
     }
 
+    /// Bytes of its savepoints.
+    pub(super) fn bytes(&self) -> usize {
+        self.savepoints.iter().map(|name| size_of::<Vec<u8>>() + name.len()).sum()
+    }
+
     /// SAVEPOINT; where each statement is a transaction it is forgotten at once, as by MySQL.
     ///
     /// # Errors

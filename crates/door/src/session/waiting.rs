@@ -11,6 +11,9 @@ use super::{After, Session};
 use crate::Output;
 use crate::world::World;
 
+/// Bytes of a statement that SHOW FULL PROCESSLIST shows: the length that it announces.
+const INFO_BYTES: usize = 65_535;
+
 /// What a session waits for.
 #[derive(Debug, Clone)]
 pub struct Waiting {
@@ -38,6 +41,22 @@ enum Again {
     Execute(Vec<u8>),
 }
 
+impl Suspended {
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.again {
+            Some(Again::Query(rest)) => rest.bytes(),
+            Some(Again::Execute(payload)) => payload.len(),
+            None => 0,
+        }
+    }
+}
+
+/// The part of a statement's text that is shown.
+fn shown(text: &[u8]) -> Vec<u8> {
+    text.get(..text.len().min(INFO_BYTES)).unwrap_or_default().to_vec()
+}
+
 impl Session {
     /// What it waits for after [`After::Wait`].
     #[must_use]
@@ -48,8 +67,8 @@ impl Session {
     /// How the statement that works arrived, and its text, if that is known.
     pub(crate) fn statement_text(&self) -> (&'static str, Option<Vec<u8>>) {
         match self.suspended.as_ref().and_then(|suspended| suspended.again.as_ref()) {
-            Some(Again::Query(rest)) => ("Query", Some(rest.text().to_vec())),
-            Some(Again::Execute(payload)) => ("Execute", self.statements.text_of(payload).map(<[u8]>::to_vec)),
+            Some(Again::Query(rest)) => ("Query", Some(shown(rest.text()))),
+            Some(Again::Execute(payload)) => ("Execute", self.statements.text_of(payload).map(shown)),
             None => ("Query", None),
         }
     }
@@ -102,8 +121,8 @@ impl Session {
         }
     }
 
-    /// The wait has ended: the statement goes on.
-    pub fn waited(&mut self, ended: Ended, world: &dyn World, out: &mut Output) -> After {
+    /// As [`waited`](Self::waited), before what it holds is counted.
+    pub(super) fn go_on_after(&mut self, ended: Ended, world: &dyn World, out: &mut Output) -> After {
         let Some(Suspended { again, .. }) = self.suspended.take() else { return After::Next };
         if self.is_dumping() {
             return self.dump_waited(&ended, world, out);
@@ -124,10 +143,13 @@ impl Session {
         match again {
             Some(Again::Query(rest)) => {
                 self.rest = Some(rest);
-                self.resume(world, out)
+                self.go_on(world, out)
             }
             Some(Again::Execute(payload)) => match ClientCommand::parse(&payload, self.capabilities) {
                 Ok(ClientCommand::Execute(execute)) => {
+                    if let Err(error) = self.memory.work_with(payload.len() * super::PAYLOAD_COPIES) {
+                        return self.fail(&error, out);
+                    }
                     let after = self.execute(&execute, world, out);
                     self.executes_again(&payload);
                     after
@@ -170,7 +192,7 @@ impl Session {
     /// Forgets how far the statement had come.
     pub(super) fn statement_ends(&mut self) {
         self.began = None;
-        self.listed = Vec::new();
+        self.listed = (Vec::new(), None);
         self.beside = Default::default();
         *self.progress.get_mut() = Default::default();
     }

@@ -74,6 +74,7 @@ pub(crate) fn open_with(change: impl FnOnce(&mut DoorConfig), facts: Arc<dyn Fac
         snapshot_age: Duration::from_secs(3600),
         statement_cpu_time: Duration::ZERO,
         connection_memory_limit: 256 << 20,
+        clients_memory: 4 << 30,
         server_version: "9.7.4-slipstream".to_owned(),
         set: Default::default(),
         own_values: Default::default(),
@@ -94,6 +95,7 @@ pub(crate) fn account(name: &str, rights: &str, plugin: PasswordPlugin) -> NewAc
         schemas: None,
         requirement: Requirement::None,
         reads: Default::default(),
+        max_connections: None,
         password: StoredPassword::new(plugin, name).unwrap(),
     }
 }

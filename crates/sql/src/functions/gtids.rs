@@ -40,9 +40,13 @@ fn text(bound: &Bound) -> Option<String> {
 }
 
 /// The sets of two arguments; None if one is NULL.
+/// Bytes of a set for a byte of its text, at most: an interval is `:1` at least.
+const INTERVAL_BYTES: usize = 8;
+
 fn two_sets(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Option<(GtidSet, GtidSet)>> {
     let [first, second] = arguments.bound.as_slice() else { return Ok(None) };
     let Some((first, second)) = text(first).zip(text(second)) else { return Ok(None) };
+    bind.memory.work_with((first.len() + second.len()).saturating_mul(INTERVAL_BYTES))?;
     let set = |text: &str| parse(text, Grammar::Set).ok_or_else(|| bind.waits.late(malformed(text)));
     Ok(Some((set(&first)?, set(&second)?)))
 }

@@ -9,32 +9,60 @@ use values::{ColumnType, DateTimeValue, DateValue, constant, type_code as t};
 use crate::Result;
 use crate::bind::Value;
 use crate::error::SqlError;
+use crate::memory::Purse;
 use crate::table::{By, Filter, Output, Plan};
 
 use super::{members_of, text};
 
+/// Values of a row that are made before they are counted.
+const OUTPUTS_A_STEP: usize = 64;
+
 /// The values of the result: the rows that fulfil the plan's conditions, in its order, within its LIMIT.
 ///
 /// # Errors
-/// A value that is none of its column's type.
-pub fn chosen(plan: &Plan, rows: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>> {
+/// A value that is none of its column's type; 1041.
+pub fn chosen(plan: &Plan, rows: Vec<Vec<Value>>, memory: &Purse) -> Result<Vec<Vec<Value>>> {
     if plan.never {
-        return if plan.counts { Ok(result(plan, Vec::new())) } else { Ok(Vec::new()) };
+        return if plan.counts { result(plan, Vec::new(), memory) } else { Ok(Vec::new()) };
     }
     let mut kept = Vec::new();
     let mut scratch = Vec::new();
+    let mut held = 0;
     for row in rows {
         if fulfils(plan, &row, &mut scratch)? {
+            let bytes = bytes_of(&row);
+            memory.work_with(bytes)?;
+            held += bytes;
             kept.push(row);
         }
     }
     if !plan.sorted_by.is_empty() {
         let key = SortKey::of(plan)?;
-        let mut keyed = kept.into_iter().map(|row| Ok((key.of_row(plan, &row)?, row))).collect::<Result<Vec<_>>>()?;
+        let mut keyed = Vec::with_capacity(kept.len());
+        for row in kept {
+            let key = key.of_row(plan, &row)?;
+            let bytes = key.len() + size_of::<(Vec<u8>, Vec<Value>)>();
+            memory.work_with(bytes)?;
+            held += bytes;
+            keyed.push((key, row));
+        }
         keyed.sort_by(|one, other| one.0.cmp(&other.0));
         kept = keyed.into_iter().map(|(_, row)| row).collect();
     }
-    Ok(result(plan, kept))
+    let result = result(plan, kept, memory);
+    memory.drop_working(held);
+    result
+}
+
+/// Bytes of a row.
+#[must_use]
+pub fn bytes_of(row: &[Value]) -> usize {
+    let outside = |value: &Value| match value {
+        Value::Text(text) => text.len(),
+        Value::Decimal(text) => text.len(),
+        _ => 0,
+    };
+    size_of::<Vec<Value>>() + size_of_val(row) + row.iter().map(outside).sum::<usize>()
 }
 
 /// False for a table of which the plan chooses no row, whatever else is in it: a server with many tables is asked about
@@ -62,17 +90,28 @@ fn holds(filter: &Filter, value: Option<Vec<u8>>, scratch: &mut Vec<u8>) -> Resu
     filter.holds_value(value.as_deref(), scratch).map_err(|error| unfit(&error))
 }
 
-fn result(plan: &Plan, kept: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+fn result(plan: &Plan, kept: Vec<Vec<Value>>, memory: &Purse) -> Result<Vec<Vec<Value>>> {
     let count = Value::Int(i64::try_from(kept.len()).unwrap_or(i64::MAX));
     let rows = if plan.counts { vec![Vec::new()] } else { kept };
     let limited = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let output = |row: &[Value], output: &Output| match output {
-        Output::Column(position) => row.get(*position).cloned().unwrap_or(Value::Null),
-        Output::Constant(value) => value.clone(),
-        Output::Count => count.clone(),
-    };
     let chosen = rows.into_iter().skip(limited(plan.offset)).take(limited(plan.rows_max));
-    chosen.map(|row| plan.outputs.iter().map(|one| output(&row, one)).collect()).collect()
+    chosen
+        .map(|row| {
+            let value = |output: &Output| match output {
+                Output::Column(position) => row.get(*position).unwrap_or(&Value::Null).clone(),
+                Output::Constant(value) => value.clone(),
+                Output::Count => count.clone(),
+            };
+            let mut values = Vec::new();
+            // A column may stand in a result thousands of times: counted before it is copied as often.
+            for outputs in plan.outputs.chunks(OUTPUTS_A_STEP) {
+                let of_step: Vec<Value> = outputs.iter().map(value).collect();
+                memory.work_with(bytes_of(&of_step))?;
+                values.extend(of_step);
+            }
+            Ok(values)
+        })
+        .collect()
 }
 
 /// True if the row fulfils the plan's conditions; `scratch` is kept for its allocation.
