@@ -50,6 +50,7 @@ fn new(name: &AccountName, rights: Rights, schemas: Option<Vec<String>>) -> NewA
         schemas,
         requirement: Requirement::None,
         reads: Default::default(),
+        max_connections: None,
         password,
     }
 }
