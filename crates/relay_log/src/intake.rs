@@ -193,11 +193,8 @@ impl Intake {
         // Replay says what an INCIDENT means, with a GTID or without.
         let lacks_gtid = step.kind == StepKind::Begin && step.transaction_begins.is_none();
         if self.only_gtids && lacks_gtid && header.event_type != event_type::INCIDENT {
-            let text = format!(
-                "the source sent a transaction without a GTID, which begins with a {} event (source position {})",
-                header.name(),
-                self.file
-            );
+            let text =
+                format!("the source sent a transaction without a GTID: it begins with a {} event", header.name());
             return Err(BoundaryError::NotSupported(text).into());
         }
         if let Some(gtid) = step.transaction_begins {

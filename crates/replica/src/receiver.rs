@@ -14,7 +14,8 @@ use binlog::reader::BinlogFile;
 use client::{ClientError, ConnectOptions, Connection, DumpRefusal, SslMode};
 use observe::fail_point::{self, Phase};
 use observe::{ConnectionState, Work, now_us};
-use relay_log::{Intake, RelayPosition, RelayWriter, Taken};
+use relay_log::boundary::BoundaryError;
+use relay_log::{Intake, RelayError, RelayPosition, RelayWriter, Taken};
 use source::history::{self, Past};
 use source::preflight::{self, PreflightInput, Severity};
 use source::{DumpRequest, DumpStream, start_dump};
@@ -623,7 +624,9 @@ impl Receiver {
                 self.intake.flush().map_err(|e| Trouble::Fatal(relay_failure(e)))?;
                 return Err(Trouble::NoRoom(need));
             }
-            let taken = self.intake.event(event.event).map_err(intake_trouble)?;
+            let taken =
+                self.intake.event(event.event).map_err(|error| intake_trouble(error, self.intake.source_position()));
+            let taken = taken?;
             if let Taken::Heartbeat { moved } = taken {
                 self.asked_why = false;
                 let mut state = self.link.lock();
@@ -758,10 +761,16 @@ fn again(text: &str) -> Trouble {
     Trouble::Again(Failure::error(text))
 }
 
-fn intake_trouble(error: relay_log::RelayError) -> Trouble {
+/// The trouble that an event makes, of which the last one before it ends at `after`.
+fn intake_trouble(error: RelayError, after: &LogPosition) -> Trouble {
     match &error {
         // Bytes damaged in transit: another connection fetches them again.
-        relay_log::RelayError::Boundary(relay_log::boundary::BoundaryError::Malformed(text)) => again(text),
+        RelayError::Boundary(BoundaryError::Malformed(text)) => again(text),
+        RelayError::Boundary(_) => {
+            let mut failure = relay_failure(error);
+            failure.text = format!("{} (source position {after})", failure.text);
+            Trouble::Fatal(failure)
+        }
         _ => Trouble::Fatal(relay_failure(error)),
     }
 }
