@@ -34,12 +34,14 @@ build:
 # build: what is tested is what is shipped. All in one go, so that each crate is built with one set of features; test
 # programs run at once where there are cores for it, one that hangs is killed, and one run names every failure. Not by `cargo run`, whose
 # environment would have crates with build scripts built anew.
-test: lint build
-	testbed/mysql install
-	cargo build --locked -p run_tests
+test:
+	tests/timed lint $(MAKE) lint
+	tests/timed program $(MAKE) build
+	tests/timed testbed testbed/mysql install
+	tests/timed runner cargo build --locked -p run_tests
 	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short \
-	    $(target_folder)/debug/run_tests --workspace --locked --no-fail-fast -- --test-threads=2
-	$(MAKE) fuzz-short
+	    tests/timed tests $(target_folder)/debug/run_tests --workspace --locked --no-fail-fast -- --test-threads=2
+	tests/timed fuzzing $(MAKE) fuzz-short
 
 # fuzz/run SECONDS: every target for that long, from its corpus.
 fuzz-short:

@@ -1,8 +1,9 @@
 //! Runs the workspace's tests, several test programs at once where there are cores for it.
 //!
 //! In: arguments for `cargo test`, and after `--` those of each test program. Out: what each program printed, whole and
-//! once it has ended; the longest ones; exit code 1 if one failed, naming each. A program that runs longer than its
-//! limit is killed and has failed: one that hangs hides nothing of the others. Never here: which tests there are.
+//! once it has ended; wall and CPU seconds of programs, the longest programs and tests; how many tests passed, failed and
+//! were skipped; exit code 1 if one failed, naming each program. A program that runs longer than its limit is killed and
+//! has failed: one that hangs hides nothing of the others. Never here: which tests there are.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,6 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::Value;
 
 /// How long one program may run. The longest takes three minutes on two cores.
@@ -40,7 +42,28 @@ struct State {
 struct Ended {
     name: String,
     seconds: f64,
+    cpu_seconds: f64,
     passed: bool,
+    counts: Counts,
+    /// Tests with their seconds.
+    tests: Vec<(String, f64)>,
+}
+
+/// What a program did.
+struct Ran {
+    passed: bool,
+    printed: Vec<u8>,
+    /// Its CPU time with that of processes it has waited for, in seconds.
+    cpu_seconds: f64,
+}
+
+/// Tests by how they ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    /// Ignored, or ended early because something that they need is missing here.
+    skipped: u64,
 }
 
 fn main() -> ExitCode {
@@ -83,12 +106,16 @@ fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError
             scope.spawn(|| {
                 while let Some(mut job) = taken(&state) {
                     let since = Instant::now();
-                    let (passed, printed) = one(&mut job, &output, LIMIT)
-                        .unwrap_or_else(|error| (false, format!("{error}\n").into_bytes()));
-                    print(&job.name, passed, since.elapsed(), &printed);
+                    let ran = one(&mut job, &output, LIMIT).unwrap_or_else(|error| Ran {
+                        passed: false,
+                        printed: format!("{error}\n").into_bytes(),
+                        cpu_seconds: 0.0,
+                    });
+                    let ended = ended(job.name, since.elapsed(), &ran);
+                    print(&ended, &ran.printed);
                     let mut state = locked(&state);
-                    state.running.retain(|(name, _)| *name != job.name);
-                    state.ended.push(Ended { name: job.name, seconds: since.elapsed().as_secs_f64(), passed });
+                    state.running.retain(|(name, _)| *name != ended.name);
+                    state.ended.push(ended);
                     ends.notify_all();
                 }
             });
@@ -109,10 +136,26 @@ fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError
     let mut ended = state.into_inner().unwrap_or_else(PoisonError::into_inner).ended;
     ended.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     let sum: f64 = ended.iter().map(|job| job.seconds).sum();
-    println!("\nrun_tests: {} s, {sum:.0} s one after the other; the longest:", started.elapsed().as_secs());
+    let cpu: f64 = ended.iter().map(|job| job.cpu_seconds).sum();
+    println!(
+        "\nrun_tests: {} s, {sum:.0} s one after the other, {cpu:.0} s of CPU; the longest programs:",
+        started.elapsed().as_secs()
+    );
     for job in ended.iter().take(12) {
-        println!("{:8.1} s  {}", job.seconds, job.name);
+        println!("{:8.1} s  {:8.1} s of CPU  {}", job.seconds, job.cpu_seconds, job.name);
     }
+    let mut tests: Vec<_> = ended.iter().flat_map(|job| job.tests.iter().map(move |test| (job, test))).collect();
+    tests.sort_by(|(_, (_, a)), (_, (_, b))| b.total_cmp(a));
+    println!("run_tests: the longest tests:");
+    for (job, (test, seconds)) in tests.iter().take(25) {
+        println!("{seconds:8.1} s  {} {test}", job.name);
+    }
+    let counts = ended.iter().fold(Counts::default(), |sum, job| Counts {
+        passed: sum.passed + job.counts.passed,
+        failed: sum.failed + job.counts.failed,
+        skipped: sum.skipped + job.counts.skipped,
+    });
+    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
     let failed = ended.iter().filter(|job| !job.passed).map(|job| job.name.clone()).collect();
     seconds.extend(ended.into_iter().map(|job| (job.name, job.seconds)));
     std::fs::write(kept, serde_json::to_vec(&seconds)?)?;
@@ -142,13 +185,42 @@ fn taken(state: &Mutex<State>) -> Option<Job> {
 }
 
 /// Nothing of another program stands in between.
-fn print(name: &str, passed: bool, took: Duration, printed: &[u8]) {
+fn print(Ended { name, seconds, cpu_seconds, passed, .. }: &Ended, printed: &[u8]) {
     let mut out = std::io::stdout().lock();
-    let verdict = if passed { "ok" } else { "FAILED" };
+    let verdict = if *passed { "ok" } else { "FAILED" };
     let _ = writeln!(out, "\n     Running {name}");
     let _ = out.write_all(printed);
-    let _ = writeln!(out, "     {verdict} after {:.1} s: {name}", took.as_secs_f64());
+    let _ = writeln!(out, "     {verdict} after {seconds:.1} s, {cpu_seconds:.1} s of CPU: {name}");
     let _ = out.flush();
+}
+
+/// What a program's output says of its tests, as libtest prints them.
+fn ended(name: String, took: Duration, ran: &Ran) -> Ended {
+    let printed = String::from_utf8_lossy(&ran.printed);
+    let (mut counts, mut tests) = (Counts::default(), Vec::new());
+    for line in printed.lines() {
+        if let Some(result) = line.strip_prefix("test result: ") {
+            for part in result.split(['.', ';']) {
+                let Some((number, what)) = part.trim().split_once(' ') else { continue };
+                let Ok(number) = number.parse::<u64>() else { continue };
+                match what {
+                    "passed" => counts.passed += number,
+                    "failed" => counts.failed += number,
+                    "ignored" => counts.skipped += number,
+                    _ => {}
+                }
+            }
+        } else if let Some((test, seconds)) = line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) {
+            let seconds = seconds.split_once('<').and_then(|(_, rest)| rest.strip_suffix("s>")?.parse().ok());
+            tests.extend(seconds.map(|seconds| (test.to_owned(), seconds)));
+        }
+    }
+    // One that was killed or died has counted nothing.
+    if !ran.passed && counts.failed == 0 {
+        counts.failed = 1;
+    }
+    let (seconds, cpu_seconds) = (took.as_secs_f64(), ran.cpu_seconds);
+    Ended { name, seconds, cpu_seconds, passed: ran.passed, counts, tests }
 }
 
 /// Builds all test programs, each to run in its package's folder as cargo runs it; and the folder they lie in.
@@ -176,7 +248,12 @@ fn built(of_cargo: &[String], of_tests: &[String]) -> Result<(Vec<Job>, PathBuf)
             let package = at.file_name().unwrap_or_default().to_string_lossy();
             let name = format!("{package}: {}", Path::new(source).strip_prefix(at)?.display());
             let mut command = Command::new(program);
-            command.args(of_tests).current_dir(at);
+            // Times of single tests are not stable in libtest.
+            command
+                .args(of_tests)
+                .args(["-Zunstable-options", "--report-time"])
+                .env("RUSTC_BOOTSTRAP", "1")
+                .current_dir(at);
             jobs.push(Job { name, command });
             folder = Path::new(program).ancestors().nth(2).map(Path::to_owned);
         }
@@ -196,28 +273,39 @@ fn cargo(arguments: &[String]) -> Command {
     command
 }
 
-/// True if it passed; what it printed, also to a file in this folder, where one who waits can read it.
-fn one(job: &mut Job, folder: &Path, limit: Duration) -> Result<(bool, Vec<u8>), AnyError> {
+/// Runs it; what it prints goes to a file in this folder too, where one who waits can read it.
+fn one(job: &mut Job, folder: &Path, limit: Duration) -> Result<Ran, AnyError> {
     let file = folder.join(job.name.replace(['/', ':', ' '], "-"));
     let out = File::create(&file)?;
     let mut child = job.command.stdin(Stdio::null()).stderr(out.try_clone()?).stdout(out).spawn()?;
     let started = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break Some(status);
-        }
-        if started.elapsed() > limit {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("a process without a number")?;
+    // It is looked at before it is waited for: its CPU time is told until then.
+    let ends = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let mut killed = false;
+    while waitid(WaitId::Pid(pid), ends)?.is_none() {
+        if started.elapsed() > limit && !killed {
+            killed = true;
             child.kill()?;
-            child.wait()?;
-            break None;
         }
         std::thread::sleep(Duration::from_millis(50));
-    };
+    }
+    let cpu_seconds = cpu_seconds(child.id()).unwrap_or_default();
+    let status = child.wait()?;
     let mut printed = std::fs::read(&file)?;
-    if status.is_none() {
+    if killed {
         printed.extend(format!("killed: it ran longer than {} s\n", limit.as_secs()).bytes());
     }
-    Ok((status.is_some_and(|status| status.success()), printed))
+    Ok(Ran { passed: status.success() && !killed, printed, cpu_seconds })
+}
+
+/// CPU seconds of a process and of those that it has waited for (proc(5), stat).
+fn cpu_seconds(pid: u32) -> Option<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, behind_name) = text.rsplit_once(')')?;
+    // The state is field 3; user and system time, own and of children, are 14 to 17.
+    let ticks: u64 = behind_name.split_whitespace().skip(11).take(4).map_while(|field| field.parse::<u64>().ok()).sum();
+    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -242,13 +330,32 @@ mod tests {
         let ran = |script: &str, limit| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
-            let (passed, printed) = one(&mut Job { name: "a: b/c".to_owned(), command }, &folder, limit).unwrap();
-            (passed, String::from_utf8(printed).unwrap())
+            let ran = one(&mut Job { name: "a: b/c".to_owned(), command }, &folder, limit).unwrap();
+            (ran.passed, String::from_utf8(ran.printed).unwrap())
         };
         assert_eq!(ran("echo out; echo err >&2", LIMIT), (true, "out\nerr\n".to_owned()));
         assert_eq!(ran("echo out; exit 101", LIMIT), (false, "out\n".to_owned()));
         let (passed, printed) = ran("echo out; exec sleep 1000", Duration::from_secs(1));
         assert!(!passed && printed.starts_with("out\nkilled: "), "{printed}");
+        let mut command = Command::new("sh");
+        command.args(["-c", "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; true"]);
+        let ran = one(&mut Job { name: "busy".to_owned(), command }, &folder, LIMIT).unwrap();
+        assert!(ran.passed && ran.cpu_seconds > 0.0, "children count too: {}", ran.cpu_seconds);
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_libtest_prints_is_counted() {
+        let printed = "running 3 tests\ntest a::b ... ok <1.250s>\ntest c ... FAILED <0.5s>\ntest d ... ignored\n\n\
+                       test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 4 filtered out; finished in 1.75s\n";
+        let of = |passed, printed: &str| {
+            let ran = Ran { passed, printed: printed.into(), cpu_seconds: 2.0 };
+            ended("x".to_owned(), Duration::from_secs(3), &ran)
+        };
+        let job = of(false, printed);
+        assert_eq!(job.counts, Counts { passed: 1, failed: 1, skipped: 1 });
+        assert_eq!(job.tests, [("a::b".to_owned(), 1.25), ("c".to_owned(), 0.5)]);
+        assert_eq!(of(false, "killed").counts.failed, 1, "one that died has failed");
+        assert_eq!(of(true, "").counts, Counts::default());
     }
 }
