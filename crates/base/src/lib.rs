@@ -2,8 +2,9 @@
 //!
 //! In: text and bytes that name transactions and places in a log. Out: small typed values (`Gtid`, `GtidSet`,
 //! `LogPosition`, `SequenceNumber`), the project's limits, and the means by which threads hand over work and wake each
-//! other ([`queue`], [`CountedCondvar`]). Never here: I/O, MySQL event formats, threads (except for starting one on the
-//! CPUs allowed to it, [`ThreadAffinity`]).
+//! other ([`queue`], [`CountedCondvar`]). Never here: I/O (except for opening files where other users may write,
+//! [`own_files`]), MySQL event formats, threads (except for starting one on the CPUs allowed to it,
+//! [`ThreadAffinity`]).
 // Denied, not forbidden, because `allocator` calls libc.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -14,6 +15,7 @@ mod gtid_set;
 mod integers;
 mod lanes;
 pub mod limits;
+pub mod own_files;
 mod position;
 mod prepared;
 mod random;

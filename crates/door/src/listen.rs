@@ -5,7 +5,6 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -74,7 +73,7 @@ fn bind_unix(path: &Path) -> Result<(UnixListener, SocketFile), DoorError> {
         let file = SocketFile(path.to_owned());
         listener.set_nonblocking(true)?;
         // Open to all, as MySQL's: the account decides.
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777))?;
+        base::own_files::set_socket_mode(path, 0o777)?;
         Ok((listener, file))
     })
     .map_err(failed)
@@ -89,6 +88,8 @@ fn is_left_over(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]

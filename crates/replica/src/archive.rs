@@ -230,7 +230,8 @@ pub(crate) fn read(
     let mut found = BTreeMap::new();
     let mut last = "its beginning".to_owned();
     let mut sums = None;
-    let entries = archive.entries().map_err(|error| not_one(&error.to_string()))?;
+    // Raw: as a part of another entry a long name would be read into memory, however long it is. No backup has one.
+    let entries = archive.entries().map_err(|error| not_one(&error.to_string()))?.raw(true);
     for entry in entries {
         let mut entry = entry.map_err(|error| damaged_after(&last, &error))?;
         let name = entry.path_bytes().into_owned();
@@ -404,6 +405,41 @@ mod tests {
         assert!(failure.text.contains("twice"), "{}", failure.text);
         assert!(all(b"").unwrap_err().text.contains("not a backup"));
         assert!(all(&[0x28; 4096]).unwrap_err().text.contains("damaged after its beginning"));
+    }
+
+    /// Counts what is read of an endless archive.
+    struct Endless {
+        head: io::Cursor<Vec<u8>>,
+        read: usize,
+    }
+
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let read = match self.head.read(buffer)? {
+                0 => {
+                    buffer.fill(b'x');
+                    buffer.len()
+                }
+                read => read,
+            };
+            self.read += read;
+            Ok(read)
+        }
+    }
+
+    #[test]
+    fn a_name_without_end_is_not_read() {
+        for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader, EntryType::XGlobalHeader] {
+            let mut header = Header::new_gnu();
+            header.set_path("././@LongLink").unwrap();
+            header.set_entry_type(kind);
+            header.set_size(700 << 20);
+            header.set_cksum();
+            let mut from = Endless { head: io::Cursor::new(header.as_bytes().to_vec()), read: 0 };
+            let failure = read(&mut from, &mut |_, _| Ok(())).unwrap_err();
+            assert!(failure.exit == Exit::Corrupt && failure.text.contains("not a file"), "{}", failure.text);
+            assert!(from.read < 1 << 20, "{} bytes were read", from.read);
+        }
     }
 
     /// A reader that takes a few bytes, and then nothing.

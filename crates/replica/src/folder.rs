@@ -32,6 +32,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use base::Uuid;
+use base::own_files::may_be_planted;
 use catalog::ReplicationFilters;
 use observe::{ConnectionState, ReplayState, StatusReport, UnansweredReport};
 
@@ -71,6 +72,7 @@ impl Folder {
     pub fn own(path: &Path) -> Result<(Folder, FolderLock), Failure> {
         let failed = |error: io::Error| Failure::io(path.display(), &error);
         fs::DirBuilder::new().recursive(true).mode(0o750).create(path).map_err(failed)?;
+        refuse_planted(path)?;
         refuse_half_restored(path)?;
         // Check before the lock file is created, to leave no trace in a folder that is not ours.
         if !path.join(FORMAT_FILE).exists() {
@@ -436,14 +438,19 @@ fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> 
     temporary.push(".tmp");
     let temporary = PathBuf::from(temporary);
     let write = || -> io::Result<()> {
-        let mut file = File::options().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+        // What a crash left could have another mode.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = File::options().write(true).create_new(true).mode(mode).open(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, path)?;
         File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
     };
     write().map_err(|error| {
-        // It may occupy the last free space. Best effort: the next write truncates it first.
+        // It may occupy the last free space. Best effort: the next write removes it first.
         let _ = fs::remove_file(&temporary);
         Failure::io(path.display(), &error)
     })
@@ -489,6 +496,18 @@ pub(crate) fn read_small(path: &Path) -> Result<Option<String>, Failure> {
         Ok(text) => Ok(Some(text)),
         Err(_) => Err(Failure::new(Exit::Corrupt, format!("{}: not one of Slipstream's text files", path.display()))),
     }
+}
+
+/// Refuses a data folder that somebody may have laid out at this path: its owner could exchange what is in it.
+///
+/// # Errors
+/// Code 2; 8 for disk errors.
+pub(crate) fn refuse_planted(path: &Path) -> Result<(), Failure> {
+    if !may_be_planted(path).map_err(|error| Failure::io(path.display(), &error))? {
+        return Ok(());
+    }
+    let text = format!("{} is another user's, in a folder where others may write", path.display());
+    Err(Failure::usage(text).with_hint("chown it, if you trust what is in it, or name another one with --data"))
 }
 
 /// Refuses a folder with anything except what an interrupted start of ours leaves: it belongs to someone else.

@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, Read, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use base::GtidSet;
 use observe::fail_point::{self, Phase};
 use serde_json::Value;
 use store::{Disk, DiskOptions};
@@ -16,13 +17,17 @@ use crate::archive::{cut_off, read, unknown};
 use crate::backup::{ACCOUNTS, ARCHIVE_FORMAT, BEGIN, BackupReport, END, FACTS, SKIPPED};
 use crate::exit::{Exit, Failure};
 use crate::failure::store_failure;
-use crate::folder::{FORMAT_FILE, RESTORING_FILE, check_format, new_uuid_file, sync_name, write_atomically};
+use crate::folder::{
+    FORMAT_FILE, RESTORING_FILE, check_format, new_uuid_file, refuse_planted, sync_name, write_atomically,
+};
 use crate::lock::{FolderLock, LOCK_FILE};
 
 /// Size of the buffer for contents, in bytes.
 const BUFFER: usize = 256 << 10;
 /// Largest accepted member that is read into memory, in bytes.
 const SMALL_BYTES_MAX: u64 = 64 << 20;
+/// The list of the relay log's files. Its lines are names of files in the same folder, and lead nowhere else.
+const RELAY_INDEX: &str = "relay-log/relay-bin.index";
 /// Folders of an archive.
 const FOLDERS: [&str; 3] = ["relay-log", "store", "store/tables"];
 
@@ -34,7 +39,8 @@ const FOLDERS: [&str; 3] = ["relay-log", "store", "store/tables"];
 /// errors. The folder is empty again then. After a kill it is refused as a data folder, and another restore empties it.
 pub fn restore(from: &mut dyn Read, data: &Path) -> Result<BackupReport, Failure> {
     let failed = |error: io::Error| Failure::io(data.display(), &error);
-    DirBuilder::new().recursive(true).mode(0o750).create(data).map_err(failed)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(failed)?;
+    refuse_planted(data)?;
     refuse_filled(data)?;
     let lock = FolderLock::exclusive(data)?;
     // Again, now that nobody else fills it.
@@ -88,7 +94,7 @@ fn empty(data: &Path) -> Result<(), Failure> {
 fn fill(from: &mut dyn Read, data: &Path) -> Result<BackupReport, Failure> {
     for folder in FOLDERS {
         let path = data.join(folder);
-        let made = DirBuilder::new().mode(0o750).create(&path);
+        let made = DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|error| Failure::io(path.display(), &error))?;
     }
     let (mut begun, mut formatted, mut report) = (false, false, None);
@@ -104,13 +110,19 @@ fn fill(from: &mut dyn Read, data: &Path) -> Result<BackupReport, Failure> {
             }
             END => {
                 let found = serde_json::from_slice(&small(name, content)?);
-                report = Some(found.map_err(|error| unreadable(name, &error))?);
+                report = Some(sound(found.map_err(|error| unreadable(name, &error))?)?);
             }
             FORMAT_FILE => {
                 let text = small(name, content)?;
                 check_format(Path::new(name), &String::from_utf8_lossy(&text))?;
                 place(&data.join(name), &mut text.as_slice())?;
                 formatted = true;
+            }
+            RELAY_INDEX => {
+                let text = small(name, content)?;
+                let checked = relay_log::parse_index(&text);
+                checked.map_err(|error| Failure::new(Exit::Corrupt, format!("{name} in the backup: {error}")))?;
+                place(&data.join(name), &mut text.as_slice())?;
             }
             _ if is_known(name) => place(&data.join(name), content)?,
             _ => return Err(unknown(name, "this program writes no such file")),
@@ -152,10 +164,20 @@ fn is_known(name: &str) -> bool {
     };
     FACTS.contains(&name)
         || [SKIPPED, ACCOUNTS, "store/current", "store/drift.json"].contains(&name)
-        || ["relay-log/relay-bin.index", "relay-log/relay-log.state"].contains(&name)
+        || name == "relay-log/relay-log.state"
         || number(name.strip_prefix("store/v"), 1)
         || number(name.strip_prefix("store/tables/"), 1)
         || number(name.strip_prefix("relay-log/relay-bin."), 6)
+}
+
+/// Refuses what no backup says of itself: the command prints it.
+fn sound(report: BackupReport) -> Result<BackupReport, Failure> {
+    let is_set = |text: &str| text.parse::<GtidSet>().is_ok();
+    let is_time = report.ends_at.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_set(&report.gtid_executed) && is_set(&report.gtid_retrieved) && is_time {
+        return Ok(report);
+    }
+    Err(Failure::new(Exit::Corrupt, format!("{END} in the backup: no GTID sets and time")))
 }
 
 fn check_begin(text: &[u8]) -> Result<(), Failure> {
@@ -170,7 +192,7 @@ fn check_begin(text: &[u8]) -> Result<(), Failure> {
             "the backup has format {}, written by slipstream {}; this program reads format {ARCHIVE_FORMAT}: use the \
              release that wrote it",
             format.map_or("(none)".to_owned(), ToString::to_string),
-            program.and_then(Value::as_str).unwrap_or("(unknown)")
+            program.and_then(Value::as_str).unwrap_or("(unknown)").escape_debug()
         ),
     ))
 }
@@ -198,8 +220,7 @@ fn small(name: &str, content: &mut dyn Read) -> Result<Vec<u8>, Failure> {
 /// Writes a new file, durably; its name is made durable at the end.
 fn place(path: &Path, content: &mut dyn Read) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::io(path.display(), &error);
-    let mode = if path.ends_with(ACCOUNTS) { 0o600 } else { 0o640 };
-    let mut file = File::options().write(true).create_new(true).mode(mode).open(path).map_err(failed)?;
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
     let mut buffer = vec![0; BUFFER];
     loop {
         let read = match content.read(&mut buffer) {

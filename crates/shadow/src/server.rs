@@ -1,7 +1,9 @@
 //! The listener, and what all sessions share.
 
+use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -104,8 +106,7 @@ impl Shared {
 /// Appends all of a text or nothing.
 fn append(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    let mut file = base::own_files::append(path, 0o600)?;
     let before = file.metadata()?.len();
     file.write_all(text.as_bytes()).inspect_err(|_| {
         // What is left of it if this fails too is a torn last entry.
@@ -153,7 +154,9 @@ impl Shadow {
     /// A server cannot be reached, the address is taken, the folder cannot be written.
     pub fn start(config: ShadowConfig) -> Result<Shadow> {
         let config = ShadowConfig { source: at_source(&config.source), replica: at_replica(&config.replica), ..config };
-        std::fs::create_dir_all(&config.folder).map_err(own(&config.folder))?;
+        // It gets the key and the account's hash.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&config.folder);
+        made.map_err(own(&config.folder))?;
         let controls = Controls::connect(&config.source, &config.replica)?;
         let files = TlsFiles { folder: config.folder.clone(), certificate: None, key: None, authorities: None };
         let tls = ServerTls::open(files, SystemTime::now()).map_err(|error| ShadowError::Other(error.to_string()))?;

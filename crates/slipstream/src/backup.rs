@@ -6,10 +6,12 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use accounts::Accounts;
+use base::own_files::{OpenFolder, with_suffix};
 use observe::PlainText;
 use observe::fail_point::{self, Phase};
 use replica::{BackupOptions, BackupReport, Exit, Failure, Folder, backup_stopped, restore};
@@ -21,13 +23,6 @@ use crate::control::{BackupRequest, Client, Request};
 const STDIO: &str = "-";
 /// Suffix of the file while it is written.
 const PART: &str = ".part";
-
-/// Where something is written that gets the name `to` once it is whole.
-pub(crate) fn part_of(to: &Path) -> PathBuf {
-    let mut part = OsString::from(to);
-    part.push(PART);
-    part.into()
-}
 /// Size of the buffer for reading a backup, in bytes.
 const BUFFER: usize = 1 << 20;
 
@@ -44,7 +39,7 @@ pub(crate) fn backup(data: &Path, to: &Path, options: &BackupOptions) -> Result<
     }
     let target = Target::open(to)?;
     let report = make(data, options, &mut Saved(&target.file))?;
-    target.keep(to)?;
+    target.keep()?;
     tell(&mut PlainText::new(io::stdout().lock()), &format!("backup {}", to.display()), &report, began)
 }
 
@@ -80,6 +75,7 @@ pub(crate) fn restore_folder(from: &Path, data: &Path) -> Result<(), Failure> {
     };
     let mut out = PlainText::new(io::stdout().lock());
     tell(&mut out, &format!("restored {}", data.display()), &report, began)?;
+    tell_accounts(data, &mut out)?;
     let next = writeln!(out, "go on from there: slipstream replica --data {} --source …", data.display());
     next.map_err(|error| Failure::output(&error))
 }
@@ -88,6 +84,27 @@ fn tell(out: &mut dyn Write, what: &str, report: &BackupReport, began: Instant) 
     let seconds = began.elapsed().as_secs_f64();
     let told = writeln!(out, "{what}: {report}; as of {}, in {seconds:.1} s", report.ends_at);
     told.map_err(|error| Failure::output(&error))
+}
+
+/// Names who may log in by a backup: whoever wrote it has chosen them.
+fn tell_accounts(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let path = data.join("accounts");
+    if !path.exists() {
+        return Ok(());
+    }
+    let failed = |error: accounts::AccountsError| {
+        Failure::new(Exit::Corrupt, error.to_string())
+            .with_hint("the folder is restored; remove this file, and add accounts of your own")
+    };
+    let names = Accounts::open(&path).map_err(failed)?.list().into_iter().map(|account| {
+        let rights: Vec<&str> = account.rights.names().collect();
+        let name = account.name.to_string().replace(char::is_control, "?");
+        format!("{name} ({})", rights.join(", "))
+    });
+    let names: Vec<String> = names.collect();
+    let names = if names.is_empty() { "nobody".to_owned() } else { names.join(", ") };
+    let line = writeln!(out, "its accounts may log in with the passwords they had: {names}");
+    line.map_err(|error| Failure::output(&error))
 }
 
 /// A writer with a fail point in front of each write.
@@ -107,51 +124,104 @@ impl<W: Write> Write for Saved<W> {
 /// A file that gets its name once it is whole. It is removed when it is dropped before.
 struct Target {
     file: File,
-    part: PathBuf,
+    place: Place,
     kept: bool,
 }
 
 impl Target {
     fn open(to: &Path) -> Result<Target, Failure> {
-        refuse_existing(to, "file")?;
-        let part = part_of(to);
-        let failed = |error: io::Error| Failure::io(part.display(), &error);
-        let opened = File::options().write(true).create(true).truncate(false).mode(0o600).open(&part);
-        let file = opened.map_err(failed)?;
+        let place = Place::of(to, "file")?;
+        let file = match place.above.create(&place.part, 0o600) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => place.above.reopen(&place.part),
+            made => made,
+        };
+        let file = file.map_err(|error| place.not_ours(&error))?;
         // Of a killed backup it is overwritten, of a running one it is not.
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(Failure::error(format!("{}: another backup writes it", part.display())));
+            return Err(Failure::error(format!("{}: another backup writes it", place.shown())));
         }
-        file.set_len(0).map_err(failed)?;
-        Ok(Target { file, part, kept: false })
+        file.set_len(0).map_err(|error| Failure::io(place.shown(), &error))?;
+        Ok(Target { file, place, kept: false })
     }
 
-    fn keep(mut self, to: &Path) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::io(to.display(), &error);
-        self.file.sync_all().map_err(failed)?;
-        refuse_existing(to, "file")?;
-        std::fs::rename(&self.part, to).map_err(failed)?;
+    fn keep(mut self) -> Result<(), Failure> {
+        self.file.sync_all().map_err(|error| Failure::io(self.place.to.display(), &error))?;
+        self.place.keep(&self.file, "file")?;
         self.kept = true;
-        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+        self.place.sync()
     }
 }
 
 impl Drop for Target {
     fn drop(&mut self) {
-        if !self.kept {
-            let _ = std::fs::remove_file(&self.part);
+        if !self.kept && self.place.above.is(&self.place.part, &self.file).unwrap_or(false) {
+            let _ = self.place.above.remove(&self.place.part);
         }
     }
 }
 
-/// Refuses to write a new `what`, a file or folder, under a name that is taken.
-pub(crate) fn refuse_existing(to: &Path, what: &str) -> Result<(), Failure> {
-    if to.exists() {
-        let hint = format!("name a new {what} with --to");
-        return Err(Failure::usage(format!("{} exists", to.display())).with_hint(hint));
+/// Where something is written that gets the name `to` once it is whole, in a folder that is kept open: other users may
+/// write there.
+pub(crate) struct Place {
+    /// The whole path, for messages.
+    pub to: PathBuf,
+    /// The folder.
+    pub above: OpenFolder,
+    name: OsString,
+    /// Its name until then.
+    pub part: OsString,
+}
+
+impl Place {
+    /// A place for a new `what`, a file or folder.
+    ///
+    /// # Errors
+    /// Code 2 if the name is taken.
+    pub(crate) fn of(to: &Path, what: &str) -> Result<Place, Failure> {
+        let failed = |error: io::Error| Failure::io(to.display(), &error);
+        let (above, name) = OpenFolder::above(to).map_err(failed)?;
+        if above.has(&name).map_err(failed)? {
+            return Err(taken(to, what));
+        }
+        let part = with_suffix(&name, PART);
+        Ok(Place { to: to.to_owned(), above, name, part })
     }
-    Ok(())
+
+    /// The path until it is whole, for messages.
+    pub(crate) fn shown(&self) -> String {
+        self.to.with_file_name(&self.part).display().to_string()
+    }
+
+    /// What to do about a name that somebody else may have put there.
+    pub(crate) fn not_ours(&self, error: &io::Error) -> Failure {
+        let failure = Failure::io(self.shown(), error);
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                failure.with_hint("remove it, or name a place with --to where nobody else may write")
+            }
+            _ => failure,
+        }
+    }
+
+    /// Gives what is open its name.
+    ///
+    /// # Errors
+    /// Code 2 if the name is taken by now.
+    pub(crate) fn keep(&self, open: &impl AsFd, what: &str) -> Result<(), Failure> {
+        self.above.rename_new(open, &self.part, &self.name).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => taken(&self.to, what),
+            _ => self.not_ours(&error),
+        })
+    }
+
+    /// Makes the name durable.
+    pub(crate) fn sync(&self) -> Result<(), Failure> {
+        self.above.sync().map_err(|error| Failure::io(self.to.display(), &error))
+    }
+}
+
+fn taken(to: &Path, what: &str) -> Failure {
+    Failure::usage(format!("{} exists", to.display())).with_hint(format!("name a new {what} with --to"))
 }
 
 /// The options of a request.

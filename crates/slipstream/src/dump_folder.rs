@@ -4,19 +4,20 @@
 //! here: what a dump consists of; a folder under its final name that is not whole, or one that was there before.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
+use base::own_files::OpenFolder;
 use compare::{DumpContents, MANIFEST, PartEvent, PartStream};
 use observe::bytes_text;
 use observe::fail_point::{self, Phase};
 use replica::Failure;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::backup::{part_of, refuse_existing};
+use crate::backup::Place;
 
 /// File that marks a folder as an unfinished dump, which may be removed. Locked while the dump runs.
 const MARK: &str = ".unfinished-dump";
@@ -35,7 +36,7 @@ pub(crate) fn dump_to(
     let dumped = dump(&mut folder);
     // The stream's error is only that it could not be written.
     folder.failure.take().map_or(dumped, Err)?;
-    let contents = folder.keep(to)?;
+    let contents = folder.keep()?;
     let bytes: u64 = contents.files.iter().map(|file| file.bytes).sum();
     let set = if contents.gtid_executed.is_empty() { "(none)" } else { &contents.gtid_executed };
     let told = writeln!(
@@ -53,11 +54,13 @@ pub(crate) fn dump_to(
 
 /// A folder that gets its name once it is whole. It is removed when it is dropped before.
 struct Unfinished {
-    path: PathBuf,
+    place: Place,
+    /// All its names are looked up here, wherever somebody moves it.
+    folder: OpenFolder,
     /// Holds the lock.
     _mark: File,
     stream: PartStream,
-    open: HashMap<u32, (PathBuf, File)>,
+    open: HashMap<u32, (OsString, File)>,
     has_manifest: bool,
     /// Why a write failed, with the file's path.
     failure: Option<Failure>,
@@ -66,32 +69,34 @@ struct Unfinished {
 
 impl Unfinished {
     fn open(to: &Path) -> Result<Unfinished, Failure> {
-        refuse_existing(to, "folder")?;
-        let path = part_of(to);
-        let failed = |error: io::Error| Failure::io(path.display(), &error);
-        let mark = path.join(MARK);
-        match DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !mark.exists() => {
-                let text = format!("{} exists, and is no unfinished dump", path.display());
-                return Err(Failure::usage(text).with_hint("remove it, or name another folder with --to"));
+        let place = Place::of(to, "folder")?;
+        let not_ours = |error: io::Error| place.not_ours(&error);
+        let (folder, mark) = match place.above.create_folder(&place.part) {
+            Ok(folder) => {
+                let mark = folder.create(OsStr::new(MARK), 0o600);
+                (folder, mark)
             }
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
-            _ => {}
-        }
-        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&mark).map_err(failed)?;
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let folder = place.above.reopen_folder(&place.part).map_err(not_ours)?;
+                let mark = folder.reopen(OsStr::new(MARK));
+                (folder, mark)
+            }
+            Err(error) => return Err(not_ours(error)),
+        };
+        let mark = mark.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Failure::usage(format!("{} exists, and is no unfinished dump", place.shown()))
+                .with_hint("remove it, or name another folder with --to"),
+            _ => place.not_ours(&error),
+        })?;
         // What a killed dump left is removed, what a running one writes is not.
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(Failure::error(format!("{}: another dump writes it", path.display())));
+        if flock(&mark, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(Failure::error(format!("{}: another dump writes it", place.shown())));
         }
-        for entry in fs::read_dir(&path).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            if entry.file_name() != MARK {
-                fs::remove_file(entry.path()).map_err(|error| Failure::io(entry.path().display(), &error))?;
-            }
-        }
+        remove_all_but(&folder, MARK).map_err(|error| Failure::io(place.shown(), &error))?;
         Ok(Unfinished {
-            path,
-            _mark: file,
+            place,
+            folder,
+            _mark: mark,
             stream: PartStream::default(),
             open: HashMap::new(),
             has_manifest: false,
@@ -100,33 +105,37 @@ impl Unfinished {
         })
     }
 
-    fn keep(mut self, to: &Path) -> Result<DumpContents, Failure> {
+    fn keep(mut self) -> Result<DumpContents, Failure> {
         if !self.has_manifest || !self.open.is_empty() {
             return Err(Failure::error("the dump ended before it was whole"));
         }
-        let path = self.path.join(MANIFEST);
+        let path = self.place.to.join(MANIFEST);
         let failed = |error: io::Error| Failure::io(path.display(), &error);
-        let contents: DumpContents = serde_json::from_slice(&fs::read(&path).map_err(failed)?)
+        let manifest = self.folder.reopen(OsStr::new(MANIFEST)).map_err(failed)?;
+        let contents: DumpContents = serde_json::from_reader(io::BufReader::new(manifest))
             .map_err(|error| Failure::error(format!("{}: {error}", path.display())))?;
-        let failed = |error: io::Error| Failure::io(to.display(), &error);
-        fs::remove_file(self.path.join(MARK)).map_err(failed)?;
-        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        refuse_existing(to, "folder")?;
-        fs::rename(&self.path, to).map_err(failed)?;
+        let failed = |error: io::Error| Failure::io(self.place.shown(), &error);
+        self.folder.remove(OsStr::new(MARK)).and_then(|()| self.folder.sync()).map_err(failed)?;
+        self.place.keep(&self.folder, "folder")?;
         self.kept = true;
-        let above = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(above).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        self.place.sync()?;
         Ok(contents)
     }
 }
 
+/// Removes all files but this one.
+fn remove_all_but(folder: &OpenFolder, kept: &str) -> io::Result<()> {
+    folder.names()?.iter().filter(|name| *name != kept).try_for_each(|name| folder.remove(name))
+}
+
 /// Carries out a step of the stream.
 fn write_event(
-    folder: &Path,
-    open: &mut HashMap<u32, (PathBuf, File)>,
+    (place, folder): (&Place, &OpenFolder),
+    open: &mut HashMap<u32, (OsString, File)>,
     has_manifest: &mut bool,
     event: &PartEvent<'_>,
 ) -> Result<(), Failure> {
+    let failed = |name: &OsStr, error: io::Error| Failure::io(format!("{}/{}", place.shown(), name.display()), &error);
     let part_of = |part: &u32| Failure::error(format!("a dump in parts: part {part} is not open"));
     match event {
         PartEvent::Begin { part, name } => {
@@ -134,20 +143,19 @@ fn write_event(
             if !is_name {
                 return Err(Failure::error(format!("a dump in parts: {name:?} is no file's name")));
             }
-            let path = folder.join(name);
-            let made = File::options().write(true).create_new(true).mode(0o600).open(&path);
-            let file = made.map_err(|error| Failure::io(path.display(), &error))?;
-            open.insert(*part, (path, file));
+            let name = OsString::from(name);
+            let file = folder.create(&name, 0o600).map_err(|error| failed(&name, error))?;
+            open.insert(*part, (name, file));
         }
         PartEvent::More { part, bytes } => {
             fail_point::enter(Phase::Save);
-            let (path, file) = open.get_mut(part).ok_or_else(|| part_of(part))?;
-            file.write_all(bytes).map_err(|error| Failure::io(path.display(), &error))?;
+            let (name, file) = open.get_mut(part).ok_or_else(|| part_of(part))?;
+            file.write_all(bytes).map_err(|error| failed(name, error))?;
         }
         PartEvent::End { part } => {
-            let (path, file) = open.remove(part).ok_or_else(|| part_of(part))?;
-            file.sync_all().map_err(|error| Failure::io(path.display(), &error))?;
-            *has_manifest |= path.ends_with(MANIFEST);
+            let (name, file) = open.remove(part).ok_or_else(|| part_of(part))?;
+            file.sync_all().map_err(|error| failed(&name, error))?;
+            *has_manifest |= name == MANIFEST;
         }
     }
     Ok(())
@@ -155,12 +163,12 @@ fn write_event(
 
 impl Write for Unfinished {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Unfinished { path, stream, open, has_manifest, failure, .. } = self;
+        let Unfinished { place, folder, stream, open, has_manifest, failure, .. } = self;
         if let Some(why) = failure {
             return Err(io::Error::other(why.text.clone()));
         }
         let mut each = |event: PartEvent<'_>| {
-            write_event(path, open, has_manifest, &event).map_err(|why| {
+            write_event((place, folder), open, has_manifest, &event).map_err(|why| {
                 let text = why.text.clone();
                 *failure = Some(why);
                 io::Error::other(text)
@@ -177,13 +185,18 @@ impl Write for Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.kept {
-            let _ = fs::remove_dir_all(&self.path);
+            let _ = remove_all_but(&self.folder, MARK).and_then(|()| self.folder.remove(OsStr::new(MARK)));
+            if self.place.above.is(&self.place.part, &self.folder).unwrap_or(false) {
+                let _ = self.place.above.remove_folder(&self.place.part);
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn record(kind: u8, part: u32, bytes: &[u8]) -> Vec<u8> {
@@ -209,7 +222,7 @@ mod tests {
         assert!(tried(&[]).contains("before it was whole"));
         assert!(tried(&record(1, 0, MANIFEST.as_bytes())).contains("before it was whole"));
 
-        fs::create_dir(folder.path().join("dump.part")).unwrap();
+        OpenFolder::open(folder.path()).unwrap().create_folder(OsStr::new("dump.part")).unwrap();
         fs::write(folder.path().join("dump.part/mine"), "x").unwrap();
         let failure = dump_to(&to, |_| Ok(()), &mut io::sink()).unwrap_err();
         assert!(failure.text.contains("no unfinished dump"), "{failure}");

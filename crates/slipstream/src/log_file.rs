@@ -3,15 +3,14 @@
 //! In: code, subsystem and text. Out: one line to stderr or a file, each written as a whole. Never here: a password of
 //! a URL, a line break inside a text, an error that stops the program because its log cannot be written.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use base::own_files;
 use replica::{Failure, config::mask_passwords, log::Code};
-use rustix::fs::OFlags;
 
 use crate::settings::{LogConfig, LogFormat};
 
@@ -56,26 +55,10 @@ pub(crate) fn reopen() -> Result<(), Failure> {
 
 fn open(path: Option<&PathBuf>, mode: u32) -> Result<Option<File>, Failure> {
     let Some(path) = path else { return Ok(None) };
-    let failed = |error: io::Error| Failure::usage(format!("log file {}: {error}", path.display()));
-    let mut options = OpenOptions::new();
-    // The open of a pipe would wait for its reader, and a stop would wait with it.
-    options.append(true).mode(mode).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-    let file = match options.create_new(true).open(path) {
-        Ok(file) => {
-            // The process's umask removed the group's permission.
-            file.set_permissions(Permissions::from_mode(mode)).map_err(failed)?;
-            file
-        }
-        // Keep the mode that the operator, or logrotate, gave it.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            options.create_new(false).create(true).open(path).map_err(failed)?
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    // Lines are written whole.
-    let flags = rustix::fs::fcntl_getfl(&file).map_err(|error| failed(error.into()))?;
-    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK).map_err(|error| failed(error.into()))?;
-    Ok(Some(file))
+    // The process's umask would take the group's permission; a file that exists keeps what the operator, or logrotate,
+    // gave it.
+    let file = own_files::append(path, mode);
+    file.map(Some).map_err(|error| Failure::usage(format!("log file {}: {error}", path.display())))
 }
 
 /// Writes a line, unless its level is above the configured verbosity.
@@ -153,6 +136,11 @@ fn format_line(format: LogFormat, line: &Line<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use rustix::fs::OFlags;
+
     use super::*;
 
     fn line(text: &str) -> Line<'_> {

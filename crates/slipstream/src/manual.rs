@@ -2,15 +2,23 @@
 //!
 //! In: a folder. Out: `man1/slipstream*.1`, `completions/` with a file for each shell. Never here: a text of its own.
 
-use std::fs;
+use std::ffi::OsStr;
+use std::fs::DirBuilder;
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use clap::CommandFactory as _;
-use clap_complete::Shell;
+use base::own_files::OpenFolder;
+use clap::{Command, CommandFactory as _};
+use clap_complete::{Generator as _, Shell};
 use replica::Failure;
 
 use crate::cli::Cli;
+
+/// The program's name, also in names of files.
+const NAME: &str = "slipstream";
+/// Mode of the files.
+const MODE: u32 = 0o644;
 
 /// Writes all files, and a line that says where.
 ///
@@ -23,18 +31,42 @@ pub(crate) fn write(folder: &Path, out: &mut dyn Write) -> Result<(), Failure> {
 }
 
 fn write_files(folder: &Path) -> io::Result<usize> {
-    let (pages, completions) = (folder.join("man1"), folder.join("completions"));
-    fs::create_dir_all(&pages)?;
-    fs::create_dir_all(&completions)?;
-    clap_mangen::generate_to(Cli::command(), &pages)?;
+    let open = |name: &str| {
+        let path = folder.join(name);
+        // Everybody reads them, only the owner writes them, whatever the umask.
+        DirBuilder::new().recursive(true).mode(0o755).create(&path)?;
+        OpenFolder::open(&path)
+    };
+    let (pages, completions) = (open("man1")?, open("completions")?);
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    let count = write_pages(command, &pages)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut Cli::command(), "slipstream", &completions)?;
+        let mut text = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), NAME, &mut text);
+        completions.replace(OsStr::new(&shell.file_name(NAME)), MODE, &text)?;
     }
-    Ok(fs::read_dir(&pages)?.count())
+    Ok(count)
+}
+
+/// Writes the page of a command and those of its own commands; returns their number.
+fn write_pages(command: Command, pages: &OpenFolder) -> io::Result<usize> {
+    let mut count = 1;
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        count += write_pages(below.clone(), pages)?;
+    }
+    let page = clap_mangen::Man::new(command);
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    pages.replace(OsStr::new(&page.get_filename()), MODE, &text)?;
+    Ok(count)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
     use super::*;
 
     #[test]
@@ -57,5 +89,20 @@ mod tests {
         assert!(read("completions/_slipstream").starts_with("#compdef slipstream"));
         assert!(read("completions/slipstream.fish").contains("complete -c slipstream"));
         assert!(String::from_utf8(said).unwrap().contains(" pages in "));
+    }
+
+    #[test]
+    fn nobody_else_may_write_them_and_no_link_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir(at("man1")).unwrap();
+        fs::write(at("mine"), "precious").unwrap();
+        symlink("../mine", at("man1/slipstream.1")).unwrap();
+        symlink("../mine", at("man1/slipstream.1.new")).unwrap();
+        write(folder.path(), &mut io::sink()).unwrap();
+        assert_eq!(fs::read_to_string(at("mine")).unwrap(), "precious");
+        let mode = |path: &str| fs::symlink_metadata(at(path)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode("man1/slipstream.1") & 0o022, 0);
+        assert_eq!(mode("completions") & 0o022, 0);
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use base::own_files::OpenFolder;
 use client::ConnectOptions;
 use replica::{Exit, Failure};
 use shadow::{Report, Shadow, ShadowConfig, ShadowError};
@@ -115,7 +116,7 @@ pub(crate) fn run(flags: &ShadowFlags, out: &mut dyn Write) -> Result<(), Failur
 
 /// Writes the report beside the file, then over it.
 fn write(path: &Path, report: &Report) -> Result<(), Failure> {
-    let new = path.with_extension("new");
-    let written = std::fs::write(&new, report.to_string()).and_then(|()| std::fs::rename(&new, path));
+    let place = OpenFolder::above(path);
+    let written = place.and_then(|(folder, name)| folder.replace(&name, 0o644, report.to_string().as_bytes()));
     written.map_err(|error| Failure::io(path.display(), &error))
 }

@@ -131,7 +131,9 @@ pub(crate) fn add(accounts: &Accounts, user: &str, plugin: PasswordPlugin, requi
     let password = StoredPassword::new(plugin, "secret").unwrap();
     let rights = Rights { read: true, ..Rights::default() };
     let (name, reads) = (user.parse().unwrap(), accounts::Reads::default());
-    accounts.add(NewAccount { name, rights, schemas: None, requirement, reads, max_connections: None, password }).unwrap();
+    accounts
+        .add(NewAccount { name, rights, schemas: None, requirement, reads, max_connections: None, password })
+        .unwrap();
 }
 
 fn nonce() -> [u8; 20] {
