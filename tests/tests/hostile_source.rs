@@ -46,6 +46,9 @@ fn last_of(events: &[Vec<u8>], event_type: u8) -> usize {
     events.iter().rposition(|event| event[4] == event_type).unwrap()
 }
 
+/// Another length than an event's own.
+type Wrong = (&'static str, fn(u32) -> u32);
+type OfPackets = (&'static str, fn(&mut Vec<Packet>));
 type Lie = Box<dyn Fn(Vec<Vec<u8>>) -> Vec<Packet> + Send + Sync>;
 
 /// Lies that no checksum tells, each about one transaction with rows.
@@ -53,7 +56,7 @@ fn lies() -> Vec<(String, Lie)> {
     let mut lies: Vec<(String, Lie)> = Vec::new();
     for kind in [FORMAT_DESCRIPTION, GTID, QUERY, TABLE_MAP, WRITE_ROWS, XID] {
         let len = |event: &[u8]| u32::try_from(event.len()).unwrap();
-        let wrong: [(&str, fn(u32) -> u32); 6] = [
+        let wrong: [Wrong; 6] = [
             ("no length", |_| 0),
             ("a header's length", |_| 19),
             ("a byte less", |len| len - 1),
@@ -78,7 +81,7 @@ fn lies() -> Vec<(String, Lie)> {
             lies.push((format!("event type {kind} has {rest} bytes"), Box::new(lie)));
         }
     }
-    let of_packets: [(&str, fn(&mut Vec<Packet>)); 4] = [
+    let of_packets: [OfPackets; 4] = [
         ("a packet out of order", |packets| packets.last_mut().unwrap().skips = 7),
         ("an empty packet", |packets| packets.last_mut().unwrap().payload.clear()),
         ("a packet of no known kind", |packets| packets.last_mut().unwrap().payload[0] = 1),

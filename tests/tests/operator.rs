@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Resource, Signal};
 use serde_json::Value;
 use whole_program_tests::replica::{executed, stopped_executed};
 use whole_program_tests::{Replica, Server, folder, slipstream, slipstream_with, wait_for};
@@ -242,9 +242,14 @@ fn no_password_stands_in_the_process_list() {
     let data = folder("secrets");
     let source = server.url("repl").replace("repl@", "repl:repl@");
     assert!(source.contains(":repl@"), "{source}");
+    // Even where core files are wanted.
+    let limit = rustix::process::getrlimit(Resource::Core);
+    let unlimited = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    rustix::process::setrlimit(Resource::Core, unlimited).unwrap();
     let mut replica = Replica::spawn(&source, &data, &[], |command| {
         command.env_remove("MYSQL_PWD");
     });
+    rustix::process::setrlimit(Resource::Core, limit).unwrap();
     replica.wait_until("the connection", |status| status["source"]["state"] == "connected");
     let arguments = std::fs::read(format!("/proc/{}/cmdline", replica.pid())).unwrap();
     let environment = std::fs::read(format!("/proc/{}/environ", replica.pid())).unwrap();
@@ -253,6 +258,9 @@ fn no_password_stands_in_the_process_list() {
     assert!(!arguments.contains(":repl@") && !environment.contains(":repl@"), "{arguments}{environment}");
     let name = std::fs::read_to_string(format!("/proc/{}/comm", replica.pid())).unwrap();
     assert!(!name.starts_with("exe"), "{name}");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", replica.pid())).unwrap();
+    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+    assert!(core.trim_start().starts_with("0 "), "a crash would leave all it knows in a file: {core}");
     assert!(!replica.log().contains("SLIP-000007"), "{}", replica.log());
     // The certificate of the server's own authority: encrypted, not verified, said once.
     assert_eq!(replica.log().matches("SLIP-000084").count(), 1, "{}", replica.log());
