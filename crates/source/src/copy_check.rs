@@ -138,6 +138,20 @@ impl CopyCheck {
         let exit_code = if severity == Severity::Refused { EXIT_REFUSED } else { 0 };
         self.problems.push(Problem { what, fix, severity, exit_code });
     }
+
+    /// Adds a table's rows, bytes of data and bytes of indexes; None: the source does not tell, as of a table that it
+    /// cannot open. Such a size must not count as nothing in silence.
+    fn add_size(&mut self, db: &str, table: &str, size: [Option<u64>; 3]) {
+        if size.contains(&None) {
+            let what = format!("the source does not tell the size of {db}.{table}; the estimates count it as empty");
+            let fix = format!("CHECK TABLE `{db}`.`{table}`; or leave it out by a filter");
+            self.add(Severity::Warning, what, fix);
+        }
+        let [rows, data, index] = size.map(Option::unwrap_or_default);
+        self.rows = self.rows.saturating_add(rows);
+        self.data_bytes = self.data_bytes.saturating_add(data);
+        self.index_bytes = self.index_bytes.saturating_add(index);
+    }
 }
 
 /// Checks a source. `log_age` is the result of [`oldest_log_age`].
@@ -180,8 +194,9 @@ pub fn check_copy(
 }
 
 fn read_sizes(connection: &mut Connection, filter: &TableFilter, check: &mut CopyCheck) -> Result<()> {
-    let lower = connection.query_value("SELECT @@GLOBAL.lower_case_table_names")?;
-    let lower = lower.and_then(|text| text.parse().ok()).unwrap_or(0);
+    let what = "SELECT @@GLOBAL.lower_case_table_names";
+    let lower = connection.query_value(what)?.and_then(|text| text.parse().ok());
+    let lower = lower.ok_or(ClientError::UnexpectedAnswer { what })?;
     open_memory_tables(connection)?;
     // Otherwise the statistics may be a day old.
     connection.exec("SET SESSION information_schema_stats_expiry = 0")?;
@@ -192,11 +207,8 @@ fn read_sizes(connection: &mut Connection, filter: &TableFilter, check: &mut Cop
     for row in 0..tables.rows.len() {
         let text = |column| tables.text(row, column).unwrap_or_default();
         if filter.place_of(&text(0), &text(1), lower).is_some() {
-            let number = |column| text(column).parse::<u64>().unwrap_or(0);
             check.tables += 1;
-            check.rows = check.rows.saturating_add(number(2));
-            check.data_bytes = check.data_bytes.saturating_add(number(3));
-            check.index_bytes = check.index_bytes.saturating_add(number(4));
+            check.add_size(&text(0), &text(1), [2, 3, 4].map(|column| text(column).parse().ok()));
         }
     }
     Ok(())
@@ -215,9 +227,12 @@ fn expire_seconds(connection: &mut Connection) -> Result<u64> {
     if get("binlog_expire_logs_auto_purge").as_deref() == Some("OFF") {
         return Ok(0);
     }
-    let number = |name| get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    let seconds = number("binlog_expire_logs_seconds");
-    Ok(if seconds > 0 { seconds } else { number("expire_logs_days").saturating_mul(86_400) })
+    // 8.4 and later do not have the one in days.
+    let number = |name| get(name).map_or(Ok(0), |text| text.parse::<u64>());
+    let unreadable = |_| ClientError::UnexpectedAnswer { what: "SHOW GLOBAL VARIABLES LIKE '%expire_logs%'" };
+    let seconds = number("binlog_expire_logs_seconds").map_err(unreadable)?;
+    let days = number("expire_logs_days").map_err(unreadable)?;
+    Ok(if seconds > 0 { seconds } else { days.saturating_mul(86_400) })
 }
 
 fn check_room_and_time(check: &mut CopyCheck, input: &CopyCheckInput<'_>) {
@@ -292,11 +307,12 @@ fn span(time: Duration) -> String {
 /// # Errors
 /// The connection fails, or the account may not read the log.
 pub fn oldest_log_age(mut connection: Connection) -> Result<Option<Duration>> {
-    let what = "SELECT @@GLOBAL.gtid_purged";
-    let answer = connection.query("SELECT @@GLOBAL.gtid_purged, UNIX_TIMESTAMP()")?;
-    let purged = answer.text(0, 0).unwrap_or_default().parse::<GtidSet>();
-    let purged = purged.map_err(|_| ClientError::UnexpectedAnswer { what })?;
-    let now: u64 = answer.text(0, 1).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let what = "SELECT @@GLOBAL.gtid_purged, UNIX_TIMESTAMP()";
+    let answer = connection.query(what)?;
+    let purged = answer.text(0, 0).and_then(|text| text.parse::<GtidSet>().ok());
+    let purged = purged.ok_or(ClientError::UnexpectedAnswer { what })?;
+    let now: u64 =
+        answer.text(0, 1).and_then(|text| text.parse().ok()).ok_or(ClientError::UnexpectedAnswer { what })?;
     if purged.is_empty() {
         return Ok(None);
     }
@@ -316,6 +332,21 @@ pub fn oldest_log_age(mut connection: Connection) -> Result<Option<Duration>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_that_is_not_told_is_warned_of() {
+        let mut check = CopyCheck::default();
+        check.add_size("d", "t", [Some(5), Some(600), Some(70)]);
+        assert!(check.problems.is_empty());
+        check.add_size("d", "broken", [None, None, None]);
+        check.add_size("d", "odd", [Some(1), Some(2), None]);
+        let named: Vec<_> = check.problems.iter().map(|problem| (problem.severity, problem.what.as_str())).collect();
+        assert!(named.iter().all(|(severity, _)| *severity == Severity::Warning));
+        assert!(
+            matches!(named[..], [(_, first), (_, second)] if first.contains("d.broken") && second.contains("d.odd"))
+        );
+        assert_eq!((check.rows, check.data_bytes, check.index_bytes), (6, 602, 70));
+    }
 
     #[test]
     fn purging_by_others_counts() {
