@@ -195,8 +195,7 @@ fn what_is_in_names_and_rows_runs_nowhere() {
     definitions.expect(0, &[]);
     let views: Vec<&str> = definitions.out.split("\n\n").filter(|part| !part.starts_with("-- USER ")).collect();
     let other = Server::start_unsynced("planted-rows-elsewhere", &[]);
-    let all =
-        "SELECT `列名` FROM d.`名`; SELECT a FROM `x\nCREATE USER pwned;#`.t; SELECT a FROM `x\nCREATE USER pwned;#`.v";
+    let all = "SELECT `列名` FROM d.`名` ORDER BY HEX(`列名`); SELECT a FROM `x\nCREATE USER pwned;#`.t; SELECT a FROM `x\nCREATE USER pwned;#`.v";
     for options in [&["--default-character-set=gbk"][..], &["--commands", "--named-commands", "--force"]] {
         other.sql("DROP DATABASE IF EXISTS d; DROP DATABASE IF EXISTS `x\nCREATE USER pwned;#`");
         for script in [&rows.out, &views.join("\n\n")] {

@@ -217,6 +217,7 @@ pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     let write = || {
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        base::own_files::give_to_owner_of_folder(&file, path)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, path)

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -235,6 +235,23 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     Ok(opened.into())
 }
 
+/// Gives a new file to the owner and group of its folder. Root writes for the user that runs the replica, whom a file of
+/// root's would keep out at its next start. Nothing is changed without root's rights.
+///
+/// # Errors
+/// The system's.
+pub fn give_to_owner_of_folder(file: &File, path: &Path) -> io::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (folder, found) = (folder.metadata()?, file.metadata()?);
+    if (found.uid(), found.gid()) == (folder.uid(), folder.gid()) {
+        return Ok(());
+    }
+    fchown(file, Some(folder.uid()), Some(folder.gid()))
+}
+
 /// A pipe that was opened without waiting for its other end; writes to it wait, so that lines are written whole.
 fn waiting(file: File) -> io::Result<File> {
     let flags = fcntl_getfl(&file)?;
@@ -320,6 +337,23 @@ mod tests {
 
     fn mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_root_writes_is_the_owners_of_the_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("data");
+        fs::create_dir(&folder).unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            std::os::unix::fs::chown(&folder, Some(65_534), Some(65_534)).unwrap();
+        }
+        let path = folder.join("accounts");
+        let file = File::create(&path).unwrap();
+        give_to_owner_of_folder(&file, &path).unwrap();
+        let (folder, found) = (folder.metadata().unwrap(), path.metadata().unwrap());
+        assert_eq!((found.uid(), found.gid()), (folder.uid(), folder.gid()));
+        assert_eq!(found.uid() == 65_534, is_root);
     }
 
     #[test]

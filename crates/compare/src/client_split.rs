@@ -360,7 +360,8 @@ pub(crate) fn delimiter_for<'a>(texts: impl Iterator<Item = &'a str>) -> String 
     let mut taken = std::collections::BTreeSet::new();
     let mut plain = true;
     for text in texts {
-        for (at, _) in text.match_indices("//") {
+        // Each place, since pairs overlap: `///1//` holds `//1//`.
+        for (at, _) in text.as_bytes().windows(2).enumerate().filter(|(_, pair)| *pair == b"//") {
             plain = false;
             let behind = text.get(at + 2..).unwrap_or_default();
             let digits = behind.bytes().take_while(u8::is_ascii_digit).count();

@@ -32,7 +32,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use base::Uuid;
-use base::own_files::may_be_planted;
+use base::own_files::{give_to_owner_of_folder, may_be_planted};
 use catalog::ReplicationFilters;
 use observe::{ConnectionState, ReplayState, StatusReport, UnansweredReport};
 
@@ -444,6 +444,7 @@ fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> 
             _ => {}
         }
         let mut file = File::options().write(true).create_new(true).mode(mode).open(&temporary)?;
+        give_to_owner_of_folder(&file, path)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, path)?;

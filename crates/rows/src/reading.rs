@@ -106,7 +106,13 @@ enum Flow {
     Enough,
 }
 
+/// Bytes of a row that are looked at for one step of a turn.
+const BYTES_A_STEP: u64 = 4 << 10;
+
 fn unreadable(error: &ValueError) -> SqlError {
+    if let ValueError::Unsupported { what } = error {
+        return SqlError::not_supported(what);
+    }
     SqlError::new(1105, "HY000", format!("a row does not fit its table: {error}"))
 }
 
@@ -197,7 +203,7 @@ impl Reading {
             let snapshot = self.snapshot.as_ref().map_err(Clone::clone)?;
             let found = snapshot.get(&self.reader, point, &mut self.row.0);
             let found = found.map_err(|error| store_error(&error))?;
-            *budget = budget.saturating_sub(1);
+            *budget = budget.saturating_sub(self.work());
             let flow = if found { self.found(each)? } else { Flow::GoOn };
             if flow == Flow::Pause || (flow == Flow::GoOn && *budget == 0) {
                 self.prefix += 1;
@@ -210,7 +216,7 @@ impl Reading {
         let opened = snapshot.range(&self.reader, self.order, &range);
         let mut rows = opened.map_err(|error| store_error(&error))?;
         while self.next(&mut rows)? {
-            *budget = budget.saturating_sub(1);
+            *budget = budget.saturating_sub(self.work());
             let flow = match self.found(each)? {
                 Flow::GoOn if *budget == 0 => Flow::Pause,
                 flow => flow,
@@ -225,6 +231,12 @@ impl Reading {
             }
         }
         Ok(Flow::GoOn)
+    }
+
+    /// What the row in the buffer costs of a turn: a long one is looked at by each filter.
+    fn work(&self) -> u64 {
+        let bytes = self.row.0.row().image.len() as u64;
+        1 + bytes.saturating_mul(self.plan.filters.len() as u64) / BYTES_A_STEP
     }
 
     fn next(&mut self, rows: &mut Range<'_>) -> Result<bool, SqlError> {

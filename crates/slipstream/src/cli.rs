@@ -24,12 +24,12 @@ const VERSION: &str = match option_env!("SLIPSTREAM_VERSION") {
 /// commits in source order.
 ///
 /// Options can also be set in the [slipstream] section of /etc/my.cnf, /etc/mysql/my.cnf and ~/.my.cnf. Dashes and
-/// underscores are equivalent; flags override files. Sizes take K, M, G; times take ms, s, m, h, d.
+/// underscores are equivalent; flags override files. Sizes take K, M, G, T; times take ms, s, m, h, d.
 ///
 /// Exit codes: 0 done; 1 error; 2 usage or configuration; 3 folder in use; 4 preflight refused; 5 source no longer has
 /// what this replica needs (1236); 6 event or statement not supported; 7 file corrupt or not Slipstream's; 8 disk full
 /// or I/O error; 9 data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 16
-/// verify found differences.
+/// verify or check-store found differences; 17 dump --definitions wrote statements as comments.
 #[derive(Debug, Parser)]
 #[command(name = "slipstream", version = VERSION, max_term_width = 120, propagate_version = true, args_override_self = true)]
 pub(crate) struct Cli {

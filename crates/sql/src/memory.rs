@@ -164,8 +164,11 @@ impl Purse {
     /// # Errors
     /// 1041; what was counted before is counted still.
     pub fn keep_in_all(&self, bytes: u64) -> Result<()> {
+        let all = bytes.saturating_add(self.working.get());
         if bytes > self.granted.get().saturating_add(FREE) {
-            self.ask(bytes.saturating_add(self.working.get()), FREE)?;
+            self.ask(all, FREE)?;
+        } else if all > self.granted.get().saturating_add(FREE_AT_WORK) {
+            self.ask(all, FREE_AT_WORK)?;
         }
         self.kept.set(bytes);
         self.give_surplus();

@@ -4,6 +4,7 @@
 //! its replica's applier would wait for them. Never here: a wait of replay, but for FLUSH TABLES WITH READ LOCK, which
 //! keeps everything as it is for all sessions; a lock on a row.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -118,13 +119,13 @@ impl Session {
     /// Checks that no name stands twice, which MySQL does before it unlocks anything.
     fn differ(&self, tables: &[LockedTable], world: &dyn World) -> Result<(), SqlError> {
         let lower = world.pin()?.catalog().lower_case_table_names();
-        let mut names: Vec<String> = Vec::with_capacity(tables.len());
+        let mut names = HashSet::with_capacity(tables.len());
         for table in tables {
             let (_, alias) = self.locked_name(table, lower)?;
             if names.contains(&alias) {
                 return Err(SqlError::new(1066, "42000", format!("Not unique table/alias: '{alias}'")));
             }
-            names.push(alias);
+            names.insert(alias);
         }
         Ok(())
     }

@@ -11,11 +11,20 @@ use crate::Result;
 use crate::charsets::is_unicode;
 use crate::error::SqlError;
 
-/// A pattern over one column's text.
+/// A pattern over one column's text: what stands between its `%`, in order. With no `%` it is one run.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
-    parts: Vec<Part>,
+    runs: Vec<Run>,
     text: Text,
+}
+
+/// Characters that follow one another in the text.
+#[derive(Debug, Clone, Default)]
+struct Run {
+    parts: Vec<Part>,
+    /// Of each number of parts that fit, how many fit again behind a part that does not (Knuth, Morris and Pratt), so that
+    /// no character is looked at twice; None with `_`, which fits what it is not equal to.
+    again: Option<Vec<usize>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +33,27 @@ enum Part {
     One(Vec<u8>),
     /// `_`
     AnyOne,
-    /// `%`
-    Any,
+}
+
+/// Characters that a run with `_` is compared with in one text, at most: it may begin anywhere.
+const STEPS_MAX: u64 = 1 << 24;
+
+impl Run {
+    fn of(parts: Vec<Part>) -> Run {
+        let again = (!parts.contains(&Part::AnyOne)).then(|| {
+            let mut again = vec![0; parts.len()];
+            let mut fits = 0;
+            for at in 1..parts.len() {
+                while fits > 0 && parts.get(fits) != parts.get(at) {
+                    fits = again.get(fits - 1).copied().unwrap_or_default();
+                }
+                fits += usize::from(parts.get(fits) == parts.get(at));
+                again[at] = fits;
+            }
+            again
+        });
+        Run { parts, again }
+    }
 }
 
 /// How text is taken apart.
@@ -46,15 +74,20 @@ impl Text {
         Text { prefix_len: ty.prefix_len(), collation: ty.collation, charset, by_bytes }
     }
 
-    fn characters(self, text: &[u8]) -> std::result::Result<Vec<Vec<u8>>, ValueError> {
-        let mut rest = text;
-        let mut all = Vec::new();
-        while !rest.is_empty() {
-            let (character, tail) = rest.split_at(first_characters(self.charset, rest, 1).len().max(1));
-            all.push(self.weight(character)?);
-            rest = tail;
+    /// The first character and what follows it; the text must not be empty.
+    fn first(self, text: &[u8]) -> (&[u8], &[u8]) {
+        text.split_at(first_characters(self.charset, text, 1).len().clamp(1, text.len()))
+    }
+
+    /// True if a character fits; `weight` is scratch space.
+    fn fits(self, part: &Part, character: &[u8], weight: &mut Vec<u8>) -> std::result::Result<bool, ValueError> {
+        let Part::One(wanted) = part else { return Ok(true) };
+        if self.by_bytes {
+            return Ok(wanted == character);
         }
-        Ok(all)
+        weight.clear();
+        weight_string(self.collation, character, weight)?;
+        Ok(wanted == weight)
     }
 
     fn weight(self, character: &[u8]) -> std::result::Result<Vec<u8>, ValueError> {
@@ -102,32 +135,125 @@ impl Pattern {
             |sign: &str| values::charset::from_utf8mb4(text.collation, sign.as_bytes()).map(|sign| sign.to_vec());
         let (escape, one, any) =
             (sign("\\").map_err(unreadable)?, sign("_").map_err(unreadable)?, sign("%").map_err(unreadable)?);
-        let (mut parts, mut rest, mut escaped) = (Vec::new(), pattern, false);
+        let (mut runs, mut parts, mut rest, mut escaped) = (Vec::new(), Vec::new(), pattern, false);
         while !rest.is_empty() {
-            let (character, tail) = rest.split_at(first_characters(text.charset, rest, 1).len().max(1));
+            let (character, tail) = text.first(rest);
             rest = tail;
             if escapes && !escaped && character == escape && !rest.is_empty() {
                 escaped = true;
                 continue;
             }
-            parts.push(match character {
-                _ if std::mem::take(&mut escaped) => Part::One(text.weight(character).map_err(unreadable)?),
-                sign if sign == one => Part::AnyOne,
-                sign if sign == any => Part::Any,
-                other => Part::One(text.weight(other).map_err(unreadable)?),
-            });
+            match character {
+                _ if std::mem::take(&mut escaped) => parts.push(Part::One(text.weight(character).map_err(unreadable)?)),
+                sign if sign == one => parts.push(Part::AnyOne),
+                sign if sign == any => runs.push(Run::of(std::mem::take(&mut parts))),
+                other => parts.push(Part::One(text.weight(other).map_err(unreadable)?)),
+            }
         }
-        Ok(Pattern { parts, text })
+        runs.push(Run::of(parts));
+        Ok(Pattern { runs, text })
     }
 
-    /// Whether stored text matches.
+    /// Whether stored text matches. It is read from its beginning to its end, and nothing of it is kept.
     ///
     /// # Errors
-    /// The bytes are no text of the column.
+    /// The bytes are no text of the column; a run with `_` would be compared more than [`STEPS_MAX`] times.
     pub(crate) fn matches(&self, stored: &[u8]) -> std::result::Result<bool, ValueError> {
-        let text = stored.get(self.text.prefix_len..).unwrap_or_default();
-        let characters = self.text.characters(text)?;
-        Ok(matches(&self.parts, &characters))
+        let mut rest = stored.get(self.text.prefix_len..).unwrap_or_default();
+        let Some((first, others)) = self.runs.split_first() else { return Ok(rest.is_empty()) };
+        let mut weight = Vec::new();
+        if !self.begins(first, &mut rest, &mut weight)? {
+            return Ok(false);
+        }
+        let Some((last, middle)) = others.split_last() else { return Ok(rest.is_empty()) };
+        for run in middle {
+            let found = match &run.again {
+                Some(again) => self.find(run, again, &mut rest, &mut weight)?,
+                None => self.find_with_any(run, &mut rest, &mut weight)?,
+            };
+            if !found {
+                return Ok(false);
+            }
+        }
+        let mut left = 0;
+        let mut behind = rest;
+        while !behind.is_empty() {
+            behind = self.text.first(behind).1;
+            left += 1;
+        }
+        let Some(before) = usize::checked_sub(left, last.parts.len()) else { return Ok(false) };
+        for _ in 0..before {
+            rest = self.text.first(rest).1;
+        }
+        self.begins(last, &mut rest, &mut weight)
+    }
+
+    /// Takes a run from the beginning of the text; false if it is not there.
+    fn begins(&self, run: &Run, text: &mut &[u8], weight: &mut Vec<u8>) -> std::result::Result<bool, ValueError> {
+        for part in &run.parts {
+            if text.is_empty() {
+                return Ok(false);
+            }
+            let (character, rest) = self.text.first(text);
+            if !self.text.fits(part, character, weight)? {
+                return Ok(false);
+            }
+            *text = rest;
+        }
+        Ok(true)
+    }
+
+    /// Takes all up to the end of the first place where the run stands; false if it stands nowhere.
+    fn find(
+        &self,
+        run: &Run,
+        again: &[usize],
+        text: &mut &[u8],
+        weight: &mut Vec<u8>,
+    ) -> std::result::Result<bool, ValueError> {
+        let mut fitting = 0;
+        while fitting < run.parts.len() {
+            if text.is_empty() {
+                return Ok(false);
+            }
+            let (character, rest) = self.text.first(text);
+            *text = rest;
+            while let Some(part) = run.parts.get(fitting) {
+                if self.text.fits(part, character, weight)? {
+                    fitting += 1;
+                    break;
+                }
+                let Some(before) = fitting.checked_sub(1) else { break };
+                fitting = again.get(before).copied().unwrap_or_default();
+            }
+        }
+        Ok(true)
+    }
+
+    /// As [`find`](Self::find), of a run with `_`.
+    fn find_with_any(
+        &self,
+        run: &Run,
+        text: &mut &[u8],
+        weight: &mut Vec<u8>,
+    ) -> std::result::Result<bool, ValueError> {
+        let mut steps = 0u64;
+        loop {
+            let mut from = *text;
+            if self.begins(run, &mut from, weight)? {
+                *text = from;
+                return Ok(true);
+            }
+            if text.is_empty() {
+                return Ok(false);
+            }
+            steps += 1 + run.parts.len() as u64;
+            if steps > STEPS_MAX {
+                let what = "LIKE with _ between % over a text of this length".into();
+                return Err(ValueError::Unsupported { what });
+            }
+            *text = self.text.first(text).1;
+        }
     }
 }
 
@@ -155,33 +281,6 @@ impl NamePattern {
     }
 }
 
-/// Goes back to the last `%` where a character does not match: no more steps than parts times characters.
-fn matches(parts: &[Part], characters: &[Vec<u8>]) -> bool {
-    let (mut part, mut at) = (0, 0);
-    let mut last_any: Option<(usize, usize)> = None;
-    while at < characters.len() {
-        let fits = match (parts.get(part), characters.get(at)) {
-            (Some(Part::One(wanted)), Some(found)) => wanted == found,
-            (Some(Part::AnyOne), Some(_)) => true,
-            (Some(Part::Any), _) => {
-                last_any = Some((part, at));
-                part += 1;
-                continue;
-            }
-            _ => false,
-        };
-        if fits {
-            (part, at) = (part + 1, at + 1);
-        } else if let Some((any, from)) = last_any {
-            last_any = Some((any, from + 1));
-            (part, at) = (any + 1, from + 1);
-        } else {
-            return false;
-        }
-    }
-    parts.get(part..).unwrap_or_default().iter().all(|part| *part == Part::Any)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,28 +301,72 @@ mod tests {
         );
     }
 
+    fn holds(pattern: &str, value: &str) -> bool {
+        let ty = ColumnType { collation: 255, ..ColumnType::new(t::VARCHAR, 80) };
+        let stored = [vec![0; ty.prefix_len()], value.as_bytes().to_vec()].concat();
+        Pattern::over(Text::of(&ty), pattern.as_bytes(), 0).unwrap().matches(&stored).unwrap()
+    }
+
     #[test]
     fn patterns() {
-        let ty = ColumnType { collation: 255, ..ColumnType::new(t::VARCHAR, 80) };
-        let text = Text::of(&ty);
-        let holds = |pattern: &str, value: &str| {
-            let parts: Vec<Part> = pattern
-                .chars()
-                .map(|c| match c {
-                    '%' => Part::Any,
-                    '_' => Part::AnyOne,
-                    c => Part::One(text.weight(c.to_string().as_bytes()).unwrap()),
-                })
-                .collect();
-            matches(&parts, &text.characters(value.as_bytes()).unwrap())
-        };
-        for (pattern, value) in
-            [("ab%", "ABC"), ("%", ""), ("_b%c", "abxcbc"), ("É", "e"), ("a%%", "a"), ("%a_", "xaab")]
-        {
+        for (pattern, value) in [
+            ("ab%", "ABC"),
+            ("%", ""),
+            ("", ""),
+            ("_b%c", "abxcbc"),
+            ("É", "e"),
+            ("a%%", "a"),
+            ("%a_", "xaab"),
+            ("%aab%aab", "aaab aab"),
+            ("a%_", "ab"),
+            ("%ä_c%", "x Abc y"),
+        ] {
             assert!(holds(pattern, value), "{pattern} {value}");
         }
-        for (pattern, value) in [("ab%", "a"), ("", "a"), ("_", ""), ("a_", "a"), ("%a_", "xaa_b")] {
+        for (pattern, value) in
+            [("ab%", "a"), ("", "a"), ("_", ""), ("a_", "a"), ("%a_", "xaa_b"), ("%ab%ab", "ab"), ("a%a", "a")]
+        {
             assert!(!holds(pattern, value), "{pattern} {value}");
         }
+    }
+
+    /// As MySQL describes it, by trying everything.
+    fn by_trying(pattern: &[u8], value: &[u8]) -> bool {
+        match (pattern, value) {
+            ([], _) => value.is_empty(),
+            ([b'%', rest @ ..], _) => {
+                by_trying(rest, value) || value.split_first().is_some_and(|(_, behind)| by_trying(pattern, behind))
+            }
+            ([b'_', rest @ ..], [_, behind @ ..]) => by_trying(rest, behind),
+            ([one, rest @ ..], [other, behind @ ..]) => one == other && by_trying(rest, behind),
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn random_patterns_match_as_by_trying() {
+        let mut random = base::Random::new(11);
+        let mut held = 0;
+        for _ in 0..60_000 {
+            let mut text = |letters: &[&'static str], most: usize| -> String {
+                (0..random.below(most)).map(|_| random.pick(letters)).collect()
+            };
+            let (pattern, value) = (text(&["a", "a", "b", "%", "%", "_"], 9), text(&["a", "a", "b"], 12));
+            let wanted = by_trying(pattern.as_bytes(), value.as_bytes());
+            assert_eq!(holds(&pattern, &value), wanted, "{pattern} {value}");
+            held += usize::from(wanted);
+        }
+        assert!(held > 5_000, "{held}");
+    }
+
+    /// Steps grow with the text's length, not with its product with the pattern's: this would take hours.
+    #[test]
+    fn a_pattern_that_almost_fits_everywhere_costs_one_pass() {
+        let text = "a".repeat(1_000_000);
+        assert!(!holds(&format!("%{}b%", "a".repeat(100_000)), &text));
+        assert!(holds(&format!("%{}%", "a".repeat(100_000)), &text));
+        let ty = ColumnType { collation: 255, ..ColumnType::new(t::VARCHAR, 80) };
+        let pattern = Pattern::over(Text::of(&ty), format!("%{}_b%", "a".repeat(100_000)).as_bytes(), 0).unwrap();
+        assert!(matches!(pattern.matches(text.as_bytes()), Err(ValueError::Unsupported { .. })));
     }
 }
