@@ -40,8 +40,8 @@ impl<'a> Input<'a> {
 /// Longest text that [`long`] makes, in bytes.
 const LONG_MAX: usize = 1 << 20;
 
-/// A text in which each part between the bytes 14 and 15 stands as often as the square of the byte behind it says, twice:
-/// inputs are short, and what breaks by many terms is not.
+/// A text in which each part between the bytes 14 and 15 stands as often as the square of the byte behind it says,
+/// twice: inputs are short, and what breaks by many terms is not.
 pub fn long(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text;

@@ -599,8 +599,8 @@ fn what_clients_send_of_their_own_is_answered_or_refused_by_name() {
     replica.stop();
 }
 
-/// 100,000 terms of each operator and clause: at the replica's port as text and prepared, and through the shadow. Each is
-/// answered, or ends with an error; sessions beside them go on, and no process ends.
+/// 100,000 terms of each operator and clause: at the replica's port as text and prepared, and through the shadow. Each
+/// is answered, or ends with an error; sessions beside them go on, and no process ends.
 #[test]
 fn many_terms_end_nobody() {
     const TERMS: usize = 100_000;
@@ -685,7 +685,9 @@ fn many_terms_end_nobody() {
     assert_eq!(value(&mut port, &sum(1_000)), front.query_value(&sum(1_000)).unwrap());
     assert!(answered >= 10, "{answered}");
     // In front of the source the texts are the application's: MySQL answers each, or says why not.
-    for text in texts.iter().filter(|text| text.len() < 1 << 20) {
+    // More columns than this client takes.
+    let fit = |text: &&String| text.len() < 1 << 20 && !text.starts_with("SELECT 1, 1");
+    for text in texts.iter().filter(fit) {
         if let Err(error) = front.query(text) {
             assert!(error.server_code().is_some(), "{error}: {}", &text[..40.min(text.len())]);
         }

@@ -235,8 +235,8 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     Ok(opened.into())
 }
 
-/// Gives a new file to the owner and group of its folder. Root writes for the user that runs the replica, whom a file of
-/// root's would keep out at its next start. Nothing is changed without root's rights.
+/// Gives a new file to the owner and group of its folder. Root writes for the user that runs the replica, whom a file
+/// of root's would keep out at its next start. Nothing is changed without root's rights.
 ///
 /// # Errors
 /// The system's.

@@ -11,9 +11,9 @@ use std::ops::Range;
 /// runs, nobody has ever run as this statement.
 const OLDEST_SERVER: u32 = 80_000;
 
-/// Begins every script. SET NAMES tells the server alone: a client of gbk or sjis, which its locale may have chosen, would
-/// still take the last byte of a character and the quote or backslash behind it for one character. Its command `\C`
-/// makes it read UTF-8, whichever commands it allows; everybody else sees a comment of a version that never comes.
+/// Begins every script. SET NAMES tells the server alone: a client of gbk or sjis, which its locale may have chosen,
+/// would still take the last byte of a character and the quote or backslash behind it for one character. Its command
+/// `\C` makes it read UTF-8, whichever commands it allows; everybody else sees a comment of a version that never comes.
 pub(crate) const READ_AS_UTF8: &str = "SET NAMES utf8mb4 /*!999999 \\C utf8mb4 */;";
 
 const DELIMITER: &[u8] = b"delimiter";
@@ -152,8 +152,8 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// `$tag$ … $tag$` is a string for 9.x, which older clients read as they read everything else. So what is in it must
-    /// be harmless by itself.
+    /// `$tag$ … $tag$` is a string for 9.x, which older clients read as they read everything else. So what is in it
+    /// must be harmless by itself.
     fn dollar(&mut self, word: &[u8]) -> Result<(), &'static str> {
         let Some(tag_len) = word.iter().skip(1).position(|byte| *byte == b'$').map(|at| at + 2) else {
             self.at += word.len();
@@ -308,7 +308,8 @@ fn is_command(rest: &[u8]) -> bool {
         || (COMMANDS_ALONE.iter().any(is) && argument.iter().all(|byte| is_blank(*byte)))
 }
 
-/// True for the rest of `USE INDEX (a, b)`: as a command it is an error, and nothing in it is left open for later lines.
+/// True for the rest of `USE INDEX (a, b)`: as a command it is an error, and nothing in it is left open for later
+/// lines.
 fn is_index_hint(argument: &[u8]) -> bool {
     let words = argument.trim_ascii().to_ascii_uppercase();
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b" \t\r_$,.()".contains(byte);

@@ -1,7 +1,7 @@
 //! Dumps of hostile definitions through the real mysql client; run with SLIPSTREAM_TEST_SERVER=1.
 //!
-//! Texts by seed hold what a client could take for an end, a comment's end or a command. Its verbose output says what it
-//! sends to the server. What 8.0's client does by default, 9.7's does with two options.
+//! Texts by seed hold what a client could take for an end, a comment's end or a command. Its verbose output says what
+//! it sends to the server. What 8.0's client does by default, 9.7's does with two options.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;

@@ -423,8 +423,8 @@ impl Connection {
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) -> Result<bool, Fate> {
-        // With little left, no more is read than fits without a grant: what does not fit is then part of a packet that has
-        // begun, and can be skipped.
+        // With little left, no more is read than fits without a grant: what does not fit is then part of a packet that
+        // has begun, and can be skipped.
         let room = usize::try_from(self.memory.room()).unwrap_or(usize::MAX);
         let most =
             if self.memory.is_ample() { turn.scratch.len() } else { room.max(READ_LEAST).min(turn.scratch.len()) };

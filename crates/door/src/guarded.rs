@@ -11,7 +11,8 @@ use crate::config::{Facts, Note};
 
 /// Runs work of connection `number`; None: it panicked.
 ///
-/// What it left half done is only seen by a connection that is ended, and behind locks that are not poisoned for others.
+/// What it left half done is only seen by a connection that is ended, and behind locks that are not poisoned for
+/// others.
 pub(crate) fn guarded<T>(facts: &dyn Facts, number: u64, work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work))
         .map_err(|panic| facts.note(Note::Defect { connection: number, what: message(&*panic) }))

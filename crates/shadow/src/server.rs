@@ -229,7 +229,8 @@ impl Shadow {
         let spawned = std::thread::Builder::new().name(format!("client-{id}")).spawn({
             let shared = Arc::clone(&shared);
             move || {
-                // What a panic leaves is this client's alone: its connections close, and locks are not poisoned for others.
+                // What a panic leaves is this client's alone: its connections close, and locks are not poisoned for
+                // others.
                 let serve = AssertUnwindSafe(|| {
                     let ready = socket.set_nonblocking(false).map_err(ShadowError::from);
                     ready.and_then(|()| session::run(&shared, socket, id))

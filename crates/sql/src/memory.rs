@@ -1,11 +1,11 @@
 //! Memory that clients hold, all of them in one sum within a limit.
 //!
-//! In: bytes that a session is about to hold. Out: a yes, or error 1041. Never here: an atomic operation for what fits in
-//! what was granted before; a session or an account that takes what others need.
+//! In: bytes that a session is about to hold. Out: a yes, or error 1041. Never here: an atomic operation for what fits
+//! in what was granted before; a session or an account that takes what others need.
 //!
 //! A purse gets grants of [`STEP`] bytes and counts in them by itself. An account is granted no more than is left free
-//! for all others, a session no more than half of that: one account alone gets half of the limit and one session a third,
-//! and the more there are who hold much, the less each of them gets. So those who hold most are refused first.
+//! for all others, a session no more than half of that: one account alone gets half of the limit and one session a
+//! third, and the more there are who hold much, the less each of them gets. So those who hold most are refused first.
 
 use std::cell::Cell;
 use std::sync::Arc;

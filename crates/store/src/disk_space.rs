@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const RESERVE_MAX: u64 = 10 << 30;
 /// The default reserve is one part in this many of the file system.
 const RESERVE_PART: u64 = 20;
-/// What waits goes on once this part of the reserve is free above it: it would otherwise begin anew for each transaction.
+/// What waits goes on once this part of the reserve is free above it: it would otherwise begin anew for each
+/// transaction.
 const GOES_ON_PART: u64 = 8;
 const GOES_ON_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(64 << 20);
 

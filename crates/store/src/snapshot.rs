@@ -274,8 +274,8 @@ impl Visibility {
         self.tidy_with(false);
     }
 
-    /// As [`tidy`](Self::tidy) while disk space is short: gives up the older half of the snapshots of an older tree too,
-    /// since they keep files that were merged away.
+    /// As [`tidy`](Self::tidy) while disk space is short: gives up the older half of the snapshots of an older tree
+    /// too, since they keep files that were merged away.
     pub(crate) fn tidy_for_space(&self) {
         self.tidy_with(true);
     }

@@ -1,9 +1,9 @@
 //! Runs the workspace's tests, several test programs at once where there are cores for it.
 //!
 //! In: arguments for `cargo test`, and after `--` those of each test program. Out: what each program printed, whole and
-//! once it has ended; wall and CPU seconds of programs, the longest programs and tests; how many tests passed, failed and
-//! were skipped; exit code 1 if one failed, naming each program. A program that runs longer than its limit is killed and
-//! has failed: one that hangs hides nothing of the others. Never here: which tests there are.
+//! once it has ended; wall and CPU seconds of programs, the longest programs and tests; how many tests passed, failed
+//! and were skipped; exit code 1 if one failed, naming each program. A program that runs longer than its limit is
+//! killed and has failed: one that hangs hides nothing of the others. Never here: which tests there are.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -10,8 +10,8 @@ use crate::sql_mode;
 
 /// Deepest nesting that is read.
 const DEPTH_MAX: usize = 64;
-/// Highest tree that is read, but for what negation and conditions add to a node: printing recurses as deep, in the thread
-/// that sequences, with some 300 bytes of stack a node in a debug build.
+/// Highest tree that is read, but for what negation and conditions add to a node: printing recurses as deep, in the
+/// thread that sequences, with some 300 bytes of stack a node in a debug build.
 const HEIGHT_MAX: usize = 400;
 
 /// Signs of numbers by how tightly they bind; with DIV and MOD as words.

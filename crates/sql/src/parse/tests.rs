@@ -151,7 +151,8 @@ fn brackets_without_end_do_not_take_the_stack() {
     assert_eq!(refused(&format!("select {}1", "f(".repeat(65_535))).code, 3950);
 }
 
-/// Texts of many terms, one for each operator and clause that repeats, with the error that ends each; None: it is parsed.
+/// Texts of many terms, one for each operator and clause that repeats, with the error that ends each; None: it is
+/// parsed.
 fn chains(terms: usize) -> Vec<(String, Option<u16>)> {
     let mut all = Vec::new();
     let mut add = |head: &str, again: &str, tail: &str, code| {

@@ -22,8 +22,8 @@ pub(crate) struct Pattern {
 #[derive(Debug, Clone, Default)]
 struct Run {
     parts: Vec<Part>,
-    /// Of each number of parts that fit, how many fit again behind a part that does not (Knuth, Morris and Pratt), so that
-    /// no character is looked at twice; None with `_`, which fits what it is not equal to.
+    /// Of each number of parts that fit, how many fit again behind a part that does not (Knuth, Morris and Pratt), so
+    /// that no character is looked at twice; None with `_`, which fits what it is not equal to.
     again: Option<Vec<usize>>,
 }
 
