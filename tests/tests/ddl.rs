@@ -267,11 +267,7 @@ fn definitions_of_many_terms_are_followed() {
     let mut replica = Replica::follow(&server, &data, &["--cut-interval=1s"]);
     server.sql("CREATE DATABASE ddl");
     let mut most = 0;
-    for (number, term) in
-        [" + 1", " OR a = 1", " AND a = 1", " XOR a", " | a", " IS NULL", " = 1", " IN (1, 2)", " LIKE 1"]
-            .iter()
-            .enumerate()
-    {
+    for (number, term) in [" + 1", " OR a = 1", " AND a = 1", " XOR a", " | a", " IS NULL", " = 1"].iter().enumerate() {
         for (place, definition) in [
             "a INT PRIMARY KEY, b BIGINT AS ({})",
             "a INT PRIMARY KEY, CHECK (0 = ({}) OR 1)",

@@ -201,7 +201,8 @@ fn the_disk_is_full_when_filters_and_facts_are_written() {
     server.sql("CREATE DATABASE other; CREATE TABLE other.t (id INT PRIMARY KEY); INSERT INTO other.t VALUES (1)");
     fill(&server, 5);
     let path = data.to_str().unwrap();
-    // A folder without rows: this user was refused. Then a disk that is full for this one file.
+    // A folder without rows: this user was refused. Then a disk that takes all but this one file: what a crash left in
+    // its place would be removed, and this is not.
     slipstream(&["replica", "--source", &server.url("nobody"), "--data", path, "--replicate-do-db=other"])
         .expect(1, &["nobody"]);
     let kept = std::fs::read_to_string(data.join("filters")).unwrap();
@@ -209,9 +210,11 @@ fn the_disk_is_full_when_filters_and_facts_are_written() {
     let options = ["--replicate-wild-do-table=full.%"];
     let url = server.url("repl");
     for file in ["filters", "source-facts"] {
-        std::os::unix::fs::symlink("/dev/full", data.join(format!("{file}.tmp"))).unwrap();
+        let in_the_way = data.join(format!("{file}.tmp"));
+        std::fs::create_dir(&in_the_way).unwrap();
         slipstream(&["replica", "--source", &url, "--data", path, options[0]])
-            .expect(8, &[&format!("{path}/{file}: "), "free space", "No space left"]);
+            .expect(1, &[&format!("{path}/{file}: ")]);
+        std::fs::remove_dir(&in_the_way).unwrap();
         let now = std::fs::read_to_string(data.join("filters")).unwrap();
         assert_eq!(now == kept, file == "filters", "{now}");
     }
