@@ -153,6 +153,15 @@ pub(crate) enum Change {
 }
 
 impl Change {
+    /// How often the statement's text is kept.
+    pub(crate) fn texts(&self) -> usize {
+        match self {
+            Change::Made { .. } | Change::Altered { .. } => 1,
+            Change::UsersMade(names) | Change::UsersAltered(names) => names.len(),
+            Change::Gone { .. } | Change::UsersGone(_) | Change::UsersRenamed(_) => 0,
+        }
+    }
+
     /// None if the statement concerns other objects or cannot be parsed; it then counts as recorded and nothing more.
     pub(crate) fn of(context: &StatementContext, sql: &[u8]) -> Option<Change> {
         let mut parser = Parser::new(context, sql);

@@ -442,7 +442,7 @@ impl Catalog {
             Statement::NoEffect(reason) => return Ok(unchanged(DdlEffect::NoEffect(reason))),
             Statement::Recorded(kind) => {
                 let outcome = unchanged(DdlEffect::Recorded(kind));
-                let catalog = self.recorded(context, sql).unwrap_or(outcome.catalog);
+                let catalog = self.recorded(context, sql)?.unwrap_or(outcome.catalog);
                 return Ok(DdlOutcome { catalog, ..outcome });
             }
             _ => {}

@@ -254,3 +254,14 @@ fn a_partitions_expression_of_many_terms_is_computed() {
     // 5 + 300 is 4 modulo 7.
     assert_eq!(finder.find(&[0, 5, 0, 0, 0], &mut Vec::new()).unwrap(), 4);
 }
+
+/// A statement of many accounts is kept with each, up to a bound.
+#[test]
+fn accounts_of_one_statement_are_bounded() {
+    let context = StatementContext { default_db: "d".to_owned(), ..StatementContext::default() };
+    let create = |count: usize| (0..count).map(|n| format!("u{n}")).collect::<Vec<_>>().join(", ");
+    let made = Catalog::new(0).apply(&context, format!("create user {}", create(1_000)).as_bytes()).unwrap();
+    assert_eq!(made.catalog.definitions().count(), 1_000);
+    let error = Catalog::new(0).apply(&context, format!("create user {}", create(100_000)).as_bytes()).unwrap_err();
+    assert!(error.to_string().contains("so many accounts"), "{error}");
+}

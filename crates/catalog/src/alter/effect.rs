@@ -326,6 +326,10 @@ impl<'a> Edit<'a> {
                 AlterAction::AddColumns { columns, keys, position } => {
                     self.keys.extend(keys);
                     for spec in columns {
+                        if self.columns.len() >= base::limits::COLUMNS_MAX {
+                            let name = self.old.full_name();
+                            return Problem::disagrees(format!("more columns than a table can have, in {name}"));
+                        }
                         let column = self.defined(spec)?;
                         let silent = named(spec, &column);
                         self.place(Draft { column, origin: None, silent }, position.as_ref())?;

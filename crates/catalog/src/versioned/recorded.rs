@@ -10,6 +10,10 @@ use crate::stored_objects::{Change as DefinitionChange, Definition, DefinitionKi
 use crate::syntax::{AlterAction, Statement, TableName};
 
 use super::{Catalog, Inner};
+use crate::error::Problem;
+
+/// Bytes of texts that one statement leaves, at most: 1,000 accounts of 60 bytes take as many.
+const KEPT_BYTES_MAX: usize = 64 << 20;
 
 impl Catalog {
     /// Views, routines, triggers, events, users and grants, in an order in which they can be created again.
@@ -28,11 +32,17 @@ impl Catalog {
     }
 
     /// The next snapshot after a recorded statement; None if the statement names no object that is kept.
-    pub(super) fn recorded(&self, context: &StatementContext, sql: &[u8]) -> Option<Catalog> {
-        let change = DefinitionChange::of(context, sql)?;
+    ///
+    /// # Errors
+    /// It names so many accounts that its text, kept with each of them, would take more than [`KEPT_BYTES_MAX`].
+    pub(super) fn recorded(&self, context: &StatementContext, sql: &[u8]) -> Result<Option<Catalog>, Problem> {
+        let Some(change) = DefinitionChange::of(context, sql) else { return Ok(None) };
+        if change.texts().saturating_mul(sql.len()) > KEPT_BYTES_MAX {
+            return Problem::unsupported("a statement of so many accounts: its text is kept with each of them");
+        }
         let mut inner = Inner::clone(&self.inner);
         inner.record(context, sql, change);
-        Some(Catalog { inner: Arc::new(inner) })
+        Ok(Some(Catalog { inner: Arc::new(inner) }))
     }
 }
 
