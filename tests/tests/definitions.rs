@@ -197,7 +197,7 @@ fn what_is_in_names_and_rows_runs_nowhere() {
     let other = Server::start_unsynced("planted-rows-elsewhere", &[]);
     let all = "SELECT `列名` FROM d.`名` ORDER BY HEX(`列名`); SELECT a FROM `x\nCREATE USER pwned;#`.t; \
                SELECT a FROM `x\nCREATE USER pwned;#`.v";
-    for options in [&["--default-character-set=gbk"][..], &["--commands", "--system-command=ON", "--force"]] {
+    for options in [&["--default-character-set=gbk"][..], &["--commands", "--named-commands", "--force"]] {
         other.sql("DROP DATABASE IF EXISTS d; DROP DATABASE IF EXISTS `x\nCREATE USER pwned;#`");
         for script in [&rows.out, &views.join("\n\n")] {
             let loaded = other.client(options, script);

@@ -4,8 +4,11 @@
 
 use std::fs::File;
 
+use power_cut::PowerCut;
 use serde_json::Value;
-use whole_program_tests::{Ballast, Replica, Server, SmallDisk, assert_equal, folder, slipstream, wait_for};
+use whole_program_tests::{
+    Ballast, Replica, Server, SmallDisk, assert_equal, copy_folder, folder, slipstream, wait_for,
+};
 
 const OPTIONS: [&str; 3] = ["--memory=128M", "--cut-interval=100ms", "--max-relay-log-size=256K"];
 
@@ -201,22 +204,43 @@ fn the_disk_is_full_when_filters_and_facts_are_written() {
     server.sql("CREATE DATABASE other; CREATE TABLE other.t (id INT PRIMARY KEY); INSERT INTO other.t VALUES (1)");
     fill(&server, 5);
     let path = data.to_str().unwrap();
-    // A folder without rows: this user was refused. Then a disk that takes all but this one file: what a crash left in
-    // its place would be removed, and this is not.
+    // A folder without rows: this user was refused.
     slipstream(&["replica", "--source", &server.url("nobody"), "--data", path, "--replicate-do-db=other"])
         .expect(1, &["nobody"]);
     let kept = std::fs::read_to_string(data.join("filters")).unwrap();
     assert!(kept.contains("other"), "{kept}");
     let options = ["--replicate-wild-do-table=full.%"];
     let url = server.url("repl");
-    for file in ["filters", "source-facts"] {
-        let in_the_way = data.join(format!("{file}.tmp"));
-        std::fs::create_dir(&in_the_way).unwrap();
-        slipstream(&["replica", "--source", &url, "--data", path, options[0]])
-            .expect(1, &[&format!("{path}/{file}: ")]);
-        std::fs::remove_dir(&in_the_way).unwrap();
-        let now = std::fs::read_to_string(data.join("filters")).unwrap();
-        assert_eq!(now == kept, file == "filters", "{now}");
+    // Then a disk that has no room for one write, the first, the second and so on, until each file was hit.
+    let mut missed = vec!["filters", "source-facts"];
+    for number in 1.. {
+        assert!(number < 200, "not met: {missed:?}");
+        let at = folder(&format!("full-filters-{number}"));
+        let tried = at.join("disk/data");
+        std::fs::create_dir_all(at.join("disk")).unwrap();
+        copy_folder(&data, &tried);
+        let mut power = PowerCut::new(&at);
+        power.plan(&format!("write:{number}:ENOSPC"));
+        let mut replica = Replica::spawn(&url, &tried, &options, |command| power.trace(command));
+        let follows = |status: &Value| status["replay"]["state"] == "caught_up";
+        let goes_on =
+            |replica: &mut Replica| replica.ended().is_some() || replica.status().as_ref().is_some_and(follows);
+        wait_for("an answer or the end", || goes_on(&mut replica).then_some(()), String::new);
+        let Some(code) = replica.ended() else {
+            replica.kill();
+            continue;
+        };
+        let log = replica.log();
+        let Some(at) = missed.iter().position(|file| log.contains(&format!("{}/{file}: ", tried.display()))) else {
+            continue;
+        };
+        assert!(code == 8 && log.contains("ree space") && log.contains("No space left"), "{code}: {log}");
+        let now = std::fs::read_to_string(tried.join("filters")).unwrap();
+        assert_eq!(now == kept, missed[at] == "filters", "{now}");
+        missed.remove(at);
+        if missed.is_empty() {
+            break;
+        }
     }
     // With space it continues, under the rules given then.
     let mut replica = Replica::follow(&server, &data, &options);

@@ -10,6 +10,7 @@ use common::{DESCRIBED, logged_rows, stored};
 use testkit::{Random, Server};
 use values::sort_key::{SortKeyColumn, SortKeyPlan, implemented_collations, weight_string};
 use values::{Collation, ColumnType, RowLayout, type_code};
+use wire::row::text_value;
 
 fn connect(server: &Server) -> Connection {
     let mut connection = common::connect(server);
@@ -27,15 +28,17 @@ fn connect(server: &Server) -> Connection {
 /// Weights of strings: text as the character set has it, and the server's WEIGHT_STRING.
 fn check_weights(connection: &mut Connection, collation: Collation, sql: &str) -> usize {
     let mut ours = Vec::new();
-    let rows = connection.query(sql).unwrap().rows;
-    for row in &rows {
-        let [text, theirs] = &row[..] else { panic!("two columns") };
-        let (text, theirs) = (text.as_deref().unwrap(), theirs.as_deref().unwrap());
+    let mut rows = 0;
+    let end = connection.query_each(sql, |row| {
+        let (text, theirs) = (text_value(row)?.unwrap(), text_value(row)?.unwrap());
         ours.clear();
         weight_string(collation.id, text, &mut ours).unwrap();
         assert_eq!(ours, theirs, "{} {text:02x?}", collation.name);
-    }
-    rows.len()
+        rows += 1;
+        Ok(())
+    });
+    end.unwrap();
+    rows
 }
 
 #[test]
