@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use catalog::NotKept;
-use sql::table::{Bound, Path, Plan, Prefix};
+use sql::table::{Bound, Path, Plan, Prefix, Weighed};
 use sql::{Charsets, SqlError};
 use store::{KeyRange, Range, ReadOrder, RowBuf, Snapshot, TableReader};
 use values::ValueError;
@@ -38,7 +38,9 @@ pub struct Reading {
     /// Rows that may be handed on.
     left: u64,
     counted: u64,
-    key: Vec<u8>,
+    /// The filter that the row in `row` is to be tried by next.
+    untried: Option<usize>,
+    weighed: Weighed,
 }
 
 impl std::fmt::Debug for Reading {
@@ -109,6 +111,9 @@ enum Flow {
 /// Bytes of a row that are looked at for one step of a turn.
 const BYTES_A_STEP: u64 = 4 << 10;
 
+/// Filters that a row is tried by for one step of a turn, if its values are short.
+const FILTERS_A_STEP: usize = 64;
+
 fn unreadable(error: &ValueError) -> SqlError {
     if let ValueError::Unsupported { what } = error {
         return SqlError::not_supported(what);
@@ -146,7 +151,8 @@ impl Reading {
             skip,
             left,
             counted: 0,
-            key: Vec::new(),
+            untried: None,
+            weighed: Weighed::default(),
             plan,
         })
     }
@@ -176,14 +182,17 @@ impl Reading {
     /// # Errors
     /// The snapshot was given up, the store cannot be read, or `each` failed.
     pub fn step(&mut self, rows_max: u64, each: Each<'_>) -> Result<bool, SqlError> {
-        if self.copies > 0 {
-            match self.hand_on(each)? {
-                Flow::GoOn => {}
-                Flow::Pause => return Ok(false),
-                Flow::Enough => return Ok(true),
-            }
-        }
         let mut budget = rows_max;
+        let behind = match self.untried.take() {
+            Some(filter) => self.tried(filter, &mut budget, each)?,
+            None if self.copies > 0 => self.hand_on(each)?,
+            None => Flow::GoOn,
+        };
+        match behind {
+            Flow::GoOn => {}
+            Flow::Pause => return Ok(false),
+            Flow::Enough => return Ok(true),
+        }
         while self.left > 0 && self.prefix < self.path.steps() {
             match self.prefix_step(&mut budget, each)? {
                 Flow::GoOn => (self.prefix, self.place) = (self.prefix + 1, None),
@@ -203,8 +212,8 @@ impl Reading {
             let snapshot = self.snapshot.as_ref().map_err(Clone::clone)?;
             let found = snapshot.get(&self.reader, point, &mut self.row.0);
             let found = found.map_err(|error| store_error(&error))?;
-            *budget = budget.saturating_sub(self.work());
-            let flow = if found { self.found(each)? } else { Flow::GoOn };
+            *budget = budget.saturating_sub(1);
+            let flow = if found { self.found(budget, each)? } else { Flow::GoOn };
             if flow == Flow::Pause || (flow == Flow::GoOn && *budget == 0) {
                 self.prefix += 1;
                 return Ok(Flow::Pause);
@@ -216,8 +225,8 @@ impl Reading {
         let opened = snapshot.range(&self.reader, self.order, &range);
         let mut rows = opened.map_err(|error| store_error(&error))?;
         while self.next(&mut rows)? {
-            *budget = budget.saturating_sub(self.work());
-            let flow = match self.found(each)? {
+            *budget = budget.saturating_sub(1);
+            let flow = match self.found(budget, each)? {
                 Flow::GoOn if *budget == 0 => Flow::Pause,
                 flow => flow,
             };
@@ -231,12 +240,6 @@ impl Reading {
             }
         }
         Ok(Flow::GoOn)
-    }
-
-    /// What the row in the buffer costs of a turn: a long one is looked at by each filter.
-    fn work(&self) -> u64 {
-        let bytes = self.row.0.row().image.len() as u64;
-        1 + bytes.saturating_mul(self.plan.filters.len() as u64) / BYTES_A_STEP
     }
 
     fn next(&mut self, rows: &mut Range<'_>) -> Result<bool, SqlError> {
@@ -258,13 +261,29 @@ impl Reading {
     }
 
     /// Handles the row in the buffer.
-    fn found(&mut self, each: Each<'_>) -> Result<Flow, SqlError> {
-        for (place, filter) in self.plan.filters.iter().enumerate() {
+    fn found(&mut self, budget: &mut u64, each: Each<'_>) -> Result<Flow, SqlError> {
+        self.weighed.next_row();
+        self.tried(0, budget, each)
+    }
+
+    /// Tries the row in the buffer by the filters from this one on. A turn may end between two of them: each looks at
+    /// the whole of what may be a long text.
+    fn tried(&mut self, first: usize, budget: &mut u64, each: Each<'_>) -> Result<Flow, SqlError> {
+        for (place, filter) in self.plan.filters.iter().enumerate().skip(first) {
             if self.path.fulfils(place) {
                 continue;
             }
+            if *budget == 0 && place > first {
+                self.untried = Some(place);
+                return Ok(Flow::Pause);
+            }
             let view = self.row.0.view(&self.reader).map_err(|error| unreadable(&error))?;
-            if !filter.holds(&view, &mut self.key).map_err(|error| unreadable(&error))? {
+            let mut is_held = || {
+                let bytes = filter.bytes_to_read(&view, &self.weighed)?;
+                *budget = budget.saturating_sub(bytes / BYTES_A_STEP + u64::from(place % FILTERS_A_STEP == 1));
+                filter.holds(&view, &mut self.weighed)
+            };
+            if !is_held().map_err(|error| unreadable(&error))? {
                 return Ok(Flow::GoOn);
             }
         }

@@ -16,7 +16,7 @@ mod path;
 mod plan;
 mod zone;
 
-pub use condition::Filter;
+pub use condition::{Filter, Weighed};
 pub(crate) use field::least_bytes;
 pub use field::{Origin, ResultColumn};
 pub use like::NamePattern;

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use catalog::Catalog;
 use sql::listing::{Listing, Part, Seen, bytes_of, chosen, fulfils, is_by_table, may_choose};
-use sql::table::Plan;
+use sql::table::{Plan, Weighed};
 use sql::{Ended, Event, Purse, SqlError, Value, Wait};
 
 use super::query::WAITING_BYTES;
@@ -123,11 +123,11 @@ impl Session {
             let may_see = |schema: &str| identity.may_read(schema);
             let wanted = |schema: &str, table: &str| may_choose(&plan, schema, table).unwrap_or(true);
             let part = |part| Seen { catalog: &catalog, may_see: &may_see, wanted: &wanted, part };
-            let (mut kept, mut held, mut scratch) = (Vec::new(), Held { bytes: 0, limit, memory }, Vec::new());
+            let (mut kept, mut held, mut weighed) = (Vec::new(), Held { bytes: 0, limit, memory }, Weighed::default());
             let mut take = |part: &Seen<'_>| {
                 let refused = || SqlError::not_supported(&format!("SELECT … FROM information_schema.{table}"));
                 for row in part.rows(&table).ok_or_else(refused)? {
-                    if fulfils(&plan, &row, &mut scratch)? {
+                    if fulfils(&plan, &row, &mut weighed)? {
                         held.add(&row)?;
                         kept.push(row);
                     }

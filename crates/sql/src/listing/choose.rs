@@ -10,7 +10,7 @@ use crate::Result;
 use crate::bind::Value;
 use crate::error::SqlError;
 use crate::memory::Purse;
-use crate::table::{By, Filter, Output, Plan};
+use crate::table::{By, Output, Plan, Weighed};
 
 use super::{members_of, text};
 
@@ -26,10 +26,10 @@ pub fn chosen(plan: &Plan, rows: Vec<Vec<Value>>, memory: &Purse) -> Result<Vec<
         return if plan.counts { result(plan, Vec::new(), memory) } else { Ok(Vec::new()) };
     }
     let mut kept = Vec::new();
-    let mut scratch = Vec::new();
+    let mut weighed = Weighed::default();
     let mut held = 0;
     for row in rows {
-        if fulfils(plan, &row, &mut scratch)? {
+        if fulfils(plan, &row, &mut weighed)? {
             let bytes = bytes_of(&row);
             memory.work_with(bytes)?;
             held += bytes;
@@ -71,7 +71,7 @@ pub fn bytes_of(row: &[Value]) -> usize {
 /// # Errors
 /// As [`chosen`].
 pub fn may_choose(plan: &Plan, schema: &str, table: &str) -> Result<bool> {
-    let mut scratch = Vec::new();
+    let mut weighed = Weighed::default();
     for filter in &plan.filters {
         let Some(column) = plan.table.columns.get(filter.column) else { continue };
         let value = match column.name.as_str() {
@@ -79,15 +79,12 @@ pub fn may_choose(plan: &Plan, schema: &str, table: &str) -> Result<bool> {
             "TABLE_NAME" => text(table),
             _ => continue,
         };
-        if !holds(filter, stored(&column.ty, &value)?, &mut scratch)? {
+        let value = stored(&column.ty, &value)?;
+        if !filter.holds_value(value.as_deref(), &mut weighed).map_err(|error| unfit(&error))? {
             return Ok(false);
         }
     }
     Ok(!plan.never)
-}
-
-fn holds(filter: &Filter, value: Option<Vec<u8>>, scratch: &mut Vec<u8>) -> Result<bool> {
-    filter.holds_value(value.as_deref(), scratch).map_err(|error| unfit(&error))
 }
 
 fn result(plan: &Plan, kept: Vec<Vec<Value>>, memory: &Purse) -> Result<Vec<Vec<Value>>> {
@@ -114,13 +111,19 @@ fn result(plan: &Plan, kept: Vec<Vec<Value>>, memory: &Purse) -> Result<Vec<Vec<
         .collect()
 }
 
-/// True if the row fulfils the plan's conditions; `scratch` is kept for its allocation.
+/// True if the row fulfils the plan's conditions; `weighed` is kept for its allocation.
 ///
 /// # Errors
 /// As [`chosen`].
-pub fn fulfils(plan: &Plan, row: &[Value], scratch: &mut Vec<u8>) -> Result<bool> {
+pub fn fulfils(plan: &Plan, row: &[Value], weighed: &mut Weighed) -> Result<bool> {
+    weighed.next_row();
+    let mut of_column = None;
     for filter in &plan.filters {
-        if !holds(filter, stored_at(plan, row, filter.column)?, scratch)? {
+        let value = match &of_column {
+            Some((column, value)) if *column == filter.column => value,
+            _ => &of_column.insert((filter.column, stored_at(plan, row, filter.column)?)).1,
+        };
+        if !filter.holds_value(value.as_deref(), weighed).map_err(|error| unfit(&error))? {
             return Ok(false);
         }
     }

@@ -50,13 +50,41 @@ pub(crate) struct Limits {
     pub(crate) high: Option<(Cut, bool)>,
 }
 
+/// Sort keys of the values of a row, one at a time: filters over one column stand together and weigh its value once.
+#[derive(Debug, Default)]
+pub struct Weighed {
+    /// The column whose key is held.
+    column: Option<usize>,
+    key: Vec<u8>,
+}
+
+impl Weighed {
+    /// Forgets the key: another row is looked at.
+    pub fn next_row(&mut self) {
+        self.column = None;
+    }
+}
+
 impl Filter {
-    /// Whether a row fulfils it. `key` is scratch space.
+    /// Whether a row fulfils it. `weighed` is of this row.
     ///
     /// # Errors
     /// The row does not fit its table.
-    pub fn holds(&self, row: &RowView<'_>, key: &mut Vec<u8>) -> std::result::Result<bool, ValueError> {
-        self.holds_value(row.stored(self.column)?, key)
+    pub fn holds(&self, row: &RowView<'_>, weighed: &mut Weighed) -> std::result::Result<bool, ValueError> {
+        self.holds_value(row.stored(self.column)?, weighed)
+    }
+
+    /// Bytes of the row that are looked at for it, which may be many.
+    ///
+    /// # Errors
+    /// The row does not fit its table.
+    pub fn bytes_to_read(&self, row: &RowView<'_>, weighed: &Weighed) -> std::result::Result<u64, ValueError> {
+        let is_read = match self.test {
+            Test::Null | Test::NotNull => false,
+            Test::Like(..) => true,
+            _ => weighed.column != Some(self.column),
+        };
+        Ok(if is_read { row.stored(self.column)?.map_or(0, |stored| stored.len() as u64) } else { 0 })
     }
 
     /// True if it leaves single values only.
@@ -68,20 +96,24 @@ impl Filter {
     pub(crate) fn holds_value(
         &self,
         stored: Option<&[u8]>,
-        key: &mut Vec<u8>,
+        weighed: &mut Weighed,
     ) -> std::result::Result<bool, ValueError> {
         let Some(stored) = stored else { return Ok(matches!(self.test, Test::Null)) };
         if let Test::Like(pattern, negated) = &self.test {
             return Ok(pattern.matches(stored)? != *negated);
         }
-        key.clear();
-        if let Some(measure) = &self.measure {
-            measure.append(stored, key)?;
+        let Some(measure) = &self.measure else { return Ok(matches!(self.test, Test::NotNull)) };
+        if weighed.column != Some(self.column) {
+            weighed.column = None;
+            weighed.key.clear();
+            measure.append(stored, &mut weighed.key)?;
+            weighed.column = Some(self.column);
         }
+        let key = &weighed.key;
         let is = |cut: &Cut, wanted: &[Ordering]| wanted.contains(&cut.compare(key));
         Ok(match &self.test {
-            Test::Among(cuts) => cuts.iter().any(|cut| is(cut, &[Ordering::Equal])),
-            Test::NotAmong(cuts) => !cuts.iter().any(|cut| is(cut, &[Ordering::Equal])),
+            Test::Among(cuts) => is_among(cuts, key),
+            Test::NotAmong(cuts) => !is_among(cuts, key),
             Test::Within(Limits { low, high }) => {
                 let above = |(cut, including): &(Cut, bool)| match cut.compare(key) {
                     Ordering::Equal => *including,
@@ -101,6 +133,11 @@ impl Filter {
             Test::Null | Test::Like(..) => false,
         })
     }
+}
+
+/// Whether a value is equal to one of these, which are in order.
+fn is_among(cuts: &[Cut], key: &[u8]) -> bool {
+    cuts.binary_search_by(|cut| cut.compare(key).reverse()).is_ok()
 }
 
 /// The conditions of one WHERE.
@@ -132,6 +169,12 @@ pub(crate) fn bind(scope: &Scope<'_>, condition: &Expression) -> Result<Conditio
     conditions.add(scope, condition)?;
     conditions.check_dates()?;
     conditions.check_members()?;
+    // Those over one column together; what may be long, last.
+    let filters = &mut conditions.filters;
+    if filters.len() > 1 {
+        let is_long = |column: usize| scope.column(column).is_ok_and(|column| column.ty.code == t::BLOB);
+        filters.sort_by_key(|filter| (is_long(filter.column), filter.column));
+    }
     Ok(conditions)
 }
 
@@ -168,6 +211,10 @@ impl Conditions {
     fn push_measured(&mut self, scope: &Scope<'_>, column: usize, test: Test, measure: Option<Measure>) -> Result<()> {
         // No bound of a key can be NULL there.
         self.never |= matches!(test, Test::Null) && !scope.column(column)?.nullable;
+        let mut test = test;
+        if let Test::Among(cuts) | Test::NotAmong(cuts) = &mut test {
+            cuts.sort_by(Cut::order);
+        }
         let measure = match test {
             Test::Null | Test::NotNull | Test::Like(..) => None,
             _ => Some(measure.map_or_else(|| Measure::of(scope.column(column)?), Ok)?),

@@ -60,6 +60,28 @@ impl Cut {
         }
     }
 
+    /// The order of constants, in which [`compare`](Self::compare) finds one.
+    pub(crate) fn order(&self, other: &Cut) -> Ordering {
+        match (self, other) {
+            (Cut::Near { key, side, .. }, Cut::Near { key: other, side: other_side, .. }) => {
+                let rank = |side: &Side| match side {
+                    Side::Before => 0,
+                    Side::At => 1,
+                    Side::After => 2,
+                };
+                key.cmp(other).then(rank(side).cmp(&rank(other_side)))
+            }
+            _ => {
+                let rank = |cut: &Cut| match cut {
+                    Cut::Least => 0,
+                    Cut::Near { .. } => 1,
+                    Cut::Most => 2,
+                };
+                rank(self).cmp(&rank(other))
+            }
+        }
+    }
+
     fn near(measure: &Measure, stored: Vec<u8>, side: Side) -> Result<Cut> {
         let mut key = Vec::new();
         measure.append(&stored, &mut key).map_err(|error| unreadable(&error))?;
