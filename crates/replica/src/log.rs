@@ -234,10 +234,10 @@ codes! {
     NoDescriptors = 99 Warning,
     /// The port for those who watch is open.
     WatchersListened = 100 System,
-    /// The work of a client's connection met a defect of Slipstream; that connection was ended.
-    ClientDefect = 102 Error,
     /// ProxySQL is told which GTIDs are visible.
     GtidsServed = 101 System,
+    /// The work of a client's connection met a defect of Slipstream; that connection was ended.
+    ClientDefect = 102 Error,
     /// A backup was made.
     BackupMade = 110 System,
     /// A backup was given up.
