@@ -1,13 +1,14 @@
 # One command checks everything: make check before a commit, make test before a merge, make soak before a large change is called done.
 
 target_folder := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)
-export SLIPSTREAM_BIN := $(target_folder)/release/slipstream
+# What is shipped. Tests start the program that is built with them.
+program := $(target_folder)/release/slipstream
 
 .PHONY: help check lint build test fuzz-short soak asan helgrind systemd demo bench dist package static container-folder
 
 help:
 	@echo "make check   format, lints, unit and property tests (3 min at most)"
-	@echo "make build   $(SLIPSTREAM_BIN)"
+	@echo "make build   $(program)"
 	@echo "make demo    a real MySQL primary, a replica, TPC-C, verify (needs nothing but Rust and a C compiler)"
 	@echo "make test    check + whole-program tests against real servers + short fuzzing (15 min at most, warm)"
 	@echo "make bench   instructions and time of each stage, compared with benches/baseline.json (best with valgrind)"
@@ -19,8 +20,11 @@ help:
 	@echo "make systemd the package as a service under a systemd of its own (root, debootstrap, systemd-container; part of soak)"
 	@echo "make soak    the full forms; not in CI"
 
+# All but the tests of whole programs.
+parts := --workspace --locked --lib --bins --test interface
+
 check: lint
-	cargo test --workspace --exclude whole_program_tests --locked
+	cargo test $(parts)
 
 lint:
 	cargo fmt --all --check
@@ -30,15 +34,15 @@ lint:
 build:
 	cargo build --release --locked -p slipstream
 
-# SLIPSTREAM_TEST_SERVER=1: the crates' tests against real servers run too. The whole-program tests start the release
-# build: what is tested is what is shipped. All in one go, so that each crate is built with one set of features; test
-# programs run at once where there are cores for it, one that hangs is killed, and one run names every failure. Not by `cargo run`, whose
-# environment would have crates with build scripts built anew.
+# SLIPSTREAM_TEST_SERVER=1: the crates' tests against real servers run too. All in one go, so that each crate is built
+# once, with one set of features, and the program with its tests; processes run at once where there are cores for it, one
+# that hangs is killed, and one run names every failure. Not by `cargo run`, whose environment would have crates with
+# build scripts built anew.
 test:
 	tests/timed lint $(MAKE) lint
-	tests/timed program $(MAKE) build
 	tests/timed testbed testbed/mysql install
 	tests/timed runner cargo build --locked -p run_tests
+	tests/timed build cargo test --workspace --locked --no-run
 	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short \
 	    tests/timed tests $(target_folder)/debug/run_tests --workspace --locked --no-fail-fast -- --test-threads=2
 	tests/timed fuzzing $(MAKE) fuzz-short
@@ -50,9 +54,10 @@ fuzz-short:
 # The simulation's 5,000 seeds run through a release build: 0.6 s each on two threads.
 soak: lint build
 	testbed/mysql install
-	SLIPSTREAM_TEST_SERVER=1 cargo test --workspace --exclude whole_program_tests --exclude simulation --locked -- --test-threads=2
+	SLIPSTREAM_TEST_SERVER=1 cargo test $(parts) --exclude simulation -- --test-threads=2
 	SLIPSTREAM_TEST_LENGTH=soak cargo test --release --locked -p simulation -- --test-threads=1 --nocapture
-	SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=soak cargo test --locked -p whole_program_tests -- --test-threads=1 --include-ignored --nocapture
+	SLIPSTREAM_BIN=$(program) SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=soak \
+	    cargo test --locked -p slipstream --test whole_program -- --test-threads=1 --include-ignored --nocapture
 	if [ -x fuzz/run ]; then fuzz/run 60; else echo "no fuzz targets"; fi
 	$(MAKE) asan
 	$(MAKE) helgrind
@@ -76,7 +81,7 @@ systemd: package
 	tests/systemd/run boot $(target_folder)/package/slipstream_*.deb || [ $$? -eq 77 ]
 
 demo: build
-	demo/demo.sh
+	SLIPSTREAM_BIN=$(program) demo/demo.sh
 
 # The stages' instructions a row beside the baseline's; a stage with more than 3 % above it is marked and fails.
 bench:
@@ -88,7 +93,7 @@ dist:
 # The commit stands in --version; another one builds the program's crate again.
 package: export SLIPSTREAM_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1) (commit $(shell git describe --always --dirty --abbrev=12), $(host))
 package: build
-	packaging/package $(SLIPSTREAM_BIN) $(target_folder)/package
+	packaging/package $(program) $(target_folder)/package
 
 # glibc is linked in: names are looked up in hosts files and by DNS as libc's own code does it. Other flags, so a folder of
 # its own.

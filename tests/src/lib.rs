@@ -48,12 +48,17 @@ pub fn length<T>(short: T, long: T) -> T {
     if soak() { long } else { short }
 }
 
-/// The program under test.
+/// The program under test: the one that was built with these tests (they are tests of its package, so that cargo builds
+/// both), or the one that SLIPSTREAM_BIN names.
 #[must_use]
 pub fn binary() -> PathBuf {
-    let path = std::env::var_os("SLIPSTREAM_BIN").map(PathBuf::from);
-    let path = path.unwrap_or_else(|| repository().join("target/release/slipstream"));
-    assert!(path.exists(), "no {}: run make build, or set SLIPSTREAM_BIN", path.display());
+    let given = std::env::var_os("SLIPSTREAM_BIN").map(PathBuf::from);
+    let path = given.unwrap_or_else(|| {
+        // TARGET/debug/deps/this-test
+        let test = std::env::current_exe().unwrap();
+        test.ancestors().nth(2).unwrap().join("slipstream")
+    });
+    assert!(path.exists(), "no {}", path.display());
     path
 }
 

@@ -1,5 +1,4 @@
 //! `slipstream account` on a running replica, after a kill, and on a stopped one.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

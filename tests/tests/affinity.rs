@@ -1,5 +1,4 @@
 //! Threads of stages run on the CPUs assigned to them.
-#![allow(clippy::unwrap_used)]
 
 use whole_program_tests::{allowed_cpus, binary, cpus_of_thread, folder, slipstream, wait_for};
 

@@ -1,7 +1,6 @@
 //! Every column type, value, change, row image and compression (`whole_program_tests::all_types`): followed from the
 //! log, and changed again over rows from the initial copy. Equal by the mysql client's own text and by `slipstream
 //! verify`.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

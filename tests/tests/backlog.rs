@@ -3,7 +3,6 @@
 //!
 //! Short: 60,000 transactions. Soak: 8,000,000, with the catch-up speed compared with `lab replay` over the same bytes,
 //! and the forecast with what happened.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Instant;
 

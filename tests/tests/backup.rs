@@ -1,5 +1,4 @@
 //! Backups of a data folder, running and stopped: a replica made of one goes on without a copy and equals its source.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::File;
 use std::io::Read as _;

@@ -1,6 +1,5 @@
 //! Bad input of every kind, tried on the real program: a clear error, the right exit code, no panic; and an equal copy
 //! wherever it is possible to continue.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};

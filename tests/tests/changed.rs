@@ -1,6 +1,5 @@
 //! The configuration of a replica changed by SQL: CHANGE REPLICATION SOURCE TO, CHANGE REPLICATION FILTER, RESET
 //! REPLICA.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;

@@ -4,7 +4,6 @@
 //!
 //! `mysql` and `mariadb` are there where the testbed's servers are. `tests/clients/install DIR` installs the others, and
 //! `SLIPSTREAM_TEST_CLIENTS=DIR` names them to this test; without it they are left out.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,4 @@
 //! Hostile clients at a replica with little memory: it stays within its promise, and honest ones are answered.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
 

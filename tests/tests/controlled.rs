@@ -1,5 +1,4 @@
 //! A replica as an operator controls it by SQL and by commands, beside a replica of MySQL's that gets the same orders.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

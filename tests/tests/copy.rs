@@ -1,5 +1,4 @@
 //! Copies other than the plain one: without a lock, and of a single table.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 

@@ -1,6 +1,5 @@
 //! A relay log damaged under a running replica: noticed where replay reads it, truncated and fetched again, all in the
 //! same process.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

@@ -1,6 +1,5 @@
 //! DDL: each statement form of tests/ddl on a real server, with rows before and after it, replayed and compared by rows
 //! and by definition. Each form's expected outcome is beside it and is checked: a replayed form may not regress.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,5 @@
 //! `dump --definitions`: views, routines, triggers, events, users and grants, from the log and from the initial copy.
 //! Its output recreates them on a stock server.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use client::Connection;
 use whole_program_tests::replica::ledger;

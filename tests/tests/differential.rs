@@ -4,7 +4,6 @@
 //! SLIPSTREAM_DIFFERENTIAL_SEED=N runs that seed. SLIPSTREAM_DIFFERENTIAL_SECONDS=N sets the duration.
 //! SLIPSTREAM_DIFFERENTIAL_SCRIPT=FILE repeats a script that a failure left (SLIPSTREAM_DIFFERENTIAL_SHRINK=1 minimizes
 //! it).
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -56,7 +55,7 @@ fn found(seed: u64, failure: &Failure, seconds: u64) -> ! {
     };
     panic!(
         "{}\n{small}\nagain: SLIPSTREAM_DIFFERENTIAL_SEED={seed} SLIPSTREAM_DIFFERENTIAL_SECONDS={seconds} \
-         cargo test -p whole_program_tests --test differential random -- --nocapture",
+         cargo test -p slipstream --test whole_program differential::random -- --nocapture",
         failure.what
     );
 }

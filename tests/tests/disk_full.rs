@@ -1,6 +1,5 @@
 //! A disk that fills while the source is copied, while the store is compacted, and when the folder's small files are
 //! written: code 8, and with space again it continues. (For receiving and cutting see `store.rs`.)
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::File;
 

@@ -1,5 +1,4 @@
 //! The program accepts all commands and options that documents tell people to type.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use whole_program_tests::{repository, slipstream};
 

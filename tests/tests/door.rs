@@ -1,5 +1,4 @@
 //! MySQL's own clients at a running replica.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

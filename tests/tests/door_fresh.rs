@@ -1,5 +1,4 @@
 //! Reads through a replica's port are as fresh as was asked for, or end with the reason: `slipstream_read_consistency`.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};

@@ -4,7 +4,6 @@
 //! Each transaction appends its number to both lists of a pair. Whatever a reader sees is a list's beginning, and both
 //! lists of a pair are equal in one snapshot. No session sees less than any session saw before it asked, across kills
 //! too. At *session* it sees at least what was written up to its set, at *global* all that was acknowledged before.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
 use std::sync::Mutex;

@@ -1,6 +1,5 @@
 //! LOCK TABLES, FLUSH, and locking reads of a replica are answered as a read-only MySQL answers them, and hold what
 //! they promise to a reader: one state.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use testkit::raw_client::{CAPABILITIES, RawClient};
 use whole_program_tests::{Replica, Server, folder, wait_for};

@@ -1,6 +1,5 @@
 //! Rows that a client reads from a replica's tables are those of the source, packet by packet: definitions, values in
 //! both formats, errors.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,5 @@
 //! What a replica says of its schemas, tables, columns and keys is what the source says, packet by packet but for what
 //! the log does not tell: sizes, times, numbers of rows.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
 

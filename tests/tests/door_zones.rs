@@ -1,6 +1,5 @@
 //! What a replica answers of times in a zone whose offset changes is what its source answers; what has no one answer
 //! there, a local time that is never or twice, is refused.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
 use std::path::Path;

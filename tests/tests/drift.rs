@@ -1,6 +1,5 @@
 //! Rows that the source has and the replica has not, or the other way round: found once the log touches them, listed,
 //! and copied or left to the operator.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 

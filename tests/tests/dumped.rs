@@ -1,6 +1,5 @@
 //! `dump` of a replica, loaded into a server that has nothing: rows are equal by `verify`, definitions by text. As one
 //! stream and as files, beside writers; and what full disks, kills and closed pipes leave.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -1,6 +1,5 @@
 //! Storage engines that keep no rows or other tables' rows, and tables that the source itself cannot read: what a copy,
 //! replay, `dump` and `verify` make of them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use whole_program_tests::replica::ledger;
 use whole_program_tests::{Replica, Server, assert_equal, folder, slipstream, slipstream_with};

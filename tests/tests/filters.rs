@@ -1,6 +1,5 @@
 //! Replication filters: the same log through Slipstream and through MySQL's own replica with the same rules; the
 //! initial copy under them; tables that move in or out of them; a folder that keeps its rules.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use whole_program_tests::replica::{executed, ledger};
 use whole_program_tests::{Replica, Server, assert_equal_at_rest, folder, slipstream, slipstream_with, wait_for};

@@ -1,6 +1,5 @@
 //! Follows a real primary: every row image, compression, checksum and metadata setting, DDL in between, real loads. The
 //! copy must be equal by the mysql client's own text and by `slipstream verify`.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};

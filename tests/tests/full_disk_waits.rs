@@ -1,6 +1,5 @@
 //! A full disk, and syncs that fail, under a process that stays: nothing ends, what waits goes on by itself, and rows
 //! are equal at the end. By hand: SLIPSTREAM_FULL_DISK_SEED=N.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

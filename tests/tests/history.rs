@@ -1,6 +1,5 @@
 //! RESET BINARY LOGS AND GTIDS starts another history under the same server_uuid: the same GTIDs then name other
 //! transactions, and a replica that was away must not take them for those that it has.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
 

@@ -1,6 +1,5 @@
 //! A source that lies: what its dump never has at a real source is fetched again or stops the replica, with a place and
 //! an exit code; nothing is lost, and no lie ends the process in another way.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,6 @@
 //! A huge transaction in the middle of small ones, through the real program: memory, lanes, readers, kills.
 //!
 //! Short: 200,000 rows, more than a slice. Soak: 1,000,000 rows of each kind, and 10,000,000 inserted.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
 

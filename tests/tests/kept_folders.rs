@@ -1,5 +1,4 @@
 //! Replay continues from data folders that an earlier program made (`tests/fixtures/folders`), without a server.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -2,7 +2,6 @@
 //!
 //! Under TPC-C with DDL in parallel. Each restart reports what it kept and how long recovery took. The table at the end
 //! compares that with the time the killed process took to replay what came after its last cut.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

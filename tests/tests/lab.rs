@@ -1,5 +1,4 @@
 //! The laboratory against real servers: a server could have written what it generates.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

@@ -2,7 +2,6 @@
 //! bytes of the store flip. Nobody touches the replica, and its rows are equal at the end.
 //!
 //! By hand: SLIPSTREAM_LEFT_ALONE_SEED=N, SLIPSTREAM_LEFT_ALONE_SECONDS=N (two hours in a soak).
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,5 +1,4 @@
 //! A password that changes while replicas run: a stale one must not lock the account for everybody.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
 

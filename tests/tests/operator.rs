@@ -1,6 +1,5 @@
 //! What an operator is told: of a replica that hangs, is paused, copies, or has stopped. It must be true, and come at
 //! once.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
 //! Rows outside their partition's rule, as EXCHANGE PARTITION … WITHOUT VALIDATION leaves them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use whole_program_tests::{Replica, Server, assert_equal, copy_folder, folder};
 

@@ -6,7 +6,6 @@
 //!
 //! By hand: SLIPSTREAM_POWER_CUT_SEED=N chooses the seeds, SLIPSTREAM_POWER_CUT_FAULT=TEXT the faults whose names
 //! contain the text, SLIPSTREAM_POWER_CUT_TAKE_OUT=RULES removes syncs from every life (`power_cut::journal::skips`).
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::PathBuf;
 use std::sync::RwLock;
@@ -478,7 +477,7 @@ impl<'a> Life<'a> {
 fn rerun(seed: u64, test: &str) -> String {
     let length = if soak() { "soak" } else { "short" };
     format!(
-        "SLIPSTREAM_BIN={} SLIPSTREAM_TEST_LENGTH={length} SLIPSTREAM_POWER_CUT_SEED={seed} cargo test -p whole_program_tests --test power_cuts -- --nocapture {test}",
+        "SLIPSTREAM_BIN={} SLIPSTREAM_TEST_LENGTH={length} SLIPSTREAM_POWER_CUT_SEED={seed} cargo test -p slipstream --test whole_program power_cuts -- --nocapture {test}",
         binary().display()
     )
 }

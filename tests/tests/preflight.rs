@@ -1,5 +1,4 @@
 //! Preflight: one clear message per problem, with the statement that fixes it and the exit code.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::{Arc, Mutex, Weak};
 

@@ -1,5 +1,4 @@
 //! Stopped, killed, restarted, fed from files: each transaction exactly once, and the ledger is right.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;

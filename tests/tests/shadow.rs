@@ -1,6 +1,5 @@
 //! `slipstream shadow` in front of a source and its replica: clients get the source's answers, and the report says
 //! what the replica would have answered.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::Write as _;
 use std::net::TcpStream;

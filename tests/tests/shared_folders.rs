@@ -1,5 +1,4 @@
 //! Backups and dumps in folders where other users may write, and backups that others have written.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::io::Write as _;

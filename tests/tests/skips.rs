@@ -1,7 +1,6 @@
 //! Every `slipstream skip` that a stop advises is given, and replay goes on from there: changes of rows, plain,
 //! compressed and in slices; XA in each phase; DDL; statements. In the end the replica equals the source but for what
 //! was skipped.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
 

@@ -1,6 +1,5 @@
 //! What the source sees and asks for: semi-synchronous acknowledgements, logins, TLS. Also verify, which must catch
 //! changes that are not in the log.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};

@@ -5,7 +5,6 @@
 //! they only become retries. So every log runs twice. With the order preserved, our stamps must need no more retries
 //! than the source's, but for a few, which gap locks may cause; that was not shown. With the order free and no retries,
 //! they must end without a stop and with equal rows, and planted faults must not.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,5 +1,4 @@
 //! Statements that a ROW source still writes as text (invariant 19): pt-table-checksum's, and others like them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::process::Command;
 

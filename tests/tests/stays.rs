@@ -1,6 +1,5 @@
 //! After a successful start only a defect or a lost folder ends the process: everything else stops receiving or replay,
 //! and `slipstream start` goes on.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
 

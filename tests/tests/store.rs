@@ -1,6 +1,5 @@
 //! The store on disk as a whole: an initial copy of a source whose log is gone, kills at any time, a small memory, a
 //! huge transaction, a full disk.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,5 @@
 //! Damaged files of the store: named, never taken for damage of the relay log, and mended by copies of the tables in them;
 //! or refused, with a way on.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;

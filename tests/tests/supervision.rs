@@ -1,5 +1,4 @@
 //! As a service: what systemd is told, and the files in packaging/.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
@@ -10,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use whole_program_tests::{Ran, Replica, Server, assert_equal, folder, repository, slipstream, wait_for};
+use whole_program_tests::{Ran, Replica, Server, assert_equal, binary, folder, repository, slipstream, wait_for};
 
 fn made(name: &str) -> PathBuf {
     let at = folder(name);
@@ -138,7 +137,7 @@ fn a_stopped_process_gives_no_sign_of_life() {
 fn the_unit_is_one() {
     let unit = std::fs::read_to_string(repository().join("packaging/slipstream.service")).unwrap();
     let at = made("supervision-unit").join("slipstream.service");
-    let program = std::env::var("SLIPSTREAM_BIN").expect("SLIPSTREAM_BIN");
+    let program = binary().display().to_string();
     assert!(unit.contains("ExecStart=/usr/bin/slipstream "));
     for kept in ["LimitCORE=0", "ProtectProc=invisible", "RemoveIPC=yes", "SystemCallFilter=~@privileged"] {
         assert!(unit.lines().any(|line| line == kept), "{kept}");
@@ -179,7 +178,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
 
 /// A package of the program in this folder; None, with a message, where none can be made.
 fn package(folder: &Path) -> Option<String> {
-    let program = std::env::var("SLIPSTREAM_BIN").expect("SLIPSTREAM_BIN");
+    let program = binary().display().to_string();
     let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
     if !(has("dpkg-deb") && has("objdump") && has("strip")) {
         eprintln!("skipped: no dpkg-deb, objdump or strip");

@@ -2,7 +2,6 @@
 //! across restarts and cuts; savepoints, engines, statements over several tables, LOAD DATA, triggers, temporary
 //! tables,
 //! CREATE TABLE … SELECT, transactions without rows, GTIDs of all kinds.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::{Arc, Mutex, Weak};
 

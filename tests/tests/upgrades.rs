@@ -1,6 +1,5 @@
 //! What earlier releases left behind (`tests/fixtures/releases`) is opened and goes on; what a later one may leave is
 //! refused by name, and left as it is.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

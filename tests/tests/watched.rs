@@ -1,5 +1,4 @@
 //! The page, /metrics and /health of a running replica.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

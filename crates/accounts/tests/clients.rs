@@ -1,8 +1,7 @@
 //! Logins of clients over real connections: of this project's own client always, of MySQL's with
 //! SLIPSTREAM_TEST_SERVER=1.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod support;
+use crate::support;
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;

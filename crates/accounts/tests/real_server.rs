@@ -1,5 +1,4 @@
 //! What a MySQL server does with the same accounts; run with SLIPSTREAM_TEST_SERVER=1.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! Bytes from outside: cut anywhere, flipped anywhere, or random. Errors, never a panic, never a wrong place.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use binlog::reader::{BinlogFile, MAGIC};
 use binlog::{BinlogError, ChecksumAlgorithm, EventHeader, FormatDescription, ParsedEvent, TransactionPayload};

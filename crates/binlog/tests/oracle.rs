@@ -1,5 +1,4 @@
 //! `mysql_common` reads the same bytes and must see the same: in recorded logs, in our own, and in random events.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use binlog::reader::BinlogFile;
 use binlog::writer::BinlogWriter;

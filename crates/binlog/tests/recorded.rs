@@ -1,5 +1,4 @@
 //! Recorded logs, and those of old servers: good values, or the right error in the right place.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
 //! What the writer writes the reader reads, and so does MySQL's own `mysqlbinlog`.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use binlog::reader::BinlogFile;
 use binlog::writer::BinlogWriter;

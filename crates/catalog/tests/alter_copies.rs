@@ -1,8 +1,6 @@
 //! Which ALTER TABLE statements the source executed by copying the table (`alter_copies.txt`). A session that rejects
 //! invalid dates then makes them zero in every column, so these columns must not keep their bytes.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
-
 use catalog::sql_mode::{ALLOW_INVALID_DATES, STRICT_TRANS_TABLES};
 use catalog::{Catalog, ColumnSource, DdlEffect, StatementContext};
 

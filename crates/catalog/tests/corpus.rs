@@ -3,8 +3,6 @@
 //!
 //! The recording, `corpus_mysql_9.7.txt`, was made by executing `corpus_statements.txt`.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
-
 use std::fmt::Write as _;
 
 use catalog::{Catalog, Identity, OmittedValue, StatementContext, TableDef};

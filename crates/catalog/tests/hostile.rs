@@ -1,7 +1,5 @@
 //! Hostile text must not cause a panic, a hang or excessive memory use.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
-
 use catalog::{Catalog, StatementContext, masked};
 use proptest::prelude::*;
 

@@ -1,7 +1,5 @@
 //! Sequences of statements as in a log: the effect of each on the catalog, and which are refused.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
-
 use catalog::{
     Catalog, ColumnDefault, ColumnSource, DdlEffect, DdlError, Identity, OmittedValue, Quarantined, ReferenceAction,
     StatementContext, TableDef, TableId,

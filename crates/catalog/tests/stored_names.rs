@@ -1,5 +1,4 @@
 //! Names under which a catalog is stored: none may disappear or change, and none may be lost silently.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

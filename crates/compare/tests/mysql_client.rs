@@ -2,7 +2,6 @@
 //!
 //! Texts by seed hold what a client could take for an end, a comment's end or a command. Its verbose output says what
 //! it sends to the server. What 8.0's client does by default, 9.7's does with two options.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
 

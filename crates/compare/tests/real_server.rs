@@ -1,5 +1,4 @@
 //! Verify and dump against real servers (`testbed/mysql`); run with SLIPSTREAM_TEST_SERVER=1.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! Data folders that an earlier program made (`tests/fixtures/folders`) open as they always did.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! Large transactions are cut into slices.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

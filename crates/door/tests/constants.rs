@@ -1,7 +1,6 @@
 //! Literals, user variables, operators, functions and parameters: their answers are those of a real 9.7.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod support;
+use crate::support;
 
 use std::time::SystemTime;
 

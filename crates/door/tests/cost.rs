@@ -1,7 +1,6 @@
-//! What sessions cost: printed, not asserted. `cargo test -p door --test cost -- --ignored --nocapture`
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! What sessions cost: printed, not asserted. `cargo test -p door --test interface cost -- --ignored --nocapture`
 
-mod support;
+use crate::support;
 
 use support::{CAPABILITIES, RawClient, open};
 

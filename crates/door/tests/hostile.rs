@@ -1,7 +1,6 @@
 //! Clients that misbehave, each with a good client beside that still gets its answers.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod support;
+use crate::support;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

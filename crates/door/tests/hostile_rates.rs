@@ -1,12 +1,11 @@
 //! What hostile clients cost a good one: printed, not asserted.
-//! `cargo test --release -p door --test hostile_rates -- --ignored --nocapture`
+//! `cargo test --release -p door --test interface hostile_rates -- --ignored --nocapture`
 //!
 //! For each kind of hostile clients: how often a second they did it, the server's CPU meanwhile, and how long a good
 //! client's statements took, beside what they took just before without them. Clients and server share the machine; the
 //! hostile ones have one of its cores, as if the rest of their work were done elsewhere.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod support;
+use crate::support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,7 +1,6 @@
 //! Tables that are kept nowhere, and SHOW of their rows, compared with a real 9.7 packet by packet.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod support;
+use crate::support;
 
 use support::{CAPABILITIES, RawClient, different, open, queries};
 use testkit::Server;

@@ -1,7 +1,6 @@
 //! What clients hold is counted, refused above the limit with 1041, and given back.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod support;
+use crate::support;
 
 use std::time::{Duration, Instant};
 

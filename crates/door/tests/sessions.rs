@@ -1,7 +1,6 @@
 //! SHOW PROCESSLIST and KILL between sessions.
-#![allow(clippy::unwrap_used, missing_docs)]
 
-mod support;
+use crate::support;
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};

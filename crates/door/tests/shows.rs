@@ -1,7 +1,6 @@
 //! SHOW about replication, compared with a real 9.7 packet by packet.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod support;
+use crate::support;
 
 use support::{CAPABILITIES, RawClient, differences, open, queries};
 use testkit::Server;

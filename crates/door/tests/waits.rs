@@ -1,7 +1,6 @@
 //! Functions of GTID sets and statements that wait: their answers are those of a real 9.7.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod support;
+use crate::support;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

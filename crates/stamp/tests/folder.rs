@@ -1,5 +1,4 @@
 //! A served log on disk after a stop at any moment.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
 use std::sync::Arc;

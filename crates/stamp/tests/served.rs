@@ -1,5 +1,4 @@
 //! What every served log is: the given log's transactions, with clocks, checksums and positions of its own.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
 

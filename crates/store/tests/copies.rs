@@ -1,7 +1,6 @@
 //! Copies of keyless rows, counted as differences from the layers below, against a model. Random walks over changes,
 //! generations, cuts, spills, added and dropped indexes, restarts; snapshots of any age, read through every access
 //! path.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

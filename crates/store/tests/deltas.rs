@@ -1,5 +1,4 @@
 //! Deltas represent their rows until a whole row is needed.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

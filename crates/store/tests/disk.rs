@@ -1,5 +1,4 @@
 //! The store over its tree against a model of whole histories: cuts, spills, compaction, crashes, dropped tables.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

@@ -1,6 +1,5 @@
 //! Rows that are not as the log says are found, wherever they lie, and nothing else is. Random walks over changes of
 //! the log, planted differences, cuts, spills, merges, pinned snapshots and restarts, against a model.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! Index readers during replay: versions are added and removed, segments are emptied, generations are cut.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

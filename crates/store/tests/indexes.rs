@@ -1,5 +1,4 @@
 //! Secondary indexes against a model: random schemas, changes, DDL, cuts, spills, crashes, pinned snapshots.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

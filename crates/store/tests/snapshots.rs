@@ -1,5 +1,4 @@
 //! The store against a `BTreeMap` of whole histories: every pinned snapshot sees its prefix, whatever is applied later.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

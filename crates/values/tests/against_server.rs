@@ -1,8 +1,7 @@
 //! Every stored value against what a real server says it is: its text, its SQL loaded again, its row in the binary
 //! protocol.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
+use crate::common;
 
 use std::fmt::Write as _;
 

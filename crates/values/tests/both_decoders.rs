@@ -3,7 +3,6 @@
 //!
 //! A mutation keeps an event's length and header and changes its body, in a file without checksums, so that both readers get
 //! to the rows. What differs by intent is listed in `known_difference`, each with its reason.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

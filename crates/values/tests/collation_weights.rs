@@ -1,5 +1,4 @@
 //! Weights against answers of a real server kept in `collation_weights.txt` (see `examples/collation_weights.rs`).
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use flate2::Crc;
 use values::collation;

@@ -2,9 +2,8 @@
 //! sql_modes. A value that is not known here must be an error; their share is printed. Run with SLIPSTREAM_TEST_SERVER=1;
 //! all types and modes with SLIPSTREAM_TEST_LENGTH=soak, chosen ones with SLIPSTREAM_FROM, SLIPSTREAM_TO (names divided by
 //! semicolons) and SLIPSTREAM_MODE, unknown values with SLIPSTREAM_VERBOSE.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,7 +1,5 @@
 //! Dates converted as ALTER TABLE converts them, against what a server made of them (`dates.txt`).
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
-
 use values::convert::{Conversion, ConvertOptions, DateRules};
 use values::text::{TextOptions, write_text};
 use values::{ColumnType, ValueError, type_code as t};

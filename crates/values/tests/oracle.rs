@@ -1,6 +1,5 @@
 //! Stored values read by us and by `mysql_common`: the same bytes must give the same value. What the server prints is
 //! checked in `against_server.rs`; here it is the breadth of random bytes.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
 

@@ -1,9 +1,8 @@
 //! Every collation of one byte a character against a real server: what each byte is, and what is stored for each character of
 //! the basic plane (no such character set has another). Run with SLIPSTREAM_TEST_SERVER=1; what no such set has, from U+3000 to
 //! U+EFFF, is asked for with SLIPSTREAM_TEST_LENGTH=soak alone.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
+use crate::common;
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;

@@ -1,7 +1,6 @@
 //! Weights and the order of rows against a real server; run with SLIPSTREAM_TEST_SERVER=1.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
+use crate::common;
 
 use std::fmt::Write as _;
 

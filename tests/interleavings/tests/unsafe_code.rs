@@ -1,5 +1,4 @@
 //! Code whose memory safety the compiler does not prove is confined to named places.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,15 @@
-//! Runs the workspace's tests, several test programs at once where there are cores for it.
+//! Runs the workspace's tests, several processes at once where there are cores for it.
 //!
-//! In: arguments for `cargo test`, and after `--` those of each test program. Out: what each program printed, whole and
-//! once it has ended; wall and CPU seconds of programs, the longest programs and tests; how many tests passed, failed
-//! and were skipped; exit code 1 if one failed, naming each program. A program that runs longer than its limit is
-//! killed and has failed: one that hangs hides nothing of the others. Never here: which tests there are.
+//! In: arguments for `cargo test`, and after `--` those of each test program. Out: what each process printed, whole and
+//! once it has ended; wall and CPU seconds of processes, the longest processes and tests; what failed once more, in
+//! short; how many tests passed, failed and were skipped; exit code 1 if one failed, naming each process. One that runs
+//! longer than its limit is killed and has failed: one that hangs hides nothing of the others. Never here: which tests
+//! there are.
+//!
+//! A crate's unit tests are one process. Of its tests from outside each module is one: what a test does to its process,
+//! or reads of it, meets only those beside which it stands.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -22,9 +26,14 @@ const LIMIT: Duration = Duration::from_secs(1_200);
 /// Time between two lines about programs that still run.
 const NEWS: Duration = Duration::from_secs(120);
 
+/// What is told again of a process that failed: of so many of its tests, so many lines, so many characters of each.
+const FAILURES_TOLD: usize = 8;
+const LINES_TOLD: usize = 12;
+const LINE_CHARACTERS_TOLD: usize = 600;
+
 type AnyError = Box<dyn std::error::Error>;
 
-/// A test program, or the documentation's tests.
+/// A process: a crate's unit tests, a module of its tests from outside, or the documentation's tests.
 struct Job {
     name: String,
     command: Command,
@@ -47,6 +56,8 @@ struct Ended {
     counts: Counts,
     /// Tests with their seconds.
     tests: Vec<(String, f64)>,
+    /// Why it failed, in short.
+    failures: String,
 }
 
 /// What a program did.
@@ -96,7 +107,7 @@ fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError
     });
     let at_once = at_once(std::env::var("SLIPSTREAM_TESTS_AT_ONCE").ok().as_deref())?;
     let all = waiting.len();
-    println!("run_tests: {all} programs, {at_once} at once");
+    println!("run_tests: {all} processes, {at_once} at once");
 
     let (started, output) = (Instant::now(), folder.join("test-output"));
     std::fs::create_dir_all(&output)?;
@@ -138,7 +149,7 @@ fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError
     let sum: f64 = ended.iter().map(|job| job.seconds).sum();
     let cpu: f64 = ended.iter().map(|job| job.cpu_seconds).sum();
     println!(
-        "\nrun_tests: {} s, {sum:.0} s one after the other, {cpu:.0} s of CPU; the longest programs:",
+        "\nrun_tests: {} s, {sum:.0} s one after the other, {cpu:.0} s of CPU; the longest:",
         started.elapsed().as_secs()
     );
     for job in ended.iter().take(12) {
@@ -149,6 +160,9 @@ fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError
     println!("run_tests: the longest tests:");
     for (job, (test, seconds)) in tests.iter().take(25) {
         println!("{seconds:8.1} s  {} {test}", job.name);
+    }
+    for job in ended.iter().filter(|job| !job.passed) {
+        println!("run_tests: FAILED {}\n{}", job.name, job.failures);
     }
     let counts = ended.iter().fold(Counts::default(), |sum, job| Counts {
         passed: sum.passed + job.counts.passed,
@@ -220,7 +234,25 @@ fn ended(name: String, took: Duration, ran: &Ran) -> Ended {
         counts.failed = 1;
     }
     let (seconds, cpu_seconds) = (took.as_secs_f64(), ran.cpu_seconds);
-    Ended { name, seconds, cpu_seconds, passed: ran.passed, counts, tests }
+    let failures = if ran.passed { String::new() } else { in_short(&printed) };
+    Ended { name, seconds, cpu_seconds, passed: ran.passed, counts, tests, failures }
+}
+
+/// The first lines that each failed test printed behind its panic; of a process that tells of none its last lines.
+fn in_short(printed: &str) -> String {
+    let lines: Vec<&str> = printed.lines().collect();
+    let is_panic = |line: &str| line.starts_with("thread '") && line.contains("panicked at");
+    let panics = lines.iter().enumerate().filter(|(_, line)| is_panic(line)).map(|(at, _)| at);
+    let mut kept = Vec::new();
+    for at in panics.take(FAILURES_TOLD) {
+        let behind = lines.iter().skip(at).take(LINES_TOLD);
+        kept.extend(behind.take_while(|line| !line.starts_with("stack backtrace:")));
+    }
+    if kept.is_empty() {
+        kept.extend(lines.iter().skip(lines.len().saturating_sub(LINES_TOLD)));
+    }
+    let short = |line: &&str| line.chars().take(LINE_CHARACTERS_TOLD).chain(['\n']).collect::<String>();
+    kept.into_iter().map(short).collect()
 }
 
 /// Builds all test programs, each to run in its package's folder as cargo runs it; and the folder they lie in.
@@ -246,19 +278,43 @@ fn built(of_cargo: &[String], of_tests: &[String]) -> Result<(Vec<Job>, PathBuf)
         {
             let at = Path::new(manifest).parent().ok_or("a manifest in no folder")?;
             let package = at.file_name().unwrap_or_default().to_string_lossy();
-            let name = format!("{package}: {}", Path::new(source).strip_prefix(at)?.display());
-            let mut command = Command::new(program);
+            let source = Path::new(source);
             // Times of single tests are not stable in libtest.
-            command
-                .args(of_tests)
-                .args(["-Zunstable-options", "--report-time"])
-                .env("RUSTC_BOOTSTRAP", "1")
-                .current_dir(at);
-            jobs.push(Job { name, command });
+            let run = |tests: &[String]| {
+                let mut command = Command::new(program);
+                command.args(tests).args(of_tests).args(["-Zunstable-options", "--report-time"]);
+                command.env("RUSTC_BOOTSTRAP", "1").current_dir(at);
+                command
+            };
+            let from_outside = message.pointer("/target/kind/0").and_then(Value::as_str) == Some("test");
+            for (module, tests) in if from_outside { modules(program, of_tests)? } else { BTreeMap::new() } {
+                let file = module.map_or_else(|| source.to_owned(), |module| source.with_file_name(module + ".rs"));
+                let name = format!("{package}: {}", file.strip_prefix(at).unwrap_or(&file).display());
+                let exact = [&["--exact".to_owned()][..], &tests].concat();
+                jobs.push(Job { name, command: run(&exact) });
+            }
+            if !from_outside {
+                let name = format!("{package}: {}", source.strip_prefix(at)?.display());
+                jobs.push(Job { name, command: run(&[]) });
+            }
             folder = Path::new(program).ancestors().nth(2).map(Path::to_owned);
         }
     }
     Ok((jobs, folder.ok_or("no test programs")?))
+}
+
+/// The tests of a program by module; those in none are under `None`.
+fn modules(program: &str, of_tests: &[String]) -> Result<BTreeMap<Option<String>, Vec<String>>, AnyError> {
+    let listed = Command::new(program).args(of_tests).args(["--list", "--format=terse"]).output()?;
+    if !listed.status.success() {
+        return Err(format!("{program} --list: {}", String::from_utf8_lossy(&listed.stderr)).into());
+    }
+    let mut modules = BTreeMap::<_, Vec<_>>::new();
+    for test in String::from_utf8(listed.stdout)?.lines().filter_map(|line| line.strip_suffix(": test")) {
+        let module = test.split_once("::").map(|(module, _)| module.to_owned());
+        modules.entry(module).or_default().push(test.to_owned());
+    }
+    Ok(modules)
 }
 
 fn documentation(of_cargo: &[String]) -> Job {
@@ -353,9 +409,13 @@ mod tests {
             ended("x".to_owned(), Duration::from_secs(3), &ran)
         };
         let job = of(false, printed);
+        assert!(job.failures.ends_with("finished in 1.75s\n"), "{}", job.failures);
         assert_eq!(job.counts, Counts { passed: 1, failed: 1, skipped: 1 });
         assert_eq!(job.tests, [("a::b".to_owned(), 1.25), ("c".to_owned(), 0.5)]);
         assert_eq!(of(false, "killed").counts.failed, 1, "one that died has failed");
         assert_eq!(of(true, "").counts, Counts::default());
+        let panicked =
+            "---- c stdout ----\nbefore\n\nthread 'c' (7) panicked at tests/x.rs:9:5:\nnot 7\nstack backtrace:\n 0:";
+        assert_eq!(of(false, panicked).failures, "thread 'c' (7) panicked at tests/x.rs:9:5:\nnot 7\n");
     }
 }

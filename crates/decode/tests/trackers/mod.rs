@@ -1,6 +1,5 @@
 //! Dependency trackers against an oracle that knows what every transaction touches: no two conflicting transactions
 //! may be stamped as independent. Faults planted in a tracker's input must each be noticed by the oracle.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod history;
 mod oracle;

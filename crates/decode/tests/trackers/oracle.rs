@@ -4,7 +4,7 @@ use decode::trackers::{DISTANCE_MAX, Facts, Rules, Stamp, TrackerKind, TrackerOp
 use testkit::seeds;
 use testkit::stamps::{KINDS, stamps};
 
-use crate::history::{Blind, History};
+use crate::trackers::history::{Blind, History};
 
 /// Returns the first conflicting pair stamped as independent; `number` maps a stamp to its transaction.
 fn wrong_pair(history: &History, stamps: &[Stamp], number: impl Fn(usize) -> usize) -> Option<String> {

@@ -6,7 +6,7 @@ use decode::trackers::{Claims, Facts, Rules, SourceStamp, Tracker, TrackerKind, 
 use testkit::log::{Author, Change, INT, NULL, delete, insert, int, update};
 use testkit::stamps::stamps;
 
-use crate::rules::{Parents, USERS, family, new_script, user};
+use crate::trackers::rules::{Parents, USERS, family, new_script, user};
 
 fn innodb(script: Author) -> Parents {
     Parents::of(script, TrackerKind::Writeset, Rules::InnoDb)

@@ -1,0 +1,7 @@
+//! What this crate offers, tested from outside: one program, a module each topic.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod hostile;
+mod oracle;
+mod recorded;
+mod round_trip;

@@ -1,0 +1,8 @@
+//! What this crate offers, tested from outside: one program, a module each topic.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod alter_copies;
+mod corpus;
+mod hostile;
+mod statements;
+mod stored_names;

@@ -1,0 +1,10 @@
+//! What this crate offers, tested from outside: one program, a module each topic.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod copies;
+mod deltas;
+mod disk;
+mod drift;
+mod index_readers;
+mod indexes;
+mod snapshots;
