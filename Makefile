@@ -35,8 +35,8 @@ build:
 	cargo build --release --locked -p slipstream
 
 # SLIPSTREAM_TEST_SERVER=1: the crates' tests against real servers run too. All in one go, so that each crate is built
-# once, with one set of features, and the program with its tests; processes run at once where there are cores for it, one
-# that hangs is killed, and one run names every failure. Not by `cargo run`, whose environment would have crates with
+# once, with one set of features, and the program with its tests. Processes run at once where there are cores for it; one
+# that hangs is killed, and one run names every failure. Not by `cargo run`: its environment would have crates with
 # build scripts built anew.
 test:
 	tests/timed lint $(MAKE) lint

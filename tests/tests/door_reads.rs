@@ -916,6 +916,74 @@ fn a_statement_that_takes_too_long_ends() {
     replica.stop();
 }
 
+/// Each condition looks at the whole of a long text: between two of them others get their turn, and KILL is heard.
+#[test]
+fn conditions_on_long_rows_are_tried_in_turns() {
+    let Some(server) = Server::or_skip("door-long-rows", &["--max-allowed-packet=1G"]) else { return };
+    server.sql(
+        "CREATE DATABASE t; CREATE TABLE t.a (l LONGTEXT, id INT PRIMARY KEY, n INT, k VARCHAR(20)); \
+         INSERT INTO t.a VALUES (REPEAT('long ', 1600000), 1, 3, 'b'), (REPEAT('Long ', 1600000), 2, 1, 'C'), \
+         (CONCAT(REPEAT('long ', 1600000), 'end'), 3, 7, 'a'), (NULL, 4, 3, NULL), ('short', 5, NULL, 'B ')",
+    );
+    let (replica, socket) = Replica::with_socket(&server, &folder("door-long-rows"), &[]);
+    let mut pair = Pair::of(&server, &socket, CAPABILITIES);
+    pair.any_index = true;
+    let others: String = (0..200).map(|n| format!("l <> 'x{n}' AND ")).collect();
+    for condition in [
+        format!("{others}n IN (9, 3, 7, 3)"),
+        format!("n > 1 AND {others}n < 8 AND l LIKE '%G LON%' AND n <> 9"),
+        format!("{others}l > 'a' AND k IN ('c', 'x', 'b', 'A') AND l NOT LIKE '%end' AND k <> 'x'"),
+        format!("l NOT IN ('z', 'short', 'a') AND n NOT IN (7, 2, 5) AND {others}l <= 'longer'"),
+        "n IN (1.5, 7.0, 2.5, -3.0) AND k NOT IN ('b', 'q', 'B', '')".to_owned(),
+        "k BETWEEN 'a' AND 'b' AND l IS NOT NULL AND k >= 'B'".to_owned(),
+    ] {
+        pair.query(&format!("SELECT id FROM t.a WHERE {condition} ORDER BY id"));
+        pair.query(&format!("SELECT COUNT(*) FROM t.a WHERE {condition}"));
+        pair.query(&format!("SELECT id FROM t.a WHERE id IN (5, 3, 1) AND {condition} ORDER BY id DESC LIMIT 1"));
+    }
+    pair.assert_same(18);
+    assert_eq!(pair.refused, Vec::<String>::new());
+
+    // A cursor gives as many rows as are asked for.
+    let sql = "SELECT id, n FROM t.a WHERE l > ? AND n < 9 ORDER BY id";
+    let (mut ours, mut theirs) = (pair.ours.prepare(sql), pair.theirs.prepare(sql));
+    let numbers = (statement_id(&mut ours).unwrap(), statement_id(&mut theirs).unwrap());
+    let parameters = [Param::Bytes(b"a")];
+    pair.ours.execute(numbers.0, 1, &parameters);
+    pair.theirs.execute(numbers.1, 1, &parameters);
+    for wanted in [0, 2, 1, 5, 1] {
+        let (mut ours, mut theirs) = (pair.ours.fetch(numbers.0, wanted), pair.theirs.fetch(numbers.1, wanted));
+        [&mut ours, &mut theirs].into_iter().for_each(|answer| without_index_flag(answer));
+        assert_eq!(ours, theirs, "{wanted} rows");
+    }
+
+    let text = |answer: &[Vec<u8>]| answer.iter().flatten().map(|byte| char::from(*byte)).collect::<String>();
+    let many: String = (0..4_000).map(|n| format!("l NOT LIKE '%q{n}%' AND ")).collect();
+    let many = format!("SELECT id FROM t.a WHERE {many}id > 0");
+    for by_cursor in [false, true] {
+        let mut busy = RawClient::over_socket(&socket, "admin", CAPABILITIES);
+        let own = text(&busy.query("SELECT CONNECTION_ID()")[2..3]).trim_start_matches(|c| c < '0').to_owned();
+        let many = many.clone();
+        let working = std::thread::spawn(move || {
+            if !by_cursor {
+                return (busy.query(&many), busy);
+            }
+            let number = statement_id(&mut busy.prepare(&many)).unwrap();
+            busy.execute(number, 1, &[]);
+            let answer = busy.fetch(number, 1);
+            assert!(busy.fetch(number, 1)[0].starts_with(b"\xff\x8d\x05"), "the cursor is closed");
+            (answer, busy)
+        });
+        let look = || text(&pair.ours.query("SHOW PROCESSLIST")).contains("Sending to client").then_some(());
+        wait_for("the statement in the list", look, String::new);
+        pair.ours.query(format!("KILL QUERY {own}"));
+        let (answer, mut busy) = working.join().unwrap();
+        assert!(text(&answer).contains("Query execution was interrupted"), "{answer:?}");
+        assert_eq!(busy.query("SELECT 7")[2], b"\x017");
+    }
+    replica.stop();
+}
+
 /// MySQL's words that are not reserved name columns, tables and aliases without quotes, wherever they stand.
 #[test]
 fn words_that_are_not_reserved_are_names() {

@@ -20,6 +20,7 @@ use wire::server::put_err;
 
 use crate::Output;
 use crate::census::SessionLine;
+use crate::config::Note;
 use crate::event_loop::{Inbox, Kind};
 use crate::helper::{Job, Work, Worked};
 use crate::server::Server;
@@ -189,6 +190,10 @@ impl Connection {
         self.interest
     }
 
+    fn is_at_long_value(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_at_long_value())
+    }
+
     /// True if the other kind of loop is to serve what comes next.
     fn belongs_elsewhere(&self, turn: &Turn<'_>) -> bool {
         let Some(session) = self.session.as_ref().filter(|_| self.login.is_none()) else { return false };
@@ -213,6 +218,9 @@ impl Connection {
         }
         let mut taken = 0;
         for _ in 0..STEPS_A_TURN {
+            if let Some(what) = self.session.as_mut().and_then(|session| session.take_defect()) {
+                turn.server.facts.note(Note::Defect { connection: self.id, what });
+            }
             match self.flush() {
                 Ok(true) => {}
                 Ok(false) => {
@@ -226,6 +234,18 @@ impl Connection {
                 Hold::Helper | Hold::Until(_) => {
                     self.interest = EventFlags::empty();
                     return Fate::Wait;
+                }
+                // Others are not to wait for it.
+                Hold::Resume
+                    if self.is_at_long_value() && turn.kind == Kind::Sessions && !turn.server.is_stopping() =>
+                {
+                    return Fate::Move;
+                }
+                Hold::Resume if self.is_at_long_value() => {
+                    self.resume(turn);
+                    if self.hold == Hold::Resume {
+                        return Fate::Again;
+                    }
                 }
                 Hold::Resume => self.resume(turn),
                 Hold::Wait => {

@@ -131,6 +131,8 @@ pub struct Session {
     counted: RefCell<Option<Purse>>,
     encryption: Option<Encryption>,
     replica: Replica,
+    /// What a statement met that cannot be, until it is noted.
+    defect: Option<String>,
 }
 
 /// The default schema.
@@ -181,6 +183,7 @@ impl Session {
             memory: Purse::default(),
             counted: RefCell::default(),
             encryption: None,
+            defect: None,
             replica: Replica::default(),
             start,
         };
@@ -216,6 +219,11 @@ impl Session {
             set(STALENESS, Value::UInt(ms.into()));
         }
         self.changes = Changes::default();
+    }
+
+    /// What its last statement met that cannot be.
+    pub(crate) fn take_defect(&mut self) -> Option<String> {
+        self.defect.take()
     }
 
     /// Says how its connection is encrypted, for its status variables.
@@ -314,7 +322,7 @@ impl Session {
                 }
             }
             ClientCommand::Reset(id) => return self.reset_statement(*id, out),
-            ClientCommand::Fetch { statement_id, rows } => return self.fetch(*statement_id, *rows, out),
+            ClientCommand::Fetch { statement_id, rows } => return self.fetch(*statement_id, *rows, world, out),
             ClientCommand::Register { server_id, host, port } => {
                 let host = String::from_utf8_lossy(host).into_owned();
                 let line = ReplicaLine { server_id: *server_id, host, port: *port, ..ReplicaLine::default() };
@@ -455,13 +463,16 @@ impl Session {
     /// Answers with an error, which SHOW WARNINGS then lists.
     fn fail(&mut self, error: &SqlError, out: &mut Output) -> After {
         self.rest = None;
-        self.running = None;
+        self.stop_reading();
         self.sending = None;
         self.row_count = -1;
         self.warnings.clear();
         self.warnings.push(error.as_warning());
         out.send(|out| server::put_err(out, error.code, error.sqlstate, &error.message));
-        if error.code == beside::OVER_MEMORY { After::Close } else { After::Next }
+        if error.is_defect() {
+            self.defect = Some(error.message.clone());
+        }
+        if error.code == beside::OVER_MEMORY || error.is_defect() { After::Close } else { After::Next }
     }
 }
 

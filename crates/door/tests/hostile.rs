@@ -61,9 +61,13 @@ fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Facts that break where they are asked about a schema of this name, and keep what was noted.
+/// Facts that break where they are asked about a schema of this name or for rows, and keep what was noted.
 #[derive(Default)]
-struct Breaks(Mutex<Vec<Note>>);
+struct Breaks {
+    noted: Mutex<Vec<Note>>,
+    /// Rows end with this error, not with a panic.
+    error: Mutex<Option<sql::SqlError>>,
+}
 
 impl Facts for Breaks {
     fn schema(&self, name: &str) -> SchemaState {
@@ -76,11 +80,11 @@ impl Facts for Breaks {
     }
 
     fn pin(&self) -> Result<Arc<store::Snapshot>, sql::SqlError> {
-        panic!("planted too")
+        Err(self.error.lock().unwrap().take().expect("planted too"))
     }
 
     fn note(&self, note: Note) {
-        self.0.lock().unwrap().push(note);
+        self.noted.lock().unwrap().push(note);
     }
 }
 
@@ -97,10 +101,33 @@ fn a_panic_ends_one_connection() {
         assert_eq!(error.server_code(), None, "{error}");
         assert_eq!(beside.query_value("SELECT 1").unwrap().as_deref(), Some("1"));
         wait_for("its end", || door.door.status().sessions == 1);
-        let Some(Note::Defect { connection, what }) = facts.0.lock().unwrap().pop() else { panic!("no note") };
+        let Some(Note::Defect { connection, what }) = facts.noted.lock().unwrap().pop() else { panic!("no note") };
         assert_eq!(connection.to_string(), id);
         assert!(what.contains(message), "{what}");
     }
+    assert_answers(&door);
+}
+
+/// What cannot be ends the connection that met it, with a note of its place; a state is an answer like others.
+#[test]
+fn a_defect_ends_one_connection() {
+    let facts = Arc::new(Breaks::default());
+    let door = open_with(|_| (), Arc::clone(&facts) as Arc<dyn Facts>);
+    let mut client = Connection::connect(&options(&door, "reader", SslMode::Required)).unwrap();
+    let id = client.query_value("SELECT CONNECTION_ID()").unwrap().unwrap();
+    for (error, ends) in
+        [(sql::SqlError::new(1105, "HY000", "a state"), false), (sql::SqlError::defect("planted"), true)]
+    {
+        *facts.error.lock().unwrap() = Some(error.clone());
+        let answer = client.query("SELECT a FROM shop.t").unwrap_err();
+        assert_eq!(answer.server_code(), Some(1105), "{answer}");
+        assert!(answer.to_string().contains(&error.message), "{answer}");
+        assert_eq!(client.query("SELECT 1").is_err(), ends);
+    }
+    wait_for("its end", || door.door.status().sessions == 0);
+    let [Note::Defect { connection, what }] = &facts.noted.lock().unwrap()[..] else { panic!("other notes") };
+    assert_eq!(connection.to_string(), id);
+    assert!(what.contains("planted") && what.contains("hostile.rs:"), "{what}");
     assert_answers(&door);
 }
 

@@ -61,7 +61,7 @@ impl Encoder {
             Output::Count => Ok(Source::Count),
             Output::Constant(value) => constant(value, column, charsets, form).map(Source::Constant),
             Output::Column(position) => {
-                let missing = || SqlError::new(1105, "HY000", "a column beyond the table's last one");
+                let missing = || SqlError::defect("a column beyond the table's last one");
                 let found = plan.table.columns.get(*position).ok_or_else(missing)?;
                 let text = TextEncoder::new(found, charsets, plan.zone.clone());
                 Ok(Source::Column(ColumnEncoder { position: *position, ty: found.ty.clone(), text }))
@@ -175,7 +175,10 @@ impl ColumnEncoder {
 
     fn error(&self, table: &TableDef, error: &ValueError) -> SqlError {
         let name = table.columns.get(self.position).map_or("", |column| column.name.as_str());
-        SqlError::new(1105, "HY000", format!("column {name}: {error}"))
+        match error {
+            ValueError::Unsupported { what } => SqlError::not_supported(what),
+            error => SqlError::defect(format!("column {name}: {error}")),
+        }
     }
 }
 
@@ -226,7 +229,7 @@ fn put_moment(out: &mut Vec<u8>, column: &ResultColumn, value: row::Value<'_>, f
         // The packet's first byte, and one for NULLs.
         Form::Binary => (put_binary_row(&mut alone, &columns, &[value]), 2),
     };
-    put.map_err(|error| SqlError::new(1105, "HY000", error.to_string()))?;
+    put.map_err(SqlError::defect)?;
     out.extend_from_slice(alone.get(header..).unwrap_or_default());
     Ok(())
 }

@@ -40,6 +40,8 @@ pub struct Reading {
     counted: u64,
     /// The filter that the row in `row` is to be tried by next.
     untried: Option<usize>,
+    /// That filter looks at a long value, which the next step does.
+    at_long_value: bool,
     weighed: Weighed,
 }
 
@@ -111,14 +113,17 @@ enum Flow {
 /// Bytes of a row that are looked at for one step of a turn.
 const BYTES_A_STEP: u64 = 4 << 10;
 
+/// Bytes of a value that are looked at in a step of their own: 256 KiB take some 10 ms.
+const LONG_VALUE: u64 = 256 << 10;
+
 /// Filters that a row is tried by for one step of a turn, if its values are short.
 const FILTERS_A_STEP: usize = 64;
 
 fn unreadable(error: &ValueError) -> SqlError {
-    if let ValueError::Unsupported { what } = error {
-        return SqlError::not_supported(what);
+    match error {
+        ValueError::Unsupported { what } => SqlError::not_supported(what),
+        error => SqlError::defect(format!("a row does not fit its table: {error}")),
     }
-    SqlError::new(1105, "HY000", format!("a row does not fit its table: {error}"))
 }
 
 impl Reading {
@@ -152,6 +157,7 @@ impl Reading {
             left,
             counted: 0,
             untried: None,
+            at_long_value: false,
             weighed: Weighed::default(),
             plan,
         })
@@ -161,6 +167,12 @@ impl Reading {
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// True if the next step looks at a long value and does nothing else: it may take a second.
+    #[must_use]
+    pub fn is_at_long_value(&self) -> bool {
+        self.at_long_value
     }
 
     /// Lets go of the snapshot if reading began before this time; the next step fails with this error.
@@ -278,12 +290,13 @@ impl Reading {
                 return Ok(Flow::Pause);
             }
             let view = self.row.0.view(&self.reader).map_err(|error| unreadable(&error))?;
-            let mut is_held = || {
-                let bytes = filter.bytes_to_read(&view, &self.weighed)?;
-                *budget = budget.saturating_sub(bytes / BYTES_A_STEP + u64::from(place % FILTERS_A_STEP == 1));
-                filter.holds(&view, &mut self.weighed)
-            };
-            if !is_held().map_err(|error| unreadable(&error))? {
+            let bytes = filter.bytes_to_read(&view, &self.weighed).map_err(|error| unreadable(&error))?;
+            if bytes > LONG_VALUE && !std::mem::take(&mut self.at_long_value) {
+                (self.untried, self.at_long_value) = (Some(place), true);
+                return Ok(Flow::Pause);
+            }
+            *budget = budget.saturating_sub(bytes / BYTES_A_STEP + u64::from(place % FILTERS_A_STEP == 1));
+            if !filter.holds(&view, &mut self.weighed).map_err(|error| unreadable(&error))? {
                 return Ok(Flow::GoOn);
             }
         }

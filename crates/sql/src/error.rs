@@ -23,6 +23,9 @@ pub struct Warning {
     pub message: String,
 }
 
+/// Begins the text of a defect, and of nothing else.
+const DEFECT: &str = "a defect of Slipstream: ";
+
 /// Characters of a statement that a syntax error shows.
 const NEAR_MAX: usize = 80;
 
@@ -30,6 +33,30 @@ impl SqlError {
     /// An error with this number, SQLSTATE and text.
     pub fn new(code: u16, sqlstate: &'static str, message: impl Into<String>) -> SqlError {
         SqlError { code, sqlstate, message: message.into() }
+    }
+
+    /// 1105 for what cannot be: the connection that meets it is ended, and the log says where it was met.
+    #[track_caller]
+    #[must_use]
+    pub fn defect(what: impl std::fmt::Display) -> SqlError {
+        let at = std::panic::Location::caller();
+        SqlError::new(1105, "HY000", format!("{DEFECT}{what} ({}:{})", at.file(), at.line()))
+    }
+
+    /// Whether it is [`SqlError::defect`].
+    #[must_use]
+    pub fn is_defect(&self) -> bool {
+        self.code == 1105 && self.message.starts_with(DEFECT)
+    }
+
+    /// A stored value that cannot be read: 1235 if this is known of its type, otherwise a defect.
+    #[track_caller]
+    #[must_use]
+    pub fn unreadable(error: &values::ValueError) -> SqlError {
+        match error {
+            values::ValueError::Unsupported { what } => SqlError::not_supported(what),
+            other => SqlError::defect(other),
+        }
     }
 
     /// 1235: this construct is not answered here.

@@ -125,9 +125,8 @@ pub(crate) fn like(bind: &Bind<'_>, sides: &[Expression; 2], negated: bool) -> R
     if takes_long(text, pattern) {
         return refused("texts of this length");
     }
-    let unreadable = |error: values::ValueError| SqlError::new(1105, "HY000", error.to_string());
     let matches = Pattern::of_constant(collation, pattern, bind.settings.sql_mode())?;
-    let matches = matches.matches(text).map_err(unreadable)?;
+    let matches = matches.matches(text).map_err(|error| SqlError::unreadable(&error))?;
     Ok(truth(matches != negated, flags))
 }
 

@@ -124,7 +124,9 @@ impl Connection {
                     held.listing = Some(Arc::clone(&made));
                     let facts = Arc::clone(&turn.server.facts);
                     let run = move || {
-                        let rows = guarded(&*facts, id, job).unwrap_or_else(|| {
+                        // Nobody else has it once the wait was ended by KILL, or with the connection.
+                        let is_wanted = || Arc::strong_count(&made) > 1;
+                        let rows = guarded(&*facts, id, || job(&is_wanted)).unwrap_or_else(|| {
                             Err(SqlError::new(1105, "HY000", "a defect of Slipstream; its log says which"))
                         });
                         *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);

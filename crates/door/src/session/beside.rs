@@ -27,8 +27,8 @@ pub(super) const ROWS_A_TURN: usize = 1_000;
 
 /// Rows of a listing with what counts them, or why there are none.
 pub(crate) type ListedRows = Result<(Vec<Vec<Value>>, Purse), SqlError>;
-/// Makes them.
-pub(crate) type ListingJob = Box<dyn FnOnce() -> ListedRows + Send>;
+/// Makes them, as long as somebody waits for them.
+pub(crate) type ListingJob = Box<dyn FnOnce(&dyn Fn() -> bool) -> ListedRows + Send>;
 
 /// A listing that is made beside the loop.
 #[derive(Default)]
@@ -119,7 +119,7 @@ impl Session {
         let (plan, identity, table) = (plan.clone(), self.identity.clone(), table.to_owned());
         let limit = if self.identity.rights.admin { u64::MAX } else { world.connection_memory_limit() };
         let memory = self.memory.beside();
-        let job = move || {
+        let job = move |is_wanted: &dyn Fn() -> bool| {
             let may_see = |schema: &str| identity.may_read(schema);
             let wanted = |schema: &str, table: &str| may_choose(&plan, schema, table).unwrap_or(true);
             let part = |part| Seen { catalog: &catalog, may_see: &may_see, wanted: &wanted, part };
@@ -136,6 +136,9 @@ impl Session {
             };
             let tables = part(Part::All).tables();
             for tables in tables.chunks(TABLES_A_PART) {
+                if !is_wanted() {
+                    return Err(SqlError::new(1317, "70100", "Query execution was interrupted"));
+                }
                 take(&part(Part::Tables(tables)))?;
             }
             take(&part(Part::Others))?;
@@ -155,7 +158,7 @@ impl Session {
 
     /// The rows that were made.
     pub(super) fn take_listed(&self) -> Result<Vec<Vec<Value>>, SqlError> {
-        let none = || Err(SqlError::new(1105, "HY000", "the listing was lost"));
+        let none = || Err(SqlError::defect("the listing was lost"));
         let (rows, memory) = self.beside.rows.borrow_mut().take().unwrap_or_else(none)?;
         *self.counted.borrow_mut() = Some(memory);
         Ok(rows)

@@ -393,7 +393,7 @@ impl Session {
 
 /// A listing that must be there.
 pub(super) fn shown(name: &str) -> Result<&'static Listing, SqlError> {
-    listing(name)?.ok_or_else(|| SqlError::new(1105, "HY000", format!("{name} was not recorded")))
+    listing(name)?.ok_or_else(|| SqlError::defect(format!("{name} was not recorded")))
 }
 
 /// The columns of a SHOW, which is prepared or runs.

@@ -12,7 +12,7 @@ use rows::Reading;
 
 use super::beside::ROWS_A_TURN;
 use super::results::{Form, Rows};
-use super::tables::{self, Described, Known};
+use super::tables::{Described, Known};
 use super::{After, Parameters, PreparedUnder, Session, listings, query};
 use crate::Output;
 use crate::world::World;
@@ -404,20 +404,25 @@ impl Session {
         After::Next
     }
 
-    pub(super) fn fetch(&mut self, id: u32, count: u32, out: &mut Output) -> After {
+    pub(super) fn fetch(&mut self, id: u32, count: u32, world: &dyn World, out: &mut Output) -> After {
         let Some(prepared) = self.statements.list.get_mut(&id) else {
             return self.fail(&unknown(id), out);
         };
-        let Some(mut cursor) = prepared.cursor.take() else {
+        let Some(cursor) = prepared.cursor.take() else {
             let text = format!("The statement ({id}) has no open cursor.");
             return self.fail(&SqlError::new(1421, "HY000", text), out);
         };
         let wanted = usize::try_from(count).unwrap_or(usize::MAX);
-        let sent = match &mut cursor {
-            Cursor::Rows(rows, sent) => self.fetch_rows(rows, sent, wanted, out),
-            Cursor::Table(reading) => tables::fetch(reading, wanted, out),
+        let (rows, mut before) = match cursor {
+            Cursor::Rows(rows, before) => (rows, before),
+            Cursor::Table(reading) if wanted == 0 => {
+                self.put_back(id, *reading);
+                self.rows_end(out, self.status() | status::CURSOR_EXISTS);
+                return After::Next;
+            }
+            Cursor::Table(reading) => return self.fetch_from(*reading, (id, wanted), world, out),
         };
-        let sent = match sent {
+        let sent = match self.fetch_rows(&rows, &mut before, wanted, out) {
             Ok(sent) => sent,
             Err(error) => {
                 self.cursor_closed(id);
@@ -431,12 +436,19 @@ impl Session {
         if is_at_end {
             self.cursor_closed(id);
         } else if let Some(prepared) = self.statements.list.get_mut(&id) {
-            prepared.cursor = Some(cursor);
+            prepared.cursor = Some(Cursor::Rows(rows, before));
         }
         After::Next
     }
 
-    fn cursor_closed(&mut self, id: u32) {
+    /// A cursor has more rows.
+    pub(super) fn put_back(&mut self, id: u32, reading: Reading) {
+        if let Some(prepared) = self.statements.list.get_mut(&id) {
+            prepared.cursor = Some(Cursor::Table(Box::new(reading)));
+        }
+    }
+
+    pub(super) fn cursor_closed(&mut self, id: u32) {
         if let Some(prepared) = self.statements.list.get_mut(&id) {
             self.statements.held_bytes -= prepared.close_cursor();
         }

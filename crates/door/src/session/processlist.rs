@@ -67,7 +67,8 @@ impl Session {
         if self.is_dumping() {
             return self.dump_killed(out);
         }
-        (self.running, self.rest) = (None, None);
+        self.stop_reading();
+        self.rest = None;
         self.fail(&sql::Interrupt::Killed.error(), out)
     }
 

@@ -59,8 +59,11 @@ impl Session {
         if self.is_dumping() {
             return self.dump_on(world, out);
         }
-        if self.running.is_some() && self.read_on(world, out) == After::More {
-            return After::More;
+        if self.running.is_some() {
+            match self.read_on(world, out) {
+                After::Next => {}
+                after => return after,
+            }
         }
         if self.sending.is_some() {
             match self.send_on(out) {

@@ -60,7 +60,7 @@ impl EventsLeft {
     /// Makes the rows of the next part.
     pub(super) fn job(&self, memory: Purse) -> ListingJob {
         let left = self.clone();
-        Box::new(move || {
+        Box::new(move |_| {
             let rows = left.list().part(&memory)?;
             memory.pause()?;
             Ok((rows, memory))

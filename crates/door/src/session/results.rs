@@ -171,7 +171,7 @@ impl Session {
             Form::Text => server::put_text_row(out, &forms, &values),
             Form::Binary => server::put_binary_row(out, &forms, &values),
         })
-        .map_err(|error| SqlError::new(1105, "HY000", error.to_string()))
+        .map_err(SqlError::defect)
     }
 
     /// A value's bytes, where it is sent as text.

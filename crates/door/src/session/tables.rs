@@ -38,6 +38,17 @@ pub(super) struct Running {
     until: Option<Instant>,
     /// How long it has worked, without the time that others had and the client took.
     worked: Duration,
+    /// The COM_STMT_FETCH that reads, if it is a cursor's.
+    fetch: Option<Fetch>,
+}
+
+/// Rows that a client asks of a cursor.
+#[derive(Debug)]
+struct Fetch {
+    /// The prepared statement.
+    id: u32,
+    wanted: usize,
+    sent: usize,
 }
 
 /// What an execution of a prepared statement leaves for the next one.
@@ -93,32 +104,9 @@ impl Described {
     }
 }
 
-/// Puts out up to `wanted` rows in binary form; returns how many there were.
-pub(super) fn fetch(reading: &mut Reading, wanted: usize, out: &mut Output) -> Result<usize, SqlError> {
-    let mut sent = 0;
-    if wanted == 0 {
-        return Ok(0);
-    }
-    loop {
-        let ended = put_rows(reading, out, u64::MAX, false, &mut |_| {
-            sent += 1;
-            sent < wanted
-        })?;
-        if ended || sent >= wanted {
-            return Ok(sent);
-        }
-    }
-}
-
-/// Puts out rows as long as `more` says so after each; true once there are no more.
-fn put_rows(
-    reading: &mut Reading,
-    out: &mut Output,
-    rows_max: u64,
-    may_pause: bool,
-    more: &mut dyn FnMut(&Output) -> bool,
-) -> Result<bool, SqlError> {
-    reading.step(rows_max, &mut |row| {
+/// Puts out rows of one step as long as `more` says so after each; true once there are no more.
+fn put_rows(reading: &mut Reading, out: &mut Output, more: &mut dyn FnMut(&Output) -> bool) -> Result<bool, SqlError> {
+    reading.step(ROWS_A_TURN, &mut |row| {
         let (len, sequence) = (out.len(), out.sequence());
         if let Err(error) = out.send(|out| row.put(out)) {
             out.truncate(len, sequence);
@@ -126,7 +114,7 @@ fn put_rows(
         }
         match out.count() {
             Ok(()) => Ok(more(out)),
-            Err(error) if out.len() - len > ROW_BYTES || !may_pause => {
+            Err(error) if out.len() - len > ROW_BYTES => {
                 out.truncate(len, sequence);
                 Err(error)
             }
@@ -189,35 +177,86 @@ impl Session {
         let status = more | if reading.scans() { status::NO_INDEX_USED } else { 0 };
         self.put_table_head(reading.plan(), known, self.status() | more, out)?;
         self.transaction.answered();
+        Ok(self.begin_reading(reading, status, None, world, out))
+    }
+
+    /// Puts out the next rows of a cursor.
+    pub(super) fn fetch_from(
+        &mut self,
+        reading: Reading,
+        (id, wanted): (u32, usize),
+        world: &dyn World,
+        out: &mut Output,
+    ) -> After {
+        self.begin_reading(reading, 0, Some(Fetch { id, wanted, sent: 0 }), world, out)
+    }
+
+    fn begin_reading(
+        &mut self,
+        reading: Reading,
+        status: u16,
+        fetch: Option<Fetch>,
+        world: &dyn World,
+        out: &mut Output,
+    ) -> After {
         let limit = self.settings.number("max_execution_time").filter(|ms| *ms > 0).map(Duration::from_millis);
         let until = limit.and_then(|limit| world.now().checked_add(limit));
-        self.running = Some(Running { reading, status, until, worked: Duration::ZERO });
-        Ok(self.read_on(world, out))
+        self.running = Some(Running { reading, status, until, worked: Duration::ZERO, fetch });
+        self.read_on(world, out)
+    }
+
+    /// True if the statement is about to look at a value that is long, which keeps others waiting.
+    pub(crate) fn is_at_long_value(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.reading.is_at_long_value())
+    }
+
+    /// Gives up the statement whose rows are being sent.
+    pub(super) fn stop_reading(&mut self) {
+        if let Some(Fetch { id, .. }) = self.running.take().and_then(|running| running.fetch) {
+            self.cursor_closed(id);
+        }
     }
 
     /// Goes on with the rows that are being sent.
     pub(super) fn read_on(&mut self, world: &dyn World, out: &mut Output) -> After {
         let Some(mut running) = self.running.take() else { return After::Next };
         let began = world.now();
-        let step = put_rows(&mut running.reading, out, ROWS_A_TURN, true, &mut |out| out.len() < WAITING_BYTES);
+        let fetch = &mut running.fetch;
+        let step = put_rows(&mut running.reading, out, &mut |out| {
+            let is_enough = fetch.as_mut().is_some_and(|fetch| {
+                fetch.sent += 1;
+                fetch.sent >= fetch.wanted
+            });
+            out.len() < WAITING_BYTES && !is_enough
+        });
         let now = world.now();
         running.worked += now.saturating_duration_since(began);
-        match step {
-            Ok(true) => {
-                let status = self.status() | running.status;
-                drop(running);
-                self.rows_end(out, status);
-                After::Next
+        let is_enough = running.fetch.as_ref().is_some_and(|fetch| fetch.sent >= fetch.wanted);
+        let error = match step {
+            Ok(ended) if ended || is_enough => return self.end_reading(running, is_enough, out),
+            Ok(_) => self.is_over_time(&running, now, world),
+            Err(error) => Some(error),
+        };
+        self.running = Some(running);
+        error.map_or(After::More, |error| self.fail(&error, out))
+    }
+
+    fn end_reading(&mut self, running: Running, is_enough: bool, out: &mut Output) -> After {
+        let Running { reading, status, fetch, .. } = running;
+        let bit = match fetch {
+            None => 0,
+            // The end is seen only by looking for a row more.
+            Some(Fetch { id, .. }) if is_enough => {
+                self.put_back(id, reading);
+                status::CURSOR_EXISTS
             }
-            Ok(false) => match self.is_over_time(&running, now, world) {
-                Some(error) => self.fail(&error, out),
-                None => {
-                    self.running = Some(running);
-                    After::More
-                }
-            },
-            Err(error) => self.fail(&error, out),
-        }
+            Some(Fetch { id, .. }) => {
+                self.cursor_closed(id);
+                status::LAST_ROW_SENT
+            }
+        };
+        self.rows_end(out, self.status() | status | bit);
+        After::Next
     }
 
     /// The error of a statement that has taken too long.

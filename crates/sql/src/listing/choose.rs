@@ -130,21 +130,22 @@ pub fn fulfils(plan: &Plan, row: &[Value], weighed: &mut Weighed) -> Result<bool
     Ok(true)
 }
 
-fn unfit(error: &impl ToString) -> SqlError {
-    SqlError::new(1105, "HY000", error.to_string())
+#[track_caller]
+fn unfit(error: &impl std::fmt::Display) -> SqlError {
+    SqlError::defect(error)
 }
 
 fn stored_at(plan: &Plan, row: &[Value], position: usize) -> Result<Option<Vec<u8>>> {
     let column = plan.table.columns.get(position);
     match (column, row.get(position)) {
         (Some(column), Some(value)) => stored(&column.ty, value),
-        _ => Err(SqlError::new(1105, "HY000", "a column beyond the listing's last one")),
+        _ => Err(SqlError::defect("a column beyond the listing's last one")),
     }
 }
 
 /// The bytes that a row of this type would hold; None is NULL.
 fn stored(ty: &ColumnType, value: &Value) -> Result<Option<Vec<u8>>> {
-    let wrong = || SqlError::new(1105, "HY000", format!("a listed value is no {}", ty.name()));
+    let wrong = || SqlError::defect(format!("a listed value is no {}", ty.name()));
     let bytes = match value {
         Value::Null => return Ok(None),
         Value::Int(value) => constant::integer(ty, i128::from(*value)).map_err(|error| unfit(&error))?,

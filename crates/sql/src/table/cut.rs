@@ -84,7 +84,7 @@ impl Cut {
 
     fn near(measure: &Measure, stored: Vec<u8>, side: Side) -> Result<Cut> {
         let mut key = Vec::new();
-        measure.append(&stored, &mut key).map_err(|error| unreadable(&error))?;
+        measure.append(&stored, &mut key).map_err(|error| SqlError::unreadable(&error))?;
         Ok(Cut::Near { key, stored: Some(stored), side })
     }
 }
@@ -125,7 +125,7 @@ impl Measure {
 
     fn of_type(ty: &ColumnType) -> Result<Measure> {
         let column = SortKeyColumn { ty: ty.clone(), nullable: false, descending: false, prefix_len: None };
-        SortKeyPlan::new(&[column]).map(Measure).map_err(|error| unreadable(&error))
+        SortKeyPlan::new(&[column]).map(Measure).map_err(|error| SqlError::unreadable(&error))
     }
 
     /// Appends the sort key of a stored value.
@@ -174,10 +174,6 @@ pub(crate) fn cuts(
 /// 1235: this kind of constant is not compared with the column.
 pub(crate) fn cannot(column: &Column, with: &str) -> SqlError {
     SqlError::not_supported(&format!("comparing {} with {with}", column.ty.name()))
-}
-
-fn unreadable(error: &ValueError) -> SqlError {
-    SqlError::new(1105, "HY000", error.to_string())
 }
 
 /// A number as digits.
@@ -261,7 +257,7 @@ fn integer(measure: &Measure, column: &Column, constant: &Bound) -> Result<Cut> 
 fn year(measure: &Measure, column: &Column, constant: &Bound) -> Result<Cut> {
     match constant.value {
         Value::Int(value @ 1901..=2155) => {
-            let stored = constant::integer(&column.ty, value.into()).map_err(|error| unreadable(&error))?;
+            let stored = constant::integer(&column.ty, value.into()).map_err(|error| SqlError::unreadable(&error))?;
             Cut::near(measure, stored, Side::At)
         }
         _ => Err(cannot(column, "anything but the years 1901 to 2155")),
@@ -297,7 +293,7 @@ fn decimal(measure: &Measure, column: &Column, constant: &Bound) -> Result<Cut> 
     let sign = if digits.negative { "-" } else { "" };
     let text = format!("{sign}{}.{kept}", if digits.whole.is_empty() { "0" } else { &digits.whole });
     let text = text.trim_end_matches('.');
-    let stored = constant::decimal(&column.ty, text.as_bytes()).map_err(|error| unreadable(&error))?;
+    let stored = constant::decimal(&column.ty, text.as_bytes()).map_err(|error| SqlError::unreadable(&error))?;
     Cut::near(measure, stored, digits.side(kept.len() == digits.fraction.len()))
 }
 
@@ -347,7 +343,7 @@ fn members(measure: &Measure, column: &Column, constant: &Bound, used: Use) -> R
     let key = |name: &[u8]| -> Result<Vec<u8>> {
         let stored = constant::content(&names, name).unwrap_or_default();
         let mut key = Vec::new();
-        by_name.append(&stored, &mut key).map_err(|error| unreadable(&error))?;
+        by_name.append(&stored, &mut key).map_err(|error| SqlError::unreadable(&error))?;
         Ok(key)
     };
     let wanted = key(&text)?;
@@ -374,7 +370,7 @@ pub(super) fn in_charset(column: &Column, constant: &Bound, text: &[u8]) -> Resu
     if ty.collation == BINARY {
         let from = constant.field.collation;
         let bytes = if from == BINARY { Ok(text.into()) } else { values::charset::from_utf8mb4(from, text) };
-        return bytes.map(|bytes| bytes.into_owned()).map_err(|error| unreadable(&error));
+        return bytes.map(|bytes| bytes.into_owned()).map_err(|error| SqlError::unreadable(&error));
     }
     if constant.field.collation == BINARY {
         return Err(cannot(column, "a binary string"));
@@ -397,7 +393,7 @@ fn text(measure: &Measure, column: &Column, constant: &Bound) -> Result<Cut> {
     let any = ColumnType { code: t::BLOB, meta: 4, ..ty.clone() };
     let mut key = Vec::new();
     let whole = constant::content(&any, &text).ok_or_else(|| cannot(column, "a string of this length"))?;
-    Measure::of_type(&any)?.append(&whole, &mut key).map_err(|error| unreadable(&error))?;
+    Measure::of_type(&any)?.append(&whole, &mut key).map_err(|error| SqlError::unreadable(&error))?;
     let kept = if ty.code == t::CHAR { constant::without_padding(ty.collation, &text) } else { &text };
     let stored = constant::content(ty, kept).filter(|stored| {
         let mut own = Vec::new();

@@ -43,7 +43,7 @@ pub struct ResultColumn {
 /// 1235 for a column of which the catalog of an earlier version does not tell all.
 pub(crate) fn field_of(table: &TableDef, position: usize) -> Result<Field> {
     let Some(column) = table.columns.get(position) else {
-        return Err(SqlError::new(1105, "HY000", "a column beyond the table's last one"));
+        return Err(SqlError::defect("a column beyond the table's last one"));
     };
     let field = of_type(column)?;
     Ok(Field { flags: field.flags | flags_of(table, column, position), ..field })

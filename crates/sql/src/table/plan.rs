@@ -100,7 +100,7 @@ pub(crate) struct Scope<'a> {
 
 impl Scope<'_> {
     pub(crate) fn column(&self, position: usize) -> Result<&Column> {
-        let missing = || SqlError::new(1105, "HY000", "a column beyond the table's last one");
+        let missing = || SqlError::defect("a column beyond the table's last one");
         self.table.columns.get(position).ok_or_else(missing)
     }
 
