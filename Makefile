@@ -4,7 +4,7 @@ target_folder := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)
 # What is shipped. Tests start the program that is built with them.
 program := $(target_folder)/release/slipstream
 
-.PHONY: help check lint build test fuzz-short soak asan helgrind systemd demo bench dist package static container-folder
+.PHONY: help check lint build test fuzz-short night soak asan helgrind systemd demo bench dist package static container-folder
 
 help:
 	@echo "make check   format, lints, unit and property tests (3 min at most)"
@@ -18,7 +18,8 @@ help:
 	@echo "make asan    base, store and apply under the address sanitizer (nightly toolchain; part of soak)"
 	@echo "make helgrind short replays under valgrind's race detector (part of soak)"
 	@echo "make systemd the package as a service under a systemd of its own (root, debootstrap, systemd-container; part of soak)"
-	@echo "make soak    the full forms; not in CI"
+	@echo "make night   whole programs on the shipped build, longer fuzzing, a systemd; goes on where it was cut short (2 h)"
+	@echo "make soak    the full forms, over days; not in CI"
 
 # All but the tests of whole programs.
 parts := --workspace --locked --lib --bins --test interface
@@ -50,6 +51,17 @@ test:
 # fuzz/run SECONDS: every target for that long, from its corpus.
 fuzz-short:
 	if [ -x fuzz/run ]; then fuzz/run 5; else echo "no fuzz targets"; fi
+
+# What an issue is resolved on, in two hours at most: whole programs on the build that is shipped, more fuzzing, a systemd.
+# One that was cut short goes on where it was, at the same commit.
+night: lint build
+	testbed/mysql install
+	cargo build --locked -p run_tests
+	SLIPSTREAM_BIN=$(program) SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short \
+	    SLIPSTREAM_TESTS_DONE=$(target_folder)/night-done.txt \
+	    tests/timed tests $(target_folder)/debug/run_tests --workspace --locked --no-fail-fast -- --test-threads=2
+	if [ -x fuzz/run ]; then tests/timed fuzzing fuzz/run 60; else echo "no fuzz targets"; fi
+	$(MAKE) systemd
 
 # The simulation's 5,000 seeds run through a release build: 0.6 s each on two threads.
 soak: lint build

@@ -18,7 +18,7 @@ impl SmallDisk {
         let disk = SmallDisk(path);
         let mounted = disk.mount(&["-t", "tmpfs", "-o", &format!("size={mib}M"), "tmpfs"]);
         if !mounted {
-            eprintln!("skipped: no tmpfs can be mounted here");
+            testkit::skipped("no tmpfs can be mounted here");
         }
         mounted.then_some(disk)
     }

@@ -38,7 +38,7 @@ fn sysbench(server: &Server, verb: &str, options: &[&str]) -> Option<()> {
     command.args(["--tables=3", "--table-size=500", "--threads=4", "--rand-type=uniform"]).args(options).arg(verb);
     match command.output() {
         Err(error) => {
-            eprintln!("skipped: no sysbench ({error}); apt-get install sysbench");
+            testkit::skipped(&format!("no sysbench ({error}); apt-get install sysbench"));
             None
         }
         Ok(output) => {

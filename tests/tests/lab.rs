@@ -392,7 +392,7 @@ fn replicas_follow_a_served_log() {
 #[test]
 fn clocks_of_a_relay_at_stock_replicas() {
     if Command::new("sysbench").arg("--version").stdout(Stdio::null()).status().is_err() {
-        eprintln!("skipped: no sysbench; apt-get install sysbench");
+        testkit::skipped("no sysbench; apt-get install sysbench");
         return;
     }
     let work = folder("clocks");

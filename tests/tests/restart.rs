@@ -398,7 +398,7 @@ fn from_files() {
 #[test]
 fn other_users_find_nothing_in_the_data_folder() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can become another user");
+        testkit::skipped("only root can become another user");
         return;
     }
     let server = server();

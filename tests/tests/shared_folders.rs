@@ -144,7 +144,7 @@ fn what_others_put_there_is_not_taken_over() {
 #[test]
 fn a_folder_of_somebody_elses_is_no_data_folder() {
     if !is_root() {
-        eprintln!("skipped: only root can lay out a folder of another user's");
+        testkit::skipped("only root can lay out a folder of another user's");
         return;
     }
     let data = stopped("laid-out");

@@ -192,7 +192,7 @@ fn load_data_in_statement_format() {
 #[test]
 fn pt_table_checksum() {
     if Command::new("pt-table-checksum").arg("--version").output().is_err() {
-        eprintln!("skipped: no pt-table-checksum on PATH");
+        testkit::skipped("no pt-table-checksum on PATH");
         return;
     }
     let server = server("percona");

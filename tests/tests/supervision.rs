@@ -146,7 +146,7 @@ fn the_unit_is_one() {
     assert!(rotated.lines().any(|line| line.trim() == "su slipstream slipstream"));
     std::fs::write(&at, unit.replace("/usr/bin/slipstream", &program)).unwrap();
     let Ok(ran) = Command::new("systemd-analyze").arg("verify").arg(&at).output() else {
-        eprintln!("skipped: no systemd-analyze");
+        testkit::skipped("no systemd-analyze");
         return;
     };
     let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
@@ -181,23 +181,11 @@ fn package(folder: &Path) -> Option<String> {
     let program = binary().display().to_string();
     let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
     if !(has("dpkg-deb") && has("objdump") && has("strip")) {
-        eprintln!("skipped: no dpkg-deb, objdump or strip");
+        testkit::skipped("no dpkg-deb, objdump or strip");
         return None;
     }
     let script = repository().join("packaging/package").display().to_string();
     Some(run(&script, &[&program, folder.to_str().unwrap()]).trim().to_owned())
-}
-
-/// `make systemd` runs it there too.
-#[test]
-fn the_package_is_installed_in_a_fresh_debian() {
-    let Some(package) = package(&made("supervision-installed")) else { return };
-    let ran =
-        Ran::from(Command::new(repository().join("tests/systemd/run")).args(["install", &package]).output().unwrap());
-    match ran.code {
-        77 => eprintln!("{}", ran.out),
-        code => assert!(code == 0 && ran.out.contains("systemd: passed"), "{ran:?}"),
-    }
 }
 
 #[test]

@@ -6,6 +6,9 @@
 //! longer than its limit is killed and has failed: one that hangs hides nothing of the others. Never here: which tests
 //! there are.
 //!
+//! SLIPSTREAM_TESTS_DONE names a file that keeps which processes passed at a commit without changes: a run that was cut
+//! short goes on where it was.
+//!
 //! A crate's unit tests are one process. Of its tests from outside each module is one: what a test does to its process,
 //! or reads of it, meets only those beside which it stands.
 
@@ -64,6 +67,8 @@ struct Ended {
 struct Ran {
     passed: bool,
     printed: Vec<u8>,
+    /// Tests that said that they prove nothing here (`testkit::skipped`).
+    skipped: u64,
     /// Its CPU time with that of processes it has waited for, in seconds.
     cpu_seconds: f64,
 }
@@ -97,6 +102,12 @@ fn main() -> ExitCode {
 fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError> {
     let (mut waiting, folder) = built(of_cargo, of_tests)?;
     waiting.push(documentation(of_cargo));
+    let done = Done::open()?;
+    if let Some(done) = &done {
+        let all = waiting.len();
+        waiting.retain(|job| !done.has(&job.name));
+        println!("run_tests: {} processes passed before, at {}", all - waiting.len(), done.commit);
+    }
     let kept = folder.join("test-seconds.json");
     let mut seconds: HashMap<String, f64> =
         std::fs::read(&kept).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
@@ -120,10 +131,16 @@ fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError
                     let ran = one(&mut job, &output, LIMIT).unwrap_or_else(|error| Ran {
                         passed: false,
                         printed: format!("{error}\n").into_bytes(),
+                        skipped: 0,
                         cpu_seconds: 0.0,
                     });
                     let ended = ended(job.name, since.elapsed(), &ran);
                     print(&ended, &ran.printed);
+                    if let Some(done) = done.as_ref().filter(|_| ended.passed)
+                        && let Err(error) = done.add(&ended.name)
+                    {
+                        println!("run_tests: {}: {error}", done.file.display());
+                    }
                     let mut state = locked(&state);
                     state.running.retain(|(name, _)| *name != ended.name);
                     state.ended.push(ended);
@@ -174,6 +191,44 @@ fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError
     seconds.extend(ended.into_iter().map(|job| (job.name, job.seconds)));
     std::fs::write(kept, serde_json::to_vec(&seconds)?)?;
     Ok(failed)
+}
+
+/// What passed before, in a file of lines `COMMIT NAME`.
+struct Done {
+    file: PathBuf,
+    commit: String,
+    passed: Vec<String>,
+}
+
+impl Done {
+    /// None if no file is named.
+    fn open() -> Result<Option<Done>, AnyError> {
+        let Some(file) = std::env::var_os("SLIPSTREAM_TESTS_DONE").map(PathBuf::from) else { return Ok(None) };
+        let git = |arguments: &[&str]| -> Result<String, AnyError> {
+            Ok(String::from_utf8(Command::new("git").args(arguments).output()?.stdout)?.trim().to_owned())
+        };
+        if !git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty() {
+            return Err("SLIPSTREAM_TESTS_DONE: there are changes that no commit has".into());
+        }
+        let commit = git(&["rev-parse", "HEAD"])?;
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(format!("{}: {error}", file.display()).into()),
+        };
+        let of_commit = |line: &str| line.strip_prefix(&commit).map(|name| name.trim().to_owned());
+        let passed = text.lines().filter_map(of_commit).collect();
+        Ok(Some(Done { file, commit, passed }))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.passed.iter().any(|passed| passed == name)
+    }
+
+    fn add(&self, name: &str) -> std::io::Result<()> {
+        let mut file = File::options().create(true).append(true).open(&self.file)?;
+        file.write_all(format!("{} {name}\n", self.commit).as_bytes())
+    }
 }
 
 /// Number of programs at once: as asked for, or one for each two cores, since each runs two tests and their servers.
@@ -229,6 +284,8 @@ fn ended(name: String, took: Duration, ran: &Ran) -> Ended {
             tests.extend(seconds.map(|seconds| (test.to_owned(), seconds)));
         }
     }
+    let skipped = ran.skipped.min(counts.passed);
+    (counts.passed, counts.skipped) = (counts.passed - skipped, counts.skipped + skipped);
     // One that was killed or died has counted nothing.
     if !ran.passed && counts.failed == 0 {
         counts.failed = 1;
@@ -333,6 +390,9 @@ fn cargo(arguments: &[String]) -> Command {
 fn one(job: &mut Job, folder: &Path, limit: Duration) -> Result<Ran, AnyError> {
     let file = folder.join(job.name.replace(['/', ':', ' '], "-"));
     let out = File::create(&file)?;
+    let skips = folder.join(format!("{}.skipped", job.name.replace(['/', ':', ' '], "-")));
+    drop(std::fs::remove_file(&skips));
+    job.command.env("SLIPSTREAM_TESTS_SKIPPED", &skips);
     let mut child = job.command.stdin(Stdio::null()).stderr(out.try_clone()?).stdout(out).spawn()?;
     let started = Instant::now();
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("a process without a number")?;
@@ -352,7 +412,8 @@ fn one(job: &mut Job, folder: &Path, limit: Duration) -> Result<Ran, AnyError> {
     if killed {
         printed.extend(format!("killed: it ran longer than {} s\n", limit.as_secs()).bytes());
     }
-    Ok(Ran { passed: status.success() && !killed, printed, cpu_seconds })
+    let skipped = std::fs::read_to_string(&skips).map_or(0, |lines| lines.lines().count() as u64);
+    Ok(Ran { passed: status.success() && !killed, printed, skipped, cpu_seconds })
 }
 
 /// CPU seconds of a process and of those that it has waited for (proc(5), stat).
@@ -387,8 +448,10 @@ mod tests {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
             let ran = one(&mut Job { name: "a: b/c".to_owned(), command }, &folder, limit).unwrap();
+            assert_eq!(ran.skipped, 2 * u64::from(script.contains("SKIPPED")));
             (ran.passed, String::from_utf8(ran.printed).unwrap())
         };
+        assert!(ran("for why in a b; do echo $why >>$SLIPSTREAM_TESTS_SKIPPED; done", LIMIT).0);
         assert_eq!(ran("echo out; echo err >&2", LIMIT), (true, "out\nerr\n".to_owned()));
         assert_eq!(ran("echo out; exit 101", LIMIT), (false, "out\n".to_owned()));
         let (passed, printed) = ran("echo out; exec sleep 1000", Duration::from_secs(1));
@@ -405,12 +468,12 @@ mod tests {
         let printed = "running 3 tests\ntest a::b ... ok <1.250s>\ntest c ... FAILED <0.5s>\ntest d ... ignored\n\n\
                        test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 4 filtered out; finished in 1.75s\n";
         let of = |passed, printed: &str| {
-            let ran = Ran { passed, printed: printed.into(), cpu_seconds: 2.0 };
+            let ran = Ran { passed, printed: printed.into(), skipped: 1, cpu_seconds: 2.0 };
             ended("x".to_owned(), Duration::from_secs(3), &ran)
         };
         let job = of(false, printed);
         assert!(job.failures.ends_with("finished in 1.75s\n"), "{}", job.failures);
-        assert_eq!(job.counts, Counts { passed: 1, failed: 1, skipped: 1 });
+        assert_eq!(job.counts, Counts { passed: 0, failed: 1, skipped: 2 });
         assert_eq!(job.tests, [("a::b".to_owned(), 1.25), ("c".to_owned(), 0.5)]);
         assert_eq!(of(false, "killed").counts.failed, 1, "one that died has failed");
         assert_eq!(of(true, "").counts, Counts::default());

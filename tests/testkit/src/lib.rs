@@ -16,6 +16,7 @@ pub mod stamps;
 #[cfg(feature = "store")]
 pub mod visible;
 
+use std::io::Write as _;
 use std::path::Path;
 
 pub use base::Random;
@@ -28,6 +29,18 @@ pub use server::{Server, servers};
 #[must_use]
 pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// Says that the test that runs proves nothing here, and why; `make test` counts it.
+///
+/// # Panics
+/// The file that SLIPSTREAM_TESTS_SKIPPED names cannot be written.
+pub fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+    if let Some(file) = std::env::var_os("SLIPSTREAM_TESTS_SKIPPED") {
+        let mut file = std::fs::File::options().create(true).append(true).open(file).unwrap();
+        file.write_all(format!("{}\n", why.replace('\n', " ")).as_bytes()).unwrap();
+    }
 }
 
 /// Seeds that a test tries; `SLIPSTREAM_SEEDS` multiplies their number for a long run.

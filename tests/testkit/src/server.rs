@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use base::GtidSet;
 use client::{ConnectOptions, Connection};
 
-use crate::{Ran, repository, run_with_input, scratch};
+use crate::{Ran, repository, run_with_input, scratch, skipped};
 
 /// Options of a server that does not wait for its disk.
 const UNSYNCED: [&str; 2] = ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2"];
@@ -20,7 +20,7 @@ const UNSYNCED: [&str; 2] = ["--sync-binlog=0", "--innodb-flush-log-at-trx-commi
 pub fn servers() -> bool {
     let on = std::env::var("SLIPSTREAM_TEST_SERVER").as_deref() == Ok("1");
     if !on {
-        eprintln!("skipped: set SLIPSTREAM_TEST_SERVER=1 to run against real servers");
+        skipped("set SLIPSTREAM_TEST_SERVER=1 to run against real servers");
     }
     on
 }
@@ -63,7 +63,7 @@ impl Server {
     #[must_use]
     pub fn mariadb(name: &str, options: &[&str]) -> Option<Server> {
         Server::start_with("mariadb", name, &[&UNSYNCED[..], options].concat(), None)
-            .map_err(|error| eprintln!("skipped: no MariaDB: {error}"))
+            .map_err(|error| skipped(&format!("no MariaDB: {error}")))
             .ok()
     }
 

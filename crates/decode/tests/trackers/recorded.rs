@@ -112,7 +112,7 @@ fn logs_of_every_kind() {
 #[test]
 fn named_logs() {
     let Ok(paths) = std::env::var("SLIPSTREAM_TEST_LOGS") else {
-        eprintln!("skipped: SLIPSTREAM_TEST_LOGS names no logs");
+        testkit::skipped("SLIPSTREAM_TEST_LOGS names no logs");
         return;
     };
     let files: Vec<Vec<u8>> = paths.split(':').filter_map(|path| read(Path::new(path))).collect();

@@ -21,7 +21,7 @@ fn a_full_disk_leaves_whole_transactions() {
         .output()
         .is_ok_and(|out| out.status.success());
     if !mounted {
-        eprintln!("skipped: a small tmpfs cannot be mounted here");
+        testkit::skipped("a small tmpfs cannot be mounted here");
         return;
     }
     let mut source = Source::new(CRC);
