@@ -205,3 +205,16 @@ pub fn get_tmp_folder() -> tempfile::TempDir {
     }
     .unwrap()
 }
+
+/// slipstream: Writes a sorted run by ingestion, as all that we write is; upstream's tests wrote by memtable.
+#[cfg(test)]
+pub(crate) fn ingest<K: Into<UserKey>, V: Into<UserValue>>(
+    tree: &AnyTree,
+    items: impl IntoIterator<Item = (K, V)>,
+) -> crate::Result<()> {
+    let mut ingestion = tree.ingestion()?;
+    for (key, value) in items {
+        ingestion.write(key, value)?;
+    }
+    ingestion.finish()
+}

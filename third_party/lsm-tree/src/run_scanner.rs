@@ -96,10 +96,7 @@ mod tests {
         ];
 
         for batch in ids {
-            for id in batch {
-                tree.insert(id, vec![], 0);
-            }
-            tree.flush_active_memtable(0)?;
+            crate::ingest(&tree, batch.map(|id| (id, vec![])))?;
         }
 
         let tables = tree

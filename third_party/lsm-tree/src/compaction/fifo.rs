@@ -184,8 +184,7 @@ mod tests {
         .open()?;
 
         for i in 0..4u8 {
-            tree.insert([b'k', i].as_slice(), "v", u64::from(i));
-            tree.flush_active_memtable(u64::from(i))?;
+            crate::ingest(&tree, [([b'k', i].as_slice(), "v")])?;
         }
 
         let before = tree.table_count();
@@ -207,8 +206,7 @@ mod tests {
         .open()?;
 
         for i in 0..4u8 {
-            tree.insert([b'k', i].as_slice(), "v", u64::from(i));
-            tree.flush_active_memtable(u64::from(i))?;
+            crate::ingest(&tree, [([b'k', i].as_slice(), "v")])?;
         }
 
         let before = tree.table_count();
@@ -232,8 +230,7 @@ mod tests {
         .open()?;
 
         for i in 0..3u8 {
-            tree.insert([b'k', i].as_slice(), "$", u64::from(i));
-            tree.flush_active_memtable(u64::from(i))?;
+            crate::ingest(&tree, [([b'k', i].as_slice(), "$")])?;
         }
 
         let before = tree.table_count();
@@ -256,13 +253,11 @@ mod tests {
 
         // Freeze time and create first (older) table at t=1000s
         crate::time::set_unix_timestamp_for_test(Some(std::time::Duration::from_secs(1_000)));
-        tree.insert("a", "1", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a", "1")])?;
 
         // Advance time and create second (newer) table at t=1005s
         crate::time::set_unix_timestamp_for_test(Some(std::time::Duration::from_secs(1_005)));
-        tree.insert("b", "2", 1);
-        tree.flush_active_memtable(1)?;
+        crate::ingest(&tree, [("b", "2")])?;
 
         // Now set current time to t=1011s; with TTL=10s, cutoff=1001s => drop first only
         crate::time::set_unix_timestamp_for_test(Some(std::time::Duration::from_secs(1_011)));
@@ -291,10 +286,8 @@ mod tests {
         .open()?;
 
         // Create two tables; we will expire them via time override and force additional drops via limit.
-        tree.insert("a", "$", 0);
-        tree.flush_active_memtable(0)?;
-        tree.insert("b", "$", 1);
-        tree.flush_active_memtable(1)?;
+        crate::ingest(&tree, [("a", "$")])?;
+        crate::ingest(&tree, [("b", "$")])?;
 
         crate::time::set_unix_timestamp_for_test(Some(std::time::Duration::from_secs(10_000_000)));
 

@@ -720,8 +720,7 @@ mod tests {
         )
         .open()?;
 
-        tree.insert("a", "a", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a", "a")])?;
 
         assert!(create_compaction_stream(&tree.current_version(), &[666], 0)?.is_none());
 
@@ -740,14 +739,11 @@ mod tests {
         )
         .open()?;
 
-        tree.insert("a", "a", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a", "a")])?;
 
-        tree.insert("b", "b", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("b", "b")])?;
 
-        tree.insert("c", "c", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("c", "c")])?;
 
         assert_eq!(
             Some((0, 2)),
@@ -777,14 +773,11 @@ mod tests {
         )
         .open()?;
 
-        tree.insert("a", "a", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a", "a")])?;
 
-        tree.insert("b", "b", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("b", "b")])?;
 
-        tree.insert("c", "c", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("c", "c")])?;
 
         assert_eq!(
             Some((0, 0)),
@@ -814,14 +807,11 @@ mod tests {
         )
         .open()?;
 
-        tree.insert("a", "a", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a", "a")])?;
 
-        tree.insert("b", "b", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("b", "b")])?;
 
-        tree.insert("c", "c", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("c", "c")])?;
 
         assert_eq!(
             Some((2, 2)),
@@ -851,14 +841,11 @@ mod tests {
         )
         .open()?;
 
-        tree.insert("a", "a", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a", "a")])?;
 
-        tree.insert("b", "b", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("b", "b")])?;
 
-        tree.insert("c", "c", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("c", "c")])?;
 
         assert_eq!(
             None,
@@ -887,18 +874,15 @@ mod tests {
         )
         .open()?;
 
-        tree.insert("a", "a", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a", "a")])?;
         assert_eq!(1, tree.approximate_len());
         assert_eq!(0, tree.sealed_memtable_count());
 
-        tree.insert("b", "a", 1);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("b", "a")])?;
         assert_eq!(2, tree.approximate_len());
         assert_eq!(0, tree.sealed_memtable_count());
 
-        tree.insert("c", "a", 2);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("c", "a")])?;
         assert_eq!(3, tree.approximate_len());
         assert_eq!(0, tree.sealed_memtable_count());
 
@@ -945,10 +929,7 @@ mod tests {
         ))
         .open()?;
 
-        tree.insert("a", "a", 0);
-        tree.insert("b", "b", 0);
-        tree.insert("c", "c", 0);
-        tree.flush_active_memtable(1_000)?;
+        crate::ingest(&tree, [("a", "a"), ("b", "b"), ("c", "c")])?;
         assert_eq!(0, tree.sealed_memtable_count());
         assert_eq!(1, tree.table_count());
         assert_eq!(1, tree.blob_file_count());
@@ -1040,8 +1021,7 @@ mod tests {
         )
         .open()?;
 
-        tree.insert("a", "a", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a", "a")])?;
 
         let table_ids = tree
             .current_version()
@@ -1104,8 +1084,7 @@ mod tests {
         .with_compaction_filter_factory(Some(Arc::new(ClearMidCompaction(handle.clone()))))
         .open()?;
 
-        tree.insert("a", "a", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a", "a")])?;
         assert_eq!(1, tree.table_count());
 
         *handle.lock().unwrap() = Some(tree.clone());

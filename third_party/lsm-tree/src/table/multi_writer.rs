@@ -281,13 +281,10 @@ mod tests {
         .index_block_compression_policy(CompressionPolicy::all(crate::CompressionType::None))
         .open()?;
 
-        tree.insert("a", "a1".repeat(4_000), 0);
-        tree.insert("a", "a2".repeat(4_000), 1);
-        tree.insert("a", "a3".repeat(4_000), 2);
-        tree.insert("a", "a4".repeat(4_000), 3);
-        tree.insert("a", "a5".repeat(4_000), 4);
-        tree.flush_active_memtable(0)?;
-        assert_eq!(1, tree.table_count());
+        for value in ["a1", "a2", "a3", "a4", "a5"] {
+            crate::ingest(&tree, [("a", value.repeat(4_000))])?;
+        }
+        assert_eq!(5, tree.table_count());
         assert_eq!(1, tree.len(SeqNo::MAX, None)?);
 
         tree.major_compact(1_024, 0)?;
@@ -313,14 +310,11 @@ mod tests {
         .index_block_compression_policy(CompressionPolicy::all(crate::CompressionType::None))
         .open()?;
 
-        tree.insert("a", "a1".repeat(4_000), 0);
-        tree.insert("a", "a1".repeat(4_000), 1);
-        tree.insert("a", "a1".repeat(4_000), 2);
-        tree.insert("b", "a1".repeat(4_000), 0);
-        tree.insert("c", "a1".repeat(4_000), 0);
-        tree.insert("c", "a1".repeat(4_000), 1);
-        tree.flush_active_memtable(0)?;
-        assert_eq!(1, tree.table_count());
+        // An ingestion has one version of a key.
+        for keys in [&["a", "b", "c"][..], &["a", "c"], &["a"]] {
+            crate::ingest(&tree, keys.iter().map(|&key| (key, "a1".repeat(4_000))))?;
+        }
+        assert_eq!(3, tree.table_count());
         assert_eq!(3, tree.len(SeqNo::MAX, None)?);
 
         tree.major_compact(1_024, 0)?;

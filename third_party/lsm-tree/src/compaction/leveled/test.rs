@@ -31,8 +31,7 @@ fn leveled_l0_below_limit() -> crate::Result<()> {
     .open()?;
 
     for i in 0..3u8 {
-        tree.insert([b'k', i].as_slice(), "v", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [([b'k', i].as_slice(), "v")])?;
     }
 
     let before = tree.table_count();
@@ -58,10 +57,7 @@ fn leveled_l0_reached_limit() -> crate::Result<()> {
 
     for i in 0..4u8 {
         // NOTE: Tables need to overlap
-        tree.insert("a", "v", 0);
-        tree.insert([b'k', i].as_slice(), "v", 0);
-        tree.insert("z", "v", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a".as_bytes(), "v"), (&[b'k', i], "v"), (b"z", "v")])?;
     }
 
     assert_eq!(4, tree.table_count());
@@ -85,8 +81,7 @@ fn leveled_l0_reached_limit_disjoint() -> crate::Result<()> {
     .open()?;
 
     for i in 0..4u8 {
-        tree.insert([b'k', i].as_slice(), "v", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [([b'k', i].as_slice(), "v")])?;
     }
 
     assert_eq!(4, tree.table_count());
@@ -109,11 +104,9 @@ fn leveled_l0_reached_limit_disjoint_l1() -> crate::Result<()> {
     )
     .open()?;
 
-    for i in 0..4 {
+    for _ in 0..4 {
         // NOTE: Tables need to overlap
-        tree.insert("a", "v", i);
-        tree.insert("b", "v", i);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a", "v"), ("b", "v")])?;
     }
 
     let fifo = Arc::new(Strategy::default());
@@ -122,8 +115,7 @@ fn leveled_l0_reached_limit_disjoint_l1() -> crate::Result<()> {
     assert_eq!(1, tree.table_count());
 
     for i in 0..4u8 {
-        tree.insert([b'k', i].as_slice(), "v", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [([b'k', i].as_slice(), "v")])?;
     }
 
     assert_eq!(5, tree.table_count());
@@ -157,8 +149,7 @@ fn leveled_sequential_inserts() -> crate::Result<()> {
     for k in 0u64..100 {
         table_count += 1;
 
-        tree.insert(k.to_be_bytes(), "", 0);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [(k.to_be_bytes(), "")])?;
 
         assert_eq!(table_count, tree.table_count());
         tree.compact(strategy.clone(), 0)?;

@@ -43,12 +43,9 @@ mod tests {
         )
         .open()?;
 
-        tree.insert("a", "a", 0);
-        tree.flush_active_memtable(0)?;
-        tree.insert("a", "a", 1);
-        tree.flush_active_memtable(0)?;
-        tree.insert("a", "a", 2);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a", "a")])?;
+        crate::ingest(&tree, [("a", "a")])?;
+        crate::ingest(&tree, [("a", "a")])?;
 
         assert_eq!(3, tree.approximate_len());
 
@@ -56,8 +53,7 @@ mod tests {
 
         assert_eq!(1, tree.table_count());
 
-        tree.insert("a", "a", 3);
-        tree.flush_active_memtable(0)?;
+        crate::ingest(&tree, [("a", "a")])?;
 
         let table_count_before_major_compact = tree.table_count();
 
