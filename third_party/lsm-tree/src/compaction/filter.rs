@@ -181,12 +181,6 @@ impl<'a> ItemAccessor<'a> {
         &self.item.key.user_key
     }
 
-    /// slipstream: Get the bytes of the value as they are stored, without a reference of their own.
-    #[must_use]
-    pub fn value_bytes(&self) -> &'a [u8] {
-        &self.item.value
-    }
-
     /// Returns whether this item's value is stored separately.
     #[must_use]
     #[doc(hidden)]
