@@ -297,6 +297,8 @@ pub enum Call {
     Read,
     /// A name created, changed or removed.
     Name,
+    /// posix_fadvise with POSIX_FADV_DONTNEED: the file is begun to be written to disk.
+    Advice,
 }
 
 /// What happens instead of a call.
@@ -313,7 +315,7 @@ pub enum Instead {
 /// One rule of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Planned {
-    /// None for any except reads.
+    /// None for any except reads and advice.
     call: Option<Call>,
     /// Number of the call, from 1, among those this rule counts in this process.
     number: u64,
@@ -323,9 +325,9 @@ struct Planned {
     seen: u64,
 }
 
-/// Calls that misbehave: `CALL:NUMBER:WHAT`, separated by `;`. CALL is `write`, `sync`, `read`, `name` or `any` (all
-/// but reads). NUMBER counts them from 1 in the process; a `+` after it means all from there on. WHAT is `ENOSPC`,
-/// `EIO`, `short` or `kill`.
+/// Calls that misbehave: `CALL:NUMBER:WHAT`, separated by `;`. CALL is `write`, `sync`, `read`, `name`, `advice` or
+/// `any` (all but reads and advice). NUMBER counts them from 1 in the process; a `+` after it means all from there on.
+/// WHAT is `ENOSPC`, `EIO`, `short` or `kill`.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     rules: Vec<Planned>,
@@ -349,7 +351,7 @@ impl Plan {
     pub fn take(&mut self, call: Call) -> Option<Instead> {
         let mut found = None;
         for rule in &mut self.rules {
-            if rule.call.map_or(call != Call::Read, |only| only == call) {
+            if rule.call.map_or(!matches!(call, Call::Read | Call::Advice), |only| only == call) {
                 rule.seen += 1;
                 if rule.seen == rule.number || rule.on && rule.seen > rule.number {
                     found = found.or(Some(rule.instead));
@@ -368,6 +370,7 @@ impl Planned {
             "sync" => Some(Call::Sync),
             "read" => Some(Call::Read),
             "name" => Some(Call::Name),
+            "advice" => Some(Call::Advice),
             "any" => None,
             _ => return None,
         };
@@ -397,6 +400,8 @@ mod tests {
         let found: Vec<_> = calls.into_iter().map(|call| plan.take(call)).collect();
         let failed = Some(Instead::Fail(5));
         assert_eq!(found, [None, None, failed, Some(Instead::Short), failed, Some(Instead::Kill), None]);
+        assert_eq!(plan.take(Call::Advice), None);
+        assert_eq!(Plan::parse("advice:1:kill").unwrap().take(Call::Advice), Some(Instead::Kill));
         assert!(!plan.counts_reads());
         assert!(Plan::parse("read:1:EIO").unwrap().counts_reads());
         for wrong in ["write", "write:x:EIO", "write:1:EPERM", "open:1:EIO", "write:1:EIO:2"] {

@@ -624,6 +624,33 @@ unsafe extern "C" fn sync() {
     system_call!(libc::SYS_sync);
 }
 
+// ---- advice: hooked only to fail; it makes nothing durable ----
+
+/// Returns the error's number, as these functions do.
+fn advise_with(fd: c_int, at: off_t, len: off_t, advice: c_int) -> c_int {
+    if advice == libc::POSIX_FADV_DONTNEED
+        && let Some((tracer, _)) = traced(fd)
+        && let Some(errno) = planned(&mut tracer.lock(), Call::Advice)
+    {
+        return errno;
+    }
+    let before = errno();
+    let result = system_call!(libc::SYS_fadvise64, fd, at, len, advice);
+    let after = errno();
+    set_errno(before);
+    if result == 0 { 0 } else { after }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_fadvise(fd: c_int, at: off_t, len: off_t, advice: c_int) -> c_int {
+    advise_with(fd, at, len, advice)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_fadvise64(fd: c_int, at: off_t, len: off_t, advice: c_int) -> c_int {
+    advise_with(fd, at, len, advice)
+}
+
 // ---- names ----
 
 fn rename_at(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_uint) -> c_int {
