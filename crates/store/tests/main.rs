@@ -8,3 +8,5 @@ mod drift;
 mod index_readers;
 mod indexes;
 mod snapshots;
+mod tree_faults;
+mod tree_patch;
