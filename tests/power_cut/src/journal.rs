@@ -297,6 +297,8 @@ pub enum Call {
     Read,
     /// A name created, changed or removed.
     Name,
+    /// What exists is opened.
+    Open,
     /// posix_fadvise with POSIX_FADV_DONTNEED: the file is begun to be written to disk.
     Advice,
 }
@@ -315,7 +317,7 @@ pub enum Instead {
 /// One rule of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Planned {
-    /// None for any except reads and advice.
+    /// None for any that may change something.
     call: Option<Call>,
     /// Number of the call, from 1, among those this rule counts in this process.
     number: u64,
@@ -325,9 +327,9 @@ struct Planned {
     seen: u64,
 }
 
-/// Calls that misbehave: `CALL:NUMBER:WHAT`, separated by `;`. CALL is `write`, `sync`, `read`, `name`, `advice` or
-/// `any` (all but reads and advice). NUMBER counts them from 1 in the process; a `+` after it means all from there on.
-/// WHAT is `ENOSPC`, `EIO`, `short` or `kill`.
+/// Calls that misbehave: `CALL:NUMBER:WHAT`, separated by `;`. CALL is `write`, `sync`, `name`, `any` of these three,
+/// `read`, `open` or `advice`. NUMBER counts them from 1 in the process; a `+` after it means all from there on. WHAT
+/// is `ENOSPC`, `EIO`, `short` or `kill`.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     rules: Vec<Planned>,
@@ -341,17 +343,17 @@ impl Plan {
         Some(Plan { rules: rules? })
     }
 
-    /// True if reads must be counted.
+    /// True if a rule counts these calls alone.
     #[must_use]
-    pub fn counts_reads(&self) -> bool {
-        self.rules.iter().any(|rule| rule.call == Some(Call::Read))
+    pub fn counts(&self, call: Call) -> bool {
+        self.rules.iter().any(|rule| rule.call == Some(call))
     }
 
     /// Counts a call that is about to be made, and says what happens instead.
     pub fn take(&mut self, call: Call) -> Option<Instead> {
         let mut found = None;
         for rule in &mut self.rules {
-            if rule.call.map_or(!matches!(call, Call::Read | Call::Advice), |only| only == call) {
+            if rule.call.map_or(matches!(call, Call::Write | Call::Sync | Call::Name), |only| only == call) {
                 rule.seen += 1;
                 if rule.seen == rule.number || rule.on && rule.seen > rule.number {
                     found = found.or(Some(rule.instead));
@@ -370,6 +372,7 @@ impl Planned {
             "sync" => Some(Call::Sync),
             "read" => Some(Call::Read),
             "name" => Some(Call::Name),
+            "open" => Some(Call::Open),
             "advice" => Some(Call::Advice),
             "any" => None,
             _ => return None,
@@ -402,9 +405,10 @@ mod tests {
         assert_eq!(found, [None, None, failed, Some(Instead::Short), failed, Some(Instead::Kill), None]);
         assert_eq!(plan.take(Call::Advice), None);
         assert_eq!(Plan::parse("advice:1:kill").unwrap().take(Call::Advice), Some(Instead::Kill));
-        assert!(!plan.counts_reads());
-        assert!(Plan::parse("read:1:EIO").unwrap().counts_reads());
-        for wrong in ["write", "write:x:EIO", "write:1:EPERM", "open:1:EIO", "write:1:EIO:2"] {
+        assert_eq!(plan.take(Call::Open), None);
+        assert!(!plan.counts(Call::Read));
+        assert!(Plan::parse("read:1:EIO").unwrap().counts(Call::Read));
+        for wrong in ["write", "write:x:EIO", "write:1:EPERM", "link:1:EIO", "write:1:EIO:2"] {
             assert!(Plan::parse(wrong).is_none(), "{wrong}");
         }
     }

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use power_cut::journal::{self, Operation, Plan, Record};
+use power_cut::journal::{self, Call, Operation, Plan, Record};
 
 use crate::hooks;
 
@@ -27,6 +27,8 @@ pub(crate) struct Tracer {
     pub skip: String,
     /// True if reads are counted.
     pub counts_reads: bool,
+    /// True if it is counted what is opened.
+    pub counts_opens: bool,
     /// Device number of the traced folder.
     pub device: u64,
     state: Mutex<State>,
@@ -78,7 +80,7 @@ impl Tracer {
         journal.try_lock().map_err(|_| std::io::Error::other("another process is traced into this journal"))?;
         let plan = std::env::var(journal::PLAN_VARIABLE).unwrap_or_default();
         let plan = Plan::parse(&plan).ok_or_else(|| std::io::Error::other(format!("not a plan: {plan}")))?;
-        let counts_reads = plan.counts_reads();
+        let (counts_reads, counts_opens) = (plan.counts(Call::Read), plan.counts(Call::Open));
         let mut state = State { journal, next_id: 0, plan, known, own: HashSet::new(), last: HashMap::new() };
         state.write(&Record::Hello { process: std::process::id().into() });
         let skip = std::env::var(journal::SKIP_VARIABLE).unwrap_or_default();
@@ -87,6 +89,7 @@ impl Tracer {
             links: shadow.join(journal::LINKS_FOLDER),
             skip,
             counts_reads,
+            counts_opens,
             device,
             state: Mutex::new(state),
         })
