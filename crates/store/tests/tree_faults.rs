@@ -244,17 +244,23 @@ impl Opened {
     }
 
     /// What is read at every number that may still be read at.
-    fn check(&self) {
+    fn check(&self) -> lsm_tree::Result<()> {
         for (number, model) in &self.readable {
-            let rows = self.tree.iter(*number, None).map(|guard| guard.into_inner().unwrap());
-            let rows = rows.map(|(key, value)| (key.to_vec(), value.to_vec()));
-            let rows: BTreeMap<_, _> = rows.filter(|(key, _)| !model.dead.contains(&key[0])).collect();
+            let rows = self.rows(*number, model)?;
             assert!(rows == model.rows, "at {number}: {} rows, not {}", shown(&rows), shown(&model.rows));
             for key in (0..30u8).map(|key| [key / 5, key % 5]).filter(|key| !model.dead.contains(&key[0])) {
-                let value = self.tree.get(key, *number).unwrap();
+                let value = self.tree.get(key, *number)?;
                 assert_eq!(value.as_deref(), model.rows.get(&key[..]).map(Vec::as_slice), "{key:?} at {number}");
             }
         }
+        Ok(())
+    }
+
+    /// Without those of dead tables.
+    fn rows(&self, number: u64, model: &Model) -> lsm_tree::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+        let rows = self.tree.iter(number, None).map(|guard| guard.into_inner());
+        let rows = rows.map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())));
+        rows.filter(|row| row.as_ref().map_or(true, |(key, _)| !model.dead.contains(&key[0]))).collect()
     }
 }
 
@@ -280,20 +286,24 @@ fn run(
     while let Some(step) = script.steps.get(at) {
         let (before, after) = (&script.states[at], &script.states[at + 1]);
         let result = match opened.take() {
-            None => Opened::open(folder, before).map(|now| opened = Some(now)),
+            None => Opened::open(folder, before).and_then(|now| {
+                now.check()?;
+                opened = Some(now);
+                Ok(())
+            }),
             Some(_) if matches!(step, Step::Reopen) => {
                 at += 1;
                 done(at);
                 continue;
             }
             Some(mut now) => {
-                let result = now.take(step, after);
-                now.check();
-                if result.is_ok() {
+                let taken = now.take(step, after);
+                if taken.is_ok() {
                     at += 1;
                     done(at);
-                    opened = Some(now);
                 }
+                let result = now.check().and(taken);
+                opened = result.is_ok().then_some(now);
                 result
             }
         };
@@ -301,9 +311,6 @@ fn run(
             failures += 1;
             assert!(failures < 4, "step {at}: {error:?}");
             failed(at, &error);
-        }
-        if let Some(now) = &opened {
-            now.check();
         }
     }
 }
@@ -321,9 +328,9 @@ proptest! {
         // Whatever the last steps were, it is whole, and rows of dropped tables go with the next merge of all.
         let last = script.states.last().unwrap();
         let mut opened = Opened::open(folder.path(), last).unwrap();
-        opened.check();
+        opened.check().unwrap();
         opened.take(&Step::MergeAll, last).unwrap();
-        opened.check();
+        opened.check().unwrap();
         prop_assert_eq!(opened.tree.len(u64::MAX, None).unwrap(), last.rows.len());
     }
 }
@@ -404,10 +411,7 @@ impl Ran {
         let states = &script.states[self.done..script.states.len().min(self.done + 2)];
         let is = |state: &Model| {
             let opened = Opened::open(&folder, state).unwrap_or_else(|error| panic!("{what}: {error:?}\n{cut}"));
-            let rows = opened.tree.iter(u64::MAX, None).map(|guard| guard.into_inner().unwrap());
-            let rows = rows.map(|(key, value)| (key.to_vec(), value.to_vec()));
-            let rows: BTreeMap<_, _> = rows.filter(|(key, _)| !state.dead.contains(&key[0])).collect();
-            rows == state.rows
+            opened.rows(u64::MAX, state).unwrap() == state.rows
         };
         assert!(states.iter().any(is), "{what}: neither the state after step {} nor the next\n{cut}", self.done);
         let never = |step: usize, error: &Error| panic!("{what}, again at step {step}: {error:?}");
@@ -420,14 +424,16 @@ impl Ran {
     }
 }
 
-/// Every write and sync fails once, and is once where the process dies. The long form has more scripts, and the process
-/// dies at every change of a name too.
+/// Every write and sync fails once, and is once where the process dies; all that is opened cannot be opened once. The
+/// long form has more scripts, and the process dies at every change of a name too.
 #[test]
 fn a_fault_at_any_write_or_sync_leaves_a_state_that_was() {
     let soak = std::env::var("SLIPSTREAM_TEST_LENGTH").is_ok_and(|length| length == "soak");
     let folder = without_a_disk();
-    let faults = ["write:N:ENOSPC", "sync:N:EIO", "write:N:kill", "sync:N:kill", "sync:N:ENOSPC", "name:N:kill"];
-    let (seeds, faults) = if soak { (0..20, &faults[..]) } else { (0..1, &faults[..4]) };
+    let faults = ["write:N:ENOSPC", "sync:N:EIO", "open:N:EIO", "write:N:kill", "sync:N:kill"];
+    let more = ["sync:N:ENOSPC", "name:N:kill"];
+    let (seeds, more) = if soak { (0..20, &more[..]) } else { (0..1, &more[..0]) };
+    let faults = [&faults, more].concat();
     for (seed, fault) in seeds.flat_map(|seed| faults.iter().map(move |fault| (seed, *fault))) {
         let script = Script::of_seed(seed);
         let until = (1..).find(|number| !meets(&folder.path().join("run"), &script, seed, fault, *number)).unwrap();
@@ -449,6 +455,7 @@ fn meets(folder: &Path, script: &Script, seed: u64, fault: &str, number: u64) ->
     let meets = match fault.split_once(":N:").unwrap() {
         (_, "kill") => ran.status.signal() == Some(9),
         ("sync", _) => ran.status.code() == Some(SYNC_FAILED),
+        // What could not be opened to be synced is not synced.
         _ => !ran.errors.is_empty(),
     };
     if fault == "write:N:ENOSPC" {
