@@ -312,6 +312,131 @@ fn nothing_differs_while_others_write() {
     replica.stop();
 }
 
+/// Words that excused every answer to a statement in which they stood, until what a statement is decided.
+const WORDS: &[&str] = &[
+    "NOW",
+    "CURRENT_TIMESTAMP",
+    "CURTIME",
+    "CURRENT_TIME",
+    "SYSDATE",
+    "UTC_TIMESTAMP",
+    "UTC_TIME",
+    "UNIX_TIMESTAMP",
+    "LOCALTIME",
+    "LOCALTIMESTAMP",
+    "RAND",
+    "UUID",
+    "UUID_SHORT",
+    "RANDOM_BYTES",
+    "CONNECTION_ID",
+    "USER",
+    "CURRENT_USER",
+    "SESSION_USER",
+    "SYSTEM_USER",
+    "VERSION",
+    "LAST_INSERT_ID",
+    "ROW_COUNT",
+    "FOUND_ROWS",
+    "SLEEP",
+    "PROCESSLIST",
+    "DATABASES",
+    "SCHEMAS",
+    "SCHEMATA",
+    "GLOBAL",
+    "REPLICAS",
+    "MASTER_POS_WAIT",
+    "SOURCE_POS_WAIT",
+    "INNODB_CMP",
+    "INNODB_CMPMEM",
+    "STATUS",
+    "VARIABLES",
+    "REPLICA",
+    "SLAVE",
+    "BINARY",
+    "GRANTS",
+    "PERFORMANCE_SCHEMA",
+    "STATISTICS",
+    "TABLE_ROWS",
+    "ENGINES",
+    "PLUGINS",
+    "INDEX",
+    "INDEXES",
+    "KEYS",
+];
+
+#[test]
+fn planted_faults_are_found_whatever_words_stand_beside_them() {
+    let Some(server) = Server::or_skip("shadow-words", &[]) else { return };
+    let columns: Vec<String> = WORDS.iter().map(|word| format!("`{word}` VARCHAR(9) DEFAULT 'a'")).collect();
+    let mut sql = format!(
+        "CREATE USER app@'%' IDENTIFIED BY 'secret'; GRANT SELECT ON words.* TO app@'%'; CREATE DATABASE words; USE words;
+         CREATE TABLE w (id INT PRIMARY KEY, {}); INSERT INTO w (id) VALUES (1), (2), (3);
+         CREATE TABLE renamed (id INT PRIMARY KEY, c INT); CREATE TABLE retyped (id INT PRIMARY KEY, c INT);
+         CREATE TABLE chosen (id INT PRIMARY KEY, c INT, pad VARCHAR(200));
+         INSERT INTO chosen VALUES (1, 9, ''), (2, 8, ''), (3, 7, ''), (4, 6, '');",
+        columns.join(", ")
+    );
+    for word in WORDS {
+        sql.push_str(&format!(
+            "CREATE TABLE `{word}` (id INT PRIMARY KEY, c INT); INSERT INTO `{word}` VALUES (1, 1), (2, 2);"
+        ));
+    }
+    server.sql(&sql);
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("shadow-words"), &[]);
+    replica.catch_up(&server);
+    // Planted: what the log does not have. The index makes the source choose other rows, which are right.
+    let mut faults = String::from(
+        "SET sql_log_bin = 0; USE words; ALTER TABLE renamed RENAME COLUMN c TO d; ALTER TABLE retyped MODIFY c BIGINT;
+         ALTER TABLE chosen ADD KEY (c);",
+    );
+    let set: Vec<String> = WORDS.iter().map(|word| format!("`{word}` = 'b'")).collect();
+    faults.push_str(&format!("UPDATE w SET {} WHERE id = 2;", set.join(", ")));
+    WORDS.iter().for_each(|word| faults.push_str(&format!("UPDATE `{word}` SET c = 3 WHERE id = 2;")));
+    server.sql(&faults);
+    let shadow = Shadow::start(&server, &socket, &[]);
+    let mut client = shadow.connect(SslMode::Disabled);
+    client.exec("USE words").unwrap();
+    let mut asked = 0;
+    for word in WORDS {
+        for text in [
+            format!("SELECT `{word}` FROM w"),
+            format!("SELECT id, w.`{word}` AS `{word}` FROM w /* @@{word} */ ORDER BY id LIMIT 3"),
+            format!("SELECT * FROM `{word}`"),
+            format!("SELECT c, '{word}()', '@@{word}' AS `@@{word}` FROM words.`{word}` AS `{word}` LIMIT 2"),
+            format!("SELECT * FROM renamed AS `{word}`"),
+            format!("SELECT c AS `{word}` FROM retyped WHERE c <> 5 LIMIT 3"),
+        ] {
+            client.query(&text).unwrap();
+            asked += 1;
+        }
+        for text in [
+            format!("SELECT c AS `{word}` FROM `{word}` WHERE id > ? LIMIT ?"),
+            format!("SELECT `{word}`, 'LIMIT', '{word}' FROM w WHERE id >= ? ORDER BY id LIMIT ?"),
+        ] {
+            let statement = client.prepare(&text).unwrap();
+            for _ in 0..2 {
+                let mut rows = client.execute(&statement, &[Param::Int(1), Param::Int(2)]).unwrap();
+                while rows.next_row().unwrap().is_some() {}
+                asked += 1;
+            }
+            client.close_statement(statement).unwrap();
+        }
+    }
+    client.query("SELECT id FROM chosen WHERE c > 0 LIMIT 2").unwrap();
+    let statement = client.prepare("SELECT id FROM chosen WHERE c > ? LIMIT ?").unwrap();
+    for _ in 0..2 {
+        let mut rows = client.execute(&statement, &[Param::Int(0), Param::Int(2)]).unwrap();
+        while rows.next_row().unwrap().is_some() {}
+    }
+    drop(client);
+    let (code, report) = shadow.end();
+    println!("{report}");
+    assert_eq!((code, count(&report, "different ")), (16, asked), "{report}");
+    assert_eq!(count(&report, "not determined: LIMIT"), 3, "{report}");
+    assert!(!report.contains("different by nature"), "{report}");
+    replica.stop();
+}
+
 /// Conditions of generated statements; each `{}` is a constant.
 const CONDITIONS: &[&str] = &[
     "v = {}",
@@ -508,6 +633,15 @@ fn generated_statements_differ_in_nothing() {
 /// text, below the client's name. `tests/clients/README.md` says what the marks mean.
 const STATEMENTS: &str = include_str!("../clients/statements.tsv");
 
+/// What 8.4 and later warn of where the replica does not yet: variables that will go, and a version comment without a
+/// blank.
+const WITHOUT_WARNINGS: &[&str] = &[
+    "SELECT @@binlog_format",
+    "select @@global.hostname, ifnull(@@global.report_host, ?), @@global.server_id, @@global.version, \
+     @@global.version_comment, @@global.read_only, @@global.binlog_format, @@global.log_bin, @@global.log_slave_updates",
+    "SET @@SQL_QUOTE_SHOW_CREATE = ? , @@SQL_MODE=?",
+];
+
 struct Sent {
     mark: &'static str,
     parameters: Vec<Param<'static>>,
@@ -592,7 +726,13 @@ fn what_clients_send_of_their_own_is_answered_or_refused_by_name() {
     let (code, report) = shadow.end();
     println!("{seen:?}\n{report}");
     let kept = std::fs::read_to_string(&rows).unwrap_or_default();
-    assert_eq!((code, wrong.as_str()), (0, ""), "{report}\n{}", &kept[..kept.len().min(4_000)]);
+    let different = report.split("\nDifferent, by statement:\n").nth(1).unwrap_or_default();
+    let different = different.split("\n\n").next().unwrap_or_default();
+    let others: Vec<&str> = different.lines().skip(1).step_by(2).map(str::trim).collect();
+    let others: Vec<&&str> = others.iter().filter(|form| !WITHOUT_WARNINGS.contains(form)).collect();
+    let is_known = |line: &str| line.contains("warnings: source");
+    assert!(different.lines().step_by(2).all(is_known), "{report}\n{kept}");
+    assert!(others.is_empty() && matches!(code, 0 | 16) && wrong.is_empty(), "{others:?}\n{wrong}\n{report}\n{kept}");
     assert!(count(&report, "equal") > 250, "{report}");
     assert_eq!(count(&report, "refused: "), 0, "{report}");
     replica.stop();

@@ -20,3 +20,17 @@ use sql::SqlError;
 pub fn store_error(error: &store::StoreError) -> SqlError {
     SqlError::new(1105, "HY000", error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_a_store_that_pass_are_told_so() {
+        for error in [store::StoreError::SnapshotTooOld, store::StoreError::IndexNotReady { table: 7, index: 1 }] {
+            assert!(sql::passing::is_passing(&store_error(&error).message), "{error}");
+        }
+        let missing = store::StoreError::RowMissing { table: "snapshot too old: t".into(), key: "00".into() };
+        assert!(!sql::passing::is_passing(&store_error(&missing).message));
+    }
+}

@@ -342,8 +342,7 @@ fn ready(snapshot: &Snapshot, reader: &TableReader, plan: &mut Plan) -> Result<(
             return Ok((path, order));
         }
     }
-    let text = format!("Table {}: the index that gives this order is being filled", plan.table.full_name());
-    Err(SqlError::new(1105, "HY000", text))
+    Err(sql::passing::index_is_filled(&plan.table.full_name()))
 }
 
 fn bounded(reader: &TableReader, order: ReadOrder, prefix: &Prefix, path: &Path) -> Result<KeyRange, ValueError> {

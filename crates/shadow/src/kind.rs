@@ -1,9 +1,13 @@
 //! What is done with a statement: where it runs, and whether its answers are compared.
 
-use sql::{Charsets, Expression, Order, Select, Statement};
+use sql::listing::virtual_schema;
+use sql::{Charsets, Expression, Order, Parsed, Select, Statement};
+
+use crate::nature::{Nature, tells_of_last};
+use crate::unlimited::{LimitClause, limit_clause};
 
 /// What a statement is to the shadow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Reads a table: both sides must be at one state.
     Reads,
@@ -18,13 +22,14 @@ pub(crate) enum Kind {
     /// A read that the replica does not answer; the source runs it alone.
     Unanswered,
     /// It may write; the source runs it alone.
+    #[default]
     Writes,
     /// KILL: numbers of connections are not the source's.
     Kill,
 }
 
 /// What is known of a statement's text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     pub kind: Kind,
     /// ORDER BY stands in it.
@@ -33,10 +38,14 @@ pub(crate) struct Known {
     pub order: Vec<OrderedBy>,
     /// It orders rows of information_schema.
     pub orders_dictionary: bool,
-    /// LIMIT stands in it.
+    /// LIMIT of a table's rows stands in it.
     pub limited: bool,
-    /// Why its answers differ by nature.
-    pub by_nature: Option<&'static str>,
+    /// Where, if the statement can be asked without.
+    pub limit: Option<LimitClause>,
+    /// It tells of the session's last statement.
+    pub tells_of_last: bool,
+    /// What of its answers differs by nature.
+    pub nature: Nature,
 }
 
 /// What a statement orders its rows by.
@@ -48,60 +57,8 @@ pub(crate) enum OrderedBy {
     Place(usize),
 }
 
-/// Words that make answers differ by nature, and what they stand for.
-const BY_NATURE: &[(&str, &str)] = &[
-    ("NOW", "time"),
-    ("CURRENT_TIMESTAMP", "time"),
-    ("CURTIME", "time"),
-    ("CURRENT_TIME", "time"),
-    ("SYSDATE", "time"),
-    ("UTC_TIMESTAMP", "time"),
-    ("UTC_TIME", "time"),
-    ("UNIX_TIMESTAMP", "time"),
-    ("LOCALTIME", "time"),
-    ("LOCALTIMESTAMP", "time"),
-    ("RAND", "chance"),
-    ("UUID", "chance"),
-    ("UUID_SHORT", "chance"),
-    ("RANDOM_BYTES", "chance"),
-    ("CONNECTION_ID", "the connection's number"),
-    ("USER", "the account's host"),
-    ("CURRENT_USER", "the account's host"),
-    ("SESSION_USER", "the account's host"),
-    ("SYSTEM_USER", "the account's host"),
-    ("VERSION", "the server's version"),
-    ("LAST_INSERT_ID", "own writes"),
-    ("ROW_COUNT", "own writes"),
-    ("FOUND_ROWS", "own writes"),
-    ("SLEEP", "time"),
-    ("PROCESSLIST", "sessions"),
-    ("DATABASES", "schemas of the server itself"),
-    ("SCHEMAS", "schemas of the server itself"),
-    ("SCHEMATA", "schemas of the server itself"),
-    ("GLOBAL", "the server's settings"),
-    ("REPLICAS", "replication's state"),
-    ("MASTER_POS_WAIT", "replication's state"),
-    ("SOURCE_POS_WAIT", "replication's state"),
-    ("INNODB_CMP", "the server's counters"),
-    ("INNODB_CMPMEM", "the server's counters"),
-    ("STATUS", "the server's counters"),
-    ("VARIABLES", "the server's settings"),
-    ("REPLICA", "replication's state"),
-    ("SLAVE", "replication's state"),
-    ("BINARY", "the server's logs"),
-    ("GRANTS", "accounts"),
-    ("PERFORMANCE_SCHEMA", "the server's counters"),
-    ("STATISTICS", "estimates"),
-    ("TABLE_ROWS", "estimates"),
-    ("ENGINES", "the server's engines"),
-    ("PLUGINS", "the server's plugins"),
-    ("INDEX", "estimates"),
-    ("INDEXES", "estimates"),
-    ("KEYS", "estimates"),
-];
-
-/// What the statement in `sql` is.
-pub(crate) fn known(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Known {
+/// What the statement in `sql` is, in a session with this default schema.
+pub(crate) fn known(sql: &[u8], sql_mode: u64, charsets: &Charsets, schema: Option<&str>) -> Known {
     let parsed = sql::parse(sql, sql_mode, charsets);
     let kind = match &parsed {
         Ok(parsed) if parsed.next.is_some() => Kind::Writes,
@@ -113,31 +70,30 @@ pub(crate) fn known(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Known {
             other => other,
         },
     };
-    let words = words(sql, sql_mode);
-    let has = |word: &str| words.iter().any(|own| own == word);
-    let variables = sql.windows(2).any(|pair| pair == b"@@");
-    let nature = BY_NATURE.iter().find(|(word, _)| has(word)).map(|(_, what)| *what);
-    let by_nature = nature.or_else(|| variables.then_some("the server's settings"));
-    let statement = parsed.as_ref().ok().map(|parsed| &parsed.statement);
-    let order = statement.map(ordered_by).unwrap_or_default();
-    let orders_dictionary = statement.is_some_and(orders_dictionary);
-    Known { kind, ordered: has("ORDER"), order, orders_dictionary, limited: has("LIMIT"), by_nature }
+    let mut known = Known { kind, ..Known::default() };
+    let Ok(Parsed { statement, parameters, .. }) = &parsed else { return known };
+    known.nature = Nature::of(statement, schema, charsets);
+    known.tells_of_last = tells_of_last(statement);
+    let Statement::Select(select) = statement else { return known };
+    known.limited = select.from.is_some() && select.limit.rows.is_some();
+    if known.limited {
+        known.limit = limit_clause(sql, sql_mode, charsets, select, *parameters);
+    }
+    let order = select.from.as_ref().map(|from| from.order.as_slice()).unwrap_or_default();
+    known.ordered = !order.is_empty();
+    known.order = ordered_by(order);
+    known.orders_dictionary =
+        known.ordered && virtual_schema(select, schema, charsets).is_some_and(|schema| schema == "information_schema");
+    known
 }
 
-fn orders_dictionary(statement: &Statement) -> bool {
-    let Statement::Select(Select { from: Some(from), .. }) = statement else { return false };
-    let schema = from.schema.as_deref().unwrap_or_default();
-    schema.eq_ignore_ascii_case(b"information_schema") && !from.order.is_empty()
-}
-
-fn ordered_by(statement: &Statement) -> Vec<OrderedBy> {
-    let Statement::Select(Select { from: Some(from), .. }) = statement else { return Vec::new() };
+fn ordered_by(order: &[Order]) -> Vec<OrderedBy> {
     let by = |order: &Order| match &order.expression {
         Expression::Name(parts) => parts.last().map(|name| OrderedBy::Name(name.to_ascii_lowercase())),
         Expression::Number(place) => place.parse::<usize>().ok()?.checked_sub(1).map(OrderedBy::Place),
         _ => None,
     };
-    from.order.iter().map_while(by).collect()
+    order.iter().map_while(by).collect()
 }
 
 fn of(statement: &Statement, sql: &[u8]) -> Kind {
@@ -233,15 +189,23 @@ mod tests {
             ("KILL 4", Kind::Kill),
             ("SELEC 1", Kind::Writes),
         ] {
-            assert_eq!(known(sql.as_bytes(), 0, &charsets).kind, kind, "{sql}");
+            assert_eq!(known(sql.as_bytes(), 0, &charsets, None).kind, kind, "{sql}");
         }
-        let seen = known(b"SELECT NOW(), a FROM t ORDER BY a LIMIT 2", 0, &charsets);
-        assert_eq!((seen.ordered, seen.limited, seen.by_nature), (true, true, Some("time")));
-        let seen = known(b"SELECT * FROM t ORDER BY t.A DESC, 3, a + 1, b", 0, &charsets);
+        let known = |sql: &str| known(sql.as_bytes(), 0, &charsets, None);
+        let seen = known("SELECT NOW(), a FROM t ORDER BY a LIMIT 2");
+        assert!(seen.ordered && seen.limited && seen.limit.is_some());
+        let seen = known("SELECT 'LIMIT 1', t.`limit`, t.`order` FROM t -- ORDER BY a LIMIT 2");
+        assert!(!seen.ordered && !seen.limited && seen.limit.is_none());
+        let seen = known("SELECT * FROM t ORDER BY t.A DESC, 3, a + 1, b");
         assert_eq!(seen.order, [OrderedBy::Name(b"a".to_vec()), OrderedBy::Place(2)]);
-        let orders_dictionary = |sql: &str| known(sql.as_bytes(), 0, &charsets).orders_dictionary;
+        let orders_dictionary = |sql: &str| known(sql).orders_dictionary;
         assert!(orders_dictionary("SELECT * FROM `Information_Schema`.tables ORDER BY table_name"));
         assert!(!orders_dictionary("SELECT * FROM information_schema.tables"));
         assert!(!orders_dictionary("SELECT * FROM t ORDER BY a"));
+        for (sql, tells) in
+            [("SHOW WARNINGS", true), ("SELECT @@warning_count", true), ("SELECT 'SHOW WARNINGS'", false)]
+        {
+            assert_eq!(known(sql).tells_of_last, tells, "{sql}");
+        }
     }
 }

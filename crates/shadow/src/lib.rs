@@ -7,15 +7,19 @@
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod beside;
 mod compared;
 mod front;
 mod gate;
+mod judge;
 mod kind;
 mod masked;
+mod nature;
 mod pair;
 mod report;
 mod server;
 mod session;
+mod unlimited;
 
 pub use report::{Found, Report};
 pub use server::{Shadow, ShadowConfig};

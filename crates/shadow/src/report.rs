@@ -61,6 +61,8 @@ pub struct Report {
     pub refused_forms: BTreeMap<String, Form>,
     /// Statement forms that differ.
     pub different_forms: BTreeMap<String, Form>,
+    /// Statement forms that differ by nature.
+    pub by_nature_forms: BTreeMap<String, Form>,
     /// Differences whose rows the file for them could not take.
     pub not_kept: u64,
     /// Why the last of them was not kept.
@@ -76,16 +78,18 @@ pub struct Report {
 impl Report {
     /// Counts what was found of a statement; `text` is without its literals.
     pub(crate) fn add(&mut self, found: Found, text: impl FnOnce() -> String) {
-        let forms = match &found {
-            Found::Refused(_) => &mut self.refused_forms,
-            _ => &mut self.different_forms,
+        let of_form = match &found {
+            Found::Refused(what) => Some((&mut self.refused_forms, what.as_str())),
+            Found::Different(what) => Some((&mut self.different_forms, what.as_str())),
+            Found::ByNature(why) => Some((&mut self.by_nature_forms, *why)),
+            _ => None,
         };
-        if let Found::Refused(what) | Found::Different(what) = &found {
+        if let Some((forms, what)) = of_form {
             let text = text();
             if forms.len() < KEPT_MAX || forms.contains_key(&text) {
                 let form = forms.entry(text).or_default();
                 form.count += 1;
-                form.what.clone_from(what);
+                what.clone_into(&mut form.what);
             }
         }
         match found {
@@ -139,7 +143,11 @@ impl fmt::Display for Report {
         if let Some(why) = &self.not_kept_because {
             writeln!(f, "rows of {} differences are not kept: {why}", self.not_kept)?;
         }
-        for (title, forms) in [("Different", &self.different_forms), ("Refused", &self.refused_forms)] {
+        for (title, forms) in [
+            ("Different", &self.different_forms),
+            ("Refused", &self.refused_forms),
+            ("Different by nature", &self.by_nature_forms),
+        ] {
             if forms.is_empty() {
                 continue;
             }

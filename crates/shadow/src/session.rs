@@ -4,7 +4,7 @@
 //! read, the source answers, the replica reaches that set and answers; a set that has moved all the same, by someone
 //! beside us, makes the try void.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::net::TcpStream;
 
@@ -12,11 +12,13 @@ use accounts::SessionStart;
 use client::OnBehalf;
 use sql::{Charsets, SqlError};
 use wire::command;
-use wire::response::{PrepareOk, is_err};
-use wire::server::{ClientCommand, ServerOk, put_ok};
+use wire::response::{PrepareOk, is_err, rows_end, status};
+use wire::server::{BoundParams, ClientCommand, Execute, ParamType, ServerOk, put_ok};
 
-use crate::compared::{Compared, as_planned, breaks_order, compared, differ_by_nature, error, refused, same_prepared};
+use crate::beside::Form;
+use crate::compared::{parts, refused};
 use crate::front::Client;
+use crate::judge::{judged, judged_of_cursor, judged_prepared, judged_without_limit, may_be_limit};
 use crate::kind::{Kind, Known, known};
 use crate::masked::masked;
 use crate::pair::{Answer, Side};
@@ -30,6 +32,9 @@ const TRIES: u32 = 5;
 const KEPT_PACKETS: usize = 40;
 /// sql_mode of a session until the source was asked.
 const NO_MODE: u64 = 0;
+/// Why rows that LIMIT has chosen are not compared.
+const UNASKED: &str = "LIMIT, and there are no answers without it";
+const IN_PARTS: &str = "LIMIT beside parameters that were sent in parts";
 /// Number of the collation of a client whose own has none in one byte: utf8mb4_0900_ai_ci.
 const COLLATION: u8 = 255;
 
@@ -41,6 +46,29 @@ struct Prepared {
     refused: Option<String>,
     sql: Vec<u8>,
     known: Known,
+    /// Placeholders.
+    parameters: usize,
+    /// Types of its last execution: a client sends them once.
+    types: Vec<ParamType>,
+    /// Placeholders whose values were sent in parts for the next execution.
+    long: BTreeSet<u16>,
+    cursor: Option<Cursor>,
+}
+
+/// A cursor that both have open.
+struct Cursor {
+    /// What stands before rows in an answer, of the source and of the replica: rows that are fetched come without it.
+    heads: (Answer, Answer),
+    /// Rows were fetched before.
+    is_begun: bool,
+}
+
+/// How a read runs, which may have to run once more without its LIMIT.
+#[derive(Clone, Copy)]
+enum Run<'a> {
+    Text,
+    /// Its parameters; None if they cannot be sent again.
+    Prepared(Option<&'a BoundParams<'a>>),
 }
 
 struct Session<'a> {
@@ -52,6 +80,8 @@ struct Session<'a> {
     capabilities: u32,
     charsets: Charsets,
     sql_mode: u64,
+    /// Its default schema.
+    schema: Option<String>,
     prepared: HashMap<u32, Prepared>,
     /// Why nothing more of this session can be compared.
     diverged: Option<&'static str>,
@@ -117,6 +147,7 @@ impl<'a> Session<'a> {
             capabilities: start.capabilities,
             charsets: Charsets::of_login(start.collation).unwrap_or(default),
             sql_mode: NO_MODE,
+            schema: None,
             prepared: HashMap::new(),
             transaction_diverged: None,
             pinned: false,
@@ -131,11 +162,12 @@ impl<'a> Session<'a> {
     /// Asks the source what this session's statements mean.
     fn learn(&mut self) -> Result<()> {
         let sql = "SELECT CONCAT(@@SESSION.sql_mode, ' ', @@SESSION.character_set_client, ' ', \
-                   @@SESSION.transaction_isolation)";
+                   @@SESSION.transaction_isolation, ' ', IFNULL(DATABASE(), ''))";
         let settings = self.source.ask(sql)?.unwrap_or_default();
-        let mut settings = settings.split(' ');
+        let mut settings = settings.splitn(4, ' ');
         let mut next = || settings.next().unwrap_or_default();
-        let (modes, charset, isolation) = (next(), next(), next());
+        let (modes, charset, isolation, schema) = (next(), next(), next(), next());
+        self.schema = Some(schema.to_owned()).filter(|schema| !schema.is_empty());
         self.sql_mode = sql::sql_mode_bits(modes).unwrap_or(NO_MODE);
         if let Ok(found) = Charsets::of_client(charset) {
             self.charsets.client = found.id;
@@ -157,9 +189,14 @@ impl<'a> Session<'a> {
                     self.query(&payload, &sql)?;
                 }
                 Ok(ClientCommand::Prepare(sql)) => self.prepare(&payload, sql)?,
-                Ok(ClientCommand::Execute(execute)) => self.execute(&payload, execute.statement_id)?,
+                Ok(ClientCommand::Execute(execute)) => self.execute(&payload, &execute)?,
                 Ok(ClientCommand::Fetch { statement_id, .. }) => self.fetch(&payload, statement_id)?,
-                Ok(ClientCommand::SendLongData { statement_id, .. }) => self.without_answer(&payload, statement_id)?,
+                Ok(ClientCommand::SendLongData { statement_id, parameter, .. }) => {
+                    self.without_answer(&payload, statement_id)?;
+                    if let Some(prepared) = self.prepared.get_mut(&statement_id) {
+                        prepared.long.insert(parameter);
+                    }
+                }
                 Ok(ClientCommand::Close(id)) => {
                     self.without_answer(&payload, id)?;
                     self.prepared.remove(&id);
@@ -167,9 +204,17 @@ impl<'a> Session<'a> {
                 Ok(ClientCommand::Reset(id)) => {
                     let at_replica = self.number_at_replica(id);
                     self.both(&payload, at_replica.map(|number| with_number(&payload, number)).as_deref())?;
+                    if let Some(prepared) = self.prepared.get_mut(&id) {
+                        prepared.long.clear();
+                        prepared.cursor = None;
+                    }
                 }
-                Ok(ClientCommand::InitDb(_) | ClientCommand::SetOption(_)) => {
+                Ok(ClientCommand::SetOption(_)) => {
                     self.both(&payload, Some(&payload))?;
+                }
+                Ok(ClientCommand::InitDb(_)) => {
+                    self.both(&payload, Some(&payload))?;
+                    self.learn()?;
                 }
                 Ok(ClientCommand::ResetConnection) => {
                     self.both(&payload, Some(&payload))?;
@@ -298,7 +343,7 @@ impl<'a> Session<'a> {
     }
 
     fn query(&mut self, payload: &[u8], sql: &[u8]) -> Result<()> {
-        let known = known(sql, self.sql_mode, &self.charsets);
+        let known = self.known(sql);
         match known.kind {
             Kind::Kill => {
                 self.client.refuse(1235, "42000", "The shadow does not know the source's numbers of connections")?;
@@ -313,7 +358,7 @@ impl<'a> Session<'a> {
             }
             Kind::Session | Kind::Ends => {
                 let (theirs, ours) = self.both(payload, Some(payload))?;
-                let found = self.judged(payload, &known, theirs.as_ref(), ours.as_ref());
+                let found = judged(&known, theirs.as_ref(), ours.as_ref(), self.form(true));
                 if matches!(found, Found::Refused(_)) {
                     self.diverged = Some("the session has settings that the replica refuses");
                 }
@@ -327,19 +372,19 @@ impl<'a> Session<'a> {
                     self.reads_anew = true;
                 }
             }
-            Kind::Constant if self.alone && shows_warnings(sql) => {
+            Kind::Constant if self.alone && known.tells_of_last => {
                 self.alone(payload)?;
                 self.add(Found::NotComparable("warnings of a statement that only the source ran"), sql);
             }
             Kind::Constant => {
                 let (theirs, ours) = self.both(payload, Some(payload))?;
-                let found = self.judged(payload, &known, theirs.as_ref(), ours.as_ref());
+                let found = judged(&known, theirs.as_ref(), ours.as_ref(), self.form(true));
                 self.note(found, sql, theirs.as_ref(), ours.as_ref());
             }
-            Kind::Reads => self.read(payload, Some(payload), sql, &known)?,
+            Kind::Reads => drop(self.read(payload, Some(payload), sql, &known, Run::Text)?),
             Kind::Pins => {
                 self.transaction_ends();
-                self.read(payload, Some(payload), sql, &known)?;
+                self.read(payload, Some(payload), sql, &known, Run::Text)?;
             }
         }
         Ok(())
@@ -360,94 +405,125 @@ impl<'a> Session<'a> {
     }
 
     fn prepare(&mut self, payload: &[u8], sql: &[u8]) -> Result<()> {
-        let known = known(sql, self.sql_mode, &self.charsets);
+        let known = self.known(sql);
         let compares = matches!(known.kind, Kind::Reads | Kind::Constant | Kind::Session | Kind::Ends);
         let (theirs, ours) = self.both(payload, Some(payload).filter(|_| compares))?;
         let Some(theirs) = theirs else { return Ok(()) };
-        let number =
-            |answer: &Answer| Some(PrepareOk::parse(answer.first().filter(|one| !is_err(one))?).ok()?.statement_id);
-        if let Some(id) = number(&theirs) {
-            let at_replica = ours.as_ref().and_then(number);
-            let refused = ours.as_ref().and_then(|ours| refused(ours));
-            self.prepared.insert(id, Prepared { at_replica, refused, sql: sql.to_vec(), known });
-        }
         if let Some(ours) = &ours {
-            let found = match (refused(ours), same_prepared(&theirs, ours)) {
-                (Some(construct), _) => Found::Refused(construct),
-                (None, Compared::Different(how)) => Found::Different(format!("prepare: {how}")),
-                (None, _) => Found::Equal,
-            };
+            let found = judged_prepared(&known, &theirs, ours, self.deprecates_eof());
             self.note(found, sql, Some(&theirs), Some(ours));
+        }
+        if let Some(PrepareOk { statement_id, parameters, .. }) = prepare_ok(&theirs) {
+            let prepared = Prepared {
+                at_replica: ours.as_ref().and_then(prepare_ok).map(|ok| ok.statement_id),
+                refused: ours.as_ref().and_then(|ours| refused(ours)),
+                sql: sql.to_vec(),
+                known,
+                parameters: usize::from(parameters),
+                types: Vec::new(),
+                long: BTreeSet::new(),
+                cursor: None,
+            };
+            self.prepared.insert(statement_id, prepared);
         }
         Ok(())
     }
 
-    fn execute(&mut self, payload: &[u8], id: u32) -> Result<()> {
-        let Some(prepared) = self.prepared.remove(&id) else {
+    fn execute(&mut self, payload: &[u8], execute: &Execute<'_>) -> Result<()> {
+        let id = execute.statement_id;
+        let Some(mut prepared) = self.prepared.remove(&id) else {
             self.alone(payload)?;
             return Ok(());
         };
+        let long = std::mem::take(&mut prepared.long);
+        let is_long = |parameter: usize| u16::try_from(parameter).is_ok_and(|parameter| long.contains(&parameter));
+        let params = execute.params(prepared.parameters, &prepared.types, &is_long).ok();
+        if let Some(params) = &params {
+            prepared.types.clone_from(&params.types);
+        }
         let at_replica = prepared.at_replica.map(|number| with_number(payload, number));
-        let ran = self.execute_known(payload, at_replica.as_deref(), &prepared);
+        let ran = self.execute_known(payload, at_replica.as_deref(), &prepared, params.as_ref());
+        prepared.cursor = None;
+        let ran = ran.map(|(theirs, ours)| {
+            let head = |answer: Option<Answer>| head(&answer?, self.deprecates_eof());
+            prepared.cursor = head(theirs).zip(head(ours)).map(|heads| Cursor { heads, is_begun: false });
+        });
         self.prepared.insert(id, prepared);
         ran
     }
 
-    fn execute_known(&mut self, payload: &[u8], at_replica: Option<&[u8]>, prepared: &Prepared) -> Result<()> {
+    fn execute_known(
+        &mut self,
+        payload: &[u8],
+        at_replica: Option<&[u8]>,
+        prepared: &Prepared,
+        params: Option<&BoundParams<'_>>,
+    ) -> Result<(Option<Answer>, Option<Answer>)> {
         let Prepared { sql, known, refused, .. } = prepared;
         match (known.kind, at_replica) {
-            (Kind::Reads, Some(_)) => self.read(payload, at_replica, sql, known),
+            (Kind::Reads, Some(_)) => self.read(payload, at_replica, sql, known, Run::Prepared(params)),
             (Kind::Reads | Kind::Unanswered, None) => {
                 self.alone(payload)?;
                 self.has_read_alone();
                 let construct = refused.clone().or_else(|| construct(sql, self.sql_mode, &self.charsets));
                 self.add(Found::Refused(construct.unwrap_or_else(|| "what it is prepared for".into())), sql);
-                Ok(())
+                Ok((None, None))
             }
             (Kind::Session | Kind::Ends | Kind::Constant, Some(_)) => {
                 let (theirs, ours) = self.both(payload, at_replica)?;
-                let found = self.judged(payload, known, theirs.as_ref(), ours.as_ref());
+                let found = judged(known, theirs.as_ref(), ours.as_ref(), self.form(false));
                 self.note(found, sql, theirs.as_ref(), ours.as_ref());
-                Ok(())
+                Ok((theirs, ours))
             }
-            _ => self.write(payload, sql),
+            _ => self.write(payload, sql).map(|()| (None, None)),
         }
     }
 
     fn fetch(&mut self, payload: &[u8], id: u32) -> Result<()> {
-        let Some((number, known, sql)) = self
-            .prepared
-            .get(&id)
-            .and_then(|prepared| Some((prepared.at_replica?, prepared.known.clone(), prepared.sql.clone())))
-        else {
+        let Some(number) = self.number_at_replica(id) else {
             self.alone(payload)?;
             return Ok(());
         };
         let (theirs, ours) = self.both(payload, Some(&with_number(payload, number)))?;
-        let (Some(theirs), Some(ours)) = (&theirs, &ours) else { return Ok(()) };
-        let found = match (theirs == ours, known.by_nature, known.ordered) {
-            (true, ..) => Found::Equal,
-            (false, Some(why), _) => Found::ByNature(why),
-            (false, None, false) => Found::NotDetermined("rows of a cursor without ORDER BY"),
-            (false, None, true) => Found::Different("rows of a cursor".into()),
+        let (form, deprecates_eof) = (self.form(false), self.deprecates_eof());
+        let Some(prepared) = self.prepared.get_mut(&id) else { return Ok(()) };
+        let found = match (&theirs, &ours, &mut prepared.cursor) {
+            (Some(theirs), Some(ours), Some(cursor)) => {
+                let has_all = !cursor.is_begun && [theirs, ours].iter().all(|answer| is_last(answer, deprecates_eof));
+                cursor.is_begun = true;
+                let whole = |head: &Answer, rows: &Answer| head.iter().chain(rows).cloned().collect::<Answer>();
+                let (theirs, ours) = (whole(&cursor.heads.0, theirs), whole(&cursor.heads.1, ours));
+                judged_of_cursor(&prepared.known, &theirs, &ours, has_all, form)
+            }
+            (Some(theirs), Some(ours), None) if theirs == ours => Found::Equal,
+            (Some(_), Some(_), None) => Found::NotComparable("rows of a cursor whose columns are not known"),
+            (theirs, ours, _) => judged(&prepared.known, theirs.as_ref(), ours.as_ref(), form),
         };
-        self.note(found, &sql, Some(theirs), Some(ours));
+        let sql = prepared.sql.clone();
+        self.note(found, &sql, theirs.as_ref(), ours.as_ref());
         Ok(())
     }
 
     /// A read of a table, at one state of both.
-    fn read(&mut self, payload: &[u8], at_replica: Option<&[u8]>, sql: &[u8], known: &Known) -> Result<()> {
+    fn read(
+        &mut self,
+        payload: &[u8],
+        at_replica: Option<&[u8]>,
+        sql: &[u8],
+        known: &Known,
+        run: Run<'_>,
+    ) -> Result<(Option<Answer>, Option<Answer>)> {
         let locks = self.locks.then_some("reads under SERIALIZABLE lock rows");
         if let Some(why) = self.diverged.or(self.transaction_diverged).or(locks) {
             self.alone(payload)?;
             self.add(Found::NotComparable(why), sql);
-            return Ok(());
+            return Ok((None, None));
         }
         if self.pinned && !self.reads_anew {
             let (theirs, ours) = self.both(payload, at_replica)?;
-            let found = self.judged(payload, known, theirs.as_ref(), ours.as_ref());
+            let found = self.judged_read(sql, known, run, theirs.as_ref(), ours.as_ref());
             self.note(found, sql, theirs.as_ref(), ours.as_ref());
-            return Ok(());
+            return Ok((theirs, ours));
         }
         let shared = self.shared;
         let mut found = Found::Moved;
@@ -472,10 +548,7 @@ impl<'a> Session<'a> {
                     Ok(()) => {
                         ours = at_replica.and_then(|payload| self.at_replica(payload));
                         if controls.stands_at(&before) {
-                            found = self.judged(payload, known, theirs.as_ref(), ours.as_ref());
-                            if found == Found::Different(OTHER_ROWS.into()) && known.limited {
-                                found = self.without_limit(sql, is_text(payload));
-                            }
+                            found = self.judged_read(sql, known, run, theirs.as_ref(), ours.as_ref());
                         }
                     }
                     Err(why) => found = Found::NotComparable(why),
@@ -495,78 +568,93 @@ impl<'a> Session<'a> {
         if self.source.is_in_transaction() {
             match found {
                 Found::Moved => self.transaction_diverged = Some("the source moved when a transaction began to read"),
-                Found::NotComparable(why) => self.transaction_diverged = Some(why),
+                // Where only LIMIT keeps rows from being compared, both have chosen the same state.
+                Found::NotComparable(why) if ![UNASKED, IN_PARTS].contains(&why) => {
+                    self.transaction_diverged = Some(why);
+                }
                 _ => self.pinned = true,
             }
         }
         self.follow_transaction();
         self.note(found, sql, theirs.as_ref(), ours.as_ref());
-        Ok(())
+        Ok((theirs, ours))
     }
 
-    /// Whether the rows are the same without LIMIT: then either choice of rows is right.
-    fn without_limit(&mut self, sql: &[u8], is_text: bool) -> Found {
-        let why = "LIMIT of rows that nothing orders wholly";
-        if !is_text {
-            return Found::NotDetermined("LIMIT in a prepared statement");
+    /// What two answers to a read say of it. Where LIMIT may have chosen other rows, it runs once more without.
+    fn judged_read(
+        &mut self,
+        sql: &[u8],
+        known: &Known,
+        run: Run<'_>,
+        theirs: Option<&Answer>,
+        ours: Option<&Answer>,
+    ) -> Found {
+        let form = self.form(matches!(run, Run::Text));
+        let found = judged(known, theirs, ours, form);
+        let (true, Some(ours)) = (may_be_limit(&found, known), ours) else { return found };
+        if matches!(run, Run::Prepared(Some(params)) if params.values.contains(&None)) {
+            return Found::NotComparable(IN_PARTS);
         }
-        let upper = sql.to_ascii_uppercase();
-        let Some(at) = upper.windows(5).rposition(|word| word == b"LIMIT") else {
-            return Found::Different(OTHER_ROWS.into());
-        };
-        let payload = Side::query_payload(self.capabilities, sql.get(..at).unwrap_or_default());
-        let theirs = self.source.command(&payload, &mut |_| Ok(())).ok().flatten();
-        let (Some(theirs), Some(ours)) = (theirs, self.at_replica(&payload)) else {
-            return Found::NotDetermined(why);
-        };
-        match compared(&theirs, &ours, self.deprecates_eof()) {
-            Compared::Equal | Compared::OtherOrder => Found::NotDetermined(why),
-            _ => Found::Different(OTHER_ROWS.into()),
+        let all = self.without_limit(sql, known, run);
+        let has_failed = |answer: &Answer| answer.last().is_none_or(|last| is_err(last));
+        match all {
+            Some((theirs, _)) if has_failed(&theirs) => Found::NotComparable(UNASKED),
+            Some((_, all_ours)) if has_failed(&all_ours) => Found::NotComparable(UNASKED),
+            Some((all_theirs, all_ours)) => judged_without_limit(&known.nature, ours, (&all_theirs, &all_ours), form),
+            None => Found::NotComparable(UNASKED),
         }
+    }
+
+    /// Both sides' answers without LIMIT.
+    fn without_limit(&mut self, sql: &[u8], known: &Known, run: Run<'_>) -> Option<(Answer, Answer)> {
+        let limit = known.limit.as_ref()?;
+        let sql = limit.without(sql);
+        let Run::Prepared(params) = run else {
+            let payload = Side::query_payload(self.capabilities, &sql);
+            return self.of_both(&payload, &payload);
+        };
+        let mut prepare = Vec::new();
+        command::put_text(&mut prepare, command::STMT_PREPARE, &sql);
+        let (theirs, ours) = self.of_both(&prepare, &prepare)?;
+        let numbers = [prepare_ok(&theirs), prepare_ok(&ours)].map(|ok| ok.map(|ok| ok.statement_id));
+        let ran = match (numbers, params) {
+            ([Some(theirs), Some(ours)], Some(params)) => {
+                let payload = |number| limit.execute(number, params, self.capabilities);
+                payload(theirs).zip(payload(ours)).and_then(|(theirs, ours)| self.of_both(&theirs, &ours))
+            }
+            _ => None,
+        };
+        let close = numbers.map(|number| {
+            let mut payload = Vec::new();
+            command::put_close(&mut payload, number?);
+            Some(payload)
+        });
+        let [theirs, ours] = close;
+        if let Some(payload) = theirs {
+            self.source.command(&payload, &mut |_| Ok(())).ok()?;
+        }
+        if let Some(payload) = ours {
+            self.at_replica(&payload);
+        }
+        ran
+    }
+
+    /// Both sides' answers to commands of our own, in the client's sessions.
+    fn of_both(&mut self, at_source: &[u8], at_replica: &[u8]) -> Option<(Answer, Answer)> {
+        let theirs = self.source.command(at_source, &mut |_| Ok(())).ok().flatten()?;
+        self.at_replica(at_replica).map(|ours| (theirs, ours))
+    }
+
+    fn known(&self, sql: &[u8]) -> Known {
+        known(sql, self.sql_mode, &self.charsets, self.schema.as_deref())
+    }
+
+    fn form(&self, is_text: bool) -> Form {
+        Form { deprecates_eof: self.deprecates_eof(), is_text }
     }
 
     fn deprecates_eof(&self) -> bool {
         self.capabilities & wire::handshake::capability::DEPRECATE_EOF != 0
-    }
-
-    /// What two answers say of a statement.
-    fn judged(&self, payload: &[u8], known: &Known, theirs: Option<&Answer>, ours: Option<&Answer>) -> Found {
-        let Some(theirs) = theirs else { return Found::NotComparable("an answer above 64 MiB") };
-        let Some(ours) = ours else { return Found::NotComparable("no answer of the replica") };
-        if let Some(construct) = refused(ours) {
-            return Found::Refused(construct);
-        }
-        let mut found = compared(theirs, ours, self.deprecates_eof());
-        if let (Compared::Different(_), true) = (&found, known.orders_dictionary)
-            && let Some(planned) = as_planned(theirs, ours, self.deprecates_eof())
-        {
-            found = compared(theirs, &planned, self.deprecates_eof());
-            if found == Compared::Equal {
-                return Found::NotDetermined(PLANNED);
-            }
-        }
-        let own = match found {
-            Compared::OtherRows => differ_by_nature(theirs, ours, self.deprecates_eof(), is_text(payload)),
-            _ => None,
-        };
-        if let (Some(why), true) = (known.by_nature.or(own), found != Compared::Equal) {
-            return Found::ByNature(why);
-        }
-        match found {
-            Compared::Equal => Found::Equal,
-            Compared::OtherOrder | Compared::OtherRows
-                if breaks_order(theirs, ours, self.deprecates_eof(), is_text(payload), &known.order) =>
-            {
-                Found::Different("order of rows".into())
-            }
-            Compared::OtherOrder if known.ordered => Found::NotDetermined("rows that ORDER BY leaves in any order"),
-            Compared::OtherOrder => Found::Equal,
-            Compared::OtherRows => Found::Different(OTHER_ROWS.into()),
-            Compared::Different(_) if error(ours).is_some_and(|error| is_passing(&error)) => {
-                Found::NotComparable("not readable at the replica now")
-            }
-            Compared::Different(how) => Found::Different(how),
-        }
     }
 
     /// Counts what was found; keeps rows of a difference where that is asked for.
@@ -585,15 +673,28 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The replica's errors that tell of a state which passes.
-fn is_passing(error: &str) -> bool {
-    let states = ["cannot be read now", "recovering, ", "is starting", "snapshot too old", "is being filled"];
-    error.starts_with("1105 ") && states.iter().any(|state| error.contains(state))
+fn prepare_ok(answer: &Answer) -> Option<PrepareOk> {
+    PrepareOk::parse(answer.first().filter(|one| !is_err(one))?).ok()
 }
 
-/// How answers with as many, but other rows differ.
-const OTHER_ROWS: &str = "rows";
-const PLANNED: &str = "how ORDER BY describes columns of information_schema";
+/// What stands before the rows of an answer that has opened a cursor.
+fn head(answer: &Answer, deprecates_eof: bool) -> Option<Answer> {
+    let opened = rows_end(answer.last().filter(|last| last.first() == Some(&0xfe))?, deprecates_eof).ok()?;
+    if opened.status & status::CURSOR_EXISTS == 0 {
+        return None;
+    }
+    // Without the newer end packet it is the EOF behind the definitions that ends this answer.
+    match deprecates_eof {
+        true => Some(parts(answer, deprecates_eof)?.head.iter().map(|packet| packet.to_vec()).collect()),
+        false => Some(answer.clone()),
+    }
+}
+
+/// Whether the last rows of a cursor are among these.
+fn is_last(answer: &Answer, deprecates_eof: bool) -> bool {
+    let end = answer.last().and_then(|last| rows_end(last, deprecates_eof).ok());
+    end.is_some_and(|end| end.status & status::LAST_ROW_SENT != 0)
+}
 
 /// The construct for which a statement has no answer at the replica, as far as its text tells.
 fn construct(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Option<String> {
@@ -602,11 +703,6 @@ fn construct(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Option<String> {
         Ok(_) => None,
         Err(error) => Some(SqlError::construct_in(&error.message).unwrap_or(&error.message).to_owned()),
     }
-}
-
-/// Whether a command's result goes in text form.
-fn is_text(payload: &[u8]) -> bool {
-    payload.first() == Some(&command::QUERY)
 }
 
 /// The command with another statement's number.
@@ -623,9 +719,4 @@ fn changes_rows(sql: &[u8]) -> bool {
     let first: Vec<u8> = sql.iter().skip_while(|byte| byte.is_ascii_whitespace()).take(7).copied().collect();
     let first = first.to_ascii_uppercase();
     [&b"INSERT "[..], b"UPDATE ", b"DELETE ", b"REPLACE", b"SELECT "].iter().any(|word| first.starts_with(word))
-}
-
-fn shows_warnings(sql: &[u8]) -> bool {
-    let upper = sql.to_ascii_uppercase();
-    [&b"WARNINGS"[..], b"ERRORS"].iter().any(|word| upper.windows(word.len()).any(|part| part == *word))
 }

@@ -154,7 +154,7 @@ impl Engine {
         let Some(serve) = &self.serve else {
             return Err(Failure::usage("a replica without --serve-log runs on this folder, and no relay"));
         };
-        serve.serving().cloned().ok_or_else(|| Failure::error("the replica is starting; try again in a moment"))
+        serve.serving().cloned().ok_or_else(|| Failure::error(sql::passing::STARTING))
     }
 
     /// The configuration of the start.
@@ -391,7 +391,7 @@ impl Engine {
         let state = self.lock();
         match &state.phase {
             Phase::Running(replica) => Ok((Arc::clone(replica), state.attempts)),
-            Phase::Starting => Err(Failure::error("the replica is starting; try again in a moment")),
+            Phase::Starting => Err(Failure::error(sql::passing::STARTING)),
             Phase::Copying(_) => Err(Failure::error("the initial copy is running; try again when it is done")),
             Phase::Down(failure) => {
                 let text = format!("the replica could not be started again: {}", failure.text);

@@ -107,8 +107,7 @@ impl Parked {
                 SourceSet::Known(set) => *gate = Gate::Set(set),
                 SourceSet::Awaited(_) => {
                     let why = engine.asker.last_failure().unwrap_or_else(|| "the source is being asked".to_owned());
-                    let text = format!("recovering, an earlier run may have shown what was not synced; {why}");
-                    return Err(not_now(&text));
+                    return Err(sql::passing::may_have_shown_more(&why));
                 }
                 SourceSet::Failed(error) => return Err(error),
             }
@@ -301,8 +300,7 @@ fn shown_by(engine: &Arc<Engine>, replica: &Replica) -> Result<GtidSet, SqlError
 fn enough(visible: GtidSet, wanted: &GtidSet) -> Result<GtidSet, SqlError> {
     match wanted.subtract(&visible).count() {
         0 => Ok(visible),
-        1 => Err(not_now("recovering, 1 transaction missing")),
-        missing => Err(not_now(&format!("recovering, {missing} transactions missing"))),
+        missing => Err(sql::passing::recovering(missing)),
     }
 }
 

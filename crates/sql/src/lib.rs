@@ -23,6 +23,7 @@ mod operators;
 mod orders;
 mod parameters;
 mod parse;
+pub mod passing;
 mod rules;
 mod settings;
 pub mod table;

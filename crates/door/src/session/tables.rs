@@ -393,16 +393,16 @@ impl Session {
 
     /// The engine is being started again: all snapshots are let go.
     pub fn give_up_snapshots(&mut self) {
-        let text = "snapshot too old: it was given up when the replica's engine was started again; end the transaction, \
-                    or run the statement again";
-        self.give_up(None, &SqlError::new(1105, "HY000", text));
+        let why = "it was given up when the replica's engine was started again; end the transaction, or run the \
+                   statement again";
+        self.give_up(None, &sql::passing::snapshot_too_old(why));
     }
 
     /// Lets go of snapshots that transactions and cursors pinned before this time.
     pub fn give_up_older(&mut self, before: Instant) {
-        let text = "snapshot too old: it was pinned longer ago than --snapshot-age allows; end the transaction, or run \
-                    the statement again";
-        self.give_up(Some(before), &SqlError::new(1105, "HY000", text));
+        let why =
+            "it was pinned longer ago than --snapshot-age allows; end the transaction, or run the statement again";
+        self.give_up(Some(before), &sql::passing::snapshot_too_old(why));
     }
 
     fn give_up(&mut self, pinned_before: Option<Instant>, why: &SqlError) {

@@ -98,9 +98,7 @@ impl NoTable {
             NoTable::NoSchema => SqlError::new(1049, "42000", format!("Unknown database '{schema}'")),
             NoTable::Missing => SqlError::new(1146, "42S02", format!("Table '{schema}.{table}' doesn't exist")),
             NoTable::View => SqlError::not_supported("SELECT from a view"),
-            NoTable::NotReadable(why) => {
-                SqlError::new(1105, "HY000", format!("Table '{schema}.{table}' cannot be read now: {why}"))
-            }
+            NoTable::NotReadable(why) => crate::passing::not_readable(schema, table, why),
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::command;
 use crate::handshake::capability;
-use crate::read::Reader;
+use crate::read::{Reader, put_lenenc};
 use crate::row::{Value, ValueType, binary_value};
+use crate::server::row::put_binary_value;
 use crate::{Result, WireError};
 
 /// Flag of COM_STMT_EXECUTE: the number of parameters is sent.
@@ -253,6 +254,60 @@ impl<'a> Execute<'a> {
             return Err(WireError::Malformed { what: "bytes after the parameters" });
         }
         Ok(params)
+    }
+}
+
+impl BoundParams<'_> {
+    /// Appends a COM_STMT_EXECUTE of another statement with the first `placeholders` of these values, without a cursor
+    /// and without attributes.
+    ///
+    /// # Errors
+    /// There are fewer values, or long data was sent for one of them; `out` then contains a partial command.
+    pub fn put_execute(
+        &self,
+        out: &mut Vec<u8>,
+        statement_id: u32,
+        placeholders: usize,
+        capabilities: u32,
+    ) -> Result<()> {
+        let named = capabilities & capability::QUERY_ATTRIBUTES != 0;
+        out.push(command::STMT_EXECUTE);
+        out.extend_from_slice(&statement_id.to_le_bytes());
+        out.push(if named && placeholders > 0 { PARAMETER_COUNT_AVAILABLE } else { 0 });
+        out.extend_from_slice(&1u32.to_le_bytes());
+        if placeholders == 0 {
+            return Ok(());
+        }
+        let (Some(types), Some(values)) = (self.types.get(..placeholders), self.values.get(..placeholders)) else {
+            return Err(WireError::Unwritable { what: "parameters that were not sent" });
+        };
+        if named {
+            put_lenenc(out, placeholders as u64);
+        }
+        let bitmap = out.len();
+        out.resize(bitmap + placeholders.div_ceil(8), 0);
+        for (index, value) in values.iter().enumerate() {
+            if *value == Some(Value::Null)
+                && let Some(byte) = out.get_mut(bitmap + index / 8)
+            {
+                *byte |= 1 << (index % 8);
+            }
+        }
+        out.push(1);
+        for ParamType { value: ValueType { code, unsigned }, .. } in types {
+            out.extend_from_slice(&[*code, if *unsigned { UNSIGNED } else { 0 }]);
+            if named {
+                out.push(0);
+            }
+        }
+        for (ty, value) in types.iter().zip(values) {
+            match value {
+                Some(Value::Null) => {}
+                Some(value) => put_binary_value(out, ty.value, *value)?,
+                None => return Err(WireError::Unwritable { what: "a parameter that was sent in parts" }),
+            }
+        }
+        Ok(())
     }
 }
 

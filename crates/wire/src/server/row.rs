@@ -137,7 +137,8 @@ fn put_time_text(out: &mut Vec<u8>, column: ColumnForm, value: Time) {
     short_text(out, format_args!("{sign}{hours:02}:{minutes:02}:{seconds:02}{fraction}"));
 }
 
-fn put_binary_value(out: &mut Vec<u8>, ty: ValueType, value: Value<'_>) -> Result<()> {
+/// Appends a value of a binary row, or of a parameter.
+pub(super) fn put_binary_value(out: &mut Vec<u8>, ty: ValueType, value: Value<'_>) -> Result<()> {
     match (ty.code, value) {
         (type_code::TINY, value) => put_integer(out, 1, ty.unsigned, value),
         (type_code::SHORT, value) => put_integer(out, 2, ty.unsigned, value),

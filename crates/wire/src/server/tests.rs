@@ -198,6 +198,43 @@ fn parameters_come_as_they_were_given() {
 }
 
 #[test]
+fn parameters_are_sent_on_to_another_statement() {
+    let at = DateTime { year: 2026, month: 1, day: 2, hour: 3, minute: 4, second: 5, micros: 6 };
+    let time = Time { negative: true, days: 1, hours: 2, minutes: 3, seconds: 4, micros: 0 };
+    let all = [
+        (type_code::TINY, false, Value::Int(-3)),
+        (type_code::SHORT, true, Value::UInt(65_535)),
+        (type_code::LONG, false, Value::Int(-70_000)),
+        (type_code::LONGLONG, true, Value::UInt(u64::MAX)),
+        (type_code::FLOAT, false, Value::Float(0.5)),
+        (type_code::DOUBLE, false, Value::Double(-0.5)),
+        (type_code::DATETIME, false, Value::DateTime(at)),
+        (type_code::DATE, false, Value::DateTime(DateTime::default())),
+        (type_code::TIME, false, Value::Time(time)),
+        (type_code::NEWDECIMAL, false, Value::Bytes(b"1.50")),
+        (type_code::BLOB, false, Value::Bytes(b"a\0b")),
+        (type_code::NULL, false, Value::Null),
+        (type_code::LONG, false, Value::Null),
+    ];
+    let types = all.map(|(code, unsigned, _)| ParamType { value: ValueType { code, unsigned }, name: Vec::new() });
+    let values = all.map(|(.., value)| Some(value));
+    let sent = BoundParams { types: types.to_vec(), values: values.to_vec() };
+    for capabilities in [0, capability::QUERY_ATTRIBUTES] {
+        for count in 0..=all.len() {
+            let out = written(|out| sent.put_execute(out, 9, count, capabilities).unwrap());
+            let command = execute(&out, capabilities);
+            assert_eq!(command.statement_id, 9);
+            let bound = command.params(count, &[], &|_| false).unwrap();
+            assert_eq!((&bound.types[..], &bound.values[..]), (&types[..count], &values[..count]));
+        }
+    }
+    assert!(sent.put_execute(&mut Vec::new(), 9, all.len() + 1, 0).is_err(), "more than there are");
+    let in_parts = BoundParams { values: vec![values[0], None], ..sent };
+    assert!(in_parts.put_execute(&mut Vec::new(), 9, 1, 0).is_ok());
+    assert!(in_parts.put_execute(&mut Vec::new(), 9, 2, 0).is_err(), "sent in parts");
+}
+
+#[test]
 fn attributes_go_with_queries_and_executions() {
     let capabilities = capability::QUERY_ATTRIBUTES;
     // One attribute of type VAR_STRING, named a.
