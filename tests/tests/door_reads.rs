@@ -923,9 +923,11 @@ fn conditions_on_long_rows_are_tried_in_turns() {
     server.sql(
         "CREATE DATABASE t; CREATE TABLE t.a (l LONGTEXT, id INT PRIMARY KEY, n INT, k VARCHAR(20)); \
          INSERT INTO t.a VALUES (REPEAT('long ', 1600000), 1, 3, 'b'), (REPEAT('Long ', 1600000), 2, 1, 'C'), \
-         (CONCAT(REPEAT('long ', 1600000), 'end'), 3, 7, 'a'), (NULL, 4, 3, NULL), ('short', 5, NULL, 'B ')",
+         (CONCAT(REPEAT('long ', 1600000), 'end'), 3, 7, 'a'), (NULL, 4, 3, NULL), ('short', 5, NULL, 'B '); \
+         CREATE TABLE t.s (id INT PRIMARY KEY, c TEXT); INSERT INTO t.s WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL \
+         SELECT n + 1 FROM s WHERE n < 900) SELECT n, REPEAT('a', 4000) FROM s",
     );
-    let (replica, socket) = Replica::with_socket(&server, &folder("door-long-rows"), &[]);
+    let (replica, socket) = Replica::with_socket(&server, &folder("door-long-rows"), &["--memory=256M"]);
     let mut pair = Pair::of(&server, &socket, CAPABILITIES);
     pair.any_index = true;
     let others: String = (0..200).map(|n| format!("l <> 'x{n}' AND ")).collect();
@@ -956,11 +958,28 @@ fn conditions_on_long_rows_are_tried_in_turns() {
         [&mut ours, &mut theirs].into_iter().for_each(|answer| without_index_flag(answer));
         assert_eq!(ours, theirs, "{wanted} rows");
     }
+    // A count is one row, whoever asks for one more.
+    let sql = "SELECT COUNT(*) FROM t.a WHERE n > 1";
+    let (mut ours, mut theirs) = (pair.ours.prepare(sql), pair.theirs.prepare(sql));
+    let numbers = (statement_id(&mut ours).unwrap(), statement_id(&mut theirs).unwrap());
+    pair.ours.execute(numbers.0, 1, &[]);
+    pair.theirs.execute(numbers.1, 1, &[]);
+    for _ in 0..3 {
+        let (mut ours, mut theirs) = (pair.ours.fetch(numbers.0, 1), pair.theirs.fetch(numbers.1, 1));
+        [&mut ours, &mut theirs].into_iter().for_each(|answer| without_index_flag(answer));
+        assert_eq!(ours, theirs);
+    }
+    // A row of gigabytes is not made.
+    let wide = vec!["l"; 4_000].join(", ");
+    let answer = pair.ours.query(format!("SELECT {wide} FROM t.a WHERE id = 1")).pop().unwrap();
+    assert!(answer.starts_with(b"\xff\x11\x04"), "{}", answer.escape_ascii());
 
     let text = |answer: &[Vec<u8>]| answer.iter().flatten().map(|byte| char::from(*byte)).collect::<String>();
     let many: String = (0..4_000).map(|n| format!("l NOT LIKE '%q{n}%' AND ")).collect();
     let many = format!("SELECT id FROM t.a WHERE {many}id > 0");
-    for by_cursor in [false, true] {
+    // 8 million comparisons in each short text.
+    let places = format!("SELECT id FROM t.s WHERE c LIKE '%{}b%'", "_".repeat(2_000));
+    for (many, by_cursor) in [(&many, false), (&many, true), (&places, false), (&places, true)] {
         let mut busy = RawClient::over_socket(&socket, "admin", CAPABILITIES);
         let own = text(&busy.query("SELECT CONNECTION_ID()")[2..3]).trim_start_matches(|c| c < '0').to_owned();
         let many = many.clone();

@@ -38,6 +38,8 @@ const READ_LEAST: usize = 4 << 10;
 const ACK_BYTES_MAX: usize = 1024;
 /// Commands and reads in one turn: other connections come in between.
 const STEPS_A_TURN: usize = 32;
+/// Time of a turn after which a statement goes on in the next one.
+const TURN: Duration = Duration::from_millis(5);
 /// Input, in bytes, above which a connection is served by the loop for long texts: a text of this length takes a loop
 /// a millisecond or two at worst.
 const LONG_BYTES: usize = 8 << 10;
@@ -247,7 +249,12 @@ impl Connection {
                         return Fate::Again;
                     }
                 }
-                Hold::Resume => self.resume(turn),
+                Hold::Resume => {
+                    self.resume(turn);
+                    if self.hold == Hold::Resume && turn.now.elapsed() > TURN {
+                        return Fate::Again;
+                    }
+                }
                 Hold::Wait => {
                     if !self.look_at_wait(turn) {
                         self.release();

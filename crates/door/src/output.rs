@@ -49,6 +49,12 @@ impl Output {
         self.memory.keep_in_all(self.bytes.capacity() as u64)
     }
 
+    /// Bytes that the session may hold.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.memory.most()
+    }
+
     /// What it holds has become less, or may not be refused any more.
     fn recount(&self) {
         if self.count().is_err() {

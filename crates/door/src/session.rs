@@ -594,6 +594,7 @@ impl Session {
             parameter_fields: parameters.fields,
             waits,
             computed: Cell::new(0),
+            compared: Cell::new(0),
             memory: &self.memory,
         })
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use catalog::TableDef;
 use sql::table::{Output, Plan, ResultColumn};
-use sql::{Charsets, SqlError, Value, to_protocol};
+use sql::{Charsets, OUT_OF_MEMORY, SqlError, Value, to_protocol};
 use values::{ColumnType, DateTimeValue, RowView, TimeValue, TypedValue, ValueError, type_code as t};
 use wire::read::put_lenenc_bytes;
 use wire::row::{self, Time};
@@ -74,8 +74,15 @@ impl Encoder {
     /// Appends the payload of a row; without a row only constants and the count are sent.
     ///
     /// # Errors
-    /// A value that is none of its column's type. `out` then holds a part of the row.
-    pub(crate) fn put(&mut self, row: Option<&RowView<'_>>, count: u64, out: &mut Vec<u8>) -> Result<(), SqlError> {
+    /// A value that is none of its column's type; 1041 for more than so many bytes. `out` then holds a part of the row.
+    pub(crate) fn put(
+        &mut self,
+        row: Option<&RowView<'_>>,
+        count: u64,
+        most: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SqlError> {
+        let begun = out.len();
         let bitmap = out.len() + 1;
         if self.form == Form::Binary {
             out.push(0);
@@ -84,6 +91,14 @@ impl Encoder {
         }
         let Encoder { form, columns, table, scratch } = self;
         for (index, column) in columns.iter().enumerate() {
+            // A column may stand in a row thousands of times.
+            if (out.len() - begun) as u64 > most {
+                let text = format!(
+                    "Out of memory: a row of more than the {most} bytes that one session may hold; ask for fewer columns, or \
+                     raise --memory"
+                );
+                return Err(SqlError::new(OUT_OF_MEMORY, "HY000", text));
+            }
             let is_there = match column {
                 Source::Constant(bytes) => {
                     out.extend_from_slice(bytes.as_deref().unwrap_or_default());

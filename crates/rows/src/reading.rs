@@ -40,8 +40,12 @@ pub struct Reading {
     counted: u64,
     /// The filter that the row in `row` is to be tried by next.
     untried: Option<usize>,
-    /// That filter looks at a long value, which the next step does.
+    /// That filter has much work with one value, which the next step does.
     at_long_value: bool,
+    /// Work that was done and not taken from a turn yet.
+    owed: u64,
+    /// The count was handed on.
+    has_counted: bool,
     weighed: Weighed,
 }
 
@@ -83,17 +87,17 @@ pub struct RowOut<'a> {
 }
 
 impl RowOut<'_> {
-    /// Appends the payload of its packet.
+    /// Appends the payload of its packet, of so many bytes at most and one value more.
     ///
     /// # Errors
-    /// A value that cannot be sent. `out` then holds a part of the row.
-    pub fn put(&mut self, out: &mut Vec<u8>) -> Result<(), SqlError> {
+    /// A value that cannot be sent, 1041 for a row that is longer. `out` then holds a part of the row.
+    pub fn put(&mut self, most: u64, out: &mut Vec<u8>) -> Result<(), SqlError> {
         match &mut self.row {
             Some((row, reader)) => {
                 let view = row.view(reader).map_err(|error| unreadable(&error))?;
-                self.encoder.put(Some(&view), self.count, out)
+                self.encoder.put(Some(&view), self.count, most, out)
             }
-            None => self.encoder.put(None, self.count, out),
+            None => self.encoder.put(None, self.count, most, out),
         }
     }
 }
@@ -110,14 +114,14 @@ enum Flow {
     Enough,
 }
 
-/// Bytes of a row that are looked at for one step of a turn.
-const BYTES_A_STEP: u64 = 4 << 10;
+/// Bytes of values that are weighed or searched in the time in which a row is read.
+const BYTES_A_STEP: u64 = 256;
+
+/// What a filter costs besides, as so many bytes.
+const FILTER_BYTES: u64 = 8;
 
 /// Bytes of a value that are looked at in a step of their own: 256 KiB take some 10 ms.
 const LONG_VALUE: u64 = 256 << 10;
-
-/// Filters that a row is tried by for one step of a turn, if its values are short.
-const FILTERS_A_STEP: usize = 64;
 
 fn unreadable(error: &ValueError) -> SqlError {
     match error {
@@ -158,6 +162,8 @@ impl Reading {
             counted: 0,
             untried: None,
             at_long_value: false,
+            owed: 0,
+            has_counted: false,
             weighed: Weighed::default(),
             plan,
         })
@@ -167,6 +173,14 @@ impl Reading {
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Lets go of the buffers that the next step does not need: a cursor may rest for long.
+    pub fn rests(&mut self) {
+        if self.copies == 0 && self.untried.is_none() {
+            self.row = SpareRow::take();
+            self.weighed = Weighed::default();
+        }
     }
 
     /// True if the next step looks at a long value and does nothing else: it may take a second.
@@ -212,7 +226,8 @@ impl Reading {
                 Flow::Enough => break,
             }
         }
-        if self.plan.counts && self.plan.offset == 0 && self.plan.rows_max > 0 {
+        if self.plan.counts && self.plan.offset == 0 && self.plan.rows_max > 0 && !self.has_counted {
+            self.has_counted = true;
             each(&mut RowOut { encoder: &mut self.encoder, row: None, count: self.counted })?;
         }
         Ok(true)
@@ -290,12 +305,14 @@ impl Reading {
                 return Ok(Flow::Pause);
             }
             let view = self.row.0.view(&self.reader).map_err(|error| unreadable(&error))?;
-            let bytes = filter.bytes_to_read(&view, &self.weighed).map_err(|error| unreadable(&error))?;
-            if bytes > LONG_VALUE && !std::mem::take(&mut self.at_long_value) {
+            let work = filter.work(&view, &self.weighed).map_err(|error| unreadable(&error))?;
+            if work > LONG_VALUE && !std::mem::take(&mut self.at_long_value) {
                 (self.untried, self.at_long_value) = (Some(place), true);
                 return Ok(Flow::Pause);
             }
-            *budget = budget.saturating_sub(bytes / BYTES_A_STEP + u64::from(place % FILTERS_A_STEP == 1));
+            self.owed = self.owed.saturating_add(FILTER_BYTES.saturating_add(work));
+            *budget = budget.saturating_sub(self.owed / BYTES_A_STEP);
+            self.owed %= BYTES_A_STEP;
             if !filter.holds(&view, &mut self.weighed).map_err(|error| unreadable(&error))? {
                 return Ok(Flow::GoOn);
             }

@@ -67,6 +67,8 @@ pub struct Bind<'a> {
     pub waits: Waits<'a>,
     /// Bytes of texts that were computed so far.
     pub computed: Cell<usize>,
+    /// Steps in which texts were looked for in others so far, at most.
+    pub compared: Cell<usize>,
     /// What the session may hold.
     pub memory: &'a Purse,
 }

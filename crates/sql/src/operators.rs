@@ -24,10 +24,16 @@ const CHAR_MAX: u32 = 16_383;
 
 /// Bytes of a text times those of what is looked for in it, at most: LIKE and INSTR compare that many at worst.
 const STEPS_MAX: usize = 1 << 20;
+/// As [`STEPS_MAX`], of one statement.
+const ALL_STEPS_MAX: usize = 4 << 20;
 
-/// True where looking for one text in another would take too long for a thread that serves others.
-pub(crate) fn takes_long(text: &[u8], wanted: &[u8]) -> bool {
-    text.len().saturating_mul(wanted.len()) > STEPS_MAX
+/// True where looking for one text in another, with what the statement has looked for before, would take too long for a
+/// thread that serves others.
+pub(crate) fn takes_long(bind: &Bind<'_>, text: &[u8], wanted: &[u8]) -> bool {
+    let steps = text.len().saturating_mul(wanted.len());
+    let all = bind.compared.get().saturating_add(steps);
+    bind.compared.set(all);
+    steps > STEPS_MAX || all > ALL_STEPS_MAX
 }
 
 /// Binds a chain of operators, from left to right.
@@ -122,7 +128,7 @@ pub(crate) fn like(bind: &Bind<'_>, sides: &[Expression; 2], negated: bool) -> R
     let Some([text, pattern]) = texts.as_deref() else {
         return Ok(Bound { value: Value::Null, ..truth(false, flags) });
     };
-    if takes_long(text, pattern) {
+    if takes_long(bind, text, pattern) {
         return refused("texts of this length");
     }
     let matches = Pattern::of_constant(collation, pattern, bind.settings.sql_mode())?;

@@ -20,6 +20,10 @@ use crate::world::World;
 
 /// Columns of all tables up to which a listing is made in the loop's turn: it takes about a millisecond.
 const COLUMNS_A_TURN: usize = 2_000;
+/// Conditions that a loop tries their rows by.
+const FILTERS_A_TURN: usize = 32;
+/// Rows of a listing after which is looked whether anybody waits for it.
+const ROWS_A_LOOK: usize = 64;
 /// Tables whose rows are held before those that the statement chooses are kept.
 const TABLES_A_PART: usize = 100;
 /// Rows that are put out in one turn.
@@ -105,7 +109,7 @@ impl Session {
             return Ok(None);
         };
         let catalog = self.snapshot(world)?.catalog().clone();
-        if !is_large(&catalog) {
+        if !is_large(&catalog) && plan.filters.len() <= FILTERS_A_TURN {
             return Ok(None);
         }
         match self.progress.borrow_mut().wait(Wait { event: Event::Listing, timeout: None }) {
@@ -126,7 +130,10 @@ impl Session {
             let (mut kept, mut held, mut weighed) = (Vec::new(), Held { bytes: 0, limit, memory }, Weighed::default());
             let mut take = |part: &Seen<'_>| {
                 let refused = || SqlError::not_supported(&format!("SELECT … FROM information_schema.{table}"));
-                for row in part.rows(&table).ok_or_else(refused)? {
+                for (number, row) in part.rows(&table).ok_or_else(refused)?.into_iter().enumerate() {
+                    if number % ROWS_A_LOOK == 0 && !is_wanted() {
+                        return Err(SqlError::new(1317, "70100", "Query execution was interrupted"));
+                    }
                     if fulfils(&plan, &row, &mut weighed)? {
                         held.add(&row)?;
                         kept.push(row);
@@ -136,9 +143,6 @@ impl Session {
             };
             let tables = part(Part::All).tables();
             for tables in tables.chunks(TABLES_A_PART) {
-                if !is_wanted() {
-                    return Err(SqlError::new(1317, "70100", "Query execution was interrupted"));
-                }
                 take(&part(Part::Tables(tables)))?;
             }
             take(&part(Part::Others))?;

@@ -442,7 +442,8 @@ impl Session {
     }
 
     /// A cursor has more rows.
-    pub(super) fn put_back(&mut self, id: u32, reading: Reading) {
+    pub(super) fn put_back(&mut self, id: u32, mut reading: Reading) {
+        reading.rests();
         if let Some(prepared) = self.statements.list.get_mut(&id) {
             prepared.cursor = Some(Cursor::Table(Box::new(reading)));
         }

@@ -107,8 +107,8 @@ impl Described {
 /// Puts out rows of one step as long as `more` says so after each; true once there are no more.
 fn put_rows(reading: &mut Reading, out: &mut Output, more: &mut dyn FnMut(&Output) -> bool) -> Result<bool, SqlError> {
     reading.step(ROWS_A_TURN, &mut |row| {
-        let (len, sequence) = (out.len(), out.sequence());
-        if let Err(error) = out.send(|out| row.put(out)) {
+        let (len, sequence, most) = (out.len(), out.sequence(), out.most());
+        if let Err(error) = out.send(|out| row.put(most, out)) {
             out.truncate(len, sequence);
             return Err(error);
         }

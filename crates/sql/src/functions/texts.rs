@@ -183,7 +183,7 @@ pub(super) fn instr(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound>
     let (Some(text), Some(part)) = (text.value.text(), part.value.text()) else {
         return Ok(Bound { field, value: Value::Null });
     };
-    if takes_long(&text, &part) {
+    if takes_long(bind, &text, &part) {
         return Err(SqlError::not_supported("INSTR() of texts of this length"));
     }
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_@.-:%".contains(byte);

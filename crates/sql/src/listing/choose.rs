@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use values::collation::BINARY;
 use values::sort_key::{SortKeyColumn, SortKeyPlan};
-use values::{ColumnType, DateTimeValue, DateValue, constant, type_code as t};
+use values::{ColumnType, DateTimeValue, DateValue, ValueError, constant, type_code as t};
 
 use crate::Result;
 use crate::bind::Value;
@@ -131,8 +131,8 @@ pub fn fulfils(plan: &Plan, row: &[Value], weighed: &mut Weighed) -> Result<bool
 }
 
 #[track_caller]
-fn unfit(error: &impl std::fmt::Display) -> SqlError {
-    SqlError::defect(error)
+fn unfit(error: &ValueError) -> SqlError {
+    SqlError::unreadable(error)
 }
 
 fn stored_at(plan: &Plan, row: &[Value], position: usize) -> Result<Option<Vec<u8>>> {

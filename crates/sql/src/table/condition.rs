@@ -74,17 +74,17 @@ impl Filter {
         self.holds_value(row.stored(self.column)?, weighed)
     }
 
-    /// Bytes of the row that are looked at for it, which may be many.
+    /// Bytes of the row that it weighs or searches, each as often as it does that.
     ///
     /// # Errors
     /// The row does not fit its table.
-    pub fn bytes_to_read(&self, row: &RowView<'_>, weighed: &Weighed) -> std::result::Result<u64, ValueError> {
-        let is_read = match self.test {
-            Test::Null | Test::NotNull => false,
-            Test::Like(..) => true,
-            _ => weighed.column != Some(self.column),
+    pub fn work(&self, row: &RowView<'_>, weighed: &Weighed) -> std::result::Result<u64, ValueError> {
+        let times = match &self.test {
+            Test::Null | Test::NotNull => 0,
+            Test::Like(pattern, _) => pattern.passes(),
+            _ => u64::from(weighed.column != Some(self.column)),
         };
-        Ok(if is_read { row.stored(self.column)?.map_or(0, |stored| stored.len() as u64) } else { 0 })
+        Ok(if times == 0 { 0 } else { row.stored(self.column)?.map_or(0, |stored| stored.len() as u64 * times) })
     }
 
     /// True if it leaves single values only.

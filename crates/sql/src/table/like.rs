@@ -154,6 +154,13 @@ impl Pattern {
         Ok(Pattern { runs, text })
     }
 
+    /// How often it looks at each character at worst: runs with `_` between `%` are tried at each place anew.
+    pub(crate) fn passes(&self) -> u64 {
+        let middle = self.runs.iter().skip(1).rev().skip(1);
+        let again = middle.filter(|run| run.again.is_none()).map(|run| run.parts.len() as u64);
+        1 + again.max().unwrap_or(0)
+    }
+
     /// Whether stored text matches. It is read from its beginning to its end, and nothing of it is kept.
     ///
     /// # Errors
