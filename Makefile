@@ -37,8 +37,8 @@ build:
 	cargo build --release --locked -p slipstream
 
 # SLIPSTREAM_TEST_SERVER=1: the crates' tests against real servers run too. All in one go, so that each crate is built
-# once, with one set of features, and the program with its tests. Processes run at once where there are cores for it; one
-# that hangs is killed, and one run names every failure. Not by `cargo run`: its environment would have crates with
+# once, with one set of features, and the program with its tests. Processes run at once where there are cores for it;
+# one that hangs is killed, and one run names every failure. Not by `cargo run`: its environment would have crates with
 # build scripts built anew.
 test:
 	tests/timed lint $(MAKE) lint
@@ -53,8 +53,8 @@ test:
 fuzz-short:
 	if [ -x fuzz/run ]; then fuzz/run 5; else echo "no fuzz targets"; fi
 
-# What an issue is resolved on, in two hours at most: whole programs on the build that is shipped, more fuzzing, a systemd.
-# One that was cut short goes on where it was, at the same commit.
+# What an issue is resolved on, in two hours at most: whole programs on the build that is shipped, more fuzzing, a
+# systemd. One that was cut short goes on where it was, at the same commit.
 night: lint build
 	testbed/mysql install
 	cargo build --locked -p run_tests

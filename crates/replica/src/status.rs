@@ -117,8 +117,8 @@ impl Replica {
         let mut waiting = link.retrieved.subtract(&visible.executed).count();
         waiting = waiting.max(publisher.pending_transactions);
         let queue_bytes = self.pipeline.gate.used();
-        let failed = self.pipeline.failure();
-        let state = if failed.is_some() {
+        // Not looked at again: a state without its error would be reported.
+        let state = if sql_error.is_some() {
             ReplayState::Failed
         } else if self.stopping.load(Ordering::Acquire) {
             ReplayState::Stopping

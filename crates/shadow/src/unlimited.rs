@@ -1,7 +1,7 @@
 //! A statement without its LIMIT: what its rows are chosen from.
 //!
-//! In: the text of a SELECT and its tree. Out: where LIMIT stands in it, the text without, the command that runs it with
-//! the same parameters. Never here: a byte of a string, a comment or a name taken for LIMIT.
+//! In: the text of a SELECT and its tree. Out: where LIMIT stands in it, the text without, the command that runs it
+//! with the same parameters. Never here: a byte of a string, a comment or a name taken for LIMIT.
 
 use std::ops::Range;
 

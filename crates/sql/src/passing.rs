@@ -1,8 +1,8 @@
 //! States of a replica that pass, and the texts of 1105 that tell of them.
 //!
-//! In: a state with its details. Out: the error; of a text whether it is one of these. Never here: a text that a name or
-//! a value of a client could bring about otherwise. Each begins with words of ours, and of all texts of 1105 only those
-//! of a value that a column does not take begin with a client's words: these end as none of ours does.
+//! In: a state with its details. Out: the error; of a text whether it is one of these. Never here: a text that a name
+//! or a value of a client could bring about otherwise. Each begins with words of ours, and of all texts of 1105 only
+//! those of a value that a column does not take begin with a client's words: these end as none of ours does.
 
 use crate::error::SqlError;
 

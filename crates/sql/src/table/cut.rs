@@ -162,6 +162,11 @@ pub(crate) fn cuts(
                 cut_temporal::Place::Most => return Ok(vec![Cut::Most]),
                 cut_temporal::Place::Near(stored, side) => (stored, side),
             };
+            // MySQL rounds it to the column's digits or compares it as it is: a TIME's always, others' where an index
+            // is used (seen on 9.7).
+            if side != Side::At && (ty.code == t::TIME2 || (used == Use::Equality && ty.code != t::DATE)) {
+                return Err(cannot(column, "a constant of more fractional digits than its own"));
+            }
             Cut::near(measure, stored, side)?
         }
         t::ENUM => return members(measure, column, constant, used),
