@@ -237,21 +237,14 @@ impl Connection {
                     self.interest = EventFlags::empty();
                     return Fate::Wait;
                 }
-                // Others are not to wait for it.
-                Hold::Resume
-                    if self.is_at_long_value() && turn.kind == Kind::Sessions && !turn.server.is_stopping() =>
-                {
-                    return Fate::Move;
-                }
-                Hold::Resume if self.is_at_long_value() => {
-                    self.resume(turn);
-                    if self.hold == Hold::Resume {
-                        return Fate::Again;
-                    }
-                }
                 Hold::Resume => {
+                    let is_long = self.is_at_long_value();
+                    // Others are not to wait for it.
+                    if is_long && turn.kind == Kind::Sessions && !turn.server.is_stopping() {
+                        return Fate::Move;
+                    }
                     self.resume(turn);
-                    if self.hold == Hold::Resume && turn.now.elapsed() > TURN {
+                    if self.hold == Hold::Resume && (is_long || turn.now.elapsed() > TURN) {
                         return Fate::Again;
                     }
                 }

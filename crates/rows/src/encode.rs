@@ -188,12 +188,10 @@ impl ColumnEncoder {
         Ok(true)
     }
 
+    #[track_caller]
     fn error(&self, table: &TableDef, error: &ValueError) -> SqlError {
         let name = table.columns.get(self.position).map_or("", |column| column.name.as_str());
-        match error {
-            ValueError::Unsupported { what } => SqlError::not_supported(what),
-            error => SqlError::defect(format!("column {name}: {error}")),
-        }
+        SqlError::unreadable_of(format_args!("column {name}"), error)
     }
 }
 

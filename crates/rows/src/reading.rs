@@ -44,8 +44,6 @@ pub struct Reading {
     at_long_value: bool,
     /// Work that was done and not taken from a turn yet.
     owed: u64,
-    /// The count was handed on.
-    has_counted: bool,
     weighed: Weighed,
 }
 
@@ -123,11 +121,9 @@ const FILTER_BYTES: u64 = 8;
 /// Bytes of a value that are looked at in a step of their own: 256 KiB take some 10 ms.
 const LONG_VALUE: u64 = 256 << 10;
 
+#[track_caller]
 fn unreadable(error: &ValueError) -> SqlError {
-    match error {
-        ValueError::Unsupported { what } => SqlError::not_supported(what),
-        error => SqlError::defect(format!("a row does not fit its table: {error}")),
-    }
+    SqlError::unreadable_of("a row does not fit its table", error)
 }
 
 impl Reading {
@@ -163,7 +159,6 @@ impl Reading {
             untried: None,
             at_long_value: false,
             owed: 0,
-            has_counted: false,
             weighed: Weighed::default(),
             plan,
         })
@@ -226,8 +221,9 @@ impl Reading {
                 Flow::Enough => break,
             }
         }
-        if self.plan.counts && self.plan.offset == 0 && self.plan.rows_max > 0 && !self.has_counted {
-            self.has_counted = true;
+        if self.plan.counts && self.plan.offset == 0 && self.plan.rows_max > 0 && self.left > 0 {
+            // There is no other.
+            self.left = 0;
             each(&mut RowOut { encoder: &mut self.encoder, row: None, count: self.counted })?;
         }
         Ok(true)
@@ -305,7 +301,8 @@ impl Reading {
                 return Ok(Flow::Pause);
             }
             let view = self.row.0.view(&self.reader).map_err(|error| unreadable(&error))?;
-            let work = filter.work(&view, &self.weighed).map_err(|error| unreadable(&error))?;
+            let stored = view.stored(filter.column()).map_err(|error| unreadable(&error))?;
+            let work = filter.work(stored, &self.weighed);
             if work > LONG_VALUE && !std::mem::take(&mut self.at_long_value) {
                 (self.untried, self.at_long_value) = (Some(place), true);
                 return Ok(Flow::Pause);
@@ -313,7 +310,7 @@ impl Reading {
             self.owed = self.owed.saturating_add(FILTER_BYTES.saturating_add(work));
             *budget = budget.saturating_sub(self.owed / BYTES_A_STEP);
             self.owed %= BYTES_A_STEP;
-            if !filter.holds(&view, &mut self.weighed).map_err(|error| unreadable(&error))? {
+            if !filter.holds(stored, &mut self.weighed).map_err(|error| unreadable(&error))? {
                 return Ok(Flow::GoOn);
             }
         }

@@ -59,6 +59,16 @@ impl SqlError {
         }
     }
 
+    /// As [`unreadable`](Self::unreadable), with what the value is of.
+    #[track_caller]
+    #[must_use]
+    pub fn unreadable_of(what: impl std::fmt::Display, error: &values::ValueError) -> SqlError {
+        match error {
+            values::ValueError::Unsupported { what } => SqlError::not_supported(what),
+            other => SqlError::defect(format_args!("{what}: {other}")),
+        }
+    }
+
     /// 1235: this construct is not answered here.
     #[must_use]
     pub fn not_supported(construct: &str) -> SqlError {

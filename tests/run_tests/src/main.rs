@@ -390,7 +390,7 @@ fn cargo(arguments: &[String]) -> Command {
 fn one(job: &mut Job, folder: &Path, limit: Duration) -> Result<Ran, AnyError> {
     let file = folder.join(job.name.replace(['/', ':', ' '], "-"));
     let out = File::create(&file)?;
-    let skips = folder.join(format!("{}.skipped", job.name.replace(['/', ':', ' '], "-")));
+    let skips = file.with_extension("skipped");
     drop(std::fs::remove_file(&skips));
     job.command.env("SLIPSTREAM_TESTS_SKIPPED", &skips);
     let mut child = job.command.stdin(Stdio::null()).stderr(out.try_clone()?).stdout(out).spawn()?;

@@ -132,7 +132,7 @@ impl Session {
                 let refused = || SqlError::not_supported(&format!("SELECT … FROM information_schema.{table}"));
                 for (number, row) in part.rows(&table).ok_or_else(refused)?.into_iter().enumerate() {
                     if number % ROWS_A_LOOK == 0 && !is_wanted() {
-                        return Err(SqlError::new(1317, "70100", "Query execution was interrupted"));
+                        return Err(sql::Interrupt::Killed.error());
                     }
                     if fulfils(&plan, &row, &mut weighed)? {
                         held.add(&row)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use values::collation::BINARY;
 use values::sort_key::{SortKeyColumn, SortKeyPlan};
-use values::{ColumnType, DateTimeValue, DateValue, ValueError, constant, type_code as t};
+use values::{ColumnType, DateTimeValue, DateValue, constant, type_code as t};
 
 use crate::Result;
 use crate::bind::Value;
@@ -80,7 +80,7 @@ pub fn may_choose(plan: &Plan, schema: &str, table: &str) -> Result<bool> {
             _ => continue,
         };
         let value = stored(&column.ty, &value)?;
-        if !filter.holds_value(value.as_deref(), &mut weighed).map_err(|error| unfit(&error))? {
+        if !filter.holds(value.as_deref(), &mut weighed).map_err(|error| SqlError::unreadable(&error))? {
             return Ok(false);
         }
     }
@@ -123,16 +123,11 @@ pub fn fulfils(plan: &Plan, row: &[Value], weighed: &mut Weighed) -> Result<bool
             Some((column, value)) if *column == filter.column => value,
             _ => &of_column.insert((filter.column, stored_at(plan, row, filter.column)?)).1,
         };
-        if !filter.holds_value(value.as_deref(), weighed).map_err(|error| unfit(&error))? {
+        if !filter.holds(value.as_deref(), weighed).map_err(|error| SqlError::unreadable(&error))? {
             return Ok(false);
         }
     }
     Ok(true)
-}
-
-#[track_caller]
-fn unfit(error: &ValueError) -> SqlError {
-    SqlError::unreadable(error)
 }
 
 fn stored_at(plan: &Plan, row: &[Value], position: usize) -> Result<Option<Vec<u8>>> {
@@ -148,8 +143,10 @@ fn stored(ty: &ColumnType, value: &Value) -> Result<Option<Vec<u8>>> {
     let wrong = || SqlError::defect(format!("a listed value is no {}", ty.name()));
     let bytes = match value {
         Value::Null => return Ok(None),
-        Value::Int(value) => constant::integer(ty, i128::from(*value)).map_err(|error| unfit(&error))?,
-        Value::UInt(value) => constant::integer(ty, i128::from(*value)).map_err(|error| unfit(&error))?,
+        Value::Int(value) => constant::integer(ty, i128::from(*value)).map_err(|error| SqlError::unreadable(&error))?,
+        Value::UInt(value) => {
+            constant::integer(ty, i128::from(*value)).map_err(|error| SqlError::unreadable(&error))?
+        }
         Value::Text(text) => {
             // Longer ones, which are shown whole, are compared by their beginning.
             let most = if ty.code == t::VARCHAR { usize::from(ty.meta) } else { usize::MAX };
@@ -159,7 +156,7 @@ fn stored(ty: &ColumnType, value: &Value) -> Result<Option<Vec<u8>>> {
             let date = DateValue { year: at.year.into(), month: at.month.into(), day: at.day.into() };
             let (hour, minute, second) = (u32::from(at.hour), u32::from(at.minute), u32::from(at.second));
             let at = DateTimeValue { date, hour, minute, second, micros: at.micros };
-            constant::date_time(ty, at).map_err(|error| unfit(&error))?
+            constant::date_time(ty, at).map_err(|error| SqlError::unreadable(&error))?
         }
         _ => return Err(wrong()),
     };
@@ -199,7 +196,7 @@ impl SortKey {
             columns.push(SortKeyColumn { ty, nullable: true, descending: *descending, prefix_len: None });
             members.push(of);
         }
-        let key = SortKeyPlan::new(&columns).map_err(|error| unfit(&error))?;
+        let key = SortKeyPlan::new(&columns).map_err(|error| SqlError::unreadable(&error))?;
         if !key.is_ordered() {
             return Err(SqlError::not_supported("ORDER BY this column"));
         }
@@ -213,7 +210,9 @@ impl SortKey {
         };
         let values = plan.sorted_by.iter().zip(&self.members).map(value).collect::<Result<Vec<_>>>()?;
         let mut key = Vec::new();
-        self.plan.append(values.iter().map(Option::as_deref), &mut key).map_err(|error| unfit(&error))?;
+        self.plan
+            .append(values.iter().map(Option::as_deref), &mut key)
+            .map_err(|error| SqlError::unreadable(&error))?;
         Ok(key)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use values::{RowView, ValueError, type_code as t};
+use values::{ValueError, type_code as t};
 
 use super::cut::{Cut, Measure, Use, cannot, cuts};
 use super::like::Pattern;
@@ -66,25 +66,21 @@ impl Weighed {
 }
 
 impl Filter {
-    /// Whether a row fulfils it. `weighed` is of this row.
-    ///
-    /// # Errors
-    /// The row does not fit its table.
-    pub fn holds(&self, row: &RowView<'_>, weighed: &mut Weighed) -> std::result::Result<bool, ValueError> {
-        self.holds_value(row.stored(self.column)?, weighed)
+    /// The column, by its place in the table.
+    #[must_use]
+    pub fn column(&self) -> usize {
+        self.column
     }
 
-    /// Bytes of the row that it weighs or searches, each as often as it does that.
-    ///
-    /// # Errors
-    /// The row does not fit its table.
-    pub fn work(&self, row: &RowView<'_>, weighed: &Weighed) -> std::result::Result<u64, ValueError> {
+    /// Bytes of the column's stored value that it weighs or searches, each as often as it does that.
+    #[must_use]
+    pub fn work(&self, stored: Option<&[u8]>, weighed: &Weighed) -> u64 {
         let times = match &self.test {
             Test::Null | Test::NotNull => 0,
             Test::Like(pattern, _) => pattern.passes(),
             _ => u64::from(weighed.column != Some(self.column)),
         };
-        Ok(if times == 0 { 0 } else { row.stored(self.column)?.map_or(0, |stored| stored.len() as u64 * times) })
+        stored.map_or(0, |stored| stored.len() as u64 * times)
     }
 
     /// True if it leaves single values only.
@@ -92,12 +88,11 @@ impl Filter {
         matches!(self.test, Test::Among(_) | Test::Null)
     }
 
-    /// Whether the stored bytes of the column fulfil it; None is NULL.
-    pub(crate) fn holds_value(
-        &self,
-        stored: Option<&[u8]>,
-        weighed: &mut Weighed,
-    ) -> std::result::Result<bool, ValueError> {
+    /// Whether the stored bytes of the column fulfil it; None is NULL. `weighed` is of their row.
+    ///
+    /// # Errors
+    /// They are no value of the column.
+    pub fn holds(&self, stored: Option<&[u8]>, weighed: &mut Weighed) -> std::result::Result<bool, ValueError> {
         let Some(stored) = stored else { return Ok(matches!(self.test, Test::Null)) };
         if let Test::Like(pattern, negated) = &self.test {
             return Ok(pattern.matches(stored)? != *negated);
