@@ -7,10 +7,10 @@ program := $(target_folder)/release/slipstream
 .PHONY: help check lint build test fuzz-short night soak asan helgrind systemd demo bench dist package static container-folder
 
 help:
-	@echo "make check   format, lints, unit and property tests (3 min at most)"
+	@echo "make check   format, lints, unit and property tests"
 	@echo "make build   $(program)"
 	@echo "make demo    a real MySQL primary, a replica, TPC-C, verify (needs nothing but Rust and a C compiler)"
-	@echo "make test    check + whole-program tests against real servers + short fuzzing (15 min at most, warm)"
+	@echo "make test    check + whole-program tests against real servers + short fuzzing (half an hour on two cores)"
 	@echo "make bench   instructions and time of each stage, compared with benches/baseline.json (best with valgrind)"
 	@echo "make package a Debian package with a systemd unit, in $(target_folder)/package"
 	@echo "make static  a program that needs no library of the system, in $(container_folder), for packaging/Containerfile"
