@@ -4,10 +4,12 @@
 //! here: OR, a function of a column, two columns compared; they are refused by name.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use values::{ValueError, type_code as t};
 
-use super::cut::{Cut, Measure, Use, cannot, cuts};
+use super::cut::{Cut, Measure, Scale, Use, cannot, cuts};
 use super::like::Pattern;
 use super::parameter::Parameters;
 use super::plan::Scope;
@@ -146,6 +148,8 @@ pub(crate) struct Conditions {
     dates: Vec<(usize, bool)>,
     /// Constants beside ENUMs: the column, and whether a string.
     members: Vec<(usize, bool)>,
+    /// Of each column that stands beside a constant: one statement may have 100,000 of them.
+    scales: HashMap<usize, Scale>,
 }
 
 /// An operand of a condition.
@@ -164,6 +168,7 @@ pub(crate) fn bind(scope: &Scope<'_>, condition: &Expression) -> Result<Conditio
     conditions.add(scope, condition)?;
     conditions.check_dates()?;
     conditions.check_members()?;
+    conditions.scales = HashMap::new();
     // Those over one column together; what may be long, last.
     let filters = &mut conditions.filters;
     if filters.len() > 1 {
@@ -199,11 +204,6 @@ impl Conditions {
 
     /// A filter over a column, unless its constant is not known yet.
     fn push(&mut self, scope: &Scope<'_>, column: usize, test: Test) -> Result<()> {
-        self.push_measured(scope, column, test, None)
-    }
-
-    /// As [`push`](Self::push), where the column's measure was made already.
-    fn push_measured(&mut self, scope: &Scope<'_>, column: usize, test: Test, measure: Option<Measure>) -> Result<()> {
         // No bound of a key can be NULL there.
         self.never |= matches!(test, Test::Null) && !scope.column(column)?.nullable;
         let mut test = test;
@@ -212,10 +212,22 @@ impl Conditions {
         }
         let measure = match test {
             Test::Null | Test::NotNull | Test::Like(..) => None,
-            _ => Some(measure.map_or_else(|| Measure::of(scope.column(column)?), Ok)?),
+            _ => Some(self.scale(scope, column)?.measure.clone()),
         };
         self.filters.push(Filter { column, measure, test });
         Ok(())
+    }
+
+    fn scale(&mut self, scope: &Scope<'_>, column: usize) -> Result<&mut Scale> {
+        match self.scales.entry(column) {
+            Entry::Occupied(made) => Ok(made.into_mut()),
+            Entry::Vacant(place) => Ok(place.insert(Scale::of(scope.column(column)?)?)),
+        }
+    }
+
+    /// The places of a constant other than NULL among the column's values.
+    fn cuts(&mut self, scope: &Scope<'_>, column: usize, constant: &Bound, used: Use) -> Result<Vec<Cut>> {
+        cuts(scope.bind, scope.column(column)?, constant, used, self.scale(scope, column)?)
     }
 
     fn operand(&mut self, scope: &Scope<'_>, expression: &Expression, beside: Option<usize>) -> Result<Operand> {
@@ -322,22 +334,21 @@ impl Conditions {
             Comparison::Equal | Comparison::NullSafeEqual | Comparison::NotEqual => Use::Equality,
             _ => Use::Order,
         };
-        let mut measure = None;
-        let found = cuts(scope.bind, scope.column(column)?, constant, used, &mut measure)?;
+        let found = self.cuts(scope, column, constant, used)?;
         let first = || found.first().cloned().ok_or_else(|| SqlError::not_supported("an order without a place"));
         let low = |including| Ok(Limits { low: Some((first()?, including)), high: None });
         let high = |including| Ok(Limits { low: None, high: Some((first()?, including)) });
         let limits: Result<Limits> = match operator {
             Comparison::Equal | Comparison::NullSafeEqual => {
-                return self.push_measured(scope, column, Test::Among(found), measure);
+                return self.push(scope, column, Test::Among(found));
             }
-            Comparison::NotEqual => return self.push_measured(scope, column, Test::NotAmong(found), measure),
+            Comparison::NotEqual => return self.push(scope, column, Test::NotAmong(found)),
             Comparison::Less => high(false),
             Comparison::LessOrEqual => high(true),
             Comparison::Greater => low(false),
             Comparison::GreaterOrEqual => low(true),
         };
-        self.push_measured(scope, column, Test::Within(limits?), measure)
+        self.push(scope, column, Test::Within(limits?))
     }
 
     /// Where a date is compared with a string by `<=>`, MySQL puts that string in its place in its other comparisons,
@@ -375,7 +386,6 @@ impl Conditions {
     fn among(&mut self, scope: &Scope<'_>, value: &Expression, list: &[Expression], negated: bool) -> Result<()> {
         let column = self.column_operand(scope, value, "IN")?;
         let (mut all, mut has_null, mut class, mut complete) = (Vec::new(), false, None, true);
-        let mut measure = None;
         for item in list {
             let Some(constant) = self.constant(scope, item, column)? else {
                 complete = false;
@@ -396,7 +406,7 @@ impl Conditions {
                 return Err(cannot(scope.column(column)?, "a list of strings with times"));
             }
             self.note_member(scope, column, &constant)?;
-            all.extend(cuts(scope.bind, scope.column(column)?, &constant, Use::Equality, &mut measure)?);
+            all.extend(self.cuts(scope, column, &constant, Use::Equality)?);
         }
         match (complete, negated) {
             (false, _) => Ok(()),
@@ -404,8 +414,8 @@ impl Conditions {
                 self.never = true;
                 Ok(())
             }
-            (true, true) => self.push_measured(scope, column, Test::NotAmong(all), measure),
-            (true, false) => self.push_measured(scope, column, Test::Among(all), measure),
+            (true, true) => self.push(scope, column, Test::NotAmong(all)),
+            (true, false) => self.push(scope, column, Test::Among(all)),
         }
     }
 
@@ -419,17 +429,16 @@ impl Conditions {
         let column = self.column_operand(scope, value, "BETWEEN")?;
         let (low, high) = (self.constant(scope, &bounds.0, column)?, self.constant(scope, &bounds.1, column)?);
         let is_null = |bound: &Bound| bound.value == Value::Null;
-        let mut measure = None;
-        let mut cut = |bound: &Bound| -> Result<Option<Cut>> {
+        let cut = |conditions: &mut Conditions, bound: &Bound| -> Result<Option<Cut>> {
             if is_null(bound) {
                 return Ok(None);
             }
-            Ok(cuts(scope.bind, scope.column(column)?, bound, Use::Order, &mut measure)?.into_iter().next())
+            Ok(conditions.cuts(scope, column, bound, Use::Order)?.into_iter().next())
         };
         let (low, high) = match (low, high) {
             (Some(low), Some(high)) => (low, high),
             // Beside a parameter too a bound is converted when the statement is prepared.
-            (known, other) => return known.or(other).as_ref().map_or(Ok(()), |bound| cut(bound).map(drop)),
+            (known, other) => return known.or(other).as_ref().map_or(Ok(()), |bound| cut(self, bound).map(drop)),
         };
         let same = std::mem::discriminant(&low.value) == std::mem::discriminant(&high.value);
         if !same && !is_null(&low) && !is_null(&high) {
@@ -438,16 +447,16 @@ impl Conditions {
         for bound in [&low, &high].into_iter().filter(|bound| !is_null(bound)) {
             self.note_member(scope, column, bound)?;
         }
-        let (low, high) = (cut(&low)?, cut(&high)?);
+        let (low, high) = (cut(self, &low)?, cut(self, &high)?);
         if negated {
-            return self.push_measured(scope, column, Test::Outside(low, high), measure);
+            return self.push(scope, column, Test::Outside(low, high));
         }
         let (Some(low), Some(high)) = (low, high) else {
             self.never = true;
             return Ok(());
         };
         let limits = Limits { low: Some((low, true)), high: Some((high, true)) };
-        self.push_measured(scope, column, Test::Within(limits), measure)
+        self.push(scope, column, Test::Within(limits))
     }
 
     fn is_null(&mut self, scope: &Scope<'_>, value: &Expression, negated: bool) -> Result<()> {

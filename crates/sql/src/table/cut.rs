@@ -5,6 +5,8 @@
 //! in another way than by the column's own order; it is refused by name.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use catalog::Column;
 use values::collation::BINARY;
@@ -100,7 +102,7 @@ pub(crate) enum Use {
 
 /// Sort keys of one column's values, for comparisons.
 #[derive(Debug, Clone)]
-pub(crate) struct Measure(SortKeyPlan);
+pub(crate) struct Measure(Arc<SortKeyPlan>);
 
 impl Measure {
     /// # Errors
@@ -125,7 +127,7 @@ impl Measure {
 
     fn of_type(ty: &ColumnType) -> Result<Measure> {
         let column = SortKeyColumn { ty: ty.clone(), nullable: false, descending: false, prefix_len: None };
-        SortKeyPlan::new(&[column]).map(Measure).map_err(|error| SqlError::unreadable(&error))
+        SortKeyPlan::new(&[column]).map(|plan| Measure(Arc::new(plan))).map_err(|error| SqlError::unreadable(&error))
     }
 
     /// Appends the sort key of a stored value.
@@ -134,8 +136,23 @@ impl Measure {
     }
 }
 
-/// The places of a constant other than NULL. There are several where several values are equal to it. `measure` is the
-/// column's, once it was made.
+/// What the constants beside one column are compared by.
+#[derive(Debug)]
+pub(crate) struct Scale {
+    pub(crate) measure: Measure,
+    /// Of an ENUM, once a text stood beside it.
+    names: Option<Names>,
+}
+
+impl Scale {
+    /// # Errors
+    /// As [`Measure::of`].
+    pub(crate) fn of(column: &Column) -> Result<Scale> {
+        Ok(Scale { measure: Measure::of(column)?, names: None })
+    }
+}
+
+/// The places of a constant other than NULL. There are several where several values are equal to it.
 ///
 /// # Errors
 /// 1235 for a constant that is not compared by the column's own order, or that cannot be converted exactly.
@@ -144,12 +161,12 @@ pub(crate) fn cuts(
     column: &Column,
     constant: &Bound,
     used: Use,
-    measure: &mut Option<Measure>,
+    scale: &mut Scale,
 ) -> Result<Vec<Cut>> {
-    let measure = match measure {
-        Some(made) => made,
-        None => measure.insert(Measure::of(column)?),
-    };
+    if column.ty.code == t::ENUM {
+        return members(scale, column, constant, used);
+    }
+    let measure = &scale.measure;
     let ty = &column.ty;
     let one = match ty.code {
         t::TINY | t::SHORT | t::INT24 | t::LONG | t::LONGLONG => integer(measure, column, constant)?,
@@ -169,7 +186,6 @@ pub(crate) fn cuts(
             }
             Cut::near(measure, stored, side)?
         }
-        t::ENUM => return members(measure, column, constant, used),
         t::SET => return Err(cannot(column, "a constant")),
         _ => text(measure, column, constant)?,
     };
@@ -330,8 +346,41 @@ fn real(measure: &Measure, column: &Column, constant: &Bound) -> Result<Cut> {
     Cut::near(measure, near.to_le_bytes().to_vec(), side)
 }
 
+/// An ENUM's members by the sort keys of their names.
+#[derive(Debug)]
+struct Names {
+    /// Of the names as texts.
+    ty: ColumnType,
+    measure: Measure,
+    places: HashMap<Vec<u8>, Vec<u16>>,
+}
+
+impl Names {
+    /// # Errors
+    /// 1235 for a collation whose order is not known here.
+    fn of(column: &Column) -> Result<Names> {
+        let ty = ColumnType { code: t::BLOB, meta: 4, ..column.ty.clone() };
+        let mut names = Names { measure: Measure::of_type(&ty)?, ty, places: HashMap::new() };
+        // The error value 0 is shown as ''.
+        for (place, name) in (0_u16..).zip(std::iter::once(&[][..]).chain(column.ty.members.iter().map(AsRef::as_ref)))
+        {
+            let key = names.key(name)?;
+            names.places.entry(key).or_default().push(place);
+        }
+        Ok(names)
+    }
+
+    fn key(&self, name: &[u8]) -> Result<Vec<u8>> {
+        let stored = constant::content(&self.ty, name).unwrap_or_default();
+        let mut key = Vec::new();
+        self.measure.append(&stored, &mut key).map_err(|error| SqlError::unreadable(&error))?;
+        Ok(key)
+    }
+}
+
 /// Numbers of the members that are equal to a text, or the number itself.
-fn members(measure: &Measure, column: &Column, constant: &Bound, used: Use) -> Result<Vec<Cut>> {
+fn members(scale: &mut Scale, column: &Column, constant: &Bound, used: Use) -> Result<Vec<Cut>> {
+    let Scale { measure, names } = scale;
     let number = |value: i128| match constant::integer(&column.ty, value) {
         Ok(stored) => Cut::near(measure, stored, Side::At),
         Err(_) => Ok(if value < 0 { Cut::Least } else { Cut::Most }),
@@ -343,27 +392,16 @@ fn members(measure: &Measure, column: &Column, constant: &Bound, used: Use) -> R
         Value::Text(text) => in_charset(column, constant, text)?,
         _ => return Err(cannot(column, "anything but strings and integers")),
     };
-    let names = ColumnType { code: t::BLOB, meta: 4, ..column.ty.clone() };
-    let by_name = Measure::of_type(&names)?;
-    let key = |name: &[u8]| -> Result<Vec<u8>> {
-        let stored = constant::content(&names, name).unwrap_or_default();
-        let mut key = Vec::new();
-        by_name.append(&stored, &mut key).map_err(|error| SqlError::unreadable(&error))?;
-        Ok(key)
+    let names = match names {
+        Some(names) => names,
+        None => names.insert(Names::of(column)?),
     };
-    let wanted = key(&text)?;
-    let mut found = Vec::new();
-    // The error value 0 is shown as ''.
-    for (place, name) in std::iter::once(&[][..]).chain(column.ty.members.iter().map(AsRef::as_ref)).enumerate() {
-        if key(name)? == wanted {
-            found.push(number(place as i128)?);
-        }
-    }
+    let found = names.places.get(&names.key(&text)?).map_or(&[][..], Vec::as_slice);
     if found.len() > 1 {
         // With an index over the column MySQL finds the member alone, without one the error value too.
         return Err(cannot(column, "'', which is one of its members"));
     }
-    Ok(found)
+    found.iter().map(|place| number((*place).into())).collect()
 }
 
 /// Text in the column's character set.
