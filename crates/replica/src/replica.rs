@@ -368,12 +368,15 @@ impl Replica {
     }
 
     /// Stops replay at a transaction boundary; receiving continues (STOP REPLICA SQL_THREAD). Returns what is visible
-    /// once nothing becomes visible any more.
+    /// once nothing becomes visible any more; at once if replay is on its way to where it is stopped.
     ///
     /// # Errors
     /// Replay has failed, or does not come to rest in time; it does so later.
     pub fn stop_sql(&self) -> Result<GtidSet, Failure> {
         self.sql_failure().map_or(Ok(()), Err)?;
+        if let (Some(shown), false) = (self.stopped_at(), self.pipeline.is_paused()) {
+            return Ok(shown);
+        }
         self.pipeline.pause();
         let until = Instant::now() + SQL_ENDS_WITHIN;
         while !self.pipeline.is_at_rest() {
@@ -490,17 +493,25 @@ impl Replica {
         self.pipeline.is_paused() && self.pipeline.is_at_rest() && is_kept()
     }
 
+    /// What is visible where an operator has stopped replay, also on the way there after a restart; None if it runs.
+    #[must_use]
+    pub fn stopped_at(&self) -> Option<GtidSet> {
+        if self.pipeline.is_paused() {
+            return Some(self.pipeline.store.visibility().executed());
+        }
+        match (self.pipeline.until(), self.until()) {
+            (Some(UntilGtids::After(shown)), None) => Some(shown),
+            _ => None,
+        }
+    }
+
     /// How replay begins in an engine that replaces this one, if nobody asks for another way: as it is here.
     #[must_use]
     pub fn replay_again(&self) -> BeginReplay {
-        if self.pipeline.is_paused() {
-            return BeginReplay::StoppedAt(self.pipeline.store.visibility().executed());
-        }
-        match (self.pipeline.until(), self.until()) {
-            // On its way to where it is stopped.
-            (Some(UntilGtids::After(shown)), None) => BeginReplay::StoppedAt(shown),
-            (_, Some(until)) => BeginReplay::Until(until),
-            _ => BeginReplay::Runs,
+        match (self.stopped_at(), self.until()) {
+            (Some(shown), _) => BeginReplay::StoppedAt(shown),
+            (None, Some(until)) => BeginReplay::Until(until),
+            (None, None) => BeginReplay::Runs,
         }
     }
 

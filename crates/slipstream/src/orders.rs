@@ -122,10 +122,12 @@ fn thread_of(order: &ThreadOrder) -> Option<ReplicaThread> {
     }
 }
 
-/// Whether receiving and replay run.
+/// Whether receiving and replay run. Replay that is on its way to where it is stopped does not: what it applies was
+/// visible before the engine started again.
 fn running(engine: &Engine) -> (bool, bool) {
     let report = engine.engine_status();
-    (report.source.state.as_mysql() != "No", report.replay.state.as_mysql() == "Yes")
+    let is_bound = engine.replica().is_ok_and(|replica| replica.stopped_at().is_some());
+    (report.source.state.as_mysql() != "No", report.replay.state.as_mysql() == "Yes" && !is_bound)
 }
 
 /// Starts or stops. A condition counts where replay did not run before.
@@ -230,7 +232,7 @@ fn change_filter(engine: &Engine, changes: &[FilterRules]) -> Result<Ordered, Sq
     let replica = engine.replica().map_err(failed)?;
     let let_in = let_in(engine, &replica, &now, &next)?;
     let orders = kept.settled(&replica.cut_executed()).changed(options, &next, let_in);
-    let shown = replica.pipeline.store.visibility().executed();
+    let shown = replica.stopped_at().unwrap_or_else(|| replica.pipeline.store.visibility().executed());
     drop(replica);
     orders.keep(engine.folder()).map_err(failed)?;
     engine.put_filters_in_force(orders).map_err(failed)?;
@@ -280,6 +282,11 @@ fn reset(engine: &Engine, all: bool) -> Result<Ordered, SqlError> {
     }
     let failed = |failure: Failure| told(&failure);
     let replica = engine.replica().map_err(failed)?;
+    if engine.engine_status().replay.state.as_mysql() == "Yes" {
+        return Err(not_now(
+            "rows that were visible before a restart are still being replayed; try again once they are",
+        ));
+    }
     replica.cut_all().map_err(failed)?;
     let shown = replica.pipeline.store.visibility().executed();
     if all {
