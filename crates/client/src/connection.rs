@@ -25,6 +25,7 @@ mod statements;
 mod tests;
 mod text;
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use wire::handshake::Greeting;
@@ -32,14 +33,14 @@ use wire::packet::PacketBuffer;
 use wire::response::{ColumnDefinition, OkPacket, column_flag};
 use wire::row::ValueType;
 
-use crate::Result;
 use crate::stream::{Interrupter, Stream};
+use crate::{ClientError, Result};
 
 pub use dump::DumpPacket;
 pub use statements::Rows;
 
 /// A result column.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Column {
     /// Database, empty for an expression.
     pub schema: String,
@@ -101,6 +102,18 @@ impl ResultSet {
     pub fn text(&self, row: usize, column: usize) -> Option<String> {
         let value = self.rows.get(row)?.get(column)?.as_ref()?;
         Some(String::from_utf8_lossy(value).into_owned())
+    }
+
+    /// A value that the answer to `what` must have, as what it must be.
+    ///
+    /// # Errors
+    /// [`ClientError::UnexpectedValue`] for NULL, outside the result, and for a text that is no such value.
+    pub fn told<T: FromStr>(&self, row: usize, column: usize, what: &'static str) -> Result<T> {
+        let text = self.text(row, column);
+        text.as_deref().and_then(|text| text.parse().ok()).ok_or_else(|| {
+            let name = self.columns.get(column).map_or_else(|| format!("column {}", column + 1), |of| of.name.clone());
+            ClientError::unexpected_value(what, &name, text.as_deref())
+        })
     }
 
     /// The first row's first value as text.

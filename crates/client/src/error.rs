@@ -108,7 +108,20 @@ pub enum ClientError {
         /// The request that was answered.
         what: &'static str,
     },
+    /// A value that an answer must have is missing, or cannot be read.
+    #[error("unexpected answer to {what}: {value} is {found}")]
+    UnexpectedValue {
+        /// The request that was answered.
+        what: &'static str,
+        /// The column, or the variable.
+        value: String,
+        /// What is there instead.
+        found: String,
+    },
 }
+
+/// Characters of a server's text that an error about a value shows.
+const SHOWN_CHARS_MAX: usize = 60;
 
 /// Reason why a dump was refused or ended (error 1236), recognised from the server's text, because the code is always
 /// the same.
@@ -122,6 +135,13 @@ pub enum DumpRefusal {
     SameUuid,
     /// Another reason; see the message.
     Other,
+}
+
+/// A server's text, in one short line.
+fn shown(text: &str) -> String {
+    let cut = if text.chars().nth(SHOWN_CHARS_MAX).is_some() { "…" } else { "" };
+    let start: String = text.chars().take(SHOWN_CHARS_MAX).collect();
+    format!("{}{cut}", start.escape_debug())
 }
 
 fn sqlstate_text(sqlstate: &str) -> String {
@@ -184,6 +204,12 @@ impl ClientError {
             }
             _ => false,
         }
+    }
+
+    /// Builds an error about a value that an answer must have; `found` is what it has there, None for nothing.
+    pub fn unexpected_value(what: &'static str, value: &str, found: Option<&str>) -> Self {
+        let found = found.map_or_else(|| "NULL or missing".to_owned(), |text| format!("'{}'", shown(text)));
+        ClientError::UnexpectedValue { what, value: shown(value), found }
     }
 
     /// Builds an error about how the client is called.

@@ -28,7 +28,7 @@ impl OptionFile {
         if metadata.len() > FILE_LEN_MAX {
             return Err(ClientError::usage(format!("{}: too large for an option file", path.display())));
         }
-        let bytes = std::fs::read(path).map_err(file_error)?;
+        let bytes = base::own_files::read_within(path, FILE_LEN_MAX).map_err(file_error)?;
         Ok(OptionFile::parse(&String::from_utf8_lossy(&bytes)))
     }
 

@@ -1,5 +1,6 @@
 //! Connection options: URL, ssl modes, passwords.
 
+use std::env::VarError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -217,19 +218,36 @@ impl ConnectOptions {
     /// Fills in a missing password: from the groups `[client]` and `[slipstream]` of `defaults_file` (otherwise of
     /// `~/.my.cnf` if it exists), then from the environment variable `MYSQL_PWD`. Returns true if there is a password
     /// now; prompting for one is up to the program.
+    ///
+    /// # Errors
+    /// A file that exists cannot be read, or the variable is not UTF-8.
     pub fn complete_password(&mut self, defaults_file: Option<&Path>) -> Result<bool> {
         if self.password.is_some() {
             return Ok(true);
         }
         let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".my.cnf"));
-        let file = match defaults_file {
-            Some(path) => Some(OptionFile::read(path)?),
-            None => home.filter(|path| path.is_file()).and_then(|path| OptionFile::read(&path).ok()),
+        self.password = match password_of_file(defaults_file, home)? {
+            None => password_of_variable(std::env::var("MYSQL_PWD"))?,
+            password => password,
         };
-        self.password = file
-            .and_then(|file| file.value(&["client", "slipstream"], "password").map(str::to_owned))
-            .or_else(|| std::env::var("MYSQL_PWD").ok());
         Ok(self.password.is_some())
+    }
+}
+
+/// The password in the given option file, or else in that of the home folder, if it is there.
+fn password_of_file(given: Option<&Path>, home: Option<PathBuf>) -> Result<Option<String>> {
+    let file = match given {
+        Some(path) => Some(OptionFile::read(path)?),
+        None => home.filter(|path| path.is_file()).map(|path| OptionFile::read(&path)).transpose()?,
+    };
+    Ok(file.and_then(|file| file.value(&["client", "slipstream"], "password").map(str::to_owned)))
+}
+
+fn password_of_variable(value: std::result::Result<String, VarError>) -> Result<Option<String>> {
+    match value {
+        Ok(password) => Ok(Some(password)),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(ClientError::usage("the password in MYSQL_PWD is not UTF-8")),
     }
 }
 
@@ -268,6 +286,25 @@ mod tests {
         assert_eq!(options.read_timeout, Some(Duration::from_secs(7)));
         assert_eq!(options.socket, Some("/s".into()));
         assert!(!format!("{options:?}{options}").contains("p:/%w"));
+    }
+
+    #[test]
+    fn a_password_that_cannot_be_read_is_an_error() {
+        use std::os::unix::ffi::OsStringExt as _;
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = std::env::temp_dir().join(format!("slipstream-my-cnf-{}", std::process::id()));
+        assert_eq!(password_of_file(None, Some(path.clone())).unwrap(), None);
+        std::fs::write(&path, "[client]\npassword=x\n").unwrap();
+        assert_eq!(password_of_file(None, Some(path.clone())).unwrap().as_deref(), Some("x"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        let refused = password_of_file(None, Some(path.clone()));
+        std::fs::remove_file(&path).unwrap();
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
+
+        assert_eq!(password_of_variable(Err(VarError::NotPresent)).unwrap(), None);
+        let odd = VarError::NotUnicode(std::ffi::OsString::from_vec(vec![0xff]));
+        assert!(password_of_variable(Err(odd)).unwrap_err().to_string().contains("MYSQL_PWD"));
     }
 
     #[test]

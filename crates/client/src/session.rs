@@ -5,7 +5,7 @@
 
 use base::GtidSet;
 
-use crate::{ClientError, ConnectOptions, Connection, Result};
+use crate::{ConnectOptions, Connection, Result};
 
 /// ER_UNKNOWN_SYSTEM_VARIABLE: the server does not have MySQL's GTIDs.
 const UNKNOWN_VARIABLE: u16 = 1193;
@@ -48,11 +48,8 @@ pub fn reading_session(options: &ConnectOptions) -> Result<Connection> {
 /// The connection fails, or the answer is not a GTID set.
 pub fn gtid_executed(connection: &mut Connection) -> Result<Option<GtidSet>> {
     let what = "SELECT @@GLOBAL.gtid_executed";
-    match connection.query_value(what) {
-        Ok(text) => {
-            let text: String = text.unwrap_or_default().split_whitespace().collect();
-            text.parse().map(Some).map_err(|_| ClientError::UnexpectedAnswer { what })
-        }
+    match connection.query(what) {
+        Ok(answer) => answer.told(0, 0, what).map(Some),
         Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => Ok(None),
         Err(error) => Err(error),
     }
@@ -69,18 +66,17 @@ pub fn gtid_executed(connection: &mut Connection) -> Result<Option<GtidSet>> {
 /// The connection fails. A table that cannot be opened is passed over: others use it, or it is gone.
 pub fn open_memory_tables(connection: &mut Connection) -> Result<()> {
     const SECONDS: &str = "SET SESSION lock_wait_timeout =";
-    let tables = connection.query(
-        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES \
-         WHERE ENGINE = 'MEMORY' AND TABLE_TYPE = 'BASE TABLE'",
-    )?;
+    let what = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES \
+                WHERE ENGINE = 'MEMORY' AND TABLE_TYPE = 'BASE TABLE'";
+    let tables = connection.query(what)?;
     if tables.rows.is_empty() {
         return Ok(());
     }
     let before = connection.query_value("SELECT @@SESSION.lock_wait_timeout")?;
     connection.exec(&format!("{SECONDS} 1"))?;
     for row in 0..tables.rows.len() {
-        let name = |column| quoted(&tables.text(row, column).unwrap_or_default());
-        match connection.query(&format!("SELECT 1 FROM {}.{} LIMIT 0", name(0), name(1))) {
+        let name = |column| tables.told::<String>(row, column, what).map(|name| quoted(&name));
+        match connection.query(&format!("SELECT 1 FROM {}.{} LIMIT 0", name(0)?, name(1)?)) {
             Err(error) if error.server_code().is_none() => return Err(error),
             _ => {}
         }

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use base::own_files::{SMALL_FILE_MAX, read_within};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
@@ -133,8 +134,9 @@ fn client_config(options: &ConnectOptions) -> Result<ClientConfig> {
     match (&options.ssl_cert, &options.ssl_key) {
         (Some(cert), Some(key)) => {
             let certs = read_certs(cert)?;
-            let key = PrivateKeyDer::from_pem_file(key)
-                .map_err(|error| tls_error(format!("ssl-key {}: {error}", key.display())))?;
+            let failed = |error: String| tls_error(format!("ssl-key {}: {error}", key.display()));
+            let pem = read_within(key, SMALL_FILE_MAX).map_err(|error| failed(error.to_string()))?;
+            let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| failed(error.to_string()))?;
             builder.with_client_auth_cert(certs, key).map_err(|error| tls_error(format!("ssl-cert: {error}")))
         }
         (None, None) => Ok(builder.with_no_client_auth()),
@@ -144,9 +146,10 @@ fn client_config(options: &ConnectOptions) -> Result<ClientConfig> {
 
 fn read_certs(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let failed = |error: String| tls_error(format!("{}: {error}", path.display()));
-    let certs: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(|error: rustls::pki_types::pem::Error| failed(error.to_string()))?;
+    let pem = read_within(path, SMALL_FILE_MAX).map_err(|error| failed(error.to_string()))?;
+    let certs = CertificateDer::pem_slice_iter(&pem).collect::<std::result::Result<Vec<_>, _>>();
+    let certs: Vec<_> =
+        certs.map_err(|error| failed(error.to_string()))?.into_iter().map(CertificateDer::into_owned).collect();
     if certs.is_empty() { Err(failed("holds no certificate".into())) } else { Ok(certs) }
 }
 

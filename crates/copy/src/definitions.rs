@@ -34,6 +34,9 @@ use crate::members::spell_members;
 /// SQL condition that excludes the server's own schemas.
 pub(crate) const NOT_SYSTEM: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
 
+const SCHEMATA: &str = "information_schema.SCHEMATA";
+const TABLES: &str = "information_schema.TABLES";
+
 /// Database and table, by their names on the source.
 pub(crate) type Name = (String, String);
 
@@ -41,8 +44,8 @@ pub(crate) type Name = (String, String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub engine: String,
-    /// CREATE_TIME; see the module.
-    pub created: String,
+    /// CREATE_TIME; see the module. None if the server does not tell it.
+    pub created: Option<String>,
     /// True if its last DDL was in the second for which the list was made, or later.
     pub fresh: bool,
 }
@@ -62,32 +65,50 @@ fn text(result: &ResultSet, row: usize, column: usize) -> String {
 
 impl Listing {
     /// Queries information_schema. Tables whose last DDL was at `moment` or later are fresh; `moment` is a server's
-    /// `NOW()`, or empty for the current time.
-    pub(crate) fn read(connection: &mut Connection, moment: &str) -> client::Result<Listing> {
+    /// `NOW()`, None for the current time.
+    pub(crate) fn read(connection: &mut Connection, moment: Option<&str>) -> client::Result<Listing> {
         let mut listing = Listing::default();
-        let moment = if moment.is_empty() { "NOW()".to_owned() } else { quoted_text(moment) };
+        let moment = moment.map_or_else(|| "NOW()".to_owned(), quoted_text);
         let databases = connection.query(&format!(
-            "SELECT SCHEMA_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE {} ORDER BY 1",
+            "SELECT SCHEMA_NAME, DEFAULT_COLLATION_NAME FROM {SCHEMATA} WHERE {} ORDER BY 1",
             NOT_SYSTEM.replace("TABLE_SCHEMA", "SCHEMA_NAME")
         ))?;
         for row in 0..databases.rows.len() {
-            listing.databases.push((text(&databases, row, 0), text(&databases, row, 1)));
+            listing.databases.push((databases.told(row, 0, SCHEMATA)?, databases.told(row, 1, SCHEMATA)?));
         }
         let tables = connection.query_list(&format!(
             "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, CREATE_TIME, CREATE_TIME >= {moment} \
-             FROM information_schema.TABLES WHERE {NOT_SYSTEM}"
+             FROM {TABLES} WHERE {NOT_SYSTEM}"
         ))?;
+        listing.add_tables(&tables)?;
+        Ok(listing)
+    }
+
+    /// Adds base tables and views, each with schema, name, type, engine, CREATE_TIME, and whether it is fresh.
+    fn add_tables(&mut self, tables: &ResultSet) -> client::Result<()> {
         for row in 0..tables.rows.len() {
-            let name = (text(&tables, row, 0), text(&tables, row, 1));
-            if text(&tables, row, 2) == "VIEW" {
-                listing.views.push(name);
+            let name = (tables.told(row, 0, TABLES)?, tables.told(row, 1, TABLES)?);
+            if tables.told::<String>(row, 2, TABLES)? == "VIEW" {
+                self.views.push(name);
             } else {
-                let engine = text(&tables, row, 3);
-                let created = text(&tables, row, 4);
-                listing.tables.insert(name, Listed { engine, created, fresh: text(&tables, row, 5) == "1" });
+                // A table without an engine's name counts as one of an unknown engine: it is read under the lock.
+                let engine = text(tables, row, 3);
+                let created = tables.text(row, 4);
+                let fresh = created.is_some() && tables.told::<u8>(row, 5, TABLES)? != 0;
+                self.tables.insert(name, Listed { engine, created, fresh });
             }
         }
-        Ok(listing)
+        Ok(())
+    }
+
+    /// Without its CREATE_TIME nobody can know whether a table has changed.
+    ///
+    /// # Errors
+    /// The first of `names` whose CREATE_TIME the server does not tell.
+    pub(crate) fn check_times(&self, names: &[Name]) -> Result<(), CopyError> {
+        let untold = |name: &&Name| self.tables.get(*name).is_some_and(|table| table.created.is_none());
+        let Some((db, table)) = names.iter().find(untold) else { return Ok(()) };
+        Err(at_table(db, table, ClientError::unexpected_value(TABLES, "CREATE_TIME", None)))
     }
 
     /// Names of the tables that the filter selects.
@@ -105,14 +126,14 @@ impl Listing {
         Ok(self.tables.keys().filter(wanted).cloned().collect())
     }
 
-    /// Those of `names` that are missing from `later` or have changed.
+    /// Those of `names` that are missing from `later`, or may have changed.
     pub(crate) fn changed(&self, later: &Listing, names: &[Name]) -> Vec<Name> {
-        let created = |listing: &Listing, name: &Name| listing.tables.get(name).map(|table| table.created.clone());
-        names.iter().filter(|name| created(self, name) != created(later, name)).cloned().collect()
+        let same = |name: &Name| self.created(name).is_some_and(|created| later.created(name) == Some(created));
+        names.iter().filter(|name| !same(name)).cloned().collect()
     }
 
-    pub(crate) fn created(&self, name: &Name) -> String {
-        self.tables.get(name).map(|table| table.created.clone()).unwrap_or_default()
+    pub(crate) fn created(&self, name: &Name) -> Option<&str> {
+        self.tables.get(name)?.created.as_deref()
     }
 }
 
@@ -130,15 +151,18 @@ pub(crate) fn is_unchanged(
     connection: &mut Connection,
     name: &Name,
     table: &TableDef,
-    created: &str,
+    created: Option<&str>,
 ) -> client::Result<Option<bool>> {
     let condition = format!("TABLE_SCHEMA = {} AND TABLE_NAME = {}", quoted_text(&name.0), quoted_text(&name.1));
     let result = connection.query(&format!(
         "SELECT CREATE_TIME, (SELECT {COLUMN_NAMES} FROM information_schema.COLUMNS WHERE {condition}) \
-         FROM information_schema.TABLES WHERE {condition}"
+         FROM {TABLES} WHERE {condition}"
     ))?;
-    let same = || text(&result, 0, 0) == created && text(&result, 0, 1) == column_names(table);
-    Ok((!result.rows.is_empty()).then(same))
+    if result.rows.is_empty() {
+        return Ok(None);
+    }
+    let now: String = result.told(0, 0, TABLES)?;
+    Ok(Some(created == Some(&now) && text(&result, 0, 1) == column_names(table)))
 }
 
 /// Those of `names` whose definitions in the catalog have other columns than this connection's information_schema.
@@ -169,6 +193,7 @@ pub(crate) fn estimates(connection: &mut Connection) -> client::Result<HashMap<N
         "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS, DATA_LENGTH FROM information_schema.TABLES \
          WHERE TABLE_TYPE = 'BASE TABLE' AND {NOT_SYSTEM}"
     ))?;
+    // NULL for a table that the source cannot open. They decide about order, ranges and progress, not about rows.
     let number = |row, column| text(&result, row, column).parse().unwrap_or(0);
     let rows = 0..result.rows.len();
     Ok(rows.map(|row| ((text(&result, row, 0), text(&result, row, 1)), (number(row, 2), number(row, 3)))).collect())
@@ -301,7 +326,7 @@ mod tests {
     use super::*;
 
     fn table(created: &str) -> Listed {
-        Listed { engine: "InnoDB".into(), created: created.into(), fresh: false }
+        Listed { engine: "InnoDB".into(), created: Some(created.into()), fresh: false }
     }
 
     fn listing(tables: &[(&str, &str)]) -> Listing {
@@ -316,6 +341,27 @@ mod tests {
         let wanted: Vec<Name> =
             ["same", "altered", "dropped"].iter().map(|name| ("d".to_owned(), (*name).to_owned())).collect();
         assert_eq!(before.changed(&after, &wanted), wanted[1..]);
+    }
+
+    #[test]
+    fn a_time_that_is_not_told_is_not_the_same_time() {
+        let row = |values: [Option<&str>; 6]| values.map(|text| text.map(|text| text.into())).to_vec();
+        let of = |name, created, fresh| row([Some("d"), Some(name), Some("BASE TABLE"), None, created, fresh]);
+        let rows = vec![of("told", Some("2026-01-02"), Some("1")), of("untold", None, None)];
+        let mut listing = Listing::default();
+        listing.add_tables(&ResultSet { rows, ..ResultSet::default() }).unwrap();
+        let names: Vec<Name> = listing.tables.keys().cloned().collect();
+        assert!(listing.tables[&names[0]].fresh && !listing.tables[&names[1]].fresh);
+        assert_eq!(listing.changed(&listing.clone(), &names), names[1..]);
+        listing.check_times(&names[..1]).unwrap();
+        let error = listing.check_times(&names).unwrap_err().to_string();
+        assert!(error.contains("`d`.`untold`") && error.contains("CREATE_TIME is NULL"), "{error}");
+
+        for wrong in [row([Some("d"), None, Some("BASE TABLE"), None, None, None]), of("t", Some("x"), None)] {
+            let rows = ResultSet { rows: vec![wrong], ..ResultSet::default() };
+            let error = Listing::default().add_tables(&rows).unwrap_err().to_string();
+            assert!(error.contains("information_schema.TABLES: column"), "{error}");
+        }
     }
 
     #[test]

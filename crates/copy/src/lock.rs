@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use base::GtidSet;
 use client::session::{gtid_executed, quoted};
-use client::{ClientError, Connection};
+use client::{ClientError, Connection, ResultSet};
 use source::polite_lock::{LockTries, LockTry, ROW_WAITS_PAUSE};
 
 use crate::error::CopyError;
@@ -36,6 +36,7 @@ const LOCK_WAIT_TIMEOUT: u16 = 1205;
 const ACCESS_DENIED: [u16; 2] = [1044, 1227];
 /// First and longest pause between two attempts.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+const PROCESSLIST: &str = "SHOW PROCESSLIST";
 /// Longest time for which a sleep ignores the stop flag.
 const STOP_POLL: Duration = Duration::from_millis(50);
 
@@ -239,8 +240,8 @@ impl Sessions {
     pub(crate) fn mark<T>(&mut self, patience: &mut Patience<'_>, taken: T) -> Result<Moment<T>, CopyError> {
         loop {
             let before = self.prepared_xa()?;
-            let now = self.control.query_value("SELECT NOW()");
-            let now = self.at(now)?.unwrap_or_default();
+            let now = now(&mut self.control);
+            let now = self.at(now)?;
             let executed = self.executed()?;
             let xids = if before.is_empty() { self.prepared_xa()? } else { before };
             if xids.is_empty() {
@@ -273,8 +274,7 @@ impl Sessions {
             let opening: Vec<_> = (readers.iter_mut())
                 .map(|reader| scope.spawn(|| reader.exec("START TRANSACTION WITH CONSISTENT SNAPSHOT").map(|_| ())))
                 .collect();
-            let facts = gtid_executed(control)
-                .and_then(|set| Ok((set, control.query_value("SELECT NOW()")?.unwrap_or_default())));
+            let facts = gtid_executed(control).and_then(|set| Ok((set, now(control)?)));
             let snapshots: client::Result<()> = opening
                 .into_iter()
                 .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -310,24 +310,9 @@ impl Sessions {
     /// Finds somebody else's statement that has been running for more than `seconds`. Without the PROCESS privilege,
     /// only statements of our own account are visible.
     fn long_statement(&mut self, seconds: u64) -> Result<Option<String>, CopyError> {
-        let answer = self.control.query("SHOW PROCESSLIST");
+        let answer = self.control.query(PROCESSLIST);
         let list = self.at(answer)?;
-        let own = self.control.connection_id().to_string();
-        let text = |row, name: &str| list.column(name).and_then(|column| list.text(row, column)).unwrap_or_default();
-        let long = (0..list.rows.len()).find(|&row| {
-            matches!(text(row, "Command").as_str(), "Query" | "Execute")
-                && text(row, "Id") != own
-                && !matches!(text(row, "User").as_str(), "system user" | "event_scheduler")
-                && text(row, "Time").parse::<u64>().is_ok_and(|time| time > seconds)
-        });
-        Ok(long.map(|row| {
-            format!(
-                "a statement of {} (connection {}) has been running for {} s",
-                text(row, "User"),
-                text(row, "Id"),
-                text(row, "Time")
-            )
-        }))
+        self.at(long_statement_in(&list, self.control.connection_id(), seconds))
     }
 
     fn lock_instance(&mut self) -> Result<InstanceLock, CopyError> {
@@ -352,6 +337,71 @@ impl Sessions {
     }
 }
 
+/// The first statement in the list that has been running for more than `seconds`, but for those of connection `own` and
+/// of the server itself.
+fn long_statement_in(list: &ResultSet, own: u32, seconds: u64) -> client::Result<Option<String>> {
+    let column = |name| {
+        list.column(name).ok_or_else(|| ClientError::unexpected_value(PROCESSLIST, &format!("column {name}"), None))
+    };
+    let [id, user, command, time] = [column("Id")?, column("User")?, column("Command")?, column("Time")?];
+    for row in 0..list.rows.len() {
+        let user = list.text(row, user).unwrap_or_default();
+        let runs = matches!(list.text(row, command).as_deref(), Some("Query" | "Execute"));
+        if !runs || matches!(user.as_str(), "system user" | "event_scheduler") {
+            continue;
+        }
+        let id: u64 = list.told(row, id, PROCESSLIST)?;
+        // NULL before its first statement; less than zero after SET timestamp.
+        let time: i128 = if list.text(row, time).is_none() { 0 } else { list.told(row, time, PROCESSLIST)? };
+        if id != u64::from(own) && time > i128::from(seconds) {
+            return Ok(Some(format!("a statement of {user} (connection {id}) has been running for {time} s")));
+        }
+    }
+    Ok(None)
+}
+
+/// The server's clock.
+fn now(connection: &mut Connection) -> client::Result<String> {
+    let what = "SELECT NOW()";
+    connection.query(what)?.told(0, 0, what)
+}
+
 pub(crate) fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(columns: &[&str], rows: &[[Option<&str>; 4]]) -> ResultSet {
+        let column = |name: &&str| client::Column { name: (*name).to_owned(), ..Default::default() };
+        let row = |row: &[Option<&str>; 4]| row.iter().map(|text| text.map(|text| text.into())).collect();
+        let (columns, rows) = (columns.iter().map(column).collect(), rows.iter().map(row).collect());
+        ResultSet { columns, rows, ..ResultSet::default() }
+    }
+
+    #[test]
+    fn a_long_statement_is_found_in_what_servers_list() {
+        const COLUMNS: [&str; 4] = ["Id", "User", "Command", "Time"];
+        let rows = [
+            [Some("5"), Some("event_scheduler"), Some("Daemon"), Some("900")],
+            [Some("6"), Some("system user"), Some("Query"), Some("-3")],
+            [Some("7"), Some("unauthenticated user"), Some("Connect"), None],
+            [Some("8"), Some("a"), Some("Query"), None],
+            [Some("9"), Some("own"), Some("Query"), Some("900")],
+            [Some("10"), Some("b"), Some("Query"), Some("-86400")],
+            [Some("11"), Some("c"), Some("Sleep"), Some("900")],
+            [Some("12"), Some("d"), Some("Execute"), Some("2")],
+        ];
+        let found = |rows: &[_], seconds| long_statement_in(&list(&COLUMNS, rows), 9, seconds);
+        assert_eq!(found(&rows, 2).unwrap(), None);
+        assert!(found(&rows, 1).unwrap().unwrap().contains("of d (connection 12) has been running for 2 s"));
+        for [id, time] in [[Some("1"), Some("x")], [None, Some("3")]] {
+            let error = found(&[[id, Some("e"), Some("Query"), time]], 2).unwrap_err().to_string();
+            assert!(error.contains("SHOW PROCESSLIST: "), "{error}");
+        }
+        let error = long_statement_in(&list(&["Id", "User", "Command", "Seconds"], &rows), 9, 2).unwrap_err();
+        assert!(error.to_string().contains("column Time is NULL or missing"), "{error}");
+    }
 }

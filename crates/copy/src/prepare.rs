@@ -192,8 +192,8 @@ fn names_of(facts: &SourceFacts, options: &CopyOptions) -> SourceNames {
 
 fn read_facts(sessions: &mut Sessions) -> Result<SourceFacts, CopyError> {
     let version = sessions.control.server_version().to_owned();
-    let answer =
-        sessions.control.query("SELECT @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names, @@GLOBAL.server_uuid");
+    let what = "SELECT @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names, @@GLOBAL.server_uuid";
+    let answer = sessions.control.query(what);
     let no_gtids = || CopyError::NoGtids { server: sessions.server.clone() };
     let result = match answer {
         // ER_UNKNOWN_SYSTEM_VARIABLE
@@ -206,8 +206,8 @@ fn read_facts(sessions: &mut Sessions) -> Result<SourceFacts, CopyError> {
     Ok(SourceFacts {
         server: sessions.server.clone(),
         version,
-        server_uuid: result.text(0, 2).and_then(|uuid| uuid.parse().ok()),
-        lower_case_table_names: result.text(0, 1).and_then(|text| text.parse().ok()).unwrap_or(0),
+        server_uuid: Some(sessions.at(result.told(0, 2, what))?),
+        lower_case_table_names: sessions.at(result.told(0, 1, what))?,
     })
 }
 
@@ -283,7 +283,7 @@ fn finish(
             };
             // Of a partitioned table, other partitions may have rows.
             let discarded = discarded && table.def.partition_by.is_none();
-            Job::new(reader, listing.created(name), estimates, rows, options).discarded(discarded)
+            Job::new(reader, listing.created(name).map(str::to_owned), estimates, rows, options).discarded(discarded)
         })
         .collect();
     let copied: HashSet<&Name> = names.iter().chain(unsettled.iter().map(|(name, _)| name)).collect();

@@ -8,7 +8,7 @@
 
 use catalog::{Definition, DefinitionKind, Recorded, SourceNames};
 use client::session::quoted;
-use client::{Connection, ResultSet};
+use client::{ClientError, Connection, ResultSet};
 use source::copy_check::{Needed, missing_privileges};
 
 use crate::definitions::NOT_SYSTEM;
@@ -16,6 +16,12 @@ use crate::definitions::NOT_SYSTEM;
 /// Privileges needed to see all of them.
 const PRIVILEGES: &[Needed] =
     &[("SHOW VIEW", &[]), ("SHOW_ROUTINE", &["SELECT"]), ("TRIGGER", &[]), ("EVENT", &[]), ("SELECT", &[])];
+
+const ROUTINES: &str = "information_schema.ROUTINES";
+const EVENTS: &str = "information_schema.EVENTS";
+const VIEWS: &str = "information_schema.VIEWS";
+const TRIGGERS: &str = "information_schema.TRIGGERS";
+const USERS: &str = "mysql.user";
 
 /// Definitions that were read, and notes on those that were not.
 #[derive(Default)]
@@ -49,7 +55,7 @@ pub(crate) fn read(connection: &mut Connection, names: &SourceNames) -> client::
         let what = format!("{} {}.{}", shown.kind.name(), quoted(&shown.db), quoted(&shown.name));
         let sql = format!("SHOW CREATE {what}");
         match connection.query(&sql) {
-            Ok(result) => match definition(&result, shown, names) {
+            Ok(result) => match definition(&result, shown, names)? {
                 Some(one) => found.all.push(one),
                 None => found.notes.push(format!("the definition of {what} cannot be seen, and is not recorded")),
             },
@@ -63,49 +69,46 @@ pub(crate) fn read(connection: &mut Connection, names: &SourceNames) -> client::
     Ok(found)
 }
 
-fn text(result: &ResultSet, row: usize, column: usize) -> String {
-    result.text(row, column).unwrap_or_default()
-}
-
 fn list(connection: &mut Connection, names: &SourceNames) -> client::Result<Vec<Shown>> {
     let mut all = Vec::new();
     let here = |db: &str| names.database(db).to_owned();
     let passes = |db: &str| names.filters.database_passes(names.database(db), names.lower_case_table_names);
     let routines = connection.query(&format!(
-        "SELECT ROUTINE_SCHEMA, ROUTINE_NAME, ROUTINE_TYPE FROM information_schema.ROUTINES WHERE {}",
+        "SELECT ROUTINE_SCHEMA, ROUTINE_NAME, ROUTINE_TYPE FROM {ROUTINES} WHERE {}",
         NOT_SYSTEM.replace("TABLE_SCHEMA", "ROUTINE_SCHEMA")
     ))?;
     for row in 0..routines.rows.len() {
-        let kind = match text(&routines, row, 2).as_str() {
+        let kind = match routines.told::<String>(row, 2, ROUTINES)?.as_str() {
             "FUNCTION" => DefinitionKind::Function,
             "PROCEDURE" => DefinitionKind::Procedure,
             _ => continue,
         };
-        all.push(Shown { kind, db: text(&routines, row, 0), name: text(&routines, row, 1), table: None });
+        let (db, name) = (routines.told(row, 0, ROUTINES)?, routines.told(row, 1, ROUTINES)?);
+        all.push(Shown { kind, db, name, table: None });
     }
     let events = connection.query(&format!(
-        "SELECT EVENT_SCHEMA, EVENT_NAME FROM information_schema.EVENTS WHERE {}",
+        "SELECT EVENT_SCHEMA, EVENT_NAME FROM {EVENTS} WHERE {}",
         NOT_SYSTEM.replace("TABLE_SCHEMA", "EVENT_SCHEMA")
     ))?;
     for row in 0..events.rows.len() {
-        let (db, name) = (text(&events, row, 0), text(&events, row, 1));
+        let (db, name) = (events.told(row, 0, EVENTS)?, events.told(row, 1, EVENTS)?);
         all.push(Shown { kind: DefinitionKind::Event, db, name, table: None });
     }
     all.retain(|one| passes(&one.db));
-    let views = connection
-        .query(&format!("SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEWS WHERE {NOT_SYSTEM}"))?;
+    let views = connection.query(&format!("SELECT TABLE_SCHEMA, TABLE_NAME FROM {VIEWS} WHERE {NOT_SYSTEM}"))?;
     for row in 0..views.rows.len() {
-        let (db, name) = (text(&views, row, 0), text(&views, row, 1));
+        let (db, name): (String, String) = (views.told(row, 0, VIEWS)?, views.told(row, 1, VIEWS)?);
         if names.replicates(names.database(&db), &name) {
             all.push(Shown { kind: DefinitionKind::View, db, name, table: None });
         }
     }
     let triggers = connection.query(&format!(
-        "SELECT TRIGGER_SCHEMA, TRIGGER_NAME, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS WHERE {}",
+        "SELECT TRIGGER_SCHEMA, TRIGGER_NAME, EVENT_OBJECT_TABLE FROM {TRIGGERS} WHERE {}",
         NOT_SYSTEM.replace("TABLE_SCHEMA", "TRIGGER_SCHEMA")
     ))?;
     for row in 0..triggers.rows.len() {
-        let (db, name, table) = (text(&triggers, row, 0), text(&triggers, row, 1), text(&triggers, row, 2));
+        let text = |column| triggers.told::<String>(row, column, TRIGGERS);
+        let (db, name, table) = (text(0)?, text(1)?, text(2)?);
         if names.replicates(names.database(&db), &table) {
             let table = Some((here(&db), table));
             all.push(Shown { kind: DefinitionKind::Trigger, db, name, table });
@@ -114,38 +117,34 @@ fn list(connection: &mut Connection, names: &SourceNames) -> client::Result<Vec<
     Ok(all)
 }
 
-/// None if the account may not see the text.
-fn definition(result: &ResultSet, shown: Shown, names: &SourceNames) -> Option<Definition> {
-    let column = |name: &str| result.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
-    let of = |name: &str| column(name).and_then(|at| result.text(0, at)).unwrap_or_default();
+/// None if the account may not see the text, which is NULL then.
+fn definition(result: &ResultSet, shown: Shown, names: &SourceNames) -> client::Result<Option<Definition>> {
+    const WHAT: &str = "SHOW CREATE";
+    // Not every kind of object has each of them.
+    let of = |name: &str| result.column(name).map_or(Ok(String::new()), |column| result.told(0, column, WHAT));
     let made = match shown.kind {
         DefinitionKind::View => "Create View",
         DefinitionKind::Function => "Create Function",
         DefinitionKind::Procedure => "Create Procedure",
         DefinitionKind::Trigger => "SQL Original Statement",
         DefinitionKind::Event => "Create Event",
-        DefinitionKind::User => return None,
+        DefinitionKind::User => return Ok(None),
     };
-    let sql = of(made);
+    let at = result.column(made).ok_or_else(|| ClientError::unexpected_value(WHAT, made, None))?;
+    let Some(text) = result.text(0, at).filter(|text| !text.is_empty()) else { return Ok(None) };
     let db = names.database(&shown.db).to_owned();
     let recorded = Recorded {
-        text: sql,
+        text,
         gtid: String::new(),
         default_db: db.clone(),
-        sql_mode: of("sql_mode"),
-        client_charset: of("character_set_client"),
-        connection_collation: of("collation_connection"),
-        database_collation: of("Database Collation"),
-        time_zone: of("time_zone"),
+        sql_mode: of("sql_mode")?,
+        client_charset: of("character_set_client")?,
+        connection_collation: of("collation_connection")?,
+        database_collation: of("Database Collation")?,
+        time_zone: of("time_zone")?,
     };
-    (!recorded.text.is_empty()).then(|| Definition {
-        kind: shown.kind,
-        db,
-        name: shown.name,
-        table: shown.table,
-        made: Some(recorded),
-        later: Vec::new(),
-    })
+    let Shown { kind, name, table, .. } = shown;
+    Ok(Some(Definition { kind, db, name, table, made: Some(recorded), later: Vec::new() }))
 }
 
 fn users(connection: &mut Connection, found: &mut Definitions) -> client::Result<()> {
@@ -155,7 +154,7 @@ fn users(connection: &mut Connection, found: &mut Definitions) -> client::Result
         _ => {}
     }
     let own = "'mysql.infoschema', 'mysql.session', 'mysql.sys'";
-    let accounts = connection.query(&format!("SELECT User, Host FROM mysql.user WHERE User NOT IN ({own})"));
+    let accounts = connection.query(&format!("SELECT User, Host FROM {USERS} WHERE User NOT IN ({own})"));
     let accounts = match accounts {
         Err(error) if error.server_code().is_some() => {
             found.notes.push(format!("users are not recorded: {error}"));
@@ -164,12 +163,15 @@ fn users(connection: &mut Connection, found: &mut Definitions) -> client::Result
         accounts => accounts?,
     };
     for row in 0..accounts.rows.len() {
-        let (name, host) = (text(&accounts, row, 0), text(&accounts, row, 1));
+        let (name, host): (String, String) = (accounts.told(row, 0, USERS)?, accounts.told(row, 1, USERS)?);
         let account = format!("{}@{}", quoted(&name), quoted(&host));
         let mut texts = Vec::new();
-        for sql in [format!("SHOW CREATE USER {account}"), format!("SHOW GRANTS FOR {account}")] {
-            match connection.query(&sql) {
-                Ok(result) => texts.push((0..result.rows.len()).map(|row| text(&result, row, 0)).collect::<Vec<_>>()),
+        for what in ["SHOW CREATE USER", "SHOW GRANTS FOR"] {
+            match connection.query(&format!("{what} {account}")) {
+                Ok(result) => {
+                    let lines = (0..result.rows.len()).map(|row| result.told(row, 0, what));
+                    texts.push(lines.collect::<client::Result<Vec<String>>>()?);
+                }
                 Err(error) if error.server_code().is_some() => {
                     found.notes.push(format!("{account} is not recorded: {error}"));
                     break;
@@ -189,4 +191,33 @@ fn users(connection: &mut Connection, found: &mut Definitions) -> client::Result
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(of: &[(&str, Option<&str>)]) -> client::Result<Option<Definition>> {
+        let column = |(name, _): &(&str, _)| client::Column { name: (*name).to_owned(), ..Default::default() };
+        let row = of.iter().map(|(_, text)| text.map(|text| text.into())).collect();
+        let result = ResultSet { columns: of.iter().map(column).collect(), rows: vec![row], ..ResultSet::default() };
+        let shown = Shown { kind: DefinitionKind::View, db: "d".into(), name: "v".into(), table: None };
+        definition(&result, shown, &SourceNames::default())
+    }
+
+    #[test]
+    fn a_definition_is_recorded_whole_or_not_at_all() {
+        let view = [("View", Some("v")), ("Create View", Some("CREATE …")), ("character_set_client", Some("latin1"))];
+        let recorded = shown(&view).unwrap().unwrap().made.unwrap();
+        assert_eq!((recorded.text.as_str(), recorded.client_charset.as_str()), ("CREATE …", "latin1"));
+        // As of a routine whose text the account may not see.
+        assert_eq!(shown(&[("Create View", None), ("character_set_client", None)]).unwrap(), None);
+        for (answer, named) in [
+            (&[("Create View", Some("CREATE …")), ("character_set_client", None)][..], "character_set_client is NULL"),
+            (&[("Create Table", Some("CREATE …"))][..], "Create View is NULL or missing"),
+        ] {
+            let error = shown(answer).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
 }

@@ -69,7 +69,7 @@ pub(crate) struct Job {
     pub reader: TableReader,
     pub name: Name,
     /// Its CREATE_TIME at the snapshot.
-    pub created: String,
+    pub created: Option<String>,
     ranges: Option<KeyRanges>,
     range_rows: u64,
     rows_estimated: u64,
@@ -91,7 +91,7 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(
         reader: TableReader,
-        created: String,
+        created: Option<String>,
         (rows_estimated, bytes_estimated): (u64, u64),
         taken: Option<TakenRows>,
         options: &CopyOptions,
@@ -508,7 +508,7 @@ impl Run<'_> {
     fn check_unchanged(&self, job: &Job) -> Result<(), CopyError> {
         let (db, table) = &job.name;
         let def = &job.reader.def;
-        let unchanged = is_unchanged(&mut self.lock(&self.control), &job.name, def, &job.created);
+        let unchanged = is_unchanged(&mut self.lock(&self.control), &job.name, def, job.created.as_deref());
         match unchanged.map_err(|error| at_table(db, table, error))? {
             Some(true) => Ok(()),
             Some(false) => Err(CopyError::TableChanged {

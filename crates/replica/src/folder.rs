@@ -31,19 +31,23 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use base::Uuid;
 use base::own_files::{give_to_owner_of_folder, may_be_planted};
+use base::{GtidSet, Uuid};
 use catalog::ReplicationFilters;
 use observe::{ConnectionState, ReplayState, StatusReport, UnansweredReport};
 
 use crate::exit::{Exit, Failure};
+use crate::failure::error_report;
 use crate::filter_orders::FilterOrders;
 use crate::lock::{FolderLock, LOCK_FILE, owner};
+use crate::log::{self, Code};
 
 /// Replication filters, one rule per line.
 const FILTERS_FILE: &str = "filters";
 /// A relay log that RESET REPLICA cleared, until it is removed.
 const CLEARED: &str = "relay-log.cleared";
+/// The last status report.
+const STATUS_FILE: &str = "last-status.json";
 /// The boot id of the machine that a replica runs on.
 const RUNNING_FILE: &str = "running";
 /// Beginning of the name of a folder with a store that was put aside; the time follows.
@@ -301,10 +305,12 @@ impl Folder {
     }
 
     /// Bytes available to us in its file system.
-    #[must_use]
-    pub(crate) fn free_bytes(&self) -> Option<u64> {
-        let facts = rustix::fs::statvfs(&self.path).ok()?;
-        facts.f_bavail.checked_mul(facts.f_frsize)
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub(crate) fn free_bytes(&self) -> Result<u64, Failure> {
+        let facts = rustix::fs::statvfs(&self.path).map_err(|error| Failure::io(self.path.display(), &error.into()))?;
+        Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
     }
 
     /// Stores a report for `status` on the stopped folder. Not synced, because nothing depends on it.
@@ -312,7 +318,7 @@ impl Folder {
     /// # Errors
     /// Code 8 for disk errors.
     pub fn keep_last_status(&self, report: &StatusReport) -> Result<(), Failure> {
-        let path = self.path.join("last-status.json");
+        let path = self.path.join(STATUS_FILE);
         let temporary = self.path.join("last-status.json.tmp");
         let written = fs::write(&temporary, report.to_json()).and_then(|()| fs::rename(&temporary, &path));
         written.map_err(|error| {
@@ -323,11 +329,12 @@ impl Folder {
     }
 
     /// True if a replica ran on another boot of the machine, and did not end cleanly: what it showed may be lost, since
-    /// rows are visible before the relay log is synced. A note that cannot be read says the same.
+    /// rows are visible before the relay log is synced. A note that cannot be read says the same, and so does one where
+    /// the boot is not known.
     #[must_use]
     pub fn lost_power(&self) -> bool {
         match read_small(&self.path.join(RUNNING_FILE)) {
-            Ok(note) => note.is_some_and(|boot| boot.trim() != boot_id()),
+            Ok(note) => note.is_some_and(|noted| may_be_of_another_boot(&noted, boot_id().as_deref())),
             Err(_) => true,
         }
     }
@@ -337,7 +344,8 @@ impl Folder {
     /// # Errors
     /// Code 8 for disk errors; the note of the earlier run is then still there.
     pub fn note_running(&self) -> Result<(), Failure> {
-        let (path, now) = (self.path.join(RUNNING_FILE), format!("{}\n", boot_id()));
+        let boot = boot_id().unwrap_or_else(|| "a boot that is not known".to_owned());
+        let (path, now) = (self.path.join(RUNNING_FILE), format!("{boot}\n"));
         // After a kill it is there.
         if read_small(&path).is_ok_and(|before| before.as_deref() == Some(&now)) {
             return Ok(());
@@ -356,18 +364,59 @@ impl Folder {
     /// # Errors
     /// Code 8 for disk errors.
     pub(crate) fn begin_run(&self) -> Result<(), Failure> {
-        let mut report = self.last_status();
-        if !report.replay.ended {
+        if !self.last_whole_report()?.replay.ended {
             return Ok(());
         }
+        let mut report = self.last_status();
         report.replay.ended = false;
-        write_atomically(&self.path.join("last-status.json"), report.to_json().as_bytes())
+        write_atomically(&self.path.join(STATUS_FILE), report.to_json().as_bytes())
+    }
+
+    /// The last stored report, unchanged. A damaged one counts as none, and the log says so: reports are not synced, so
+    /// a power cut may tear one. How the last run ended is then unknown, as after a kill.
+    ///
+    /// # Errors
+    /// Code 8 for disk errors.
+    pub(crate) fn last_whole_report(&self) -> Result<StatusReport, Failure> {
+        match self.kept_status() {
+            Err(failure) if failure.exit == Exit::Corrupt => {
+                let text = format!("{}; the folder is read as after a kill", failure.text);
+                log::write(Code::FolderKept, "Server", &text);
+                Ok(StatusReport::default())
+            }
+            kept => Ok(kept?.unwrap_or_default()),
+        }
+    }
+
+    /// A GTID set of the last stored report.
+    ///
+    /// # Errors
+    /// Code 7 if it is none.
+    pub(crate) fn set_of_report(&self, key: &str, text: &str) -> Result<GtidSet, Failure> {
+        text.parse().map_err(|_| self.damaged_report(key, text))
+    }
+
+    /// A value of the last stored report that no release writes.
+    pub(crate) fn damaged_report(&self, key: &str, value: &str) -> Failure {
+        let path = self.path.join(STATUS_FILE);
+        let shown: String = value.chars().take(80).collect();
+        let text = format!("{}: {key} is '{}'", path.display(), shown.escape_debug());
+        Failure::new(Exit::Corrupt, text).with_hint(removal(&path, "the folder is then read as after a kill"))
+    }
+
+    /// The last stored report; None if there is none.
+    fn kept_status(&self) -> Result<Option<StatusReport>, Failure> {
+        let path = self.path.join(STATUS_FILE);
+        let Some(text) = read_small(&path)? else { return Ok(None) };
+        let report = serde_json::from_str(&text);
+        let broken = |error| Failure::new(Exit::Corrupt, format!("{}: not a status report: {error}", path.display()));
+        report.map(Some).map_err(|error| broken(error).with_hint(removal(&path, "a running replica writes it again")))
     }
 
     /// The last stored report of a replica that runs and does not answer, with its age; None if there is none.
     #[must_use]
     pub fn saved_status(path: &Path) -> Option<StatusReport> {
-        let file = path.join("last-status.json");
+        let file = path.join(STATUS_FILE);
         let age = file.metadata().and_then(|facts| facts.modified()).ok()?.elapsed().unwrap_or_default();
         let mut report: StatusReport = serde_json::from_str(&read_small(&file).ok()??).ok()?;
         let age_us = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
@@ -375,11 +424,12 @@ impl Folder {
         Some(report)
     }
 
-    /// The last stored report, changed to that of a stopped replica. An unreadable report counts as none.
+    /// The last stored report, changed to that of a stopped replica. If it cannot be read, the report is empty and its
+    /// last error says why.
     #[must_use]
     pub fn last_status(&self) -> StatusReport {
-        let text = read_small(&self.path.join("last-status.json")).ok().flatten().unwrap_or_default();
-        let mut report: StatusReport = serde_json::from_str(&text).unwrap_or_default();
+        let unread = |failure| StatusReport { last_error: Some(error_report(&failure)), ..StatusReport::default() };
+        let mut report = self.kept_status().map_or_else(unread, Option::unwrap_or_default);
         report.running = false;
         report.pid = None;
         report.uptime_us = 0;
@@ -399,7 +449,7 @@ impl Folder {
         report.threads.clear();
         report.disk.folder_bytes = observe::folder_bytes(&self.path);
         report.disk.relay_log_bytes = observe::folder_bytes(&self.relay_log());
-        report.disk.free_bytes = self.free_bytes();
+        report.disk.free_bytes = self.free_bytes().ok();
         report.data = self.path.display().to_string();
         report.server_uuid = self.server_uuid.to_string();
         if report.version.is_empty() {
@@ -415,9 +465,14 @@ impl Folder {
     }
 }
 
-/// A name that the kernel gives each boot of the machine.
-fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+fn may_be_of_another_boot(noted: &str, boot: Option<&str>) -> bool {
+    boot.is_none_or(|boot| noted.trim() != boot)
+}
+
+/// A name that the kernel gives each boot of the machine; None where it does not tell it.
+fn boot_id() -> Option<String> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|boot| !boot.is_empty())
 }
 
 /// Writes a file completely or not at all: new file, sync, rename, sync of the folder.
@@ -499,6 +554,11 @@ pub(crate) fn read_small(path: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
+/// Advice for a damaged file that a folder can do without: remove it, and what happens `then`.
+pub(crate) fn removal(path: &Path, then: &str) -> String {
+    format!("rm {}; {then}", path.display())
+}
+
 /// Refuses a data folder that somebody may have laid out at this path: its owner could exchange what is in it.
 ///
 /// # Errors
@@ -565,7 +625,7 @@ pub(crate) fn check_format(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// The program that last ran on a folder, as its last report says; reports are read across releases.
 fn release_of(path: &Path) -> Option<String> {
-    let text = read_small(&path.join("last-status.json")).ok()??;
+    let text = read_small(&path.join(STATUS_FILE)).ok()??;
     let report: serde_json::Value = serde_json::from_str(&text).ok()?;
     let version = report.get("version")?.as_str()?;
     Some(format!("slipstream {}", version.escape_default()))
@@ -615,7 +675,7 @@ mod tests {
         let (read, lock) = Folder::open_stopped(&path).unwrap();
         assert_eq!(read, first);
         assert!(!lock.is_exclusive());
-        assert!(read.free_bytes().is_some());
+        assert!(read.free_bytes().is_ok());
     }
 
     #[test]
@@ -637,6 +697,8 @@ mod tests {
         folder.note_running().unwrap();
         folder.ended_cleanly();
         assert!(!folder.lost_power());
+        assert!(!may_be_of_another_boot("this one\n", Some("this one")));
+        assert!(may_be_of_another_boot("this one\n", Some("")) && may_be_of_another_boot("\n", None));
     }
 
     #[test]
@@ -738,7 +800,19 @@ mod tests {
         assert!(!last.running && last.pid.is_none() && last.lag.current_us.is_none());
         assert_eq!(last.replay.state, ReplayState::Failed);
         assert_eq!(last.gtid.executed, "x:1-3");
-        fs::write(dir.path().join("last-status.json"), "{").unwrap();
-        assert_eq!(folder.last_status().gtid.executed, "");
+        let path = dir.path().join(STATUS_FILE);
+        for damaged in [&b"{"[..], b"", b"\xff"] {
+            fs::write(&path, damaged).unwrap();
+            let last = folder.last_status();
+            assert_eq!(last.gtid.executed, "");
+            assert!(last.last_error.unwrap().text.contains(path.to_str().unwrap()));
+            assert_eq!(folder.last_whole_report().unwrap(), StatusReport::default());
+            folder.begin_run().unwrap();
+        }
+        fs::remove_file(&path).unwrap();
+        assert_eq!(folder.last_status().last_error, None);
+        fs::create_dir(&path).unwrap();
+        assert!(folder.last_whole_report().unwrap_err().text.contains(path.to_str().unwrap()));
+        assert!(folder.begin_run().is_err() && folder.last_status().last_error.is_some());
     }
 }

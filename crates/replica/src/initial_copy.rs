@@ -110,7 +110,15 @@ pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &Server
     if !needed {
         return Ok(false);
     }
-    let (text, problems, failure) = check(config, server, &mut connection, folder.free_bytes())?;
+    let free_bytes = match folder.free_bytes() {
+        Ok(bytes) => Some(bytes),
+        Err(failure) => {
+            let text = format!("whether the disk has room for the copy is not known: {}", failure.text);
+            log::write(Code::CopyCheckWarning, "Copy", &text);
+            None
+        }
+    };
+    let (text, problems, failure) = check(config, server, &mut connection, free_bytes)?;
     for problem in problems {
         log::write(Code::CopyCheckWarning, "Copy", &problem);
     }

@@ -167,7 +167,7 @@ impl Opening<'_> {
 
     fn open_relay(&self, disk: Disk, recovered: Option<Recovered>) -> Result<Opened, Failure> {
         let Opening { config, folder, memory, .. } = self;
-        let link = Link::new(folder.path());
+        let link = Link::new(folder.path())?;
         let server_id = config.server_id.unwrap_or_else(|| folder.default_server_id());
         let mut options = RelayOptions::new(folder.relay_log());
         options.affinity = config.pipeline.affinity.clone();

@@ -50,16 +50,21 @@ struct Manner {
 }
 
 impl Manner {
-    fn of(folder: &Folder) -> Manner {
-        let status = folder.last_status();
-        let executed = status.gtid.executed.parse().ok().filter(|_| status.replay.ended);
-        // A start would not go further either.
-        let stopped = || Stopped::of(folder).ok().and_then(|stopped| stopped.shown);
-        Manner {
-            check_images: CheckImages::of_name(&status.replay.check_images).unwrap_or_default(),
-            quarantine: !status.source.uri.starts_with("file:"),
-            shown: executed.or_else(stopped),
-        }
+    /// # Errors
+    /// What the replica kept about its end cannot be read.
+    fn of(folder: &Folder) -> Result<Manner, Failure> {
+        let status = folder.last_whole_report()?;
+        let check_images = match status.replay.check_images.as_str() {
+            // There is no report.
+            "" => CheckImages::default(),
+            name => CheckImages::of_name(name).ok_or_else(|| folder.damaged_report("replay.check_images", name))?,
+        };
+        let shown = match status.replay.ended {
+            true => Some(folder.set_of_report("gtid.executed", &status.gtid.executed)?),
+            // A start would not go further either.
+            false => Stopped::of(folder)?.shown,
+        };
+        Ok(Manner { check_images, quarantine: !status.source.uri.starts_with("file:"), shown })
     }
 }
 
@@ -83,12 +88,12 @@ impl ReadOnly {
             None => (GtidSet::new(), None),
         };
         // A cut that is newer than the report: the report is not the last word.
-        let manner = Manner::of(folder);
+        let manner = Manner::of(folder)?;
         let shown = manner.shown.filter(|shown| executed.is_subset_of(shown));
         let (files, recovery) =
             RelayFiles::open_read_only_for(folder.relay_log(), &executed, resume_at.as_ref()).map_err(relay_failure)?;
         let data = folder.path();
-        let catalog = Catalog::new(source_facts::known_lower_case_table_names(data));
+        let catalog = Catalog::new(source_facts::known_lower_case_table_names(data)?);
         let workers = cores();
         let store = match (disk, recovered) {
             // Without a cut, too: rows that the log does not bring may lie below for all that replay knows.
@@ -147,5 +152,38 @@ impl ReadOnly {
         // What comes after the GTIDs that were visible was not replayed, unless the replica stopped there.
         let stop = pipeline.failure().filter(|_| !reached || failed);
         Ok(ReadOnly { stop, pipeline })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+    use observe::StatusReport;
+
+    #[test]
+    fn how_a_folder_was_read_is_known_or_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, _lock) = Folder::own(dir.path()).unwrap();
+        let none = Manner::of(&folder).unwrap();
+        assert_eq!((none.check_images, none.shown), (CheckImages::default(), None));
+        let report = |check_images: &str, executed: &str| {
+            let mut report = StatusReport::default();
+            (report.replay.ended, report.replay.check_images) = (true, check_images.to_owned());
+            report.gtid.executed = executed.to_owned();
+            folder.keep_last_status(&report).unwrap();
+            Manner::of(&folder)
+        };
+        let set = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-3";
+        assert_eq!(report("all", set).unwrap().shown, Some(set.parse().unwrap()));
+        for (check_images, executed, named) in [("some", set, "'some'"), ("all", "x:1", "gtid.executed is 'x:1'")] {
+            let Err(failure) = report(check_images, executed) else { panic!("{named} is taken") };
+            assert_eq!(failure.exit, Exit::Corrupt);
+            assert!(failure.text.contains("last-status.json: ") && failure.text.contains(named), "{}", failure.text);
+        }
+        std::fs::remove_file(dir.path().join("last-status.json")).unwrap();
+        std::fs::write(dir.path().join("stopped"), "sql x:1\n").unwrap();
+        let Err(failure) = Manner::of(&folder) else { panic!("a damaged file is taken") };
+        assert!(failure.text.contains("/stopped: "), "{}", failure.text);
     }
 }

@@ -3,7 +3,7 @@
 //! In: a source's dump stream, or binlog files. Out: appends to the relay log, acknowledgements after our sync, the
 //! state of the connection. Never here: replay; an acknowledgement before the sync; a transaction split by a reconnect.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use client::{ClientError, ConnectOptions, Connection, DumpRefusal, SslMode};
 use observe::fail_point::{self, Phase};
 use observe::{ConnectionState, Work, now_us};
 use relay_log::boundary::BoundaryError;
-use relay_log::{Intake, RelayError, RelayPosition, RelayWriter, Taken};
+use relay_log::{Intake, RelayError, RelayFiles, RelayPosition, RelayWriter, Taken};
 use source::history::{self, Past};
 use source::preflight::{self, PreflightInput, Severity};
 use source::{DumpRequest, DumpStream, start_dump};
@@ -136,7 +136,7 @@ impl Receiver {
             (SourceSpec::Files(path), _) => receiver.feed = Feed::Files(list_files(path)?),
             (SourceSpec::Server(_), None) => return Err(Failure::usage("a server as the source needs a login")),
             (SourceSpec::Server(_), Some(login)) => {
-                let known = source_facts::read(&receiver.facts_file);
+                let known = source_facts::read(&receiver.facts_file)?;
                 let first = match &known {
                     Some(known) if !retrieved.is_empty() || !matches!(receive, Receive::First) => {
                         let mut state = link.lock();
@@ -459,7 +459,14 @@ impl Receiver {
         history?;
         let settings = match source_facts::settings(&mut connection) {
             // A source that is no server of MySQL's need not know the statement.
-            Err(error) if error.server_code().is_some() => self.link.lock().facts.settings.clone(),
+            Err(error) if error.server_code().is_some() => {
+                let text = format!(
+                    "the source does not tell what its sessions begin with (SHOW GLOBAL VARIABLES, CONVERT_TZ); what \
+                     it told before stays in force: {error}"
+                );
+                log::write(Code::PreflightWarning, "Source", &text);
+                self.link.lock().facts.settings.clone()
+            }
             asked => asked.map_err(|e| trouble(&e))?,
         };
         let mut state = self.link.lock();
@@ -831,10 +838,7 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
             return Ok(());
         }
     };
-    let retrieved = match relay_log::RelayFiles::open_read_only(config.data.join("relay-log")) {
-        Ok((_, recovery)) => recovery.retrieved,
-        Err(_) => GtidSet::new(),
-    };
+    let retrieved = kept_gtids(&config.data.join("relay-log"))?;
     let mut options = server.connect_options()?;
     options.read_timeout = Some(config.read_timeout);
     let failed = |e: ClientError| source_failure(&e);
@@ -884,6 +888,17 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
         Some(failure) => Err(failure),
         None => say(out, "the source can be followed"),
     }
+}
+
+/// GTIDs in a relay log; none if its folder does not exist.
+fn kept_gtids(folder: &Path) -> Result<GtidSet, Failure> {
+    let read = || RelayFiles::open_read_only(folder).map(|(_, recovery)| recovery.retrieved);
+    // A running replica may purge a file while it is read.
+    let read = match read().or_else(|_| read()) {
+        Err(RelayError::Io { path, kind: ErrorKind::NotFound, .. }) if path == folder => return Ok(GtidSet::new()),
+        read => read,
+    };
+    read.map_err(relay_failure)
 }
 
 /// The binlog file itself, or the files that an index lists.
@@ -947,4 +962,23 @@ pub(crate) fn watch_clock(login: &Arc<SourceLogin>, link: &Arc<Link>) {
     };
     // Without the thread, lag is shown with the difference measured at connect.
     let _ = std::thread::Builder::new().name("clock".into()).spawn(work);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_relay_log_is_not_taken_for_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("relay-log");
+        assert_eq!(kept_gtids(&folder).unwrap(), GtidSet::new());
+        std::fs::create_dir(&folder).unwrap();
+        assert_eq!(kept_gtids(&folder).unwrap(), GtidSet::new());
+        std::fs::write(folder.join("relay-bin.index"), "relay-bin.000001\n").unwrap();
+        let missing = kept_gtids(&folder).unwrap_err();
+        assert!(missing.text.contains("relay-bin.000001"), "{}", missing.text);
+        std::fs::write(folder.join("relay-bin.index"), "of somebody else\n").unwrap();
+        assert_eq!(kept_gtids(&folder).unwrap_err().exit, Exit::Corrupt);
+    }
 }

@@ -110,8 +110,10 @@ pub(crate) struct LinkState {
 }
 
 impl Link {
-    pub(crate) fn new(data: &Path) -> Arc<Link> {
-        Arc::new(Link {
+    /// # Errors
+    /// The file of the newest received transaction cannot be read.
+    pub(crate) fn new(data: &Path) -> Result<Arc<Link>, Failure> {
+        Ok(Arc::new(Link {
             state: Mutex::new(LinkState::default()),
             clock_difference_us: Arc::new(AtomicI64::new(0)),
             clock_error_us: AtomicU64::new(0),
@@ -119,8 +121,8 @@ impl Link {
             stopping: AtomicBool::new(false),
             io_stop: AtomicBool::new(false),
             history_unknown_said: AtomicBool::new(false),
-            witness: WitnessFile::open(data),
-        })
+            witness: WitnessFile::open(data)?,
+        }))
     }
 
     /// What of the source changes answers, as last asked.

@@ -160,7 +160,7 @@ impl Relay {
         folder.begin_run()?;
         let RelayBase { start, last, serving } = base;
         let (follow, serve) = (&config.receiving, &config.serve);
-        let link = Link::new(folder.path());
+        let link = Link::new(folder.path())?;
         let server_id = config.server_id(folder);
         let mut options = RelayOptions::new(folder.relay_log());
         options.affinity = follow.pipeline.affinity.clone();

@@ -164,10 +164,10 @@ pub fn add_stopped(folder: &Folder, more: &GtidSet) -> Result<Option<String>, Fa
     let (all, late) = with(&load(folder)?.subtract(&cut), more, &cut);
     store(folder, &all)?;
     too_late(&late)?;
-    let report = folder.last_status();
+    let report = folder.last_whole_report()?;
     let mut known = cut;
-    for set in [report.gtid.retrieved, report.gtid.executed] {
-        known.union_with(&set.parse().unwrap_or_default());
+    for (key, set) in [("gtid.retrieved", &report.gtid.retrieved), ("gtid.executed", &report.gtid.executed)] {
+        known.union_with(&folder.set_of_report(key, set)?);
     }
     Ok(far_ahead(more, &known))
 }
@@ -189,7 +189,7 @@ pub fn list_stopped(folder: &Folder) -> Result<Listed, Failure> {
     if set.is_empty() {
         return Ok(Listed::default());
     }
-    let shown = folder.last_status().gtid.executed.parse().unwrap_or_default();
+    let shown = folder.set_of_report("gtid.executed", &folder.last_whole_report()?.gtid.executed)?;
     Ok(Listed::of(&set, &shown, &cut(folder)?))
 }
 

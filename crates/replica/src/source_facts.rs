@@ -3,14 +3,15 @@
 //! In: a connection to it, or the file. Out: its version, its identity, what its sessions begin with. Never here: where
 //! in its log the replica stands.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use client::Connection;
 use source::zones::{Named, Zones};
 
-use crate::exit::Failure;
-use crate::folder::write_atomically;
+use crate::exit::{Exit, Failure};
+use crate::folder::{removal, write_atomically};
 
 /// File with the facts, in the data folder.
 pub(crate) const FACTS_FILE: &str = "source-facts";
@@ -54,17 +55,35 @@ impl SourceSettings {
     }
 }
 
-/// What the file holds; None if there is none, or it cannot be understood.
-pub(crate) fn read(path: &Path) -> Option<SourceFacts> {
-    let text = std::fs::read_to_string(path).ok()?;
+/// What the file holds; None if there is none.
+///
+/// # Errors
+/// Code 7 if the file is damaged; 8 for disk errors.
+pub(crate) fn read(path: &Path) -> Result<Option<SourceFacts>, Failure> {
+    let damaged = |what: &str| {
+        let then = "a replica that starts asks its source again";
+        Failure::new(Exit::Corrupt, format!("{}: {what}", path.display())).with_hint(removal(path, then))
+    };
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::InvalidData => return Err(damaged("not a text")),
+        Err(error) => return Err(Failure::io(path.display(), &error)),
+    };
     let value = |key: &str| {
         text.lines().find_map(|line| line.split_once('=').filter(|(k, _)| *k == key).map(|(_, v)| v.to_string()))
     };
-    Some(SourceFacts {
-        version: value("version")?,
-        server_id: value("server_id")?.parse().ok()?,
-        server_uuid: value("server_uuid")?,
-        lower_case_table_names: value("lower_case_table_names")?.parse().ok()?,
+    let fact = |key: &str| value(key).ok_or_else(|| damaged(&format!("no {key} in it")));
+    let number = |key: &str| -> Result<u32, Failure> {
+        let text = fact(key)?;
+        text.parse().map_err(|_| damaged(&format!("{key} is '{}', no number", text.escape_debug())))
+    };
+    let lower_case_table_names = u8::try_from(number(LOWER)?).ok().filter(|lower| *lower <= 2);
+    Ok(Some(SourceFacts {
+        version: fact("version")?,
+        server_id: number("server_id")?,
+        server_uuid: fact("server_uuid")?,
+        lower_case_table_names: lower_case_table_names.ok_or_else(|| damaged(&format!("{LOWER} is above 2")))?,
         settings: Arc::new(SourceSettings {
             globals: SOURCE_GLOBALS
                 .iter()
@@ -77,8 +96,10 @@ pub(crate) fn read(path: &Path) -> Option<SourceFacts> {
             // It is asked again before this is told.
             zones_too_many: false,
         }),
-    })
+    }))
 }
+
+const LOWER: &str = "lower_case_table_names";
 
 /// In the file, `all` if the source has no other zones than those of the lines `zone.NAME=`.
 const ZONES: &str = "zones";
@@ -171,16 +192,19 @@ fn zones(source: &mut Connection, globals: &[(String, String)], mut zones: Zones
     Ok(zones)
 }
 
-/// What of the source changes answers, as last seen by this folder's replica.
+/// What of the source changes answers, as last seen by this folder's replica. A file that cannot be read counts as none
+/// here, because a receiver that finds it refuses to start.
 #[must_use]
 pub fn known_source_settings(data: &Path) -> Arc<SourceSettings> {
-    read(&data.join(FACTS_FILE)).map(|facts| facts.settings).unwrap_or_default()
+    read(&data.join(FACTS_FILE)).ok().flatten().map(|facts| facts.settings).unwrap_or_default()
 }
 
 /// The source's `lower_case_table_names` as last seen by this folder's replica; 0 if it never connected.
-#[must_use]
-pub(crate) fn known_lower_case_table_names(data: &Path) -> u8 {
-    read(&data.join(FACTS_FILE)).map_or(0, |facts| facts.lower_case_table_names)
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn known_lower_case_table_names(data: &Path) -> Result<u8, Failure> {
+    Ok(read(&data.join(FACTS_FILE))?.map_or(0, |facts| facts.lower_case_table_names))
 }
 
 /// Writes the file whole.
@@ -235,6 +259,33 @@ mod tests {
             keys,
             ["version", "server_id", "server_uuid", "lower_case_table_names", "global.time_zone", "zones"]
         );
-        assert_eq!(read(&path).unwrap().version, "9.7.4 lower_case_table_names=2");
+        assert_eq!(read(&path).unwrap().unwrap().version, "9.7.4 lower_case_table_names=2");
+    }
+
+    #[test]
+    fn a_damaged_file_is_not_one_that_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FACTS_FILE);
+        assert_eq!(read(&path).unwrap(), None);
+        assert_eq!(known_lower_case_table_names(folder.path()).unwrap(), 0);
+        let whole = "version=9.7.4\nserver_id=1\nserver_uuid=u\nlower_case_table_names=1\n";
+        std::fs::write(&path, whole).unwrap();
+        assert_eq!(known_lower_case_table_names(folder.path()).unwrap(), 1);
+        let cut = &whole[..whole.len() - 2];
+        let above = whole.replace("names=1", "names=3");
+        let damaged = [
+            (b"".as_slice(), "no lower_case_table_names in it"),
+            (cut.as_bytes(), "lower_case_table_names is '', no number"),
+            (above.as_bytes(), "lower_case_table_names is above 2"),
+            (b"lower_case_table_names=0\nversion=9\nserver_id=x\n", "server_id is 'x', no number"),
+            (b"\xff", "not a text"),
+        ];
+        for (bytes, what) in damaged {
+            std::fs::write(&path, bytes).unwrap();
+            let failure = read(&path).unwrap_err();
+            assert_eq!((failure.exit, &failure.text), (Exit::Corrupt, &format!("{}: {what}", path.display())));
+            assert!(failure.hint.unwrap().starts_with("rm "));
+            assert!(known_lower_case_table_names(folder.path()).is_err());
+        }
     }
 }

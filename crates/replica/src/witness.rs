@@ -15,8 +15,8 @@ use std::sync::{Mutex, PoisonError};
 
 use source::history::PastEvent;
 
-use crate::exit::Failure;
-use crate::folder::{read_small, write_atomically};
+use crate::exit::{Exit, Failure};
+use crate::folder::{read_small, removal, write_atomically};
 
 const FILE: &str = "source-last";
 
@@ -35,11 +35,18 @@ pub(crate) struct WitnessFile {
 }
 
 impl WitnessFile {
-    /// The file of a data folder. One that cannot be read counts as none: it only warns.
-    pub(crate) fn open(data: &Path) -> WitnessFile {
+    /// The file of a data folder. A damaged one must not count as none: a source with another history would then pass
+    /// unnoticed.
+    ///
+    /// # Errors
+    /// Code 7 if the file is damaged; 8 for disk errors.
+    pub(crate) fn open(data: &Path) -> Result<WitnessFile, Failure> {
         let path = data.join(FILE);
-        let kept = read_small(&path).ok().flatten().and_then(|text| decode(&text));
-        WitnessFile { path, kept: Mutex::new(kept) }
+        let kept = match read_small(&path)? {
+            Some(text) => Some(decode(&text).ok_or_else(|| damaged(&path))?),
+            None => None,
+        };
+        Ok(WitnessFile { path, kept: Mutex::new(kept) })
     }
 
     /// What the file has.
@@ -60,6 +67,13 @@ impl WitnessFile {
         }
         Ok(())
     }
+}
+
+fn damaged(path: &Path) -> Failure {
+    let text = format!("{}: not the received transaction that Slipstream keeps there", path.display());
+    let then =
+        "the source's history is then not checked at the next start: slipstream verify tells whether rows differ";
+    Failure::new(Exit::Corrupt, text).with_hint(removal(path, then))
 }
 
 fn encode(witness: &Witness) -> String {
@@ -93,12 +107,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let event = PastEvent { file: "b.000001".into(), offset: 1 << 33, bytes: vec![0, 171, 255] };
         let witness = Witness { server_uuid: "u".into(), event };
-        let file = WitnessFile::open(dir.path());
+        let file = WitnessFile::open(dir.path()).unwrap();
         assert_eq!(file.kept(), None);
         file.keep(witness.clone()).unwrap();
-        assert_eq!(WitnessFile::open(dir.path()).kept(), Some(witness));
+        assert_eq!(WitnessFile::open(dir.path()).unwrap().kept(), Some(witness));
         for text in ["", "file=x\n", "server_uuid=u\nfile=b\noffset=1\nevent=0g\n"] {
             assert_eq!(decode(text), None, "{text}");
+            std::fs::write(dir.path().join(FILE), text).unwrap();
+            let Err(failure) = WitnessFile::open(dir.path()) else { panic!("{text} is taken") };
+            assert_eq!(failure.exit, Exit::Corrupt);
+            assert!(failure.text.contains("/source-last: ") && failure.hint.unwrap().contains("verify"), "{text}");
         }
     }
 }

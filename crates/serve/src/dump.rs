@@ -65,16 +65,18 @@ pub(crate) struct Dump<'s, 'a> {
 }
 
 impl<'s, 'a> Dump<'s, 'a> {
-    pub(crate) fn new(session: &'s mut Session<'a>, flags: u16, replica: u32) -> Dump<'s, 'a> {
+    /// A dump that begins; the `Err` is the reason of a refusal.
+    pub(crate) fn new(session: &'s mut Session<'a>, flags: u16, replica: u32) -> Result<Dump<'s, 'a>, String> {
         let text = |name: &str| session.variables.get(name).cloned().flatten();
-        let period_ns = text("source_heartbeat_period").or_else(|| text("master_heartbeat_period"));
+        let period = text("source_heartbeat_period").or_else(|| text("master_heartbeat_period"));
+        let heartbeat_period = period.as_deref().map_or(Ok(Duration::ZERO), period_of)?;
         let checksum = text("source_binlog_checksum").or_else(|| text("master_binlog_checksum"));
         let knows_checksums = checksum.is_some_and(|checksum| !checksum.eq_ignore_ascii_case("NONE"));
         let (server_id, checksum) = session.shared.log.dump_facts();
-        Dump {
+        Ok(Dump {
             replica,
             non_block: flags & DUMP_NON_BLOCK != 0,
-            heartbeat_period: Duration::from_nanos(period_ns.and_then(|ns| ns.parse().ok()).unwrap_or(0)),
+            heartbeat_period,
             at: DumpEvents {
                 server_id,
                 heartbeat_v2: flags & DUMP_HEARTBEAT_V2 != 0,
@@ -85,7 +87,7 @@ impl<'s, 'a> Dump<'s, 'a> {
             last_write: Instant::now(),
             sent: Sent::new(),
             session,
-        }
+        })
     }
 
     /// Sends the log from `start` and continues until the replica disconnects. The inner `Err` is the reason of a
@@ -290,5 +292,29 @@ impl<'s, 'a> Dump<'s, 'a> {
             ));
         }
         Ok(())
+    }
+}
+
+/// A heartbeat period, which replicas give in nanoseconds. Taken for zero, it would be no heartbeats, and a replica
+/// that waits for them would lose its connection again and again.
+fn period_of(text: &str) -> Result<Duration, String> {
+    let whole = text.parse().ok().map(Duration::from_nanos);
+    let other = || Duration::try_from_secs_f64(text.parse::<f64>().ok()? / 1e9).ok();
+    whole.or_else(other).ok_or_else(|| format!("the heartbeat period {text:?} is not a number of nanoseconds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_a_number_or_refused() {
+        for (text, ns) in [("0", 0), ("30000001024", 30_000_001_024), ("1e9", 1_000_000_000), ("1.5e9", 1_500_000_000)]
+        {
+            assert_eq!(period_of(text), Ok(Duration::from_nanos(ns)), "{text}");
+        }
+        for text in ["", "x", "-1", "nan", "inf", "30s"] {
+            assert!(period_of(text).unwrap_err().contains(&format!("{text:?}")), "{text}");
+        }
     }
 }

@@ -94,14 +94,21 @@ fn now() -> String {
     format!("{}.{:06}", now.as_secs(), now.subsec_micros())
 }
 
+/// User variables by which a dump goes: without a value they would ask for something else.
+const OF_A_DUMP: [&str; 4] =
+    ["source_heartbeat_period", "master_heartbeat_period", "source_binlog_checksum", "master_binlog_checksum"];
+
 /// Stores user variables; anything else that a session sets has no meaning here.
 fn set(log: &Facts, variables: &mut Variables, list: &str) -> Answer {
     for part in split(list) {
         let Some((name, value)) = part.split_once('=') else { continue };
         let name = name.trim().trim_end_matches(':').trim();
         if let Some(name) = name.strip_prefix('@').filter(|name| !name.starts_with('@')) {
-            let value = evaluate(log, variables, value.trim()).unwrap_or_default();
-            variables.insert(name.to_ascii_lowercase(), value);
+            let (name, value) = (name.to_ascii_lowercase(), evaluate(log, variables, value.trim()));
+            if value.is_none() && OF_A_DUMP.contains(&name.as_str()) {
+                return Answer::Unknown;
+            }
+            variables.insert(name, value.unwrap_or_default());
         }
     }
     Answer::Ok
@@ -238,6 +245,20 @@ mod tests {
         assert!(logs.is_empty());
         assert_eq!(answer(&log(), &mut session, &[], "SELECT COUNT(*) FROM t"), Answer::Unknown);
         assert_eq!(answer(&log(), &mut session, &[], "DROP TABLE t"), Answer::Unknown);
+    }
+
+    #[test]
+    fn what_a_dump_goes_by_is_understood_or_refused() {
+        let mut session = Variables::new();
+        for name in OF_A_DUMP {
+            assert_eq!(
+                answer(&log(), &mut session, &[], &format!("SET @{name} = 10 * 100")),
+                Answer::Unknown,
+                "{name}"
+            );
+            assert_eq!(answer(&log(), &mut session, &[], &format!("SET @{name} = NULL")), Answer::Ok, "{name}");
+        }
+        assert_eq!(answer(&log(), &mut session, &[], "SET @old_sql_mode = @@sql_mode"), Answer::Ok);
     }
 
     fn set_and_read(session: &mut Variables, set: &str, read: &str, wanted: &[&str]) {

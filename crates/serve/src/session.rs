@@ -103,7 +103,11 @@ impl<'a> Session<'a> {
     }
 
     fn dump(&mut self, start: Start, flags: u16, server_id: u32) -> Result<()> {
-        match Dump::new(self, flags, server_id).run(&start)? {
+        let run = match Dump::new(self, flags, server_id) {
+            Ok(dump) => dump.run(&start)?,
+            Err(refusal) => Err(refusal),
+        };
+        match run {
             Ok(()) => Ok(()),
             Err(refusal) => self.answer(&|out| server::put_err(out, 1236, "HY000", &refusal)),
         }

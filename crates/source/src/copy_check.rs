@@ -40,7 +40,8 @@ pub const BYTES_PER_SECOND: u64 = 50_000_000;
 /// # Errors
 /// The connection fails.
 pub fn missing_privileges(connection: &mut Connection, needed: &[Needed]) -> Result<(String, Vec<String>)> {
-    let account = connection.query_value("SELECT CURRENT_USER()")?.unwrap_or_default();
+    let what = "SELECT CURRENT_USER()";
+    let account: String = connection.query(what)?.told(0, 0, what)?;
     let missing = missing_of(&grants_of(connection)?, needed);
     Ok((quote_account(&account), missing.into_iter().map(str::to_owned).collect()))
 }

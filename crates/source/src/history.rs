@@ -6,10 +6,12 @@
 
 use base::Gtid;
 use binlog::{ChecksumAlgorithm, EventHeader, GtidEvent, event_body, event_type, verify_checksum};
-use client::{ClientError, Connection, DumpPacket, Result};
+use client::{ClientError, Connection, DumpPacket, Result, ResultSet};
 use wire::command::{self, parse_dump_event};
 
 use crate::replication::{DumpRequest, session_settings};
+
+const LIST: &str = "SHOW BINARY LOGS";
 
 /// First event of a transaction, in the source's log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,12 +78,15 @@ fn numbered(file: &str) -> Option<(&str, u64)> {
 /// # Errors
 /// The connection fails.
 pub fn listed(connection: &mut Connection, past: &PastEvent) -> Result<Option<Past>> {
-    let logs = connection.query("SHOW BINARY LOGS")?;
+    place_in(&connection.query(LIST)?, past)
+}
+
+fn place_in(logs: &ResultSet, past: &PastEvent) -> Result<Option<Past>> {
     let mut newest = None;
     for row in 0..logs.rows.len() {
-        let name = logs.text(row, 0).unwrap_or_default();
-        let len: u64 = logs.text(row, 1).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let name: String = logs.told(row, 0, LIST)?;
         if name == past.file {
+            let len: u64 = logs.told(row, 1, LIST)?;
             let ends = len <= past.offset;
             return Ok(ends.then(|| Past::Other(format!("nothing: its {name} ends at {len}"))));
         }
@@ -141,5 +146,20 @@ mod tests {
     fn file_numbers() {
         assert_eq!(numbered("bin.log.000012"), Some(("bin.log", 12)));
         assert_eq!((numbered("binlog"), numbered("binlog.x")), (None, None));
+    }
+
+    #[test]
+    fn a_length_that_is_not_told_is_no_end_of_the_log() {
+        let past = PastEvent { file: "b.000002".into(), offset: 100, bytes: Vec::new() };
+        let place = |len: Option<&str>| {
+            let row = |name: &str, len: Option<&str>| [Some(name), len].map(|text| text.map(|text| text.into()));
+            let rows = vec![row("b.000001", None).to_vec(), row("b.000002", len).to_vec()];
+            place_in(&ResultSet { rows, ..ResultSet::default() }, &past)
+        };
+        assert_eq!(place(Some("101")).unwrap(), None);
+        assert!(matches!(place(Some("100")).unwrap(), Some(Past::Other(_))));
+        for wrong in [None, Some(""), Some("x")] {
+            assert!(place(wrong).unwrap_err().to_string().contains("SHOW BINARY LOGS"));
+        }
     }
 }

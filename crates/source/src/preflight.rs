@@ -1,6 +1,7 @@
 //! Check whether a source can be followed: changes nothing, and names for each problem the statement that solves it.
 
 use std::fmt;
+use std::str::FromStr;
 
 use base::{GtidSet, Uuid};
 
@@ -219,34 +220,53 @@ impl Variables {
         connection.query(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({list})")).map(Variables)
     }
 
-    fn get(&self, name: &str) -> String {
+    fn find(&self, name: &str) -> Option<String> {
         let row = (0..self.0.rows.len()).find(|&row| self.0.text(row, 0).as_deref() == Some(name));
-        row.and_then(|row| self.0.text(row, 1)).unwrap_or_default()
+        row.and_then(|row| self.0.text(row, 1))
+    }
+
+    fn get(&self, name: &str) -> String {
+        self.find(name).unwrap_or_default()
+    }
+
+    /// A variable that every server has, as what it must be.
+    fn told<T: FromStr>(&self, name: &str) -> Result<T> {
+        let text = self.find(name);
+        let value = text.as_deref().and_then(|text| text.parse().ok());
+        value.ok_or_else(|| ClientError::unexpected_value("SHOW GLOBAL VARIABLES", name, text.as_deref()))
+    }
+
+    /// The same of a variable that not every server has.
+    fn told_if_there<T: FromStr>(&self, name: &str) -> Result<Option<T>> {
+        if self.get(name).is_empty() { Ok(None) } else { self.told(name).map(Some) }
+    }
+
+    fn put_facts(&self, facts: &mut SourceFacts) -> Result<()> {
+        facts.server_uuid = Some(self.told("server_uuid")?);
+        facts.server_id = self.told("server_id")?;
+        facts.lower_case_table_names = self.told("lower_case_table_names")?;
+        facts.binlog_checksum = self.get("binlog_checksum");
+        // Without the second variable (before 8.0.29) the first one alone decides.
+        let purges = self.get("binlog_expire_logs_auto_purge") != "OFF";
+        let seconds = self.told_if_there("binlog_expire_logs_seconds")?;
+        facts.log_expires_s = seconds.filter(|seconds| purges && *seconds > 0);
+        Ok(())
     }
 }
 
 fn read_facts(connection: &mut Connection, variables: &Variables, report: &mut PreflightReport) -> Result<()> {
     // Read gtid_owned first: a transaction that ends in between is then in one of the two.
-    let owned = connection.query("SELECT @@global.gtid_owned")?.text(0, 0).unwrap_or_default();
-    let sets = connection.query("SELECT @@global.gtid_executed, @@global.gtid_purged, CURRENT_USER()")?;
-    let set = |column| -> Result<GtidSet> {
-        let text = sets.text(0, column).unwrap_or_default();
-        text.parse().map_err(|_| ClientError::UnexpectedAnswer { what: "SELECT @@global.gtid_executed" })
-    };
+    let what = "SELECT @@global.gtid_owned";
+    let owned: String = connection.query(what)?.told(0, 0, what)?;
+    let owned = parse_owned(&owned).ok_or(ClientError::UnexpectedAnswer { what })?;
+    let what = "SELECT @@global.gtid_executed, @@global.gtid_purged, CURRENT_USER()";
+    let sets = connection.query(what)?;
     let facts = &mut report.facts;
-    facts.gtid_owned =
-        parse_owned(&owned).ok_or(ClientError::UnexpectedAnswer { what: "SELECT @@global.gtid_owned" })?;
-    facts.gtid_executed = set(0)?;
-    facts.gtid_purged = set(1)?;
-    facts.account = quote_account(&sets.text(0, 2).unwrap_or_default());
-    facts.server_uuid = variables.get("server_uuid").parse().ok();
-    facts.server_id = variables.get("server_id").parse().unwrap_or(0);
-    facts.lower_case_table_names = variables.get("lower_case_table_names").parse().unwrap_or(0);
-    facts.binlog_checksum = variables.get("binlog_checksum");
-    // Without the second variable (before 8.0.29) the first one alone decides.
-    let purges = variables.get("binlog_expire_logs_auto_purge") != "OFF";
-    let seconds = variables.get("binlog_expire_logs_seconds").parse().ok();
-    facts.log_expires_s = seconds.filter(|seconds| purges && *seconds > 0);
+    facts.gtid_owned = owned;
+    facts.gtid_executed = sets.told(0, 0, what)?;
+    facts.gtid_purged = sets.told(0, 1, what)?;
+    facts.account = quote_account(&sets.told::<String>(0, 2, what)?);
+    variables.put_facts(facts)?;
     facts.clock = Some(clock::measure(connection, CLOCK_ROUNDS)?);
     facts.semi_sync = semi_sync_state(connection)?;
     Ok(())
@@ -378,7 +398,8 @@ fn check_server_id(
         report.refuse(what, "choose another: --server-id=N");
     }
     // SHOW REPLICAS exists since 8.0.22 and needs REPLICATION SLAVE, whose lack is already reported.
-    let replicas = match connection.query("SHOW REPLICAS") {
+    let what = "SHOW REPLICAS";
+    let replicas = match connection.query(what) {
         Err(error) if error.server_code() == Some(1064) => connection.query("SHOW SLAVE HOSTS"),
         answer => answer,
     };
@@ -388,9 +409,10 @@ fn check_server_id(
     };
     let uuid_column = replicas.column("Replica_UUID").or_else(|| replicas.column("Slave_UUID")).unwrap_or(4);
     for row in 0..replicas.rows.len() {
+        // A replica need not have one; without it, another one under our server id is not taken for us.
         let uuid = replicas.text(row, uuid_column).unwrap_or_default();
         let is_ours = input.uuid.is_some_and(|ours| uuid.parse() == Ok(ours));
-        if !is_ours && replicas.text(row, 0).and_then(|id| id.parse().ok()) == Some(ours) && ours != 0 {
+        if !is_ours && replicas.told::<u32>(row, 0, what)? == ours && ours != 0 {
             let host = replicas.text(row, 1).unwrap_or_default();
             let what =
                 format!("another replica (host '{host}', uuid {uuid}) follows this source under our server id {ours}");
@@ -479,6 +501,41 @@ mod tests {
         );
         assert_eq!(gtid_mode_steps("ON_PERMISSIVE", "ON"), "SET PERSIST gtid_mode = ON;");
         assert_eq!(quote_account("o'x@h%"), "'o''x'@'h%'");
+    }
+
+    const VARIABLES: [(&str, Option<&str>); 4] = [
+        ("server_uuid", Some("3e11fa47-71ca-11e1-9e33-c80aa9429562")),
+        ("server_id", Some("7")),
+        ("lower_case_table_names", Some("1")),
+        ("binlog_expire_logs_seconds", Some("3600")),
+    ];
+
+    /// The facts of a source that has these variables, but for one.
+    fn facts_with(name: &str, value: Option<Option<&str>>) -> Result<SourceFacts> {
+        let bytes = |text: &str| Some(text.as_bytes().to_vec());
+        let told = VARIABLES.iter().filter_map(|(own, usual)| {
+            let value = if *own == name { value? } else { *usual };
+            Some(vec![bytes(own), value.and_then(bytes)])
+        });
+        let mut facts = SourceFacts::default();
+        Variables(ResultSet { rows: told.collect(), ..ResultSet::default() }).put_facts(&mut facts).map(|()| facts)
+    }
+
+    #[test]
+    fn a_variable_that_is_not_told_has_no_value_of_ours() {
+        let facts = facts_with("", None).unwrap();
+        assert_eq!((facts.server_id, facts.lower_case_table_names, facts.log_expires_s), (7, 1, Some(3600)));
+        // As a server of a log, which need not have it.
+        assert_eq!(facts_with("binlog_expire_logs_seconds", None).unwrap().log_expires_s, None);
+        for (name, _) in VARIABLES {
+            for value in [None, Some(None), Some(Some("")), Some(Some("x"))] {
+                if name == "binlog_expire_logs_seconds" && value != Some(Some("x")) {
+                    continue;
+                }
+                let error = facts_with(name, value).unwrap_err().to_string();
+                assert!(error.contains("SHOW GLOBAL VARIABLES") && error.contains(name), "{error}");
+            }
+        }
     }
 
     fn gtid_report(executed: &str, purged: &str, ours: &str) -> PreflightReport {

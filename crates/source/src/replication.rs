@@ -97,10 +97,10 @@ fn ask_for_semi_sync(connection: &mut Connection) -> Result<bool> {
 
 /// State of semi-synchronous replication on the source: on, off, or (None) not installed.
 pub fn semi_sync_state(connection: &mut Connection) -> Result<Option<bool>> {
-    let answer = connection.query(
-        "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('rpl_semi_sync_source_enabled', 'rpl_semi_sync_master_enabled')",
-    )?;
-    let states: Vec<String> = (0..answer.rows.len()).filter_map(|row| answer.text(row, 1)).collect();
+    let what =
+        "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('rpl_semi_sync_source_enabled', 'rpl_semi_sync_master_enabled')";
+    let answer = connection.query(what)?;
+    let states = (0..answer.rows.len()).map(|row| answer.told(row, 1, what)).collect::<Result<Vec<String>>>()?;
     Ok((!states.is_empty()).then(|| states.iter().any(|state| state == "ON" || state == "1")))
 }
 

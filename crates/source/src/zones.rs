@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use client::{Connection, Result};
+use client::{ClientError, Connection, Result};
 use values::Zone;
 pub use values::Zones;
 
@@ -69,7 +69,8 @@ pub fn named(source: &mut Connection) -> Result<Named> {
     // One row more than is read tells that there are more.
     let limit = ROWS_MAX + 1;
     let readable = each_row(source, "SELECT EXISTS (SELECT * FROM mysql.time_zone_leap_second)", |[any]| {
-        reading.counts_leap_seconds = number(any) != Some(0);
+        reading.counts_leap_seconds = told(any, "mysql.time_zone_leap_second", "EXISTS")? != 0;
+        Ok(())
     })? && each_row(
         source,
         &format!(
@@ -112,33 +113,38 @@ impl Reading {
     }
 
     /// Time_zone_id, Transition_type_id, Offset, Is_DST.
-    fn of_type(&mut self, [id, of_type, offset_s, is_dst]: [Option<&[u8]>; 4]) {
-        if self.room.takes(ROW_BYTES)
-            && let (Some(id), Some(of_type), Some(offset_s)) = (number(id), number(of_type), number(offset_s))
-        {
-            self.by_id.entry(id).or_default().types.insert(of_type, (offset_s, number(is_dst) != Some(0)));
+    fn of_type(&mut self, [id, of_type, offset_s, is_dst]: [Option<&[u8]>; 4]) -> Result<()> {
+        let told = |text, column| told(text, "mysql.time_zone_transition_type", column);
+        if self.room.takes(ROW_BYTES) {
+            let (id, of_type) = (told(id, "Time_zone_id")?, told(of_type, "Transition_type_id")?);
+            let rules = (told(offset_s, "Offset")?, told(is_dst, "Is_DST")? != 0);
+            self.by_id.entry(id).or_default().types.insert(of_type, rules);
         }
+        Ok(())
     }
 
     /// Time_zone_id, Transition_time, Transition_type_id.
-    fn transition(&mut self, [id, at, of_type]: [Option<&[u8]>; 3]) {
-        if self.room.takes(CHANGE_BYTES)
-            && let (Some(id), Some(at), Some(of_type)) = (number(id), number(at), number(of_type))
-        {
-            self.by_id.entry(id).or_default().transitions.push((at, of_type));
+    fn transition(&mut self, [id, at, of_type]: [Option<&[u8]>; 3]) -> Result<()> {
+        let told = |text, column| told(text, "mysql.time_zone_transition", column);
+        if self.room.takes(CHANGE_BYTES) {
+            let change = (told(at, "Transition_time")?, told(of_type, "Transition_type_id")?);
+            self.by_id.entry(told(id, "Time_zone_id")?).or_default().transitions.push(change);
         }
+        Ok(())
     }
 
-    /// Name, Time_zone_id, Use_leap_seconds.
-    fn name(&mut self, [name, id, leap_seconds]: [Option<&[u8]>; 3]) {
-        let rows = number(id).and_then(|id| self.by_id.get(&id));
-        let name = name.unwrap_or_default();
+    /// Name, Time_zone_id, Use_leap_seconds; the last one is NULL where `mysql.time_zone` lacks the zone.
+    fn name(&mut self, [name, id, leap_seconds]: [Option<&[u8]>; 3]) -> Result<()> {
+        const TABLE: &str = "mysql.time_zone_name";
+        let rows = self.by_id.get(&told(id, TABLE, "Time_zone_id")?);
+        let name = name.ok_or_else(|| ClientError::unexpected_value(TABLE, "Name", None))?;
         // Each name has the changes for itself.
         let changes = rows.map_or(0, |rows| rows.transitions.len());
         if self.room.takes(ROW_BYTES + 2 * name.len() + changes * CHANGE_BYTES) {
             let is_plain = !self.counts_leap_seconds && leap_seconds == Some(b"N");
             self.zones.add(&String::from_utf8_lossy(name), rows.filter(|_| is_plain).and_then(Rows::zone));
         }
+        Ok(())
     }
 
     fn end(self) -> Named {
@@ -176,15 +182,14 @@ impl Room {
 fn each_row<const N: usize>(
     source: &mut Connection,
     sql: &str,
-    mut each: impl FnMut([Option<&[u8]>; N]),
+    mut each: impl FnMut([Option<&[u8]>; N]) -> Result<()>,
 ) -> Result<bool> {
     let read = source.query_each(sql, |row| {
         let mut values = [None; N];
         for value in &mut values {
             *value = wire::row::text_value(row)?;
         }
-        each(values);
-        Ok(())
+        each(values)
     });
     match read {
         Err(error) if error.server_code().is_some() => Ok(false),
@@ -192,8 +197,11 @@ fn each_row<const N: usize>(
     }
 }
 
-fn number(text: Option<&[u8]>) -> Option<i64> {
-    str::from_utf8(text?).ok()?.parse().ok()
+/// A number in a table of zones: a row left out would be a change of the zone left out.
+fn told(text: Option<&[u8]>, table: &'static str, column: &str) -> Result<i64> {
+    let text = text.map(String::from_utf8_lossy);
+    let number = text.as_ref().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| ClientError::unexpected_value(table, column, text.as_deref()))
 }
 
 /// Offset and Is_DST of each type by its number, and moment and type of each change, in order of time.
@@ -283,14 +291,14 @@ mod tests {
         let mut reading = Reading::new(room);
         reading.counts_leap_seconds = false;
         for (of_type, offset_s) in [(b"0".as_slice(), b"0".as_slice()), (b"1", b"3600")] {
-            reading.of_type([Some(b"1"), Some(of_type), Some(offset_s), Some(b"0")]);
+            reading.of_type([Some(b"1"), Some(of_type), Some(offset_s), Some(b"0")]).unwrap();
         }
         for at in 0..changes {
             let text = (at + 2).to_string();
-            reading.transition([Some(b"1"), Some(text.as_bytes()), Some([b"1", b"0"][at % 2])]);
+            reading.transition([Some(b"1"), Some(text.as_bytes()), Some([b"1", b"0"][at % 2])]).unwrap();
         }
         for name in 0..names {
-            reading.name([Some(format!("Zone/{name}").as_bytes()), Some(b"1"), Some(b"N")]);
+            reading.name([Some(format!("Zone/{name}").as_bytes()), Some(b"1"), Some(b"N")]).unwrap();
         }
         match reading.end() {
             Named::All(zones) => Some(zones.lines().count()),
@@ -309,7 +317,24 @@ mod tests {
         // A few rows that many names multiply.
         assert_eq!(read(room(), 10_000, 500), None);
         let mut reading = Reading::new(room());
-        reading.name([Some(&vec![b'z'; BYTES_MAX / 2]), None, None]);
+        reading.name([Some(&vec![b'z'; BYTES_MAX / 2]), Some(b"1"), None]).unwrap();
         assert!(matches!(reading.end(), Named::TooMany));
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_read_is_not_left_out() {
+        let mut reading = Reading::new(Room { rows: ROWS_MAX, bytes: BYTES_MAX });
+        for wrong in [None, Some(b"".as_slice()), Some(b"x")] {
+            let errors = [
+                reading.of_type([Some(b"1"), Some(b"0"), wrong, Some(b"0")]),
+                reading.transition([Some(b"1"), wrong, Some(b"0")]),
+                reading.name([Some(b"UTC"), wrong, Some(b"N")]),
+            ];
+            let places = ["_type: Offset is", "_transition: Transition_time is", "_name: Time_zone_id is"];
+            for (error, place) in errors.into_iter().zip(places) {
+                let error = error.unwrap_err().to_string();
+                assert!(error.contains(place), "{error}");
+            }
+        }
     }
 }

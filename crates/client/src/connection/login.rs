@@ -183,6 +183,7 @@ fn capabilities(offered: u32, options: &ConnectOptions, tls: bool) -> u32 {
 }
 
 fn read_public_key(path: &Path) -> Result<PublicKey> {
-    let pem = std::fs::read(path).map_err(|error| ClientError::File { path: path.to_owned(), error })?;
+    let pem = base::own_files::read_within(path, base::own_files::SMALL_FILE_MAX)
+        .map_err(|error| ClientError::File { path: path.to_owned(), error })?;
     Ok(PublicKey::from_pem(&pem)?)
 }

@@ -1,4 +1,4 @@
-//! What servers that lie can make a client keep.
+//! What servers that lie can make a client keep or believe.
 
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
@@ -8,8 +8,9 @@ use wire::packet::{self, PacketBuffer};
 use wire::response::ColumnDefinition;
 use wire::server::{ServerOk, put_err, put_ok, put_rows_end};
 
-use super::Connection;
 use super::login::LOGIN_PACKET_BYTES_MAX;
+use super::{Connection, ResultSet};
+use crate::session::gtid_executed;
 use crate::{ClientError, ConnectOptions, SslMode};
 
 const CAPABILITIES: u32 =
@@ -228,4 +229,34 @@ fn the_text_of_an_error_is_one_short_line() {
     let error = after_login(fails, |connection| connection.query("SELECT 1").unwrap_err().to_string());
     assert!(error.starts_with("error 1105 (HY000): evil ?[31m 2026-11-29 [System] forged?xxx"), "{error}");
     assert!(error.len() < 5_000, "{}", error.len());
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_named() {
+    let value = |value: Option<&str>| value.map(|text| text.as_bytes().to_vec());
+    let rows = vec![vec![value(Some("12")), value(None), value(Some("evil\n\u{1b}[31m"))]];
+    let result = ResultSet { rows, ..ResultSet::default() };
+    assert_eq!(result.told::<u8>(0, 0, "SELECT a, b, c").unwrap(), 12);
+    let error = |row, column| result.told::<u8>(row, column, "SELECT a, b, c").unwrap_err();
+    assert_eq!(error(0, 1).to_string(), "unexpected answer to SELECT a, b, c: column 2 is NULL or missing");
+    assert_eq!(error(1, 0).to_string(), "unexpected answer to SELECT a, b, c: column 1 is NULL or missing");
+    assert_eq!(error(0, 2).to_string(), r"unexpected answer to SELECT a, b, c: column 3 is 'evil\n\u{1b}[31m'");
+    assert!(!error(0, 1).is_transient());
+}
+
+#[test]
+fn a_set_that_is_not_told_is_not_an_empty_one() {
+    let of = |row: &'static [u8]| {
+        let serve = move |peer: &mut Peer| {
+            peer.one_column();
+            peer.send(&[row]);
+            peer.end();
+        };
+        after_login(serve, gtid_executed)
+    };
+    assert_eq!(of(b"\0").unwrap(), Some(base::GtidSet::new()));
+    for (row, found) in [(b"\xfb".as_slice(), "x is NULL or missing"), (b"\x01y", "x is 'y'")] {
+        let error = of(row).unwrap_err().to_string();
+        assert_eq!(error, format!("unexpected answer to SELECT @@GLOBAL.gtid_executed: {found}"));
+    }
 }

@@ -59,9 +59,10 @@ pub(super) fn try_once(
 ) -> Result<Attempt, CopyError> {
     patience.check_stop()?;
     let lower = facts.lower_case_table_names;
-    let before = Listing::read(&mut sessions.control, "");
+    let before = Listing::read(&mut sessions.control, None);
     let before = sessions.at(before)?;
     let wanted = before.wanted(&options.tables, lower)?;
+    before.check_times(&wanted)?;
     if wanted.iter().any(|name| before.tables.get(name).is_some_and(|table| table.fresh)) {
         // A lock taken now would probably be useless.
         patience.sleep(FRESH)?;
@@ -134,7 +135,7 @@ fn try_unlocked(
 ) -> Result<Attempt, CopyError> {
     check_full_images(sessions)?;
     let moment = sessions.mark(patience, Vec::new())?;
-    let listing = Listing::read(&mut sessions.control, &moment.now);
+    let listing = Listing::read(&mut sessions.control, Some(&moment.now));
     let listing = sessions.at(listing)?;
     let names = listing.wanted(&patience.options.tables, facts.lower_case_table_names)?;
     let fresh = |name: &Name| listing.tables.get(name).is_some_and(|table| table.fresh);
@@ -180,15 +181,17 @@ fn try_unlocked(
 }
 
 fn check_full_images(sessions: &mut Sessions) -> Result<(), CopyError> {
-    let answer = sessions.control.query("SELECT @@GLOBAL.binlog_row_image, @@GLOBAL.binlog_row_value_options");
+    let what = "SELECT @@GLOBAL.binlog_row_image, @@GLOBAL.binlog_row_value_options";
+    let answer = sessions.control.query(what);
     let result = sessions.at(answer)?;
-    let text = |column| result.text(0, column).unwrap_or_default();
-    if text(0) != "FULL" {
-        let what = format!("binlog_row_image is {}", text(0));
+    let text = |column| sessions.at(result.told::<String>(0, column, what));
+    let (image, value_options) = (text(0)?, text(1)?);
+    if image != "FULL" {
+        let what = format!("binlog_row_image is {image}");
         return Err(CopyError::NeedsFullImages { what, fix: "SET PERSIST binlog_row_image = FULL;".into() });
     }
-    if !text(1).is_empty() {
-        let what = format!("binlog_row_value_options is {}", text(1));
+    if !value_options.is_empty() {
+        let what = format!("binlog_row_value_options is {value_options}");
         return Err(CopyError::NeedsFullImages { what, fix: "SET PERSIST binlog_row_value_options = '';".into() });
     }
     Ok(())

@@ -136,7 +136,7 @@ fn first_start(config: &RelayConfig, login: Option<&Arc<SourceLogin>>) -> Result
         return Err(Failure::usage("a relay needs a server as its source: --source mysql://USER@HOST:PORT"));
     };
     let mut source = Connection::connect(&login.for_try()).map_err(|error| source_failure(&error))?;
-    let purged = gtids_of(&mut source, "gtid_purged", "the source")?;
+    let purged = gtids_of(&mut source, "SELECT @@GLOBAL.gtid_purged", "the source")?;
     let start = match &config.start {
         RelayStart::Oldest => return Ok(purged),
         RelayStart::After(set) => set.clone(),
@@ -158,13 +158,12 @@ fn first_start(config: &RelayConfig, login: Option<&Arc<SourceLogin>>) -> Result
 /// It cannot be asked.
 pub(crate) fn executed_of(server: &ServerOptions) -> Result<GtidSet, Failure> {
     let mut connection = Connection::connect(&server.connect_options()?).map_err(|error| source_failure(&error))?;
-    gtids_of(&mut connection, "gtid_executed", &server.shown())
+    gtids_of(&mut connection, "SELECT @@GLOBAL.gtid_executed", &server.shown())
 }
 
-fn gtids_of(connection: &mut Connection, name: &str, whose: &str) -> Result<GtidSet, Failure> {
-    let text = connection.query_value(&format!("SELECT @@GLOBAL.{name}")).map_err(|error| source_failure(&error))?;
-    let text = text.unwrap_or_default();
-    text.parse().map_err(|error| Failure::error(format!("{name} of {whose}: {error}")))
+fn gtids_of(connection: &mut Connection, what: &'static str, whose: &str) -> Result<GtidSet, Failure> {
+    let answer = connection.query(what).map_err(|error| source_failure(&error))?;
+    answer.told(0, 0, what).map_err(|error| Failure::error(format!("{whose}: {error}")))
 }
 
 fn complete_file(folder: &Path, number: u64) -> Result<GrowingFile, Failure> {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::{GtidSet, Uuid};
-use client::Connection;
+use client::{Connection, ResultSet};
 use observe::HeldReport;
 use serde::{Deserialize, Serialize};
 use serve::ReplicaLine;
@@ -312,12 +312,19 @@ fn ask(server: &ServerOptions, server_uuid: &str) -> Result<GtidSet, String> {
     options.read_timeout = Some(ASK_WITHIN);
     let text = |error: client::ClientError| error.to_string();
     let mut connection = Connection::connect(&options).map_err(text)?;
-    let answer = connection.query("SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed").map_err(text)?;
-    let (uuid, executed) = (answer.text(0, 0).unwrap_or_default(), answer.text(0, 1).unwrap_or_default());
-    if uuid.parse::<Uuid>().is_ok_and(|uuid| uuid.to_string() != server_uuid) {
-        return Err(format!("{} has server_uuid {uuid}", server.shown()));
+    let answer = connection.query(EXECUTED).map_err(text)?;
+    executed_in(&answer, &server.shown(), server_uuid)
+}
+
+const EXECUTED: &str = "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed";
+
+fn executed_in(answer: &ResultSet, server: &str, server_uuid: &str) -> Result<GtidSet, String> {
+    let text = |error: client::ClientError| error.to_string();
+    let uuid: Uuid = answer.told(0, 0, EXECUTED).map_err(text)?;
+    if uuid.to_string() != server_uuid {
+        return Err(format!("{server} has server_uuid {uuid}"));
     }
-    executed.parse().map_err(|error: base::GtidError| error.to_string())
+    answer.told(0, 1, EXECUTED).map_err(text)
 }
 
 #[cfg(test)]
@@ -382,6 +389,21 @@ mod tests {
         assert_eq!(list_stopped(&folder).unwrap_err().exit, Exit::Corrupt);
         std::fs::remove_file(folder.relay_start()).unwrap();
         assert_eq!(list_stopped(&folder).unwrap_err().exit, Exit::Usage);
+    }
+
+    #[test]
+    fn a_server_that_does_not_say_who_it_is_has_executed_nothing() {
+        let answer = |uuid: Option<&str>, executed: Option<&str>| {
+            let row = [uuid, executed].map(|text| text.map(|text| text.into())).to_vec();
+            executed_in(&ResultSet { rows: vec![row], ..ResultSet::default() }, "h:3306", ONE)
+        };
+        assert_eq!(answer(Some(&ONE.to_uppercase()), Some("")).unwrap(), GtidSet::new());
+        assert_eq!(answer(Some(ONE), Some(&set(3).to_string())).unwrap(), set(3));
+        assert!(answer(Some(TWO), Some("")).unwrap_err().contains(TWO));
+        for (uuid, executed) in [(None, Some("")), (Some("x"), Some("")), (Some(ONE), None), (Some(ONE), Some("x"))] {
+            let why = answer(uuid, executed).unwrap_err();
+            assert!(why.contains("@@GLOBAL.server_uuid"), "{why}");
+        }
     }
 
     #[test]

@@ -259,7 +259,7 @@ impl Stamping {
         let known = catalog.tables().count();
         let mut text = format!("definitions of {known} tables were read at {place}");
         if !refused.is_empty() {
-            text += &format!("; not understood, so that the source's clock is kept: {}", refused.join(", "));
+            text += &format!("; the source's clock is kept for what is not known: {}", refused.join(", "));
         }
         log::write(Code::RelayDefinitions, "Stamp", &text);
         self.lock().waits.clear();
@@ -311,7 +311,7 @@ impl Stamping {
         let again = |error: client::ClientError| source_failure(&error).text;
         let ask = |options: &ConnectOptions| -> Result<GtidSet, String> {
             let executed = Connection::connect(options).and_then(|mut server| gtid_executed(&mut server));
-            Ok(executed.map_err(again)?.unwrap_or_default())
+            executed.map_err(again)?.ok_or_else(|| "it has no gtid_executed".to_owned())
         };
         let options = server.connect_options()?;
         let executed = match ask(&options) {
