@@ -8,7 +8,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
@@ -235,6 +235,23 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     Ok(opened.into())
 }
 
+/// Largest option file, key or certificate, in bytes: a system's bundle of authorities has a quarter of a MiB.
+pub const SMALL_FILE_MAX: u64 = 16 << 20;
+
+/// Reads a file that an operator names, or a pipe, or a device: some never end.
+///
+/// # Errors
+/// `FileTooLarge` beyond `bytes_max`; the system's.
+pub fn read_within(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        let text = format!("it is larger than {bytes_max} bytes");
+        return Err(io::Error::new(ErrorKind::FileTooLarge, text));
+    }
+    Ok(bytes)
+}
+
 /// Gives a new file to the owner and group of its folder. Root writes for the user that runs the replica, whom a file
 /// of root's would keep out at its next start. Nothing is changed without root's rights.
 ///
@@ -337,6 +354,19 @@ mod tests {
 
     fn mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_never_ends_is_not_read() {
+        let error = read_within(Path::new("/dev/zero"), 1000).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+        assert_eq!(error.to_string(), "it is larger than 1000 bytes");
+        let path = std::env::temp_dir().join(format!("slipstream-read-within-{}", std::process::id()));
+        std::fs::write(&path, [7; 1000]).unwrap();
+        let read = [read_within(&path, 1000), read_within(&path, 999)];
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read[0].as_ref().unwrap().len(), 1000);
+        assert!(read[1].is_err());
     }
 
     #[test]

@@ -80,14 +80,11 @@ pub fn read(path: &Path, section: &str) -> Result<Vec<Setting>, OptionFileError>
     let name = path.display().to_string();
     let failed = |error| OptionFileError::Read { path: name.clone(), error };
     let metadata = std::fs::metadata(path).map_err(failed)?;
-    if metadata.len() > FILE_BYTES_MAX {
-        return Err(failed(std::io::Error::other("larger than 1 MiB")));
-    }
     use std::os::unix::fs::PermissionsExt as _;
     if metadata.is_file() && metadata.permissions().mode() & 0o002 != 0 {
         return Err(OptionFileError::WorldWritable { path: name });
     }
-    let bytes = std::fs::read(path).map_err(failed)?;
+    let bytes = base::own_files::read_within(path, FILE_BYTES_MAX).map_err(failed)?;
     parse(&String::from_utf8_lossy(&bytes), &name, section)
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
+use base::own_files::{SMALL_FILE_MAX, read_within};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rustls::crypto::ring;
@@ -204,7 +205,8 @@ fn pem_error(path: &Path, error: pem::Error) -> TlsError {
 }
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| match error {
+    let pem = read_within(path, SMALL_FILE_MAX).map_err(|error| io_error(path, error))?;
+    PrivateKeyDer::from_pem_slice(&pem).map_err(|error| match error {
         pem::Error::NoItemsFound => {
             TlsError::Unusable { path: path.to_owned(), reason: "it holds no private key without a passphrase".into() }
         }
@@ -213,8 +215,9 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let found: Vec<_> =
-        CertificateDer::pem_file_iter(path).and_then(Iterator::collect).map_err(|error| pem_error(path, error))?;
+    let pem = read_within(path, SMALL_FILE_MAX).map_err(|error| io_error(path, error))?;
+    let found = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+    let found: Vec<_> = found.map_err(|error| pem_error(path, error))?;
     if found.is_empty() {
         return Err(TlsError::Unusable { path: path.to_owned(), reason: "it holds no certificate".into() });
     }
