@@ -347,7 +347,7 @@ impl Cascade<'_> {
     fn put(&self, table: &Table, key: &[u8], change: RowChange<'_>) -> Result<(), RowError> {
         let hash = key_hash(table.def.id.0, key);
         let index = self.store.lane_of(hash);
-        let mut lane = lane_of(self.layers, index);
+        let mut lane = lane_of(self.layers, index)?;
         let (shape, layers) = (table.reader.shape(), self.layers);
         lane.apply(index, &shape, hash, key, change, self.sequence, self.oldest_needed, self.check, layers)
     }

@@ -556,6 +556,7 @@ impl Cutter {
         Box::new(Stop { class, position, gtid: None, reason })
     }
 
+    #[track_caller]
     fn defect(&self, what: &str) -> Box<Stop> {
         Box::new(Stop::of_defect(self.publisher.position(), self.publisher.status().last_gtid, what))
     }

@@ -1,10 +1,10 @@
 //! A sequenced piece while the workers apply it.
 //!
 //! In: the piece, the layers that take its rows, each worker's progress. Out: completion, told to the publisher by
-//! the last worker. Invariant: a piece is published only if as many ops were carried out as decode counted. Never
-//! here: rows.
+//! the last worker. Invariants: a piece is published only if as many ops were carried out as decode counted, and ends
+//! once (invariant 29). Never here: rows.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use base::Countdown;
@@ -34,6 +34,8 @@ pub struct InFlight {
     pub(crate) page: Page,
     /// Ops carried out or refused; each worker adds its own when it finishes the piece.
     pub(crate) carried_out: AtomicU64,
+    /// True once the publisher was told.
+    ended: AtomicBool,
 }
 
 impl InFlight {
@@ -52,6 +54,7 @@ impl InFlight {
             copied: None,
             page: Page::default(),
             carried_out: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
         }
     }
 
@@ -78,6 +81,11 @@ impl InFlight {
     /// Tells the publisher that all workers are done. If ops were lost, replay fails first and the piece never
     /// becomes visible.
     pub(crate) fn complete(&self, publisher: &Publisher) {
+        if self.ended.swap(true, Ordering::Relaxed) {
+            let what = format!("piece {} ended twice", self.index);
+            publisher.fail(self.piece.first, self.piece.decoded.defect(0, &what));
+            return;
+        }
         let (decoded, carried_out) = (&self.piece.decoded, self.carried_out.load(Ordering::Relaxed));
         if carried_out != decoded.ops {
             self.lose(publisher, carried_out);

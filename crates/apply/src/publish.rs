@@ -1,8 +1,9 @@
 //! Publish: moves the one watermark.
 //!
 //! In: pieces in log order as they are sequenced, and a notification when all lanes have finished one. Out: the
-//! store's watermark, moved over the finished prefix. Invariants: it only grows; it never passes a transaction that
-//! is held, unfinished, or at or after a failure.
+//! store's watermark, moved over the finished prefix. Invariants: it only grows, from each number to the next; it never
+//! passes a transaction that is held, unfinished, or at or after a failure. Where pieces or their numbers break that
+//! (invariant 29), replay fails before the first transaction in question.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -45,6 +46,8 @@ struct Entry {
 /// The newest visible transaction.
 #[derive(Default)]
 struct Shown {
+    /// Its number.
+    sequence: u64,
     last_gtid: Option<Gtid>,
     position: Option<LogPosition>,
     /// Scratch buffer, kept for its allocation.
@@ -63,6 +66,8 @@ struct State {
     queue: VecDeque<Entry>,
     /// Index of the front entry.
     front: u64,
+    /// Number that the next transaction must have; while one is open, its number.
+    next: u64,
     hold: Hold,
     /// Number of clients that keep everything as it is (FLUSH TABLES WITH READ LOCK).
     read_locks: usize,
@@ -112,11 +117,46 @@ pub struct Publisher {
 }
 
 impl State {
+    /// What is wrong with the numbers of a piece that is to be enqueued; None if it continues what is there, without a
+    /// gap, and its catalogs and drops belong to its transactions.
+    fn misfit(&self, piece: &SequencedPiece) -> Option<String> {
+        let (first, decoded) = (piece.first.0, &piece.decoded);
+        let (count, stops) = (decoded.transactions.len() as u64, decoded.stop.is_some());
+        if first != self.next {
+            return Some(format!("transaction {first} was sequenced in the place of transaction {}", self.next));
+        }
+        if decoded.piece.continues != self.open.is_some() {
+            let open = if self.open.is_some() { "" } else { "not " };
+            return Some(format!("a piece at transaction {first}, which is {open}open"));
+        }
+        if decoded.piece.unfinished && count == 0 && !stops {
+            return Some(format!("a slice without a transaction, after transaction {}", first.saturating_sub(1)));
+        }
+        // A statement of the transaction that replay stops at may have left a catalog.
+        let numbers = first..first + count + u64::from(stops);
+        let outside = |at: &SequenceNumber| !numbers.contains(&at.0);
+        let changes = piece.catalogs.iter().map(|(at, _)| at).chain(piece.dropped.iter().map(|(at, _)| at));
+        if let Some(at) = changes.copied().find(outside) {
+            return Some(format!("a catalog of transaction {} in a piece of {}..{}", at.0, numbers.start, numbers.end));
+        }
+        let sorted = piece.catalogs.is_sorted_by_key(|(at, _)| *at);
+        (!sorted).then(|| format!("catalogs out of order at transaction {first}"))
+    }
+
     /// True if nothing more can become visible: replay failed, and everything before the failure is visible.
     fn out_of_reach(&self) -> bool {
         let Some((limit, _)) = &self.failed else { return false };
         let next = self.queue.front().map(|entry| entry.first.0 + entry.published as u64);
         next.is_none_or(|next| next >= limit.0)
+    }
+}
+
+impl Shown {
+    /// The stop for a broken invariant behind the newest visible transaction.
+    #[track_caller]
+    fn defect(&self, gtid: Option<Gtid>, what: &str) -> Stop {
+        let begin = || LogPosition { file: Arc::from(""), offset: 0 };
+        Stop::of_defect(self.position.clone().unwrap_or_else(begin), gtid.or(self.last_gtid), what)
     }
 }
 
@@ -129,17 +169,19 @@ impl Publisher {
         rates: Arc<RateMeter>,
         clock_difference_us: Arc<AtomicI64>,
     ) -> Publisher {
+        let sequence = watermark.sequence().0;
         Publisher {
             watermark,
             state: Mutex::new(State {
                 queue: VecDeque::new(),
                 front: 0,
+                next: sequence + 1,
                 hold: Hold::None,
                 read_locks: 0,
                 failed: None,
                 open: None,
                 torn: false,
-                shown: Shown::default(),
+                shown: Shown { sequence, ..Shown::default() },
                 applied_awaited: false,
                 passed_awaited: None,
             }),
@@ -166,11 +208,19 @@ impl Publisher {
 
     /// Enqueues a piece before any worker sees it; returns its index.
     pub fn enqueue(&self, piece: &SequencedPiece, copied: bool) -> u64 {
-        for (at, catalog) in &piece.catalogs {
-            self.watermark.announce_catalog(*at, catalog.clone());
-        }
         let decoded = &piece.decoded;
         let mut state = self.lock();
+        match state.misfit(piece) {
+            None => {
+                for (at, catalog) in &piece.catalogs {
+                    self.watermark.announce_catalog(*at, catalog.clone());
+                }
+            }
+            Some(what) => {
+                let at = SequenceNumber(piece.first.0.min(state.next));
+                self.limit_to(&mut state, at, decoded.defect(0, &what));
+            }
+        }
         let mut members: Vec<Member> = decoded
             .transactions
             .iter()
@@ -195,8 +245,9 @@ impl Publisher {
             // The transaction is incomplete, so this piece must not publish it: the piece with its last slice does.
             state.open = members.pop();
         }
+        state.next = piece.first.0 + members.len() as u64;
         if let Some(stop) = &decoded.stop {
-            let at = SequenceNumber(piece.first.0 + members.len() as u64);
+            let at = SequenceNumber(state.next);
             state.torn |= decoded.piece.continues && members.is_empty();
             self.limit_to(&mut state, at, stop.clone());
         }
@@ -213,15 +264,27 @@ impl Publisher {
         state.front + state.queue.len() as u64 - 1
     }
 
-    /// Called when all lanes have finished the piece.
+    /// Called when all lanes have finished the piece; [`InFlight::complete`](crate::stages::InFlight) sees that this
+    /// happens once.
     pub fn complete(&self, index: u64) {
         let done_us = now_us();
         let mut state = self.lock();
+        if index >= state.front + state.queue.len() as u64 {
+            return self.never_enqueued(state, index);
+        }
         let at = index.checked_sub(state.front).and_then(|i| usize::try_from(i).ok());
         if let Some(entry) = at.and_then(|i| state.queue.get_mut(i)) {
             (entry.done, entry.done_us) = (true, done_us);
         }
         self.advance_and_wake(state);
+    }
+
+    #[cold]
+    fn never_enqueued(&self, state: MutexGuard<'_, State>, index: u64) {
+        let what = format!("piece {index} ended, and {} were enqueued", state.front + state.queue.len() as u64);
+        let at = SequenceNumber(state.shown.sequence + 1);
+        let stop = state.shown.defect(None, &what);
+        self.fail_at(state, at, stop);
     }
 
     /// Waits until the piece at this index and all before it are applied and visible; false when `timeout` passes
@@ -272,7 +335,10 @@ impl Publisher {
 
     /// Fails replay: nothing from `at` on may become visible.
     pub fn fail(&self, at: SequenceNumber, stop: Stop) {
-        let mut state = self.lock();
+        self.fail_at(self.lock(), at, stop);
+    }
+
+    fn fail_at(&self, mut state: MutexGuard<'_, State>, at: SequenceNumber, stop: Stop) {
         self.limit_to(&mut state, at, stop);
         self.moved.wake_all(state);
         self.passed.wake_all(self.lock());
@@ -338,7 +404,11 @@ impl Publisher {
                 to += 1;
             }
             if to > from {
-                self.publish(entry, from, to, shown);
+                if let Err(stop) = self.publish(entry, from, to, shown) {
+                    let at = SequenceNumber(shown.sequence + 1);
+                    self.limit_to(state, at, *stop);
+                    return true;
+                }
                 any = true;
             }
             if to < entry.members.len() {
@@ -351,9 +421,18 @@ impl Publisher {
         any || state.applied_awaited
     }
 
-    fn publish(&self, entry: &mut Entry, from: usize, to: usize, shown: &mut Shown) {
-        let Shown { last_gtid, position, lags } = shown;
-        let members = entry.members.get(from..to).unwrap_or(&[]);
+    /// Makes members `from..to` visible, of which there is at least one.
+    ///
+    /// # Errors
+    /// A defect, with nothing done, if the first of them is not the one after the newest visible transaction.
+    fn publish(&self, entry: &mut Entry, from: usize, to: usize, shown: &mut Shown) -> Result<(), Box<Stop>> {
+        let first = entry.first.0 + from as u64;
+        let Some(members) = entry.members.get(from..to).filter(|_| first == shown.sequence + 1) else {
+            let gtid = entry.members.get(from).and_then(|member| member.gtid);
+            let what = format!("transaction {first} becomes visible after transaction {}", shown.sequence);
+            return Err(Box::new(shown.defect(gtid, &what)));
+        };
+        let Shown { sequence, last_gtid, position, lags } = shown;
         let last = SequenceNumber(entry.first.0 + to as u64 - 1);
         self.watermark.advance(last, |executed| {
             for gtid in members.iter().filter_map(|member| member.gtid) {
@@ -384,7 +463,8 @@ impl Publisher {
         if let Some(member) = members.last().filter(|member| !member.copied) {
             *position = Some(LogPosition { file: Arc::clone(&entry.file), offset: member.end });
         }
-        entry.published = to;
+        (entry.published, *sequence) = (to, last.0);
+        Ok(())
     }
 
     /// Source commit time of the oldest transaction that is sequenced and not visible, in µs.
@@ -486,3 +566,6 @@ impl WatermarkHold for Publisher {
         self.failure().map(|stop| stop.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use base::{GtidSet, PreparedSet, SequenceNumber};
 use catalog::{Catalog, TableDef};
-use decode::{Rewriter, SequencedPiece, StopClass};
+use decode::{NotRewritten, Rewriter, SequencedPiece, StopClass};
 use store::{KeyRange, PinnedLayers, ReadOrder, Row, RowBuf, Store, StoreError, TableReader};
 
 use crate::in_flight::InFlight;
@@ -76,8 +76,8 @@ impl RewriteState {
 enum Break {
     /// Replay ends.
     Shutdown,
-    /// A value cannot be computed; the text says why.
-    Unknown(String),
+    /// The rows cannot be rewritten.
+    Fault(NotRewritten),
 }
 
 /// Hands on the rows that a statement rewrites, then the statement's piece. False when replay ends here.
@@ -111,17 +111,18 @@ pub(crate) fn carry_out(
     let mut rewriter = Rewriter::new(store.lane_count());
     for rewrite in &rewrites {
         state.begin(rewrite.to.full_name());
-        rewriter.begin(rewrite, &catalog);
         let source = Source { store: &store, layers: &layers, sequence: boundary.sequence.0, table: &rewrite.from };
-        let ordered = match survey(&source, &mut rewriter, &ended) {
-            Ok(ControlFlow::Continue(ordered)) => Ok(ordered),
-            Ok(ControlFlow::Break(end)) => Err(Ok(ControlFlow::Break(end))),
-            Err(error) => Err(Err(error)),
+        let begun = rewriter.begin(rewrite, &boundary.catalog, &catalog);
+        let ordered = match begun.map(|()| survey(&source, &mut rewriter, &ended)) {
+            Ok(Ok(ControlFlow::Continue(ordered))) => Ok(ordered),
+            Ok(Ok(ControlFlow::Break(end))) => Err(Ok(ControlFlow::Break(end))),
+            Ok(Err(error)) => Err(Err(error)),
+            Err(fault) => Err(Ok(ControlFlow::Break(Break::Fault(fault)))),
         };
         let mut convert = |row: Row<'_>| {
             for _ in 0..row.count {
-                if let Err(what) = rewriter.row(row.image) {
-                    return ControlFlow::Break(Break::Unknown(what));
+                if let Err(fault) = rewriter.row(row.image) {
+                    return ControlFlow::Break(Break::Fault(fault));
                 }
                 if rewriter.bytes() >= SLICE_BYTES {
                     state.rows.store(rewriter.rows(), Ordering::Relaxed);
@@ -147,11 +148,14 @@ pub(crate) fn carry_out(
                 continue;
             }
             Ok(ControlFlow::Break(Break::Shutdown)) => return false,
-            Ok(ControlFlow::Break(Break::Unknown(what))) => {
+            Ok(ControlFlow::Break(Break::Fault(NotRewritten::Unknown(what)))) => {
                 let (table, statement) = (rewrite.from.full_name(), &rewrite.statement);
                 let reason =
                     format!("{what}; what becomes of the rows of {table} is not known; statement: {statement}");
                 (StopClass::NotSupported, reason)
+            }
+            Ok(ControlFlow::Break(Break::Fault(NotRewritten::Defect(what)))) => {
+                (StopClass::Defect, format!("{what}; statement: {}", rewrite.statement))
             }
             Err(error) => (class_of(&error), error.to_string()),
         };
@@ -222,7 +226,7 @@ fn survey(
             match rewriter.survey(row.image) {
                 Ok(true) => {}
                 Ok(false) => return ControlFlow::Break(None),
-                Err(what) => return ControlFlow::Break(Some(Break::Unknown(what))),
+                Err(fault) => return ControlFlow::Break(Some(Break::Fault(fault))),
             }
         }
         ControlFlow::Continue(())
@@ -233,7 +237,7 @@ fn survey(
     let Some(numbers) = rewriter.numbers() else { return Ok(ControlFlow::Continue(false)) };
     Ok(match numbers.surveyed() {
         Ok(()) => ControlFlow::Continue(numbers.numbers_in_order()),
-        Err(what) => ControlFlow::Break(Break::Unknown(what)),
+        Err(what) => ControlFlow::Break(Break::Fault(what.into())),
     })
 }
 

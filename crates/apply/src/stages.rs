@@ -223,6 +223,11 @@ impl SequenceStage {
 
     /// Enqueues a sequenced piece with the publisher and pins the layers that take its rows.
     pub(crate) fn hand_on(&mut self, mut sequenced: SequencedPiece) -> Arc<InFlight> {
+        if let Some(rewrite) = sequenced.rewrites.first() {
+            // Its table would come to be without its rows.
+            let what = format!("a piece is handed on before the rewrite of {}", rewrite.from.full_name());
+            sequenced = sequenced.broken(&what);
+        }
         let page = self.target.page();
         self.ledger.merge(page, &mut sequenced.decoded.ledger);
         if !sequenced.catalogs.is_empty() {
@@ -303,3 +308,6 @@ impl SequenceStage {
         Arc::new(flight)
     }
 }
+
+#[cfg(test)]
+mod tests;

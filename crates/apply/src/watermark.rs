@@ -21,6 +21,11 @@ impl Watermark {
         Watermark(Arc::clone(store))
     }
 
+    /// Returns the number of the newest visible transaction.
+    pub(crate) fn sequence(&self) -> SequenceNumber {
+        self.0.visibility().watermark()
+    }
+
     /// Announces the catalog that is valid from this transaction on. Must be called before the transaction is
     /// visible.
     pub(crate) fn announce_catalog(&self, at: SequenceNumber, catalog: Catalog) {

@@ -2,7 +2,8 @@
 //!
 //! In: sequenced pieces. Out: row versions in its lanes, counts of the events applied. Never here: a wait for another
 //! lane, except at a barrier, and even there never for a worker that is gone; a row of a transaction that must not
-//! become visible.
+//! become visible; a row in another lane than its key's, or of a transaction that its piece does not have
+//! (invariant 29).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -56,6 +57,8 @@ pub struct Worker {
     counts: LedgerBatch,
     /// Ops of the piece in hand that were carried out or refused.
     carried_out: u64,
+    /// Index of the piece that comes next.
+    next_piece: u64,
     tables: Vec<TableId>,
     /// Scratch images for rows that move between lanes at a barrier: the old one here, the merged one in `merged`.
     moved: Vec<u8>,
@@ -90,6 +93,7 @@ impl Worker {
             rows: Arc::default(),
             counts: LedgerBatch::new(),
             carried_out: 0,
+            next_piece: 0,
             tables: Vec::new(),
             moved: Vec::new(),
             merged: Vec::new(),
@@ -124,6 +128,11 @@ impl Worker {
         self.follows = flight.copied.is_none();
         self.check = if flight.not_yet_consistent { CheckImages::NotYetConsistent } else { self.options.check_images };
         self.carried_out = 0;
+        if flight.index != self.next_piece {
+            let what = format!("a worker got piece {} before piece {}", flight.index, self.next_piece);
+            fail(&self.publisher, flight, &what);
+        }
+        self.next_piece = flight.index + 1;
         self.apply_lanes(flight);
         if let Some((state, passed)) = &flight.barrier {
             let mut guard = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,8 +183,12 @@ impl Worker {
     }
 
     fn apply_lanes(&mut self, flight: &InFlight) {
-        let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
-        let decoded = &piece.decoded;
+        let (piece, decoded) = (&flight.piece, &flight.piece.decoded);
+        let (lanes, own) = (decoded.lanes.len(), self.store.lane_count());
+        if lanes != own {
+            fail(&self.publisher, flight, &format!("a piece of {lanes} lanes for a store of {own}"));
+            return;
+        }
         self.tables.clear();
         for shape in &decoded.shapes {
             let id = shape.plan.def.id;
@@ -184,57 +197,90 @@ impl Worker {
             }
         }
         // Rows from `limit` on can never become visible. They are refused without being applied, but still counted,
-        // so that the piece completes and the ledger balances.
-        let mut limit = self.publisher.limit();
+        // so that the piece completes and the ledger balances. No row of the piece is of a transaction after its last.
+        let mut limit = self.publisher.limit().min(end_of(piece));
         let oldest_needed = self.store.visibility().oldest_needed();
-        let mut carried_out = 0;
         let lanes = std::mem::take(&mut self.lanes);
         for &lane_index in &lanes {
-            let Some(ops) = decoded.lanes.get(lane_index) else {
-                panic!("lane {lane_index} of {} in a piece", decoded.lanes.len())
-            };
+            let ops = decoded.lanes.get(lane_index).map_or(&[][..], Vec::as_slice);
             if ops.is_empty() && piece.dropped.is_empty() && piece.altered.is_empty() {
                 continue;
             }
-            let mut lane = lane_of(layers, lane_index);
+            match lane_of(&flight.layers, lane_index) {
+                Ok(mut lane) => limit = self.apply_lane(flight, lane_index, &mut lane, ops, limit, oldest_needed),
+                Err(error) => limit = limit.min(fail(&self.publisher, flight, &error.to_string())),
+            }
+        }
+        self.lanes = lanes;
+    }
+
+    /// Applies the ops of one lane below `limit`. Returns the limit for the next lane.
+    fn apply_lane(
+        &mut self,
+        flight: &InFlight,
+        lane_index: usize,
+        lane: &mut Lane,
+        ops: &[RowOp],
+        mut limit: u64,
+        oldest_needed: u64,
+    ) -> u64 {
+        let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
+        let decoded = &piece.decoded;
+        if piece.first.0 < limit {
             for (at, table) in &piece.dropped {
                 lane.drop_table(*table, at.0);
             }
-            if !piece.altered.is_empty() {
-                self.complete_deltas(flight, lane_index, &mut lane, oldest_needed);
-                limit = limit.min(self.publisher.limit());
+        }
+        if !piece.altered.is_empty() {
+            self.complete_deltas(flight, lane_index, lane, oldest_needed);
+            limit = limit.min(self.publisher.limit());
+        }
+        for some in ops.chunks(WARM_ROWS) {
+            if !warm(lane, lane_index, layers, decoded, some) {
+                let what = format!("a row change of another lane among those of lane {lane_index}");
+                limit = limit.min(fail(&self.publisher, flight, &what));
             }
-            for some in ops.chunks(WARM_ROWS) {
-                warm(&lane, lane_index, layers, decoded, some);
-                for op in some {
-                    let shape = decoded.shape_of(op);
-                    let sequence = piece.sequence_of(op.transaction).0;
-                    let category = if sequence >= limit {
-                        Category::Refused
-                    } else {
-                        let later = self.may_stand_as_part(piece, shape);
-                        let change = change(decoded, shape, op, later);
-                        let (lane, at) = (&mut lane, lane_index);
-                        match self.put(lane, at, decoded, shape, op, change, sequence, oldest_needed, layers) {
-                            Ok(()) => Category::Applied,
-                            Err(error) => {
-                                report(&self.publisher, flight, op, &error);
-                                limit = limit.min(sequence);
-                                Category::Refused
-                            }
-                        }
-                    };
-                    if op.flags & LAST_OF_EVENT != 0 {
-                        self.counts.add(shape.event_type, category, 1);
+            for op in some {
+                let sequence = piece.sequence_of(op.transaction).0;
+                let Some(shape) = decoded.find_shape(op) else {
+                    limit = limit.min(fail(&self.publisher, flight, "a row change without a shape"));
+                    continue;
+                };
+                let category = if sequence >= limit {
+                    if sequence >= end_of(piece) {
+                        limit = limit.min(self.beyond_piece(flight, sequence));
                     }
-                    carried_out += 1;
+                    Category::Refused
+                } else {
+                    let later = self.may_stand_as_part(piece, shape);
+                    let change = change(decoded, shape, op, later);
+                    match self.put(lane, lane_index, decoded, shape, op, change, sequence, oldest_needed, layers) {
+                        Ok(()) => Category::Applied,
+                        Err(error) => {
+                            report(&self.publisher, flight, op, &error);
+                            limit = limit.min(sequence);
+                            Category::Refused
+                        }
+                    }
+                };
+                if op.flags & LAST_OF_EVENT != 0 {
+                    self.counts.add(shape.event_type, category, 1);
                 }
             }
-            lane.tidy(self.tables.iter().copied(), oldest_needed);
         }
-        self.lanes = lanes;
-        self.carried_out += carried_out;
-        self.rows.fetch_add(carried_out, Ordering::Relaxed);
+        self.carried_out += ops.len() as u64;
+        self.rows.fetch_add(ops.len() as u64, Ordering::Relaxed);
+        lane.tidy(self.tables.iter().copied(), oldest_needed);
+        limit
+    }
+
+    /// Fails replay because of a row of a transaction that its piece does not have. Returns the number from which on
+    /// rows are not applied.
+    #[cold]
+    fn beyond_piece(&self, flight: &InFlight, sequence: u64) -> u64 {
+        let end = end_of(&flight.piece);
+        let what = format!("a row change of transaction {sequence} in a piece that ends before transaction {end}");
+        fail(&self.publisher, flight, &what)
     }
 
     /// True if a partial update may be stored as a delta, without a look at the row. False for a table being copied,
@@ -262,6 +308,7 @@ impl Worker {
         }
     }
 
+    /// Applies a change; None is one whose bytes are not in the piece.
     #[allow(clippy::too_many_arguments)]
     #[inline]
     fn put(
@@ -271,22 +318,13 @@ impl Worker {
         decoded: &DecodedPiece,
         shape: &Shape,
         op: &RowOp,
-        change: RowChange<'_>,
+        change: Option<RowChange<'_>>,
         sequence: u64,
         oldest_needed: u64,
         layers: &Layers,
     ) -> Result<(), RowError> {
-        lane.apply(
-            lane_index,
-            &table_shape(shape),
-            op.hash,
-            decoded.bytes(op.key),
-            change,
-            sequence,
-            oldest_needed,
-            self.check,
-            layers,
-        )
+        let (Some(key), Some(change)) = (decoded.find_bytes(op.key), change) else { return Err(beyond()) };
+        lane.apply(lane_index, &table_shape(shape), op.hash, key, change, sequence, oldest_needed, self.check, layers)
     }
 
     /// Applies the first op that needs several lanes and all after it, in log order, while the other workers wait.
@@ -308,13 +346,18 @@ impl Worker {
         let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
         let decoded = &piece.decoded;
         let oldest_needed = self.store.visibility().oldest_needed();
-        let mut carried_out = 0;
         // Everything before the barrier is applied by now, so its failures are known.
-        let mut limit = self.publisher.limit();
+        let mut limit = self.publisher.limit().min(end_of(piece));
         for op in ops {
-            let shape = decoded.shape_of(op);
             let sequence = piece.sequence_of(op.transaction).0;
+            let Some(shape) = decoded.find_shape(op) else {
+                limit = limit.min(fail(&self.publisher, flight, "a row change without a shape"));
+                continue;
+            };
             let category = if sequence >= limit {
+                if sequence >= end_of(piece) {
+                    limit = limit.min(self.beyond_piece(flight, sequence));
+                }
                 Category::Refused
             } else {
                 match self.apply_and_follow(piece, shape, op, sequence, oldest_needed, layers) {
@@ -329,10 +372,9 @@ impl Worker {
             if op.flags & LAST_OF_EVENT != 0 {
                 self.counts.add(shape.event_type, category, 1);
             }
-            carried_out += 1;
         }
-        self.carried_out += carried_out;
-        self.rows.fetch_add(carried_out, Ordering::Relaxed);
+        self.carried_out += ops.len() as u64;
+        self.rows.fetch_add(ops.len() as u64, Ordering::Relaxed);
     }
 
     /// Applies one op, and the foreign key actions that follow from it.
@@ -369,13 +411,13 @@ impl Worker {
         op: &RowOp,
         layers: &Layers,
     ) -> Result<Vec<u8>, RowError> {
-        let key = decoded.bytes(op.key);
+        let key = decoded.find_bytes(op.key).ok_or_else(beyond)?;
         if shape.plan.def.identity == Identity::WholeImage {
             return Ok(key.to_vec());
         }
         let mut image = Vec::new();
         let lane_index = self.store.lane_of(op.hash);
-        let lane = lane_of(layers, lane_index);
+        let lane = lane_of(layers, lane_index)?;
         if lane.newest(lane_index, &table_shape(shape), op.hash, key, layers, &mut image)? {
             Ok(image)
         } else {
@@ -394,40 +436,34 @@ impl Worker {
     ) -> Result<(), RowError> {
         let decoded = &piece.decoded;
         let lane_index = self.store.lane_of(op.hash);
-        let mut lane = lane_of(layers, lane_index);
+        let mut lane = lane_of(layers, lane_index)?;
         let change = match op.kind {
             OpKind::MoveFrom => {
                 if self.check == CheckImages::NotYetConsistent {
                     // The stored row may be newer than the log here, in columns that were not logged.
                     return Err(RowError { kind: RowErrorKind::NotYetConsistent });
                 }
-                let (table, key) = (table_shape(shape), decoded.bytes(op.key));
+                let (table, key) = (table_shape(shape), decoded.find_bytes(op.key).ok_or_else(beyond)?);
                 if !lane.newest(lane_index, &table, op.hash, key, layers, &mut self.moved)? {
                     return Err(RowError { kind: RowErrorKind::NotFound });
                 }
-                RowChange::Delete { before: before(decoded, shape, op) }
+                before(decoded, shape, op).map(|before| RowChange::Delete { before })
             }
             OpKind::MoveToJson => {
                 self.merged.clear();
-                let (partial, image) = decoded.partial_image(shape, op);
-                merge_json(
-                    &table_shape(shape),
-                    &self.moved,
-                    after_present(decoded, shape),
-                    partial,
-                    image,
-                    &mut self.merged,
-                )?;
-                RowChange::Insert { image: &self.merged }
+                let (partial, image) = decoded.find_partial_image(shape, op).ok_or_else(beyond)?;
+                let present = after_present(decoded, shape).ok_or_else(beyond)?;
+                merge_json(&table_shape(shape), &self.moved, present, partial, image, &mut self.merged)?;
+                Some(RowChange::Insert { image: &self.merged })
             }
             OpKind::MoveTo => {
                 self.merged.clear();
-                let present = decoded.bytes(shape.after_present);
-                let (image, out) = (decoded.bytes(op.after), &mut self.merged);
+                let present = decoded.find_bytes(shape.after_present).ok_or_else(beyond)?;
+                let (image, out) = (decoded.find_bytes(op.after).ok_or_else(beyond)?, &mut self.merged);
                 if shape.plan.layout.merge(&self.moved, present, image, out).is_err() {
                     return Err(RowError { kind: RowErrorKind::Damaged });
                 }
-                RowChange::Insert { image: &self.merged }
+                Some(RowChange::Insert { image: &self.merged })
             }
             _ => change(decoded, shape, op, self.may_stand_as_part(piece, shape)),
         };
@@ -435,30 +471,52 @@ impl Worker {
     }
 }
 
-/// Locks a lane for its one writer.
-///
-/// # Panics
-/// When the store has no such lane.
-#[inline]
-pub(crate) fn lane_of(layers: &Layers, index: usize) -> LaneGuard<'_> {
-    match layers.active.lane_mut(index) {
-        Some(lane) => lane,
-        None => panic!("the store has no lane {index}"),
-    }
+/// The first number that is none of the piece's transactions.
+fn end_of(piece: &SequencedPiece) -> u64 {
+    piece.first.0 + piece.decoded.transactions.len() as u64
 }
 
-/// Prefetches into the cache what the next ops need: their images, and the store's entries for their rows.
+/// Fails replay before a piece that is broken. Returns its first number: nothing from there on is applied.
+#[cold]
+#[track_caller]
+pub(crate) fn fail(publisher: &Publisher, flight: &InFlight, what: &str) -> u64 {
+    let first = flight.piece.first;
+    publisher.fail(first, flight.piece.decoded.defect(0, what));
+    first.0
+}
+
+/// The fault of a row change that points outside its piece.
+#[cold]
+fn beyond() -> RowError {
+    RowError { kind: RowErrorKind::Defect("a row change whose bytes are not in its piece") }
+}
+
+/// Locks a lane for its one writer.
+///
+/// # Errors
+/// When the store has no such lane.
 #[inline]
-fn warm(lane: &Lane, lane_index: usize, layers: &Layers, decoded: &DecodedPiece, ops: &[RowOp]) {
-    let mut touched = 0;
+pub(crate) fn lane_of(layers: &Layers, index: usize) -> Result<LaneGuard<'_>, RowError> {
+    let none = || RowError { kind: RowErrorKind::Defect("a lane that the store does not have") };
+    layers.active.lane_mut(index).ok_or_else(none)
+}
+
+/// Prefetches into the cache what the next ops need: their images, and the store's entries for their rows. False if one
+/// of them is not of this lane.
+#[inline]
+fn warm(lane: &Lane, lane_index: usize, layers: &Layers, decoded: &DecodedPiece, ops: &[RowOp]) -> bool {
+    let (mut touched, mut strays, lanes) = (0, 0, decoded.lanes.len());
     let rows = ops.iter().map(|op| {
-        for line in decoded.bytes(op.after).chunks(CACHE_LINE) {
+        for line in decoded.find_bytes(op.after).unwrap_or_default().chunks(CACHE_LINE) {
             touched ^= line.first().copied().unwrap_or(0);
         }
-        (decoded.shape_of(op).plan.def.id, op.hash)
+        // Here the hash is at hand, and no row needs a branch of its own.
+        strays |= base::lane_of(op.hash, lanes) ^ lane_index;
+        (decoded.find_shape(op).map_or(TableId(0), |shape| shape.plan.def.id), op.hash)
     });
     lane.warm(lane_index, layers, rows);
     std::hint::black_box(touched);
+    strays == 0
 }
 
 #[inline]
@@ -475,46 +533,55 @@ fn table_shape(shape: &Shape) -> TableShape<'_> {
 }
 
 #[inline]
-fn before<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> BeforeImage<'a> {
+fn before<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> Option<BeforeImage<'a>> {
     if op.before.len == 0 {
-        BeforeImage::None
-    } else if shape.before_present.len == 0 {
-        BeforeImage::Full(decoded.bytes(op.before))
-    } else {
-        BeforeImage::Partial { present: decoded.bytes(shape.before_present), image: decoded.bytes(op.before) }
+        return Some(BeforeImage::None);
     }
+    let image = decoded.find_bytes(op.before)?;
+    if shape.before_present.len == 0 {
+        return Some(BeforeImage::Full(image));
+    }
+    Some(BeforeImage::Partial { present: decoded.find_bytes(shape.before_present)?, image })
 }
 
+/// The change that an op makes; None if its bytes are not in the piece.
 #[inline]
-fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp, later: bool) -> RowChange<'a> {
-    match op.kind {
+fn change<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp, later: bool) -> Option<RowChange<'a>> {
+    Some(match op.kind {
         // For `MoveToJson` this is a placeholder: its image is merged in `apply_across`.
-        OpKind::Insert | OpKind::MoveTo | OpKind::MoveToJson => RowChange::Insert { image: decoded.bytes(op.after) },
-        OpKind::Update => RowChange::Update { before: before(decoded, shape, op), image: decoded.bytes(op.after) },
+        OpKind::Insert | OpKind::MoveTo | OpKind::MoveToJson => {
+            RowChange::Insert { image: decoded.find_bytes(op.after)? }
+        }
+        OpKind::Update => {
+            RowChange::Update { before: before(decoded, shape, op)?, image: decoded.find_bytes(op.after)? }
+        }
         OpKind::Merge => RowChange::Merge {
-            before: before(decoded, shape, op),
-            present: decoded.bytes(shape.after_present),
-            image: decoded.bytes(op.after),
+            before: before(decoded, shape, op)?,
+            present: decoded.find_bytes(shape.after_present)?,
+            image: decoded.find_bytes(op.after)?,
             later,
         },
         OpKind::MergeJson => {
-            let (partial, image) = decoded.partial_image(shape, op);
+            let (partial, image) = decoded.find_partial_image(shape, op)?;
             RowChange::MergeJson {
-                before: before(decoded, shape, op),
-                present: after_present(decoded, shape),
+                before: before(decoded, shape, op)?,
+                present: after_present(decoded, shape)?,
                 partial,
                 image,
             }
         }
-        OpKind::Delete | OpKind::MoveFrom => RowChange::Delete { before: before(decoded, shape, op) },
+        OpKind::Delete | OpKind::MoveFrom => RowChange::Delete { before: before(decoded, shape, op)? },
         OpKind::AddOne => RowChange::AddOne { later },
         OpKind::RemoveOne => RowChange::RemoveOne { later },
-    }
+    })
 }
 
-/// Bitmap of the columns present in after images; None if all are.
-fn after_present<'a>(decoded: &'a DecodedPiece, shape: &Shape) -> Option<&'a [u8]> {
-    (shape.after_present.len > 0).then(|| decoded.bytes(shape.after_present))
+/// Bitmap of the columns present in after images, which is None inside if all are.
+fn after_present<'a>(decoded: &'a DecodedPiece, shape: &Shape) -> Option<Option<&'a [u8]>> {
+    match shape.after_present.len {
+        0 => Some(None),
+        _ => decoded.find_bytes(shape.after_present).map(Some),
+    }
 }
 
 fn class_of_row(error: &RowError) -> StopClass {
@@ -533,14 +600,15 @@ fn report(publisher: &Publisher, flight: &InFlight, op: &RowOp, error: &RowError
     let transaction = decoded.transactions.get(op.transaction as usize);
     // The entry of a later slice carries the GTID too.
     let gtid = transaction.and_then(|t| t.gtid);
-    let table = &decoded.shape_of(op).plan.def;
-    let key = decoded.bytes(op.key);
-    let row = store::row_text(table, key).unwrap_or_else(|| {
+    let table = decoded.find_shape(op).map(|shape| &shape.plan.def);
+    let key = decoded.find_bytes(op.key).unwrap_or_default();
+    let row = table.and_then(|table| store::row_text(table, key)).unwrap_or_else(|| {
         let shown: String = key.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
         format!("key bytes 0x{shown}{}", if key.len() > 32 { "…" } else { "" })
     });
+    let name = table.map_or_else(|| "not known".to_owned(), |table| table.full_name());
     let class = class_of_row(error);
-    let reason = format!("{error}; table {}, {row}", table.full_name());
+    let reason = format!("{error}; table {name}, {row}");
     if let Some(fault) = &flight.copied {
         fault.fail(reason);
         return;
@@ -616,6 +684,21 @@ mod tests {
         shutdown.break_off();
         waits.join().unwrap();
         assert_eq!(flight.remaining.open(), 2, "a piece that not all applied counts as done");
+    }
+
+    #[test]
+    fn a_worker_gets_each_piece_in_its_turn() {
+        for index in [1, 7] {
+            let store = Arc::new(Store::new(1, Catalog::new(0)));
+            let mut worker = worker(&store, &Arc::new(Shutdown::default()));
+            let mut flight = flight(1);
+            flight.index = index;
+            worker.step(&flight);
+            let stop = worker.publisher.failure().unwrap();
+            assert_eq!(stop.class, StopClass::Defect);
+            assert!(stop.reason.starts_with(&format!("a worker got piece {index} before piece 0 (")), "{stop}");
+            assert_eq!(&*stop.position.file, "f");
+        }
     }
 
     #[test]

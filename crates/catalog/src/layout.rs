@@ -122,7 +122,9 @@ impl RowConversion {
     /// conversion is treated as [`ColumnSource::Unknown`].
     #[must_use]
     pub fn new(from: &[ColumnType], to: &[ColumnType], sources: &[ColumnSource]) -> RowConversion {
+        let absent = || Step::Unknown { what: "a column that is not there".to_owned(), column: None, null: None };
         let step = |(source, to): (&ColumnSource, &ColumnType)| match source {
+            ColumnSource::Kept(column) | ColumnSource::KeptWhile { column, .. } if *column >= from.len() => absent(),
             ColumnSource::Kept(column) => Step::Kept(*column),
             ColumnSource::Converted { column, options, null } => {
                 let known = from.get(*column).map(|from| Conversion::new(from, to, *options));
@@ -131,7 +133,7 @@ impl RowConversion {
                     Some(Err(error)) => {
                         Step::Unknown { what: error.to_string(), column: Some(*column), null: null.clone() }
                     }
-                    None => Step::Unknown { what: "a column that is not there".to_owned(), column: None, null: None },
+                    None => absent(),
                 }
             }
             ColumnSource::KeptWhile { column, same, what } => {
@@ -146,7 +148,9 @@ impl RowConversion {
             }
             ColumnSource::Constant(bytes) => Step::Constant(bytes.clone()),
             ColumnSource::Null => Step::Null,
-            ColumnSource::Unknown { what, column } => Step::Unknown { what: what.clone(), column: *column, null: None },
+            ColumnSource::Unknown { what, column } => {
+                Step::Unknown { what: what.clone(), column: column.filter(|at| *at < from.len()), null: None }
+            }
         };
         RowConversion { from: RowLayout::new(from), steps: sources.iter().zip(to).map(step).collect() }
     }
@@ -281,11 +285,14 @@ impl RowVersions {
         image: &[u8],
         buffers: &'a mut ConversionBuffers,
     ) -> Result<&'a [u8], ValueError> {
-        let first = self.older.iter().rposition(|(since, _)| *since <= version).unwrap_or(0);
+        // Under the wrong layout the bytes would be other values.
+        let first = self.older.iter().rposition(|(since, _)| *since <= version);
+        let steps = first.and_then(|first| self.older.get(first..));
+        let steps = steps.ok_or(ValueError::Invalid { what: "version of a stored row's table" })?;
         let ConversionBuffers { offsets, image: done, other } = buffers;
         done.clear();
         done.extend_from_slice(image);
-        for (_, step) in self.older.get(first..).unwrap_or_default() {
+        for (_, step) in steps {
             other.clear();
             step.append(done, offsets, other)?;
             std::mem::swap(done, other);
@@ -333,6 +340,9 @@ mod tests {
         assert_eq!(versions.read(4, &[0, 1, 7, 0, 0, 0, 2], &mut buffers).unwrap(), [0, 7, 0, 0, 0, 9, 0, 0, 0, 1]);
         assert_eq!(versions.read(5, &old, &mut buffers).unwrap(), old);
         assert!(versions.read(4, &[0, 1, 7], &mut buffers).is_err());
+        assert!(versions.read(0, &old, &mut buffers).is_err(), "no layout is as old");
+        let no_layouts = RowVersions { since: 5, ..RowVersions::default() };
+        assert!(no_layouts.read(4, &old, &mut buffers).is_err(), "the layout of before is not there");
         let wider = RowConversion::new(&[int.clone(), small], &[int], &[widened]);
         let mut out = Vec::new();
         wider.append(&[0, 7, 0, 0, 0, 0xff], &mut Vec::new(), &mut out).unwrap();
@@ -370,6 +380,14 @@ mod tests {
         conversion.append(&[1], &mut Vec::new(), &mut out).unwrap();
         assert_eq!(out, [1]);
         assert!(conversion.append(&[0, 1, 0, 0, 0], &mut Vec::new(), &mut out).is_err());
+        for absent in [
+            ColumnSource::Kept(1),
+            ColumnSource::KeptWhile { column: 1, same: Vec::new(), what: String::new() },
+            ColumnSource::Unknown { what: "x".to_owned(), column: Some(1) },
+        ] {
+            let conversion = RowConversion::new(std::slice::from_ref(&int), std::slice::from_ref(&int), &[absent]);
+            assert!(conversion.append(&[0, 1, 0, 0, 0], &mut Vec::new(), &mut out).is_err(), "no NULL in its place");
+        }
         // BIT to DATE, which becomes NOT NULL.
         let (bit, date) = (ColumnType::new(t::BIT, 8), ColumnType::new(t::DATE, 0));
         let zero = ColumnSource::Converted { column: 0, options: ConvertOptions::default(), null: Some(vec![0; 3]) };

@@ -2,13 +2,13 @@
 //!
 //! In: a [`TableSpec`] and the defaults of database and session. Out: a [`TableDef`]. Never here: the catalog's maps.
 
-use values::ColumnType;
 use values::text::{TextOptions, write_text};
+use values::{ColumnType, Zone};
 
 use crate::charset::{self, Collation};
 use crate::column_type;
 use crate::context::StatementContext;
-use crate::declared::{DeclaredColumn, DeclaredPart, DeclaredTable};
+use crate::declared::{DEFAULT_ZONE, DeclaredPart, DeclaredTable, LISTED_DEFAULT};
 use crate::default_value::{self, LiteralScope};
 use crate::engine;
 use crate::error::Problem;
@@ -18,6 +18,7 @@ use crate::index_set;
 use crate::lexer::SERVER_VERSION_DEFAULT;
 use crate::parser;
 use crate::partition;
+use crate::shown;
 use crate::sql_mode;
 use crate::syntax::{BaseType, ColumnSpec, DefaultSpec, ForeignSpec, KeyKind, KeySpec, Literal, PartSpec, TableSpec};
 use crate::table::{
@@ -115,6 +116,7 @@ pub(crate) fn table(id: TableId, name: &str, spec: &TableSpec, scope: &Scope<'_>
     engine::merge_options(&mut table, &spec.options, &scope.context.default_db);
     engine::settle(&mut table);
     settle_keys(&mut table);
+    partition::settle_bounds(&mut table);
     table.settle_virtual();
     Ok(table)
 }
@@ -123,14 +125,13 @@ pub(crate) fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<
     let ty = column_type::resolve(&spec.name, &spec.ty, table_default, scope.utf8mb4_default)?;
     let old_timestamp = ty.code == code::TIMESTAMP2 && scope.context.explicit_defaults_for_timestamp == Some(false);
     let nullable = spec.nullable.unwrap_or(!old_timestamp);
-    let default = default_of(&ty, spec.default.as_ref(), spec.ty.scale, scope);
+    let display = column_type::number_display(&spec.ty, &ty);
     let mut declared = spec.declared.clone();
-    declare_default(&mut declared, spec.default.as_ref());
     // The source prints DEFAULT NULL wherever there is one.
     declared.no_default = scope.context.of_the_source && spec.default.is_none();
-    Ok(Column {
+    let mut column = Column {
         name: spec.name.clone(),
-        display: column_type::number_display(&spec.ty, &ty),
+        display,
         ty,
         nullable,
         invisible: spec.invisible,
@@ -143,23 +144,47 @@ pub(crate) fn column(spec: &ColumnSpec, table_default: Collation, scope: &Scope<
             Some((_, text)) => parser::spelled(scope.context, text).unwrap_or_else(|_| text.clone()),
             None => String::new(),
         },
-        default,
+        default: ColumnDefault::None,
         on_update_now: spec.on_update_now,
         comment: spec.comment.clone(),
         geometry: geometry(spec),
         vector_entries: (spec.ty.base == BaseType::Vector).then(|| spec.ty.len.unwrap_or(VECTOR_ENTRIES)),
         overlong: false,
         declared,
-    })
+    };
+    set_default(&mut column, spec.default.as_ref(), scope);
+    Ok(column)
 }
 
-/// Keeps the spelling of a DEFAULT that is an expression; `spec` is None if there is none.
-pub(crate) fn declare_default(declared: &mut DeclaredColumn, spec: Option<&DefaultSpec>) {
+/// Gives a column a DEFAULT, and keeps what is to be shown of it; `spec` is None if there is none.
+pub(crate) fn set_default(column: &mut Column, spec: Option<&DefaultSpec>, scope: &Scope<'_>) {
+    column.default = default_of(&column.ty, spec, column.display.digits.zip(column.display.decimals), scope);
+    let declared = &mut column.declared;
     match spec {
         Some(DefaultSpec::Expression { spelled, .. }) => declared.spelled = spelled.clone().unwrap_or_default(),
         Some(_) => declared.spelled.clear(),
         None => {}
     }
+    let zone = scope.context.time_zone.as_deref().filter(|_| {
+        column.ty.code == code::TIMESTAMP2
+            && matches!(spec, Some(DefaultSpec::Literal { .. }))
+            && matches!(column.default, ColumnDefault::Expression(_))
+    });
+    declared.options.set(DEFAULT_ZONE, zone.unwrap_or_default());
+    list_default(column, scope.context);
+}
+
+/// Notes how information_schema lists the DEFAULT of a TIMESTAMP: as it reads in the time zone of the last statement
+/// that wrote the table's definition.
+pub(crate) fn list_default(column: &mut Column, context: &StatementContext) {
+    let offset = context.time_zone.as_deref().and_then(default_value::offset_seconds);
+    let text = match (&column.default, offset) {
+        (ColumnDefault::Image(image), Some(offset)) if column.ty.code == code::TIMESTAMP2 && offset != 0 => {
+            shown::timestamp_text(&column.ty, image, &Zone::Fixed(offset.into()))
+        }
+        _ => None,
+    };
+    column.declared.options.set(LISTED_DEFAULT, text.as_deref().unwrap_or_default());
 }
 
 /// Gives the expressions of new columns and keys the names of the table's columns, and forgets the spelling of those in
@@ -202,14 +227,14 @@ fn geometry(spec: &ColumnSpec) -> String {
 }
 
 /// A DEFAULT clause as the column stores it; `spec` is None if there is none.
-pub(crate) fn default_of(
+fn default_of(
     ty: &ColumnType,
     spec: Option<&DefaultSpec>,
-    scale: Option<u64>,
+    decimals: Option<(u8, u8)>,
     scope: &Scope<'_>,
 ) -> ColumnDefault {
     let literal_scope = LiteralScope {
-        scale,
+        decimals,
         time_zone: scope.context.time_zone.as_deref(),
         truncate_fraction: scope.context.sql_mode & sql_mode::TIME_TRUNCATE_FRACTIONAL != 0,
     };
@@ -224,7 +249,10 @@ pub(crate) fn default_of(
         Some(DefaultSpec::Literal { value: Literal::Null, .. }) => ColumnDefault::Null,
         Some(DefaultSpec::Literal { value, text }) => match default_value::image(ty, value, literal_scope) {
             Some(image) => ColumnDefault::Image(image),
-            None => ColumnDefault::Expression(text.clone()),
+            None => {
+                let local = default_value::local_text(ty, value, literal_scope);
+                ColumnDefault::Expression(local.unwrap_or_else(|| text.clone()))
+            }
         },
     }
 }
@@ -307,6 +335,10 @@ pub(crate) fn add_key(table: &mut TableDef, spec: &KeySpec, scope: &Scope<'_>) -
                 key.parts.push(key_part(table, position, *prefix_len, *descending, key.kind));
             }
         }
+    }
+    if key.primary && !key.expressions.is_empty() {
+        // Rows would be told apart by the other parts alone.
+        return Err(Problem::Disagrees(format!("the PRIMARY KEY of {} has an expression", table.full_name())));
     }
     if let Some(foreign) = &spec.foreign {
         if foreign.inline && scope.version() < INLINE_REFERENCES_SINCE {

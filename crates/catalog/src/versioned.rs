@@ -23,6 +23,7 @@ use crate::stored_objects::{Definition, Definitions};
 use crate::syntax::Statement;
 use crate::table::{ForeignKey, TableDef, TableId};
 
+mod check;
 mod filtered;
 mod quarantine;
 mod recorded;

@@ -20,6 +20,7 @@ fn looks_at_dates(catalog: &Catalog, sql_mode: u64, sql: &str) -> bool {
     let before = catalog.table("d", "t").unwrap().clone();
     let d = before.column_index("d").unwrap();
     let outcome = catalog.apply(&context(sql_mode), sql.as_bytes()).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    assert_eq!(catalog.check(&outcome), Ok(()), "{sql}");
     let converts = |source: &ColumnSource| matches!(source, ColumnSource::Converted { column, .. } if *column == d);
     match outcome.effect {
         DdlEffect::Changed { rewritten, altered, .. } => {

@@ -32,6 +32,7 @@ fn try_everywhere(catalog: &Catalog, sql: &[u8], sql_mode: u64, collation: u16) 
         ..StatementContext::default()
     };
     if let Ok(outcome) = catalog.apply(&context, sql) {
+        assert_eq!(catalog.check(&outcome), Ok(()), "{}", String::from_utf8_lossy(sql));
         for table in outcome.catalog.tables() {
             table.expected_table_map();
             table.columns.iter().for_each(|column| drop(column.omitted_value()));

@@ -37,7 +37,7 @@ pub use piece::{
     SkipReason, Span, SpareBuffers, Transaction, TransactionKind,
 };
 pub use plan::TablePlan;
-pub use rewrite::Rewriter;
+pub use rewrite::{NotRewritten, Rewriter};
 pub use sequence::{NamedStatement, SequencedPiece, Sequencer, SharedCatalog};
 pub use skip::{SkipList, Skipped};
 pub use split::{SplitOptions, Splitter};

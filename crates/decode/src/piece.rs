@@ -419,13 +419,10 @@ impl DecodedPiece {
         });
     }
 
-    /// Returns the bytes of a span.
-    ///
-    /// # Panics
-    /// When the span is not of this piece.
+    /// Returns the bytes of a span; None if it is not of this piece.
     #[inline]
     #[must_use]
-    pub fn bytes(&self, span: Span) -> &[u8] {
+    pub fn find_bytes(&self, span: Span) -> Option<&[u8]> {
         let from = (span.offset & !(Span::SIDE | Span::PAYLOAD)) as usize;
         let of: &[u8] = if span.offset & Span::SIDE != 0 {
             &self.side
@@ -434,41 +431,66 @@ impl DecodedPiece {
         } else {
             &self.piece.data
         };
-        match of.get(from..from + span.len as usize) {
+        of.get(from..from + span.len as usize)
+    }
+
+    /// Like [`find_bytes`](Self::find_bytes), where a missing span may end the thread.
+    ///
+    /// # Panics
+    /// When the span is not of this piece.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self, span: Span) -> &[u8] {
+        match self.find_bytes(span) {
             Some(bytes) => bytes,
             None => self.span_missing(span),
         }
     }
 
-    /// Returns the properties that an op shares with the others of its event.
+    /// Returns the properties that an op shares with the others of its event; None if the op is not of this piece.
+    #[inline]
+    #[must_use]
+    pub fn find_shape(&self, op: &RowOp) -> Option<&Shape> {
+        self.shapes.get(op.shape as usize)
+    }
+
+    /// Like [`find_shape`](Self::find_shape), where a missing shape may end the thread.
     ///
     /// # Panics
     /// When the op is not of this piece.
     #[inline]
     #[must_use]
     pub fn shape_of(&self, op: &RowOp) -> &Shape {
-        match self.shapes.get(op.shape as usize) {
+        match self.find_shape(op) {
             Some(shape) => shape,
             None => self.shape_missing(op),
         }
     }
 
     /// Returns, for a `MergeJson` or `MoveToJson`, the bitmap of the JSON columns logged as differences, and the
-    /// image after it.
+    /// image after it; None if the image cannot be parsed, which decode has checked.
+    #[must_use]
+    pub fn find_partial_image(&self, shape: &Shape, op: &RowOp) -> Option<(&[u8], &[u8])> {
+        let after = self.find_bytes(op.after)?;
+        let head = PartialUpdateImage::parse(after, shape.plan.json_columns).ok()?;
+        Some((head.partial_columns.unwrap_or(&[]), after.get(head.len..)?))
+    }
+
+    /// Like [`find_partial_image`](Self::find_partial_image), where a missing image may end the thread.
     ///
     /// # Panics
-    /// When the image cannot be parsed, which decode has checked.
+    /// When the image cannot be parsed.
     #[must_use]
     pub fn partial_image(&self, shape: &Shape, op: &RowOp) -> (&[u8], &[u8]) {
-        let after = self.bytes(op.after);
-        match PartialUpdateImage::parse(after, shape.plan.json_columns) {
-            Ok(head) => (head.partial_columns.unwrap_or(&[]), rest(after, head.len)),
-            Err(error) => panic!("{}", self.defect(op.transaction as usize, &error.to_string())),
+        match self.find_partial_image(shape, op) {
+            Some(found) => found,
+            None => panic!("{}", self.defect(op.transaction as usize, "a JSON difference that cannot be read")),
         }
     }
 
     /// Builds the stop for a defect found at this piece's transaction at `index`, which is not its cause.
     #[must_use]
+    #[track_caller]
     pub fn defect(&self, index: usize, what: &str) -> Stop {
         let transaction = self.transactions.get(index);
         let start = transaction.map_or(self.piece.start, |transaction| transaction.start);

@@ -1,7 +1,8 @@
 //! Table rewrites: the rows that an ALTER TABLE rewrites, moves or removes, as row changes of the resulting table.
 //!
 //! In: stored rows as they were before the statement. Out: slices of the statement's own transaction, with changes in
-//! lanes as if they came from the log. Never here: reading stored rows (the caller passes them in); a guessed value.
+//! lanes as if they came from the log. Never here: reading stored rows (the caller passes them in); a guessed value; a
+//! rewrite that was not checked (invariant 29).
 
 use std::sync::Arc;
 
@@ -11,10 +12,33 @@ use catalog::{
 };
 use observe::LedgerBatch;
 
-use crate::piece::{DecodedPiece, OpKind, Piece, RowOp, SPACE_BYTES, Shape, Span, part, rest, short};
+use crate::piece::{DecodedPiece, OpKind, Piece, RowOp, SPACE_BYTES, Shape, Span, rest, short};
 use crate::plan::TablePlan;
 use crate::sequence::SequencedPiece;
-use crate::stop::{Stop, StopClass};
+use crate::stop::{Stop, StopClass, defect_reason};
+
+/// Why a row, or a table, cannot be rewritten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotRewritten {
+    /// The partition of a row, or a value of it under the new definition, cannot be determined; the reason.
+    Unknown(String),
+    /// The rewrite itself, or this rewriter, is broken; the reason of the stop.
+    Defect(String),
+}
+
+impl NotRewritten {
+    #[cold]
+    #[track_caller]
+    fn defect(what: &str) -> NotRewritten {
+        NotRewritten::Defect(defect_reason(what))
+    }
+}
+
+impl From<String> for NotRewritten {
+    fn from(reason: String) -> NotRewritten {
+        NotRewritten::Unknown(reason)
+    }
+}
 
 /// Collects the row changes of one statement.
 pub struct Rewriter {
@@ -76,8 +100,15 @@ impl Rewriter {
         }
     }
 
-    /// Starts a table: the following rows are for `rewrite`. `catalog` is the one after the statement.
-    pub fn begin(&mut self, rewrite: &Rewrite, catalog: &Catalog) {
+    /// Starts a table: the following rows are for `rewrite`. `before` and `catalog` are the ones before and after the
+    /// statement.
+    ///
+    /// # Errors
+    /// A defect, if the rewrite is not one of these catalogs, or leaves columns without values.
+    pub fn begin(&mut self, rewrite: &Rewrite, before: &Catalog, catalog: &Catalog) -> Result<(), NotRewritten> {
+        self.task = None;
+        let checked = rewrite.check().and_then(|()| rewrite.check_tables(before, catalog));
+        checked.map_err(|what| NotRewritten::defect(&what))?;
         let plan = Arc::new(TablePlan::new(&rewrite.to, catalog));
         let key = RowKey::new(&rewrite.to);
         let kind = match (rewrite.removes, key.is_whole_image()) {
@@ -95,6 +126,7 @@ impl Rewriter {
         let conversion = RowConversion::new(&from, &to, &rewrite.sources);
         let numbers = rewrite.numbering.as_ref().map(|rule| RowNumbers::new(rule, &rewrite.from, &rewrite.to));
         self.task = Some(Task { plan, conversion, numbers, key, only, within, kind });
+        Ok(())
     }
 
     /// The numbering of the rows, if they are numbered: they are surveyed first, and its order matters.
@@ -107,22 +139,22 @@ impl Rewriter {
     ///
     /// # Errors
     /// As [`row`](Self::row).
-    pub fn survey(&mut self, image: &[u8]) -> Result<bool, String> {
+    pub fn survey(&mut self, image: &[u8]) -> Result<bool, NotRewritten> {
         let Some(Task { conversion, numbers: Some(numbers), .. }) = &mut self.task else { return Ok(false) };
         self.built.clear();
         let converted = conversion.append(image, &mut self.offsets, &mut self.built);
         converted.map_err(|error| error.to_string())?;
-        numbers.survey(image, &self.built)
+        Ok(numbers.survey(image, &self.built)?)
     }
 
     /// Takes one copy of a row of the old table.
     ///
     /// # Errors
     /// The reason, if its partition, or a value of it under the new definition, cannot be determined.
-    pub fn row(&mut self, image: &[u8]) -> Result<(), String> {
-        let Some(task) = &mut self.task else { return Ok(()) };
+    pub fn row(&mut self, image: &[u8]) -> Result<(), NotRewritten> {
+        let Some(task) = &mut self.task else { return Err(NotRewritten::defect("a row of no table to rewrite")) };
         if let Some(only) = &task.only
-            && !only.hold(image, &mut self.offsets)?.ok_or("a row that no partition takes")?
+            && !only.hold(image, &mut self.offsets)?.ok_or_else(|| "a row that no partition takes".to_owned())?
         {
             return Ok(());
         }
@@ -130,7 +162,8 @@ impl Rewriter {
         let converted = task.conversion.append(image, &mut self.offsets, &mut self.side);
         converted.map_err(|error| error.to_string())?;
         if let Some(numbers) = &mut task.numbers {
-            numbers.number(image, self.side.get_mut(from..).unwrap_or_default())?;
+            let Some(new) = self.side.get_mut(from..) else { return Err(NotRewritten::defect("a row without bytes")) };
+            numbers.number(image, new)?;
         }
         let len = self.side.len() - from;
         self.built.clear();
@@ -138,7 +171,8 @@ impl Rewriter {
         if let Some(within) = &task.within
             && within.hold(new, &mut self.offsets)? != Some(true)
         {
-            return Err("EXCHANGE PARTITION … WITHOUT VALIDATION brings rows outside the partition's rule".to_owned());
+            let why = "EXCHANGE PARTITION … WITHOUT VALIDATION brings rows outside the partition's rule";
+            return Err(why.to_owned().into());
         }
         let place = task.key.find(new, &mut self.offsets, &mut self.built).map_err(|error| error.to_string())?;
         let key = match place {
@@ -150,20 +184,31 @@ impl Rewriter {
             }
         };
         if self.side.len() > SPACE_BYTES {
-            return Err("a row of more than 1 GiB".to_owned());
+            return Err("a row of more than 1 GiB".to_owned().into());
         }
+        self.push(key, side_span(from, len))
+    }
+
+    /// Adds the change of the row with this key and image.
+    fn push(&mut self, key: Span, image: Span) -> Result<(), NotRewritten> {
+        let Some(task) = &self.task else { return Err(NotRewritten::defect("a row of no table to rewrite")) };
         let at = (key.offset & !Span::SIDE) as usize;
-        let key_bytes = part(&self.side, at..at + key.len as usize);
+        let Some(key_bytes) = self.side.get(at..at + key.len as usize) else {
+            let what = format!("a key at {at}, of {} bytes, in {} of rewritten rows", key.len, self.side.len());
+            return Err(NotRewritten::defect(&what));
+        };
         let hash = key_hash(task.plan.def.id.0, key_bytes);
-        let (image, none) = (side_span(from, len), Span::default());
+        let none = Span::default();
         let (before, after) = match task.kind {
             OpKind::Delete | OpKind::RemoveOne => (image, none),
             _ => (none, image),
         };
         let shape = short(self.shapes.len() - 1);
         let op = RowOp { hash, key, before, after, transaction: 0, shape, kind: task.kind, flags: 0 };
-        let lane = lane_of(hash, self.lanes.len());
-        let Some(ops) = self.lanes.get_mut(lane) else { panic!("lane {lane} of {}", self.lanes.len()) };
+        let (lane, lanes) = (lane_of(hash, self.lanes.len()), self.lanes.len());
+        let Some(ops) = self.lanes.get_mut(lane) else {
+            return Err(NotRewritten::defect(&format!("lane {lane} of {lanes}")));
+        };
         ops.push(op);
         self.ops += 1;
         self.rows += 1;
@@ -254,12 +299,21 @@ impl SequencedPiece {
             && decoded.barrier.is_empty()
     }
 
+    /// Returns the piece without its changes, stopping replay before it because of a broken invariant.
+    #[must_use]
+    #[track_caller]
+    pub fn broken(self, what: &str) -> SequencedPiece {
+        let reason = defect_reason(what);
+        self.refused(StopClass::Defect, reason)
+    }
+
     /// Returns the piece without its changes, stopping replay before it.
     #[must_use]
     pub fn refused(mut self, class: StopClass, reason: String) -> SequencedPiece {
         let decoded = &mut self.decoded;
         let transaction = decoded.transactions.first();
-        let (start, gtid) = (transaction.map_or(decoded.piece.start, |t| t.start), transaction.and_then(|t| t.gtid));
+        let start = transaction.map_or(decoded.piece.start, |transaction| transaction.start);
+        let gtid = transaction.and_then(|transaction| transaction.gtid).or(decoded.piece.begun.gtid);
         decoded.stop = Some(Stop { class, position: decoded.piece.position(start), gtid, reason });
         decoded.transactions.clear();
         decoded.lanes.iter_mut().for_each(Vec::clear);
@@ -273,5 +327,50 @@ impl SequencedPiece {
         self.altered.clear();
         self.rewrites.clear();
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::{DdlEffect, StatementContext};
+
+    use super::*;
+
+    /// The rewrite of a table, between the snapshots before and after it.
+    fn rewrite() -> (Rewrite, Catalog, Catalog) {
+        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        let before = Catalog::new(0).apply(&context, b"CREATE TABLE t (i INT PRIMARY KEY, j INT)").unwrap().catalog;
+        let outcome = before.apply(&context, b"ALTER TABLE t MODIFY i BIGINT").unwrap();
+        let DdlEffect::Changed { mut rewritten, .. } = outcome.effect else { panic!("not a change") };
+        (rewritten.remove(0), before, outcome.catalog)
+    }
+
+    fn told(begun: Result<(), NotRewritten>) -> String {
+        match begun {
+            Err(NotRewritten::Defect(what)) => what,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_rewrite_is_checked_before_its_rows_come() {
+        let (rewrite, before, after) = rewrite();
+        let mut rewriter = Rewriter::new(1);
+        rewriter.begin(&rewrite, &before, &after).unwrap();
+        rewriter.row(&[0, 1, 0, 0, 0, 2, 0, 0, 0]).unwrap();
+        assert_eq!(rewriter.rows(), 1);
+        let fewer = Rewrite { sources: rewrite.sources.get(..1).unwrap().to_vec(), ..rewrite.clone() };
+        let what = told(rewriter.begin(&fewer, &before, &after));
+        assert!(
+            what.starts_with("1 sources for 2 columns out of 2 in the rewrite of `d`.`t` (crates/decode/"),
+            "{what}"
+        );
+        let what = told(rewriter.row(&[0, 1, 0, 0, 0, 2, 0, 0, 0]));
+        assert!(what.starts_with("a row of no table to rewrite ("), "{what}");
+        let what = told(rewriter.begin(&rewrite, &after, &after));
+        assert!(what.contains("which is not the table before the statement"), "{what}");
+        let what = told(rewriter.begin(&rewrite, &before, &before));
+        assert!(what.contains("which is not the table after the statement"), "{what}");
+        assert_eq!(rewriter.rows(), 1);
     }
 }

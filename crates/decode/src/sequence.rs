@@ -19,9 +19,11 @@ use values::collation::UTF8MB4_0900_AI_CI;
 use crate::decode::{DecodeOptions, Decoder, Statement, StatementOutcome, StatementSink};
 use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason, Transaction};
 use crate::skip::{Sequenced, SkipList};
-use crate::stop::StopClass;
+use crate::stop::{StopClass, defect_reason};
 use crate::writes::StatementWrites;
 
+/// Number of no piece: nothing is sequenced any more.
+const NEVER: u64 = u64::MAX;
 /// Longest excerpt of a statement in a message, in characters.
 const STATEMENT_CHARS_MAX: usize = 300;
 
@@ -129,6 +131,8 @@ pub struct Sequencer {
     next_piece: u64,
     /// What was cut off the next piece, which follows it.
     rest: Option<DecodedPiece>,
+    /// Number of a piece that was taken twice: one of the two, and its transactions, would be lost.
+    twice: Option<u64>,
     state: State,
     decoder: Decoder,
     epoch: u64,
@@ -202,6 +206,7 @@ impl Sequencer {
             waiting: BTreeMap::new(),
             next_piece: 0,
             rest: None,
+            twice: None,
             state: State {
                 last,
                 first: last,
@@ -250,7 +255,11 @@ impl Sequencer {
 
     /// Takes a decoded piece; pieces may come in any order.
     pub fn take(&mut self, piece: DecodedPiece) {
-        self.waiting.insert(piece.piece.number, piece);
+        let number = piece.piece.number;
+        let is_over = self.next_piece == NEVER;
+        if self.waiting.insert(number, piece).is_some() || number < self.next_piece && !is_over {
+            self.twice = Some(number);
+        }
     }
 
     /// Returns the piece to be sequenced next; None if it was not taken yet.
@@ -275,14 +284,33 @@ impl Sequencer {
             Some(rest) => _ = self.waiting.insert(self.next_piece, rest),
             None => self.next_piece += 1,
         }
-        let sequenced = self.sequence(piece, shared);
+        let sequenced = match self.twice {
+            Some(number) => self.broken(piece, &format!("piece {number} was decoded twice")),
+            None => self.sequence(piece, shared),
+        };
         if sequenced.decoded.stop.is_some() {
             self.waiting.clear();
             self.rest = None;
-            // No piece has this number, so nothing follows.
-            self.next_piece = u64::MAX;
+            self.next_piece = NEVER;
         }
         Some(sequenced)
+    }
+
+    /// A stop before this piece.
+    #[cold]
+    #[track_caller]
+    fn broken(&self, decoded: DecodedPiece, what: &str) -> SequencedPiece {
+        let last = self.state.last;
+        SequencedPiece {
+            first: if decoded.piece.continues { last } else { last.next() },
+            catalogs: Vec::new(),
+            dropped: Vec::new(),
+            altered: Vec::new(),
+            rewrites: Vec::new(),
+            prepared: Arc::clone(&self.state.prepared),
+            decoded,
+        }
+        .broken(what)
     }
 
     /// Sequence number of the last transaction sequenced.
@@ -371,7 +399,8 @@ impl Sequencer {
     }
 
     /// Puts a copied table in the place of the one of its name, as a transaction without a GTID. `decoded` is any
-    /// piece without changes. Call only at a transaction boundary.
+    /// piece without changes. Call only at a transaction boundary. The piece has a stop if the table may not stand
+    /// there.
     #[must_use]
     pub fn switch_table(
         &mut self,
@@ -381,6 +410,10 @@ impl Sequencer {
     ) -> SequencedPiece {
         let mut switch = self.copied(decoded);
         let (catalog, gone) = self.state.catalog.with_copied(def);
+        let before = &self.state.catalog;
+        if let Err(what) = before.check_copied(def).and_then(|()| before.check_dropped(&catalog, &gone)) {
+            return switch.broken(&what);
+        }
         self.state.catalog = catalog;
         self.state.version += 1;
         shared.publish(self.epoch, self.state.version, &self.state.catalog);
@@ -450,7 +483,26 @@ impl Sequencer {
     }
 }
 
+/// Stops replay in front of a statement whose effect on the catalog breaks a rule (invariant 29).
+fn broken_effect(what: &str, sql: &[u8]) -> (StopClass, String) {
+    let text: String = catalog::masked(&String::from_utf8_lossy(sql)).chars().take(STATEMENT_CHARS_MAX).collect();
+    (StopClass::Defect, defect_reason(&format!("the catalog after a statement is broken: {what}; statement: {text}")))
+}
+
 impl State {
+    /// Like `put_catalog`, for the next snapshot of another effect than a statement's own.
+    fn check_and_put(
+        &mut self,
+        at: SequenceNumber,
+        catalog: Catalog,
+        dropped: Vec<TableId>,
+    ) -> Result<(), (StopClass, String)> {
+        let checked = self.catalog.check_dropped(&catalog, &dropped);
+        checked.map_err(|what| (StopClass::Defect, defect_reason(&format!("the next catalog is broken: {what}"))))?;
+        self.put_catalog(at, catalog, dropped);
+        Ok(())
+    }
+
     fn put_catalog(&mut self, at: SequenceNumber, catalog: Catalog, dropped: Vec<TableId>) {
         let is_altered = |old: &&Arc<TableDef>| catalog.table_by_id(old.id).is_some_and(|new| !Arc::ptr_eq(old, new));
         for old in self.catalog.tables().filter(is_altered) {
@@ -636,7 +688,7 @@ impl StatementSink for State {
             named
         });
         match (outcome, named) {
-            (Err((class, why)), Some(named)) if class != StopClass::Corrupt => {
+            (Err((class, why)), Some(named)) if !matches!(class, StopClass::Corrupt | StopClass::Defect) => {
                 self.forget_definitions(at, &named, &why);
                 Ok(StatementOutcome::Superseded)
             }
@@ -681,14 +733,14 @@ impl State {
                 return Err((StopClass::NotSupported, format!("{why}: a table that is replicated must be copied now")));
             }
             Filtered::Instead { catalog, dropped, copies } => {
-                self.put_catalog(at, catalog, dropped);
+                self.check_and_put(at, catalog, dropped)?;
                 return Ok(if copies.is_some() { StatementOutcome::Superseded } else { StatementOutcome::Filtered });
             }
         }
         match self.catalog.apply_to_quarantined(&context, query.sql) {
             Quarantined::NotConcerned => {}
             Quarantined::Done(catalog, gone) => {
-                self.put_catalog(at, catalog, gone);
+                self.check_and_put(at, catalog, gone)?;
                 return Ok(StatementOutcome::Superseded);
             }
             Quarantined::Refused(reason) => return Err((StopClass::NotSupported, reason)),
@@ -701,10 +753,11 @@ impl State {
                 let Some((catalog, gone)) = self.catalog.with_unknown(&named, &error.to_string()) else {
                     return Err((StopClass::NotSupported, error.to_string()));
                 };
-                self.put_catalog(at, catalog, gone);
+                self.check_and_put(at, catalog, gone)?;
                 return Ok(StatementOutcome::Superseded);
             }
         };
+        self.catalog.check(&outcome).map_err(|what| broken_effect(&what, query.sql))?;
         Ok(match outcome.effect {
             DdlEffect::NoEffect(_) => StatementOutcome::NoEffect,
             DdlEffect::Recorded(_) => {
@@ -791,3 +844,6 @@ pub(crate) fn context_of(
         names,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,6 +29,13 @@ pub enum StopClass {
     Defect,
 }
 
+/// The reason of a stop for a broken invariant; ends with the line of the caller.
+#[track_caller]
+pub(crate) fn defect_reason(what: &str) -> String {
+    let at = std::panic::Location::caller();
+    format!("{what} ({}:{}, a defect of Slipstream)", at.file(), at.line())
+}
+
 /// Reason why replay stopped. Everything before it becomes visible, nothing after it does.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{reason}{}", self.place())]
@@ -55,11 +62,12 @@ impl Stop {
         }
     }
 
-    /// Builds the stop for an internal structure that a stage found broken at this place of the log. `what` names the
-    /// structure and the value.
+    /// Builds the stop for a broken invariant that a stage found at this place of the log. `what` names the structure
+    /// and the value; the reason ends with the line of the caller, which checked it.
     #[must_use]
+    #[track_caller]
     pub fn of_defect(position: LogPosition, gtid: Option<Gtid>, what: &str) -> Stop {
-        Stop { class: StopClass::Defect, position, gtid, reason: format!("{what} (a defect of Slipstream)") }
+        Stop { class: StopClass::Defect, position, gtid, reason: defect_reason(what) }
     }
 
     /// Where it stopped, for the message. Empty when the fault has no place in the log: in a merge, before the start.
@@ -93,5 +101,20 @@ impl Stop {
             (StopClass::DiskFull, _) => format!("free space in the data folder's file system, then {START_SQL}"),
             _ => "remove the event's cause on the source, or start with an empty folder".into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_defect_tells_the_line_that_noticed_it() {
+        let position = LogPosition { file: std::sync::Arc::from("relay-bin.000001"), offset: 4 };
+        let line = line!() + 1;
+        let stop = Stop::of_defect(position, None, "a planted fault");
+        let told = format!("a planted fault (crates/decode/src/stop.rs:{line}, a defect of Slipstream)");
+        assert_eq!((stop.class, &stop.reason), (StopClass::Defect, &told));
+        assert!(stop.to_string().contains("; at relay log relay-bin.000001:4"), "{stop}");
     }
 }

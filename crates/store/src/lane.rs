@@ -125,6 +125,10 @@ impl Lane {
         let entry = self.tables[index].get_or_insert_with(|| Table::like(layers, lane, shape.id, &self.segments));
         let rows = &mut entry.rows;
         let found = rows.find(hash, key);
+        if found.is_some_and(|found| found.sequence() > sequence) {
+            // Readers take the first version from the top that they can see: a newer one would be hidden for ever.
+            return Err(RowError { kind: RowErrorKind::Defect("a row's version is older than the one before it") });
+        }
         // Sampled by the key's hash, which needs no counter: the same rows are sampled every time.
         let compare = match check {
             CheckImages::Off | CheckImages::NotYetConsistent => false,

@@ -314,6 +314,35 @@ fn keyless_rows_are_counted() {
     assert_eq!(count(&Snapshot::pin(&world.store)), vec![2]);
 }
 
+#[test]
+fn a_version_does_not_come_after_a_newer_one() {
+    let world = World::new(1);
+    let layers = world.store.visibility().layers();
+    let mut lane = layers.active.lane_mut(0).unwrap();
+    let (order, versions) = (KeyOrder::of(&world.def), RowVersions::of(&world.def));
+    let shape = TableShape {
+        id: TABLE,
+        layout: &world.layout,
+        types: &world.types,
+        order: &order,
+        definition: 1,
+        versions: &versions,
+    };
+    let key = 1u32.to_le_bytes();
+    let row = image(1, 1, 3);
+    let mut apply = |change: RowChange<'_>, sequence| {
+        lane.apply(0, &shape, 77, &key, change, sequence, 0, CheckImages::Off, &layers).map_err(|error| error.kind)
+    };
+    apply(RowChange::Insert { image: &row }, 3).unwrap();
+    let update = RowChange::Update { before: BeforeImage::None, image: &row };
+    let older = Err(RowErrorKind::Defect("a row's version is older than the one before it"));
+    assert_eq!(apply(update, 2), older);
+    assert_eq!(apply(RowChange::Delete { before: BeforeImage::None }, 1), older);
+    apply(update, 3).unwrap();
+    apply(update, 4).unwrap();
+    assert_eq!(apply(update, 3), older);
+}
+
 /// A source that updates a JSON document in place logs it with a layout that differs from the previous after image.
 #[test]
 fn the_same_json_document_laid_out_differently() {

@@ -26,6 +26,7 @@ use crate::publish::Publisher;
 use crate::shutdown::Shutdown;
 use crate::stages::SequenceStage;
 use crate::threads::Threads;
+use crate::worker::fail;
 
 /// A decoded piece, with the tracker's facts about it.
 type Prepared = (DecodedPiece, Facts);
@@ -56,6 +57,7 @@ pub(crate) fn start(replay: Replay<'_>, options: TransactionOptions) -> Arc<Tran
         let worker = TransactionWorker {
             worker: shared.worker(Vec::new()),
             store: Arc::clone(store),
+            publisher: Arc::clone(publisher),
             options,
             queue,
             mark: Arc::clone(&mark),
@@ -219,6 +221,13 @@ impl Hands {
         let (tracker, keyless_raised) = self.scheduler.counts();
         self.counters.note(tracker);
         self.counters.keyless_raised.store(keyless_raised, Ordering::Relaxed);
+        let placed = match placed {
+            Ok(placed) => placed,
+            Err(what) => {
+                fail(&self.publisher, &flight, &what);
+                return false;
+            }
+        };
         let Some(placed) = placed else {
             // The piece holds no transaction: only events between two, or the stop before one.
             flight.complete(&self.publisher);
@@ -232,7 +241,10 @@ impl Hands {
             }
         }
         let Some(at) = self.find_worker(&placed) else { return false };
-        let Some(queue) = self.queues.0.get(at).cloned() else { return false };
+        let Some(queue) = self.queues.0.get(at).cloned() else {
+            fail(&self.publisher, &flight, &format!("a transaction is scheduled to worker {at}, which is not there"));
+            return false;
+        };
         if placed.begins {
             queue.gets_one();
             add(&self.counters.transactions);

@@ -1,5 +1,5 @@
-//! Ops removed from decoded pieces, and events removed from the ledger: each loss must be found, whichever grain
-//! applies the piece.
+//! Ops removed from decoded pieces or broken in them, and events removed from the ledger: each must be found, whichever
+//! grain applies the piece.
 //!
 //! In: a log of four transactions. Out: the place where replay stopped. Never here: threads.
 
@@ -37,7 +37,7 @@ const LANES: usize = 4;
 /// Rows of the transaction whose ops are in lanes; the one with the barrier moves half as many.
 const ROWS: i32 = 6;
 
-fn author() -> Author {
+pub(crate) fn author() -> Author {
     Author::at(Uuid([7; 16]), ChecksumAlgorithm::None, 4)
 }
 
@@ -56,18 +56,18 @@ fn log() -> Vec<u8> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Grain {
+pub(crate) enum Grain {
     Lanes,
     Transactions,
 }
 
 /// Replay in one thread.
-struct Replay {
+pub(crate) struct Replay {
     grain: Grain,
-    store: Arc<Store>,
-    publisher: Arc<Publisher>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) publisher: Arc<Publisher>,
     ledger: Arc<Ledger>,
-    stage: SequenceStage,
+    pub(crate) stage: SequenceStage,
     cutter: Option<Cutter>,
     cut_state: Arc<CutState>,
     workers: Vec<Worker>,
@@ -100,6 +100,7 @@ impl Replay {
         let alone = TransactionWorker {
             worker: worker(Vec::new()),
             store: Arc::clone(&store),
+            publisher: Arc::clone(&publisher),
             options: TransactionOptions::default(),
             queue: Arc::new(WorkerQueue::new(1)),
             mark: Arc::new(LowWaterMark::new(0)),
@@ -125,7 +126,12 @@ impl Replay {
     }
 
     /// Replays the log; `plant` may change each decoded piece first.
-    fn run(&mut self, mut plant: impl FnMut(&mut DecodedPiece)) {
+    fn run(&mut self, plant: impl FnMut(&mut DecodedPiece)) {
+        self.run_log(log(), plant);
+    }
+
+    /// Like `run`, for another log whose statements each leave a catalog, up to one that rewrites a table.
+    pub(crate) fn run_log(&mut self, log: Vec<u8>, mut plant: impl FnMut(&mut DecodedPiece)) {
         let mut pieces = Vec::new();
         let sizes = SplitOptions { piece_bytes: 1, ..SplitOptions::default() };
         let mut splitter = Splitter::with_options(MemoryGate::new(1 << 20), sizes);
@@ -133,13 +139,10 @@ impl Replay {
             pieces.push(piece);
             true
         };
-        splitter.step(&Arc::from("f"), 4, &Arc::new(log().into()), true, emit).unwrap();
+        splitter.step(&Arc::from("f"), 4, &Arc::new(log.into()), true, emit).unwrap();
         let mut decoder = Decoder::new(options(self.grain));
         for piece in pieces {
-            // The two statements come first; each leaves its catalog to what follows.
-            let version = piece.epoch.min(2);
-            assert!(piece.kind == PieceKind::Serial || version == 2);
-            let catalog = self.stage.boundary().catalog;
+            let (catalog, version) = (self.stage.boundary().catalog, piece.epoch);
             let mut decoded = decoder.decode(piece, &catalog, version);
             plant(&mut decoded);
             self.stage.take(decoded);
@@ -149,7 +152,7 @@ impl Replay {
         }
     }
 
-    fn apply(&mut self, flight: Arc<InFlight>) {
+    pub(crate) fn apply(&mut self, flight: Arc<InFlight>) {
         match self.grain {
             Grain::Lanes => {
                 self.workers.iter_mut().for_each(|worker| assert!(worker.begin(&flight)));
@@ -158,7 +161,9 @@ impl Replay {
             Grain::Transactions => {
                 let decoded = &flight.piece().decoded;
                 let ops = 0..decoded.lanes.iter().map(Vec::len).sum::<usize>() + decoded.barrier.len();
-                let number = flight.piece().last().unwrap().0;
+                let Some(base::SequenceNumber(number)) = flight.piece().last() else {
+                    return flight.complete(&self.publisher);
+                };
                 let placed = Placed { number, last_committed: 0, events: 1, begins: true, ends: true };
                 self.alone.queue.gets_one();
                 let task = Arc::new(Task { flight, placed });
@@ -167,7 +172,7 @@ impl Replay {
         }
     }
 
-    fn visible(&self) -> u64 {
+    pub(crate) fn visible(&self) -> u64 {
         self.store.visibility().current().sequence.0
     }
 }
@@ -176,7 +181,7 @@ fn options(grain: Grain) -> DecodeOptions {
     DecodeOptions { lanes: if grain == Grain::Lanes { LANES } else { 1 }, ..DecodeOptions::default() }
 }
 
-fn in_memory(grain: Grain) -> Replay {
+pub(crate) fn in_memory(grain: Grain) -> Replay {
     Replay::new(grain, Store::new(LANES, Catalog::new(0)), None)
 }
 
@@ -231,6 +236,115 @@ fn where_no_op_is_lost_replay_continues() {
         assert!(replay.publisher.failure().is_none());
         assert_eq!(replay.visible(), 4, "{grain:?}");
         assert!(replay.ledger.of_this_run(event_type::name).balanced(), "{grain:?}");
+    }
+}
+
+/// Changes the first op of the piece that has such a list; returns how replay ended.
+fn with_broken_op(grain: Grain, list: List, plant: fn(&mut RowOp)) -> Replay {
+    let mut replay = in_memory(grain);
+    let mut broken = 0;
+    replay.run(|decoded| {
+        if let Some(op) = list(decoded).and_then(|ops| ops.first_mut()) {
+            plant(op);
+            broken += 1;
+        }
+    });
+    assert_eq!(broken, 1);
+    replay
+}
+
+#[test]
+fn a_broken_op_stops_replay_in_front_of_its_piece() {
+    let lists: [(List, u64); 2] = [(of_a_lane, 3), (of_the_barrier, 4)];
+    type Plant = fn(&mut RowOp);
+    let plants: [(Plant, &str); 4] = [
+        (|op| op.transaction = 7, "in a piece that ends before transaction"),
+        (|op| op.key.len = 1 << 20, "a row change whose bytes are not in its piece"),
+        (|op| op.key.offset = decode::Span::PAYLOAD, "a row change whose bytes are not in its piece"),
+        (|op| op.shape = 99, "a row change without a shape"),
+    ];
+    for grain in [Grain::Lanes, Grain::Transactions] {
+        for (list, transaction) in lists {
+            for (plant, what) in plants {
+                let replay = with_broken_op(grain, list, plant);
+                let stop = replay.publisher.failure().unwrap();
+                assert_defect(&stop, transaction, what);
+                assert!(stop.reason.contains(what), "{grain:?}: {stop}");
+                assert_eq!(replay.visible(), transaction - 1, "{grain:?}, {what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_in_another_lane_than_its_key_s_stops_replay() {
+    for nth in 0..ROWS as usize {
+        let (mut replay, mut strays_in) = (in_memory(Grain::Lanes), None);
+        replay.run(|decoded| {
+            let places =
+                decoded.lanes.iter().enumerate().flat_map(|(lane, ops)| (0..ops.len()).map(move |at| (lane, at)));
+            let places: Vec<_> = places.collect();
+            if let (Some((lane, at)), None) = (places.get(nth), strays_in) {
+                let (op, other) = (decoded.lanes[*lane].remove(*at), (*lane + 1) % LANES);
+                decoded.lanes[other].push(op);
+                strays_in = Some(other);
+            }
+        });
+        let stop = replay.publisher.failure().unwrap();
+        assert_defect(&stop, 3, "a stray row");
+        let what = format!("a row change of another lane among those of lane {}", strays_in.unwrap());
+        assert!(stop.reason.starts_with(&what), "{stop}");
+        assert_eq!(replay.visible(), 2);
+    }
+}
+
+#[test]
+fn a_piece_has_the_store_s_lanes() {
+    let (mut replay, mut planted) = (in_memory(Grain::Lanes), false);
+    replay.run(|decoded| {
+        if decoded.piece.kind == PieceKind::Rows && !std::mem::replace(&mut planted, true) {
+            decoded.lanes.push(Vec::new());
+        }
+    });
+    let stop = replay.publisher.failure().unwrap();
+    assert_defect(&stop, 3, "lanes");
+    assert!(stop.reason.starts_with("a piece of 5 lanes for a store of 4"), "{stop}");
+    assert_eq!(replay.visible(), 2);
+}
+
+#[test]
+fn a_transaction_ends_once() {
+    let mut replay = in_memory(Grain::Transactions);
+    assert!(replay.alone.mark.finish(2));
+    replay.run(|_| {});
+    let stop = replay.publisher.failure().unwrap();
+    assert_defect(&stop, 2, "a transaction that is done");
+    assert!(stop.reason.starts_with("transaction 2 ended twice"), "{stop}");
+    assert_eq!(replay.visible(), 2, "it was visible when it ended again");
+}
+
+/// A catalog whose next table id is in use.
+fn with_an_id_free_again() -> Catalog {
+    let context = catalog::StatementContext::default();
+    let made = Catalog::new(0).apply(&context, b"CREATE TABLE other.t (i INT)").unwrap().catalog;
+    let text = String::from_utf8(made.to_json().unwrap()).unwrap();
+    let planted = text.replace("\"next_table_id\":2", "\"next_table_id\":1");
+    assert_ne!(planted, text);
+    Catalog::from_json(planted.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_statement_whose_effect_is_broken_stops_replay() {
+    for grain in [Grain::Lanes, Grain::Transactions] {
+        let mut replay = Replay::new(grain, Store::new(LANES, with_an_id_free_again()), None);
+        replay.run(|_| {});
+        let stop = replay.publisher.failure().unwrap();
+        assert_defect(&stop, 2, "a table id given twice");
+        assert!(stop.reason.contains("id 1 of the new table `d`.`t` is not fresh: 1..2 are"), "{stop}");
+        assert!(stop.reason.contains("statement: CREATE TABLE t") && stop.reason.contains(".rs:"), "{stop}");
+        assert_eq!(replay.visible(), 1, "{grain:?}");
+        let catalog = replay.store.visibility().current().catalog;
+        assert!(catalog.table("d", "t").is_none() && catalog.table("other", "t").is_some(), "{grain:?}");
     }
 }
 

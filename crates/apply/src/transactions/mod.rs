@@ -22,7 +22,7 @@
 
 pub(crate) mod driver;
 #[cfg(test)]
-mod lost_op_tests;
+pub(crate) mod lost_op_tests;
 mod low_water_mark;
 mod queue;
 mod scheduler;

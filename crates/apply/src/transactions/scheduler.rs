@@ -77,7 +77,14 @@ impl Scheduler {
 
     /// Places the next piece of the log, which holds one transaction or a slice of one; None if it holds neither.
     /// `found` has the decoder's facts; facts that are missing, or from another catalog version, are computed here.
-    pub(crate) fn place(&mut self, piece: &SequencedPiece, found: Option<EarlyFacts>) -> Option<Placed> {
+    ///
+    /// # Errors
+    /// A defect: the piece is not of the transaction that comes next.
+    pub(crate) fn place(
+        &mut self,
+        piece: &SequencedPiece,
+        found: Option<EarlyFacts>,
+    ) -> Result<Option<Placed>, String> {
         let decoded = &piece.decoded;
         let facts = match found {
             Some(found) if found.catalog_version == Some(decoded.catalog_version) => found.facts,
@@ -93,26 +100,28 @@ impl Scheduler {
         self.place_facts(piece, facts)
     }
 
-    fn place_facts(&mut self, piece: &SequencedPiece, mut facts: Facts) -> Option<Placed> {
+    fn place_facts(&mut self, piece: &SequencedPiece, mut facts: Facts) -> Result<Option<Placed>, String> {
         self.new_file |= facts.new_file;
-        let last = piece.last()?.0;
+        let Some(SequenceNumber(last)) = piece.last() else { return Ok(None) };
         let continues = piece.decoded.piece.continues;
         if !continues {
             facts.new_file = std::mem::take(&mut self.new_file);
         }
         let stamp = if continues { self.tracker.go_on(&facts) } else { self.tracker.begin(&facts) };
-        assert_eq!(stamp.sequence_number, last, "a piece of one transaction, in its place");
+        if stamp.sequence_number != last {
+            return Err(format!("transaction {last} is scheduled in the place of {}", stamp.sequence_number));
+        }
         let by_keyless = self.keyless_before(piece, last);
         if by_keyless > stamp.last_committed {
             self.keyless_raised += 1;
         }
-        Some(Placed {
+        Ok(Some(Placed {
             number: last,
             last_committed: stamp.last_committed.max(by_keyless),
             events: facts.events,
             begins: !continues,
             ends: !piece.decoded.piece.unfinished,
-        })
+        }))
     }
 
     /// Returns the last transaction that changed a row without a key that this one changes too; 0 if none.
@@ -186,5 +195,34 @@ mod tests {
         assert_eq!(choose(&[0, 0, 9], false, false, false), Some(2));
         assert_eq!(choose(&[0, 0, 9], false, true, true), Some(2));
         assert_eq!(choose(&[0, 0, 9], true, true, false), Some(0));
+    }
+
+    #[test]
+    fn a_piece_is_of_the_transaction_that_comes_next() {
+        let mut scheduler = Scheduler::new(TrackerOptions::default(), SequenceNumber(6), Catalog::new(0));
+        let piece = |number| {
+            let mut decoded = decode::DecodedPiece::empty(1);
+            decoded.transactions.push(decode::Transaction {
+                gtid: None,
+                commit_us: 0,
+                start: 0,
+                end: 0,
+                rows: 0,
+                kind: decode::TransactionKind::Rows,
+                skipped: None,
+            });
+            SequencedPiece {
+                decoded,
+                first: SequenceNumber(number),
+                catalogs: Vec::new(),
+                dropped: Vec::new(),
+                altered: Vec::new(),
+                rewrites: Vec::new(),
+                prepared: base::PreparedSet::default(),
+            }
+        };
+        assert_eq!(scheduler.place(&piece(7), None).map(|placed| placed.map(|placed| placed.number)), Ok(Some(7)));
+        let error = scheduler.place(&piece(9), None).unwrap_err();
+        assert_eq!(error, "transaction 9 is scheduled in the place of 8");
     }
 }

@@ -16,13 +16,15 @@ use super::low_water_mark::{LowWaterMark, Waited};
 use super::queue::{Job, PendingJobs, Task, WorkerQueue};
 use super::{CommitOrder, HandOff, TransactionCounters, TransactionOptions, WaitAt, add};
 use crate::in_flight::InFlight;
+use crate::publish::Publisher;
 use crate::shutdown::Shutdown;
-use crate::worker::{Worker, lane_of};
+use crate::worker::{Worker, fail, lane_of};
 
 /// One worker of the grain of transactions.
 pub(super) struct TransactionWorker {
     pub worker: Worker,
     pub store: Arc<Store>,
+    pub publisher: Arc<Publisher>,
     pub options: TransactionOptions,
     pub queue: Arc<WorkerQueue>,
     pub mark: Arc<LowWaterMark>,
@@ -81,9 +83,16 @@ impl TransactionWorker {
             let oldest_needed = self.store.visibility().oldest_needed();
             // No lock beyond the lane's is needed: the statement claims its tables, so everybody who wrote to them is
             // done.
+            let stands = flight.piece().first.0 < self.publisher.limit();
             for (index, touched) in self.touched.iter_mut().enumerate() {
-                let mut lane = lane_of(flight.layers(), index);
-                for (at, table) in dropped {
+                let mut lane = match lane_of(flight.layers(), index) {
+                    Ok(lane) => lane,
+                    Err(error) => {
+                        fail(&self.publisher, flight, &error.to_string());
+                        break;
+                    }
+                };
+                for (at, table) in dropped.iter().filter(|_| stands) {
                     lane.drop_table(*table, at.0);
                 }
                 self.worker.complete_deltas(flight, index, &mut lane, oldest_needed);
@@ -94,12 +103,14 @@ impl TransactionWorker {
     }
 
     fn apply(&mut self, flight: &InFlight, ops: Range<usize>) {
-        let (store, touched) = (&self.store, &mut self.touched);
+        let (store, touched, publisher) = (&self.store, &mut self.touched, &self.publisher);
         each_list(&flight.piece().decoded, ops, |ops| {
             for op in ops {
                 let lane = store.lane_of(op.hash);
-                let Some(touched) = touched.get_mut(lane) else { panic!("lane {lane} of {}", touched.len()) };
-                *touched = true;
+                match touched.get_mut(lane) {
+                    Some(touched) => *touched = true,
+                    None => _ = fail(publisher, flight, "a row change of a lane that the store does not have"),
+                }
             }
             self.worker.apply_in_log_order(flight, ops);
         });
@@ -120,7 +131,9 @@ impl TransactionWorker {
         }
         self.worker.finish(&task.flight);
         if placed.ends {
-            self.mark.finish(placed.number);
+            if !self.mark.finish(placed.number) {
+                fail(&self.publisher, &task.flight, &format!("transaction {} ended twice", placed.number));
+            }
             self.queue.is_done_with_one();
         }
         let flight = Arc::into_inner(task).and_then(|task| Arc::into_inner(task.flight));
@@ -140,9 +153,12 @@ impl TransactionWorker {
         }
         let oldest_needed = self.store.visibility().oldest_needed();
         for (index, touched) in self.touched.iter_mut().enumerate() {
-            if std::mem::take(touched) {
-                let mut lane = lane_of(flight.layers(), index);
-                lane.tidy(self.tables.iter().copied(), oldest_needed);
+            if !std::mem::take(touched) {
+                continue;
+            }
+            match lane_of(flight.layers(), index) {
+                Ok(mut lane) => lane.tidy(self.tables.iter().copied(), oldest_needed),
+                Err(error) => _ = fail(&self.publisher, flight, &error.to_string()),
             }
         }
     }

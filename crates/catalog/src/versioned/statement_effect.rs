@@ -214,9 +214,12 @@ impl<'a> Change<'a> {
     }
 
     fn drop_tables(&mut self, names: &[TableName], if_exists: bool) -> Result<Done, Problem> {
-        let mut found = Vec::new();
+        let mut found: Vec<Arc<TableDef>> = Vec::new();
         for name in names {
             match self.find(name)? {
+                Some(table) if found.iter().any(|other| other.id == table.id) => {
+                    return Problem::disagrees(format!("table `{}` is dropped twice", name.name));
+                }
                 Some(table) => found.push(table),
                 None if if_exists || is_system(self.db_of(name)?) || self.is_left_out(name)? => {}
                 None => return Problem::disagrees(format!("there is no table `{}`", name.name)),
@@ -238,12 +241,15 @@ impl<'a> Change<'a> {
             Err(done) => return Ok(done),
         };
         // Of a MERGE table it empties the members, whose rows it shows (seen on 9.7.4).
-        let emptied = match old.engine_of().rows {
+        let mut emptied: Vec<Arc<TableDef>> = match old.engine_of().rows {
             EngineRows::OfMembers => {
                 old.members().filter_map(|(db, name)| self.inner.table(&db, &name).cloned()).collect()
             }
             _ => vec![old],
         };
+        // UNION may name a table twice.
+        let mut seen = BTreeSet::new();
+        emptied.retain(|table| seen.insert(table.id));
         if emptied.is_empty() {
             return Ok(Done::Nothing(DdlEffect::NoEffect("none of its members is there")));
         }
@@ -328,12 +334,13 @@ impl<'a> Change<'a> {
     }
 
     /// Replaces `old` by `new`, which has the same id, and reports the table as altered once.
-    fn replace(&mut self, old: &TableDef, new: TableDef) {
+    fn replace(&mut self, old: &TableDef, new: TableDef) -> Arc<TableDef> {
         let new = Arc::new(new);
         self.remove(old);
         self.altered.retain(|table| table.id != new.id);
         self.altered.push(new.clone());
-        self.put(new);
+        self.put(new.clone());
+        new
     }
 
     fn create_database(&mut self, name: &str, if_not_exists: bool, options: &CharsetSpec) -> Result<Done, Problem> {
@@ -418,10 +425,13 @@ impl<'a> Change<'a> {
             }
         };
         if let Some(effect) = altered.partitions {
+            if new.column_types() != old.column_types() || new.identity != old.identity {
+                return Problem::unsupported("a change of partitions beside one of columns");
+            }
             return self.change_partitions(&old, new, effect);
         }
         match rows {
-            RowsEffect::Unchanged => self.replace(&old, new),
+            RowsEffect::Unchanged => _ = self.replace(&old, new),
             RowsEffect::ConvertedOnRead(layout) => {
                 new.older_layouts.push(layout);
                 new.layout_since = new.version;
@@ -482,8 +492,7 @@ impl<'a> Change<'a> {
             let what = "a change of partitions of a table that holds rows outside their partition's rule";
             return Problem::unsupported(what);
         }
-        self.replace(old, new);
-        let Some(new) = self.inner.by_id.get(&old.id).cloned() else { return Ok(Done::Changed) };
+        let new = self.replace(old, new);
         let kept = |table: &TableDef| (0..table.columns.len()).map(ColumnSource::Kept).collect::<Vec<_>>();
         // The rows before the statement are the input of every rewrite, so an exchange is three of them: the
         // partition's rows go to the fresh table, leave this table, and the other table's rows come in.
@@ -493,8 +502,8 @@ impl<'a> Change<'a> {
             PartitionsEffect::Exchanged { partition, with, validated } => (Some(partition), Some((with, validated))),
         };
         if let Some((with, validated)) = &with {
-            let Some(other) = self.find(with)? else {
-                return Problem::disagrees(format!("there is no table `{}`", with.name));
+            let Some(other) = self.find(with)?.filter(|other| other.id != old.id) else {
+                return Problem::disagrees(format!("there is no other table `{}`", with.name));
             };
             if other.column_types() != new.column_types() {
                 return Problem::unsupported("EXCHANGE PARTITION with a table of other columns");
