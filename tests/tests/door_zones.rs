@@ -1,5 +1,6 @@
 //! What a replica answers of times in a zone whose offset changes is what its source answers; what has no one answer
-//! there, a local time that is never or twice, is refused.
+//! there, a local time that is never or twice, is refused. So is a constant of more digits than a time has, where MySQL
+//! rounds it or not.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -245,5 +246,102 @@ fn zones_that_may_not_be_read_are_refused() {
     wait_for("a zone that is read", || (!pair.query("SET time_zone = 'Test/Zone'")).then_some(()), String::new);
     assert!(!pair.query("SELECT @@time_zone, CONVERT_TZ('2024-01-01 00:00:00', 'UTC', 'Test/Zone')"));
     assert!(!pair.query("SET time_zone = 'No/Zone'"));
+    replica.stop();
+}
+
+/// Columns with a key and without one, constants of digits that they have, and constants of more.
+const DIGITS: &[(&[&str], &[&str], &[&str])] = &[
+    (
+        &["t0", "k0"],
+        &["10:11:12", "10:11:12.0", "-10:11:12.000000", "00:00:00", "-00:00:01", "838:59:59"],
+        &["10:11:12.5", "-10:11:12.000001", "00:00:00.4", "838:59:58.9"],
+    ),
+    (
+        &["t3", "k3"],
+        &["10:11:12.5", "10:11:12.499", "-10:11:12.501000", "00:00:00.000", "-00:00:00.001", "10:11:12"],
+        &["10:11:12.4995", "-10:11:12.5001", "00:00:00.000001", "838:59:58.9999"],
+    ),
+    (
+        &["d0", "e0"],
+        &["2024-02-29 10:11:12", "2024-02-29 10:11:12.0", "2000-01-01", "1999-12-31 23:59:59.000000", "2024-02-29"],
+        &["2024-02-29 10:11:12.5", "1999-12-31 23:59:59.000001", "2024-02-29 10:11:11.999999"],
+    ),
+    (
+        &["d3", "e3"],
+        &["2024-02-29 10:11:12.5", "2024-02-29 10:11:12.499000", "1999-12-31 23:59:59.999", "2000-01-01 00:00:00.000"],
+        &["2024-02-29 10:11:12.4999", "1999-12-31 23:59:59.999001", "2024-02-29 10:11:12.5000001"],
+    ),
+];
+
+/// What a condition with the constant is refused for; None: its rows are the source's.
+fn refused_for(pair: &mut Pair, condition: &str) -> Option<String> {
+    let sql = format!("SELECT id FROM d.t WHERE {condition} ORDER BY id");
+    if !pair.query(&sql) {
+        return None;
+    }
+    let answer = pair.ours.query(&sql).concat();
+    Some(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[test]
+fn constants_of_more_digits_than_a_time_has_are_refused_by_name() {
+    let Some(server) = Server::or_skip("door-digits", &[]) else { return };
+    server.sql(
+        "CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, t0 TIME, t3 TIME(3), d0 DATETIME, d3 DATETIME(3), \
+         k0 TIME, k3 TIME(3), e0 DATETIME, e3 DATETIME(3), KEY (k0), KEY (k3), KEY (e0), KEY (e3)); \
+         INSERT INTO d.t (id, t0, t3, d0, d3) VALUES \
+         (1, '10:11:12', '10:11:12.5', '2024-02-29 10:11:12', '2024-02-29 10:11:12.5'), \
+         (2, '10:11:13', '10:11:12.499', '2024-02-29 10:11:13', '2024-02-29 10:11:12.499'), \
+         (3, '-10:11:12', '-10:11:12.501', '1999-12-31 23:59:59', '1999-12-31 23:59:59.999'), \
+         (4, '00:00:00', '00:00:00', '2000-01-01', '2000-01-01'), (5, NULL, NULL, NULL, NULL), \
+         (6, '-00:00:01', '-00:00:00.001', '2024-02-29', '2024-02-29 00:00:00.001'), \
+         (7, '838:59:59', '838:59:59', '9999-12-31 23:59:59', '9999-12-31 23:59:59.999'); \
+         UPDATE d.t SET k0 = t0, k3 = t3, e0 = d0, e3 = d3",
+    );
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("door-digits"), &[]);
+    replica.catch_up(&server);
+    let mut pair = Pair::of(&server, &socket);
+    let (equal, ordered) = (["=", "<=>", "<>"], ["<", "<=", ">", ">="]);
+    for (columns, within, beyond) in DIGITS {
+        for column in *columns {
+            for (constant, other) in within.iter().zip(within.iter().cycle().skip(1)) {
+                let one = equal.iter().chain(&ordered).map(|operator| format!("{column} {operator} '{constant}'"));
+                let two =
+                    ["BETWEEN '{}' AND '{}'", "NOT BETWEEN '{}' AND '{}'", "IN ('{}', '{}')", "NOT IN ('{}', '{}')"];
+                let two = two.map(|form| form.replacen("{}", constant, 1).replacen("{}", other, 1));
+                let two = two.iter().map(|form| format!("{column} {form}"));
+                for condition in one.chain(two).chain([format!("'{constant}' <= {column}")]) {
+                    assert_eq!(refused_for(&mut pair, &condition), None, "{condition}");
+                }
+            }
+            // An order of dates is that of their values, whatever path leads to them.
+            let is_time = column.starts_with(['t', 'k']);
+            for constant in *beyond {
+                let bound = within[0];
+                let of_order = ordered.iter().map(|operator| format!("{column} {operator} '{constant}'")).chain([
+                    format!("'{constant}' > {column}"),
+                    format!("{column} BETWEEN '{constant}' AND '{bound}'"),
+                    format!("{column} NOT BETWEEN '{bound}' AND '{constant}'"),
+                ]);
+                let of_order: Vec<String> = of_order.collect();
+                let of_equality = equal.iter().map(|operator| format!("{column} {operator} '{constant}'"));
+                let of_equality = of_equality.chain([
+                    format!("{column} IN ('{bound}', '{constant}')"),
+                    format!("{column} NOT IN ('{constant}', '{bound}')"),
+                ]);
+                let all = of_order.iter().map(|condition| (condition.clone(), is_time));
+                for (condition, is_refused) in all.chain(of_equality.map(|condition| (condition, true))) {
+                    // Of seven digits the last is rounded before anything is compared.
+                    let digits = constant.rsplit_once('.').map_or(0, |(_, fraction)| fraction.len());
+                    let why = if digits > 6 { "a string" } else { "a constant of more fractional digits" };
+                    let is_refused = is_refused || why == "a string";
+                    let refused = refused_for(&mut pair, &condition);
+                    assert_eq!(refused.is_some(), is_refused, "{condition}: {refused:?}");
+                    assert!(refused.is_none_or(|text| text.contains(why)), "{condition}");
+                }
+            }
+        }
+    }
+    assert!(pair.compared > 450, "{}", pair.compared);
     replica.stop();
 }

@@ -12,3 +12,4 @@ mod sessions;
 mod shows;
 mod support;
 mod waits;
+mod warnings;

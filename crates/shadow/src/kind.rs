@@ -113,7 +113,9 @@ fn of(statement: &Statement, sql: &[u8]) -> Kind {
         // A transaction that is open is committed.
         Statement::Begin { .. } | Statement::Commit(_) | Statement::Rollback(_) => Kind::Ends,
         Statement::Kill { .. } => Kind::Kill,
-        Statement::Write
+        // What is a comment here may be executed by a newer source.
+        Statement::Empty
+        | Statement::Write
         | Statement::Replica { .. }
         | Statement::ReloadTls
         | Statement::LockTables(_)

@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use crate::error::Warning;
 use crate::listing::Choice;
 use crate::orders::{ReplicaOrder, UntilText};
 
 /// A statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Statement {
+    /// Comments only: MySQL answers them with OK.
+    Empty,
     /// SELECT without tables, or from one.
     Select(Select),
     /// DO: a select list whose values nobody gets.
@@ -274,8 +275,6 @@ pub struct Select {
     pub from: Option<Box<From>>,
     /// LIMIT and OFFSET.
     pub limit: Limit,
-    /// What MySQL says of words in it, when it is parsed.
-    pub warnings: Vec<Warning>,
     /// FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE.
     pub locking: Vec<Locking>,
 }
@@ -324,6 +323,15 @@ pub struct Item {
     pub alias: Option<Vec<u8>>,
     /// The expression's place in the statement: MySQL names a column by its text.
     pub span: Range<usize>,
+    /// Its text without version comments, if some stand in it.
+    pub shown: Option<Vec<u8>>,
+}
+
+impl Item {
+    /// The expression's text in `sql`, as MySQL names a column by it.
+    pub(crate) fn text<'a>(&'a self, sql: &'a [u8]) -> &'a [u8] {
+        self.shown.as_deref().unwrap_or_else(|| sql.get(self.span.clone()).unwrap_or_default())
+    }
 }
 
 /// Rows of a result that are sent.

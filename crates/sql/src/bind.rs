@@ -292,7 +292,7 @@ pub(crate) fn column(bind: &Bind<'_>, item: &Item) -> Result<Column> {
             let shown = bytes.get(..*first_len).unwrap_or_default();
             decoded(collation?, shown)?.into_owned()
         }
-        (None, _) => charsets.from_client(bind.sql.get(item.span.clone()).unwrap_or_default())?.into_owned(),
+        (None, _) => charsets.from_client(item.text(bind.sql))?.into_owned(),
     };
     Ok(Column { name: shortened(name), field: bound.field, value: bound.value })
 }

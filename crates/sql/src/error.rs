@@ -133,6 +133,12 @@ impl SqlError {
 }
 
 impl Warning {
+    /// Bytes that it holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(self) + self.message.len()
+    }
+
     /// A warning.
     pub fn new(code: u16, message: impl Into<String>) -> Warning {
         Warning { level: "Warning", code, message: message.into() }

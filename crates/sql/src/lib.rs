@@ -11,6 +11,7 @@
 mod ast;
 mod bind;
 mod charsets;
+mod deprecated;
 mod error;
 mod functions;
 mod gtid_text;
@@ -38,6 +39,7 @@ pub use ast::{
 };
 pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
 pub use charsets::Charsets;
+pub use deprecated::deprecated_variable;
 pub use error::{SqlError, Warning};
 pub use functions::{KNOWS_UTC, to_protocol};
 pub use gtid_text::{gtid_set, gtid_text};
@@ -45,7 +47,7 @@ pub use memory::{ClientMemory, OUT_OF_MEMORY, Part, Purse};
 pub use modes::bits as sql_mode_bits;
 pub use orders::{FilterRules, OptionValue, ReplicaOrder, SourceOption, ThreadOrder, UntilText, until};
 pub use parameters::{ParameterType, bind_parameters, parameter_types};
-pub use parse::{Parsed, parse, parse_within};
+pub use parse::{Next, Parsed, Unparsed, parse, parse_within, trimmed};
 pub use settings::{BEGIN_AS_AT_THE_SOURCE, Settings, Tracked, checked_first_value};
 pub use template::{TEMPLATE_BYTES_MAX, Template, template_key};
 pub use user_variables::UserVariables;

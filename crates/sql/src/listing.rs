@@ -57,7 +57,7 @@ impl Choice {
         let filter = like.or_else(|| self.filter.clone());
         let table = listing.name.as_bytes().to_vec();
         Select {
-            items: vec![Item { expression: Expression::Star(Vec::new()), alias: None, span: 0..0 }],
+            items: vec![Item { expression: Expression::Star(Vec::new()), alias: None, span: 0..0, shown: None }],
             from: Some(Box::new(From {
                 schema: None,
                 table,
@@ -67,7 +67,6 @@ impl Choice {
                 order: Vec::new(),
             })),
             limit: Limit::none(),
-            warnings: Vec::new(),
             locking: Vec::new(),
         }
     }

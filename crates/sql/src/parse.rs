@@ -6,6 +6,7 @@
 mod condition;
 pub(crate) mod expression;
 mod from;
+mod notes;
 mod orders;
 mod select;
 mod set;
@@ -13,14 +14,17 @@ mod show;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
-use catalog::lexer::{Lexer, Tok, Token};
+use catalog::lexer::{Tok, Token};
 
 use crate::ast::Statement;
 use crate::error::{SqlError, Warning};
 use crate::listing::is_reserved;
 use crate::memory::Purse;
 use crate::{Charsets, Result};
+use notes::Notes;
+use tokens::Tokens;
 
 /// Nesting of expressions while they are parsed, and height of their trees: a frame of the parser takes less than 1 KiB
 /// of stack in a debug build, so this stays below 1 MiB. MySQL's own parser ends at about 10,000 symbols on its stack.
@@ -31,8 +35,6 @@ const NODES_MAX: usize = 200_000;
 const NODE_BYTES: usize = 256;
 /// Bytes of a name with its place in a list, or of a table that it names.
 const NAME_BYTES: usize = 128;
-/// Bytes of a warning.
-const WARNING_BYTES: usize = 160;
 /// Copies of a literal: in the tree, in its column, in the row, in the character set of the result.
 const COPIES: usize = 4;
 /// Version that decides about `/*!NNNNNN … */`.
@@ -43,12 +45,40 @@ pub(crate) const SERVER_VERSION: u32 = 90_700;
 pub struct Parsed {
     /// The statement.
     pub statement: Statement,
+    /// What MySQL says of its words, comments and variables when it is parsed.
+    pub warnings: Vec<Warning>,
     /// Number of placeholders.
     pub parameters: usize,
-    /// Offset of the text behind its semicolon; None if nothing follows it.
-    pub next: Option<usize>,
+    /// What follows it.
+    pub next: Option<Next>,
     /// Bytes of the tree, at most, besides those of its names and literals.
     pub tree_bytes: usize,
+}
+
+/// What follows a statement: at least a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Next {
+    /// Offset of the text behind the semicolon.
+    pub at: usize,
+    /// Offset of the first token in it; None: there are comments only.
+    pub token: Option<usize>,
+}
+
+/// A text that is not parsed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unparsed {
+    /// Why not.
+    pub error: SqlError,
+    /// What MySQL says of its words and comments up to there.
+    pub warnings: Vec<Warning>,
+}
+
+/// The text without blanks and semicolons at its end, as MySQL parses it and shows it in errors.
+#[must_use]
+pub fn trimmed(sql: &[u8]) -> &[u8] {
+    let is_end = |byte: &u8| matches!(byte, b';' | b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
+    let len = sql.iter().rposition(|byte| !is_end(byte)).map_or(0, |last| last + 1);
+    sql.get(..len).unwrap_or_default()
 }
 
 /// Parses the first statement of `sql`; `sql_mode` are bits of [`catalog::sql_mode`].
@@ -56,21 +86,25 @@ pub struct Parsed {
 /// # Errors
 /// 1064 with the place; 1065 if there is no statement; 1235 for what has no parser here.
 pub fn parse(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Result<Parsed> {
-    parse_within(sql, sql_mode, charsets, &Purse::default())
+    parse_within(sql, sql_mode, charsets, &Purse::default()).map_err(|unparsed| unparsed.error)
 }
 
 /// As [`parse`], and counts what the statement will hold.
 ///
 /// # Errors
 /// As [`parse`], and 1041.
-pub fn parse_within(sql: &[u8], sql_mode: u64, charsets: &Charsets, memory: &Purse) -> Result<Parsed> {
-    memory.work_with(sql.len().saturating_mul(COPIES))?;
-    let lexer = Lexer::new(sql, sql_mode, SERVER_VERSION).in_charset(charsets.client_charset());
-    let current = Token { tok: Tok::End, start: 0, end: 0 };
+pub fn parse_within(
+    sql: &[u8],
+    sql_mode: u64,
+    charsets: &Charsets,
+    memory: &Purse,
+) -> std::result::Result<Parsed, Unparsed> {
+    let sql = trimmed(sql);
     let mut parser = Parser {
         sql,
-        lexer,
-        current,
+        sql_mode,
+        tokens: Tokens::of(sql, sql_mode, charsets.client_charset()),
+        current: Token { tok: Tok::End, start: 0, end: 0 },
         last_end: 0,
         depth: 0,
         height: 0,
@@ -78,26 +112,28 @@ pub fn parse_within(sql: &[u8], sql_mode: u64, charsets: &Charsets, memory: &Pur
         bytes: 0,
         memory,
         parameters: 0,
-        warnings: Vec::new(),
+        notes: Notes::default(),
     };
-    parser.advance()?;
-    if parser.current.tok == Tok::End {
-        return Err(SqlError::new(1065, "42000", "Query was empty"));
+    let parsed = parser.parsed();
+    let Parser { notes, parameters, bytes, .. } = parser;
+    match parsed {
+        Err(error) => Err(Unparsed { error, warnings: notes.of_words() }),
+        Ok((statement, next)) => {
+            let warnings = notes.all();
+            let of_warnings: usize = warnings.iter().map(Warning::bytes).sum();
+            match memory.work_with(of_warnings) {
+                Ok(()) => Ok(Parsed { statement, warnings, parameters, next, tree_bytes: bytes + of_warnings }),
+                Err(error) => Err(Unparsed { error, warnings: Vec::new() }),
+            }
+        }
     }
-    let statement = parser.statement()?;
-    let next = match (&statement, &parser.current.tok) {
-        // What follows is not looked at: an error ends the text.
-        (Statement::Refused(_) | Statement::Write, _) | (_, Tok::End) => None,
-        (_, Tok::Punct(b';')) => parser.next_statement()?,
-        _ => return Err(parser.syntax()),
-    };
-    Ok(Parsed { statement, parameters: parser.parameters, next, tree_bytes: parser.bytes })
 }
 
 /// A parser at one token.
 struct Parser<'a> {
     sql: &'a [u8],
-    lexer: Lexer<'a>,
+    sql_mode: u64,
+    tokens: Tokens<'a>,
     current: Token,
     /// End of the token before `current`.
     last_end: usize,
@@ -109,18 +145,43 @@ struct Parser<'a> {
     bytes: usize,
     memory: &'a Purse,
     parameters: usize,
-    /// What MySQL says of words in the statement.
-    warnings: Vec<Warning>,
+    notes: Notes,
 }
 
 impl Parser<'_> {
+    /// The first statement, and what follows it.
+    fn parsed(&mut self) -> Result<(Statement, Option<Next>)> {
+        self.memory.work_with(self.sql.len().saturating_mul(COPIES))?;
+        self.advance()?;
+        if self.current.tok == Tok::End {
+            // The lexer takes a NUL byte at the end for the end.
+            let text = self.sql.strip_suffix(&[0]).unwrap_or(self.sql);
+            return match trimmed(text) {
+                [] => Err(SqlError::new(1065, "42000", "Query was empty")),
+                _ => Ok((Statement::Empty, None)),
+            };
+        }
+        let statement = self.statement()?;
+        let next = match (&statement, &self.current.tok) {
+            // What follows is not looked at: an error ends the text.
+            (Statement::Refused(_) | Statement::Write, _) | (_, Tok::End) => None,
+            (_, Tok::Punct(b';')) => Some(self.next_statement()?),
+            _ => return Err(self.syntax()),
+        };
+        Ok((statement, next))
+    }
+
     fn advance(&mut self) -> Result<()> {
         self.last_end = self.current.end;
-        self.current = self.lexer.next_token().map_err(|_| {
-            let blanks = self.text(self.last_end, self.sql.len()).iter().take_while(|byte| byte.is_ascii_whitespace());
-            SqlError::syntax(self.sql, self.last_end + blanks.count())
-        })?;
+        let before = self.tokens.bytes();
+        let next = self.tokens.next(self.last_end, &mut self.notes);
+        self.hold(self.tokens.bytes().saturating_sub(before))?;
+        self.current = next.map_err(|at| SqlError::syntax(self.sql, at))?;
         Ok(())
+    }
+
+    fn has_mode(&self, mode: u64) -> bool {
+        self.sql_mode & mode != 0
     }
 
     /// Counts bytes that the tree will hold.
@@ -129,13 +190,19 @@ impl Parser<'_> {
         self.memory.work_with(bytes)
     }
 
-    /// The offset behind a semicolon, unless only blanks, comments and semicolons follow.
-    fn next_statement(&mut self) -> Result<Option<usize>> {
-        let at = self.current.end;
-        while self.current.tok == Tok::Punct(b';') {
-            self.advance()?;
+    /// What follows a semicolon: blanks and semicolons alone would not be in the text.
+    fn next_statement(&mut self) -> Result<Next> {
+        let (at, noted) = (self.current.end, self.notes.len());
+        if self.tokens.is_in_comment() {
+            return Err(SqlError::syntax(self.sql, at));
         }
-        Ok((self.current.tok != Tok::End).then_some(at))
+        let token = match self.tokens.next(at, &mut self.notes) {
+            Ok(Token { tok: Tok::End, .. }) => None,
+            Ok(token) => Some(token.start),
+            Err(place) => Some(place),
+        };
+        self.notes.truncate(noted);
+        Ok(Next { at, token })
     }
 
     fn syntax(&self) -> SqlError {
@@ -217,7 +284,7 @@ impl Parser<'_> {
     /// A name, or a word of whatever kind.
     fn any_word(&mut self) -> Result<Vec<u8>> {
         self.hold(NAME_BYTES)?;
-        self.warn_of_full()?;
+        self.warn_of_full();
         let name = match &mut self.current.tok {
             Tok::Word(name) | Tok::Quoted(name) => std::mem::take(name),
             _ => return Err(self.syntax()),
@@ -227,16 +294,11 @@ impl Parser<'_> {
     }
 
     /// MySQL warns of each name FULL that is not quoted, unless a dot is beside it.
-    fn warn_of_full(&mut self) -> Result<()> {
-        if !self.is("FULL") {
-            return Ok(());
-        }
-        if !self.is_beside_dot() && self.warnings.len() < usize::from(u16::MAX) {
+    fn warn_of_full(&mut self) {
+        if self.is("FULL") && !self.is_beside_dot() {
             let text = "Using FULL as unquoted identifier is deprecated, please use quotes or rename the identifier.";
-            self.hold(WARNING_BYTES)?;
-            self.warnings.push(Warning::new(4119, text));
+            self.notes.add(4119, text);
         }
-        Ok(())
     }
 
     fn is_beside_dot(&self) -> bool {

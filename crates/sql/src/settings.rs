@@ -13,7 +13,7 @@ use crate::error::{SqlError, Warning};
 use crate::rules::{self, Rule};
 use crate::table::{ZoneByName, has_zone_names, zone_by_name};
 use crate::variables::{self, OwnValues, Variable};
-use crate::{Charsets, KNOWS_UTC, Result, modes};
+use crate::{Charsets, KNOWS_UTC, Result, deprecated, modes};
 
 /// A variable that was set, for session tracking.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -280,7 +280,7 @@ impl Settings {
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Tracked>> {
         let variable = of_session(name, own)?;
-        let Some(rule) = rules::rule_of(name) else { return self.only_as_it_is(variable, value, own) };
+        let Some(rule) = rules::rule_of(name) else { return self.only_as_it_is(variable, value, own, warnings) };
         let text = match value {
             Some(value) => match rules::checked(variable, rule, value, warnings) {
                 Err(unknown) if rule == Rule::Zone => Some(named_zone(value, own).ok_or(unknown)??),
@@ -300,10 +300,12 @@ impl Settings {
         if let Some(place) = BEGIN_AS_AT_THE_SOURCE.iter().position(|own| *own == name) {
             self.awaited &= !(1 << place);
         }
-        let named = text.as_deref().unwrap_or_default();
+        // Of `utf8` MySQL says something else than of what it stands for.
+        let given = value.and_then(Value::text).map(|given| String::from_utf8_lossy(&given).into_owned());
+        let named = given.as_deref().or(text.as_deref()).unwrap_or_default();
         let deprecated = match variable.name {
-            "character_set_client" | "character_set_connection" | "character_set_results" => deprecated_charset(named),
-            "collation_connection" => deprecated_collation(named),
+            "character_set_client" | "character_set_connection" | "character_set_results" => deprecated::charset(named),
+            "collation_connection" => deprecated::collation(named),
             _ => None,
         };
         self.apply(variable.name, text)?;
@@ -320,14 +322,26 @@ impl Settings {
     }
 
     /// A variable that has no rule may be set to the value that it has.
-    fn only_as_it_is(&self, variable: &Variable, value: Option<&Value>, own: &dyn OwnValues) -> Result<Vec<Tracked>> {
+    fn only_as_it_is(
+        &self,
+        variable: &Variable,
+        value: Option<&Value>,
+        own: &dyn OwnValues,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Vec<Tracked>> {
         let now = self.read(variable, Scope::Session, own)?.1.text();
         let wanted = value.map(|value| value.text());
         let same = wanted.is_none_or(|wanted| match (&wanted, &now) {
             (Some(wanted), Some(now)) => wanted.eq_ignore_ascii_case(now),
             (wanted, now) => wanted == now,
         });
-        if same { Ok(Vec::new()) } else { Err(SqlError::not_supported(&format!("SET {}", variable.name))) }
+        if !same {
+            return Err(SqlError::not_supported(&format!("SET {}", variable.name)));
+        }
+        if matches!(variable.name, "pseudo_replica_mode" | "pseudo_slave_mode") {
+            warnings.push(Warning::new(1231, "'pseudo_replica_mode' change was ineffective."));
+        }
+        Ok(Vec::new())
     }
 
     fn apply(&mut self, name: &'static str, text: Option<String>) -> Result<()> {
@@ -394,16 +408,11 @@ impl Settings {
         })
     }
 
-    /// SET NAMES; None is DEFAULT.
+    /// SET NAMES; None is DEFAULT. What is said of the names, the parser says.
     ///
     /// # Errors
     /// 1115, 1231, 1253, 1273.
-    pub fn set_names(
-        &mut self,
-        charset: Option<&str>,
-        collation: Option<&str>,
-        warnings: &mut Vec<Warning>,
-    ) -> Result<Vec<Tracked>> {
+    pub fn set_names(&mut self, charset: Option<&str>, collation: Option<&str>) -> Result<Vec<Tracked>> {
         let found = match charset {
             Some(name) => Charsets::of_client(name)?,
             None => Charsets::by_name("utf8mb4")?,
@@ -421,8 +430,6 @@ impl Settings {
             }
         };
         self.charsets = Charsets { client: found.id, connection: connection.id, results: Some(connection.id) };
-        warnings.extend(charset.and_then(deprecated_charset));
-        warnings.extend(collation.and_then(deprecated_collation));
         Ok(self.tracked_charsets())
     }
 
@@ -444,36 +451,6 @@ impl Settings {
     fn tracked_charsets(&self) -> Vec<Tracked> {
         CHARSET_VARIABLES.iter().filter(|name| self.tracks(name)).filter_map(|name| self.shown(name)).collect()
     }
-}
-
-/// Character sets that MySQL 9 warns of.
-const DEPRECATED: &[&str] = &["dec8", "hp8", "macce", "macroman", "ucs2", "utf8mb3"];
-
-/// What MySQL says of a character set's name.
-fn deprecated_charset(name: &str) -> Option<Warning> {
-    if name.eq_ignore_ascii_case("utf8") {
-        let text = "'utf8' is currently an alias for the character set UTF8MB3, but will be an alias for UTF8MB4 in a \
-                    future release. Please consider using UTF8MB4 in order to be unambiguous.";
-        return Some(Warning::new(3719, text));
-    }
-    let own = DEPRECATED.iter().find(|own| own.eq_ignore_ascii_case(name))?;
-    let text = format!("'{own}' is deprecated and will be removed in a future release. Please use utf8mb4 instead");
-    Some(Warning::new(1287, text))
-}
-
-/// What MySQL says of a collation's name.
-fn deprecated_collation(name: &str) -> Option<Warning> {
-    let found = Charsets::collation(name).ok().filter(|found| DEPRECATED.contains(&found.charset))?;
-    let (number, charset, other) = match found.charset {
-        "utf8mb3" => (3778, "UTF8MB3", "UTF8MB4"),
-        charset => (4079, charset, "utf8mb4"),
-    };
-    let text = format!(
-        "'{}' is a collation of the deprecated character set {charset}. Please consider using {other} with an \
-         appropriate collation instead.",
-        found.name
-    );
-    Some(Warning::new(number, text))
 }
 
 struct Nothing;

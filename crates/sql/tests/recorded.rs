@@ -132,6 +132,25 @@ fn the_recorded_variables_are_those_of_the_server() {
     assert_eq!(shape(&found), shape(&std::fs::read_to_string(&path).unwrap()));
 }
 
+#[test]
+fn the_deprecated_variables_are_those_of_the_server() {
+    let Some(server) = Server::or_skip("recorded-deprecated", &[]) else { return };
+    let mut connection = server.connect();
+    for variable in sql::variables() {
+        let name = variable.name;
+        // Not those of other servers, and of plugins.
+        if connection.query(&format!("SELECT @@{name}")).is_err() {
+            continue;
+        }
+        let found = rows(&mut connection, "SHOW WARNINGS");
+        let expected = sql::deprecated_variable(name).map(|warning| {
+            let sql::Warning { level, code, message } = warning;
+            vec![Some(level.to_owned()), Some(code.to_string()), Some(message)]
+        });
+        assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{name}");
+    }
+}
+
 /// Compares with a recorded file, or writes it.
 fn check(file: &str, found: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src").join(file);

@@ -46,6 +46,8 @@ impl Session {
         let tracked = self.tracks_gtids();
         let result = self.run_once(statement, sql, parameters, world);
         if result.is_err() && self.suspends(statement, world) {
+            // It warns again when it is run again.
+            self.statement_is_new();
             return Ok(Outcome { after: After::Wait, ..Outcome::OK });
         }
         let (warnings, late) = (self.progress.get_mut().take_warnings(), self.progress.get_mut().is_late());
@@ -85,13 +87,13 @@ impl Session {
         world: &dyn World,
     ) -> Result<Outcome, SqlError> {
         match statement {
-            Statement::ShowWarnings { .. } | Statement::ShowWarningCount { .. } => {
+            _ if lists_warnings(statement) => {
                 let rows = self.columns_of(statement, sql, parameters, world)?;
                 return Ok(Outcome { rows, lists_warnings: true, ..Outcome::OK });
             }
             Statement::Select(_) | Statement::Show(_) => {
                 let rows = self.columns_of(statement, sql, parameters, world)?;
-                self.warnings_begin(if parameters.prepared.is_none() { warnings(statement) } else { &[] });
+                self.own_warnings();
                 let of_sets = matches!(statement, Statement::Show(Show::Collation { .. } | Show::CharacterSet { .. }));
                 // MySQL reads its dictionary's tables for them.
                 if of_sets || self.shows_names(statement, parameters.prepared) {
@@ -103,9 +105,11 @@ impl Session {
             _ => {}
         }
         let mut warnings = Vec::new();
-        let outcome = self.change(statement, sql, parameters, world, &mut warnings)?;
-        warnings.truncate(WARNINGS_MAX);
-        self.warnings = warnings;
+        let outcome = self.change(statement, sql, parameters, world, &mut warnings);
+        let own = self.own_warnings();
+        own.extend(warnings);
+        own.truncate(WARNINGS_MAX);
+        let outcome = outcome?;
         self.row_count = 0;
         Ok(outcome)
     }
@@ -177,7 +181,8 @@ impl Session {
             Statement::Do(select) => {
                 self.bound(sql, parameters, world, |bind| sql::select(bind, select))?;
             }
-            Statement::Select(_)
+            Statement::Empty
+            | Statement::Select(_)
             | Statement::Show(_)
             | Statement::ShowWarnings { .. }
             | Statement::ShowWarningCount { .. } => {}
@@ -247,10 +252,7 @@ pub(super) fn number_column(name: &str, flags: u16, type_code: u8, length: u32) 
     Column { name: name.as_bytes().to_vec(), field, value: Value::Null }
 }
 
-/// What MySQL says of a statement's words, once, when it is parsed.
-pub(super) fn warnings(statement: &Statement) -> &[Warning] {
-    match statement {
-        Statement::Select(select) => &select.warnings,
-        _ => &[],
-    }
+/// True for statements that show the warnings of the one before.
+pub(super) fn lists_warnings(statement: &Statement) -> bool {
+    matches!(statement, Statement::ShowWarnings { .. } | Statement::ShowWarningCount { .. })
 }

@@ -182,7 +182,8 @@ fn unknown(id: u32) -> SqlError {
 fn can_be_prepared(statement: &Statement) -> bool {
     !matches!(
         statement,
-        Statement::Use(_)
+        Statement::Empty
+            | Statement::Use(_)
             | Statement::ShowWarnings { .. }
             | Statement::ShowWarningCount { .. }
             | Statement::Begin { .. }
@@ -209,9 +210,11 @@ impl Session {
     fn prepared(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> Result<(), SqlError> {
         // An attempt that fails takes a number too.
         let id = self.statements.take_number();
-        let parsed = sql::parse_within(sql, self.settings.sql_mode(), self.settings.charsets(), &self.memory)?;
-        if let Some(next) = parsed.next {
-            return Err(query::second_statement(sql, next));
+        let parsed = sql::parse_within(sql, self.settings.sql_mode(), self.settings.charsets(), &self.memory);
+        self.says(parsed.as_ref().map_or_else(|unparsed| &unparsed.warnings, |parsed| &parsed.warnings));
+        let parsed = parsed.map_err(|unparsed| unparsed.error)?;
+        if let Some(error) = query::second_statement(sql, parsed.next) {
+            return Err(error);
         }
         if !can_be_prepared(&parsed.statement) {
             let text = "This command is not supported in the prepared statement protocol yet";
@@ -241,7 +244,7 @@ impl Session {
             return Err(SqlError::new(OUT_OF_MEMORY, "HY000", text));
         }
         self.memory.keep(bytes)?;
-        self.warnings_begin(super::execute::warnings(&parsed.statement));
+        self.own_warnings();
         self.put_prepared(id, &placeholders, &described, out)?;
         out.count()?;
         if !world.take_statement() {

@@ -1,10 +1,11 @@
 //! COM_QUERY: one statement, or several with a result each.
 
-use sql::{SqlError, Statement};
+use sql::{Next, SqlError, Statement};
 use wire::handshake::capability;
 use wire::response::status;
 
 use super::beside::ROWS_A_TURN;
+use super::execute::lists_warnings;
 use super::results::Form;
 use super::tables::Known;
 use super::texts::key_of;
@@ -92,7 +93,7 @@ impl Session {
 
     /// Runs the first statement of a text; returns the offset of the next one, if the client is to get its result too.
     fn first_of(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> (After, Option<usize>) {
-        self.early_warnings = 0;
+        self.statement_is_new();
         // Of the statement before nothing is held any more.
         self.memory.end_work();
         self.statement_begins(world);
@@ -103,23 +104,29 @@ impl Session {
         let parsed = sql::parse_within(sql, self.settings.sql_mode(), self.settings.charsets(), &self.memory);
         let parsed = match parsed {
             Ok(parsed) => parsed,
-            Err(error) => return (self.fail(&error, out), None),
+            Err(unparsed) => {
+                self.says(&unparsed.warnings);
+                return (self.fail(&unparsed.error, out), None);
+            }
         };
+        if !lists_warnings(&parsed.statement) {
+            self.says(&parsed.warnings);
+        }
         if parsed.parameters > 0 {
             let at = sql.iter().position(|byte| *byte == b'?').unwrap_or_default();
-            return (self.fail(&SqlError::syntax(sql, at), out), None);
+            return (self.fail(&SqlError::syntax(sql::trimmed(sql), at), out), None);
         }
-        if let Some(next) = parsed.next
-            && self.capabilities & capability::MULTI_STATEMENTS == 0
-        {
-            return (self.fail(&second_statement(sql, next), out), None);
+        let is_multi = self.capabilities & capability::MULTI_STATEMENTS != 0;
+        let next = parsed.next.filter(|_| is_multi).map(|next| next.at);
+        if let (false, Some(error)) = (is_multi, second_statement(sql, parsed.next)) {
+            return (self.fail(&error, out), None);
         }
         if let Some(key) = key {
             self.texts.parsed(key, sql, &parsed, &self.settings, &self.memory);
         }
-        let more = parsed.next.map_or(0, |_| status::MORE_RESULTS_EXISTS);
+        let more = next.map_or(0, |_| status::MORE_RESULTS_EXISTS);
         match self.answer(&parsed.statement, sql, more, None, world, out) {
-            Ok(after @ (After::Next | After::More)) => (after, parsed.next),
+            Ok(after @ (After::Next | After::More)) => (after, next),
             Ok(after) => (after, None),
             Err(error) => (self.fail(&error, out), None),
         }
@@ -128,8 +135,10 @@ impl Session {
     /// Runs a text that came before with other literals; None if it is not one of those that are kept.
     fn again(&mut self, key: u64, sql: &[u8], world: &dyn World, out: &mut Output) -> Option<After> {
         let mut kept = self.texts.take(key, &self.settings)?;
-        let answer =
-            kept.parsed(sql).map(|(parsed, known)| self.answer(&parsed.statement, sql, 0, Some(known), world, out));
+        let answer = kept.parsed(sql).map(|(parsed, known)| {
+            self.says(&parsed.warnings);
+            self.answer(&parsed.statement, sql, 0, Some(known), world, out)
+        });
         self.texts.put(kept);
         answer.map(|answer| answer.unwrap_or_else(|error| self.fail(&error, out)))
     }
@@ -182,8 +191,7 @@ impl Session {
     }
 }
 
-/// A second statement where only one is allowed.
-pub(super) fn second_statement(sql: &[u8], at: usize) -> SqlError {
-    let blanks = sql.get(at..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_whitespace());
-    SqlError::syntax(sql, at + blanks.count())
+/// The error of a second statement where only one is allowed.
+pub(super) fn second_statement(sql: &[u8], next: Option<Next>) -> Option<SqlError> {
+    next?.token.map(|place| SqlError::syntax(sql::trimmed(sql), place))
 }

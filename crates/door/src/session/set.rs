@@ -2,7 +2,7 @@
 
 use sql::{
     AccessMode, Assignment, Bind, Characteristics, NewValue, Scope, Settings, SqlError, Target, Tracked, UserVariables,
-    Value, Warning, variables,
+    Value, Warning, deprecated_variable, variables,
 };
 
 use super::execute::needs;
@@ -47,6 +47,31 @@ impl Session {
         })
     }
 
+    /// What MySQL finds of the variables to set before it computes a value, where the SET comes as text.
+    ///
+    /// # Errors
+    /// 1227, 1229, 1235.
+    fn resolve(
+        &mut self,
+        assignments: &[Assignment],
+        world: &dyn World,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(), SqlError> {
+        for (number, assignment) in assignments.iter().enumerate() {
+            let Target::Variable { scope, name } = &assignment.target else { continue };
+            warnings.extend(deprecated_variable(name));
+            let resolved = match scope {
+                None | Some(Scope::Session) => Settings::check_name(name, &Own { session: self, world }),
+                Some(scope) => Err(self.set_global(*scope, name)),
+            };
+            if let Err(error) = resolved {
+                self.touch(assignments.get(..number).unwrap_or_default());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// All assignments, or none. Each value is computed before anything is set.
     pub(super) fn set(
         &mut self,
@@ -66,6 +91,9 @@ impl Session {
             user_variables: self.user_variables.clone(),
             next: Characteristics::default(),
         };
+        if parameters.prepared.is_none() {
+            self.resolve(assignments, world, warnings)?;
+        }
         let mut tracked = Vec::new();
         for (number, assignment) in assignments.iter().enumerate() {
             let assigned = self.bound(sql, parameters, world, |bind| self.assign(assignment, bind, &mut new, warnings));
@@ -134,9 +162,7 @@ impl Session {
                 }
                 Ok(Vec::new())
             }
-            Target::Names { collation } => {
-                new.settings.set_names(text(&value).as_deref(), collation.as_deref(), warnings)
-            }
+            Target::Names { collation } => new.settings.set_names(text(&value).as_deref(), collation.as_deref()),
             Target::CharacterSet => new.settings.set_character_set(text(&value).as_deref(), bind.own),
             Target::Variable { scope: None | Some(Scope::Session), name } => {
                 let tracked = new.settings.set(name, value.as_ref(), bind.own, warnings)?;

@@ -1,55 +1,77 @@
 //! Expressions, by MySQL's precedences.
 
 use catalog::lexer::Tok;
+use catalog::sql_mode::{HIGH_NOT_PRECEDENCE, PIPES_AS_CONCAT};
 
 use super::Parser;
 use crate::Result;
 use crate::ast::{Comparison, Expression, Scope};
+
+/// NOT before an expression: comparisons bind more tightly.
+pub(super) const NOT: u8 = 4;
+/// Comparisons, and IS: each may stand to the left of another.
+pub(super) const COMPARISON: u8 = 5;
+/// IN, BETWEEN, LIKE, REGEXP, MEMBER OF and SOUNDS LIKE: to their left stands none of them and no comparison.
+pub(super) const PREDICATE: u8 = 6;
+/// The operators of bits and all that bind more tightly (`bit_expr`, sql/sql_yacc.yy).
+pub(super) const OPERAND: u8 = 7;
+/// What binds more tightly than signs of numbers (`simple_expr`).
+pub(super) const SIMPLE: u8 = 13;
 
 /// Binary operators of words, with their precedence; a higher one binds more tightly.
 const WORD_OPERATORS: &[(&str, u8)] = &[
     ("OR", 1),
     ("XOR", 2),
     ("AND", 3),
-    ("IS", 6),
-    ("LIKE", 6),
-    ("REGEXP", 6),
-    ("RLIKE", 6),
-    ("IN", 6),
-    ("MEMBER", 6),
-    ("SOUNDS", 6),
-    ("BETWEEN", 6),
-    ("NOT", 6),
-    ("DIV", 10),
-    ("MOD", 10),
-    ("COLLATE", 13),
+    ("IS", COMPARISON),
+    ("LIKE", PREDICATE),
+    ("REGEXP", PREDICATE),
+    ("RLIKE", PREDICATE),
+    ("IN", PREDICATE),
+    ("MEMBER", PREDICATE),
+    ("SOUNDS", PREDICATE),
+    ("BETWEEN", PREDICATE),
+    ("NOT", PREDICATE),
+    ("DIV", 11),
+    ("MOD", 11),
+    ("COLLATE", 14),
 ];
 
 /// Binary operators of signs, the longest first.
 const SIGN_OPERATORS: &[(&str, u8)] = &[
-    ("->>", 14),
-    ("<=>", 6),
-    ("->", 14),
+    ("->>", 15),
+    ("<=>", COMPARISON),
+    ("->", 15),
     (":=", 0),
     ("||", 1),
     ("&&", 3),
-    ("<>", 6),
-    ("!=", 6),
-    (">=", 6),
-    ("<=", 6),
-    ("<<", 8),
-    (">>", 8),
-    ("=", 6),
-    ("<", 6),
-    (">", 6),
-    ("|", 7),
-    ("&", 7),
-    ("+", 9),
-    ("-", 9),
-    ("*", 10),
-    ("/", 10),
-    ("%", 10),
-    ("^", 11),
+    ("<>", COMPARISON),
+    ("!=", COMPARISON),
+    (">=", COMPARISON),
+    ("<=", COMPARISON),
+    ("<<", 9),
+    (">>", 9),
+    ("=", COMPARISON),
+    ("<", COMPARISON),
+    (">", COMPARISON),
+    ("|", OPERAND),
+    ("&", 8),
+    ("+", 10),
+    ("-", 10),
+    ("*", 11),
+    ("/", 11),
+    ("%", 11),
+    ("^", 12),
+];
+
+/// Operators whose right side has a syntax of its own.
+const CONDITIONS: &[&str] = &["IS", "IN", "BETWEEN", "LIKE", "NOT", "MEMBER", "SOUNDS"];
+
+/// Signs that MySQL is going to drop.
+const DEPRECATED: &[(&str, &str)] = &[
+    ("&&", "'&&' is deprecated and will be removed in a future release. Please use AND instead"),
+    ("||", "'|| as a synonym for OR' is deprecated and will be removed in a future release. Please use OR instead"),
+    ("!", "'!' is deprecated and will be removed in a future release. Please use NOT instead"),
 ];
 
 /// Reserved words that begin an expression of a form of its own.
@@ -83,6 +105,7 @@ const RESERVED: &[&str] = &[
     "LIMIT",
     "LOCK",
     "NATURAL",
+    "NOT",
     "ON",
     "OR",
     "ORDER",
@@ -129,28 +152,48 @@ impl Parser<'_> {
 
     /// An expression of operators that bind at least as tightly as `least`.
     pub(super) fn binary(&mut self, least: u8) -> Result<Expression> {
-        let mut left = self.unary()?;
-        while let Some((name, precedence, signs)) = self.operator().filter(|(_, precedence, _)| *precedence >= least) {
+        // How tightly the last operator of `left` binds.
+        let (mut left, mut tightness) = self.first_operand(least)?;
+        while let Some((name, precedence, signs)) = self.operator() {
+            let may_follow = precedence < tightness || precedence == tightness && precedence != PREDICATE;
+            if precedence < least || !may_follow {
+                break;
+            }
+            if precedence < OPERAND {
+                self.warn_of_sign(name);
+            }
             for _ in 0..signs {
                 self.advance()?;
             }
-            if matches!(name, "IS" | "IN" | "BETWEEN" | "LIKE" | "NOT") {
-                left = self.condition(name, left)?;
+            if CONDITIONS.contains(&name) {
+                (left, tightness) = self.condition(name, left)?;
                 self.higher()?;
                 continue;
             }
-            // Behind an expression these are no names.
-            if (name == "MEMBER" && !self.is("OF")) || (name == "SOUNDS" && !self.is("LIKE")) {
-                return Err(self.syntax());
-            }
-            // What follows these has a form of its own, which is not parsed: the statement is refused all the same.
-            if matches!(name, "MEMBER" | "SOUNDS" | "COLLATE") {
+            // What follows it is a name, which is not parsed: the statement is refused all the same.
+            if name == "COLLATE" {
                 return Err(crate::SqlError::not_supported(name));
             }
             let right = self.deeper(|parser| parser.binary(precedence + 1))?;
             left = self.joined(name, left, right)?;
+            tightness = precedence;
         }
         Ok(left)
+    }
+
+    /// What stands before the first binary operator, and how tightly it binds.
+    fn first_operand(&mut self, least: u8) -> Result<(Expression, u8)> {
+        if least > NOT || self.has_mode(HIGH_NOT_PRECEDENCE) || !self.accept("NOT")? {
+            return Ok((self.unary()?, u8::MAX));
+        }
+        let operand = self.deeper(|parser| parser.binary(NOT))?;
+        Ok((Expression::Other { construct: "operator NOT".to_owned(), operands: vec![operand] }, NOT))
+    }
+
+    fn warn_of_sign(&mut self, sign: &str) {
+        if let Some((_, text)) = DEPRECATED.iter().find(|(own, _)| *own == sign) {
+            self.notes.add(1287, text);
+        }
     }
 
     /// Two expressions and the operator between them. A list that the left one is takes the right one too.
@@ -180,8 +223,9 @@ impl Parser<'_> {
             Tok::Word(_) => WORD_OPERATORS.iter().find(|(word, _)| self.is(word)).map(|(word, p)| (*word, *p, 1)),
             Tok::Punct(_) => {
                 let text = self.sql.get(self.current.start..).unwrap_or_default();
-                let sign = SIGN_OPERATORS.iter().find(|(sign, _)| text.starts_with(sign.as_bytes()));
-                sign.map(|(sign, p)| (*sign, *p, sign.len()))
+                let (sign, precedence) = SIGN_OPERATORS.iter().find(|(sign, _)| text.starts_with(sign.as_bytes()))?;
+                let concatenates = *sign == "||" && self.has_mode(PIPES_AS_CONCAT);
+                Some((*sign, if concatenates { SIMPLE } else { *precedence }, sign.len()))
             }
             _ => None,
         }
@@ -195,13 +239,16 @@ impl Parser<'_> {
         if self.accept_punct(b'+')? {
             return self.deeper(Self::unary);
         }
+        if self.is_punct(b'!') {
+            self.warn_of_sign("!");
+        }
         for (sign, name) in [(b'!', "operator !"), (b'~', "operator ~")] {
             if self.accept_punct(sign)? {
                 let operand = self.deeper(Self::unary)?;
                 return Ok(Expression::Other { construct: name.to_owned(), operands: vec![operand] });
             }
         }
-        if self.accept("NOT")? {
+        if self.has_mode(HIGH_NOT_PRECEDENCE) && self.accept("NOT")? {
             let operand = self.deeper(Self::unary)?;
             return Ok(Expression::Other { construct: "operator NOT".to_owned(), operands: vec![operand] });
         }
@@ -239,8 +286,17 @@ impl Parser<'_> {
         Ok(inner)
     }
 
+    /// The character set in `_utf8mb3'…'`.
+    fn warn_of_introducer(&mut self) {
+        let (Tok::Str { introducer, .. } | Tok::Bytes { introducer, .. }) = &self.current.tok else { return };
+        if let Some(name) = introducer {
+            self.notes.charset(name);
+        }
+    }
+
     /// Adjacent strings are one.
     fn string(&mut self) -> Result<Expression> {
+        self.warn_of_introducer();
         let (mut all, mut first_len, mut charset) = (Vec::new(), None, None);
         while let Tok::Str { bytes, introducer } = &mut self.current.tok {
             if first_len.is_none() {
@@ -258,6 +314,7 @@ impl Parser<'_> {
 
     /// A hexadecimal or bit literal.
     fn bytes(&mut self) -> Result<Expression> {
+        self.warn_of_introducer();
         let text = self.text(self.current.start, self.current.end);
         let is_bits = matches!(text, [b'b' | b'B', ..] | [b'0', b'b', ..]);
         let Tok::Bytes { bytes, introducer } = &mut self.current.tok else { return Err(self.syntax()) };
@@ -277,7 +334,10 @@ impl Parser<'_> {
 
     fn variable(&mut self) -> Result<Expression> {
         let expression = match self.system_variable() {
-            Some((scope, name)) => Expression::Variable { scope, name },
+            Some((scope, name)) => {
+                self.notes.reads(scope, &name);
+                Expression::Variable { scope, name }
+            }
             None => Expression::UserVariable(self.text(self.current.start, self.current.end).to_vec()),
         };
         self.advance()?;

@@ -5,7 +5,6 @@ use catalog::lexer::Tok;
 use super::Parser;
 use crate::Result;
 use crate::ast::{Expression, Item, Limit, Locking, Select, Statement};
-use crate::error::Warning;
 
 /// Words between SELECT and its list that change nothing without tables.
 const MODIFIERS: &[&str] = &["ALL", "SQL_NO_CACHE", "HIGH_PRIORITY", "STRAIGHT_JOIN", "SQL_SMALL_RESULT"];
@@ -21,9 +20,8 @@ impl Parser<'_> {
     pub(super) fn select(&mut self) -> Result<Statement> {
         self.advance()?;
         while self.is_one_of(MODIFIERS) {
-            if self.is("SQL_NO_CACHE") && self.warnings.is_empty() {
-                let text = "'SQL_NO_CACHE' is deprecated and will be removed in a future release.";
-                self.warnings.push(Warning::new(1681, text));
+            if self.is("SQL_NO_CACHE") {
+                self.notes.add(1681, "'SQL_NO_CACHE' is deprecated and will be removed in a future release.");
             }
             self.advance()?;
         }
@@ -47,7 +45,7 @@ impl Parser<'_> {
         if self.is_one_of(&["UNION", "EXCEPT", "INTERSECT", "INTO"]) {
             return Ok(Statement::Refused(format!("SELECT … {}", self.word())));
         }
-        Ok(Statement::Select(Select { items, from, limit, warnings: std::mem::take(&mut self.warnings), locking }))
+        Ok(Statement::Select(Select { items, from, limit, locking }))
     }
 
     fn items(&mut self) -> Result<Vec<Item>> {
@@ -68,8 +66,7 @@ impl Parser<'_> {
         while self.accept_punct(b',')? {
             items.push(self.item()?);
         }
-        let warnings = std::mem::take(&mut self.warnings);
-        Ok(Statement::Do(Select { items, from: None, limit: Limit::none(), warnings, locking: Vec::new() }))
+        Ok(Statement::Do(Select { items, from: None, limit: Limit::none(), locking: Vec::new() }))
     }
 
     /// `FOR UPDATE|SHARE [OF names] [NOWAIT | SKIP LOCKED]`, once or more, and `LOCK IN SHARE MODE`. Nobody waits here,
@@ -104,10 +101,12 @@ impl Parser<'_> {
 
     fn item(&mut self) -> Result<Item> {
         let start = self.current.start;
+        self.tokens.forget_left_out();
         let expression = self.expression()?;
         let span = start..self.last_end;
+        let shown = self.tokens.without_left_out(&span);
         let alias = if self.accept("AS")? { Some(self.alias()?) } else { self.bare_alias()? };
-        Ok(Item { expression, alias, span })
+        Ok(Item { expression, alias, span, shown })
     }
 
     fn alias(&mut self) -> Result<Vec<u8>> {

@@ -128,6 +128,9 @@ impl Parser<'_> {
             Target::UserVariable(_) => NewValue::Expression(self.expression()?),
             _ => self.new_value()?,
         };
+        if let Target::Variable { name, .. } = &target {
+            self.notes.sets(name);
+        }
         Ok(Assignment { target, value })
     }
 
@@ -135,9 +138,15 @@ impl Parser<'_> {
     fn names(&mut self) -> Result<Assignment> {
         let value = self.charset_value()?;
         let mut collation = None;
+        if let NewValue::Word(name) = &value {
+            self.notes.charset(name);
+        }
         if value != NewValue::Default && self.accept("COLLATE")? {
             match self.charset_value()? {
-                NewValue::Word(name) => collation = Some(name),
+                NewValue::Word(name) => {
+                    self.notes.collation(&name);
+                    collation = Some(name);
+                }
                 _ => return Err(SqlError::not_supported("SET NAMES … COLLATE DEFAULT")),
             }
         }

@@ -84,12 +84,193 @@ fn assignments() {
 
 #[test]
 fn what_follows_a_semicolon_is_the_next_statement() {
-    assert_eq!(parsed("select 1; select 2").next, Some(9));
-    for sql in ["select 1;", "select 1; ; -- x\n;", "select 1"] {
+    for (sql, token) in [
+        ("select 1; select 2", Some(10)),
+        ("select 1; ; -- x\n;", Some(10)),
+        ("select 1; /* x */ 'y", Some(18)),
+        ("select 1; /* x */ ;", None),
+        ("select 1;\0", None),
+    ] {
+        assert_eq!(parsed(sql).next, Some(Next { at: 9, token }), "{sql}");
+    }
+    for sql in ["select 1;", "select 1; ;\n;", "select 1", "select 1 -- ; select 2"] {
         assert_eq!(parsed(sql).next, None, "{sql}");
     }
-    assert_eq!(refused(" /* x */ ").code, 1065);
-    assert_eq!(refused(";").code, 1064);
+    for sql in [" /* x */ ", "# x", "-- x;", "/*!99999 x */ ;", "/* x */\0"] {
+        assert_eq!(parsed(sql).statement, Statement::Empty, "{sql}");
+    }
+    for sql in ["", " ;", "; ;\n", "\0", " \0"] {
+        assert_eq!(refused(sql).code, 1065, "{sql}");
+    }
+    for (sql, near) in [("foo ; ", "'foo'"), (" ;select 1; ", "';select 1'"), ("/* x */ ;-- y", "';-- y'")] {
+        let text = refused(sql).message;
+        assert!(text.ends_with(&format!("near {near} at line 1")), "{text}");
+    }
+}
+
+/// Numbers of the warnings that a text gets when it is parsed, whether it can be parsed or not.
+fn warned(sql: &str) -> Vec<u16> {
+    let warnings = match parse_within(sql.as_bytes(), 0, &charsets(), &Purse::default()) {
+        Ok(parsed) => parsed.warnings,
+        Err(unparsed) => unparsed.warnings,
+    };
+    warnings.iter().map(|warning| warning.code).collect()
+}
+
+#[test]
+fn version_comments_are_read_as_by_a_9_7() {
+    let numbers = |sql: &str| -> Vec<Expression> { items(sql).into_iter().map(|item| item.expression).collect() };
+    let is = |numbers: &[&str]| -> Vec<Expression> {
+        numbers.iter().map(|number| Expression::Number((*number).to_owned())).collect()
+    };
+    for (sql, wanted, codes) in [
+        ("select 1 /*!40101, 2*/", &["1", "2"][..], &[4164][..]),
+        ("select 1 /*!40101 , 2*/, 3", &["1", "2", "3"], &[]),
+        ("select /*!401012*/", &["2"], &[4164]),
+        ("select /*!0401012*/", &["12"], &[4164]),
+        ("select /*!040101 2*/", &["2"], &[]),
+        ("select 1 /*!99999, 2*/", &["1"], &[4164]),
+        ("select 1 /*!999999 , 2*/", &["1"], &[]),
+        ("select 1 /*!100000 , 2*/", &["1"], &[]),
+        ("select 1 /*! , 2 /*! , 3 */", &["1", "2", "3"], &[]),
+        ("select 1 /*! , 2 /*!99999, 3 */ , 4 */", &["1", "2", "4"], &[4164]),
+        ("select 1 /*! , 2 /* a */ /* b */ , 3 */", &["1", "2", "3"], &[1681, 1681]),
+        ("select 1 /*!99999 , 2 /* a */ , /* b */ , 3 */", &["1"], &[1681, 1681]),
+        ("select 1 /*!99999 , 2 /*/ a */ , 3 */", &["1"], &[1681]),
+        ("select 1 /*! , 2 # */\n-- */\n*/", &["1", "2"], &[]),
+        ("select 1 /* /*!40101, 2*/ -- /*!40101, 3*/\n# /*!40101, 4*/", &["1"], &[]),
+        ("select 1 /*!40101\u{a0}, 2*/", &[], &[4164]),
+    ] {
+        assert_eq!(warned(sql), codes, "{sql}");
+        if !wanted.is_empty() {
+            assert_eq!(numbers(sql), is(wanted), "{sql}");
+        }
+    }
+    for (sql, near) in [
+        ("select 1 /*!401010, 2*/", "0, 2*/"),
+        ("select 1 /*!100000, 2*/", "0, 2*/"),
+        ("select 1 /*!40101, 2", ""),
+        ("select 1 /*!40101", ""),
+        ("select 1 /*!99999,", "/*!99999,"),
+        ("select 1 /*!99999 /* x */", "/*!99999 /* x */"),
+        ("select 1 /*! , 2 /*! , 3 */ */", "/"),
+        ("select 1 /*!4010, 2*/", "4010, 2*/"),
+        ("select 1 /*!40101; select 2*/", " select 2*/"),
+    ] {
+        let text = refused(sql).message;
+        assert!(text.ends_with(&format!("near '{near}' at line 1")), "{text}");
+    }
+    let names: Vec<_> = ["select 1 /*!40101 + 1*/", "select 1 /*!99999 x */ + /* y */ 2", "select 1 /* y */ + 2"]
+        .map(|sql| String::from_utf8_lossy(items(sql)[0].text(sql.as_bytes())).into_owned())
+        .into();
+    assert_eq!(names, ["1  + 1", "1  + /* y */ 2", "1 /* y */ + 2"]);
+    // The byte is a blank in latin1.
+    let latin1 = Charsets::of_login(8).unwrap();
+    assert_eq!(parse(b"select 1 /*!40101\xa0, 2*/", 0, &latin1).unwrap().warnings, []);
+}
+
+#[test]
+fn warnings_stand_in_mysqls_order() {
+    for (sql, codes) in [
+        ("select @@profiling, 1 as full", &[4119, 1287][..]),
+        ("select @@profiling, @@nonsense, @@binlog_format", &[1287]),
+        ("select @@nonsense, @@profiling", &[]),
+        ("select @@session.slave_net_timeout, @@profiling", &[]),
+        ("select @@profiling from t where @@binlog_format = 1 order by @@init_slave", &[1287, 1287, 1287]),
+        ("select @@profiling foo bar", &[]),
+        ("select sql_no_cache sql_no_cache 1 as full bar", &[1681, 1681, 4119]),
+        ("set @x = @@profiling, nonsense = @@binlog_format, @y = @@profiling", &[1287, 1287]),
+        ("set names utf8 collate utf8_bin, @x = @@profiling", &[3719, 3778, 1287]),
+        ("set names utf8 foo", &[3719]),
+        ("select 1 && 2 || !3, _macce'x' /*!40101, 1*/", &[1287, 1287, 1287, 1287, 4164]),
+        ("select '&&', @a, profiling, @profiling", &[]),
+        ("show variables where value = @@profiling", &[1287]),
+        ("kill @@profiling", &[1287]),
+        ("do @@profiling", &[1287]),
+        ("select 1 /*!40101, 2*/; select 3 /*!40101, 4*/", &[4164]),
+    ] {
+        assert_eq!(warned(sql), codes, "{sql}");
+    }
+    let many = |one: &str| warned(&format!("select {}1", one.repeat(3_000))).len();
+    assert_eq!([many("@@profiling, "), many("1 as full, "), many("1 /*!40101,*/")], [1024; 3]);
+}
+
+/// What an expression is, with brackets around what belongs together.
+fn shown(expression: &Expression) -> String {
+    let all = |list: &[Expression]| list.iter().map(shown).collect::<Vec<_>>().join(",");
+    match expression {
+        Expression::Number(digits) => digits.clone(),
+        Expression::Negative(inner) => format!("-{}", shown(inner)),
+        Expression::Compare { operator, sides } => {
+            format!("({}{}{})", shown(&sides.0), operator.sign(), shown(&sides.1))
+        }
+        Expression::And(list) => format!("(AND {})", all(list)),
+        Expression::Chain { first, rest } => {
+            rest.iter().fold(shown(first), |left, (operator, right)| format!("({left}{operator}{})", shown(right)))
+        }
+        Expression::In { value, list, negated } => {
+            format!("({} {}IN {})", shown(value), if *negated { "NOT " } else { "" }, all(list))
+        }
+        Expression::Between { value, bounds, .. } => {
+            format!("({} BETWEEN {} {})", shown(value), shown(&bounds.0), shown(&bounds.1))
+        }
+        Expression::Like { sides, .. } => format!("({} LIKE {})", shown(&sides[0]), shown(&sides[1])),
+        Expression::IsNull { value, .. } => format!("({} IS NULL)", shown(value)),
+        Expression::Other { construct, operands } => format!("({construct} {})", all(operands)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn operators_bind_as_mysqls() {
+    for (sql, wanted) in [
+        ("1|2&3|4", "((1|(2&3))|4)"),
+        ("1&2<<3+4*5^6", "(1&(2<<(3+(4*(5^6)))))"),
+        ("1 or 2 xor 3 and 4", "(1OR(2XOR(AND 3,4)))"),
+        ("not 1 = 2 and 3", "(AND (operator NOT (1=2)),3)"),
+        ("not not 1 in (2)", "(operator NOT (operator NOT (1 IN 2)))"),
+        ("1 = 2 in (3) = 4", "((1=(2 IN 3))=4)"),
+        ("1 = 2 is null is null", "(((1=2) IS NULL) IS NULL)"),
+        ("1 between 2 and 3 between 4 and 5 = 6", "((1 BETWEEN 2 (3 BETWEEN 4 5))=6)"),
+        ("1 + 2 not in (3, 4) is null", "(((1+2) NOT IN 3,4) IS NULL)"),
+        ("1 like -2 <=> 3", "((1 LIKE -2)<=>3)"),
+        ("1 regexp 2 + 3 = 4", "((1REGEXP(2+3))=4)"),
+        ("1 not rlike 2 | 3", "(NOT REGEXP 1,(2|3))"),
+        ("1 = 2 is not true or 3", "((IS NOT TRUE (1=2))OR3)"),
+        ("1 = 2 member of (3) = 4", "((1=(MEMBER OF 2,3))=4)"),
+        ("1 member (2)", "(MEMBER OF 1,2)"),
+        ("1 sounds like 2 + 3", "(SOUNDS LIKE 1,(2+3))"),
+        ("1 like 2 escape 3 = 4", "((LIKE … ESCAPE 1,2,3)=4)"),
+    ] {
+        assert_eq!(shown(&items(&format!("select {sql}"))[0].expression), wanted, "{sql}");
+    }
+    for (sql, near) in [
+        ("1 in (1) in (2)", "in (2)"),
+        ("1 in (1) member of (2)", "of (2)"),
+        ("1 is null like 2", "like 2"),
+        ("1 = 2 is null in (1)", "in (1)"),
+        ("1 like 2 + 3", "+ 3"),
+        ("1 is true = 2", "= 2"),
+        ("1 in (1) | 2", "| 2"),
+        ("1 = not 2", "not 2"),
+        ("1 + not(2)", "not(2)"),
+        ("- not 1", "not 1"),
+        ("1 between 2 in (3) and 4", "in (3) and 4"),
+        ("1 between not 2 and 3", "not 2 and 3"),
+        ("1 not member of (2)", "member of (2)"),
+        ("1 in (1) not", "not"),
+    ] {
+        let text = refused(&format!("select {sql}")).message;
+        assert!(text.ends_with(&format!("near '{near}' at line 1")), "{sql}: {text}");
+    }
+    let with_mode = |sql: &str, mode| match parse(sql.as_bytes(), mode, &charsets()).unwrap().statement {
+        Statement::Select(select) => shown(&select.items[0].expression),
+        other => panic!("{other:?}"),
+    };
+    use catalog::sql_mode::{HIGH_NOT_PRECEDENCE, PIPES_AS_CONCAT};
+    assert_eq!(with_mode("select 1 + not 2 = 3", HIGH_NOT_PRECEDENCE), "((1+(operator NOT 2))=3)");
+    assert_eq!(with_mode("select 1 like 2 || 3 + 4", 0), "((1 LIKE 2)||(3+4))");
+    assert_eq!(with_mode("select 1 + 2 || -3 like 4 || 5", PIPES_AS_CONCAT), "((1+(2||-3)) LIKE (4||5))");
 }
 
 #[test]
@@ -181,10 +362,8 @@ fn chains(terms: usize) -> Vec<(String, Option<u16>)> {
         " <=> 1",
         " <> 1",
         " < 1",
-        " IN (1)",
-        " NOT IN (1)",
-        " LIKE '1'",
-        " NOT LIKE '1'",
+        " = 1 IN (1)",
+        " = 1 LIKE '1'",
         " BETWEEN 1 AND 2",
         " NOT BETWEEN 1 AND 2",
         " IS NULL",
@@ -193,14 +372,26 @@ fn chains(terms: usize) -> Vec<(String, Option<u16>)> {
         add("select 1", condition, "", Some(3950));
         add("select a from t where a", condition, "", Some(3950));
     }
+    // What may not stand behind itself.
+    for predicate in [
+        " IN (1)",
+        " NOT IN (1)",
+        " LIKE '1'",
+        " NOT LIKE '1'",
+        " REGEXP 1",
+        " MEMBER OF (1)",
+        " SOUNDS LIKE 1",
+        " IS TRUE",
+    ] {
+        add("select 1", predicate, "", Some(1064));
+        add("select a from t where a", predicate, "", Some(1064));
+    }
     for before in ["- ", "+ ", "~ ", "! ", "NOT ", "(", "f(", "f(1, ", "1 + (", "1 IN (", "{d ", "CAST("] {
         add("select ", before, "1", Some(3950));
     }
     add("select a from t where 1 = 1", " AND (1 = 1", "", Some(3950));
     // What is refused at its first term.
-    for refused in [" REGEXP 1", " COLLATE utf8mb4_bin", " MEMBER OF (1)", " SOUNDS LIKE 1", " IS TRUE"] {
-        add("select 1", refused, "", (!refused.contains("REGEXP")).then_some(1235));
-    }
+    add("select 1", " COLLATE utf8mb4_bin", "", Some(1235));
     add("select a", "->'$'", " from t", None);
     add("select a from t", " union select a from t", "", None);
     add("select a from t", " join t", "", None);
@@ -217,7 +408,8 @@ fn many_terms_do_not_take_the_stack() {
         for _ in 0..50 {
             let mut sql = "1".to_owned();
             while sql.len() < 4_000 {
-                let condition = random.pick(&[" IS NULL", " = 1", " IN (1)", " LIKE 1", " + 1", " AND 1", " OR 1"]);
+                let condition =
+                    random.pick(&[" IS NULL", " = 1", " = 1 IN (1)", " = 1 LIKE 1", " + 1", " AND 1", " OR 1"]);
                 let opened = random.pick(&["(", "(", "f(", "- (", "1 = (", "1 OR ("]);
                 let times = random.below(300usize);
                 sql = format!("{opened}{sql}{})", condition.repeat(times));

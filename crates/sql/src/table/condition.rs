@@ -61,6 +61,12 @@ pub struct Weighed {
 }
 
 impl Weighed {
+    /// Bytes that it keeps.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.key.capacity()
+    }
+
     /// Forgets the key: another row is looked at.
     pub fn next_row(&mut self) {
         self.column = None;

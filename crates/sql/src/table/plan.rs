@@ -372,8 +372,7 @@ fn is_count(name: &str, arguments: &[Expression]) -> bool {
 }
 
 fn count_column(scope: &Scope<'_>, item: &Item) -> Result<ResultColumn> {
-    let text = scope.bind.sql.get(item.span.clone()).unwrap_or_default();
-    let name = item.alias.as_deref().unwrap_or(text);
+    let name = item.alias.as_deref().unwrap_or_else(|| item.text(scope.bind.sql));
     let name = shortened(scope.bind.settings.charsets().from_client(name)?.into_owned());
     Ok(ResultColumn { name, org_name: None, origin: None, field: bind::integer(0, 21).field })
 }
