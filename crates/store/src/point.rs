@@ -56,11 +56,17 @@ impl RowBuf {
         Ok(RowView::again(table.column_types(), image, &self.offsets))
     }
 
+    /// Bytes that it keeps, but for those of older versions of the row.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let bytes = [&self.key, &self.image, &self.tree_key, &self.sort_key].map(Vec::capacity);
+        bytes.iter().sum::<usize>() + self.offsets.capacity() * size_of::<(u32, u32)>()
+    }
+
     /// An empty one with the memory of this one, unless that is above `bytes_max`.
     #[must_use]
     pub fn emptied(mut self, bytes_max: usize) -> RowBuf {
-        let bytes = [&self.key, &self.image, &self.tree_key, &self.sort_key].map(Vec::capacity);
-        if bytes.iter().sum::<usize>() + self.offsets.capacity() * size_of::<(u32, u32)>() > bytes_max {
+        if self.memory() > bytes_max {
             return RowBuf::default();
         }
         self.clear();

@@ -231,6 +231,13 @@ impl KeyRange {
         self
     }
 
+    /// Goes on with the row at `place` itself, within the same bounds, for a range that is read backwards.
+    #[must_use]
+    pub fn up_to(mut self, place: &[u8]) -> KeyRange {
+        self.to = Some([place, &[0]].concat());
+        self
+    }
+
     /// Ends before the first row with these values.
     #[must_use]
     pub fn to_before(mut self, bound: &[u8]) -> KeyRange {

@@ -78,6 +78,11 @@ impl Found {
         self.header.definition
     }
 
+    /// Number of the transaction that wrote it.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.header.sequence
+    }
+
     pub(crate) fn is_deleted(&self) -> bool {
         self.header.deleted
     }
