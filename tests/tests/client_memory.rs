@@ -48,7 +48,9 @@ fn fill(session: &mut RawClient, mut command: impl FnMut(&mut RawClient, usize) 
 fn hostile_clients_do_not_take_more_than_memory_allows() {
     let server = Server::start_unsynced("client-memory", &[]);
     server.sql(
-        "CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY, b TEXT); INSERT INTO shop.t VALUES (1, 'x')",
+        "CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY, b TEXT); INSERT INTO shop.t VALUES (1, 'x');
+         CREATE TABLE shop.long_ (a INT PRIMARY KEY, b LONGBLOB);
+         INSERT INTO shop.long_ VALUES (1, REPEAT('abcd', 2097152)), (2, REPEAT('bcda', 2097152))",
     );
     let data = folder("client-memory");
     Replica::follow(&server, &data, &[]).stop();
@@ -107,6 +109,16 @@ fn hostile_clients_do_not_take_more_than_memory_allows() {
     sorting.iter_mut().for_each(|one| one.write(&[b"\x03", sort.as_bytes()].concat(), 0));
     assert!(sorting.iter_mut().all(|one| is_refused(&one.answer(3))));
     check("sorts of information_schema");
+
+    let mut reading: Vec<RawClient> = (0..SESSIONS).map(|_| session()).collect();
+    let long = b"\x03select a from shop.long_ where b > 'ab' and b <> 'c'";
+    reading.iter_mut().for_each(|one| one.write(long, 0));
+    for one in &mut reading {
+        let rows = one.answer(3).iter().filter(|packet| packet.starts_with(b"\x01")).count();
+        // The count of columns, and two rows.
+        assert_eq!(rows, 3);
+    }
+    check("rows of 8 MiB");
 
     let answers = vec![format!("select '{value}'"); 60].join(";");
     sorting.iter_mut().for_each(|one| one.write(&[b"\x03", answers.as_bytes()].concat(), 0));

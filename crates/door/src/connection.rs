@@ -192,8 +192,8 @@ impl Connection {
         self.interest
     }
 
-    fn is_at_long_value(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.is_at_long_value())
+    fn is_at_long(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_at_long())
     }
 
     /// True if the other kind of loop is to serve what comes next.
@@ -218,6 +218,9 @@ impl Connection {
         {
             return fate;
         }
+        if let Some(session) = &mut self.session {
+            session.may_take_long(turn.kind == Kind::Long || turn.server.is_stopping());
+        }
         let mut taken = 0;
         for _ in 0..STEPS_A_TURN {
             if let Some(what) = self.session.as_mut().and_then(|session| session.take_defect()) {
@@ -238,7 +241,7 @@ impl Connection {
                     return Fate::Wait;
                 }
                 Hold::Resume => {
-                    let is_long = self.is_at_long_value();
+                    let is_long = self.is_at_long();
                     // Others are not to wait for it.
                     if is_long && turn.kind == Kind::Sessions && !turn.server.is_stopping() {
                         return Fate::Move;

@@ -4,7 +4,7 @@
 //! In: new sockets, results of the helper, readiness, the time. Out: connections that are stepped. Never here: a system
 //! call that waits, but for epoll's own.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,6 +26,8 @@ use crate::transport::Socket;
 
 /// Events taken from one call of epoll.
 const EVENTS_MAX: usize = 256;
+/// Time after which no more turns are given to those who had one, until what has arrived is looked at.
+const AGAIN: Duration = Duration::from_millis(5);
 /// Connections accepted in one turn: others are served in between.
 const ACCEPTS_A_TURN: usize = 64;
 /// How often deadlines are looked at. They are of seconds.
@@ -175,8 +177,8 @@ pub(crate) struct EventLoop {
     unauthenticated: BTreeSet<u64>,
     /// When waits of connections are looked at.
     timers: BTreeSet<(Instant, u64)>,
-    /// Connections that have input left after their turn.
-    again: Vec<u64>,
+    /// Connections that have more to do after their turn, in the order of their turns.
+    again: VecDeque<u64>,
     scratch: Vec<u8>,
     /// Accounts' generation that sessions were checked against.
     generation: u64,
@@ -216,7 +218,7 @@ impl EventLoop {
             connections: HashMap::new(),
             unauthenticated: BTreeSet::new(),
             timers: BTreeSet::new(),
-            again: Vec::new(),
+            again: VecDeque::new(),
             scratch: vec![0; READ_BYTES],
             generation,
             given_up: 0,
@@ -237,13 +239,11 @@ impl EventLoop {
             if waited.is_err_and(|error| error != rustix::io::Errno::INTR) {
                 return;
             }
-            for id in std::mem::take(&mut self.again) {
-                self.turn(id);
-            }
             self.ring();
             for event in &events {
                 self.event(event.data.u64(), event.flags);
             }
+            self.go_on();
             if looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
                 self.look();
@@ -252,6 +252,18 @@ impl EventLoop {
                 }
             }
             if self.server.is_stopping() && self.wind_down() {
+                return;
+            }
+        }
+    }
+
+    /// Gives turns to those who had one and are not done. What arrives meanwhile does not wait for all of them.
+    fn go_on(&mut self) {
+        let begun = Instant::now();
+        for _ in 0..self.again.len() {
+            let Some(id) = self.again.pop_front() else { return };
+            self.turn(id);
+            if begun.elapsed() > AGAIN {
                 return;
             }
         }
@@ -409,7 +421,7 @@ impl EventLoop {
         }
         match fate {
             Fate::End => return self.end(id),
-            Fate::Again => self.again.push(id),
+            Fate::Again => self.again.push_back(id),
             Fate::Move => return self.hand_over(id),
             Fate::Wait => {}
         }
@@ -427,7 +439,7 @@ impl EventLoop {
         let _moves = server.moves();
         // Not between a question and its answer, and not into a loop that has ended.
         if self.is_answering || self.inbox.is_asked() || server.is_stopping() {
-            return self.again.push(id);
+            return self.again.push_back(id);
         }
         let Some(mut connection) = self.connections.remove(&id) else { return };
         let to = match self.kind {

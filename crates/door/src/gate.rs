@@ -1,11 +1,12 @@
 //! Limits on connections and prepared statements, and counters.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use catalog::TableId;
 use sql::{ClientMemory, Part, Purse, SqlError};
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Prepared statements of all sessions (`max_prepared_stmt_count`).
 const STATEMENTS_MAX: usize = 16_382;
@@ -39,7 +40,13 @@ pub(crate) struct Gate {
     strangers: Arc<Part>,
     /// Accounts that have sessions.
     accounts: Mutex<HashMap<String, Present>>,
+    has_long_rows: AtomicBool,
+    /// Tables in which a long row was met.
+    long_rows: RwLock<HashSet<TableId>>,
 }
+
+/// Tables with long rows that are remembered.
+const LONG_TABLES_MAX: usize = 100_000;
 
 /// An account that has sessions.
 #[derive(Debug, Default)]
@@ -49,6 +56,24 @@ struct Present {
 }
 
 impl Gate {
+    /// Whether a long row of this table was met.
+    pub(crate) fn has_long_rows(&self, table: TableId) -> bool {
+        self.has_long_rows.load(Relaxed)
+            && self.long_rows.read().unwrap_or_else(PoisonError::into_inner).contains(&table)
+    }
+
+    /// A long row of this table was met.
+    pub(crate) fn note_long_rows(&self, table: TableId) {
+        if self.has_long_rows(table) {
+            return;
+        }
+        let mut tables = self.long_rows.write().unwrap_or_else(PoisonError::into_inner);
+        if tables.len() < LONG_TABLES_MAX {
+            tables.insert(table);
+            self.has_long_rows.store(true, Relaxed);
+        }
+    }
+
     /// A gate to this much memory of clients.
     pub(crate) fn new(memory: u64) -> Gate {
         Gate {
@@ -63,6 +88,8 @@ impl Gate {
             most_held: AtomicU64::new(0),
             strangers: Arc::new(Part::one_in(STRANGERS_PART)),
             accounts: Mutex::default(),
+            has_long_rows: AtomicBool::new(false),
+            long_rows: RwLock::default(),
         }
     }
 

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use accounts::{Accounts, LoginGuard, ServerTls};
+use catalog::TableId;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::crypto::SecureRandom;
 use serve::{GrowingLog, ListedFile};
@@ -135,6 +136,14 @@ impl Server {
 }
 
 impl World for Server {
+    fn has_long_rows(&self, table: TableId) -> bool {
+        self.gate.has_long_rows(table)
+    }
+
+    fn note_long_rows(&self, table: TableId) {
+        self.gate.note_long_rows(table);
+    }
+
     fn connection_memory_limit(&self) -> u64 {
         self.config.connection_memory_limit
     }

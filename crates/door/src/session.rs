@@ -105,6 +105,8 @@ pub struct Session {
     statements: Statements,
     texts: Texts,
     warnings: Vec<Warning>,
+    /// Whether they are of the statement that runs, not of one before it.
+    warnings_are_own: bool,
     /// How many of them came before the statement ran.
     early_warnings: u16,
     row_count: i64,
@@ -115,6 +117,8 @@ pub struct Session {
     began: Option<Instant>,
     suspended: Option<Suspended>,
     running: Option<Running>,
+    /// Its statements may read long rows where it is served now.
+    takes_long: bool,
     /// A listing that the statement waits for, and one whose rows are being sent.
     beside: Beside,
     sending: Option<Sending>,
@@ -167,6 +171,7 @@ impl Session {
             statements: Statements::default(),
             texts: Texts::default(),
             warnings: Vec::new(),
+            warnings_are_own: false,
             early_warnings: 0,
             row_count: -1,
             rest: None,
@@ -174,6 +179,7 @@ impl Session {
             began: None,
             suspended: None,
             running: None,
+            takes_long: false,
             beside: Beside::default(),
             sending: None,
             needs: None,
@@ -267,7 +273,7 @@ impl Session {
 
     /// Answers a command.
     pub fn command(&mut self, payload: &[u8], world: &dyn World, out: &mut Output) -> After {
-        self.early_warnings = 0;
+        self.statement_is_new();
         let begun = (out.len(), out.sequence());
         let after = match ClientCommand::parse(payload, self.capabilities) {
             Ok(ClientCommand::Execute(execute)) => match self.memory.work_with(payload.len() * PAYLOAD_COPIES) {
@@ -449,11 +455,28 @@ impl Session {
         out.send(|out| server::put_rows_end(out, &ok, self.capabilities));
     }
 
-    /// Begins the warnings of a statement with what is said of its words.
-    fn warnings_begin(&mut self, early: &[Warning]) {
-        self.warnings.clear();
-        self.warnings.extend_from_slice(early);
-        self.early_warnings = self.warning_count();
+    /// A statement begins: so far warnings are those of one before it.
+    fn statement_is_new(&mut self) {
+        self.warnings_are_own = false;
+        self.early_warnings = 0;
+    }
+
+    /// What is said of a statement when it is parsed, which it may itself read (`@@warning_count`).
+    fn says(&mut self, early: &[Warning]) {
+        if !early.is_empty() {
+            self.warnings = early.to_vec();
+            self.warnings_are_own = true;
+            self.early_warnings = self.warning_count();
+        }
+    }
+
+    /// From now on warnings are the statement's own.
+    fn own_warnings(&mut self) -> &mut Vec<Warning> {
+        if !self.warnings_are_own {
+            self.warnings.clear();
+            self.warnings_are_own = true;
+        }
+        &mut self.warnings
     }
 
     fn warning_count(&self) -> u16 {
@@ -466,8 +489,7 @@ impl Session {
         self.stop_reading();
         self.sending = None;
         self.row_count = -1;
-        self.warnings.clear();
-        self.warnings.push(error.as_warning());
+        self.own_warnings().push(error.as_warning());
         out.send(|out| server::put_err(out, error.code, error.sqlstate, &error.message));
         if error.is_defect() {
             self.defect = Some(error.message.clone());

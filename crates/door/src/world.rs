@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use catalog::TableId;
 use serve::{GrowingLog, ListedFile};
 use sql::{OwnValues, SqlError};
 use store::Snapshot;
@@ -38,6 +39,14 @@ pub trait World {
     fn log(&self) -> Option<&Arc<GrowingLog>> {
         None
     }
+
+    /// Whether rows of this table were long that others have read.
+    fn has_long_rows(&self, _table: TableId) -> bool {
+        false
+    }
+
+    /// A row of this table was long.
+    fn note_long_rows(&self, _table: TableId) {}
 
     /// The time.
     fn now(&self) -> Instant {

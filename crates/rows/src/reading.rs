@@ -1,7 +1,7 @@
 //! A statement's rows, a bounded number at a time.
 //!
-//! In: a snapshot, a plan. Out: each row that the plan asks for, once, and whether more follow. Never here: a range kept
-//! open between two steps: a step begins again at the place where the last one ended.
+//! In: a snapshot, a plan. Out: each row that the plan asks for, once, and whether more follow. Never here: a range
+//! kept open between two steps: a step begins again at the place where the last one ended.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -40,8 +40,17 @@ pub struct Reading {
     counted: u64,
     /// The filter that the row in `row` is to be tried by next.
     untried: Option<usize>,
-    /// That filter has much work with one value, which the next step does.
-    at_long_value: bool,
+    /// The filter that the row that is read again is to be tried by next.
+    first: usize,
+    /// The next step reads a long row, or looks at a long value, which it only does where it may.
+    at_long: bool,
+    takes_long: bool,
+    /// This step has done so, and does no more.
+    did_long: bool,
+    /// The row at `place` is to be read again.
+    again: bool,
+    /// The longest row so far, in bytes.
+    longest: usize,
     /// Work that was done and not taken from a turn yet.
     owed: u64,
     weighed: Weighed,
@@ -121,6 +130,9 @@ const FILTER_BYTES: u64 = 8;
 /// Bytes of a value that are looked at in a step of their own: 256 KiB take some 10 ms.
 const LONG_VALUE: u64 = 256 << 10;
 
+/// Bytes of a row that is read in a step of its own: 1 MiB takes some 3 ms.
+const LONG_ROW: usize = 1 << 20;
+
 #[track_caller]
 fn unreadable(error: &ValueError) -> SqlError {
     SqlError::unreadable_of("a row does not fit its table", error)
@@ -157,7 +169,12 @@ impl Reading {
             left,
             counted: 0,
             untried: None,
-            at_long_value: false,
+            first: 0,
+            at_long: false,
+            takes_long: false,
+            did_long: false,
+            again: false,
+            longest: 0,
             owed: 0,
             weighed: Weighed::default(),
             plan,
@@ -172,16 +189,44 @@ impl Reading {
 
     /// Lets go of the buffers that the next step does not need: a cursor may rest for long.
     pub fn rests(&mut self) {
-        if self.copies == 0 && self.untried.is_none() {
+        if !self.holds_row() {
             self.row = SpareRow::take();
             self.weighed = Weighed::default();
         }
     }
 
-    /// True if the next step looks at a long value and does nothing else: it may take a second.
+    /// The next step needs the row that was read. A long one it reads again: many may wait for their next step.
+    fn holds_row(&self) -> bool {
+        !self.again && (self.copies > 0 || self.untried.is_some())
+    }
+
+    /// Bytes of a row that is held until the next step.
     #[must_use]
-    pub fn is_at_long_value(&self) -> bool {
-        self.at_long_value
+    pub fn held_bytes(&self) -> usize {
+        if self.holds_row() { self.row.0.memory() + self.weighed.memory() } else { 0 }
+    }
+
+    /// True if the next step reads a long row, or looks at a long value, and does nothing else: it may take a second.
+    /// Where steps may not take long, none goes on from here.
+    #[must_use]
+    pub fn is_at_long(&self) -> bool {
+        self.at_long
+    }
+
+    /// The first step is such a one.
+    pub fn begins_long(&mut self) {
+        self.at_long = true;
+    }
+
+    /// Whether the next steps may take long.
+    pub fn may_take_long(&mut self, may: bool) {
+        self.takes_long = may;
+    }
+
+    /// The longest row that was read, in bytes.
+    #[must_use]
+    pub fn longest_row(&self) -> usize {
+        self.longest
     }
 
     /// Lets go of the snapshot if reading began before this time; the next step fails with this error.
@@ -203,13 +248,26 @@ impl Reading {
     /// # Errors
     /// The snapshot was given up, the store cannot be read, or `each` failed.
     pub fn step(&mut self, rows_max: u64, each: Each<'_>) -> Result<bool, SqlError> {
+        if self.at_long && !self.takes_long {
+            return Ok(false);
+        }
+        (self.at_long, self.did_long) = (false, false);
+        let is_over = self.stepped(rows_max, each)?;
+        if !is_over && !self.holds_row() && self.longest > SPARE_MAX {
+            self.rests();
+        }
+        Ok(is_over)
+    }
+
+    fn stepped(&mut self, rows_max: u64, each: Each<'_>) -> Result<bool, SqlError> {
         let mut budget = rows_max;
         let behind = match self.untried.take() {
             Some(filter) => self.tried(filter, &mut budget, each)?,
-            None if self.copies > 0 => self.hand_on(each)?,
+            None if self.holds_row() => self.hand_on(each)?,
             None => Flow::GoOn,
         };
         match behind {
+            Flow::GoOn if self.did_long => return Ok(false),
             Flow::GoOn => {}
             Flow::Pause => return Ok(false),
             Flow::Enough => return Ok(true),
@@ -236,9 +294,10 @@ impl Reading {
             let found = snapshot.get(&self.reader, point, &mut self.row.0);
             let found = found.map_err(|error| store_error(&error))?;
             *budget = budget.saturating_sub(1);
+            self.again = false;
             let flow = if found { self.found(budget, each)? } else { Flow::GoOn };
             if flow == Flow::Pause || (flow == Flow::GoOn && *budget == 0) {
-                self.prefix += 1;
+                self.prefix += usize::from(!self.again);
                 return Ok(Flow::Pause);
             }
             return Ok(flow);
@@ -247,6 +306,7 @@ impl Reading {
         let range = self.range()?;
         let opened = snapshot.range(&self.reader, self.order, &range);
         let mut rows = opened.map_err(|error| store_error(&error))?;
+        self.again = false;
         while self.next(&mut rows)? {
             *budget = budget.saturating_sub(1);
             let flow = match self.found(budget, each)? {
@@ -278,6 +338,8 @@ impl Reading {
         let range = bounded(&self.reader, self.order, prefix, &self.path).map_err(|error| unreadable(&error))?;
         Ok(match &self.place {
             None => range,
+            Some(place) if self.again && self.path.backwards => range.up_to(place),
+            Some(place) if self.again => range.from_including(place),
             Some(place) if self.path.backwards => range.before(place),
             Some(place) => range.after(place),
         })
@@ -286,7 +348,37 @@ impl Reading {
     /// Handles the row in the buffer.
     fn found(&mut self, budget: &mut u64, each: Each<'_>) -> Result<Flow, SqlError> {
         self.weighed.next_row();
-        self.tried(0, budget, each)
+        let first = std::mem::take(&mut self.first);
+        let len = self.row.0.image().len();
+        self.longest = self.longest.max(len);
+        if len > LONG_ROW {
+            if !self.may_now() {
+                self.at_long = true;
+                return Ok(self.again_from(first));
+            }
+            self.did_long = true;
+        }
+        let flow = if self.copies > 0 { self.hand_on(each)? } else { self.tried(first, budget, each)? };
+        Ok(if flow == Flow::GoOn && self.did_long { Flow::Pause } else { flow })
+    }
+
+    /// Whether what takes long may be done in this step: once.
+    fn may_now(&self) -> bool {
+        self.takes_long && !self.did_long
+    }
+
+    /// Leaves the row in the buffer to the next step, from this filter on.
+    fn again_from(&mut self, filter: usize) -> Flow {
+        match self.is_long() {
+            true => (self.again, self.first) = (true, filter),
+            false => self.untried = Some(filter),
+        }
+        Flow::Pause
+    }
+
+    /// The row in the buffer is longer than what is held from one step to the next.
+    fn is_long(&self) -> bool {
+        self.row.0.image().len() > SPARE_MAX
     }
 
     /// Tries the row in the buffer by the filters from this one on. A turn may end between two of them: each looks at
@@ -296,16 +388,21 @@ impl Reading {
             if self.path.fulfils(place) {
                 continue;
             }
-            if *budget == 0 && place > first {
-                self.untried = Some(place);
-                return Ok(Flow::Pause);
-            }
+            let is_long = self.is_long();
             let view = self.row.0.view(&self.reader).map_err(|error| unreadable(&error))?;
             let stored = view.stored(filter.column()).map_err(|error| unreadable(&error))?;
             let work = filter.work(stored, &self.weighed);
-            if work > LONG_VALUE && !std::mem::take(&mut self.at_long_value) {
-                (self.untried, self.at_long_value) = (Some(place), true);
-                return Ok(Flow::Pause);
+            // The sort key of a long value would be made again too: those that only compare it are tried at once.
+            if *budget == 0 && place > first && (work > 0 || !is_long) {
+                return Ok(self.again_from(place));
+            }
+            if work > LONG_VALUE {
+                // The first of a long row is of the step that read it.
+                if !self.takes_long || (self.did_long && place > first) {
+                    self.at_long = true;
+                    return Ok(self.again_from(place));
+                }
+                self.did_long = true;
             }
             self.owed = self.owed.saturating_add(FILTER_BYTES.saturating_add(work));
             *budget = budget.saturating_sub(self.owed / BYTES_A_STEP);
@@ -334,6 +431,7 @@ impl Reading {
             let goes_on = each(&mut RowOut { encoder: &mut self.encoder, row, count: 0 })?;
             (self.left, self.copies) = (self.left - 1, self.copies - 1);
             if self.left > 0 && !goes_on {
+                self.again = self.copies > 0 && self.is_long();
                 return Ok(Flow::Pause);
             }
         }

@@ -43,6 +43,10 @@ impl Held {
 impl Connection {
     /// When to look at the wait, whatever happens.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
+        if self.hold == Hold::Resume {
+            // Its turn may come later than that. Once it has come, the client may not read, and time ends nothing.
+            return self.session.as_ref()?.ends_at().filter(|at| *at > Instant::now());
+        }
         let waiting = self.waiting()?;
         waiting.until.into_iter().chain(waiting.limit).min()
     }

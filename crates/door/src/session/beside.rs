@@ -20,8 +20,8 @@ use crate::world::World;
 
 /// Columns of all tables up to which a listing is made in the loop's turn: it takes about a millisecond.
 const COLUMNS_A_TURN: usize = 2_000;
-/// Conditions that a loop tries their rows by.
-const FILTERS_A_TURN: usize = 32;
+/// Conditions that a loop tries their rows by: one may look at 200 KB, the type of an ENUM.
+const FILTERS_A_TURN: usize = 4;
 /// Rows of a listing after which is looked whether anybody waits for it.
 const ROWS_A_LOOK: usize = 64;
 /// Tables whose rows are held before those that the statement chooses are kept.

@@ -56,6 +56,7 @@ impl Session {
             + self.texts.bytes()
             + self.transaction.bytes()
             + self.locks.bytes()
+            + self.held_row_bytes()
             + self.rest.as_ref().map_or(0, super::Rest::bytes)
             + waiting
             + warnings.sum::<usize>()

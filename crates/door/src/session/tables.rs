@@ -27,6 +27,8 @@ use crate::world::World;
 const ROW_BYTES: usize = 16 << 10;
 /// Rows that one step looks at.
 const ROWS_A_TURN: u64 = 1_000;
+/// Bytes of a row after which statements on its table begin where they may take long: 4 MiB take some 10 ms to read.
+const LONG_ROW: usize = 4 << 20;
 
 /// A statement whose rows are being sent.
 #[derive(Debug)]
@@ -201,13 +203,32 @@ impl Session {
     ) -> After {
         let limit = self.settings.number("max_execution_time").filter(|ms| *ms > 0).map(Duration::from_millis);
         let until = limit.and_then(|limit| world.now().checked_add(limit));
+        let mut reading = reading;
+        if world.has_long_rows(reading.plan().table.id) {
+            reading.begins_long();
+        }
         self.running = Some(Running { reading, status, until, worked: Duration::ZERO, fetch });
         self.read_on(world, out)
     }
 
-    /// True if the statement is about to look at a value that is long, which keeps others waiting.
-    pub(crate) fn is_at_long_value(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| running.reading.is_at_long_value())
+    /// True if the statement is about to read a long row, or to look at a long value, which keeps others waiting.
+    pub(crate) fn is_at_long(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.reading.is_at_long())
+    }
+
+    /// Whether its statements may do so in the next steps; without, they wait where they are.
+    pub(crate) fn may_take_long(&mut self, may: bool) {
+        self.takes_long = may;
+    }
+
+    /// Bytes of a row that a statement holds from one step to the next.
+    pub(super) fn held_row_bytes(&self) -> usize {
+        self.running.as_ref().map_or(0, |running| running.reading.held_bytes())
+    }
+
+    /// When the statement that runs is to end at the latest.
+    pub(crate) fn ends_at(&self) -> Option<Instant> {
+        self.running.as_ref()?.until
     }
 
     /// Gives up the statement whose rows are being sent.
@@ -221,6 +242,7 @@ impl Session {
     pub(super) fn read_on(&mut self, world: &dyn World, out: &mut Output) -> After {
         let Some(mut running) = self.running.take() else { return After::Next };
         let began = world.now();
+        running.reading.may_take_long(self.takes_long);
         let fetch = &mut running.fetch;
         let step = put_rows(&mut running.reading, out, &mut |out| {
             let is_enough = fetch.as_mut().is_some_and(|fetch| {
@@ -231,6 +253,9 @@ impl Session {
         });
         let now = world.now();
         running.worked += now.saturating_duration_since(began);
+        if running.reading.longest_row() > LONG_ROW {
+            world.note_long_rows(running.reading.plan().table.id);
+        }
         let is_enough = running.fetch.as_ref().is_some_and(|fetch| fetch.sent >= fetch.wanted);
         let error = match step {
             Ok(ended) if ended || is_enough => return self.end_reading(running, is_enough, out),
@@ -369,7 +394,7 @@ impl Session {
             self.transaction.reads(&snapshot, locking, world.now());
         }
         let reading = Reading::open(snapshot, world.now(), plan, self.settings.charsets(), form)?;
-        self.warnings_begin(if parameters.prepared.is_none() { &select.warnings } else { &[] });
+        self.own_warnings();
         self.row_count = -1;
         Ok(reading)
     }
