@@ -1,9 +1,10 @@
 //! DDL: each statement form of tests/ddl on a real server, with rows before and after it, replayed and compared by rows
 //! and by definition. Each form's expected outcome is beside it and is checked: a replayed form may not regress.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use whole_program_tests::{Replica, Server, assert_equal, assert_same_definitions, folder, repository};
+use whole_program_tests::{Replica, Server, assert_equal, assert_same_definitions, folder, repository, share};
 
 /// A statement form of the corpus.
 struct Form {
@@ -124,6 +125,12 @@ fn every_form(name: &str, file: impl Fn(&str) -> bool) {
             .enumerate()
             .filter(|(_, form)| file(&form.file) && only.as_ref().is_none_or(|only| form.name.contains(only.as_str())))
     };
+    // Those of `shown` build on each other.
+    let in_gate: BTreeSet<usize> = share(forms.iter().enumerate(), if only.is_some() { 1 } else { 3 })
+        .map(|(number, _)| number)
+        .chain(forms.iter().enumerate().filter(|(_, form)| form.file == "shown").map(|(number, _)| number))
+        .collect();
+    let chosen = || chosen().filter(|(number, _)| in_gate.contains(number));
     let (mut table, mut wrong) = (String::new(), String::new());
     let mut counts = std::collections::BTreeMap::<&str, usize>::new();
     for (_, form) in chosen() {
@@ -266,7 +273,8 @@ fn definitions_of_many_terms_are_followed() {
     let mut replica = Replica::follow(&server, &data, &["--cut-interval=1s"]);
     server.sql("CREATE DATABASE ddl");
     let mut most = 0;
-    for (number, term) in [" + 1", " OR a = 1", " AND a = 1", " XOR a", " | a", " IS NULL", " = 1"].iter().enumerate() {
+    let terms = [" + 1", " OR a = 1", " AND a = 1", " XOR a", " | a", " IS NULL", " = 1"];
+    for (number, term) in share(terms.iter().enumerate(), 3) {
         for (place, definition) in [
             "a INT PRIMARY KEY, b BIGINT AS ({})",
             "a INT PRIMARY KEY, CHECK (0 = ({}) OR 1)",

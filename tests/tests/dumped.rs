@@ -96,6 +96,139 @@ fn a_dump_makes_the_same_databases_elsewhere() {
     assert_eq!(other.sql(next), server.sql(next));
 }
 
+/// Statements of `tests/ddl/definitions.sql`, each with tables of its own.
+fn definitions() -> Vec<String> {
+    let text = std::fs::read_to_string(repository().join("tests/ddl/definitions.sql")).unwrap();
+    let forms = text.split("\n== ").skip(1).enumerate();
+    let statement = |(number, form): (usize, &str)| {
+        let parts: Vec<&str> = form.split("\n----\n").skip(1).collect();
+        assert!(!parts.is_empty(), "{form}");
+        parts.join(";\n").replace("{t}", &format!("f{number}"))
+    };
+    forms.map(statement).collect()
+}
+
+/// CREATE TABLE of each table of database `d` as the source shows it, in the order of the names.
+fn shown(server: &Server) -> Vec<String> {
+    let names = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd' ORDER BY 1";
+    let shows = server.sql(names).lines().map(|name| format!("SHOW CREATE TABLE d.`{name}`;")).collect::<String>();
+    let shown = server.sql(&format!("SET sql_mode = '', time_zone = '+00:00'; {shows}"));
+    // Each statement has its table's name in front; at its end is that of the next.
+    let mut all: Vec<String> = Vec::new();
+    for line in shown.lines() {
+        match line.split_once("\tCREATE TABLE ") {
+            Some((_, rest)) => all.push(format!("CREATE TABLE {rest}")),
+            None => all.last_mut().unwrap().push_str(&format!("\n{line}")),
+        }
+    }
+    all.iter().map(|text| without_counter(text)).collect()
+}
+
+/// The same of what a dump writes.
+fn written(dump: &str) -> Vec<String> {
+    let ends = dump.split("\nCREATE TABLE ").skip(1);
+    ends.map(|rest| format!("CREATE TABLE {}", rest.split_once(";\n").unwrap().0)).collect()
+}
+
+/// Every kind of definition is written as the source shows it, whether it came by the log, in the source's own time
+/// zone too, or with a copy; and what is loaded elsewhere is the same again.
+#[test]
+fn definitions_are_written_as_the_source_has_them() {
+    let server = Server::start_in_zone("dumped-definitions", "EET-2EEST,M3.5.0/3,M10.5.0/4");
+    server.sql("CREATE DATABASE d; GRANT LOCK TABLES, RELOAD, BACKUP_ADMIN, XA_RECOVER_ADMIN ON *.* TO repl");
+    let mut replica = Replica::follow(&server, &folder("dumped-definitions"), &[]);
+    for statement in definitions() {
+        server.client(&["--comments"], format!("USE d;\n{statement}")).unwrap();
+    }
+    replica.catch_up(&server);
+    let of_the_log = slipstream(&["dump", "--data", replica.data(), "d.*"]).expect(0, &[]).out.clone();
+    let here = shown(&server);
+    assert!(here.len() > 50, "{}", here.len());
+    assert_eq!(written(&of_the_log).len(), here.len());
+    written(&of_the_log).iter().zip(&here).for_each(|(ours, theirs)| assert_eq!(ours, theirs));
+    replica.stop();
+
+    // What the log no longer has comes with the copy.
+    let last = server.sql("FLUSH BINARY LOGS; SHOW BINARY LOG STATUS");
+    server.sql(&format!("PURGE BINARY LOGS TO '{}'", last.split('\t').next().unwrap()));
+    let mut copy = Replica::follow(&server, &folder("dumped-definitions-copy"), &[]);
+    copy.catch_up(&server);
+    let of_the_copy = slipstream(&["dump", "--data", copy.data(), "d.*"]).expect(0, &[]).out.clone();
+    written(&of_the_copy).iter().zip(&here).for_each(|(ours, theirs)| assert_eq!(ours, theirs));
+    assert_eq!(written(&of_the_copy).len(), here.len());
+    copy.stop();
+
+    let other = Server::start("dumped-definitions-into", &["--default-time-zone=-05:00"]);
+    let collations =
+        "SELECT TABLE_NAME, COLUMN_NAME, COLLATION_NAME, CHARACTER_SET_NAME FROM information_schema.COLUMNS
+        WHERE TABLE_SCHEMA = 'd' ORDER BY TABLE_NAME, ORDINAL_POSITION";
+    for dump in [of_the_log, of_the_copy] {
+        other.client(&["--comments"], &dump).unwrap();
+        // What is loaded names the collations that its text implies.
+        let implied = |text: &String| text.replace(" COLLATE binary", "");
+        shown(&other).iter().zip(&here).for_each(|(there, here)| assert_eq!(implied(there), implied(here)));
+        assert_eq!(other.sql(collations), server.sql(collations));
+        other.sql("DROP DATABASE d");
+    }
+}
+
+/// A table whose definition cannot be told does not keep the others from being dumped.
+#[test]
+fn what_cannot_be_written_is_left_out_by_name() {
+    let Some(server) = Server::or_skip("dumped-less", &[]) else { return };
+    // The source writes the text in the column's character set.
+    server.sql(
+        "CREATE DATABASE d; CREATE TABLE d.a (id INT PRIMARY KEY); INSERT INTO d.a VALUES (1); CREATE TABLE d.c LIKE d.a;
+         CREATE DATABASE e; CREATE TABLE e.x (id INT)",
+    );
+    let mut replica = Replica::follow(&server, &folder("dumped-less"), &[]);
+    let data = replica.data.clone();
+    server.sql(
+        "SET NAMES latin1; CREATE TABLE d.b (a VARCHAR(9), g VARCHAR(9) AS (CONCAT(a, 'y')));
+         INSERT INTO d.b (a) VALUES ('z')",
+    );
+    replica.catch_up(&server);
+    let other = Server::start("dumped-less-into", &[]);
+    let tables =
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN ('d', 'e') ORDER BY 1, 2";
+    let mut running = Some(replica);
+    for when in ["running", "stopped"] {
+        let dump = |options: &[&str]| slipstream(&[&["dump", "--data", data.to_str().unwrap()], options].concat());
+        let ran = dump(&[]);
+        ran.expect(17, &["`d`.`b`", "column `g`", "--ignore-table"]);
+        assert!(
+            ran.out.contains("-- LEFT OUT: ") && ran.out.contains("-- Dump completed: 3 tables, 1 rows"),
+            "{}",
+            ran.out
+        );
+        other.client(&[], &ran.out).unwrap();
+        assert_eq!(other.sql(tables), "d\ta\nd\tc\ne\tx\n");
+        other.sql("DROP DATABASE d; DROP DATABASE e");
+
+        let ran = dump(&["--ignore-table=d.b", "--ignore-table", "e.*"]);
+        assert!(!ran.expect(0, &[]).out.contains("LEFT OUT"), "{}", ran.out);
+        other.client(&[], &ran.out).unwrap();
+        assert_eq!(other.sql(tables), "d\ta\nd\tc\n");
+        other.sql("DROP DATABASE d");
+        let rows = dump(&["--no-create-info", "d.b"]);
+        assert!(rows.expect(0, &[]).out.contains("'z'"), "{}", rows.out);
+        dump(&["--format=tab", "--ignore-table=d.a", "d.b", "d.a"]).expect(0, &["z"]);
+        dump(&["--ignore-table=b"]).expect(2, &["'b' is not SCHEMA.TABLE"]);
+
+        let to = folder(&format!("dumped-less-{when}"));
+        into_files(&data, &to, &[]).expect(17, &["`d`.`b`", "3 tables, 1 rows"]);
+        let (files, list) = files_of(&to);
+        assert!(list["left_out"][0].as_str().unwrap().contains("`d`.`b`"), "{list}");
+        assert_eq!(files.keys().collect::<Vec<_>>(), ["d.a.sql", "d.c.sql", "e.x.sql", "schema.sql"]);
+        load(&other, &to);
+        assert_eq!(other.sql(tables), "d\ta\nd\tc\ne\tx\n");
+        other.sql("DROP DATABASE d; DROP DATABASE e");
+        if let Some(replica) = running.take() {
+            replica.stop();
+        }
+    }
+}
+
 /// mysqldump of all databases begins with `mysql`, and ends without a word where that is not listed.
 #[test]
 fn mysqldump_of_a_replica_is_loaded_elsewhere() {

@@ -125,6 +125,16 @@ pub(crate) fn from_unicode_or_question_marks(text: &str, charset: &str) -> Resul
     })
 }
 
+/// True for text that utf8mb3, the character set of the source's dictionary, has.
+pub(crate) fn is_utf8mb3(text: &str) -> bool {
+    text.chars().all(|letter| letter.len_utf8() <= 3)
+}
+
+/// Text with a question mark for each character that utf8mb3 lacks.
+pub(crate) fn in_utf8mb3(text: &str) -> String {
+    text.chars().map(|letter| if letter.len_utf8() > 3 { '?' } else { letter }).collect()
+}
+
 /// Converts text from one character set to another. Bytes from or to binary are copied as they are, with zeros in front
 /// up to whole code units (`String::copy_aligned`, sql-common/sql_string.cc).
 pub(crate) fn convert(bytes: &[u8], from: &str, to: &str) -> Result<Vec<u8>, Problem> {

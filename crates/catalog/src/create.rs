@@ -186,7 +186,7 @@ fn key_options(parser: &mut Parser<'_>, key: &mut KeySpec) -> Result<(), Problem
             "COMMENT" => {
                 parser.take()?;
                 parser.eat_punct(b'=')?;
-                key.declared.comment = parser.string_utf8()?;
+                key.declared.comment = parser.comment()?;
             }
             word @ ("ENGINE_ATTRIBUTE" | "SECONDARY_ENGINE_ATTRIBUTE") => {
                 parser.take()?;
@@ -403,7 +403,7 @@ fn column_attribute(parser: &mut Parser<'_>, column: &mut ColumnSpec, table: &mu
         }
         "COMMENT" => {
             parser.take()?;
-            column.comment = parser.string_utf8()?;
+            column.comment = parser.comment()?;
         }
         "COLLATE" => {
             parser.take()?;
@@ -585,7 +585,7 @@ pub(crate) fn table_option(parser: &mut Parser<'_>, options: &mut TableOptions) 
         "COMMENT" => {
             parser.take()?;
             parser.eat_punct(b'=')?;
-            options.comment = Some(parser.string_utf8()?);
+            options.comment = Some(parser.comment()?);
         }
         "DATA" | "INDEX" => {
             parser.take()?;

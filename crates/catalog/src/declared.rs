@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::expression;
 
+/// Option of a column, which is not printed: the time zone of its DEFAULT, whose rules are not in the log.
+pub(crate) const DEFAULT_ZONE: &str = "DEFAULT time_zone";
+/// Option of a column, which is not printed: how information_schema lists the DEFAULT of a TIMESTAMP, where that is not
+/// its text in UTC.
+pub(crate) const LISTED_DEFAULT: &str = "DEFAULT listed";
+
 /// Options by name, with their values as they are printed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

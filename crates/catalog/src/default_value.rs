@@ -5,7 +5,9 @@
 //! expressions.
 
 use values::convert::{Conversion, ConvertOptions, DateRules};
-use values::{ColumnType, TypedValue};
+use values::sort_key::{SortKeyColumn, SortKeyPlan};
+use values::text::{TextOptions, write_text};
+use values::{ColumnType, TypedValue, UtcMoment, Zone};
 
 use crate::charset;
 use crate::sql_mode;
@@ -15,8 +17,8 @@ use crate::table::{Column, ColumnDefault, code};
 /// What the conversion of a literal depends on besides the type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LiteralScope<'a> {
-    /// Decimals of FLOAT(M,D) and DOUBLE(M,D).
-    pub(crate) scale: Option<u64>,
+    /// M and D of FLOAT(M,D) and DOUBLE(M,D).
+    pub(crate) decimals: Option<(u8, u8)>,
     /// The session's `time_zone`.
     pub(crate) time_zone: Option<&'a str>,
     /// True if `sql_mode` has TIME_TRUNCATE_FRACTIONAL.
@@ -25,30 +27,112 @@ pub(crate) struct LiteralScope<'a> {
 
 /// Image of `literal` (not NULL) in a column of type `ty`.
 pub(crate) fn image(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
-    let is_temporal = matches!(ty.code, code::DATE | code::TIME2 | code::DATETIME2 | code::TIMESTAMP2);
-    match plain_image(ty, literal, scope) {
-        None if is_temporal => as_stored_text(ty, literal, scope),
-        image => image,
-    }
+    plain_image(ty, literal, scope).or_else(|| converted(ty, literal, scope))
 }
 
-/// Image of text as an INSERT of it stores it. The server takes no default that it would warn of.
-fn as_stored_text(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
-    /// utf8mb4_0900_ai_ci.
-    const UTF8: u16 = 255;
-    let Literal::Text(text) = literal else { return None };
-    let text = charset::to_unicode(&text.bytes, &text.charset).ok()?;
-    let mut stored = u16::try_from(text.len()).ok()?.to_le_bytes().to_vec();
-    stored.extend_from_slice(text.as_bytes());
-    let from = ColumnType { collation: UTF8, ..ColumnType::new(code::VARCHAR, u16::MAX) };
+/// Image of a literal as an INSERT of it stores it. The server takes no default that it would warn of.
+fn converted(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
+    if matches!(ty.code, code::CHAR | code::VARCHAR) || ty.code == code::BIT && matches!(literal, Literal::Text(_)) {
+        return None;
+    }
+    // A number that is no date is none by another reading of its digits either.
+    if is_date(ty) && matches!(literal, Literal::Number(_)) {
+        return None;
+    }
+    let (from, stored) = stored_literal(ty, literal)?;
+    let offset = scope.time_zone.and_then(offset_seconds);
     let options = ConvertOptions {
         strict: true,
         truncate_fraction: scope.truncate_fraction,
-        offset_seconds: scope.time_zone.and_then(offset_seconds),
+        // A text that names its own offset is the same moment everywhere.
+        offset_seconds: offset.or_else(|| (ty.code == code::TIMESTAMP2 && names_offset(literal)).then_some(0)),
+        to_decimals: scope.decimals,
         ..ConvertOptions::default()
     };
     let mut image = Vec::new();
     Conversion::new(&from, ty, options).ok()?.append(&stored, &mut image).ok()?;
+    Some(image)
+}
+
+/// A literal as a value of its own type, for a column of type `ty`.
+fn stored_literal(ty: &ColumnType, literal: &Literal) -> Option<(ColumnType, Vec<u8>)> {
+    let whole = |unsigned, bytes: [u8; 8]| {
+        Some((ColumnType { unsigned, ..ColumnType::new(code::LONGLONG, 0) }, bytes.to_vec()))
+    };
+    match literal {
+        Literal::Null => None,
+        Literal::Bool(value) => whole(false, i64::from(*value).to_le_bytes()),
+        Literal::Text(text) => stored_text(&charset::to_unicode(&text.bytes, &text.charset).ok()?),
+        // A number only where one is wanted.
+        Literal::Bytes(bytes) if is_temporal(ty) || matches!(ty.code, code::ENUM | code::SET) => {
+            stored_text(std::str::from_utf8(bytes).ok()?)
+        }
+        Literal::Bytes(bytes) if bytes.len() <= 8 => whole(true, big_endian(bytes).to_le_bytes()),
+        Literal::Bytes(_) => None,
+        Literal::Number(number) if number.contains(['e', 'E']) => {
+            let value = number.parse::<f64>().ok().filter(|value| value.is_finite())?;
+            Some((ColumnType::new(code::DOUBLE, 8), value.to_le_bytes().to_vec()))
+        }
+        Literal::Number(number) => match (number.parse::<i64>(), number.parse::<u64>()) {
+            (Ok(number), _) => whole(false, number.to_le_bytes()),
+            (_, Ok(number)) => whole(true, number.to_le_bytes()),
+            _ => {
+                let (_, digits, fraction) = decimal_parts(number)?;
+                let scale = u16::try_from(fraction.len()).ok().filter(|scale| *scale <= 30)?;
+                let precision = u16::try_from(digits.len()).ok()?.checked_add(scale).filter(|all| *all <= 65)?;
+                let from = ColumnType::new(code::DECIMAL, precision << 8 | scale);
+                let stored = decimal(&from, number)?;
+                Some((from, stored))
+            }
+        },
+    }
+}
+
+fn stored_text(text: &str) -> Option<(ColumnType, Vec<u8>)> {
+    /// utf8mb4_0900_ai_ci.
+    const UTF8: u16 = 255;
+    let mut stored = u16::try_from(text.len()).ok()?.to_le_bytes().to_vec();
+    stored.extend_from_slice(text.as_bytes());
+    Some((ColumnType { collation: UTF8, ..ColumnType::new(code::VARCHAR, u16::MAX) }, stored))
+}
+
+fn is_temporal(ty: &ColumnType) -> bool {
+    is_date(ty) || ty.code == code::TIME2
+}
+
+fn is_date(ty: &ColumnType) -> bool {
+    matches!(ty.code, code::DATE | code::DATETIME2 | code::TIMESTAMP2)
+}
+
+/// True for text such as `2024-01-02 03:04:05+02:00`.
+fn names_offset(literal: &Literal) -> bool {
+    let Literal::Text(text) = literal else { return false };
+    let tail = text.bytes.trim_ascii_end().last_chunk::<6>();
+    tail.is_some_and(|tail| matches!(tail, [b'+' | b'-', _, _, b':', _, _]))
+}
+
+/// The text of a constant DEFAULT of a TIMESTAMP in a session whose time zone has rules that are not in the log: the
+/// local time as the source rounds it. None for other columns and literals.
+pub(crate) fn local_text(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<String> {
+    if ty.code != code::TIMESTAMP2 || scope.time_zone.is_none_or(|zone| offset_seconds(zone).is_some()) {
+        return None;
+    }
+    let local = ColumnType { code: code::DATETIME2, ..ty.clone() };
+    let image = image(&local, literal, scope).filter(|_| !names_offset(literal))?;
+    let mut out = b"'".to_vec();
+    write_text(&local, &image, TextOptions::default(), &mut out).ok()?;
+    out.push(b'\'');
+    String::from_utf8(out).ok()
+}
+
+/// Image of what [`local_text`] wrote, once the zone is known; None for a local time that the zone does not have once.
+pub(crate) fn of_local_text(ty: &ColumnType, text: &str, zone: &Zone) -> Option<Vec<u8>> {
+    let text = text.strip_prefix('\'')?.strip_suffix('\'')?;
+    let (date, (h, m, s, micros)) = date_time(text)?;
+    let local = days_from_epoch(date)? * 86_400 + i64::try_from(h * 3600 + m * 60 + s).ok()?;
+    let UtcMoment::At(utc) = zone.moment(local) else { return None };
+    let mut image = u32::try_from(utc).ok().filter(|utc| *utc > 0)?.to_be_bytes().to_vec();
+    image.extend(fraction_bytes(micros, ty.meta)?);
     Some(image)
 }
 
@@ -60,16 +144,16 @@ fn plain_image(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> O
         code::YEAR => year(literal).map(|byte| vec![byte]),
         code::DATE => {
             // The time of day is rounded to whole seconds before it is dropped.
-            let (date, time) = date_time(&number_text(literal)?)?;
+            let (date, time) = date_time(&date_text(literal)?)?;
             Some(date_image(rounded(date, time, 0, scope.truncate_fraction)?.0))
         }
         code::DATETIME2 => {
-            let (date, time) = date_time(&number_text(literal)?)?;
+            let (date, time) = date_time(&date_text(literal)?)?;
             let (date, time) = rounded(date, time, ty.meta, scope.truncate_fraction)?;
             datetime_image(ty, date, time)
         }
-        code::TIMESTAMP2 => timestamp(ty, &number_text(literal)?, scope),
-        code::TIME2 => time(ty, &number_text(literal)?, scope.truncate_fraction),
+        code::TIMESTAMP2 => timestamp(ty, &date_text(literal)?, scope),
+        code::TIME2 => time(ty, &temporal_text(literal)?, scope.truncate_fraction),
         code::BIT => bit(ty, literal),
         code::ENUM => enumeration(ty, literal),
         code::SET => set(ty, literal),
@@ -102,6 +186,42 @@ fn number_text(literal: &Literal) -> Option<String> {
         Literal::Bytes(bytes) if bytes.len() <= 8 => Some(big_endian(bytes).to_string()),
         Literal::Bytes(_) | Literal::Null => None,
     }
+}
+
+/// A literal as the text of a date or time, which hexadecimal is as well.
+fn temporal_text(literal: &Literal) -> Option<String> {
+    match literal {
+        Literal::Bytes(bytes) => String::from_utf8(bytes.trim_ascii().to_vec()).ok(),
+        other => number_text(other),
+    }
+}
+
+/// A literal as the text of a date. Of a number the source completes the century, and the time of day.
+fn date_text(literal: &Literal) -> Option<String> {
+    let Literal::Number(number) = literal else { return temporal_text(literal) };
+    let (negative, digits, fraction) = plain_number(number).as_deref().and_then(decimal_parts_owned)?;
+    let number = digits.parse::<u64>().ok().filter(|number| !negative || *number == 0)?;
+    let full = match number {
+        0 => return Some("0".to_owned()),
+        101..=691_231 => (number + 20_000_000) * 1_000_000,
+        700_101..=991_231 => (number + 19_000_000) * 1_000_000,
+        991_232..=99_991_231 => number * 1_000_000,
+        101_000_000..=691_231_235_959 => number + 20_000_000_000_000,
+        700_101_000_000..=991_231_235_959 => number + 19_000_000_000_000,
+        10_000_101_000_000.. => number,
+        _ => return None,
+    };
+    let digits = format!("{full:014}");
+    let (date, time) = digits.split_at_checked(8)?;
+    let [(year, month_day), (hour, rest)] = [date.split_at_checked(4)?, time.split_at_checked(2)?];
+    let [(month, day), (minute, second)] = [month_day.split_at_checked(2)?, rest.split_at_checked(2)?];
+    let point = if fraction.is_empty() { "" } else { "." };
+    // More digits than of a microsecond are not rounded here.
+    (fraction.len() <= 6).then(|| format!("{year}-{month}-{day} {hour}:{minute}:{second}{point}{fraction}"))
+}
+
+fn decimal_parts_owned(text: &str) -> Option<(bool, String, String)> {
+    decimal_parts(text).map(|(negative, whole, fraction)| (negative, whole, fraction.to_owned()))
 }
 
 fn big_endian(bytes: &[u8]) -> u64 {
@@ -173,14 +293,11 @@ fn decimal_parts(text: &str) -> Option<(bool, String, &str)> {
 }
 
 fn float(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<Vec<u8>> {
-    let text = number_text(literal)?;
-    if let Some(scale) = scope.scale {
-        // The server rounds to this many decimals. Accept only values that need no rounding.
-        let (_, _, fraction) = decimal_parts(&text)?;
-        if u64::try_from(fraction.len()).ok()? > scale {
-            return None;
-        }
+    // The server rounds to so many decimals, which may change the last bit of a number that has no more.
+    if scope.decimals.is_some() {
+        return None;
     }
+    let text = number_text(literal)?;
     if !text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte)) {
         return None;
     }
@@ -188,6 +305,9 @@ fn float(ty: &ColumnType, literal: &Literal, scope: LiteralScope<'_>) -> Option<
     if ty.unsigned && value < 0.0 {
         return None;
     }
+    // A number without an exponent is a DECIMAL, whose zero has no sign.
+    let is_decimal = matches!(literal, Literal::Number(_)) && decimal_parts(&text).is_some();
+    let value = if value == 0.0 && is_decimal { 0.0 } else { value };
     if ty.code == code::DOUBLE {
         return Some(value.to_le_bytes().to_vec());
     }
@@ -489,6 +609,8 @@ fn time(ty: &ColumnType, text: &str, truncate: bool) -> Option<Vec<u8>> {
 fn bit(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     let value = match literal {
         Literal::Bytes(bytes) if bytes.len() <= 8 => big_endian(bytes),
+        // The bytes of the text are the bits, not a number that it may show.
+        Literal::Text(text) if text.bytes.len() <= 8 => big_endian(&text.bytes),
         Literal::Number(text) => text.parse::<u64>().ok()?,
         Literal::Bool(value) => u64::from(*value),
         _ => return None,
@@ -511,12 +633,12 @@ fn member_text(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
     }
 }
 
-/// The 1-based number of a member; compares exact bytes first, then ignores ASCII case.
+/// The 1-based number of a member; compares exact bytes first, then ignores ASCII case, then asks the collation.
 fn member_number(ty: &ColumnType, name: &[u8]) -> Option<u64> {
     let trimmed = name.trim_ascii_end();
     let exact = ty.members.iter().position(|member| member.as_ref() == name || member.as_ref() == trimmed);
-    let position = exact.or_else(|| ty.members.iter().position(|member| member.eq_ignore_ascii_case(trimmed)))?;
-    u64::try_from(position + 1).ok()
+    let position = exact.or_else(|| ty.members.iter().position(|member| member.eq_ignore_ascii_case(trimmed)));
+    position.map_or_else(|| equal_member(ty, name), |position| u64::try_from(position + 1).ok())
 }
 
 fn enumeration(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
@@ -529,6 +651,23 @@ fn enumeration(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
         _ => return None,
     };
     Some(number_image(number, usize::from(ty.meta)))
+}
+
+/// The number of a member that the collation calls equal to the name, which is in the column's character set.
+fn equal_member(ty: &ColumnType, name: &[u8]) -> Option<u64> {
+    let text = ColumnType { collation: ty.collation, ..ColumnType::new(code::VARCHAR, u16::MAX) };
+    let column = SortKeyColumn { ty: text, nullable: false, descending: false, prefix_len: None };
+    let plan = SortKeyPlan::new(&[column]).ok().filter(SortKeyPlan::is_ordered)?;
+    let key = |name: &[u8]| {
+        let mut stored = u16::try_from(name.len()).ok()?.to_le_bytes().to_vec();
+        stored.extend_from_slice(name);
+        let mut key = Vec::new();
+        plan.append(std::iter::once(Some(stored.as_slice())), &mut key).ok()?;
+        Some(key)
+    };
+    let wanted = key(name)?;
+    let position = ty.members.iter().position(|member| key(member).as_ref() == Some(&wanted))?;
+    u64::try_from(position + 1).ok()
 }
 
 fn set(ty: &ColumnType, literal: &Literal) -> Option<Vec<u8>> {
@@ -598,7 +737,7 @@ mod tests {
 
     #[test]
     fn members_are_named_by_text_or_bytes() {
-        let scope = LiteralScope { scale: None, time_zone: None, truncate_fraction: false };
+        let scope = LiteralScope { decimals: None, time_zone: None, truncate_fraction: false };
         let members = ["a".as_bytes().into(), "😀".as_bytes().into(), "?".as_bytes().into()];
         for (code, expected) in [(code::ENUM, vec![2]), (code::SET, vec![0b10])] {
             let ty = ColumnType { collation: 255, members: members.clone().into(), ..ColumnType::new(code, 1) };
@@ -615,7 +754,7 @@ mod tests {
             ..ColumnType::from_table_map(code, &[digits as u8][..usize::from(code != code::DATE)]).unwrap()
         };
         let text = Text { bytes: text.into(), charset: "utf8mb4".into() };
-        let scope = LiteralScope { scale: None, time_zone: Some("+00:00"), truncate_fraction };
+        let scope = LiteralScope { decimals: None, time_zone: Some("+00:00"), truncate_fraction };
         image(&ty, &Literal::Text(text), scope)
     }
 
@@ -638,5 +777,54 @@ mod tests {
         assert_eq!(default_of(code::DATETIME2, 0, "2024-00-00 23:59:59.9", false), None);
         let cut = default_of(code::DATETIME2, 0, "2024-06-18 23:59:59.9", true);
         assert_eq!(cut, default_of(code::DATETIME2, 0, "2024-06-18 23:59:59", false));
+    }
+
+    /// Values as SHOW CREATE TABLE of a 9.7 server prints them.
+    #[test]
+    fn numbers_are_completed_to_dates() {
+        let scope = LiteralScope { decimals: None, time_zone: Some("+00:00"), truncate_fraction: false };
+        let of_number =
+            |number: &str| image(&ColumnType::new(code::DATETIME2, 3), &Literal::Number(number.to_owned()), scope);
+        for (number, shown) in [
+            ("101", "2000-01-01 00:00:00"),
+            ("691231", "2069-12-31 00:00:00"),
+            ("700101", "1970-01-01 00:00:00"),
+            ("1010101", "0101-01-01 00:00:00"),
+            ("2.40102e5", "2024-01-02 00:00:00"),
+            ("10101000000", "2001-01-01 00:00:00"),
+            ("240102030405.5", "2024-01-02 03:04:05.5"),
+            ("20240102030405.1239", "2024-01-02 03:04:05.124"),
+        ] {
+            assert!(of_number(number).is_some(), "{number}");
+            assert_eq!(of_number(number), default_of(code::DATETIME2, 3, shown, false), "{number}");
+        }
+        for number in ["1", "100", "691232", "100000000", "-101", "123456789012345678901"] {
+            assert_eq!(of_number(number), None, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_local_time_is_a_moment_once_its_zone_is_known() {
+        let ty = ColumnType::new(code::TIMESTAMP2, 2);
+        let text = |text: &str| Literal::Text(Text { bytes: text.into(), charset: "utf8mb4".into() });
+        let scope = LiteralScope { decimals: None, time_zone: Some("SYSTEM"), truncate_fraction: false };
+        let local = |literal: &Literal| local_text(&ty, literal, scope);
+        assert_eq!(image(&ty, &text("2020-03-29 12:00:00"), scope), None);
+        assert_eq!(local(&text("2020-7-1 12:00:00.129")).as_deref(), Some("'2020-07-01 12:00:00.13'"));
+        assert_eq!(local(&Literal::Number("20200701".to_owned())).as_deref(), Some("'2020-07-01 00:00:00.00'"));
+        // One with an offset of its own needs no zone.
+        assert_eq!(local(&text("2020-07-01 12:00:00+02:00")), None);
+        let utc = LiteralScope { time_zone: Some("+00:00"), ..scope };
+        assert_eq!(local_text(&ty, &text("2020-07-01 12:00:00"), utc), None);
+        let with_offset = image(&ty, &text("2020-07-01 12:00:00+02:00"), scope);
+        assert_eq!(with_offset, image(&ty, &text("2020-07-01 10:00:00"), utc));
+
+        // Summer from 2020-03-29 01:00 to 2020-10-25 01:00 UTC.
+        let zone = Zone::changing(7_200, vec![(1_585_443_600, 10_800), (1_603_587_600, 7_200)]).unwrap();
+        let moment = |text: &str| of_local_text(&ty, text, &zone);
+        assert_eq!(moment("'2020-07-01 13:00:00.13'"), image(&ty, &text("2020-07-01 10:00:00.13"), utc));
+        assert_eq!(moment("'2020-12-01 12:00:00.00'"), image(&ty, &text("2020-12-01 10:00:00"), utc));
+        assert_eq!(moment("'2020-03-29 03:30:00.00'"), None, "clocks were put forward over it");
+        assert_eq!(moment("'2020-10-25 03:30:00.00'"), None, "clocks were put back over it");
     }
 }

@@ -5,7 +5,11 @@
 //! (sql/dd_table_share.cc). Both were checked on a 9.7 server with `binlog_row_image=MINIMAL`, whose before images
 //! contain exactly the columns chosen there.
 
+use crate::charset;
 use crate::table::{Column, GeneratedKind, Identity, IndexKind, Key, KeyPart, code};
+
+/// Bytes of the longest TINYBLOB or TINYTEXT.
+const TINYBLOB_BYTES: u32 = 255;
 
 /// Sorts keys as the source does: primary, unique, others, each kind with those over virtual columns last. The sort is
 /// stable.
@@ -66,9 +70,19 @@ pub(crate) fn effective_prefix(column: &Column, prefix_len: Option<u32>, mbmaxle
     let bytes = u64::from(asked).saturating_mul(u64::from(mbmaxlen));
     let whole = match (column.ty.code, column.ty.meta) {
         (code::CHAR | code::VARCHAR, max) => bytes >= u64::from(max),
-        (code::BLOB, 1) => bytes == 255,
+        (code::BLOB, 1) => bytes == u64::from(TINYBLOB_BYTES),
         (code::BLOB, _) => false,
         _ => true,
     };
     if whole { None } else { Some(asked) }
+}
+
+/// The prefix that the source keeps, and shows, of a part of an ordered key: it knows a BLOB or TEXT by a prefix only,
+/// even by one of all 255 bytes.
+pub(crate) fn declared_prefix(column: &Column, prefix_len: Option<u32>) -> Option<u32> {
+    let whole = || {
+        let mbmaxlen = charset::by_id(column.ty.collation).map_or(1, |collation| collation.mbmaxlen);
+        (column.ty.code == code::BLOB).then(|| TINYBLOB_BYTES / u32::from(mbmaxlen.max(1)))
+    };
+    prefix_len.or_else(whole)
 }

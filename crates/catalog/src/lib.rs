@@ -61,8 +61,9 @@ pub use partition::{
 pub use row_key::{KeyPlace, RowKey, builds_whole_images};
 pub use server_text::statement_text;
 pub use shown::{
-    NotKnown, ShownDefault, ShownPartition, ShownPartitions, column_type, data_type, fraction, members,
-    now as shown_now, quoted as shown_text, show_create_database, show_create_table, shown_default, shown_partitions,
+    NotKnown, ShownDefault, ShownPartition, ShownPartitions, SourceZones, column_type, data_type, fraction, members,
+    now as shown_now, quoted as shown_text, show_create_database, show_create_table, show_create_table_in,
+    shown_default, shown_partitions,
 };
 pub use stored_objects::{Definition, DefinitionKind, Recorded};
 pub use table::{

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use crate::charset;
 use crate::client_text;
 use crate::context::{SourceNames, StatementContext};
-use crate::default_value;
 use crate::error::Problem;
 use crate::expression;
 use crate::lexer::{Lexer, SERVER_VERSION_DEFAULT, Tok, Token, without_final_nul};
@@ -36,8 +35,8 @@ pub(crate) struct Parser<'a> {
     server_version: Option<u32>,
     /// The text is the source's own.
     of_the_source: bool,
-    /// The session's time zone in seconds east of UTC, if it is a fixed offset.
-    offset_seconds: Option<i32>,
+    /// The session's time zone.
+    time_zone: Option<String>,
     names: Option<SourceNames>,
 }
 
@@ -120,7 +119,7 @@ impl<'a> Parser<'a> {
             of_the_source: context.of_the_source,
             connection_charset: context.collation_connection.and_then(charset::by_id).map(|found| found.charset),
             sql_mode: context.sql_mode,
-            offset_seconds: context.time_zone.as_deref().and_then(default_value::offset_seconds),
+            time_zone: context.time_zone.clone(),
             names: context.names.filters.renames().then(|| context.names.clone()),
         }
     }
@@ -135,6 +134,7 @@ impl<'a> Parser<'a> {
             taken_to: 0,
             utf8_to: 0,
             client_charset: "utf8mb4",
+            time_zone: self.time_zone.clone(),
             names: self.names.clone(),
             ..*self
         }
@@ -159,9 +159,9 @@ impl<'a> Parser<'a> {
         expression::spelled(&context, text)
     }
 
-    /// The session's time zone in seconds east of UTC, if it is a fixed offset.
-    pub(crate) fn offset_seconds(&self) -> Option<i32> {
-        self.offset_seconds
+    /// The session's time zone.
+    pub(crate) fn time_zone(&self) -> Option<&str> {
+        self.time_zone.as_deref()
     }
 
     fn fill(&mut self, count: usize) -> Result<(), Problem> {
@@ -427,6 +427,11 @@ impl<'a> Parser<'a> {
         let charset = text.charset.as_str();
         Ok(charset::name_to_unicode(&text.bytes, charset)
             .unwrap_or_else(|_| String::from_utf8_lossy(&text.bytes).into_owned()))
+    }
+
+    /// Takes a comment. The source keeps it in utf8mb3, with question marks for what is beyond.
+    pub(crate) fn comment(&mut self) -> Result<String, Problem> {
+        Ok(charset::in_utf8mb3(&self.string_utf8()?))
     }
 
     /// Takes a string literal (adjacent ones are joined), or a hexadecimal or bit literal where text is expected.

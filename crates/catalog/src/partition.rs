@@ -18,4 +18,4 @@ pub use definition::{
     BoundValue, Given, Partition, PartitionChoice, PartitionExpression, PartitionRule, Partitioning, Subpartitions,
 };
 pub use find::PartitionFinder;
-pub(crate) use parse::{definitions, parse};
+pub(crate) use parse::{bound_bytes, bound_in_zone, definitions, parse, settle_bounds};

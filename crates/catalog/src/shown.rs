@@ -7,6 +7,7 @@
 
 mod columns;
 mod partitions;
+mod zones;
 
 use std::fmt::Write as _;
 
@@ -16,8 +17,11 @@ use crate::charset;
 use crate::parser::backticked;
 use crate::table::{IndexKind, Key, ReferenceAction, TableDef};
 
+pub(crate) use columns::timestamp_text;
 pub use columns::{ShownDefault, column_type, data_type, fraction, members, now, shown_default};
+pub(crate) use partitions::partition_text;
 pub use partitions::{ShownPartition, ShownPartitions, shown_partitions};
+pub use zones::SourceZones;
 
 /// Why a table cannot be shown: what of it is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,12 +81,20 @@ pub fn show_create_database(name: &str, collation: Option<u16>, if_not_exists: b
     out
 }
 
+/// As [`show_create_table_in`], where nothing is known of the source's time zones.
+///
+/// # Errors
+/// As [`show_create_table_in`].
+pub fn show_create_table(table: &TableDef, zone: &Zone) -> Result<String, NotKnown> {
+    show_create_table_in(table, zone, &SourceZones::default())
+}
+
 /// The statement of SHOW CREATE TABLE, without AUTO_INCREMENT=N. DEFAULTs of TIMESTAMP columns are shown in the
-/// session's time zone.
+/// session's time zone; `source` tells those that were given in a zone of the source's.
 ///
 /// # Errors
 /// Names what of the definition is not known.
-pub fn show_create_table(table: &TableDef, zone: &Zone) -> Result<String, NotKnown> {
+pub fn show_create_table_in(table: &TableDef, zone: &Zone, source: &SourceZones) -> Result<String, NotKnown> {
     let Some(declared) = &table.declared else {
         return not_known(
             "its comments, checks and options, which an earlier version of this program did not keep (copying the \
@@ -91,7 +103,7 @@ pub fn show_create_table(table: &TableDef, zone: &Zone) -> Result<String, NotKno
     };
     let mut elements: Vec<String> = Vec::new();
     for column in &table.columns {
-        elements.push(columns::element(table, column, zone)?);
+        elements.push(columns::element(table, column, zone, source)?);
     }
     for key in &table.keys {
         elements.push(key_element(table, key)?);
@@ -130,7 +142,7 @@ pub fn show_create_table(table: &TableDef, zone: &Zone) -> Result<String, NotKno
     let mut out = format!("CREATE TABLE {} (\n  {}\n)", backticked(&table.name), elements.join(",\n  "));
     options(table, &mut out)?;
     if table.partition_by.is_some() {
-        partitions::print(table, &mut out)?;
+        partitions::print(table, source, &mut out)?;
     }
     Ok(out)
 }
@@ -159,8 +171,7 @@ fn key_element(table: &TableDef, key: &Key) -> Result<String, NotKnown> {
             parts.push(format!("({spelled}){}", descending(is_descending)));
         } else if let Some(part) = columns.next() {
             let name = table.columns.get(part.column).map_or("?", |column| column.name.as_str());
-            let prefix = part.prefix_len.filter(|_| key.kind == IndexKind::Ordered);
-            let prefix = prefix.map_or_else(String::new, |len| format!("({len})"));
+            let prefix = table.shown_prefix(key, part).map_or_else(String::new, |len| format!("({len})"));
             parts.push(format!("{}{prefix}{}", backticked(name), descending(part.descending)));
         }
     }

@@ -427,6 +427,14 @@ impl TableDef {
         self.keys.iter().find(|key| same_name(&key.name, name))
     }
 
+    /// The prefix of a key's part as the source shows it, in characters, or bytes of a binary column; None for a whole
+    /// column.
+    #[must_use]
+    pub fn shown_prefix(&self, key: &Key, part: &KeyPart) -> Option<u32> {
+        let column = self.columns.get(part.column).filter(|_| key.kind == IndexKind::Ordered)?;
+        crate::identity::declared_prefix(column, part.prefix_len)
+    }
+
     /// The key that identifies rows, whose columns are those of [`TableDef::identity`]. `None` if the whole image does.
     pub fn identity_key(&self) -> Option<&Key> {
         if self.misplaced_rows {

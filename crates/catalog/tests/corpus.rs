@@ -22,7 +22,12 @@ fn catalog_agrees_with_the_recorded_server() {
             "Q" => {
                 let sql = unescape(fields[3]);
                 match catalog.apply(&context(fields[1], fields[2]), &sql) {
-                    Ok(outcome) => catalog = outcome.catalog,
+                    Ok(outcome) => {
+                        if let Err(broken) = catalog.check(&outcome) {
+                            writeln!(wrong, "{broken}: {}", String::from_utf8_lossy(&sql)).unwrap();
+                        }
+                        catalog = outcome.catalog;
+                    }
                     Err(error) => writeln!(wrong, "{error}").unwrap(),
                 }
                 seen.statements += 1;

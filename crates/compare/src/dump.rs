@@ -1,13 +1,13 @@
 //! Dump of a snapshot's rows as SQL, or as the text that `mysql --batch --raw` prints for `SELECT *`.
 //!
 //! In: a pinned snapshot. Out: the statements that make its databases and tables, and rows in key order
-//! (`rows_in_order`), as one stream. Never here: a definition that is not known in all of its parts, which is an error
-//! naming it; files (`dump_parts`).
+//! (`rows_in_order`), as one stream. Never here: a definition that is not known in all of its parts, whose table is
+//! left out and named; files (`dump_parts`).
 
 use std::io::Write;
 use std::sync::Arc;
 
-use catalog::{Catalog, EngineRows, TableDef, show_create_database, show_create_table};
+use catalog::{Catalog, EngineRows, SourceZones, TableDef, show_create_database, show_create_table_in};
 use source::TableFilter;
 use store::{Snapshot, Store};
 use values::text::{self, BinaryForm, FloatForm, TextOptions};
@@ -49,6 +49,8 @@ pub enum Compression {
 pub struct DumpOptions {
     /// Which tables to dump.
     pub tables: TableFilter,
+    /// Which of them to leave out; with no name, none.
+    pub ignored: TableFilter,
     /// Format of the rows.
     pub format: DumpFormat,
     /// Tab format: print non-text bytes as `0x…`, like the mysql client's option of this name. SQL format always does.
@@ -59,10 +61,12 @@ pub struct DumpOptions {
     pub no_create_info: bool,
     /// Compression of the output, or of each file.
     pub compression: Option<Compression>,
+    /// Time zones of the source, for what was defined in them.
+    pub zones: SourceZones,
 }
 
 /// Result of a dump.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DumpReport {
     /// Number of tables.
     pub tables: u64,
@@ -70,6 +74,15 @@ pub struct DumpReport {
     pub rows: u64,
     /// Number of bytes written.
     pub bytes: u64,
+    /// Tables whose statements cannot be written, each with the reason.
+    pub left_out: Vec<String>,
+}
+
+/// The tables of a dump.
+pub(crate) struct Chosen<'a> {
+    pub(crate) tables: Vec<&'a Arc<TableDef>>,
+    /// As in [`DumpReport`].
+    pub(crate) left_out: Vec<String>,
 }
 
 /// What a head says that the statements behind it are.
@@ -83,8 +96,7 @@ pub(crate) enum Holds {
 /// Writes the rows of a snapshot.
 ///
 /// # Errors
-/// If a table does not exist, its definition is not known in all of its parts, a value cannot be printed (the error
-/// names its column), or the output cannot be written.
+/// If a table does not exist, a value cannot be printed (the error names its column), or the output cannot be written.
 pub fn dump(
     snapshot: &Snapshot,
     store: &Arc<Store>,
@@ -117,15 +129,14 @@ fn dump_plain(
     out: &mut dyn Write,
 ) -> Result<DumpReport, CompareError> {
     let catalog = snapshot.catalog();
-    let tables = chosen(catalog, options)?;
+    let Chosen { tables, left_out } = chosen(catalog, options)?;
     let mut dumper = Dumper::new(out);
-    let creates = options.format == DumpFormat::Sql && !options.no_create_info;
     if options.format == DumpFormat::Sql {
-        dumper.sql_head(snapshot, if creates { Holds::All } else { Holds::Rows });
+        dumper.sql_head(snapshot, if options.creates() { Holds::All } else { Holds::Rows });
+        dumper.left_out(&left_out);
     }
-    if creates {
-        // All of them first: what cannot be made is known before any row is written.
-        dumper.creates(catalog, &tables)?;
+    if options.creates() {
+        dumper.creates(catalog, &tables, options)?;
     }
     for table in &tables {
         if let Some(what) = without_rows(table) {
@@ -148,17 +159,72 @@ fn dump_plain(
     dumper.complete(options.format)
 }
 
-/// The tables to dump, by name.
-pub(crate) fn chosen<'a>(catalog: &'a Catalog, options: &DumpOptions) -> Result<Vec<&'a Arc<TableDef>>, CompareError> {
+impl DumpOptions {
+    /// True if the tables are made, too.
+    pub(crate) fn creates(&self) -> bool {
+        self.format == DumpFormat::Sql && !self.no_create_info
+    }
+}
+
+/// The tables to dump, by name. What of them cannot be written is known before anything is.
+pub(crate) fn chosen<'a>(catalog: &'a Catalog, options: &DumpOptions) -> Result<Chosen<'a>, CompareError> {
     let lower = catalog.lower_case_table_names();
     let all = catalog.tables().map(|table| (table.db.as_str(), table.name.as_str()));
     if let Some(name) = options.tables.unmatched(all.collect::<Vec<_>>().iter().copied(), lower) {
         return Err(CompareError::NoSuchTable(name));
     }
-    let mut tables: Vec<&Arc<TableDef>> =
-        catalog.tables().filter(|table| options.tables.matches(&table.db, &table.name, lower)).collect();
+    let ignored =
+        |table: &TableDef| !options.ignored.is_all() && options.ignored.matches(&table.db, &table.name, lower);
+    let mut tables: Vec<&Arc<TableDef>> = catalog
+        .tables()
+        .filter(|table| options.tables.matches(&table.db, &table.name, lower) && !ignored(table))
+        .collect();
     tables.sort_by(|a, b| (&a.db, &a.name).cmp(&(&b.db, &b.name)));
-    Ok(tables)
+    let mut left_out = Vec::new();
+    tables.retain(|table| match statements(catalog, table, options) {
+        Ok(()) => true,
+        Err(error) => {
+            left_out.push(error.to_string());
+            false
+        }
+    });
+    Ok(Chosen { tables, left_out })
+}
+
+/// Whether the statements about a table can be written.
+fn statements(catalog: &Catalog, table: &TableDef, options: &DumpOptions) -> Result<(), CompareError> {
+    if options.creates() {
+        sent_whole(table, &create_database(catalog, table))?;
+        sent_whole(table, &create_table(table, options)?)?;
+    }
+    match options.format {
+        DumpFormat::Sql => sent_whole(table, &insert_of(table, &Shape::of(table))),
+        DumpFormat::Tab => Ok(()),
+    }
+}
+
+fn create_database(catalog: &Catalog, table: &TableDef) -> String {
+    show_create_database(&table.db, catalog.database(&table.db).and_then(|(_, collation)| collation), true)
+}
+
+fn create_table(table: &TableDef, options: &DumpOptions) -> Result<String, CompareError> {
+    show_create_table_in(table, &Zone::UTC, &options.zones).map_err(|what| CompareError::Definition {
+        db: table.db.clone(),
+        table: table.name.clone(),
+        what: what.0,
+    })
+}
+
+/// Columns that rows are loaded into: generated ones cannot be assigned.
+fn assigned(table: &TableDef) -> Vec<usize> {
+    positions(table, |column| column.generated.is_none())
+}
+
+/// The statement before the rows.
+fn insert_of(table: &TableDef, shape: &Shape) -> String {
+    let names: Vec<String> =
+        assigned(table).iter().filter_map(|at| shape.names.get(*at)).map(|name| quoted(name)).collect();
+    format!("INSERT INTO {} ({}) VALUES\n", shape.quoted_name(), names.join(","))
 }
 
 /// Why a table has no rows of its own, with its name; None if it has.
@@ -217,6 +283,14 @@ impl<'a> Dumper<'a> {
         self.line(&format!("-- {}", comment_safe(text)));
     }
 
+    /// Names the tables that are left out, in comments.
+    pub(crate) fn left_out(&mut self, tables: &[String]) {
+        for what in tables {
+            self.comment(&format!("LEFT OUT: {what}"));
+        }
+        self.report.left_out = tables.to_vec();
+    }
+
     /// Rows of a table in a part of its keys.
     pub(crate) fn table(
         &mut self,
@@ -235,22 +309,20 @@ impl<'a> Dumper<'a> {
     }
 
     /// Databases and tables, each as the source would show it.
-    pub(crate) fn creates(&mut self, catalog: &Catalog, tables: &[&Arc<TableDef>]) -> Result<(), CompareError> {
+    pub(crate) fn creates(
+        &mut self,
+        catalog: &Catalog,
+        tables: &[&Arc<TableDef>],
+        options: &DumpOptions,
+    ) -> Result<(), CompareError> {
         let mut db = "";
         for table in tables {
             if table.db != db {
                 db = &table.db;
-                let collation = catalog.database(db).and_then(|(_, collation)| collation);
-                let create = show_create_database(db, collation, true);
-                self.statement(table, &create)?;
+                self.statement(table, &create_database(catalog, table))?;
                 self.line(&use_statement(db));
             }
-            let create = show_create_table(table, &Zone::UTC).map_err(|what| CompareError::Definition {
-                db: table.db.clone(),
-                table: table.name.clone(),
-                what: what.0,
-            })?;
-            self.statement(table, &create)?;
+            self.statement(table, &create_table(table, options)?)?;
             self.put_if_full()?;
         }
         Ok(())
@@ -288,11 +360,7 @@ impl<'a> Dumper<'a> {
     fn sql(&mut self, table: &TableDef, shape: &Shape, rows: Rows<'_>) -> Result<(), CompareError> {
         self.line("");
         self.comment(&format!("{}.{}", table.db, table.name));
-        // Generated columns cannot be assigned.
-        let columns: Vec<usize> = positions(table, |column| column.generated.is_none());
-        let names: Vec<String> =
-            (columns.iter().filter_map(|c| shape.names.get(*c))).map(|name| quoted(name)).collect();
-        let insert = format!("INSERT INTO {} ({}) VALUES\n", shape.quoted_name(), names.join(","));
+        let (columns, insert) = (assigned(table), insert_of(table, shape));
         sent_whole(table, &insert)?;
         let options = TextOptions { binary: BinaryForm::Hex, float: FloatForm::Exact };
         let write: WriteValue<'_> = &|_, ty, stored, out| match ty.code {

@@ -20,7 +20,9 @@ use observe::{now_us, utc_text};
 use serde::{Deserialize, Serialize};
 use store::{Snapshot, Store};
 
-use crate::dump::{Compression, DumpFormat, DumpOptions, DumpReport, Dumper, Holds, chosen, compressed, without_rows};
+use crate::dump::{
+    Chosen, Compression, DumpFormat, DumpOptions, DumpReport, Dumper, Holds, chosen, compressed, without_rows,
+};
 use crate::error::CompareError;
 use crate::rows_in_order::{Part, parts_of};
 
@@ -63,6 +65,10 @@ pub struct DumpContents {
     pub tables: u64,
     /// Number of rows.
     pub rows: u64,
+    /// Tables whose statements cannot be written, each with the reason.
+    // Absent if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// All files but this one, by name.
     pub files: Vec<DumpedFile>,
 }
@@ -107,14 +113,15 @@ pub fn dump_parts(
     out: &mut dyn Write,
 ) -> Result<DumpReport, CompareError> {
     let begun_at = utc_text(now_us());
-    let tables = chosen(snapshot.catalog(), options)?;
+    let Chosen { tables, left_out } = chosen(snapshot.catalog(), options)?;
     let jobs = jobs_of(snapshot, &tables, options)?;
     let threads = threads.clamp(1, jobs.len().max(1));
     let next = AtomicUsize::new(0);
     let (sender, receiver) = sync_channel(PIECES_A_THREAD * threads);
     let mut files = std::thread::scope(|scope| {
         for _ in 0..threads {
-            let worker = Worker { snapshot, store, options, tables: &tables, jobs: &jobs, sender: sender.clone() };
+            let (tables, left_out, jobs) = (&tables, &left_out, &jobs);
+            let worker = Worker { snapshot, store, options, tables, left_out, jobs, sender: sender.clone() };
             let next = &next;
             scope.spawn(move || worker.run(next));
         }
@@ -133,6 +140,7 @@ pub fn dump_parts(
         compression: options.compression,
         tables: tables.len() as u64,
         rows: files.iter().map(|file| file.rows).sum(),
+        left_out,
         files,
     };
     let mut text = serde_json::to_vec_pretty(&contents).map_err(io::Error::other)?;
@@ -145,7 +153,7 @@ pub fn dump_parts(
     write_record(out, END, part, &[])?;
     out.flush()?;
     let bytes = contents.files.iter().map(|file| file.bytes).sum::<u64>() + text.len() as u64;
-    Ok(DumpReport { tables: contents.tables, rows: contents.rows, bytes })
+    Ok(DumpReport { tables: contents.tables, rows: contents.rows, bytes, left_out: contents.left_out })
 }
 
 fn jobs_of<'a>(
@@ -160,7 +168,7 @@ fn jobs_of<'a>(
         ending.push_str(".zst");
     }
     let mut jobs = Vec::new();
-    if options.format == DumpFormat::Sql && !options.no_create_info {
+    if options.creates() {
         jobs.push(Job { name: format!("schema{ending}"), rows_of: None });
     }
     for table in tables.iter().copied().filter(|table| without_rows(table).is_none()) {
@@ -204,6 +212,7 @@ struct Worker<'a> {
     store: &'a Arc<Store>,
     options: &'a DumpOptions,
     tables: &'a [&'a Arc<TableDef>],
+    left_out: &'a [String],
     jobs: &'a [Job<'a>],
     sender: SyncSender<Message>,
 }
@@ -244,7 +253,8 @@ impl Worker<'_> {
         let mut dumper = Dumper::new(out);
         let Some((table, part)) = &job.rows_of else {
             dumper.sql_head(self.snapshot, Holds::Tables);
-            dumper.creates(self.snapshot.catalog(), self.tables)?;
+            dumper.left_out(self.left_out);
+            dumper.creates(self.snapshot.catalog(), self.tables, self.options)?;
             for what in self.tables.iter().filter_map(|table| without_rows(table)) {
                 dumper.comment(&what);
             }

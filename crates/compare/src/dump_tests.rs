@@ -206,23 +206,30 @@ fn a_writer_that_fails_ends_all_threads() {
 }
 
 #[test]
-fn a_definition_that_is_not_known_ends_it_before_any_row() {
+fn a_table_whose_definition_is_not_known_is_left_out_by_name() {
     let mut rows = keyed();
     let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
     let sql = "CREATE TABLE unknown (id INT PRIMARY KEY, g VARCHAR(9) AS (no_such_function(id)))";
     let catalog = rows.store.visibility().current().catalog.apply(&context, sql.as_bytes()).unwrap().catalog;
     rows.store = Arc::new(Store::new(4, catalog));
-    let error = rows.dump(&DumpOptions::default()).unwrap_err();
-    assert_eq!(error.class(), crate::ErrorClass::NotSupported);
-    let text = error.to_string();
-    assert!(
-        text.contains("`d`.`unknown`") && text.contains("column `g`") && text.contains("--no-create-info"),
-        "{text}"
-    );
-    rows.dump(&DumpOptions { no_create_info: true, ..DumpOptions::default() }).unwrap();
     let snapshot = Snapshot::pin(&rows.store);
-    let in_parts = dump_parts(&snapshot, &rows.store, &DumpOptions::default(), 3, &mut Vec::new());
-    assert_eq!(in_parts.unwrap_err().to_string(), text);
+    let report = dump(&snapshot, &rows.store, &DumpOptions::default(), &mut std::io::sink()).unwrap();
+    let [why] = report.left_out.as_slice() else { panic!("{report:?}") };
+    assert!(why.contains("`d`.`unknown`") && why.contains("column `g`") && why.contains("--no-create-info"), "{why}");
+    assert_eq!(report.tables, 2);
+    let text = rows.dump(&DumpOptions::default()).unwrap();
+    assert!(text.contains(&format!("-- LEFT OUT: {why}\n")) && text.contains("CREATE TABLE `t`"), "{text}");
+    assert!(!text.contains("INTO `d`.`unknown`"), "{text}");
+    // Its rows alone can be written, and who knows of it is not told again.
+    let rows_only = DumpOptions { no_create_info: true, ..DumpOptions::default() };
+    assert!(!rows.dump(&rows_only).unwrap().contains("LEFT OUT"));
+    let ignored = DumpOptions { ignored: TableFilter::parse(&["d.unknown", "d.k"]), ..DumpOptions::default() };
+    let text = rows.dump(&ignored).unwrap();
+    assert!(!text.contains("LEFT OUT") && !text.contains("`k`") && text.contains("CREATE TABLE `t`"), "{text}");
+    let (files, contents) = in_parts(&rows, &DumpOptions::default());
+    assert_eq!(contents.left_out, [why.as_str()]);
+    assert_eq!((contents.tables, files.len()), (2, 3));
+    assert!(files["schema.sql"].contains(&format!("-- LEFT OUT: {why}\n")));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use values::ValueError;
 pub enum CompareError {
     /// A part of a table's definition is not known, so that it cannot be written.
     #[error(
-        "the definition of `{db}`.`{table}` cannot be written: {what} is not known; --no-create-info writes the rows alone, and a list of tables leaves it out"
+        "the definition of `{db}`.`{table}` cannot be written: {what} is not known; --no-create-info writes the rows alone"
     )]
     Definition {
         /// Database.
@@ -21,7 +21,7 @@ pub enum CompareError {
     },
     /// The mysql client would not send a statement about a table as it is.
     #[error(
-        "a statement about `{db}`.`{table}` cannot be written: the mysql client would split or change it at {what}; a list of tables leaves it out"
+        "a statement about `{db}`.`{table}` cannot be written: the mysql client would split or change it at {what}"
     )]
     Split {
         /// Database.

@@ -184,6 +184,7 @@ fn dumps_are_what_the_client_prints(server: &Server, replica: &Replica) {
                 all_columns: false,
                 no_create_info: true,
                 compression: None,
+                ..DumpOptions::default()
             };
             let mut out = Vec::new();
             if let Err(error) = dump(&snapshot, replica.store(), &options, &mut out) {

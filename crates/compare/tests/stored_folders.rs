@@ -61,6 +61,7 @@ fn described(folder: &Path) -> String {
             no_create_info: true,
             tables,
             compression: None,
+            ..DumpOptions::default()
         };
         dump(&snapshot, &store, &options, &mut text).unwrap();
     }

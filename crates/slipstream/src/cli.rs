@@ -29,7 +29,7 @@ const VERSION: &str = match option_env!("SLIPSTREAM_VERSION") {
 /// Exit codes: 0 done; 1 error; 2 usage or configuration; 3 folder in use; 4 preflight refused; 5 source no longer has
 /// what this replica needs (1236); 6 event or statement not supported; 7 file corrupt or not Slipstream's; 8 disk full
 /// or I/O error; 9 data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 16
-/// verify or check-store found differences; 17 dump --definitions wrote statements as comments.
+/// verify or check-store found differences; 17 dump left out tables, or wrote definitions as comments.
 #[derive(Debug, Parser)]
 #[command(name = "slipstream", version = VERSION, max_term_width = 120, propagate_version = true, args_override_self = true)]
 pub(crate) struct Cli {
@@ -294,6 +294,9 @@ pub(crate) struct DumpFlags {
     /// Only these tables
     #[arg(value_name = "SCHEMA.TABLE")]
     pub tables: Vec<String>,
+    /// Leave this table out; SCHEMA.* means all of a schema. May be given several times
+    #[arg(long, value_name = "SCHEMA.TABLE")]
+    pub ignore_table: Vec<String>,
     /// SQL statements, or tab-separated text as mysql --batch --raw prints it
     #[arg(long, value_name = "FORMAT", default_value = "sql", value_parser = dump_format())]
     pub format: DumpFormat,
@@ -317,7 +320,7 @@ pub(crate) struct DumpFlags {
     #[arg(long, value_name = "METHOD", value_parser = compression())]
     pub compress: Option<Compression>,
     /// Instead of rows: views, routines, triggers, events, users and grants, each as its last statement with its GTID
-    #[arg(long, conflicts_with_all = ["tables", "format", "all_columns", "binary_as_hex", "no_create_info", "to", "compress"])]
+    #[arg(long, conflicts_with_all = ["tables", "ignore_table", "format", "all_columns", "binary_as_hex", "no_create_info", "to", "compress"])]
     pub definitions: bool,
 }
 

@@ -69,6 +69,10 @@ const SOCKET_PATH_MAX: usize = 100;
 pub(crate) struct DumpRequest {
     /// `schema.table`; empty = all.
     pub tables: Vec<String>,
+    /// `schema.table` of tables to leave out.
+    // Absent if empty: earlier versions do not know it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
     /// Output format of the rows.
     pub format: DumpFormat,
     /// Whether to include invisible columns.

@@ -14,7 +14,7 @@ use base::own_files::OpenFolder;
 use compare::{DumpContents, MANIFEST, PartEvent, PartStream};
 use observe::bytes_text;
 use observe::fail_point::{self, Phase};
-use replica::Failure;
+use replica::{Exit, Failure};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::backup::Place;
@@ -35,7 +35,10 @@ pub(crate) fn dump_to(
     let mut folder = Unfinished::open(to)?;
     let dumped = dump(&mut folder);
     // The stream's error is only that it could not be written.
-    folder.failure.take().map_or(dumped, Err)?;
+    let dumped = folder.failure.take().map_or(dumped, Err);
+    if dumped.as_ref().is_err_and(|failure| failure.exit != Exit::DefinitionsLeftOut) {
+        return dumped;
+    }
     let contents = folder.keep()?;
     let bytes: u64 = contents.files.iter().map(|file| file.bytes).sum();
     let set = if contents.gtid_executed.is_empty() { "(none)" } else { &contents.gtid_executed };
@@ -49,7 +52,8 @@ pub(crate) fn dump_to(
         contents.files.len(),
         began.elapsed().as_secs_f64()
     );
-    told.map_err(|error| Failure::output(&error))
+    told.map_err(|error| Failure::output(&error))?;
+    dumped
 }
 
 /// A folder that gets its name once it is whole. It is removed when it is dropped before.

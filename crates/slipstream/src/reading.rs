@@ -4,6 +4,7 @@
 //! table read, or omitted without an error.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,7 @@ const LOOK_FOR_PAUSE: Duration = Duration::from_millis(200);
 /// # Errors
 /// A failed write to `out` means that the client disconnected.
 pub(crate) fn dump(replica: &Replica, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
-    dump_store(&replica.pipeline.store, options, out)
+    dump_store(&replica.pipeline.store, replica.folder().path(), options, out)
 }
 
 /// Compares a running replica with its source, or with the named server, and writes a line per table. Only one runs at
@@ -134,7 +135,7 @@ impl UnlessPaused<'_> {
 /// As [`dump`]; code 7 or 8, after the rows, if the rest of the relay log is damaged.
 pub(crate) fn stopped_dump(folder: &Folder, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
     let stopped = ReadOnly::open(folder, replica::skip::load(folder)?)?;
-    let dumped = dump_store(&stopped.pipeline.store, options, out);
+    let dumped = dump_store(&stopped.pipeline.store, folder.path(), options, out);
     if dumped.as_ref().is_err_and(|failure| failure.exit != Exit::DefinitionsLeftOut) {
         return dumped;
     }
@@ -182,7 +183,12 @@ fn no_server() -> Failure {
     Failure::usage("verify needs a server to compare with: --source mysql://USER@HOST:PORT")
 }
 
-fn dump_store(store: &Arc<store::Store>, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
+fn dump_store(
+    store: &Arc<store::Store>,
+    data: &Path,
+    options: &DumpRequest,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     store.readable().map_err(|error| store_failure(&error))?;
     let snapshot = store::Snapshot::pin(store);
     if options.definitions {
@@ -190,37 +196,58 @@ fn dump_store(store: &Arc<store::Store>, options: &DumpRequest, out: &mut dyn Wr
         let report = compare::dump_definitions(snapshot.catalog(), &executed, out).map_err(dump_failure)?;
         return left_out(&report.as_comments);
     }
-    refuse_quarantined(snapshot.catalog(), &options.tables)?;
+    refuse_quarantined(snapshot.catalog(), options)?;
     let threads = usize::try_from(options.threads).unwrap_or(usize::MAX);
     let options = compare::DumpOptions {
         tables: compare::TableFilter::parse(&options.tables),
+        ignored: compare::TableFilter::parse(&options.ignored),
         format: options.format,
         binary_as_hex: options.binary_as_hex,
         all_columns: options.all_columns,
         no_create_info: options.no_create_info,
         compression: options.compression,
+        zones: source_zones(data),
     };
     let dumped = match threads {
         0 => compare::dump(&snapshot, store, &options, out),
         threads => compare::dump_parts(&snapshot, store, &options, threads, out),
     };
-    dumped.map_err(dump_failure)?;
-    out.flush().map_err(|error| Failure::output(&error))
+    let report = dumped.map_err(dump_failure)?;
+    out.flush().map_err(|error| Failure::output(&error))?;
+    if report.left_out.is_empty() {
+        return Ok(());
+    }
+    let text = format!("tables are left out: {}", named(&report.left_out));
+    let hint = "copy them again, which tells their definitions, or leave them out with --ignore-table";
+    Err(Failure::new(Exit::DefinitionsLeftOut, text).with_hint(hint))
+}
+
+/// The source's time zones, as its replica saw them last.
+fn source_zones(data: &Path) -> catalog::SourceZones {
+    let settings = replica::known_source_settings(data);
+    let system = settings.global("system_time_zone").unwrap_or_default();
+    catalog::SourceZones::new(&system, settings.zones.clone().unwrap_or_default())
 }
 
 /// Most statements that a message names.
 const NAMED_MAX: usize = 20;
+
+fn named(all: &[String]) -> String {
+    let first = all.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join("; ");
+    match all.len().saturating_sub(NAMED_MAX) {
+        0 => first,
+        more => format!("{first}; and {more} more, marked in the text"),
+    }
+}
 
 /// Says which statements are comments in the text above.
 fn left_out(names: &[String]) -> Result<(), Failure> {
     if names.is_empty() {
         return Ok(());
     }
-    let named = names.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join("; ");
-    let more = names.len().saturating_sub(NAMED_MAX);
-    let more = if more == 0 { String::new() } else { format!("; and {more} more, marked in the text") };
     let text = format!(
-        "statements that the mysql client could split, or run parts of, are written as comments: {named}{more}"
+        "statements that the mysql client could split, or run parts of, are written as comments: {}",
+        named(names)
     );
     let hint = "read them before you create them, with a client that sends a text as it is";
     Err(Failure::new(Exit::DefinitionsLeftOut, text).with_hint(hint))
@@ -234,13 +261,15 @@ fn dump_failure(error: compare::CompareError) -> Failure {
 }
 
 /// Fails for tables that wait for their copy, instead of omitting them.
-fn refuse_quarantined(catalog: &catalog::Catalog, names: &[String]) -> Result<(), Failure> {
-    let tables = quarantined(catalog, names);
+fn refuse_quarantined(catalog: &catalog::Catalog, options: &DumpRequest) -> Result<(), Failure> {
+    let ignored = quarantined(catalog, &options.ignored);
+    let mut tables = quarantined(catalog, &options.tables);
+    tables.retain(|table| options.ignored.is_empty() || !ignored.contains(table));
     if tables.is_empty() {
         return Ok(());
     }
     let text = format!(
-        "these tables are being copied again and cannot be read yet; name the tables you want instead: {}",
+        "these tables are being copied again and cannot be read yet; --ignore-table leaves them out: {}",
         tables.join("; ")
     );
     Err(Failure::error(text))

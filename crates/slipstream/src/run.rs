@@ -892,8 +892,10 @@ fn verify(files: &FileFlags, flags: VerifyFlags, out: &mut dyn Write) -> Result<
 fn dump(files: &FileFlags, flags: DumpFlags, out: &mut dyn Write) -> Result<(), Failure> {
     let data = data(files, &flags.data)?;
     check_table_names(&flags.tables)?;
+    check_table_names(&flags.ignore_table)?;
     let options = DumpRequest {
         tables: flags.tables,
+        ignored: flags.ignore_table,
         format: flags.format,
         all_columns: flags.all_columns,
         binary_as_hex: flags.binary_as_hex,

@@ -14,12 +14,14 @@ use crate::column_type::{self, blob_length_bytes};
 use crate::engine;
 use crate::error::Problem;
 use crate::expression;
+use crate::identity;
 use crate::numbering::Numbering;
+use crate::partition;
 use crate::syntax::{
     AlterAction, BaseType, CharsetSpec, ColumnSpec, DefaultSpec, KeyKind, KeySpec, PartSpec, PartitionAction, Position,
     TableName, TableOptions,
 };
-use crate::table::{Column, ColumnDefault, TableDef, code, same_name};
+use crate::table::{Column, ColumnDefault, IndexKind, TableDef, code, same_name};
 use crate::table_build::{self, Scope, Silent};
 
 use super::algorithm;
@@ -59,6 +61,8 @@ struct Edit<'a> {
     convert: Option<Collation>,
     /// True if any action satisfies [`rereads_defaults`].
     anew: bool,
+    /// True if any action writes the columns into the source's dictionary again.
+    relists: bool,
     /// Keys declared with columns.
     keys: Vec<&'a KeySpec>,
     renamed: Vec<(String, String)>,
@@ -73,6 +77,7 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
         columns: Vec::new(),
         convert: None,
         anew: actions.iter().any(rereads_defaults),
+        relists: actions.iter().any(|action| rereads_defaults(action) || is_of_checks(action)),
         keys: Vec::new(),
         renamed: Vec::new(),
     };
@@ -98,6 +103,7 @@ pub(crate) fn alter(old: &TableDef, actions: &[AlterAction], scope: &Scope<'_>) 
     table_build::settle_keys(&mut table);
     let origins: Vec<Option<usize>> = columns.iter().map(|draft| draft.origin).collect();
     let partitions = partition_effect(old, &mut table, actions, scope)?;
+    partition::settle_bounds(&mut table);
     let copies = algorithm::copies(old, &table, &origins, actions, scope);
     for (column, origin) in table.columns.iter_mut().zip(&origins) {
         let before = origin.and_then(|at| old.columns.get(at));
@@ -133,6 +139,10 @@ fn rereads_defaults(action: &AlterAction) -> bool {
             | AlterAction::InPlace
             | AlterAction::Partitions(PartitionAction::Truncate(_) | PartitionAction::Exchange { .. })
     )
+}
+
+fn is_of_checks(action: &AlterAction) -> bool {
+    matches!(action, AlterAction::AddChecks(_) | AlterAction::DropCheck(_) | AlterAction::EnforceCheck { .. })
 }
 
 /// A column that the statement names.
@@ -267,6 +277,9 @@ impl<'a> Edit<'a> {
         if self.anew {
             table_build::reread_default(&mut column);
         }
+        if self.relists {
+            table_build::list_default(&mut column, self.scope.context);
+        }
         let is_silent = column.default == ColumnDefault::None && table_build::is_silent_timestamp(&column);
         let silent = if is_silent { Silent::Kept } else { Silent::No };
         Ok(Draft { column, origin: Some(origin), silent })
@@ -302,9 +315,7 @@ impl<'a> Edit<'a> {
         let Some(draft) = self.columns.iter_mut().find(|draft| same_name(&draft.column.name, name)) else {
             return no_column(self.old, name);
         };
-        let scale = draft.column.display.decimals.map(u64::from);
-        draft.column.default = table_build::default_of(&draft.column.ty, default, scale, self.scope);
-        table_build::declare_default(&mut draft.column.declared, default);
+        table_build::set_default(&mut draft.column, default, self.scope);
         draft.column.declared.no_default = default.is_none();
         Ok(())
     }
@@ -426,18 +437,16 @@ impl<'a> Edit<'a> {
         self.table.columns = self.columns.iter().map(|draft| draft.column.clone()).collect();
         let table = &mut self.table;
         for key in &mut table.keys {
-            key.parts.retain_mut(|part| match now(part.column) {
-                Some(column) => {
-                    part.column = column;
-                    true
-                }
-                None => false,
+            let ordered = key.kind == IndexKind::Ordered;
+            key.parts.retain_mut(|part| {
+                let Some(column) = now(part.column) else { return false };
+                // All bytes of a TINYBLOB may be fewer than all of another type.
+                let before = self.old.columns.get(part.column).filter(|_| ordered);
+                let asked = before.and_then(|before| identity::declared_prefix(before, part.prefix_len));
+                part.column = column;
+                part.prefix_len = table.columns.get(column).and_then(|column| table_build::prefix_of(column, asked));
+                true
             });
-            for part in &mut key.parts {
-                if let (Some(column), Some(prefix)) = (table.columns.get(part.column), part.prefix_len) {
-                    part.prefix_len = table_build::prefix_of(column, Some(prefix));
-                }
-            }
         }
         // A key that lost all of its columns is dropped.
         table.keys.retain(|key| !key.parts.is_empty() || !key.expressions.is_empty());

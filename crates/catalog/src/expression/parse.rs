@@ -691,16 +691,24 @@ impl Reader<'_> {
         }
         let len = self.parser.unsigned().ok()?;
         self.expect_punct(b')')?;
-        Some(if len == 0 { String::new() } else { format!("({len})") })
+        Some(format!("({len})"))
+    }
+
+    /// `(n)`, if it is next and not 0, which the source does not print as the digits of a second.
+    fn digits(&mut self) -> Option<String> {
+        self.length().map(|digits| if digits == "(0)" { String::new() } else { digits })
     }
 
     /// A type in CAST and CONVERT, as it is printed.
     fn cast_type(&mut self) -> Option<String> {
         let word = self.parser.word_upper().ok()?;
         self.parser.take().ok()?;
-        let mut to = match word.as_str() {
+        // The element type of an array is printed in its own way where that is noted here.
+        let mut element = None;
+        let to = match word.as_str() {
             "CHAR" | "CHARACTER" => {
                 let len = self.length()?;
+                element = Some(format!("char{len}"));
                 let charset = if self.word("CHARACTER")? {
                     self.expect("SET")?;
                     self.charset()?
@@ -717,14 +725,22 @@ impl Reader<'_> {
                 format!("char{len} charset {charset}")
             }
             "NCHAR" => format!("char{} charset utf8mb3", self.length()?),
-            "BINARY" => format!("char{} charset binary", self.length()?),
+            "BINARY" => {
+                let len = self.length()?;
+                element = Some(format!("binary{len}"));
+                format!("char{len} charset binary")
+            }
             "SIGNED" | "UNSIGNED" => {
                 let _ = self.word("INTEGER")? || self.word("INT")?;
                 word.to_ascii_lowercase()
             }
-            "DECIMAL" | "DEC" => self.decimal(",")?,
+            "DECIMAL" | "DEC" => {
+                let (precision, scale) = self.decimal()?;
+                element = Some(format!("decimal({precision}, {scale})"));
+                format!("decimal({precision},{scale})")
+            }
             "DATE" | "YEAR" | "JSON" => word.to_ascii_lowercase(),
-            "TIME" | "DATETIME" => format!("{}{}", word.to_ascii_lowercase(), self.length()?),
+            "TIME" | "DATETIME" => format!("{}{}", word.to_ascii_lowercase(), self.digits()?),
             "FLOAT" => match self.length()?.trim_matches(['(', ')']).parse::<u32>() {
                 Ok(bits) if bits > 24 => "double".to_owned(),
                 _ => "float".to_owned(),
@@ -740,14 +756,12 @@ impl Reader<'_> {
                 GEOMETRIES.contains(&name.as_str()).then_some(name)?
             }
         };
-        if self.word("ARRAY")? {
-            to.push_str(" array");
-        }
-        Some(to)
+        Some(if self.word("ARRAY")? { format!("{} array", element.unwrap_or(to)) } else { to })
     }
 
-    fn decimal(&mut self, separator: &str) -> Option<String> {
-        let (mut precision, mut scale) = (10, 0);
+    /// Precision and scale of a DECIMAL.
+    fn decimal(&mut self) -> Option<(u64, u64)> {
+        let (mut precision, mut scale) = (0, 0);
         if self.punct(b'(')? {
             precision = self.parser.unsigned().ok()?;
             if self.punct(b',')? {
@@ -755,7 +769,7 @@ impl Reader<'_> {
             }
             self.expect_punct(b')')?;
         }
-        Some(format!("decimal({precision}{separator}{scale})"))
+        Some((if precision == 0 { 10 } else { precision }, scale))
     }
 
     fn json_value(&mut self) -> Option<Node> {
@@ -768,8 +782,11 @@ impl Reader<'_> {
             self.parser.take().ok()?;
             clauses.push_str(&match word.as_str() {
                 "SIGNED" | "UNSIGNED" | "DATE" | "YEAR" | "JSON" | "DOUBLE" | "FLOAT" => word.to_ascii_lowercase(),
-                "TIME" | "DATETIME" => format!("{}{}", word.to_ascii_lowercase(), self.length()?),
-                "DECIMAL" => self.decimal(", ")?,
+                "TIME" | "DATETIME" => format!("{}{}", word.to_ascii_lowercase(), self.digits()?),
+                "DECIMAL" => {
+                    let (precision, scale) = self.decimal()?;
+                    format!("decimal({precision}, {scale})")
+                }
                 "CHAR" => {
                     let len = self.length()?;
                     let charset = if self.word("CHARACTER")? {

@@ -3,7 +3,7 @@
 //! In: an expression, the column values of a row. Out: a whole number or NULL. Never here: a result that the server
 //! would refuse or that was not compared with a server (`expressions.txt` beside this file); these are errors.
 
-use values::{ColumnType, DateTimeValue, DateValue, TimeValue, TypedValue};
+use values::{ColumnType, DateTimeValue, DateValue, TimeValue, TypedValue, UtcMoment, Zone};
 
 use crate::default_value;
 use crate::table::{TableDef, code};
@@ -64,14 +64,14 @@ impl Evaluator {
             };
             stored(*at).map_or(Ok(Value::Null), |bytes| of_column(ty, bytes))
         };
-        number(&self.expression, &Scope { column: &column, offset: None })
+        number(&self.expression, &Scope { column: &column, zone: None })
     }
 }
 
-/// Computes a constant, such as a partition's bound. `offset_seconds` is that of the session's time zone.
-pub(super) fn constant(expression: &Expression, offset_seconds: Option<i32>) -> Result<Option<i128>, String> {
+/// Computes a constant, such as a partition's bound, in the session's time zone.
+pub(super) fn constant(expression: &Expression, zone: Option<&Zone>) -> Result<Option<i128>, String> {
     let column = |name: &str| Err(format!("the column `{name}` in a constant"));
-    number(expression, &Scope { column: &column, offset: offset_seconds })
+    number(expression, &Scope { column: &column, zone })
 }
 
 fn collect(
@@ -118,8 +118,8 @@ fn of_column(ty: &ColumnType, stored: &[u8]) -> Result<Value, String> {
 
 struct Scope<'a> {
     column: &'a dyn Fn(&str) -> Result<Value, String>,
-    /// Seconds east of UTC.
-    offset: Option<i32>,
+    /// The session's, where its rules are known.
+    zone: Option<&'a Zone>,
 }
 
 /// Computes an expression that is a whole number.
@@ -222,7 +222,7 @@ fn call(function: Function, of: Value, second: Option<Value>, scope: &Scope<'_>)
         });
     }
     if function == Function::UnixTimestamp {
-        return unix_timestamp(of, scope.offset).map(Ok);
+        return unix_timestamp(of, scope.zone).map(Ok);
     }
     if matches!(function, Function::Hour | Function::Minute | Function::Second | Function::Microsecond) {
         let time = time_of(of)?;
@@ -306,11 +306,20 @@ fn year_week(date: DateValue, mode: i128) -> Option<i64> {
     Some(i64::from(year) * 100 + (day - first_of(year)?) / 7 + 1)
 }
 
-fn unix_timestamp(of: Value, offset: Option<i32>) -> Option<Value> {
-    let (at, shift, fraction) = match of {
-        Value::Timestamp(at) => (at, 0, at.micros),
-        Value::DateTime(at) if at.micros == 0 => (at, i64::from(offset?), 0),
-        Value::Date(date) => (DateTimeValue { date, hour: 0, minute: 0, second: 0, micros: 0 }, i64::from(offset?), 0),
+fn unix_timestamp(of: Value, zone: Option<&Zone>) -> Option<Value> {
+    let of_date = |date| DateTimeValue { date, hour: 0, minute: 0, second: 0, micros: 0 };
+    let (at, zone, fraction) = match of {
+        Value::Timestamp(at) => (at, &Zone::UTC, at.micros),
+        Value::DateTime(at) if at.micros == 0 => (at, zone?, 0),
+        Value::Date(date) => (of_date(date), zone?, 0),
+        // Digits of a date, with or without a time.
+        Value::Whole(Whole { number, .. }) if number > 0 => {
+            let ((year, month, day), (hour, minute, second, _)) = default_value::date_time(&number.to_string())?;
+            let small = |number: u64| u32::try_from(number).ok();
+            let date = DateValue { year: small(year)?, month: small(month)?, day: small(day)? };
+            let (hour, minute, second) = (small(hour)?, small(minute)?, small(second)?);
+            (DateTimeValue { hour, minute, second, ..of_date(date) }, zone?, 0)
+        }
         _ => return None,
     };
     if at.date == (DateValue { year: 0, month: 0, day: 0 }) {
@@ -321,7 +330,7 @@ fn unix_timestamp(of: Value, offset: Option<i32>) -> Option<Value> {
     }
     let of_day = i64::from(at.hour * 3600 + at.minute * 60 + at.second);
     let seconds = (day_number(at.date)? - day_number(DateValue { year: 1970, month: 1, day: 1 })?) * 86_400 + of_day;
-    let seconds = seconds - shift;
+    let UtcMoment::At(seconds) = zone.moment(seconds) else { return None };
     // What lies outside counts as 0, or stays a number, depending on the server's version.
     if !(1..=i64::from(i32::MAX)).contains(&seconds) {
         return None;
@@ -445,7 +454,7 @@ mod tests {
     #[test]
     fn rows_lie_where_the_server_put_them() {
         let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
-        let scope = LiteralScope { scale: None, time_zone: Some("+00:00"), truncate_fraction: false };
+        let scope = LiteralScope { decimals: None, time_zone: Some("+00:00"), truncate_fraction: false };
         let (mut compared, mut unknown, mut wrong) = (0, Vec::new(), Vec::new());
         for part in include_str!("expressions.txt").split("== ").skip(1) {
             let (head, rows) = part.split_once('\n').unwrap();

@@ -9,6 +9,7 @@ use crate::default_value::{self, LiteralScope};
 use crate::syntax::Literal;
 use crate::table::{Identity, TableDef};
 
+use super::bound_bytes;
 use super::definition::{
     BoundValue, Partition, PartitionExpression, PartitionRule, Partitioning, Subpartitions, numbered,
 };
@@ -262,9 +263,12 @@ fn by_columns(table: &TableDef, of: &Partitioning, names: &[String]) -> Result<F
                 Literal::Text(crate::syntax::Text { bytes: text.clone().into_bytes(), charset: "utf8mb4".to_owned() })
             }
             BoundValue::Other(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => Literal::Number(text.clone()),
-            BoundValue::Other(text) => return Err(format!("the partition bound {text}")),
+            BoundValue::Other(text) => match bound_bytes(text) {
+                Some(bytes) => Literal::Bytes(bytes),
+                None => return Err(format!("the partition bound {text}")),
+            },
         };
-        let scope = LiteralScope { scale: None, time_zone: None, truncate_fraction: false };
+        let scope = LiteralScope { decimals: None, time_zone: None, truncate_fraction: false };
         let image = default_value::image(ty, &literal, scope).ok_or("a partition bound of this type")?;
         let mut key = Vec::new();
         append_key(plan, std::iter::once(Some(Some(image.as_slice()))), &mut key)?;

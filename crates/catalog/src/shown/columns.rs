@@ -7,7 +7,10 @@ use values::collation::{self, BINARY};
 use values::text::{TextOptions, write_text};
 use values::{ColumnType, Zone, type_code as t};
 
-use super::{NotKnown, not_known, quoted};
+use super::{NotKnown, SourceZones, not_known, quoted};
+use crate::charset;
+use crate::declared::{DEFAULT_ZONE, LISTED_DEFAULT};
+use crate::default_value;
 use crate::parser::backticked;
 use crate::table::{Column, ColumnDefault, GeneratedKind, TableDef};
 
@@ -86,10 +89,19 @@ pub fn column_type(column: &Column) -> String {
         }
         t::VECTOR => column.vector_entries.map_or_else(|| name.to_owned(), |entries| format!("vector({entries})")),
         t::ENUM | t::SET => {
-            format!("{name}({})", members(ty).map(|member| quoted(&member)).collect::<Vec<_>>().join(","))
+            let all = ty.members.iter().zip(members(ty)).map(|(bytes, text)| match ty.collation {
+                BINARY if std::str::from_utf8(bytes).is_err() => format!("x'{}'", hex(bytes).to_lowercase()),
+                _ => quoted(&text),
+            });
+            format!("{name}({})", all.collect::<Vec<_>>().join(","))
         }
         _ => name.to_owned(),
     }
+}
+
+/// Bytes as capital hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |text, byte| text + &format!("{byte:02X}"))
 }
 
 /// Names of the members of ENUM and SET, as UTF-8.
@@ -138,16 +150,50 @@ pub enum ShownDefault {
     Unknown,
 }
 
-/// A column's DEFAULT, of a TIMESTAMP as it reads in the zone.
+/// A column's DEFAULT as information_schema lists it; of a TIMESTAMP as it reads in the zone, if the column did not
+/// keep its text in that of the statement which gave it.
 #[must_use]
 pub fn shown_default(column: &Column, zone: &Zone) -> ShownDefault {
+    let options = &column.declared.options;
+    if let Some(listed) = options.get(LISTED_DEFAULT) {
+        return ShownDefault::Text(listed.to_owned());
+    }
+    if let (Some(_), ColumnDefault::Expression(text)) = (options.get(DEFAULT_ZONE), &column.default)
+        && let Some(text) = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''))
+    {
+        return ShownDefault::Text(text.to_owned());
+    }
+    match default_in(column, zone, &SourceZones::default()) {
+        // The source's dictionary has utf8mb3, and ends bytes at the first zero.
+        ShownDefault::Text(text) => ShownDefault::Text(charset::in_utf8mb3(&text)),
+        ShownDefault::Bytes(bytes) if bytes.is_empty() && column.ty.code != t::CHAR => {
+            ShownDefault::Text(String::new())
+        }
+        ShownDefault::Bytes(mut bytes) => {
+            bytes.truncate(bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()));
+            ShownDefault::Bytes(bytes)
+        }
+        other => other,
+    }
+}
+
+/// A column's DEFAULT, of a TIMESTAMP as it reads in the zone.
+fn default_in(column: &Column, zone: &Zone, source: &SourceZones) -> ShownDefault {
+    let declared = &column.declared;
     let image = match &column.default {
         ColumnDefault::None | ColumnDefault::Null => return ShownDefault::None,
         ColumnDefault::CurrentTimestamp => return ShownDefault::Now(now(&column.ty)),
-        ColumnDefault::Expression(_) => {
-            let spelled = &column.declared.spelled;
-            return ShownDefault::Expression((!spelled.is_empty()).then(|| spelled.clone()));
-        }
+        ColumnDefault::Expression(text) => match declared.options.get(DEFAULT_ZONE) {
+            Some(name) => {
+                let image = source.zone(name).and_then(|zone| default_value::of_local_text(&column.ty, text, &zone));
+                let text = image.and_then(|image| timestamp_text(&column.ty, &image, zone));
+                return text.map_or(ShownDefault::Unknown, ShownDefault::Text);
+            }
+            None => {
+                let spelled = &declared.spelled;
+                return ShownDefault::Expression((!spelled.is_empty()).then(|| spelled.clone()));
+            }
+        },
         ColumnDefault::Image(image) => image,
     };
     let ty = &column.ty;
@@ -160,11 +206,24 @@ pub fn shown_default(column: &Column, zone: &Zone) -> ShownDefault {
         t::CHAR | t::VARCHAR if ty.collation == BINARY => {
             return ShownDefault::Bytes(image.get(ty.prefix_len()..).unwrap_or_default().to_vec());
         }
-        t::TIMESTAMP2 => write_text(ty, &in_zone(image, zone), TextOptions::default(), &mut out),
+        t::ENUM | t::SET if ty.collation == BINARY => {
+            let written = write_text(ty, image, TextOptions::default(), &mut out);
+            return written.map_or(ShownDefault::Unknown, |()| ShownDefault::Bytes(out));
+        }
+        t::TIMESTAMP2 => {
+            return timestamp_text(ty, image, zone).map_or(ShownDefault::Unknown, ShownDefault::Text);
+        }
         _ => write_text(ty, image, TextOptions::default(), &mut out),
     };
     let text = written.ok().and_then(|()| String::from_utf8(out).ok());
     text.and_then(|text| displayed(column, image, text)).map_or(ShownDefault::Unknown, ShownDefault::Text)
+}
+
+/// A TIMESTAMP as it reads in a zone.
+pub(crate) fn timestamp_text(ty: &ColumnType, image: &[u8], zone: &Zone) -> Option<String> {
+    let mut out = Vec::new();
+    write_text(ty, &in_zone(image, zone), TextOptions::default(), &mut out).ok()?;
+    String::from_utf8(out).ok()
 }
 
 /// The image of a TIMESTAMP that shows the local time of a zone.
@@ -208,16 +267,25 @@ fn displayed(column: &Column, image: &[u8], text: String) -> Option<String> {
 }
 
 /// A column's line in SHOW CREATE TABLE.
-pub(super) fn element(table: &TableDef, column: &Column, zone: &Zone) -> Result<String, NotKnown> {
+pub(super) fn element(
+    table: &TableDef,
+    column: &Column,
+    zone: &Zone,
+    source: &SourceZones,
+) -> Result<String, NotKnown> {
     let ty = &column.ty;
     let declared = &column.declared;
     let mut out = format!("{} {}", backticked(&column.name), column_type(column));
-    let is_text = matches!(ty.code, t::CHAR | t::VARCHAR | t::BLOB | t::ENUM | t::SET) && ty.collation != BINARY;
+    let is_text = match ty.code {
+        t::CHAR | t::VARCHAR | t::BLOB => ty.collation != BINARY,
+        t::ENUM | t::SET => true,
+        _ => false,
+    };
     if is_text {
         let Some(found) = collation::by_id(ty.collation) else {
             return not_known(format!("the collation {} of column {}", ty.collation, backticked(&column.name)));
         };
-        let is_default = crate::charset::default_collation(found.charset).is_some_and(|of| of.id == ty.collation);
+        let is_default = charset::default_collation(found.charset).is_some_and(|of| of.id == ty.collation);
         let differs = ty.collation != table.default_collation;
         if declared.collated || differs {
             let _ = write!(out, " CHARACTER SET {}", found.charset);
@@ -252,28 +320,8 @@ pub(super) fn element(table: &TableDef, column: &Column, zone: &Zone) -> Result<
     }
     // ALTER TABLE may give a counted column a DEFAULT, which nothing shows.
     if column.generated.is_none() && !column.auto_increment {
-        let default = match shown_default(column, zone) {
-            // Nor has it one that nobody gave.
-            ShownDefault::None if !column.nullable || ty.code == t::BLOB || declared.no_default => String::new(),
-            ShownDefault::None => " DEFAULT NULL".to_owned(),
-            ShownDefault::Now(text) | ShownDefault::Bits(text) => format!(" DEFAULT {text}"),
-            ShownDefault::Expression(Some(text)) => format!(" DEFAULT ({text})"),
-            ShownDefault::Bytes(mut bytes) => {
-                if ty.code == t::CHAR {
-                    bytes.resize(bytes.len().max(ty.meta.into()), 0);
-                }
-                match std::str::from_utf8(&bytes) {
-                    Ok(text) => format!(" DEFAULT {}", quoted(text)),
-                    Err(_) => {
-                        let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
-                        format!(" DEFAULT 0x{hex}")
-                    }
-                }
-            }
-            ShownDefault::Text(text) => format!(" DEFAULT {}", quoted(&text)),
-            ShownDefault::Expression(None) | ShownDefault::Unknown => {
-                return not_known(format!("how the source spells the DEFAULT of column {}", backticked(&column.name)));
-            }
+        let Some(default) = printed_default(column, default_in(column, zone, source)) else {
+            return not_known(format!("how the source spells the DEFAULT of column {}", backticked(&column.name)));
         };
         out.push_str(&default);
     }
@@ -295,4 +343,32 @@ pub(super) fn element(table: &TableDef, column: &Column, zone: &Zone) -> Result<
         }
     }
     Ok(out)
+}
+
+/// The DEFAULT clause with a blank in front; empty where the source prints none, None if it is not known.
+fn printed_default(column: &Column, default: ShownDefault) -> Option<String> {
+    let ty = &column.ty;
+    Some(match default {
+        // Nor has it one that nobody gave.
+        ShownDefault::None if !column.nullable || ty.code == t::BLOB || column.declared.no_default => String::new(),
+        ShownDefault::None => " DEFAULT NULL".to_owned(),
+        ShownDefault::Now(text) | ShownDefault::Bits(text) => format!(" DEFAULT {text}"),
+        ShownDefault::Expression(text) => format!(" DEFAULT ({})", text?),
+        ShownDefault::Bytes(mut bytes) => {
+            if ty.code == t::CHAR {
+                bytes.resize(bytes.len().max(ty.meta.into()), 0);
+            }
+            match std::str::from_utf8(&bytes) {
+                Ok(text) if charset::is_utf8mb3(text) => format!(" DEFAULT {}", quoted(text)),
+                _ => format!(" DEFAULT 0x{}", hex(&bytes)),
+            }
+        }
+        ShownDefault::Text(text) if charset::is_utf8mb3(&text) => format!(" DEFAULT {}", quoted(&text)),
+        // What utf8mb3 lacks is printed as bytes of the column's character set.
+        ShownDefault::Text(text) => {
+            let found = charset::by_id(ty.collation)?;
+            format!(" DEFAULT 0x{}", hex(&charset::from_unicode(&text, found.charset).ok()?))
+        }
+        ShownDefault::Unknown => return None,
+    })
 }

@@ -4,12 +4,16 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use super::{NotKnown, not_known, quoted};
+use super::columns::hex;
+use super::{NotKnown, SourceZones, not_known, quoted};
+use crate::charset;
 use crate::context::StatementContext;
 use crate::expression;
 use crate::parser::backticked;
-use crate::partition::{BoundValue, Given, Partition, PartitionExpression, PartitionRule, Partitioning};
-use crate::table::TableDef;
+use crate::partition::{
+    BoundValue, Given, Partition, PartitionExpression, PartitionRule, Partitioning, bound_bytes, bound_in_zone,
+};
+use crate::table::{Column, TableDef, code};
 use values::collation::BINARY;
 
 /// MySQL's words, reserved or not: names that are among them are quoted.
@@ -54,7 +58,7 @@ pub struct ShownPartition {
     pub place: usize,
     /// SUBPARTITION_ORDINAL_POSITION, from 1.
     pub sub_place: Option<usize>,
-    /// PARTITION_DESCRIPTION.
+    /// PARTITION_DESCRIPTION; None too if it is not known.
     pub description: Option<String>,
     /// PARTITION_COMMENT.
     pub comment: String,
@@ -79,7 +83,8 @@ pub fn shown_partitions(table: &TableDef) -> Result<Option<ShownPartitions>, Not
     };
     let mut parts = Vec::new();
     for (at, one) in partitioning.partitions.iter().enumerate() {
-        let description = values_of(table, partitioning, one)?;
+        let of = Of { table, partitioning, source: &SourceZones::default() };
+        let description = values_of(&of, one).unwrap_or_default();
         let part = |sub_name, sub_place: Option<usize>, options: Option<&String>| {
             let options = options.map_or("", String::as_str);
             ShownPartition {
@@ -121,17 +126,21 @@ fn method_of(table: &TableDef, rule: &PartitionRule) -> Result<(String, Option<S
         PartitionRule::Key { columns, linear } => {
             Ok((if *linear { "LINEAR KEY" } else { "KEY" }.to_owned(), quoted(columns)))
         }
-        PartitionRule::Other(what) => not_known(format!("how the source lists PARTITION BY {what}")),
+        PartitionRule::Other(what) => match by_old_key(what) {
+            Some((key, columns)) => Ok((key.to_owned(), quoted(&columns))),
+            None => not_known(format!("how the source lists PARTITION BY {what}")),
+        },
     }
 }
 
 /// PARTITION_DESCRIPTION: the bounds, or the list of values.
-fn values_of(table: &TableDef, all: &Partitioning, one: &Partition) -> Result<Option<String>, NotKnown> {
+fn values_of(of: &Of<'_>, one: &Partition) -> Result<Option<String>, NotKnown> {
+    let all = of.partitioning;
     let text = match &all.rule {
         PartitionRule::Range(_) | PartitionRule::RangeColumns(_) => {
-            tuple(table, all, one.values.first().map_or(&[], Vec::as_slice))?
+            tuple(of, one.values.first().map_or(&[], Vec::as_slice))?
         }
-        PartitionRule::List(_) | PartitionRule::ListColumns(_) => list_of(table, all, one)?,
+        PartitionRule::List(_) | PartitionRule::ListColumns(_) => list_of(of, one)?,
         _ => return Ok(None),
     };
     // An unsigned number beyond the signed ones is listed as the signed one of the same bits.
@@ -174,6 +183,7 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
                 'n' => '\n',
                 'r' => '\r',
                 '0' => '\0',
+                'Z' => '\x1a',
                 other => other,
             }),
             other => value.push(other),
@@ -182,14 +192,25 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
     None
 }
 
-pub(super) fn print(table: &TableDef, out: &mut String) -> Result<(), NotKnown> {
+/// Text of a partition's options in quotes, as the source escapes it: up to the first zero, line breaks as they are.
+pub(crate) fn partition_text(text: &str) -> String {
+    let mut out = "'".to_owned();
+    for letter in text.chars().take_while(|letter| *letter != '\0') {
+        match letter {
+            '\\' => out.push_str("\\\\"),
+            '\'' => out.push_str("\\'"),
+            '\x1a' => out.push_str("\\Z"),
+            other => out.push(other),
+        }
+    }
+    out.push('\'');
+    out
+}
+
+pub(super) fn print(table: &TableDef, source: &SourceZones, out: &mut String) -> Result<(), NotKnown> {
     let unknown = || not_known("how the source prints the table's partitions");
     let Some(partitioning) = &table.partitioning else { return unknown() };
     let Some(given) = partitioning.given else { return unknown() };
-    // A partition without TABLESPACE may be shown with that of the one before it.
-    if partitioning.partitions.iter().flat_map(|one| &one.options).any(|options| options.contains(" TABLESPACE = ")) {
-        return not_known("which TABLESPACE each partition got");
-    }
     let by_columns = matches!(partitioning.rule, PartitionRule::RangeColumns(_) | PartitionRule::ListColumns(_));
     let by = rule(table, &partitioning.rule)?;
     let version = if by_columns || by.contains("to_seconds(") { "50500" } else { "50100" };
@@ -206,7 +227,9 @@ pub(super) fn print(table: &TableDef, out: &mut String) -> Result<(), NotKnown> 
             let _ = write!(out, "\nPARTITIONS {}", partitioning.partitions.len());
         }
         Given::Each => {
-            let all = partitioning.partitions.iter().map(|one| partition(table, partitioning, one));
+            let of = Of { table, partitioning, source };
+            let tablespace = tablespace(partitioning)?;
+            let all = partitioning.partitions.iter().map(|one| partition(&of, one, &tablespace));
             let _ = write!(out, "\n({})", all.collect::<Result<Vec<_>, _>>()?.join(",\n "));
         }
     }
@@ -226,8 +249,34 @@ fn rule(table: &TableDef, rule: &PartitionRule) -> Result<String, NotKnown> {
         PartitionRule::Key { columns, linear } => {
             Ok(format!("{}KEY ({})", if *linear { "LINEAR " } else { "" }, names(columns)))
         }
-        PartitionRule::Other(what) => not_known(format!("how the source prints PARTITION BY {what}")),
+        PartitionRule::Other(what) => match by_old_key(what) {
+            Some((key, columns)) => Ok(format!("{key} */ /*!50611 ALGORITHM = 1 */ /*!50100 ({})", names(&columns))),
+            None => not_known(format!("how the source prints PARTITION BY {what}")),
+        },
     }
+}
+
+/// KEY or LINEAR KEY with its columns, of a rule by the algorithm of MySQL 5.1.
+fn by_old_key(rule: &str) -> Option<(&str, Vec<String>)> {
+    let (key, columns) = rule.split_once(" ALGORITHM = 1 (")?;
+    Some((key, expression::names_and_charsets(columns).0))
+}
+
+/// The TABLESPACE of every partition: as soon as one names it, the source shows it of all.
+fn tablespace(partitioning: &Partitioning) -> Result<String, NotKnown> {
+    let mut all = partitioning.partitions.iter().flat_map(|one| &one.options);
+    let Some(first) = all.find_map(|options| option_of(options, "TABLESPACE")) else { return Ok(String::new()) };
+    match all.filter_map(|options| option_of(options, "TABLESPACE")).all(|other| other == first) {
+        true => Ok(format!(" TABLESPACE = {first}")),
+        false => not_known("which TABLESPACE each partition got"),
+    }
+}
+
+/// What the bounds of partitions are printed by.
+struct Of<'a> {
+    table: &'a TableDef,
+    partitioning: &'a Partitioning,
+    source: &'a SourceZones,
 }
 
 fn expression(table: &TableDef, by: &PartitionExpression) -> Result<String, NotKnown> {
@@ -245,10 +294,10 @@ fn expression(table: &TableDef, by: &PartitionExpression) -> Result<String, NotK
     Ok(expression::with_names(&text, &own_name))
 }
 
-fn partition(table: &TableDef, all: &Partitioning, one: &Partition) -> Result<String, NotKnown> {
+fn partition(of: &Of<'_>, one: &Partition, tablespace: &str) -> Result<String, NotKnown> {
     let mut out = format!("PARTITION {}", name(&one.name));
-    let tuple = |values: &[BoundValue]| tuple(table, all, values);
-    match &all.rule {
+    let tuple = |values: &[BoundValue]| tuple(of, values);
+    match &of.partitioning.rule {
         PartitionRule::Range(_) => match one.values.first().map(Vec::as_slice) {
             Some([BoundValue::Max]) => out.push_str(" VALUES LESS THAN MAXVALUE"),
             Some(values) => {
@@ -260,12 +309,16 @@ fn partition(table: &TableDef, all: &Partitioning, one: &Partition) -> Result<St
             let _ = write!(out, " VALUES LESS THAN ({})", tuple(one.values.first().map_or(&[], Vec::as_slice))?);
         }
         PartitionRule::List(_) | PartitionRule::ListColumns(_) => {
-            let _ = write!(out, " VALUES IN ({})", list_of(table, all, one)?);
+            let _ = write!(out, " VALUES IN ({})", list_of(of, one)?);
         }
         _ => {}
     }
-    let engine = table.engine_of().shown_name(&table.engine);
-    let options = |at: usize| one.options.get(at).map_or("", String::as_str);
+    let engine = of.table.engine_of().shown_name(&of.table.engine);
+    let options = |at: usize| {
+        let own = one.options.get(at).map_or("", String::as_str);
+        let shown = if own.starts_with(" TABLESPACE = ") { "" } else { tablespace };
+        format!("{shown}{own}")
+    };
     if one.subpartitions.is_empty() {
         let _ = write!(out, "{} ENGINE = {engine}", options(0));
     } else {
@@ -279,51 +332,58 @@ fn partition(table: &TableDef, all: &Partitioning, one: &Partition) -> Result<St
     Ok(out)
 }
 
-fn tuple(table: &TableDef, all: &Partitioning, values: &[BoundValue]) -> Result<String, NotKnown> {
-    let columns = match &all.rule {
+fn tuple(of: &Of<'_>, values: &[BoundValue]) -> Result<String, NotKnown> {
+    let columns = match &of.partitioning.rule {
         PartitionRule::RangeColumns(columns) | PartitionRule::ListColumns(columns) => columns.as_slice(),
         _ => &[],
     };
-    let one = |(at, value): (usize, &BoundValue)| bound(table, columns.get(at), value);
+    let column = |at: usize| of.table.columns.get(of.table.column_index(columns.get(at)?)?);
+    let one = |(at, value): (usize, &BoundValue)| bound(of.source, column(at), value);
     Ok(values.iter().enumerate().map(one).collect::<Result<Vec<_>, _>>()?.join(","))
 }
 
 /// The values of IN.
-fn list_of(table: &TableDef, all: &Partitioning, one: &Partition) -> Result<String, NotKnown> {
+fn list_of(of: &Of<'_>, one: &Partition) -> Result<String, NotKnown> {
     let is_null = |values: &&Vec<BoundValue>| matches!(values.as_slice(), [BoundValue::Null]);
     let simple = one.values.iter().all(|values| values.len() == 1);
     // Of single values NULL comes first.
-    let nulls_first = matches!(all.rule, PartitionRule::List(_));
+    let nulls_first = matches!(of.partitioning.rule, PartitionRule::List(_));
     let (nulls, others): (Vec<_>, Vec<_>) = one.values.iter().partition(|values| nulls_first && is_null(values));
     let list = nulls.into_iter().chain(others).map(|values| match simple {
-        true => tuple(table, all, values),
-        false => Ok(format!("({})", tuple(table, all, values)?)),
+        true => tuple(of, values),
+        false => Ok(format!("({})", tuple(of, values)?)),
     });
     Ok(list.collect::<Result<Vec<_>, _>>()?.join(","))
 }
 
-fn bound(table: &TableDef, column: Option<&String>, value: &BoundValue) -> Result<String, NotKnown> {
-    let column = column.and_then(|name| table.column_index(name)).and_then(|at| table.columns.get(at));
-    Ok(match value {
-        BoundValue::Max => "MAXVALUE".to_owned(),
-        BoundValue::Null => "NULL".to_owned(),
-        BoundValue::Number(number) => number.to_string(),
-        BoundValue::Text(text) => match column {
-            Some(column)
-                if crate::table::code::VARCHAR == column.ty.code || crate::table::code::CHAR == column.ty.code =>
-            {
-                if column.ty.collation == BINARY {
-                    let hex: String = text.bytes().map(|byte| format!("{byte:02X}")).collect();
-                    if text.is_ascii() { format!("_binary 0x{hex}") } else { return not_known("a partition's bound") }
-                } else {
-                    quoted(text)
-                }
-            }
-            _ => quoted(text),
-        },
-        BoundValue::Other(text) if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() => text.clone(),
-        BoundValue::Other(_) => return not_known("how the source prints the bound of a partition"),
+fn bound(source: &SourceZones, column: Option<&Column>, value: &BoundValue) -> Result<String, NotKnown> {
+    let unknown = || NotKnown("how the source prints the bound of a partition".to_owned());
+    let column = column.filter(|column| matches!(column.ty.code, code::VARCHAR | code::CHAR));
+    Ok(match (value, column) {
+        (BoundValue::Max, _) => "MAXVALUE".to_owned(),
+        (BoundValue::Null, _) => "NULL".to_owned(),
+        (BoundValue::Number(number), _) => number.to_string(),
+        (BoundValue::Text(text), Some(column)) => text_bound(column, text).ok_or_else(unknown)?,
+        (BoundValue::Text(text), None) => quoted(text),
+        (BoundValue::Other(text), _) if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() => {
+            text.clone()
+        }
+        (BoundValue::Other(text), Some(column)) if column.ty.collation == BINARY && text.starts_with("0x") => {
+            format!("_binary 0x{}", hex(&bound_bytes(text).ok_or_else(unknown)?))
+        }
+        (BoundValue::Other(text), _) => bound_in_zone(text, &|name| source.zone(name)).ok_or_else(unknown)?.to_string(),
     })
+}
+
+/// Text as the bound of a column; None if it is not known.
+fn text_bound(column: &Column, text: &str) -> Option<String> {
+    let found = charset::by_id(column.ty.collation)?;
+    match found.charset {
+        // Beyond ASCII the bytes depend on the client.
+        "binary" => text.is_ascii().then(|| format!("_binary 0x{}", hex(text.as_bytes()))),
+        _ if charset::is_utf8mb3(text) => Some(quoted(text)),
+        charset => Some(format!("_{charset} 0x{}", hex(&charset::from_unicode(text, charset).ok()?))),
+    }
 }
 
 #[cfg(test)]
