@@ -101,6 +101,64 @@ fn each_write_is_read_at_once() {
 }
 
 /// COM_QUERY with query attributes, all as text.
+/// Rows of a group of commits are visible at the source before their GTIDs are in its gtid_executed: who saw one there
+/// must not see an older one here.
+#[test]
+fn what_the_source_shows_already_is_read() {
+    const WRITERS: usize = 64;
+    let options = [
+        "--max-connections=300",
+        "--binlog-group-commit-sync-delay=2000",
+        "--binlog-group-commit-sync-no-delay-count=64",
+        "--sync-binlog=1",
+    ];
+    let Some(server) = Server::or_skip("door-group", &options) else { return };
+    let rows: Vec<String> = (0..WRITERS).map(|id| format!("({id}, 0)")).collect();
+    let rows = rows.join(", ");
+    server.sql(&format!(
+        "CREATE DATABASE t; CREATE TABLE t.w (id INT PRIMARY KEY, n INT); INSERT INTO t.w VALUES {rows}"
+    ));
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("door-group"), &["--on-stop=stay"]);
+    replica.catch_up(&server);
+    let read = |client: &mut RawClient| -> Vec<u64> {
+        let answer = client.query("SELECT n FROM t.w ORDER BY id");
+        let rows: Vec<u64> = answer
+            .iter()
+            .filter_map(|packet| {
+                let text = std::str::from_utf8(packet.get(1..)?).ok()?;
+                (usize::from(packet[0]) == text.len()).then(|| text.parse().ok())?
+            })
+            .collect();
+        assert_eq!(rows.len(), WRITERS, "{}", answer.last().unwrap().escape_ascii());
+        rows
+    };
+    let ended = AtomicBool::new(false);
+    let source = server.socket();
+    let (mut looks, mut older) = (0, 0);
+    std::thread::scope(|scope| {
+        let (ended, socket_there) = (&ended, &source);
+        for id in 0..WRITERS {
+            scope.spawn(move || {
+                let mut writer = RawClient::over_socket(socket_there, "root", CAPABILITIES);
+                while !ended.load(Relaxed) {
+                    writer.query(format!("UPDATE t.w SET n = n + 1 WHERE id = {id}"));
+                }
+            });
+        }
+        let _ends = EndsLoad(ended);
+        let mut there = RawClient::over_socket(socket_there, "root", CAPABILITIES);
+        let mut here = reader(&socket, "GLOBAL");
+        for _ in 0..length(1000, 20_000) {
+            let (shown, seen) = (read(&mut there), read(&mut here));
+            looks += 1;
+            older += u64::from(shown.iter().zip(&seen).any(|(shown, seen)| seen < shown));
+        }
+    });
+    println!("{older} of {looks} looks were older than what the source had shown");
+    assert_eq!(older, 0);
+    replica.stop();
+}
+
 fn with_attributes(attributes: &[(&str, &str)], sql: &str) -> Vec<u8> {
     let count = u8::try_from(attributes.len()).unwrap();
     let mut payload = vec![3, count, 1];

@@ -268,7 +268,7 @@ impl Gtids for EngineGtids {
 }
 
 /// Whether what is received reaches up to this position; None if the file is none of that source's.
-fn is_received(received: &Received, file: &str, offset: u64) -> Option<bool> {
+pub(crate) fn is_received(received: &Received, file: &str, offset: u64) -> Option<bool> {
     let number = |file: &str| -> Option<(String, u64)> {
         let (name, number) = file.rsplit_once('.')?;
         Some((name.to_owned(), number.parse().ok()?))

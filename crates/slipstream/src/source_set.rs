@@ -1,24 +1,27 @@
-//! What the source has executed, asked when a client's read needs it.
+//! What the source shows to its readers, asked when a client's read needs it.
 //!
-//! In: times at or after which the source must have been asked. Out: its set, one answer for all who came before it was
-//! asked; or why there is none. Never here: an answer by a server other than the followed one, or by one that lacks what
-//! was visible here; a password tried in a row.
+//! In: times at or after which the source must have been asked. Out: a set that has all it showed then, one answer for
+//! all who came before it was asked; or why there is none. Never here: an answer by a server other than the followed
+//! one, or by one that lacks what was visible here; a password tried in a row.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use base::GtidSet;
-use client::{ConnectOptions, Connection};
+use base::{GtidSet, LogPosition};
+use client::{ClientError, ConnectOptions, Connection};
 use door::{Registration, SourceSet, SqlError, Waker};
-use replica::SourceLogin;
+use replica::{Replica, SourceLogin};
 use source::preflight::parse_owned;
 
 use crate::engine::Engine;
+use crate::engine_gtids::is_received;
 
 /// How long one packet of the source may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How often the thread looks whether it is still needed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A look at what has been received, while a set of the source's waits for it: the first, and the longest time between.
+const RECEIVED_LOOKS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
 /// After so long without a request the connection is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -130,10 +133,14 @@ impl SourceAsker {
             let asked = Instant::now();
             let answer = match visible {
                 Err(failure) => Err(error(&failure.text)),
-                Ok(visible) => ask(&mut connection, login).and_then(|said| said.checked(&engine, &visible)),
+                Ok(visible) => ask(&mut connection, login)
+                    .and_then(|said| said.checked(&engine, &visible))
+                    .and_then(|said| self.with_shown(said, &engine)),
             };
             last = Instant::now();
-            self.answered(asked, answer);
+            if let Some(answer) = answer.transpose() {
+                self.answered(asked, answer);
+            }
         }
     }
 
@@ -143,6 +150,33 @@ impl SourceAsker {
         let waited = self.changed.wait_timeout_while(state, LOOK_EVERY, |state| !state.is_wanted);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut state.is_wanted)
+    }
+
+    /// Adds what the source shows already and does not count as executed: a commit's rows are visible before its GTID
+    /// is in gtid_executed, but not before the end of the log has passed it. Which GTIDs those are is known once the
+    /// log up to there has come here. None if it has not, and someone still waits: the source may be another one by then.
+    fn with_shown(&self, said: Said, engine: &Engine) -> Result<Option<Said>, SqlError> {
+        let Some(end) = said.end_of_log.clone() else { return Ok(Some(said)) };
+        let until = Instant::now() + ANSWER_WITHIN;
+        let mut pause = RECEIVED_LOOKS.0;
+        loop {
+            let replica = engine.replica().map_err(|failure| error(&failure.text))?;
+            if let Some(received) = received_to(&replica, &end) {
+                return Ok(Some(said.with(&received)));
+            }
+            drop(replica);
+            if Instant::now() > until {
+                break;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(RECEIVED_LOOKS.1);
+        }
+        let mut state = self.lock();
+        state.is_wanted = state.waiting.iter().any(Waker::is_live);
+        match state.is_wanted {
+            true => Ok(None),
+            false => Err(error(&format!("the source's log up to {end} has not come here"))),
+        }
     }
 
     /// All who wait look again: those who came after the request was sent ask anew.
@@ -174,6 +208,14 @@ struct Said {
     executed: GtidSet,
     purged: GtidSet,
     is_member: bool,
+    /// Asked for after all others, where transactions are in progress.
+    end_of_log: Option<LogPosition>,
+}
+
+/// What has been received, if the log up to this place has.
+fn received_to(replica: &Replica, end: &LogPosition) -> Option<GtidSet> {
+    let received = replica.received();
+    (is_received(&received, &end.file, end.offset) == Some(true)).then_some(received.gtids)
 }
 
 /// Asks over the kept connection, or over a new one if that is gone.
@@ -197,19 +239,34 @@ fn ask(connection: &mut Option<(Connection, bool)>, login: &SourceLogin) -> Resu
 
 fn read(connection: &mut Connection, is_member: bool) -> client::Result<Said> {
     // gtid_owned first: a transaction that ends in between is then in one of the two.
-    let variables = "@@global.server_uuid, @@global.gtid_owned, @@global.gtid_executed, @@global.gtid_purged";
-    let answer = connection.query(&format!("SELECT {variables}"))?;
-    let text = |column| answer.text(0, column).unwrap_or_default();
-    let set = |column| text(column).replace(['\n', ' '], "").parse::<GtidSet>();
-    match (parse_owned(&text(1)), set(2), set(3)) {
-        (Some(owned), Ok(executed), Ok(purged)) => {
-            Ok(Said { server_uuid: text(0), owned, executed, purged, is_member })
-        }
-        _ => Err(client::ClientError::UnexpectedAnswer { what: "the executed set" }),
-    }
+    let what = "SELECT @@global.server_uuid, @@global.gtid_owned, @@global.gtid_executed, @@global.gtid_purged";
+    let answer = connection.query(what)?;
+    let owned: String = answer.told(0, 1, what)?;
+    let owned = parse_owned(&owned).ok_or(ClientError::UnexpectedAnswer { what })?;
+    let (server_uuid, executed, purged) =
+        (answer.told(0, 0, what)?, answer.told(0, 2, what)?, answer.told(0, 3, what)?);
+    let end_of_log = if owned.is_empty() { None } else { Some(end_of_log(connection)?) };
+    Ok(Said { server_uuid, owned, executed, purged, is_member, end_of_log })
+}
+
+/// The end of the source's log.
+fn end_of_log(connection: &mut Connection) -> client::Result<LogPosition> {
+    // Renamed in 8.2, and the old name is gone in 8.4.
+    let answer = match connection.query("SHOW BINARY LOG STATUS") {
+        Err(ClientError::Server { code: 1064, .. }) => connection.query("SHOW MASTER STATUS")?,
+        answer => answer?,
+    };
+    let what = "SHOW BINARY LOG STATUS";
+    Ok(LogPosition { file: answer.told::<String>(0, 0, what)?.into(), offset: answer.told(0, 1, what)? })
 }
 
 impl Said {
+    /// With those in progress that have been received.
+    fn with(mut self, received: &GtidSet) -> Said {
+        self.executed.union_with(&self.owned.intersection(received));
+        self
+    }
+
     /// Of this, what the source neither has executed nor is committing.
     fn lacks(&self, visible: &GtidSet) -> GtidSet {
         visible.subtract(&self.executed).subtract(&self.owned)
@@ -251,8 +308,10 @@ mod tests {
             executed: set("A:1-7:9"),
             purged: GtidSet::new(),
             is_member: false,
+            end_of_log: None,
         };
         assert!(said.lacks(&set("A:1-10")).is_empty());
         assert_eq!(said.lacks(&set("A:1-12")), set("A:11-12"));
+        assert_eq!(said.with(&set("A:1-9")).executed, set("A:1-7:8:9"));
     }
 }
