@@ -21,11 +21,12 @@ help:
 	@echo "make night   whole programs on the shipped build, longer fuzzing, a systemd; goes on where it was cut short (2 h)"
 	@echo "make soak    the full forms, over days; not in CI"
 
-# All but the tests of whole programs.
-parts := --workspace --locked --lib --bins --test interface
+# All but the tests of whole programs. The files that `interleavings` takes from other crates have their tests there.
+parts := --workspace --exclude interleavings --locked --lib --bins --test interface
 
 check: lint
 	cargo test $(parts)
+	cargo test --locked -p interleavings
 
 # Not of code of others, whose lints are their own.
 lint:
@@ -58,7 +59,7 @@ fuzz-short:
 night: lint build
 	testbed/mysql install
 	cargo build --locked -p run_tests
-	SLIPSTREAM_BIN=$(program) SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=short \
+	SLIPSTREAM_BIN=$(program) SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=night \
 	    SLIPSTREAM_TESTS_DONE=$(target_folder)/night-done.txt \
 	    tests/timed tests $(target_folder)/debug/run_tests --workspace --locked --no-fail-fast -- --test-threads=2
 	if [ -x fuzz/run ]; then tests/timed fuzzing fuzz/run 60; else echo "no fuzz targets"; fi
@@ -68,6 +69,7 @@ night: lint build
 soak: lint build
 	testbed/mysql install
 	SLIPSTREAM_TEST_SERVER=1 cargo test $(parts) --exclude simulation -- --test-threads=2
+	cargo test --locked -p interleavings
 	SLIPSTREAM_TEST_LENGTH=soak cargo test --release --locked -p simulation -- --test-threads=1 --nocapture
 	SLIPSTREAM_BIN=$(program) SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=soak \
 	    cargo test --locked -p slipstream --test whole_program -- --test-threads=1 --include-ignored --nocapture

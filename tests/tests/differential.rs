@@ -66,7 +66,8 @@ fn random_statements() {
     let seconds = number("SLIPSTREAM_DIFFERENTIAL_SECONDS").unwrap_or_else(|| {
         match std::env::var("SLIPSTREAM_TEST_LENGTH").as_deref() {
             Ok("soak") => 3600,
-            Ok("short") => 36,
+            Ok("night") => 36,
+            Ok("short") => 15,
             _ => 8,
         }
     });

@@ -5,7 +5,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
 
 use whole_program_tests::{
-    Ran, Replica, Server, allowed_cpus, assert_equal, cpus_of_thread, folder, length, shop, slipstream, slipstream_with,
+    Ran, Replica, Server, allowed_cpus, assert_equal, cpus_of_thread, folder, length, share, shop, slipstream,
+    slipstream_with,
 };
 
 static SERVER: Mutex<Weak<Server>> = Mutex::new(Weak::new());
@@ -305,7 +306,7 @@ fn columns_of_every_kind_are_equal_or_refused() {
     let data = folder("kinds");
     let mut replica = Replica::follow(&server, &data, &[]);
     let mut refused = Vec::new();
-    for (name, columns, statements) in KINDS {
+    for (name, columns, statements) in share(KINDS, 2) {
         let db = format!("k_{name}");
         let (columns, statements) = match *name {
             "partitioned" => (

@@ -16,8 +16,8 @@ use base::{GtidSet, Random};
 use power_cut::{Cut, PowerCut};
 use whole_program_tests::replica::{executed, retrieved};
 use whole_program_tests::{
-    Proxy, Replica, Server, assert_equal, assert_equal_at_rest, binary, folder, length, shop, slipstream,
-    slipstream_with, soak, wait_for,
+    Proxy, Replica, Server, all_cases, assert_equal, assert_equal_at_rest, binary, folder, length, share, shop,
+    slipstream, slipstream_with, soak, wait_for,
 };
 
 /// How a replica runs in a round. Add what should meet a cut: another option, another state of the source.
@@ -606,7 +606,7 @@ fn a_copy_is_whole_or_started_over() {
     let mut data = power.disk().join("data");
     let (mut begun, mut whole) = (0, 0);
     source.busy(|| {
-        for round in 0..length(16, 120) {
+        for round in 0..length(if all_cases() { 16 } else { 8 }, 120) {
             if round % 2 == 0 {
                 power = PowerCut::new(&folder("power"));
                 data = power.disk().join("data");
@@ -747,7 +747,8 @@ fn each_sync_is_missed_when_it_is_taken_out() {
     let source = Source::start();
     let mut seed = PowerCut::seed();
     let only = std::env::var("SLIPSTREAM_POWER_CUT_FAULT").unwrap_or_default();
-    for fault in FAULTS.iter().chain(STORE_FAULTS).filter(|fault| fault.name.contains(&only)) {
+    let faults = FAULTS.iter().chain(STORE_FAULTS).filter(|fault| fault.name.contains(&only));
+    for fault in share(faults, if only.is_empty() { 3 } else { 1 }) {
         for &planted in length(&[true][..], &[true, false]) {
             seed += 1;
             let mut life = Life::begin(&source, seed);

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use whole_program_tests::{Replica, Server, assert_equal, assert_equal_at_rest, folder, slipstream};
+use whole_program_tests::{Replica, Server, assert_equal, assert_equal_at_rest, folder, share, slipstream};
 
 /// One kind of transaction that stops replay.
 struct Case {
@@ -270,7 +270,7 @@ fn every_skip_that_is_advised_leads_on() {
     server.sql("GRANT XA_RECOVER_ADMIN, LOCK TABLES, RELOAD, BACKUP_ADMIN ON *.* TO repl; CREATE DATABASE skips");
     let options = ["--cut-interval=100ms"];
     let mut replica = Replica::follow(&server, &data, &options);
-    for case in CASES {
+    for case in share(CASES, 2) {
         server.sql(&case.sql(case.before));
         replica.catch_up(&server);
         if !case.ahead.is_empty() {

@@ -43,6 +43,17 @@ pub fn skipped(why: &str) {
     }
 }
 
+/// True in `make night` and `make soak`, which try every case (SLIPSTREAM_TEST_LENGTH=night, =soak); false in the gate.
+#[must_use]
+pub fn all_cases() -> bool {
+    matches!(std::env::var("SLIPSTREAM_TEST_LENGTH").as_deref(), Ok("night" | "soak"))
+}
+
+/// Cases of one kind: each n-th of them in the gate, always the same, and all where [`all_cases`] run.
+pub fn share<T>(cases: impl IntoIterator<Item = T>, one_in: usize) -> impl Iterator<Item = T> {
+    cases.into_iter().step_by(if all_cases() { 1 } else { one_in })
+}
+
 /// Seeds that a test tries; `SLIPSTREAM_SEEDS` multiplies their number for a long run.
 #[must_use]
 pub fn seeds(few: u64) -> std::ops::Range<u64> {

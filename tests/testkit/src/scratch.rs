@@ -29,7 +29,9 @@ pub fn folder(name: &str) -> PathBuf {
 const JANITOR: &str = r#"cat >/dev/null
 [ ! -e "$1/keep" ] || exit 0
 for p in /proc/[0-9]*; do
-    if [ "$(basename "$(readlink "$p/exe")" | cut -d' ' -f1)" = slipstream ] && tr '\0' ' ' <"$p/cmdline" | grep -qF -- "$1/"; then
+    comm=
+    read -r comm <"$p/comm"
+    if [ "$comm" = slipstream ] && tr '\0' ' ' <"$p/cmdline" | grep -qF -- "$1/"; then
         kill -9 "${p#/proc/}"
     fi
 done

@@ -78,8 +78,15 @@ impl Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let mut server = Server { script, name, port: 0 };
-        let ran =
-            Ran::from(server.command("start").args(options).envs(zone.map(|zone| ("TZ", zone))).output().unwrap());
+        let ran = Ran::from(
+            server
+                .command("start")
+                .arg(SMALL_LOG_BUFFER)
+                .args(options)
+                .envs(zone.map(|zone| ("TZ", zone)))
+                .output()
+                .unwrap(),
+        );
         if ran.code != 0 {
             return Err(ran.err);
         }
@@ -286,6 +293,9 @@ pub fn mysql_client() -> Command {
     command.args(["run", "mysql", "--no-defaults"]);
     command
 }
+
+/// InnoDB clears the 64 MiB of its default at each start: a tenth of the CPU time of one.
+const SMALL_LOG_BUFFER: &str = "--innodb-log-buffer-size=8M";
 
 fn testbed(script: &str) -> Command {
     Command::new(repository().join("testbed").join(script))
