@@ -31,7 +31,7 @@ pub enum Exit {
     Defect = 10,
     /// `verify` found differences.
     VerifyDifferences = 16,
-    /// `dump --definitions` wrote statements as comments.
+    /// `dump` left out tables, or `dump --definitions` wrote statements as comments.
     DefinitionsLeftOut = 17,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for Exit {
             Exit::DataDiffers => "data differ from what the log expects",
             Exit::Defect => "an internal check failed (a defect of Slipstream)",
             Exit::VerifyDifferences => "verify found differences",
-            Exit::DefinitionsLeftOut => "definitions are written as comments",
+            Exit::DefinitionsLeftOut => "tables or definitions are left out of a dump",
         })
     }
 }

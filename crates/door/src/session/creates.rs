@@ -69,10 +69,13 @@ impl Session {
         }
         // The zone matters to times alone.
         let has_times = table.columns.iter().any(|column| {
-            column.ty.code == type_code::TIMESTAMP2 && matches!(column.default, catalog::ColumnDefault::Image(_))
+            column.ty.code == type_code::TIMESTAMP2
+                && matches!(column.default, catalog::ColumnDefault::Image(_) | catalog::ColumnDefault::Expression(_))
         });
         let zone = if has_times { session_zone(bind.settings, bind.own)? } else { Zone::UTC };
-        let statement = catalog::show_create_table(&table, &zone).map_err(|what| {
+        let system = bind.own.own_value("system_time_zone").unwrap_or_default();
+        let source = catalog::SourceZones::new(&system, bind.own.zones().unwrap_or_default());
+        let statement = catalog::show_create_table_in(&table, &zone, &source).map_err(|what| {
             SqlError::not_supported(&format!("SHOW CREATE TABLE `{}`, of which is not known {what}", table.name))
         })?;
         Ok(rows("Table", &table.name, &statement))

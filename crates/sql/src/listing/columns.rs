@@ -29,6 +29,12 @@ fn lengths(column: &Column) -> Option<(u64, u64)> {
     let ty = &column.ty;
     let in_bytes = |chars: u64| chars * collation::by_id(ty.collation).map_or(1, |found| u64::from(found.mbmaxlen));
     let count = |name: String| name.chars().count() as u64;
+    if ty.collation == BINARY && matches!(ty.code, t::ENUM | t::SET) {
+        let bytes = ty.members.iter().map(|name| name.len() as u64);
+        let bytes =
+            if ty.code == t::ENUM { bytes.max()? } else { bytes.map(|len| len + 1).sum::<u64>().saturating_sub(1) };
+        return Some((bytes, bytes));
+    }
     match ty.code {
         t::CHAR | t::VARCHAR => Some((characters(ty, ty.meta.into()), ty.meta.into())),
         t::ENUM => members(ty).map(count).max().map(|chars| (chars, in_bytes(chars))),
@@ -39,7 +45,12 @@ fn lengths(column: &Column) -> Option<(u64, u64)> {
         t::VECTOR => column.vector_entries.map(|entries| (entries * 4, entries * 4)),
         t::BLOB => {
             let bytes = (1u64 << (8 * ty.meta.clamp(1, 4))) - 1;
-            Some((bytes, bytes))
+            let narrowest = match collation::by_id(ty.collation).map(|found| found.charset) {
+                Some("ucs2" | "utf16" | "utf16le") => 2,
+                Some("utf32") => 4,
+                _ => 1,
+            };
+            Some((bytes / narrowest, bytes))
         }
         _ => None,
     }

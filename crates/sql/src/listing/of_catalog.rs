@@ -3,7 +3,7 @@
 //! In: a catalog, which schemas may be seen. Out: rows in the order of the recorded columns. What the log does not
 //! tell, such as sizes, times and numbers of rows, is NULL. Never here: a schema that may not be seen.
 
-use catalog::{Catalog, ForeignKey, IndexKind, Key, ShownPartition, ShownPartitions, TableDef};
+use catalog::{Catalog, ForeignKey, IndexKind, Key, PartitionRule, ShownPartition, ShownPartitions, TableDef};
 use values::collation;
 
 use super::recorded::tables_of;
@@ -151,7 +151,9 @@ impl<'a> Seen<'a> {
 
     fn tables_rows(&self) -> Vec<Vec<Value>> {
         let base = self.tables().into_iter().map(|table| {
-            table_row(&table.db, &table.name, &table.engine, table.default_collation, &options(table), &table.comment)
+            // The source ends it at the first zero.
+            let comment = table.comment.split('\0').next().unwrap_or_default();
+            table_row(&table.db, &table.name, &table.engine, table.default_collation, &options(table), comment)
         });
         if matches!(self.part, Part::Tables(_)) {
             return base.collect();
@@ -386,7 +388,7 @@ fn parts(table: &TableDef, key: &Key) -> Vec<Vec<Value>> {
         let prefix = match key.kind {
             IndexKind::Spatial => Some(32),
             IndexKind::FullText => None,
-            IndexKind::Ordered => part.and_then(|part| part.prefix_len),
+            IndexKind::Ordered => part.and_then(|part| table.shown_prefix(key, part)),
         };
         vec![
             text("def"),
@@ -500,7 +502,9 @@ fn options(table: &TableDef) -> String {
         Some(if name == "COMPRESSION" { format!("{shown}=\"{value}\"") } else { format!("{shown}={value}") })
     };
     let mut all: Vec<String> = SHOWN.iter().filter_map(|(name, as_shown)| shown(name, as_shown)).collect();
-    if table.partition_by.is_some() {
+    // KEY () names no column, by which the source tells.
+    let by_nothing = |rule: &PartitionRule| matches!(rule, PartitionRule::Key { columns, .. } if columns.is_empty());
+    if table.partition_by.is_some() && !table.partitioning.as_ref().is_some_and(|all| by_nothing(&all.rule)) {
         all.push("partitioned".to_owned());
     }
     if let Some(engine) = option("SECONDARY_ENGINE") {
