@@ -148,7 +148,7 @@ fn what_the_source_shows_already_is_read() {
         let _ends = EndsLoad(ended);
         let mut there = RawClient::over_socket(socket_there, "root", CAPABILITIES);
         let mut here = reader(&socket, "GLOBAL");
-        for _ in 0..length(1000, 20_000) {
+        for _ in 0..length(4000, 20_000) {
             let (shown, seen) = (read(&mut there), read(&mut here));
             looks += 1;
             older += u64::from(shown.iter().zip(&seen).any(|(shown, seen)| seen < shown));
