@@ -241,36 +241,52 @@ impl Worker {
                 limit = limit.min(fail(&self.publisher, flight, &what));
             }
             for op in some {
-                let sequence = piece.sequence_of(op.transaction).0;
-                let Some(shape) = decoded.find_shape(op) else {
-                    limit = limit.min(fail(&self.publisher, flight, "a row change without a shape"));
-                    continue;
-                };
-                let category = if sequence >= limit {
-                    if sequence >= end_of(piece) {
-                        limit = limit.min(self.beyond_piece(flight, sequence));
-                    }
-                    Category::Refused
-                } else {
-                    let later = self.may_stand_as_part(piece, shape);
+                limit = self.carry_out(flight, op, limit, |worker, shape, sequence| {
+                    let later = worker.may_stand_as_part(piece, shape);
                     let change = change(decoded, shape, op, later);
-                    match self.put(lane, lane_index, decoded, shape, op, change, sequence, oldest_needed, layers) {
-                        Ok(()) => Category::Applied,
-                        Err(error) => {
-                            report(&self.publisher, flight, op, &error);
-                            limit = limit.min(sequence);
-                            Category::Refused
-                        }
-                    }
-                };
-                if op.flags & LAST_OF_EVENT != 0 {
-                    self.counts.add(shape.event_type, category, 1);
-                }
+                    worker.put(lane, lane_index, decoded, shape, op, change, sequence, oldest_needed, layers)
+                });
             }
         }
         self.carried_out += ops.len() as u64;
         self.rows.fetch_add(ops.len() as u64, Ordering::Relaxed);
         lane.tidy(self.tables.iter().copied(), oldest_needed);
+        limit
+    }
+
+    /// Carries out an op by `apply`, unless its transaction is not below `limit`, and counts the last one of an event.
+    /// Returns the limit for the next op.
+    #[inline]
+    fn carry_out(
+        &mut self,
+        flight: &InFlight,
+        op: &RowOp,
+        mut limit: u64,
+        apply: impl FnOnce(&mut Worker, &Shape, u64) -> Result<(), RowError>,
+    ) -> u64 {
+        let piece = &flight.piece;
+        let sequence = piece.sequence_of(op.transaction).0;
+        let Some(shape) = piece.decoded.find_shape(op) else {
+            return limit.min(fail(&self.publisher, flight, "a row change without a shape"));
+        };
+        let category = if sequence >= limit {
+            if sequence >= end_of(piece) {
+                limit = limit.min(self.beyond_piece(flight, sequence));
+            }
+            Category::Refused
+        } else {
+            match apply(self, shape, sequence) {
+                Ok(()) => Category::Applied,
+                Err(error) => {
+                    report(&self.publisher, flight, op, &error);
+                    limit = limit.min(sequence);
+                    Category::Refused
+                }
+            }
+        };
+        if op.flags & LAST_OF_EVENT != 0 {
+            self.counts.add(shape.event_type, category, 1);
+        }
         limit
     }
 
@@ -344,34 +360,13 @@ impl Worker {
     /// work on the rows they touch.
     pub(crate) fn apply_in_log_order(&mut self, flight: &InFlight, ops: &[RowOp]) {
         let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
-        let decoded = &piece.decoded;
         let oldest_needed = self.store.visibility().oldest_needed();
         // Everything before the barrier is applied by now, so its failures are known.
         let mut limit = self.publisher.limit().min(end_of(piece));
         for op in ops {
-            let sequence = piece.sequence_of(op.transaction).0;
-            let Some(shape) = decoded.find_shape(op) else {
-                limit = limit.min(fail(&self.publisher, flight, "a row change without a shape"));
-                continue;
-            };
-            let category = if sequence >= limit {
-                if sequence >= end_of(piece) {
-                    limit = limit.min(self.beyond_piece(flight, sequence));
-                }
-                Category::Refused
-            } else {
-                match self.apply_and_follow(piece, shape, op, sequence, oldest_needed, layers) {
-                    Ok(()) => Category::Applied,
-                    Err(error) => {
-                        report(&self.publisher, flight, op, &error);
-                        limit = limit.min(sequence);
-                        Category::Refused
-                    }
-                }
-            };
-            if op.flags & LAST_OF_EVENT != 0 {
-                self.counts.add(shape.event_type, category, 1);
-            }
+            limit = self.carry_out(flight, op, limit, |worker, shape, sequence| {
+                worker.apply_and_follow(piece, shape, op, sequence, oldest_needed, layers)
+            });
         }
         self.carried_out += ops.len() as u64;
         self.rows.fetch_add(ops.len() as u64, Ordering::Relaxed);
