@@ -38,8 +38,9 @@ const READ_LEAST: usize = 4 << 10;
 const ACK_BYTES_MAX: usize = 1024;
 /// Commands and reads in one turn: other connections come in between.
 const STEPS_A_TURN: usize = 32;
-/// Time of a turn after which a statement goes on in the next one.
-const TURN: Duration = Duration::from_millis(5);
+/// Time of a turn after which a statement goes on in the next one. A loop gives so long to those who had a turn, before
+/// it looks at what has arrived.
+pub(crate) const TURN: Duration = Duration::from_millis(5);
 /// Input, in bytes, above which a connection is served by the loop for long texts: a text of this length takes a loop
 /// a millisecond or two at worst.
 const LONG_BYTES: usize = 8 << 10;
@@ -218,8 +219,9 @@ impl Connection {
         {
             return fate;
         }
+        let takes_long = turn.kind == Kind::Long || turn.server.is_stopping();
         if let Some(session) = &mut self.session {
-            session.may_take_long(turn.kind == Kind::Long || turn.server.is_stopping());
+            session.may_take_long(takes_long);
         }
         let mut taken = 0;
         for _ in 0..STEPS_A_TURN {
@@ -243,7 +245,7 @@ impl Connection {
                 Hold::Resume => {
                     let is_long = self.is_at_long();
                     // Others are not to wait for it.
-                    if is_long && turn.kind == Kind::Sessions && !turn.server.is_stopping() {
+                    if is_long && !takes_long {
                         return Fate::Move;
                     }
                     self.resume(turn);

@@ -18,7 +18,7 @@ use rustix::event::{EventfdFlags, Timespec, epoll};
 
 use crate::census::{Census, Killed, Question};
 use crate::config::Note;
-use crate::connection::{Connection, Fate, Turn};
+use crate::connection::{Connection, Fate, TURN, Turn};
 use crate::guarded::guarded;
 use crate::helper::Worked;
 use crate::server::Server;
@@ -26,8 +26,6 @@ use crate::transport::Socket;
 
 /// Events taken from one call of epoll.
 const EVENTS_MAX: usize = 256;
-/// Time after which no more turns are given to those who had one, until what has arrived is looked at.
-const AGAIN: Duration = Duration::from_millis(5);
 /// Connections accepted in one turn: others are served in between.
 const ACCEPTS_A_TURN: usize = 64;
 /// How often deadlines are looked at. They are of seconds.
@@ -263,7 +261,7 @@ impl EventLoop {
         for _ in 0..self.again.len() {
             let Some(id) = self.again.pop_front() else { return };
             self.turn(id);
-            if begun.elapsed() > AGAIN {
+            if begun.elapsed() > TURN {
                 return;
             }
         }

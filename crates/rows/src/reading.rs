@@ -38,10 +38,8 @@ pub struct Reading {
     /// Rows that may be handed on.
     left: u64,
     counted: u64,
-    /// The filter that the row in `row` is to be tried by next.
+    /// The filter that the row in `row`, or the one that is read again, is to be tried by next.
     untried: Option<usize>,
-    /// The filter that the row that is read again is to be tried by next.
-    first: usize,
     /// The next step reads a long row, or looks at a long value, which it only does where it may.
     at_long: bool,
     takes_long: bool,
@@ -169,7 +167,6 @@ impl Reading {
             left,
             counted: 0,
             untried: None,
-            first: 0,
             at_long: false,
             takes_long: false,
             did_long: false,
@@ -261,10 +258,9 @@ impl Reading {
 
     fn stepped(&mut self, rows_max: u64, each: Each<'_>) -> Result<bool, SqlError> {
         let mut budget = rows_max;
-        let behind = match self.untried.take() {
-            Some(filter) => self.tried(filter, &mut budget, each)?,
-            None if self.holds_row() => self.hand_on(each)?,
-            None => Flow::GoOn,
+        let behind = match self.holds_row() {
+            true => self.row_goes_on(&mut budget, each)?,
+            false => Flow::GoOn,
         };
         match behind {
             Flow::GoOn if self.did_long => return Ok(false),
@@ -348,31 +344,31 @@ impl Reading {
     /// Handles the row in the buffer.
     fn found(&mut self, budget: &mut u64, each: Each<'_>) -> Result<Flow, SqlError> {
         self.weighed.next_row();
-        let first = std::mem::take(&mut self.first);
         let len = self.row.0.image().len();
         self.longest = self.longest.max(len);
         if len > LONG_ROW {
-            if !self.may_now() {
-                self.at_long = true;
-                return Ok(self.again_from(first));
+            // Once in a step.
+            if !self.takes_long || self.did_long {
+                (self.at_long, self.again) = (true, true);
+                return Ok(Flow::Pause);
             }
             self.did_long = true;
         }
-        let flow = if self.copies > 0 { self.hand_on(each)? } else { self.tried(first, budget, each)? };
+        let flow = self.row_goes_on(budget, each)?;
         Ok(if flow == Flow::GoOn && self.did_long { Flow::Pause } else { flow })
     }
 
-    /// Whether what takes long may be done in this step: once.
-    fn may_now(&self) -> bool {
-        self.takes_long && !self.did_long
+    /// Goes on with the row in the buffer where an earlier step left it, or begins with it.
+    fn row_goes_on(&mut self, budget: &mut u64, each: Each<'_>) -> Result<Flow, SqlError> {
+        match self.untried.take() {
+            None if self.copies > 0 => self.hand_on(each),
+            filter => self.tried(filter.unwrap_or(0), budget, each),
+        }
     }
 
     /// Leaves the row in the buffer to the next step, from this filter on.
     fn again_from(&mut self, filter: usize) -> Flow {
-        match self.is_long() {
-            true => (self.again, self.first) = (true, filter),
-            false => self.untried = Some(filter),
-        }
+        (self.untried, self.again) = (Some(filter), self.is_long());
         Flow::Pause
     }
 
