@@ -17,8 +17,8 @@ use crate::charset;
 use crate::parser::backticked;
 use crate::table::{IndexKind, Key, ReferenceAction, TableDef};
 
-pub(crate) use columns::timestamp_text;
 pub use columns::{ShownDefault, column_type, data_type, fraction, members, now, shown_default};
+pub(crate) use columns::{hex, timestamp_text};
 pub(crate) use partitions::partition_text;
 pub use partitions::{ShownPartition, ShownPartitions, shown_partitions};
 pub use zones::SourceZones;

@@ -148,8 +148,7 @@ fn read_certs(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let failed = |error: String| tls_error(format!("{}: {error}", path.display()));
     let pem = read_within(path, SMALL_FILE_MAX).map_err(|error| failed(error.to_string()))?;
     let certs = CertificateDer::pem_slice_iter(&pem).collect::<std::result::Result<Vec<_>, _>>();
-    let certs: Vec<_> =
-        certs.map_err(|error| failed(error.to_string()))?.into_iter().map(CertificateDer::into_owned).collect();
+    let certs = certs.map_err(|error| failed(error.to_string()))?;
     if certs.is_empty() { Err(failed("holds no certificate".into())) } else { Ok(certs) }
 }
 

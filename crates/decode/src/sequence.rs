@@ -301,8 +301,13 @@ impl Sequencer {
     #[track_caller]
     fn broken(&self, decoded: DecodedPiece, what: &str) -> SequencedPiece {
         let last = self.state.last;
+        self.bare(if decoded.piece.continues { last } else { last.next() }, decoded).broken(what)
+    }
+
+    /// A piece that changes no definition.
+    fn bare(&self, first: SequenceNumber, decoded: DecodedPiece) -> SequencedPiece {
         SequencedPiece {
-            first: if decoded.piece.continues { last } else { last.next() },
+            first,
             catalogs: Vec::new(),
             dropped: Vec::new(),
             altered: Vec::new(),
@@ -310,7 +315,6 @@ impl Sequencer {
             prepared: Arc::clone(&self.state.prepared),
             decoded,
         }
-        .broken(what)
     }
 
     /// Sequence number of the last transaction sequenced.
@@ -387,15 +391,7 @@ impl Sequencer {
     pub fn copied(&mut self, mut decoded: DecodedPiece) -> SequencedPiece {
         decoded.make_one_transaction();
         self.state.last = self.state.last.next();
-        SequencedPiece {
-            first: self.state.last,
-            catalogs: Vec::new(),
-            dropped: Vec::new(),
-            altered: Vec::new(),
-            rewrites: Vec::new(),
-            prepared: Arc::clone(&self.state.prepared),
-            decoded,
-        }
+        self.bare(self.state.last, decoded)
     }
 
     /// Puts a copied table in the place of the one of its name, as a transaction without a GTID. `decoded` is any

@@ -252,11 +252,8 @@ fn read(connection: &mut Connection, is_member: bool) -> client::Result<Said> {
 /// The end of the source's log.
 fn end_of_log(connection: &mut Connection) -> client::Result<LogPosition> {
     // Renamed in 8.2, and the old name is gone in 8.4.
-    let answer = match connection.query("SHOW BINARY LOG STATUS") {
-        Err(ClientError::Server { code: 1064, .. }) => connection.query("SHOW MASTER STATUS")?,
-        answer => answer?,
-    };
     let what = "SHOW BINARY LOG STATUS";
+    let answer = connection.query_renamed(what, "SHOW MASTER STATUS")?;
     Ok(LogPosition { file: answer.told::<String>(0, 0, what)?.into(), offset: answer.told(0, 1, what)? })
 }
 

@@ -196,8 +196,7 @@ pub fn check_copy(
 
 fn read_sizes(connection: &mut Connection, filter: &TableFilter, check: &mut CopyCheck) -> Result<()> {
     let what = "SELECT @@GLOBAL.lower_case_table_names";
-    let lower = connection.query_value(what)?.and_then(|text| text.parse().ok());
-    let lower = lower.ok_or(ClientError::UnexpectedAnswer { what })?;
+    let lower = connection.query(what)?.told(0, 0, what)?;
     open_memory_tables(connection)?;
     // Otherwise the statistics may be a day old.
     connection.exec("SET SESSION information_schema_stats_expiry = 0")?;
@@ -310,10 +309,7 @@ fn span(time: Duration) -> String {
 pub fn oldest_log_age(mut connection: Connection) -> Result<Option<Duration>> {
     let what = "SELECT @@GLOBAL.gtid_purged, UNIX_TIMESTAMP()";
     let answer = connection.query(what)?;
-    let purged = answer.text(0, 0).and_then(|text| text.parse::<GtidSet>().ok());
-    let purged = purged.ok_or(ClientError::UnexpectedAnswer { what })?;
-    let now: u64 =
-        answer.text(0, 1).and_then(|text| text.parse().ok()).ok_or(ClientError::UnexpectedAnswer { what })?;
+    let (purged, now): (GtidSet, u64) = (answer.told(0, 0, what)?, answer.told(0, 1, what)?);
     if purged.is_empty() {
         return Ok(None);
     }

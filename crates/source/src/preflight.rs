@@ -399,11 +399,7 @@ fn check_server_id(
     }
     // SHOW REPLICAS exists since 8.0.22 and needs REPLICATION SLAVE, whose lack is already reported.
     let what = "SHOW REPLICAS";
-    let replicas = match connection.query(what) {
-        Err(error) if error.server_code() == Some(1064) => connection.query("SHOW SLAVE HOSTS"),
-        answer => answer,
-    };
-    let replicas = match replicas {
+    let replicas = match connection.query_renamed(what, "SHOW SLAVE HOSTS") {
         Err(error) if error.server_code().is_some() => return Ok(()),
         answer => answer?,
     };

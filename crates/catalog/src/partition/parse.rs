@@ -299,7 +299,7 @@ fn bound(parser: &mut Parser<'_>) -> Result<BoundValue, Problem> {
 
 /// Bytes that are no text in themselves.
 fn bytes_bound(bytes: &[u8]) -> BoundValue {
-    BoundValue::Other(bytes.iter().fold("0x".to_owned(), |hex, byte| hex + &format!("{byte:02X}")))
+    BoundValue::Other(format!("0x{}", shown::hex(bytes)))
 }
 
 /// The bytes of a bound that [`bytes_bound`] wrote.

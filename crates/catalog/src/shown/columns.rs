@@ -100,7 +100,7 @@ pub fn column_type(column: &Column) -> String {
 }
 
 /// Bytes as capital hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |text, byte| text + &format!("{byte:02X}"))
 }
 

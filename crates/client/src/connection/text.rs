@@ -17,6 +17,9 @@ const LIST_BYTES_MAX: usize = 512 << 20;
 /// Characters of a statement that an error shows.
 const SHOWN_CHARS_MAX: usize = 60;
 
+/// ER_PARSE_ERROR.
+const PARSE_ERROR: u16 = 1064;
+
 impl Connection {
     fn send_query(&mut self, sql: &str) -> Result<()> {
         let at = self.begin()?;
@@ -134,6 +137,15 @@ impl Connection {
     /// Runs a query and returns the first value as text; `None` for NULL or no row.
     pub fn query_value(&mut self, sql: &str) -> Result<Option<String>> {
         Ok(self.query(sql)?.first_text())
+    }
+
+    /// Runs a query whose statement was renamed: by its name of today, or by the earlier one where the server knows only
+    /// that.
+    pub fn query_renamed(&mut self, today: &str, earlier: &str) -> Result<ResultSet> {
+        match self.query(today) {
+            Err(error) if error.server_code() == Some(PARSE_ERROR) => self.query(earlier),
+            answer => answer,
+        }
     }
 
     /// Checks that the server answers.
