@@ -1,6 +1,8 @@
-//! Hostile clients at a replica with little memory: it stays within its promise, and honest ones are answered.
+//! Hostile clients, most of them at a replica with little memory: it stays within its promise, and honest ones are
+//! answered.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use accounts::{AccountName, Accounts, NewAccount, PasswordPlugin, Requirement, StoredPassword};
 use client::{ConnectOptions, Connection, SslMode};
@@ -141,5 +143,49 @@ fn hostile_clients_do_not_take_more_than_memory_allows() {
     assert!(refused.contains("1226") && refused.contains("'max_user_connections'"), "{refused}");
     drop(first);
     whole_program_tests::wait_for("its place", || connect("single").ok(), String::new);
+    replica.stop();
+}
+
+/// Between two answers to one session, few statements of others end that read rows of 1 MB.
+#[test]
+fn rows_of_a_megabyte_do_not_hold_other_sessions_up() {
+    const READERS: usize = 20;
+    const LOOKS: usize = 30;
+    let server = Server::start_unsynced("wide-rows", &[]);
+    server.sql(
+        "CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY); INSERT INTO shop.t VALUES (1);
+         CREATE TABLE shop.wide (a INT PRIMARY KEY, b LONGTEXT);
+         INSERT INTO shop.wide WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 50)
+             SELECT a, REPEAT('x', 1000000) FROM n",
+    );
+    let data = folder("wide-rows");
+    let (mut replica, socket) = Replica::with_socket(&server, &data, &[]);
+    replica.catch_up(&server);
+    let session = || RawClient::over_socket(&socket, "admin", CAPABILITIES);
+    let (ended, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let during = std::thread::scope(|scope| {
+        for _ in 0..READERS {
+            scope.spawn(|| {
+                let mut reader = session();
+                while !over.load(Ordering::Relaxed) {
+                    assert_eq!(reader.query("SELECT a FROM shop.wide").len(), 50 + 3);
+                    ended.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let all_began = || (ended.load(Ordering::Relaxed) > READERS).then_some(());
+        whole_program_tests::wait_for("readers at work", all_began, String::new);
+        let mut other = session();
+        let before = ended.load(Ordering::Relaxed);
+        for _ in 0..LOOKS {
+            assert_eq!(other.query("SELECT a FROM shop.t WHERE a = 1").len(), 1 + 3);
+        }
+        let during = ended.load(Ordering::Relaxed) - before;
+        over.store(true, Ordering::Relaxed);
+        during
+    });
+    // One that waits for a turn of each of them sees READERS of their statements end between two answers.
+    println!("{during} statements ended meanwhile");
+    assert!(during < LOOKS * READERS / 2, "{during} statements ended during {LOOKS} of another session");
     replica.stop();
 }
