@@ -187,7 +187,7 @@ impl Replica {
     /// stops.
     pub fn backup(&self, options: &BackupOptions, out: &mut dyn Write) -> Result<BackupReport, Failure> {
         base::priority::to_background();
-        let progress = self.backups.begin();
+        let progress = self.upkeep.backups.begin();
         let result = self.write_backup(options, out, &progress);
         let seconds = progress.began.elapsed().as_secs_f64();
         match &result {
@@ -208,7 +208,7 @@ impl Replica {
         out: &mut dyn Write,
         progress: &Progress,
     ) -> Result<BackupReport, Failure> {
-        let Some(disk) = self.pipeline.store.disk() else {
+        let Some(disk) = self.replay.pipeline.store.disk() else {
             return Err(Failure::error("this replica has no store on disk"));
         };
         let seen = Mutex::new(BTreeSet::new());
@@ -218,7 +218,7 @@ impl Replica {
                 self.force_cuts(disk);
             }
         };
-        let mut hold = self.relay.hold();
+        let mut hold = self.inbound.relay.hold();
         at(Moment::Held);
         self.may_back_up(&hold)?;
         self.shorten_log();
@@ -249,18 +249,18 @@ impl Replica {
             copied: &copied,
             at: &at,
         };
-        progress.total.store(parts.tree_bytes() + self.relay.total_bytes(), Ordering::Relaxed);
+        progress.total.store(parts.tree_bytes() + self.inbound.relay.total_bytes(), Ordering::Relaxed);
         parts.write(Output { out, stalled_after: options.stalled_after, check: &check, written: &progress.written })
     }
 
     /// Whether a backup may go on: it takes space, and holds what could be purged.
     fn may_back_up(&self, hold: &LogHold) -> Result<(), Failure> {
-        if self.stopping.load(Ordering::Acquire) {
+        if self.is_stopping() {
             return Err(Failure::error("the replica stops"));
         }
         hold.check().map_err(relay_failure)?;
-        let waits = self.link.lock().waits_for_space.is_some();
-        match self.space.look() {
+        let waits = self.inbound.link.lock().waits_for_space.is_some();
+        match self.upkeep.space.look() {
             Some(space) if waits || space.free_bytes < space.reserve_bytes => {
                 let text = format!(
                     "the disk has {} left, and --disk-reserve is {}: a backup would take what replay needs",
@@ -275,15 +275,15 @@ impl Replica {
 
     /// Begins a new file of the relay log, and waits a moment for a cut in it: the copy has the log from that file on.
     fn shorten_log(&self) {
-        if self.relay.total_bytes() < SHORT_LOG {
+        if self.inbound.relay.total_bytes() < SHORT_LOG {
             return;
         }
-        let begun = || self.relay.files().last().map(|file| file.0);
-        let cuts = || self.last_cut.lock().unwrap_or_else(PoisonError::into_inner).cuts;
+        let begun = || self.inbound.relay.files().last().map(|file| file.0);
+        let cuts = || self.replay.last_cut().cuts;
         let (old, mut before, until) = (begun(), cuts(), Instant::now() + CUT_WITHIN);
-        self.relay.request_rotation();
+        self.inbound.relay.request_rotation();
         let mut rotated = false;
-        while !self.stopping.load(Ordering::Acquire) && Instant::now() < until {
+        while !self.is_stopping() && Instant::now() < until {
             if !rotated && begun() != old {
                 (rotated, before) = (true, cuts());
             }
@@ -292,7 +292,7 @@ impl Replica {
                 return;
             }
             if rotated {
-                self.pipeline.ask_for_cut();
+                self.replay.pipeline.ask_for_cut();
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -300,7 +300,7 @@ impl Replica {
 
     /// Makes everything received durable; the end of the last whole transaction.
     fn end_of_log(&self) -> Result<RelayPosition, Failure> {
-        let Some(sync) = &self.relay_sync else { return Err(Failure::error("the relay log is closed")) };
+        let sync = &self.inbound.relay_sync;
         let until = Instant::now() + SYNC_WITHIN;
         while Instant::now() < until {
             let written = sync.written();
@@ -319,11 +319,11 @@ impl Replica {
     fn force_cuts(&self, disk: &Disk) {
         let asked = base::fail_points::value("backup_forces_cuts").and_then(|cuts| cuts.parse::<u64>().ok());
         let Some(more) = asked else { return };
-        let cuts = || self.last_cut.lock().unwrap_or_else(PoisonError::into_inner).cuts;
+        let cuts = || self.replay.last_cut().cuts;
         let (before, merges, until) = (cuts(), disk.stats().compactions, Instant::now() + FORCED_WITHIN);
         while cuts() < before + more || disk.stats().compactions == merges {
             assert!(Instant::now() < until, "backup_forces_cuts: no cuts and merges come");
-            self.pipeline.ask_for_cut();
+            self.replay.pipeline.ask_for_cut();
             std::thread::sleep(Duration::from_millis(2));
         }
     }

@@ -4,7 +4,6 @@
 //! trouble for the one who starts engines. Never here: a wait.
 
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use apply::CutWait;
@@ -56,7 +55,7 @@ impl Replica {
             let failure = relay_failure(error);
             return Some(StoppedByDisk { trouble: failure.disk?, text: failure.text, keep_up_to: Some(keep_up_to) });
         }
-        let failure = self.sql_failure().filter(|_| self.pipeline.is_finished())?;
+        let failure = self.sql_failure().filter(|_| self.replay.pipeline.is_finished())?;
         Some(StoppedByDisk { trouble: failure.disk?, text: failure.text, keep_up_to: None })
     }
 
@@ -69,14 +68,14 @@ impl Replica {
     }
 
     fn relay_trouble(&self) -> Option<(RelayError, RelayPosition)> {
-        let sync = self.relay_sync.as_ref()?;
+        let sync = &self.inbound.relay_sync;
         Some((sync.poison()?, sync.synced_whole()))
     }
 
     /// How receiving begins in the engine that follows trouble with the disk: as if there had been none.
     #[must_use]
     pub fn receive_after_disk(&self, stopped: &StoppedByDisk) -> Receive {
-        if self.link.io_stop.load(Ordering::Acquire) {
+        if self.inbound.is_stopped() {
             return Receive::Stopped(None);
         }
         if stopped.keep_up_to.is_some() { Receive::Again } else { self.receive_again() }
@@ -85,21 +84,21 @@ impl Replica {
     /// The space of the data folder's file system; None if the system does not say.
     #[must_use]
     pub fn space(&self) -> Option<FreeSpace> {
-        self.space.look()
+        self.upkeep.space.look()
     }
 
     /// Time until only the reserve is free.
     pub(crate) fn full_in(&self) -> Option<Duration> {
         let space = self.space()?;
-        let watch = self.space_watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let watch = self.upkeep.space_watch.lock().unwrap_or_else(PoisonError::into_inner);
         watch.trend.full_in(Instant::now(), &space)
     }
 
     /// What waits for disk space, in words; None if nothing does.
     fn waits_for_space(&self) -> Option<String> {
-        let receiving = receiving_waits(&self.link.lock());
-        let replay = (self.pipeline.waits_for() == CutWait::Space).then(|| {
-            let wanted = self.pipeline.store.disk().map_or(0, |disk| disk.merge_wants_bytes());
+        let receiving = receiving_waits(&self.inbound.link.lock());
+        let replay = (self.replay.pipeline.waits_for() == CutWait::Space).then(|| {
+            let wanted = self.replay.pipeline.store.disk().map_or(0, |disk| disk.merge_wants_bytes());
             match wanted {
                 0 => "replay waits for disk space to write the store".to_owned(),
                 bytes => {
@@ -117,7 +116,7 @@ impl Replica {
     pub(crate) fn tell_of_space(&self) {
         let Some(space) = self.space() else { return };
         let waiting = self.waits_for_space();
-        let mut watch = self.space_watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watch = self.upkeep.space_watch.lock().unwrap_or_else(PoisonError::into_inner);
         watch.trend.note(Instant::now(), space.free_bytes);
         match (&watch.waiting, &waiting) {
             (None, Some(what)) => {

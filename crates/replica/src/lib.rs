@@ -20,6 +20,7 @@ mod exit;
 pub mod failure;
 mod filter_orders;
 mod folder;
+mod inbound;
 mod initial_copy;
 mod lock;
 pub mod log;
@@ -33,6 +34,7 @@ mod receiver_status;
 mod receiving;
 mod relay;
 mod relay_purge;
+mod replay;
 #[allow(clippy::module_inception, reason = "the module of the type that the crate is named after")]
 mod replica;
 mod restore;
@@ -45,6 +47,7 @@ mod source_orders;
 mod status;
 mod stopped;
 mod table_copy;
+mod upkeep;
 mod witness;
 
 pub use backup::{BackupOptions, BackupReport, backup_stopped};

@@ -3,7 +3,6 @@
 //! In: the counters of the stages. Out: rest, or a number that changes with the work. Never here: a clock, a wait.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::PoisonError;
 
 use apply::CutWait;
 
@@ -23,27 +22,28 @@ impl Replica {
     /// Whether replay moves. Receiving has time limits of its own.
     #[must_use]
     pub fn movement(&self) -> Movement {
-        let visible = self.pipeline.store.visibility().current();
-        let publisher = self.pipeline.publisher.status();
-        let behind = !self.link.lock().retrieved.is_subset_of(&visible.executed) || publisher.pending_transactions > 0;
-        let waits = matches!(self.pipeline.waits_for(), CutWait::Space | CutWait::Damage)
-            || self.pipeline.remaining_delay().is_some()
-            || self.pipeline.publisher.is_read_locked();
-        if !behind || waits || self.pipeline.is_paused() || self.pipeline.failure().is_some() {
+        let visible = self.replay.pipeline.store.visibility().current();
+        let publisher = self.replay.pipeline.publisher.status();
+        let behind =
+            !self.inbound.link.lock().retrieved.is_subset_of(&visible.executed) || publisher.pending_transactions > 0;
+        let waits = matches!(self.replay.pipeline.waits_for(), CutWait::Space | CutWait::Damage)
+            || self.replay.pipeline.remaining_delay().is_some()
+            || self.replay.pipeline.publisher.is_read_locked();
+        if !behind || waits || self.replay.pipeline.is_paused() || self.replay.pipeline.failure().is_some() {
             return Movement::Rests;
         }
-        let stats = self.pipeline.store.stats();
+        let stats = self.replay.pipeline.store.stats();
         let tree = stats.disk.unwrap_or_default();
         // A large transaction, a table that is written anew, a merge that replay waits for: each moves one of these
         // long before the watermark.
         works(&(
             visible.sequence.0,
             publisher.position.map(|end| end.to_string()),
-            format!("{:?}", self.pipeline.ledger.snapshot(binlog::event_type::name).rows),
+            format!("{:?}", self.replay.pipeline.ledger.snapshot(binlog::event_type::name).rows),
             (stats.memory.rows, stats.memory.bytes, stats.sealed),
             (tree.written_bytes, tree.compactions, tree.debt_bytes),
-            self.relay.unread_bytes(),
-            self.table_copy.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            self.inbound.relay.unread_bytes(),
+            self.upkeep.copies.shown(),
         ))
     }
 }

@@ -3,11 +3,11 @@
 //! In: an owned folder and its configuration. Out: the parts of a `Replica`. Never here: replay.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use base::LogPosition;
 use observe::bytes_text;
-use relay_log::{OnDamage, RelayLog, RelayOptions, RelayShared, RelaySync, TruncateReport};
+use relay_log::{OnDamage, RelayLog, RelayOptions, TruncateReport};
 use store::{Disk, DiskOptions, DiskSpace, Recovered};
 
 use crate::after_replicas::AfterReplicas;
@@ -15,13 +15,13 @@ use crate::config::{OnStop, ReplicaConfig, ServerOptions, SourceSpec};
 use crate::exit::Failure;
 use crate::failure::{relay_failure, shown_set, store_failure};
 use crate::folder::Folder;
+use crate::inbound::{Feed, Inbound};
 use crate::initial_copy::{self, Beside, CopyFailure, CopyWatch};
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
 use crate::memory::MemoryPlan;
 use crate::receiver::{Receive, Receiver};
 use crate::receiver_status::Link;
-use crate::receiving::Receiving;
 use crate::replica::AfterDisk;
 use crate::serve_log::{self, ServeLog};
 
@@ -40,14 +40,11 @@ pub(crate) struct Opening<'a> {
 
 /// Store and relay log, and a receiver that feeds the relay log.
 pub(crate) struct Opened {
-    pub link: Arc<Link>,
+    pub inbound: Inbound,
     pub disk: Disk,
     pub recovered: Option<Recovered>,
-    pub relay: Arc<RelayShared>,
-    pub relay_sync: Arc<RelaySync>,
     pub recovery: relay_log::Recovery,
     pub lower_case_table_names: u8,
-    pub receiving: Receiving,
     pub served: Option<serve_log::Opened>,
 }
 
@@ -141,7 +138,8 @@ impl Opening<'_> {
             prepared: base::PreparedSet::default(),
         };
         let mut opened = self.open_relay(disk, Some(start))?;
-        let beside = Beside { link: Arc::clone(&opened.link), relay: Arc::clone(&opened.relay), memory: self.memory };
+        let inbound = &opened.inbound;
+        let beside = Beside { link: Arc::clone(&inbound.link), relay: Arc::clone(&inbound.relay), memory: self.memory };
         let result = initial_copy::run(self.config, self.folder, self.watch_copy, copy, &opened.disk, beside);
         match result {
             Ok(()) => {
@@ -151,10 +149,7 @@ impl Opening<'_> {
             }
             Err(failure) => {
                 // End the receiver before its relay log is removed.
-                opened.link.stopping.store(true, Ordering::Release);
-                opened.relay.end_space_wait();
-                opened.link.interrupt();
-                opened.receiving.end();
+                opened.inbound.close();
                 drop(opened.disk);
                 initial_copy::remove_relay_log(self.folder)?;
                 match failure {
@@ -213,8 +208,9 @@ impl Opening<'_> {
         let receiver = receiver.acknowledging(after);
         let receiver = if config.on_stop == OnStop::Stay { receiver.within(self.space) } else { receiver };
         let lower_case_table_names = receiver.lower_case_table_names();
-        let receiving = Receiving::begin(self.receive, receiver, &link, &config.pipeline.affinity)?;
-        Ok(Opened { link, disk, recovered, relay, relay_sync, recovery, lower_case_table_names, receiving, served })
+        let feed = Feed { relay, relay_sync, receiver };
+        let inbound = Inbound::begin(config, self.receive, link, self.login.cloned(), feed)?;
+        Ok(Opened { inbound, disk, recovered, recovery, lower_case_table_names, served })
     }
 }
 

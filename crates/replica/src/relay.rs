@@ -21,13 +21,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::{GtidSet, ThreadAffinity};
+use base::GtidSet;
 use decode::trackers::{HISTORY_SIZE_MAX, TrackerKind};
 use observe::{
-    Backlog, ConnectionState, DiskReport, ErrorReport, GtidReport, MemoryReport, PositionReport, ProcessFacts,
-    RatesReport, ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text,
+    Backlog, ConnectionState, DiskReport, GtidReport, MemoryReport, PositionReport, ProcessFacts, RatesReport,
+    ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text,
 };
-use relay_log::{OnDamage, RelayLog, RelayOptions, RelayShared, RelaySync};
+use relay_log::{OnDamage, RelayLog, RelayOptions};
 use stamp::StampOptions;
 use store::DiskSpace;
 
@@ -36,12 +36,12 @@ use crate::config::{ReplicaConfig, ServerOptions};
 use crate::exit::{Exit, Failure};
 use crate::failure::{error_report, relay_failure};
 use crate::folder::Folder;
+use crate::inbound::{Feed, Inbound};
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
 use crate::open::note_truncation;
-use crate::receiver::{self, Receive, Receiver};
-use crate::receiver_status::{Link, LinkState};
-use crate::receiving::Receiving;
+use crate::receiver::{Receive, Receiver};
+use crate::receiver_status::Link;
 use crate::source_facts::SourceSettings;
 use crate::status::{disk, source_report};
 use crate::stopped::Stopped;
@@ -52,8 +52,6 @@ pub use serving::Serving;
 pub(crate) use serving::StampingThread;
 use stamping::{Parts, Stamping};
 
-/// Interval at which the file `source-last` is written while transactions arrive.
-const KEEP_WITNESS_EVERY: Duration = Duration::from_secs(5);
 /// Received bytes kept in memory for the stamper: it keeps up with any source.
 const HOT_BYTES: usize = 16 << 20;
 
@@ -128,22 +126,14 @@ impl RelayConfig {
 /// A running relay.
 pub struct Relay {
     folder: Folder,
-    shown_source: String,
     server_id: u32,
-    link: Arc<Link>,
-    relay: Arc<RelayShared>,
-    relay_sync: Arc<RelaySync>,
-    receiving: Mutex<Receiving>,
+    inbound: Inbound,
     stamping: StampingThread,
     serving: Arc<Serving>,
-    affinity: ThreadAffinity,
     started: Instant,
     stopping: AtomicBool,
-    io_stop_said: AtomicBool,
     /// What an operator has stopped, as the folder keeps it.
     stopped: Mutex<Stopped>,
-    witness_kept: Mutex<Instant>,
-    login: Option<Arc<SourceLogin>>,
 }
 
 impl Relay {
@@ -208,29 +198,19 @@ impl Relay {
             let text = "receiving stays stopped, as an operator left it: slipstream start io";
             log::write(Code::OperatorCommand, "Source", text);
         }
-        let receiving = Receiving::begin(&receive, receiver, &link, &follow.pipeline.affinity)?;
+        let inbound = Inbound::begin(follow, &receive, link, login, Feed { relay, relay_sync, receiver })?;
         let stamping = StampingThread::start(&follow.pipeline.affinity, stamping)?;
-        if let Some(login) = &login {
-            receiver::watch_clock(login, &link);
-        }
+        inbound.watch_clock();
         serving.holds.ask_servers();
         Ok(Relay {
             folder: folder.clone(),
-            shown_source: follow.source.shown(),
             server_id,
-            link,
-            relay,
-            relay_sync,
-            receiving: Mutex::new(receiving),
+            inbound,
             stamping,
             serving,
-            affinity: follow.pipeline.affinity.clone(),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
-            io_stop_said: AtomicBool::new(stopped.io),
             stopped: Mutex::new(stopped),
-            witness_kept: Mutex::new(Instant::now()),
-            login,
         })
     }
 
@@ -245,8 +225,7 @@ impl Relay {
         if !self.stopping.swap(true, Ordering::AcqRel) {
             self.stamping.stop();
             self.serving.holds.stop();
-            self.link.stopping.store(true, Ordering::Release);
-            self.link.interrupt();
+            self.inbound.end();
         }
     }
 
@@ -254,7 +233,7 @@ impl Relay {
     /// log and a defect end the relay.
     #[must_use]
     pub fn outcome(&self) -> Option<Result<(), Failure>> {
-        if let Some(error) = self.relay_sync.poison() {
+        if let Some(error) = self.inbound.relay_sync.poison() {
             return Some(Err(relay_failure(error)));
         }
         let stamps = self.stamping.runs();
@@ -264,17 +243,11 @@ impl Relay {
             return Some(Err(failure));
         }
         if !self.stopping.load(Ordering::Acquire) {
-            self.look_at_receiving();
+            drop(self.inbound.look());
             return None;
         }
-        let receives = self.look_at_receiving();
+        let receives = self.inbound.runs();
         (!stamps && !receives).then_some(Ok(()))
-    }
-
-    /// True while the receiving thread runs.
-    fn look_at_receiving(&self) -> bool {
-        let stopping = self.stopping.load(Ordering::Acquire);
-        matches!(*Receiving::looked_at(&self.receiving, &self.link, stopping), Receiving::Running(_))
     }
 
     /// Keeps whether an operator has stopped receiving, over restarts too.
@@ -293,8 +266,8 @@ impl Relay {
     /// The order cannot be kept; or the thread does not end in time: it ends later.
     pub fn stop_io(&self) -> Result<bool, Failure> {
         self.decide(true)?;
-        let before = self.look_at_receiving();
-        Receiving::stop(&self.link, &self.relay, || self.look_at_receiving())?;
+        let before = self.inbound.runs();
+        self.inbound.stop()?;
         Ok(before)
     }
 
@@ -305,13 +278,7 @@ impl Relay {
     /// The order cannot be kept, it is still ending, or a thread cannot be started.
     pub fn start_io(&self) -> Result<bool, Failure> {
         self.decide(false)?;
-        if let Some(login) = &self.login {
-            login.try_now();
-        }
-        let stopping = self.stopping.load(Ordering::Acquire);
-        let mut receiving = Receiving::looked_at(&self.receiving, &self.link, stopping);
-        let started = receiving.start_again(&self.link, &self.relay, &self.affinity, &self.io_stop_said)?;
-        started.ok_or_else(|| Failure::error("the relay is stopping"))
+        self.inbound.start()?.ok_or_else(|| Failure::error("the relay is stopping"))
     }
 
     /// Starts stamping again after an error (START REPLICA SQL_THREAD). False if it runs.
@@ -322,48 +289,27 @@ impl Relay {
         self.stamping.start_again()
     }
 
-    /// The last error of receiving, with the way on once receiving has stopped.
-    fn io_error(&self, link: &LinkState) -> Option<ErrorReport> {
-        let report = link.last_error.clone()?;
-        let hint = link.failure.as_ref().map(|_| self.start_io_hint());
-        Some(ErrorReport { way_on: report.way_on.or(hint), ..report })
-    }
-
-    fn start_io_hint(&self) -> String {
-        format!("once that is mended: slipstream start io --data {}", self.folder.path().display())
-    }
-
     /// Why receiving stopped; None if it runs.
     #[must_use]
     pub fn io_failure(&self) -> Option<Failure> {
-        self.link.lock().failure.clone()
+        self.inbound.failure()
     }
 
     /// Work of the main thread, every few milliseconds.
     pub fn housekeep(&self) {
-        let mut kept = self.witness_kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.elapsed() >= KEEP_WITNESS_EVERY {
-            *kept = Instant::now();
-            // The relay log reports a full disk; without this file, a check of the source's history is left out.
-            let _ = self.link.keep_witness();
+        self.inbound.step(Instant::now());
+        if let Some(login) = &self.inbound.login {
+            self.serving.look_for_errant(&self.inbound.link, login);
         }
-        drop(kept);
-        if let Some(login) = &self.login {
-            self.serving.look_for_errant(&self.link, login);
-        }
-        if let Some(failure) = self.io_failure()
-            && !self.io_stop_said.swap(true, Ordering::Relaxed)
-        {
-            let text =
-                format!("receiving stopped; what was received is served: {}; {}", failure.told(), self.start_io_hint());
-            log::write(Code::IoStopped, "Source", &text);
+        if let Some(failure) = self.inbound.failure() {
+            self.inbound.tell_of_stop(&failure, "what was received is served", self.folder.path());
         }
     }
 
     /// What of the source changes answers, as last asked.
     #[must_use]
     pub fn source_settings(&self) -> Arc<SourceSettings> {
-        self.link.source_settings()
+        self.inbound.source_settings()
     }
 
     /// The report for `slipstream status`.
@@ -371,10 +317,10 @@ impl Relay {
     pub fn status(&self) -> StatusReport {
         let now = now_us();
         let stamped = self.stamping.state();
-        let link = self.link.lock();
+        let link = self.inbound.link.lock();
         let executed = self.serving.log().executed();
         let process = ProcessFacts::read();
-        let relay_bytes = self.relay.total_bytes();
+        let relay_bytes = self.inbound.relay.total_bytes();
         let waiting = link.retrieved.subtract(&executed).count();
         let state = match (&stamped.failure, self.stopping.load(Ordering::Acquire)) {
             (Some(_), _) => ReplayState::Failed,
@@ -382,9 +328,9 @@ impl Relay {
             (None, false) if waiting == 0 => ReplayState::CaughtUp,
             (None, false) => ReplayState::Running,
         };
-        let clock = self.link.clock_difference_us.load(Ordering::Relaxed);
+        let clock = self.inbound.link.clock_difference_us.load(Ordering::Relaxed);
         let current_us = (link.connection == ConnectionState::Connected && waiting == 0).then_some(0);
-        let io_error = self.io_error(&link);
+        let io_error = self.inbound.error(&link, self.folder.path(), None);
         let stamp_error = stamped.failure.as_ref().map(error_report);
         let served = self.serving.report(&stamped, link.semi_sync);
         let counts = stamped.counts;
@@ -399,7 +345,7 @@ impl Relay {
             server_uuid: self.folder.server_uuid().to_string(),
             source: SourceReport {
                 purges_in_us: link.purges_in_us(now.saturating_add_signed(clock), clock),
-                ..source_report(&self.shown_source, &link)
+                ..source_report(&self.inbound.shown_source(), &link)
             },
             replay: ReplayReport { state, detail: stamped.waits, ..ReplayReport::default() },
             gtid: GtidReport {
@@ -411,13 +357,13 @@ impl Relay {
                 source_received: link.source_position.clone(),
                 source_executed: if waiting == 0 { link.source_position.clone() } else { None },
                 relay_received: Some({
-                    let end = self.relay_sync.written();
+                    let end = self.inbound.relay_sync.written();
                     format!("{}:{}", relay_log::file_name(end.file_number), end.offset)
                 }),
                 relay_executed: stamped.position.map(|position| position.to_string()),
                 watermark: counts.transactions,
             },
-            backlog: Backlog { transactions: waiting, bytes: self.relay.unread_bytes(), catch_up_us: None },
+            backlog: Backlog { transactions: waiting, bytes: self.inbound.relay.unread_bytes(), catch_up_us: None },
             rates: RatesReport::default(),
             last_error: stamp_error.clone().or_else(|| io_error.clone()),
             last_io_error: io_error,
@@ -436,7 +382,7 @@ impl Relay {
         report.lag.current_us = current_us;
         if link.clock_measured_us > 0 {
             report.lag.clock_difference_us = Some(clock);
-            report.lag.clock_error_us = Some(self.link.clock_error_us.load(Ordering::Relaxed));
+            report.lag.clock_error_us = Some(self.inbound.link.clock_error_us.load(Ordering::Relaxed));
             report.lag.clock_measured = Some(utc_text(link.clock_measured_us));
         }
         report

@@ -4,7 +4,6 @@
 //! the place reached, which survives restarts. Never here: a read from a cache; more than one file held; work while
 //! replay is behind; a repair.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -102,7 +101,7 @@ pub(crate) fn run(replica: &Arc<Replica>, interval: Duration) {
             std::thread::sleep(LOOK);
             continue;
         }
-        let Some(disk) = replica.pipeline.store.disk().cloned() else { return };
+        let Some(disk) = replica.replay.pipeline.store.disk().cloned() else { return };
         if let Err(failure) = round(replica, &disk, &mut place) {
             log::write(Code::ScrubTrouble, "Store", &failure.text);
             // The disk is full, or worse; later.
@@ -112,7 +111,7 @@ pub(crate) fn run(replica: &Arc<Replica>, interval: Duration) {
 }
 
 fn is_over(replica: &Replica) -> bool {
-    replica.stopping.load(Ordering::Acquire)
+    replica.is_stopping()
 }
 
 fn wait(replica: &Replica, time: Duration) {
@@ -123,13 +122,13 @@ fn wait(replica: &Replica, time: Duration) {
 }
 
 fn show(replica: &Replica, text: &str) {
-    text.clone_into(&mut replica.scrub.lock().unwrap_or_else(PoisonError::into_inner));
+    text.clone_into(&mut replica.upkeep.scrub.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
 /// Waits while replay is behind. False when the replica stops.
 fn waits_for_replay(replica: &Replica, shown: &str) -> bool {
     let mut said = false;
-    while !is_over(replica) && (replica.is_recovering() || replica.relay.unread_bytes() > BEHIND_BYTES) {
+    while !is_over(replica) && (replica.is_recovering() || replica.inbound.relay.unread_bytes() > BEHIND_BYTES) {
         if !std::mem::replace(&mut said, true) {
             show(replica, &format!("{shown}, paused while replay is behind"));
         }
@@ -143,7 +142,7 @@ fn waits_for_replay(replica: &Replica, shown: &str) -> bool {
 
 /// Looks up some rows of a file and their index entries in each other.
 fn sample(replica: &Replica, file: u64, round: &mut Round) {
-    let store = &replica.pipeline.store;
+    let store = &replica.replay.pipeline.store;
     let snapshot = Snapshot::pin(store);
     // Another place of the file in each round.
     let skip = usize::try_from(now_us() % SAMPLE_SKIP_MAX).unwrap_or(0);
@@ -214,7 +213,8 @@ fn round(replica: &Arc<Replica>, disk: &Disk, place: &mut Place) -> Result<(), F
         round.next = file + 1;
         keep(place, &round)?;
     }
-    while let Some((number, bytes)) = replica.relay.files().into_iter().find(|(number, _)| *number >= round.next_relay)
+    while let Some((number, bytes)) =
+        replica.inbound.relay.files().into_iter().find(|(number, _)| *number >= round.next_relay)
     {
         let shown = format!("checking {}", relay_log::file_name(number));
         show(replica, &shown);
@@ -222,7 +222,7 @@ fn round(replica: &Arc<Replica>, disk: &Disk, place: &mut Place) -> Result<(), F
             return Ok(());
         }
         let read_since = Instant::now();
-        match replica.relay.check_file(number) {
+        match replica.inbound.relay.check_file(number) {
             Ok(None) => {}
             // Replay fetches it again if it needs it.
             Ok(Some(problem)) => {

@@ -20,9 +20,8 @@ use crate::config::ReplicaConfig;
 use crate::exit::{Exit, Failure};
 use crate::failure::{relay_failure, shown_set};
 use crate::folder::Folder;
+use crate::inbound::Inbound;
 use crate::log::{self, Code};
-use crate::login::SourceLogin;
-use crate::receiver_status::Link;
 use crate::relay::holds::Holds;
 use crate::relay::stamping::{Parts, Stamping};
 use crate::relay::{LogBegin, ServeConfig, Serving, StampingThread, keep_start, kept_start, served_files};
@@ -49,9 +48,7 @@ pub(crate) struct Opened {
 /// What stamping needs of the engine.
 pub(crate) struct OfEngine<'a> {
     pub config: &'a ReplicaConfig,
-    pub relay: &'a Arc<RelayShared>,
-    pub link: &'a Arc<Link>,
-    pub login: Option<&'a Arc<SourceLogin>>,
+    pub inbound: &'a Inbound,
     pub lower_case_table_names: u8,
 }
 
@@ -154,10 +151,10 @@ impl ServeLog {
             options: self.stamps.clone(),
             begin,
             lower_case_table_names: engine.lower_case_table_names,
-            relay: Arc::clone(engine.relay),
+            relay: Arc::clone(&engine.inbound.relay),
             log: Arc::clone(serving.log()),
-            link: Arc::clone(engine.link),
-            login: engine.login.cloned(),
+            link: Arc::clone(&engine.inbound.link),
+            login: engine.inbound.login.clone(),
             definitions_from: self.config.definitions_from.clone(),
             keep: self.config.keep,
             holds: Arc::clone(&serving.holds),

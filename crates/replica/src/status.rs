@@ -7,6 +7,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use apply::CutWait;
+use catalog::Catalog;
 use observe::{
     Backlog, ConnectionState, DiskReport, GtidReport, LagReport, MemoryReport, PositionReport, ProcessFacts,
     RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport, StoreReport, WaitReport, now_us,
@@ -33,28 +34,28 @@ impl Replica {
     /// What has been received.
     #[must_use]
     pub fn received(&self) -> Received {
-        let link = self.link.lock();
+        let link = self.inbound.link.lock();
         Received { gtids: link.retrieved.clone(), source_position: link.source_position.clone() }
     }
 
     /// `server_uuid` of the source that was connected to last; empty if there was none.
     #[must_use]
     pub fn followed(&self) -> String {
-        self.link.lock().facts.server_uuid.clone()
+        self.inbound.link.lock().facts.server_uuid.clone()
     }
 
     /// What replay waits for, in words; empty if nothing.
     fn waits_for(&self) -> String {
-        if self.relay.space().waiting.is_some() {
+        if self.inbound.relay.space().waiting.is_some() {
             return "receiving is waiting for relay log space".into();
         }
-        if self.pipeline.publisher.is_read_locked() {
+        if self.replay.pipeline.publisher.is_read_locked() {
             return "waiting for a client's FLUSH TABLES WITH READ LOCK to be released".into();
         }
-        match self.pipeline.waits_for() {
-            CutWait::None => match self.pipeline.store.readable() {
+        match self.replay.pipeline.waits_for() {
+            CutWait::None => match self.replay.pipeline.store.readable() {
                 Err(error) => error.to_string(),
-                Ok(()) if self.pipeline.remaining_delay().is_some() => DELAYED.into(),
+                Ok(()) if self.replay.pipeline.remaining_delay().is_some() => DELAYED.into(),
                 Ok(()) => String::new(),
             },
             CutWait::Cut => "waiting for a cut".into(),
@@ -65,10 +66,10 @@ impl Replica {
     }
 
     fn store_report(&self, stats: &store::StoreStats) -> StoreReport {
-        let last = self.last_cut.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = self.replay.last_cut();
         let tree = stats.disk.unwrap_or_default();
         StoreReport {
-            last_cut: self.pipeline.store.last_cut(),
+            last_cut: self.replay.pipeline.store.last_cut(),
             last_cut_at: (last.at_us > 0).then(|| utc_text(last.at_us)),
             cuts: last.cuts,
             sealed_generations: stats.sealed,
@@ -78,8 +79,8 @@ impl Replica {
             compaction_debt_runs: tree.debt_runs,
             l0_runs: tree.l0_runs,
             compactions: tree.compactions,
-            reader_waits: wait_report(self.pipeline.store.lane_waits().0),
-            replay_waits: wait_report(self.pipeline.store.lane_waits().1),
+            reader_waits: wait_report(self.replay.pipeline.store.lane_waits().0),
+            replay_waits: wait_report(self.replay.pipeline.store.lane_waits().1),
         }
     }
 
@@ -89,51 +90,94 @@ impl Replica {
             free_bytes: space.map(|space| space.free_bytes),
             reserve_bytes: space.map(|space| space.reserve_bytes),
             full_in_us: self.full_in().map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
-            ..disk(&self.data, relay_log_bytes)
+            ..disk(self.folder().path(), relay_log_bytes)
         }
     }
 
     fn backlog(&self, transactions: u64, queue_bytes: u64, lag_us: Option<u64>, now_us: u64) -> Backlog {
-        let bytes = self.relay.unread_bytes() + queue_bytes;
+        let bytes = self.inbound.relay.unread_bytes() + queue_bytes;
         // Below this lag, replay is limited by the source's rate rather than by its own speed.
-        let behind = transactions > 0 && lag_us.is_none_or(|lag_us| lag_us >= 1_000_000) && !self.pipeline.is_paused();
-        let replayed = if behind { self.pipeline.rates.bytes_per_s_now(now_us) } else { None };
-        let received_per_s = self.link.received.bytes_per_s_now(now_us).unwrap_or(0.0);
+        let behind =
+            transactions > 0 && lag_us.is_none_or(|lag_us| lag_us >= 1_000_000) && !self.replay.pipeline.is_paused();
+        let replayed = if behind { self.replay.pipeline.rates.bytes_per_s_now(now_us) } else { None };
+        let received_per_s = self.inbound.link.received.bytes_per_s_now(now_us).unwrap_or(0.0);
         let catch_up_us = replayed.and_then(|per_s| Backlog::catch_up_us_of(bytes, per_s, received_per_s));
         Backlog { transactions, bytes, catch_up_us }
+    }
+
+    fn replay_report(&self, state: ReplayState, catalog: &Catalog, rows: u64) -> ReplayReport {
+        let until = self.replay.until();
+        let remaining_delay = self.replay.pipeline.remaining_delay();
+        ReplayReport {
+            state,
+            detail: self.waits_for(),
+            barriers: self.replay.pipeline.barriers.load(Ordering::Relaxed) as u64,
+            tables: catalog.tables().count() as u64,
+            rows,
+            table_copy: self.upkeep.copies.shown(),
+            tables_copied: self.upkeep.copies.done.load(Ordering::Relaxed),
+            tables_copied_by_itself: self.upkeep.copies.done_by_itself.load(Ordering::Relaxed),
+            filters: Vec::new(),
+            quarantined: quarantined(catalog, &[]),
+            drifted: self.drifted().iter().map(ToString::to_string).collect(),
+            check_images: self.replay.check_images.name().to_owned(),
+            ended: self.replay.pipeline.is_finished(),
+            damaged: self.damaged(),
+            scrub: self.upkeep.scrub.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            until_condition: until.as_ref().map(|until| until.name().to_owned()).unwrap_or_default(),
+            until_gtids: until.as_ref().map(|until| until.set().to_string()).unwrap_or_default(),
+            delay_s: self.replay.pipeline.delay().as_secs(),
+            remaining_delay_us: remaining_delay.map(|left| u64::try_from(left.as_micros()).unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// How far rows are behind the source, now and lately, and how far its clock is from ours.
+    fn lag_report(&self, current_us: Option<u64>, link: &LinkState, now: u64) -> LagReport {
+        LagReport {
+            current_us,
+            overall: self.replay.pipeline.lag.overall(),
+            last_1s: self.replay.pipeline.lag.last_seconds(1, now),
+            last_10s: self.replay.pipeline.lag.last_seconds(10, now),
+            parts: self.replay.pipeline.lag_by_part.report(now),
+            clock_difference_us: (link.clock_measured_us > 0)
+                .then_some(self.inbound.link.clock_difference_us.load(Ordering::Relaxed)),
+            clock_error_us: (link.clock_measured_us > 0)
+                .then(|| self.inbound.link.clock_error_us.load(Ordering::Relaxed)),
+            clock_measured: (link.clock_measured_us > 0).then(|| utc_text(link.clock_measured_us)),
+        }
     }
 
     /// The report for `slipstream status`.
     #[must_use]
     pub fn status(&self) -> StatusReport {
         let now = now_us();
-        let publisher = self.pipeline.publisher.status();
+        let publisher = self.replay.pipeline.publisher.status();
         let (io_error, sql_error) = (self.io_error(), self.sql_error());
-        let link = self.link.lock();
-        let visible = self.pipeline.store.visibility().current();
-        let stats = self.pipeline.store.stats();
+        let link = self.inbound.link.lock();
+        let visible = self.replay.pipeline.store.visibility().current();
+        let stats = self.replay.pipeline.store.stats();
         let process = ProcessFacts::read();
-        let relay_bytes = self.relay.total_bytes();
+        let relay_bytes = self.inbound.relay.total_bytes();
         let mut waiting = link.retrieved.subtract(&visible.executed).count();
         waiting = waiting.max(publisher.pending_transactions);
-        let queue_bytes = self.pipeline.gate.used();
+        let queue_bytes = self.replay.pipeline.gate.used();
         // Not looked at again: a state without its error would be reported.
         let state = if sql_error.is_some() {
             ReplayState::Failed
-        } else if self.stopping.load(Ordering::Acquire) {
+        } else if self.is_stopping() {
             ReplayState::Stopping
-        } else if self.is_stopped() {
+        } else if self.replay.is_stopped() {
             ReplayState::Paused
-        } else if !self.recovered.is_subset_of(&visible.executed) {
+        } else if !self.replay.recovered.is_subset_of(&visible.executed) {
             ReplayState::Recovering
         } else if waiting == 0 {
             ReplayState::CaughtUp
         } else {
             ReplayState::Running
         };
-        let clock = self.link.clock_difference_us.load(Ordering::Relaxed);
+        let clock = self.inbound.link.clock_difference_us.load(Ordering::Relaxed);
         let pending_us = || {
-            let oldest = self.pipeline.oldest_pending_commit_us();
+            let oldest = self.replay.pipeline.oldest_pending_commit_us();
             oldest.map(|commit| now.saturating_add_signed(clock).saturating_sub(commit))
         };
         let current_us = match (link.connection, state) {
@@ -144,50 +188,28 @@ impl Replica {
             _ if waiting == 0 => None,
             // The lag of the last visible transaction ages during a pause, so it says nothing.
             (_, ReplayState::Paused) => pending_us(),
-            _ => pending_us().or_else(|| self.pipeline.lag.last().map(|(lag, _)| lag)),
+            _ => pending_us().or_else(|| self.replay.pipeline.lag.last().map(|(lag, _)| lag)),
         };
         let served = self.served.as_ref().map(|(serving, stamping)| {
             let report = serving.report(&stamping.state(), link.semi_sync);
             ServedReport { beside_replay: true, ..report }
         });
-        let until = self.until();
-        let remaining_delay = self.pipeline.remaining_delay();
-        let to_skip = self.skip.current().subtract(&visible.executed);
+        let to_skip = self.replay.skip.current().subtract(&visible.executed);
         StatusReport {
             version: env!("CARGO_PKG_VERSION").into(),
             at: utc_text(now),
             running: true,
             pid: Some(std::process::id()),
             uptime_us: self.started.elapsed().as_micros() as u64,
-            data: self.data.display().to_string(),
+            data: self.folder().path().display().to_string(),
             server_id: self.server_id,
-            server_uuid: self.server_uuid.clone(),
+            server_uuid: self.folder().server_uuid().to_string(),
             unanswered: None,
             source: SourceReport {
                 purges_in_us: link.purges_in_us(now.saturating_add_signed(clock), clock),
-                ..source_report(&self.shown_source(), &link)
+                ..source_report(&self.inbound.shown_source(), &link)
             },
-            replay: ReplayReport {
-                state,
-                detail: self.waits_for(),
-                barriers: self.pipeline.barriers.load(Ordering::Relaxed) as u64,
-                tables: visible.catalog.tables().count() as u64,
-                rows: stats.memory.rows,
-                table_copy: self.table_copy.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-                tables_copied: self.tables_copied.load(Ordering::Relaxed),
-                tables_copied_by_itself: self.tables_copied_by_itself.load(Ordering::Relaxed),
-                filters: Vec::new(),
-                quarantined: quarantined(&visible.catalog, &[]),
-                drifted: self.drifted().iter().map(ToString::to_string).collect(),
-                check_images: self.check_images.name().to_owned(),
-                ended: self.pipeline.is_finished(),
-                damaged: self.damaged(),
-                scrub: self.scrub.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-                until_condition: until.as_ref().map(|until| until.name().to_owned()).unwrap_or_default(),
-                until_gtids: until.as_ref().map(|until| until.set().to_string()).unwrap_or_default(),
-                delay_s: self.pipeline.delay().as_secs(),
-                remaining_delay_us: remaining_delay.map(|left| u64::try_from(left.as_micros()).unwrap_or(u64::MAX)),
-            },
+            replay: self.replay_report(state, &visible.catalog, stats.memory.rows),
             gtid: GtidReport {
                 retrieved: link.retrieved.to_string(),
                 executed: visible.executed.to_string(),
@@ -196,44 +218,35 @@ impl Replica {
             position: PositionReport {
                 source_received: link.source_position.clone(),
                 source_executed: if waiting == 0 { link.source_position.clone() } else { None },
-                relay_received: self.relay_sync.as_ref().map(|sync| {
-                    let end = sync.written();
+                relay_received: Some({
+                    let end = self.inbound.relay_sync.written();
                     format!("{}:{}", relay_log::file_name(end.file_number), end.offset)
                 }),
                 relay_executed: publisher.position.map(|end| end.to_string()),
                 watermark: visible.sequence.0,
             },
-            lag: LagReport {
-                current_us,
-                overall: self.pipeline.lag.overall(),
-                last_1s: self.pipeline.lag.last_seconds(1, now),
-                last_10s: self.pipeline.lag.last_seconds(10, now),
-                parts: self.pipeline.lag_by_part.report(now),
-                clock_difference_us: (link.clock_measured_us > 0).then_some(clock),
-                clock_error_us: (link.clock_measured_us > 0).then(|| self.link.clock_error_us.load(Ordering::Relaxed)),
-                clock_measured: (link.clock_measured_us > 0).then(|| utc_text(link.clock_measured_us)),
-            },
+            lag: self.lag_report(current_us, &link, now),
             backlog: self.backlog(waiting, queue_bytes, current_us, now),
             rates: RatesReport {
-                last_1s: self.pipeline.rates.last_seconds(1, now),
-                last_10s: self.pipeline.rates.last_seconds(10, now),
-                total: self.pipeline.rates.total(),
+                last_1s: self.replay.pipeline.rates.last_seconds(1, now),
+                last_10s: self.replay.pipeline.rates.last_seconds(10, now),
+                total: self.replay.pipeline.rates.total(),
             },
             last_error: sql_error.clone().or_else(|| io_error.clone()),
             last_io_error: io_error,
             last_sql_error: sql_error,
-            ledger: self.pipeline.ledger.snapshot(binlog::event_type::name),
+            ledger: self.replay.pipeline.ledger.snapshot(binlog::event_type::name),
             memory: MemoryReport {
                 rss_bytes: process.rss_bytes,
                 rss_peak_bytes: process.rss_peak_bytes,
                 store_bytes: stats.memory.bytes,
-                limit_bytes: self.memory_limit_bytes,
+                limit_bytes: self.memory.limit_bytes,
                 queue_bytes,
-                queue_limit_bytes: self.queue_limit_bytes,
+                queue_limit_bytes: self.memory.queue_bytes,
             },
             clients: None,
             http: None,
-            backups: self.backups.report(),
+            backups: self.upkeep.backups.report(),
             served,
             store: self.store_report(&stats),
             disk: self.disk_report(relay_bytes),

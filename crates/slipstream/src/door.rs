@@ -385,7 +385,7 @@ impl Facts for EngineFacts {
     fn take_read_lock(&self) -> Result<ReadLock, SqlError> {
         let engine = self.engine.0.upgrade().ok_or_else(|| not_now("the replica is stopping"))?;
         let replica = engine.replica().map_err(|failure| not_now(&failure.text))?;
-        let publisher = Arc::clone(&replica.pipeline.publisher);
+        let publisher = Arc::clone(&replica.pipeline().publisher);
         publisher.take_read_lock();
         Ok(ReadLock::new(move || publisher.release_read_lock()))
     }

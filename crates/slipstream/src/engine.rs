@@ -256,14 +256,16 @@ impl Engine {
 
     /// Lag of all transactions since the engine's start; None without one.
     pub(crate) fn lags(&self) -> Option<LagHistograms> {
-        let pipeline = &self.replica().ok()?.pipeline;
+        let replica = self.replica().ok()?;
+        let pipeline = replica.pipeline();
         Some(pipeline.lag_by_part.histograms(&pipeline.lag))
     }
 
     /// Median, 99th percentile and maximum of the lag and of its parts in the order of `LagPart::ALL`, µs; None if no
     /// engine runs.
     pub(crate) fn lag_summaries(&self) -> Option<Vec<u64>> {
-        let pipeline = &self.replica().ok()?.pipeline;
+        let replica = self.replica().ok()?;
+        let pipeline = replica.pipeline();
         let parts = pipeline.lag_by_part.report(now_us()).all().map(|(_, figures)| figures.overall);
         let all = std::iter::once(pipeline.lag.overall()).chain(parts);
         Some(all.flat_map(|lag| [lag.p50_us, lag.p99_us, lag.max_us]).collect())
@@ -297,7 +299,7 @@ impl Engine {
             Ok(replica) => replica,
             Err(failure) => return SchemaState::Unknown(failure.text),
         };
-        let catalog = replica.pipeline.store.visibility().current().catalog;
+        let catalog = replica.pipeline().store.visibility().current().catalog;
         let found = catalog.databases().find(|(own, _)| *own == name).map(|(_, collation)| collation);
         found.map_or(SchemaState::Missing, SchemaState::There)
     }
@@ -343,7 +345,7 @@ impl Engine {
     pub(crate) fn restarts(&self, last: StatusReport) {
         let replica = self.replica().ok();
         if let Some(replica) = &replica {
-            self.parked.was_shown(replica.pipeline.store.visibility().executed());
+            self.parked.was_shown(replica.pipeline().store.visibility().executed());
         }
         let source = replica.map(|replica| replica.source_settings());
         let mut state = self.lock();

@@ -63,7 +63,7 @@ impl Parked {
             all.iter().filter_map(Weak::upgrade).for_each(|shared| shared.wake());
         }
         if !locked(&self.positions).is_empty() {
-            let stopped = replica.pipeline.is_paused() || replica.pipeline.failure().is_some();
+            let stopped = replica.pipeline().is_paused() || replica.pipeline().failure().is_some();
             self.received(replica.received().source_position.as_deref().filter(|_| !stopped));
         }
     }
@@ -145,7 +145,7 @@ impl EngineGtids {
     /// 1105 with the reason.
     pub(crate) fn pin(&self) -> Result<Arc<Snapshot>, SqlError> {
         let (engine, replica, attempt) = self.running()?;
-        let store = &replica.pipeline.store;
+        let store = &replica.pipeline().store;
         store.readable().map_err(|error| not_now(&error.to_string()))?;
         if engine.parked.passed.load(SeqCst) != attempt {
             shown_by(&engine, &replica)?;
@@ -182,8 +182,8 @@ fn when_executed(
     action: impl FnOnce() + Send + 'static,
     at_end: impl FnOnce() + Send + 'static,
 ) -> Option<Registration> {
-    let store = Arc::downgrade(&replica.pipeline.store);
-    let wait = replica.pipeline.store.visibility().when_executed(set, action)?;
+    let store = Arc::downgrade(&replica.pipeline().store);
+    let wait = replica.pipeline().store.visibility().when_executed(set, action)?;
     Some(Registration::new(move || {
         if let Some(store) = store.upgrade() {
             let _ = store.visibility().cancel(wait);
@@ -194,10 +194,10 @@ fn when_executed(
 
 /// Why replay brings nothing more now.
 fn stopped(replica: &Replica) -> Option<String> {
-    if let Some(failure) = replica.pipeline.failure() {
+    if let Some(failure) = replica.pipeline().failure() {
         return Some(format!("replay has stopped: {failure}"));
     }
-    replica.pipeline.is_paused().then(|| "replay is stopped".to_owned())
+    replica.pipeline().is_paused().then(|| "replay is stopped".to_owned())
 }
 
 impl Gtids for EngineGtids {
@@ -247,7 +247,7 @@ impl Gtids for EngineGtids {
 
     fn when_position(&self, file: &str, offset: u64, waker: Waker) -> Position {
         let Ok((engine, replica, _)) = self.running() else { return Position::NotRunning };
-        if replica.pipeline.is_paused() || replica.pipeline.failure().is_some() {
+        if replica.pipeline().is_paused() || replica.pipeline().failure().is_some() {
             return Position::NotRunning;
         }
         let received = replica.received();
@@ -284,7 +284,7 @@ pub(crate) fn is_received(received: &Received, file: &str, offset: u64) -> Optio
 
 /// What this engine shows.
 fn shown_by(engine: &Arc<Engine>, replica: &Replica) -> Result<GtidSet, SqlError> {
-    let visible = replica.pipeline.store.visibility().executed();
+    let visible = replica.pipeline().store.visibility().executed();
     let mut wanted = locked(&engine.parked.shown).clone();
     match engine.parked.lost(engine, &visible)? {
         None => return Ok(visible),

@@ -232,7 +232,7 @@ fn change_filter(engine: &Engine, changes: &[FilterRules]) -> Result<Ordered, Sq
     let replica = engine.replica().map_err(failed)?;
     let let_in = let_in(engine, &replica, &now, &next)?;
     let orders = kept.settled(&replica.cut_executed()).changed(options, &next, let_in);
-    let shown = replica.stopped_at().unwrap_or_else(|| replica.pipeline.store.visibility().executed());
+    let shown = replica.stopped_at().unwrap_or_else(|| replica.pipeline().store.visibility().executed());
     drop(replica);
     orders.keep(engine.folder()).map_err(failed)?;
     engine.put_filters_in_force(orders).map_err(failed)?;
@@ -258,7 +258,7 @@ fn let_in(
     let Some(login) = engine.login() else {
         return Err(SqlError::not_supported("CHANGE REPLICATION FILTER where the source is files"));
     };
-    let catalog = replica.pipeline.store.visibility().current().catalog;
+    let catalog = replica.pipeline().store.visibility().current().catalog;
     let lower = catalog.lower_case_table_names();
     let asked = copy::let_in(&login.for_try(), now, &Arc::new(next.clone()), lower);
     let (let_in, notes) = asked.map_err(|error| not_now(&format!("the source must be asked what it has: {error}")))?;
@@ -288,7 +288,7 @@ fn reset(engine: &Engine, all: bool) -> Result<Ordered, SqlError> {
         ));
     }
     replica.cut_all().map_err(failed)?;
-    let shown = replica.pipeline.store.visibility().executed();
+    let shown = replica.pipeline().store.visibility().executed();
     if all {
         reset_filters(engine, &replica)?;
     }

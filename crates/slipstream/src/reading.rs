@@ -35,7 +35,7 @@ const LOOK_FOR_PAUSE: Duration = Duration::from_millis(200);
 /// # Errors
 /// A failed write to `out` means that the client disconnected.
 pub(crate) fn dump(replica: &Replica, options: &DumpRequest, out: &mut dyn Write) -> Result<(), Failure> {
-    dump_store(&replica.pipeline.store, replica.folder().path(), options, out)
+    dump_store(&replica.pipeline().store, replica.folder().path(), options, out)
 }
 
 /// Compares a running replica with its source, or with the named server, and writes a line per table. Only one runs at
@@ -44,7 +44,7 @@ pub(crate) fn dump(replica: &Replica, options: &DumpRequest, out: &mut dyn Write
 /// # Errors
 /// Code 16 if tables differ.
 pub(crate) fn verify(replica: &Replica, options: &VerifyRequest, out: &mut dyn Write) -> Result<(), Failure> {
-    let pipeline = &replica.pipeline;
+    let pipeline = replica.pipeline();
     if pipeline.is_paused() {
         let behind = replica.status().backlog.transactions;
         if behind > 0 {
@@ -76,7 +76,7 @@ const NO_DELAY: &str = "set SOURCE_DELAY to 0, then verify";
 
 /// What holds replay back, as long as it is told to; None if nothing.
 fn held_back(replica: &Replica) -> Option<&'static str> {
-    let pipeline = &replica.pipeline;
+    let pipeline = replica.pipeline();
     if pipeline.is_paused() {
         return Some(PAUSED);
     }
@@ -92,7 +92,7 @@ struct UnlessPaused<'a>(&'a Replica);
 
 impl WatermarkHold for UnlessPaused<'_> {
     fn hold(&self) {
-        self.0.pipeline.publisher.hold();
+        self.0.pipeline().publisher.hold();
     }
 
     fn advance_to(&self, set: &GtidSet, timeout: Duration) -> bool {
@@ -101,10 +101,10 @@ impl WatermarkHold for UnlessPaused<'_> {
             // What is already decoded still becomes visible after a pause.
             let held = held_back(self.0).is_some();
             let left = until.saturating_duration_since(Instant::now());
-            if self.0.pipeline.publisher.advance_to(set, left.min(LOOK_FOR_PAUSE)) {
+            if self.0.pipeline().publisher.advance_to(set, left.min(LOOK_FOR_PAUSE)) {
                 return true;
             }
-            let held = held || self.0.pipeline.publisher.is_read_locked();
+            let held = held || self.0.pipeline().publisher.is_read_locked();
             if held || left.is_zero() || self.0.failure().is_some() || !self.visible().is_subset_of(set) {
                 return false;
             }
@@ -112,20 +112,20 @@ impl WatermarkHold for UnlessPaused<'_> {
     }
 
     fn release(&self) {
-        self.0.pipeline.publisher.release();
+        self.0.pipeline().publisher.release();
     }
 
     fn stopped(&self) -> Option<String> {
-        if self.0.pipeline.publisher.is_read_locked() {
+        if self.0.pipeline().publisher.is_read_locked() {
             return Some("a client's FLUSH TABLES WITH READ LOCK keeps replay as it is".to_owned());
         }
-        held_back(self.0).map(str::to_owned).or_else(|| self.0.pipeline.publisher.stopped())
+        held_back(self.0).map(str::to_owned).or_else(|| self.0.pipeline().publisher.stopped())
     }
 }
 
 impl UnlessPaused<'_> {
     fn visible(&self) -> GtidSet {
-        self.0.pipeline.store.visibility().executed()
+        self.0.pipeline().store.visibility().executed()
     }
 }
 

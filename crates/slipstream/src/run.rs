@@ -649,7 +649,7 @@ impl Process<'_> {
         let mut searched = false;
         loop {
             let outcome = replica.outcome();
-            if !searched && replica.pipeline.is_finished() && stopping.is_none() {
+            if !searched && replica.pipeline().is_finished() && stopping.is_none() {
                 searched = true;
                 if self.must_mend(replica, past) {
                     return Life::Again(replica.receive_again(), Wanted::default());
@@ -719,7 +719,7 @@ impl Process<'_> {
             }
             (None, None) => return false,
         };
-        let visible = replica.pipeline.store.visibility().watermark().0;
+        let visible = replica.pipeline().store.visibility().watermark().0;
         // The same damage again: another start would not help.
         if past.mended_at == Some((visible, files)) {
             return false;

@@ -128,7 +128,7 @@ impl SourceAsker {
                 // The login, or the source, may be another one now.
                 connection = None;
             }
-            let visible = engine.replica().map(|replica| replica.pipeline.store.visibility().executed());
+            let visible = engine.replica().map(|replica| replica.pipeline().store.visibility().executed());
             // Everything the source acknowledged before this is in its answer.
             let asked = Instant::now();
             let answer = match visible {
@@ -283,7 +283,7 @@ impl Said {
             return Err(error(&format!("the source lacks transactions that were visible here: {lost}")));
         }
         let received = replica.received().gtids;
-        let missing = self.executed.subtract(&received).subtract(&replica.pipeline.store.visibility().executed());
+        let missing = self.executed.subtract(&received).subtract(&replica.pipeline().store.visibility().executed());
         let gone = missing.intersection(&self.purged);
         if !gone.is_empty() {
             return Err(error(&format!("the source has purged transactions that have not come here: {gone}")));

@@ -1,0 +1,207 @@
+//! What a replica does beside receiving and replay: copies of tables, watches over drift, damage and disk space, the
+//! slow check, backups.
+//!
+//! In: the lists of store and catalog, free space. Out: copies that are due, replay paused or failed where the operator
+//! wants that, lines of the log. Never here: a wait; the copy or check itself.
+//!
+//! Locks: `TableCopies::alone` is held for as long as a copy runs, or the list of skipped transactions is shortened;
+//! each of the others for one look, and none of them while another one of them is taken.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use decode::{Stop, StopClass};
+use store::DiskSpace;
+
+use crate::backup::RunningBackups;
+use crate::config::CopyConfig;
+use crate::damage::{DamageWatch, Due, OnDamage};
+use crate::disk_trouble::SpaceWatch;
+use crate::drift::{DriftWatch, OnDrift};
+use crate::due_copies::{DueCopies, DueCopy};
+use crate::exit::Failure;
+use crate::log::{self, Code};
+use crate::replica::Replica;
+
+/// What [`Upkeep`] holds.
+pub(crate) struct Upkeep {
+    pub space: Arc<DiskSpace>,
+    pub space_watch: Mutex<SpaceWatch>,
+    pub copies: TableCopies,
+    pub on_drift: OnDrift,
+    pub drift: Mutex<DriftWatch>,
+    pub on_damage: OnDamage,
+    pub damage: Mutex<DamageWatch>,
+    /// Taken when the slow check's thread is started.
+    pub scrub_interval: Mutex<Option<Duration>>,
+    /// What the slow check does, or found.
+    pub scrub: Mutex<String>,
+    pub backups: RunningBackups,
+}
+
+/// Copies of single tables; one runs at a time.
+pub(crate) struct TableCopies {
+    pub config: CopyConfig,
+    /// Bytes that each connection of a copy may hold.
+    pub buffer_bytes: u64,
+    alone: Mutex<()>,
+    /// Progress of the one that runs; empty if none does.
+    shown: Mutex<String>,
+    due: Mutex<DueCopies>,
+    pub done: AtomicU64,
+    pub done_by_itself: AtomicU64,
+}
+
+impl TableCopies {
+    pub(crate) fn new(config: CopyConfig, buffer_bytes: u64) -> TableCopies {
+        TableCopies {
+            config,
+            buffer_bytes,
+            alone: Mutex::new(()),
+            shown: Mutex::default(),
+            due: Mutex::new(DueCopies::new(Instant::now())),
+            done: AtomicU64::new(0),
+            done_by_itself: AtomicU64::new(0),
+        }
+    }
+
+    /// Keeps copies away for as long as the guard lives.
+    ///
+    /// # Errors
+    /// One runs; `what` names it.
+    pub(crate) fn keep_away(&self, what: &str) -> Result<MutexGuard<'_, ()>, Failure> {
+        match self.alone.try_lock() {
+            Ok(guard) => Ok(guard),
+            Err(TryLockError::Poisoned(guard)) => Ok(guard.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Err(Failure::error(format!("this replica is copying {what}; try again when that is done")))
+            }
+        }
+    }
+
+    pub(crate) fn show(&self, line: &str) {
+        line.clone_into(&mut self.shown.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Records the result of the copy of a table that was due.
+    fn ended(&self, name: &str, copied: bool) {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner).copied(Instant::now(), name, copied);
+        if copied {
+            self.done_by_itself.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Replica {
+    /// The duties of upkeep. Copies a quarantined table, takes a cut if the receiver waits for relay log space, and
+    /// logs changes of state.
+    pub(crate) fn step_upkeep(self: &Arc<Self>) {
+        self.tell_of_space();
+        if self.inbound.relay.space().waiting.is_some() || self.inbound.link.lock().waits_for_space.is_some() {
+            self.replay.pipeline.ask_for_cut();
+        }
+        self.look_for_drift();
+        self.look_for_damage();
+        self.begin_scrub();
+        self.begin_due_copy();
+    }
+
+    fn look_for_drift(&self) {
+        let pipeline = &self.replay.pipeline;
+        let mut watch = self.upkeep.drift.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = watch.look(&pipeline.store, || self.replay.catalog(), self.upkeep.on_drift);
+        if is_new && self.upkeep.on_drift == OnDrift::Stop {
+            pipeline.pause();
+        }
+    }
+
+    fn look_for_damage(self: &Arc<Self>) {
+        let pipeline = &self.replay.pipeline;
+        let Some(disk) = pipeline.store.disk() else { return };
+        let mut watch = self.upkeep.damage.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = watch.look(disk, || self.replay.catalog(), self.upkeep.on_damage);
+        drop(watch);
+        match due {
+            None => {}
+            Some(Due::Stop(failure)) => {
+                let publisher = &pipeline.publisher;
+                let position = publisher.status().position.unwrap_or_else(|| pipeline.position());
+                let stop = Stop { class: StopClass::StoreDamaged, position, gtid: None, reason: failure.text };
+                publisher.fail(pipeline.store.visibility().watermark().next(), stop);
+            }
+            Some(Due::Quarantine(tables)) => {
+                let replica = Arc::clone(self);
+                // Replay answers at a boundary, or after a pause.
+                let ask = move || {
+                    let _ = replica.replay.pipeline.copier().quarantine(tables, &replica.stopping);
+                    replica.quarantined();
+                };
+                if std::thread::Builder::new().name("quarantine".into()).spawn(ask).is_err() {
+                    self.quarantined();
+                }
+            }
+        }
+    }
+
+    fn quarantined(&self) {
+        self.upkeep.damage.lock().unwrap_or_else(PoisonError::into_inner).quarantined();
+    }
+
+    /// Starts the thread of the slow check, once.
+    fn begin_scrub(self: &Arc<Self>) {
+        let interval = self.upkeep.scrub_interval.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(interval) = interval else { return };
+        let replica = Arc::clone(self);
+        let run = move || {
+            base::priority::to_background();
+            crate::scrub::run(&replica, interval);
+        };
+        if let Err(error) = std::thread::Builder::new().name("scrub".into()).spawn(run) {
+            log::write(Code::ScrubTrouble, "Store", &format!("cannot start a thread: {error}"));
+        }
+    }
+
+    /// Starts the copy that is due, on a thread of its own.
+    fn begin_due_copy(self: &Arc<Self>) {
+        let Some(name) = self.due_copy() else { return };
+        let (replica, table) = (Arc::clone(self), name.clone());
+        let copy = move || {
+            // The result is logged by the copy.
+            let copied = replica.copy_table(&table, &mut |_| ()).is_ok();
+            replica.upkeep.copies.ended(&table, copied);
+        };
+        if std::thread::Builder::new().name("copy-table".into()).spawn(copy).is_err() {
+            self.upkeep.copies.ended(&name, false);
+        }
+    }
+
+    /// A quarantined table whose copy is due; it counts as being copied until its end is recorded.
+    fn due_copy(&self) -> Option<String> {
+        let pipeline = &self.replay.pipeline;
+        self.inbound.login.as_ref()?;
+        if self.is_stopping() || self.inbound.is_stopped() || pipeline.is_paused() || self.failure().is_some() {
+            return None;
+        }
+        let catalog = self.replay.catalog();
+        let writes = pipeline.decode_options().writes;
+        let mut due = self.upkeep.copies.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut drifted = Vec::new();
+        if self.upkeep.on_drift == OnDrift::Copy && pipeline.store.readable().is_ok() && !pipeline.is_paused() {
+            drifted.extend(self.drifted().into_iter().map(|table| table.name));
+        }
+        match due.look(Instant::now(), &catalog, &writes, &drifted)? {
+            DueCopy { name, why: Some(why) } => {
+                let text = format!("{name} cannot be read until it is copied again; starting the copy: {why}");
+                log::write(Code::TableInQuarantine, "Copy", &text);
+                Some(name)
+            }
+            // The log has said already why.
+            DueCopy { name, why: None } => Some(name),
+        }
+    }
+}
