@@ -64,6 +64,20 @@ impl Replica {
         Replica::start(&server.url("repl"), data, options)
     }
 
+    /// As `follow`, with waits for copies and questions that are a tenth of what is shipped, but in the night.
+    #[track_caller]
+    pub fn hurried(server: &Server, data: &Path, options: &[&str]) -> Replica {
+        let is_night =
+            std::env::var("SLIPSTREAM_TEST_LENGTH").is_ok_and(|length| length == "night" || length == "soak");
+        let mut replica = Replica::spawn(&server.url("repl"), data, options, |command| {
+            if !is_night {
+                command.env("SLIPSTREAM_FAILPOINT", "periods=10");
+            }
+        });
+        replica.wait_until("an answer", |_| true);
+        replica
+    }
+
     /// As `follow`, with a unix socket for clients beside the folder; returns its path too, once all is visible.
     #[track_caller]
     pub fn with_socket(server: &Server, data: &Path, options: &[&str]) -> (Replica, PathBuf) {

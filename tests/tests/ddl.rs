@@ -115,7 +115,7 @@ fn every_form(name: &str, file: impl Fn(&str) -> bool) {
     let data = folder(name);
     // For tables that are copied again.
     server.sql("GRANT LOCK TABLES, RELOAD, BACKUP_ADMIN, XA_RECOVER_ADMIN ON *.* TO 'repl'@'%'");
-    let mut replica = Replica::follow(&server, &data, &["--cut-interval=1s"]);
+    let mut replica = Replica::hurried(&server, &data, &["--cut-interval=1s"]);
     server.sql("CREATE DATABASE ddl");
     let only = std::env::var("SLIPSTREAM_DDL_FORM").ok();
     let forms = corpus();
@@ -168,7 +168,7 @@ fn every_form(name: &str, file: impl Fn(&str) -> bool) {
     assert_equal(&server, &mut replica, &["ddl"]);
     // The same again, from the data on disk.
     replica.kill();
-    let mut replica = Replica::follow(&server, &data, &[]);
+    let mut replica = Replica::hurried(&server, &data, &[]);
     assert_equal(&server, &mut replica, &["ddl"]);
     replica.stop();
     println!("{} definitions are those of SHOW CREATE TABLE", assert_same_definitions(&server, &data, &["ddl"]));
@@ -180,7 +180,7 @@ fn statements_of_several_tables_one_of_them_quarantined() {
     let data = folder("several");
     // No copy is possible yet.
     server.sql("GRANT RELOAD, BACKUP_ADMIN, XA_RECOVER_ADMIN ON *.* TO 'repl'@'%'");
-    let mut replica = Replica::follow(&server, &data, &["--cut-interval=100ms"]);
+    let mut replica = Replica::hurried(&server, &data, &["--cut-interval=100ms"]);
     let parted = "(id INT PRIMARY KEY, a INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 \
                   VALUES LESS THAN (20))";
     server.sql(&format!(
@@ -210,7 +210,7 @@ fn statements_of_several_tables_one_of_them_quarantined() {
     }
     replica.kill();
     server.sql("GRANT LOCK TABLES ON *.* TO repl");
-    let mut replica = Replica::follow(&server, &data, &[]);
+    let mut replica = Replica::hurried(&server, &data, &[]);
     // What the kill undid is replayed again: names that are in quarantine meanwhile may be copied too.
     replica.catch_up(&server);
     replica.copied();
@@ -233,7 +233,7 @@ fn timestamp_defaults_in_the_system_time_zone() {
         "GRANT XA_RECOVER_ADMIN, LOCK TABLES ON *.* TO repl; CREATE DATABASE zone; USE zone;
          CREATE TABLE added (id INT PRIMARY KEY); INSERT INTO added VALUES (1), (2); CREATE TABLE other (id INT PRIMARY KEY)",
     );
-    let mut replica = Replica::follow(&server, &folder("zone"), &["--cut-interval=200ms"]);
+    let mut replica = Replica::hurried(&server, &folder("zone"), &["--cut-interval=200ms"]);
     let defaults = "w TIMESTAMP NULL DEFAULT '2020-01-01 00:00:00', s TIMESTAMP(3) NULL DEFAULT '2020-07-01 00:00:00.5', n INT DEFAULT 7";
     let columns = defaults.replace(", ", ", ADD ");
     server.sql(&format!("USE zone; ALTER TABLE added ADD {columns}; INSERT INTO added (id) VALUES (3)"));
@@ -270,7 +270,7 @@ fn timestamp_defaults_in_the_system_time_zone() {
 fn definitions_of_many_terms_are_followed() {
     let server = Server::start_unsynced("many-terms-ddl", &["--thread-stack=16M"]);
     let data = folder("many-terms-ddl");
-    let mut replica = Replica::follow(&server, &data, &["--cut-interval=1s"]);
+    let mut replica = Replica::hurried(&server, &data, &["--cut-interval=1s"]);
     server.sql("CREATE DATABASE ddl");
     let mut most = 0;
     let terms = [" + 1", " OR a = 1", " AND a = 1", " XOR a", " | a", " IS NULL", " = 1"];

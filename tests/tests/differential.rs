@@ -192,7 +192,7 @@ fn replay_all(files: &[&PathBuf], options: &[&str]) {
     let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
     let server = server(&options);
     let data = folder("regressions");
-    let follow = || Replica::follow(&server, &data, &["--cut-interval=100ms"]);
+    let follow = || Replica::hurried(&server, &data, &["--cut-interval=100ms"]);
     let mut replica = follow();
     let mut databases: Vec<String> = Vec::new();
     let mut copies = 0;

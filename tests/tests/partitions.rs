@@ -32,7 +32,7 @@ fn step(server: &Server, replica: &mut Replica, copies: u64, sql: &str) {
 fn misplaced_rows_stay_and_go_with_their_partition() {
     let server = server("misplaced");
     let data = folder("misplaced");
-    let mut replica = Replica::follow(&server, &data, &["--cut-interval=100ms", "--check-images=all"]);
+    let mut replica = Replica::hurried(&server, &data, &["--cut-interval=100ms", "--check-images=all"]);
     let mut step = |copies, sql| step(&server, &mut replica, copies, sql);
     step(
         0,
@@ -104,7 +104,7 @@ fn a_copy_finds_misplaced_rows() {
     );
     server.purge_binary_logs();
     let data = folder("misplaced_copy");
-    let mut replica = Replica::follow(&server, &data, &["--cut-interval=100ms", "--check-images=all"]);
+    let mut replica = Replica::hurried(&server, &data, &["--cut-interval=100ms", "--check-images=all"]);
     assert_eq!(settled(&server, &mut replica, 1), 1, "only `r` is copied apart: {}", replica.log());
     replica.waits_for_log(&["SLIP-000064"]);
     assert_equal(&server, &mut replica, &["d"]);
@@ -117,7 +117,7 @@ fn a_copy_finds_misplaced_rows() {
     replica.kill();
     let kept = folder("misplaced_kept");
     copy_folder(&data, &kept);
-    let mut replica = Replica::follow(&server, &data, &["--cut-interval=100ms"]);
+    let mut replica = Replica::hurried(&server, &data, &["--cut-interval=100ms"]);
     step(&server, &mut replica, 1, "ALTER TABLE r TRUNCATE PARTITION p1");
     step(&server, &mut replica, 0, "SET SESSION binlog_row_image = MINIMAL; UPDATE r SET v = 'uno' WHERE a = 1");
     step(
@@ -128,7 +128,7 @@ fn a_copy_finds_misplaced_rows() {
     );
     replica.stop();
     // The same from the folder as it was, without the process that made the copy.
-    let mut replica = Replica::follow(&server, &kept, &["--cut-interval=100ms"]);
+    let mut replica = Replica::hurried(&server, &kept, &["--cut-interval=100ms"]);
     settled(&server, &mut replica, 1);
     assert_equal(&server, &mut replica, &["d"]);
     replica.stop();

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::periods::{WRITE_AGAIN_AFTER, WRITE_AGAIN_AFTER_MAX};
 use store::{Disk, StoreError};
 
 use crate::shutdown::Shutdown;
@@ -14,10 +15,6 @@ use crate::shutdown::Shutdown;
 const LOOK: Duration = Duration::from_millis(50);
 /// The next try comes once this much more is free than there was.
 const MORE_BYTES: u64 = 256 << 10;
-/// It comes anyway after this pause, which doubles with each try up to the longest: not every limit shows in the number
-/// of free bytes (quotas, inodes).
-const PAUSE_FIRST: Duration = Duration::from_secs(5);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// The wait of one write. While it lasts, no merge runs: the write comes first.
 pub(crate) struct SpaceWait<'a> {
@@ -44,7 +41,8 @@ impl<'a> SpaceWait<'a> {
         }
         waits();
         let free_bytes = || self.disk.space().and_then(|space| space.look()).map(|space| space.free_bytes);
-        let pause = PAUSE_FIRST.saturating_mul(1 << (self.tries - 2).min(10)).min(PAUSE_MAX);
+        let pause =
+            WRITE_AGAIN_AFTER.get().saturating_mul(1 << (self.tries - 2).min(10)).min(WRITE_AGAIN_AFTER_MAX.get());
         let (before, until) = (free_bytes(), Instant::now() + pause);
         while !shutdown.stops_handing_on() {
             std::thread::sleep(LOOK);

@@ -16,6 +16,7 @@ mod integers;
 mod lanes;
 pub mod limits;
 pub mod own_files;
+pub mod periods;
 mod position;
 mod prepared;
 mod random;

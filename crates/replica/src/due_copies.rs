@@ -7,17 +7,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use base::periods::{COPY_AGAIN_AFTER, QUIET_BEFORE_COPY};
 use catalog::Catalog;
 use decode::StatementWrites;
 
 /// Interval at which the catalog is searched for quarantined tables.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Delay after the first failed copy of a table; it doubles with each further failure, up to ten minutes.
-const AGAIN_AFTER: Duration = Duration::from_secs(20);
-/// A table that statements write to is copied once no statement has written for this long. The time doubles with each
-/// copy for that reason, up to ten minutes, because such a writer usually returns.
-const QUIET_FOR: Duration = Duration::from_secs(10);
-/// Maximum number of doublings, for both times.
+/// Maximum number of doublings of [`COPY_AGAIN_AFTER`] and [`QUIET_BEFORE_COPY`]: up to some ten minutes.
 const DOUBLED_MAX: u32 = 5;
 
 /// The quarantined tables and the results of their copies.
@@ -93,7 +89,7 @@ impl DueCopies {
             return;
         }
         let failures = self.failed.get(name).map_or(0, |(failures, _)| *failures);
-        let pause = AGAIN_AFTER.saturating_mul(1 << failures.min(DOUBLED_MAX));
+        let pause = COPY_AGAIN_AFTER.get().saturating_mul(1 << failures.min(DOUBLED_MAX));
         self.failed.insert(name.to_owned(), (failures + 1, now + pause));
     }
 
@@ -105,7 +101,7 @@ impl DueCopies {
         if writes.count != count {
             (writes.count, writes.at) = (count, now);
         }
-        now.duration_since(writes.at) >= QUIET_FOR.saturating_mul(1 << writes.copies.min(DOUBLED_MAX + 1))
+        now.duration_since(writes.at) >= QUIET_BEFORE_COPY.get().saturating_mul(1 << writes.copies.min(DOUBLED_MAX + 1))
     }
 }
 

@@ -5,12 +5,10 @@
 
 use std::time::{Duration, Instant};
 
+use base::periods::{START_AGAIN_AFTER, START_AGAIN_AFTER_MAX};
 use replica::{AfterDisk, DiskTrouble, Failure, StoppedByDisk};
 use store::FreeSpace;
 
-/// Pause before the second start of a row; it doubles up to the longest.
-const PAUSE_FIRST: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// An engine that ran this long ends the row.
 const ROW_ENDS_AFTER: Duration = Duration::from_secs(120);
 /// A start on a full disk needs some space for its small files: this part of the reserve, within bounds.
@@ -85,7 +83,9 @@ impl DiskMend {
     fn pause(&self) -> Duration {
         match self.starts.checked_sub(1) {
             None => Duration::ZERO,
-            Some(doubled) => PAUSE_FIRST.saturating_mul(1 << doubled.min(10)).min(PAUSE_MAX),
+            Some(doubled) => {
+                START_AGAIN_AFTER.get().saturating_mul(1 << doubled.min(10)).min(START_AGAIN_AFTER_MAX.get())
+            }
         }
     }
 }
@@ -119,9 +119,9 @@ mod tests {
         mend.started();
         assert_eq!(mend.after(), AfterDisk::default());
         assert!(!mend.is_due(&stopped(DiskTrouble::SyncFailed, 7), space(0)), "a second later at the earliest");
-        assert_eq!(mend.pause(), PAUSE_FIRST);
+        assert_eq!(mend.pause(), START_AGAIN_AFTER.get());
         mend.starts = 40;
-        assert_eq!(mend.pause(), PAUSE_MAX);
+        assert_eq!(mend.pause(), START_AGAIN_AFTER_MAX.get());
     }
 
     #[test]

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use base::GtidSet;
+use base::periods::LOOK_FOR_ERRANT;
 use client::Connection;
 use client::session::gtid_executed;
 use serve::ReplicaLine;
@@ -17,9 +18,6 @@ use super::replica_text;
 use crate::failure::shown_set;
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
-
-/// Interval at which replicas that are ahead are looked at: the source is asked about them.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// What was found.
 #[derive(Default)]
@@ -50,7 +48,9 @@ impl ErrantWatch {
             return;
         }
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        if looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) || self.asks.swap(true, Ordering::AcqRel) {
+        if looked.is_some_and(|looked| looked.elapsed() < LOOK_FOR_ERRANT.get())
+            || self.asks.swap(true, Ordering::AcqRel)
+        {
             return;
         }
         *looked = Some(Instant::now());

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use base::periods::ASK_HELD_SERVERS;
 use base::{GtidSet, Uuid};
 use client::{Connection, ResultSet};
 use observe::HeldReport;
@@ -26,8 +27,6 @@ use crate::folder::{Folder, read_small, write_secret};
 use crate::log::{self, Code};
 
 const FILE: &str = "holds";
-/// Interval at which a server is asked what it has executed.
-const ASK_EVERY: Duration = Duration::from_secs(5);
 /// Time limit of one question.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 /// Interval at which is looked whether to ask, or to end.
@@ -280,7 +279,7 @@ impl Holds {
         let due: Vec<(Hold, ServerOptions)> = {
             let state = self.lock();
             let asked = |hold: &Hold| state.known.get(&hold.server_uuid).and_then(|known| known.asked);
-            let is_due = |hold: &&Hold| asked(hold).is_none_or(|at| at.elapsed() >= ASK_EVERY);
+            let is_due = |hold: &&Hold| asked(hold).is_none_or(|at| at.elapsed() >= ASK_HELD_SERVERS.get());
             let due = state.holds.iter().filter(is_due);
             due.filter_map(|hold| Some((hold.clone(), hold.server.clone()?))).collect()
         };
