@@ -1,11 +1,13 @@
-//! Checks of the repository's documents and comments: limits, widths, links, and what they name.
+//! Checks of the repository's documents, comments and code: limits, widths, links, what they name, sizes.
 //!
 //! In: the repository's files as text. Out: one line for each fault, with file and line. Never here: a file outside the
 //! repository, a build, a process.
 
+pub mod code;
 pub mod limits;
 pub mod links;
 pub mod named;
+pub mod ratchets;
 mod repository;
 #[cfg(test)]
 mod tests;
