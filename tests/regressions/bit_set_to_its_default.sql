@@ -1,4 +1,4 @@
--- A BIT is set to its DEFAULT where images leave the next column out. MyISAM would write over that one (compatibility.md).
+-- A BIT is set to its DEFAULT where images leave the next column out. MyISAM would write over that one (mysql-bugs.md).
 -- session 0
 SET SESSION binlog_row_image = MINIMAL;
 CREATE TABLE i (id INT PRIMARY KEY, b BIT(23) DEFAULT b'1010', e ENUM('one', 'two', 'Three', 'eight') DEFAULT 'Three', n BIT(3), v VARCHAR(9) DEFAULT 'v') ENGINE=InnoDB;

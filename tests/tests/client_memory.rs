@@ -12,7 +12,7 @@ use wire::response::{ErrPacket, PrepareOk};
 
 /// Sessions of each kind of hostile client.
 const SESSIONS: usize = 40;
-/// What clients may add to `--memory`, in MiB (docs/operating.md, "Memory"); a fifth of what 500 connections may.
+/// What clients may add to `--memory`, in MiB (docs/operating/start.md, "Memory"); a fifth of what 500 connections may.
 const BESIDES_MIB: u64 = 64;
 
 fn add_account(data: &Path, name: &str, max_connections: Option<u32>) {

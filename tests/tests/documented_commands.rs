@@ -1,9 +1,20 @@
 //! The program accepts all commands and options that documents tell people to type.
 
+use std::fs;
+use std::path::Path;
+
 use whole_program_tests::{repository, slipstream};
 
-/// Documents with commands in their code blocks.
-const DOCUMENTS: [&str; 3] = ["README.md", "docs/operating.md", "docs/lab.md"];
+/// Documents with commands in their code blocks; of a folder, all of its documents.
+const DOCUMENTS: [&str; 3] = ["README.md", "docs/operating", "docs/lab.md"];
+
+/// The text of a document, or of all documents of a folder.
+fn text_of(path: &Path) -> String {
+    if path.is_dir() {
+        return fs::read_dir(path).unwrap().map(|entry| text_of(&entry.unwrap().path())).collect();
+    }
+    fs::read_to_string(path).unwrap()
+}
 
 /// Commands in a document's code blocks, each with its possible subcommands and its options.
 fn commands_of(text: &str) -> Vec<(Vec<String>, Vec<String>)> {
@@ -33,8 +44,8 @@ fn commands_of(text: &str) -> Vec<(Vec<String>, Vec<String>)> {
 
 #[test]
 fn what_documents_say_to_type_is_understood() {
-    let read = |document: &&str| std::fs::read_to_string(repository().join(document)).unwrap();
-    let commands: Vec<_> = DOCUMENTS.iter().map(read).flat_map(|text| commands_of(&text)).collect();
+    let texts = DOCUMENTS.iter().map(|document| text_of(&repository().join(document)));
+    let commands: Vec<_> = texts.flat_map(|text| commands_of(&text)).collect();
     assert!(commands.len() >= 20, "{} commands", commands.len());
     let mut wrong = Vec::new();
     for (commands, options) in commands {

@@ -62,7 +62,7 @@ impl Level {
 
 macro_rules! codes {
     ($($(#[$about:meta])* $name:ident = $number:literal $level:ident,)*) => {
-        /// Codes of messages, printed `SLIP-000001`. docs/operating.md describes each.
+        /// Codes of messages, printed `SLIP-000001`. docs/operating/reference.md describes each.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u32)]
         pub enum Code {
@@ -298,7 +298,7 @@ mod tests {
 
     /// (code, level) of each row in the document's table of log codes.
     fn documented() -> Vec<(String, String)> {
-        let text = include_str!("../../../docs/operating.md");
+        let text = include_str!("../../../docs/operating/reference.md");
         let section = text.split("\n## ").find(|section| section.starts_with("Log codes\n")).unwrap();
         let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
         let rows = section.lines().filter(|line| line.starts_with("| SLIP-")).map(cells);
@@ -313,7 +313,7 @@ mod tests {
     fn each_code_is_given_once_and_documented_with_its_level() {
         let codes: Vec<(String, String)> =
             Code::ALL.iter().map(|code| (code.to_string(), code.level().label().to_owned())).collect();
-        assert_eq!(codes, documented(), "the table in docs/operating.md is in order of the numbers");
+        assert_eq!(codes, documented(), "the table in docs/operating/reference.md is in order of the numbers");
         let numbers: std::collections::BTreeSet<u32> = Code::ALL.iter().map(|code| code.number()).collect();
         assert_eq!(numbers.len(), Code::ALL.len());
     }

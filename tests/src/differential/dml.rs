@@ -121,7 +121,7 @@ fn assignments(random: &mut Random, t: &Target, alias: &str) -> String {
             1 if column.kind.is_text() => format!("UPPER({name})"),
             0 if column.kind == Kind::Json => json_change(random, &name),
             // In MyISAM the DEFAULT of a BIT is written over the next column's first byte too, and the log does not say
-            // so with MINIMAL images (docs/compatibility.md). InnoDB: tests/regressions/bit_set_to_its_default.sql.
+            // so with MINIMAL images (docs/mysql-bugs.md). InnoDB: tests/regressions/bit_set_to_its_default.sql.
             _ if matches!(column.kind, Kind::Bit(_)) => column.kind.literal(random),
             _ => column.value(random),
         };

@@ -94,7 +94,7 @@ const LIST: &[&str] = &["one", "two", "Three", "vier", "five", "six", "7", "eigh
 
 impl Kind {
     /// True for text in sjis with a backslash, which has two codes there: logs and SHOW CREATE TABLE do not say which of
-    /// them a default has (docs/compatibility.md).
+    /// them a default has (docs/mysql-bugs.md).
     pub fn is_two_in_sjis(&self, literal: &str) -> bool {
         literal.contains('\\') && self.charset().is_some_and(|(charset, _)| charset == "sjis")
     }
