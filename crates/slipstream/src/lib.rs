@@ -1,7 +1,7 @@
-//! The program: command line, options, control socket, log lines.
+//! The program: command line, options, control socket, log lines, and the engine's life: start, stop, restart.
 //!
 //! In: arguments, option files, signals, requests on the control socket. Out: a running replica, text for the user,
-//! JSON for scripts, an exit code. Never here: how a replica follows its source.
+//! JSON for scripts, an exit code. Never here: receiving, replay, rows.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -941,7 +941,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         FOLLOW,
         "statement-cpu-time",
         "TIME",
-        Kind::Span(|s, span| s.door.statement_cpu_time = span),
+        Kind::SpanOrNone(|s, span| s.door.statement_cpu_time = span),
         "How long a client's statement may work, without waits; 0 = no limit; accounts with the right admin have none",
     )
     .under(CLIENT_PART)
@@ -1160,7 +1160,6 @@ fn not_an_address(text: &str) -> String {
     format!("'{text}' is not an IP address; names are not looked up")
 }
 
-/// Connectors read numbers in front and some go by the text behind them.
 /// A system variable and a value that sessions can begin with.
 fn parse_set(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("'{text}' is not NAME=VALUE"))?;
@@ -1169,6 +1168,7 @@ fn parse_set(text: &str) -> Result<(String, String), String> {
     Ok((name, value))
 }
 
+/// Connectors read the numbers in front, and some go by the text after them.
 fn checked_version(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
     if is_plain && text.len() <= 60 && text.starts_with(|c: char| c.is_ascii_digit()) {

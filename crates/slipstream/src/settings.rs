@@ -477,6 +477,22 @@ mod tests {
     }
 
     #[test]
+    fn a_zero_that_help_gives_a_meaning_is_taken() {
+        let mut found = 0;
+        for option in OPTIONS {
+            let default = match option.default {
+                options::Default::Is(text) | options::Default::Said(text) => text,
+                options::Default::None => "",
+            };
+            if format!("{} {default}", option.help).contains("0 = ") {
+                option.set(&mut Settings::default(), Some("0")).unwrap_or_else(|reason| panic!("{}: {reason}", option.name));
+                found += 1;
+            }
+        }
+        assert!(found >= 10, "{found} options");
+    }
+
+    #[test]
     fn every_option_of_the_table_can_be_set() {
         for option in OPTIONS {
             let value = match option.name {
