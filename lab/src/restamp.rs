@@ -120,7 +120,7 @@ pub fn restamp(args: &RestampArgs) -> Result<RestampReport> {
     let is_first = |log: &&PathBuf| start.as_ref().is_none_or(|start| name_of(log) == start.at.file);
     let Some(from) = logs.iter().position(|log| is_first(&log)) else {
         let begun = start.map(|start| start.at.file).unwrap_or_default();
-        bail!("{} goes on in {begun}, which is none of these logs", args.out.display());
+        bail!("{} continues in {begun}, which is not one of these logs", args.out.display());
     };
     for (at, path) in logs.iter().enumerate().skip(from) {
         let offset = start.as_ref().filter(|_| at == from).map(|start| start.at.offset);

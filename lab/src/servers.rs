@@ -142,7 +142,7 @@ impl Programs {
         let found = self.folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
         let path = match found {
             Some(path) => path,
-            None => bail!("no program {name} beside {}", self.mysqld.display()),
+            None => bail!("no program {name} next to {}", self.mysqld.display()),
         };
         let mut words = self.before.iter().chain(&self.loader).cloned().chain([path.into_os_string()]);
         let mut command = Command::new(words.next().context("no program")?);

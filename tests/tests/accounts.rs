@@ -27,7 +27,7 @@ fn accounts_are_kept_and_changed_whether_it_runs_or_not() {
     let data = folder("accounts");
     account(&data, &["list"], "").expect(1, &["data folder"]);
     let replica = Replica::follow(&server, &data, &[]);
-    account(&data, &["list"], "").expect(0, &["there is no account"]);
+    account(&data, &["list"], "").expect(0, &["no accounts"]);
     let add = ["add", "app@10.0.0.0/8", "--may", "read", "--schemas", "shop,stock", "--require-tls"];
     account(&data, &add, "first password").expect(0, &["account app@10.0.0.0/8 is added; it may read of shop,stock"]);
     account(&data, &add, "x").expect(1, &["account app@10.0.0.0/8 exists already"]);

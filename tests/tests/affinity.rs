@@ -13,7 +13,7 @@ fn replay_of_a_made_log_on_given_cpus() {
     let (load, run) = (format!("{log}/binlog.000001"), format!("{log}/binlog.000002"));
     let replay = |options: &[&str]| slipstream(&[&["lab", "replay", "--load", &load, &run], options].concat());
     replay(&["--thread-affinity=apply=100000"]).expect(2, &["CPU 100000 of apply does not exist or is not allowed"]);
-    replay(&["--thread-affinity=aply=0"]).expect(2, &["'aply' is no stage"]);
+    replay(&["--thread-affinity=aply=0"]).expect(2, &["unknown stage 'aply'"]);
     let (last, list) = allowed_cpus();
     let affinity = format!("--cpu-affinity=all={last},apply={list}");
     replay(&[&affinity]).expect(0, &[&format!("bound to receive={last},relay-sync={last},split={last}")]);

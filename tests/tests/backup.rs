@@ -374,7 +374,7 @@ fn a_stalled_reader_ends_it() {
     let child = unread(&data, "2s");
     wait_for("the end", || running.log().contains("[SLIP-000111]").then_some(()), || running.log_end());
     let log = running.log();
-    assert!(log.contains("has taken nothing for 2 s"), "{log}");
+    assert!(log.contains("nobody has read the backup for 2 s"), "{log}");
     assert!(cuts(&running) > before, "replay stood still");
     is_let_go(&mut running);
     let before = purged(&running);

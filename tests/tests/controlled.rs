@@ -192,7 +192,7 @@ fn what_was_visible_before_a_stop_is_visible_after_a_kill() {
             slipstream(&["start", "--sql-before-gtids=aaaaaaaa-0000-0000-0000-000000000001:1", "--data", path])
                 .expect(0, &[]);
             replica.catch_up(&server);
-            slipstream(&["start", "sql", &until, "--data", path]).expect(1, &["replay runs", "stop sql"]);
+            slipstream(&["start", "sql", &until, "--data", path]).expect(1, &["replay is running", "stop sql"]);
             replica.kill();
             replica = start().0;
         }

@@ -103,7 +103,7 @@ fn readers_let_go_of_what_they_read_when_the_engine_starts_again() {
     is_mended(&server, replica, &["fetching the rest again"], || {
         let gone = |answer: &[Vec<u8>]| {
             let last = String::from_utf8_lossy(answer.last().unwrap()).into_owned();
-            assert!(last.contains("snapshot too old: it was given up when"), "{last}");
+            assert!(last.contains("snapshot too old: it was lost when"), "{last}");
         };
         gone(&slow.answer(3));
         gone(&cursor.fetch(id, 3));

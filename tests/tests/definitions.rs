@@ -116,7 +116,7 @@ fn from_the_log_and_from_a_copy() {
     server.purge_binary_logs();
     let mut replica = Replica::start(&server.url("repl"), &folder("poor"), &[]);
     replica.catch_up(&server);
-    replica.waits_for_log(&["it misses SHOW VIEW, TRIGGER, EVENT"]);
+    replica.waits_for_log(&["it lacks SHOW VIEW, TRIGGER, EVENT"]);
     replica.stop();
     let mut replica = Replica::start(&server.url("copier"), &folder("copied"), &[]);
     replica.catch_up(&server);

@@ -302,7 +302,7 @@ fn what_cannot_be_had_is_said() {
     // What it has purged, and what it has lost.
     let other = "aaaaaaaa-0000-0000-0000-000000000001:1-5";
     server.sql(&format!("SET GLOBAL gtid_purged = '+{other}'"));
-    error(&mut global, &format!("the source has purged transactions that have not come here: {other}"));
+    error(&mut global, &format!("the source has purged transactions that have not arrived here: {other}"));
     server.sql("RESET BINARY LOGS AND GTIDS");
     error(&mut global, &format!("the source lacks transactions that were visible here: {uuid}:1-"));
     assert_eq!(read(&mut eventual), Ok(3));
@@ -340,7 +340,7 @@ fn a_power_cut_takes_back_nothing_that_was_shown() {
     let (seen, replica) = read_at_start(&options);
     let recovering = |seen: Result<u64, String>| {
         let error = seen.unwrap_err();
-        assert!(error.contains("recovering, an earlier run may have shown what was not synced"), "{error}");
+        assert!(error.contains("recovering, an earlier run may have shown unsynced transactions"), "{error}");
     };
     recovering(seen);
     replica.kill();
@@ -375,7 +375,7 @@ fn proxysql_is_told_what_is_visible() {
     let (mut replica, socket) = Replica::with_socket(&server, &folder("door-gtid-port"), &["--gtid-port=0"]);
     replica.catch_up(&server);
     let log = replica.log();
-    let address = log.split_once("visible GTIDs on ").unwrap().1.lines().next().unwrap();
+    let address = log.split_once("visible GTIDs to ProxySQL on ").unwrap().1.lines().next().unwrap();
     let connect = || {
         let stream = std::net::TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();

@@ -436,7 +436,7 @@ fn what_is_not_whole_does_not_look_so() {
         let mut out = child.stdout.take().unwrap();
         out.read_exact(&mut [0; 100]).unwrap();
         drop(out);
-        Ran::from(child.wait_with_output().unwrap()).expect(1, &["closed before the dump was whole"]);
+        Ran::from(child.wait_with_output().unwrap()).expect(1, &["closed before the dump was complete"]);
     };
     broken();
     // The pipe holds the client, and the client the replica.

@@ -158,7 +158,7 @@ fn tables_that_the_source_cannot_read() {
     }
     for table in ["d.v", "d.w"] {
         ask(&replica, &server, "verify", table)
-            .expect(0, &["virtual columns that the log does not tell, not compared: g"]);
+            .expect(0, &["virtual columns whose values the log does not contain, not compared: g"]);
     }
     for table in ["d.t", "d.later"] {
         ask(&replica, &server, "verify", table).expect(0, &["tablespace is discarded in source"]);

@@ -97,7 +97,7 @@ fn the_initial_copy_has_a_whole_status() {
     assert!(status["source"]["server_version"].as_str() > Some("8"), "{}", status["source"]);
     slipstream(&["status", "--data", replica.data()]).expect(0, &["Replica_IO_Running   Yes", "%  tables 0/1"]);
     let watch = slipstream(&["status", "--data", replica.data(), "--watch", "--count=1"]);
-    watch.expect(0, &["%  tables 0/1", "log received meanwhile"]);
+    watch.expect(0, &["%  tables 0/1", "log received "]);
     replica.stop();
 }
 

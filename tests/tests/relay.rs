@@ -397,7 +397,7 @@ fn a_source_that_was_reset_stops_receiving_and_what_is_there_is_served() {
     let status = relay.process.wait_until("the stop", |status| status["source"]["state"] == "stopped");
     let text = status["last_io_error"]["text"].as_str().unwrap().to_owned();
     assert!(text.contains("errant GTIDs") && text.contains("history is not the one that was received"), "{text}");
-    relay.process.waits_for_log(&["SLIP-000067", "what was received is served"]);
+    relay.process.waits_for_log(&["SLIP-000067", "received transactions are still served"]);
     let replica = replica("relayreset2");
     relay.feeds(&replica);
     let there = || had.is_subset_of(&replica.gtid_executed()).then_some(());
@@ -549,7 +549,7 @@ fn files_are_held_until_a_replica_has_executed_them() {
     relay.catches_up(&source);
     rounds(&mut relay);
     assert_eq!((first(&relay).as_str(), relay.served().len() > 4), ("binlog.000001", true));
-    hold(&["--list"]).expect(0, &["one (", "has not said what it has executed", "binlog.000001 and later"]);
+    hold(&["--list"]).expect(0, &["one (", "has not reported its executed set", "binlog.000001 and later"]);
 
     // What was sent to it is not what it has said to have.
     relay.feeds(&one);
@@ -563,7 +563,7 @@ fn files_are_held_until_a_replica_has_executed_them() {
     // Asked at its own port, it need not connect again; what it has received and not executed is kept.
     one.sql("STOP REPLICA");
     let mut relay = relay.kill_and_start(&source, &options);
-    hold(&["--list"]).expect(0, &["has not said"]);
+    hold(&["--list"]).expect(0, &["has not reported"]);
     hold(&[&named, &two.url("repl")]).expect(0, &[]);
     let wrong = format!("has server_uuid {}", uuid(&two));
     relay.process.waits_for_log(&["SLIP-000127", &wrong]);
@@ -607,7 +607,7 @@ fn files_are_held_until_a_replica_has_executed_them() {
     relay.catches_up(&source);
     let lacks = format!("two ({})", uuid(&two));
     relay.process.waits_for_log(&["SLIP-000124", "the oldest one is kept for", &lacks]);
-    relay.process.waits_for_log(&["SLIP-000126", "goes although these have not executed it", &lacks]);
+    relay.process.waits_for_log(&["SLIP-000126", "is purged although these replicas have not executed it", &lacks]);
     let below = |status: &serde_json::Value| status["served"]["bytes"].as_u64().unwrap() <= 1 << 20;
     let status = relay.process.wait_until("the purge", below);
     assert_eq!(status["served"]["holds"][0]["keeps_from"], first(&relay).as_str(), "{}", status["served"]);
@@ -675,7 +675,7 @@ fn only_what_is_synced_is_served() {
     process.catch_up(&source);
     process.stop();
     slipstream(&["relay", "--source", &source.url("repl"), "--data", data.to_str().unwrap(), "--relay-sync=never"])
-        .expect(2, &["serves only what is on disk"]);
+        .expect(2, &["serves only synced transactions"]);
 }
 
 #[test]

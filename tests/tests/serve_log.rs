@@ -201,7 +201,7 @@ fn where_the_relay_log_lacks_what_follows_the_served_log_begins_anew() {
     relay.process.stop();
     // The last file would not get the same bytes.
     let other = Replica::spawn(&source.url("repl"), &relay.data, &["--serve-log", "--max-binlog-size=64K"], |_| ());
-    other.expect_exit(2, &["was stamped with other settings", "give the options as they were; or remove"]);
+    other.expect_exit(2, &["was stamped with other settings", "restore the options; or remove"]);
 }
 
 /// The process ends between the two steps of beginning anew: what is kept says where the new log begins, and the files

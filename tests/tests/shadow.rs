@@ -150,9 +150,9 @@ fn what_differs_is_found_and_what_is_equal_is_counted() {
     assert_eq!(code, 16, "{report}");
     assert_eq!(count(&report, "different "), 1, "{report}");
     assert_eq!(count(&report, "refused"), 6, "{report}");
-    assert_eq!(count(&report, "not compared: behind a first read"), 2, "{report}");
-    assert_eq!(count(&report, "not compared: behind a write"), 2, "{report}");
-    assert_eq!(count(&report, "not compared: the source moved"), 0, "{report}");
+    assert_eq!(count(&report, "not compared: after a first read"), 2, "{report}");
+    assert_eq!(count(&report, "not compared: after a write"), 2, "{report}");
+    assert_eq!(count(&report, "not compared: the source changed"), 0, "{report}");
     assert!(count(&report, "equal") >= 30, "{report}");
     assert!(report.contains("SELECT SUM(n) FROM o WHERE c <> ?"), "{report}");
     for secret in ["topsecret", "planted", "mine", "= 9"] {

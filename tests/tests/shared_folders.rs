@@ -82,7 +82,7 @@ fn what_others_put_there_is_not_taken_over() {
         refused.push(("foreign", "another user's"));
     }
     for (name, why) in refused {
-        backup(&data, &at(name)).expect(1, &[&format!("{name}.part"), why, "nobody else may write"]);
+        backup(&data, &at(name)).expect(1, &[&format!("{name}.part"), why, "only you may write"]);
         assert!(!at(name).exists(), "{name}");
         if name != "fifo" && name != "link" {
             assert!(fs::read_to_string(at(&format!("{name}.part"))).unwrap().len() < 10, "{name} has rows");
@@ -115,7 +115,7 @@ fn what_others_put_there_is_not_taken_over() {
         refused.push(("foreign-d", "another user's"));
     }
     for (name, why) in refused {
-        dump(&data, &at(name)).expect(1, &[why, "nobody else may write"]);
+        dump(&data, &at(name)).expect(1, &[why, "only you may write"]);
         assert!(!at(name).exists(), "{name}");
     }
     assert_eq!(fs::read_to_string(own.join("precious")).unwrap(), "precious");
@@ -158,7 +158,7 @@ fn a_folder_of_somebody_elses_is_no_data_folder() {
     restore(&laid_out).expect(2, &["another user's", "chown"]);
     let replica = ["replica", "--source", "mysql://repl@127.0.0.1:1", "--no-defaults", "--data", text(&laid_out)];
     slipstream(&replica).expect(2, &["another user's"]);
-    // One that an administrator gave to a service stands where nobody else may write.
+    // One that an administrator gave to a service stands where only you may write.
     let given = own.join("data");
     fs::create_dir(&given).unwrap();
     chown(&given, Some(OTHER), Some(OTHER)).unwrap();

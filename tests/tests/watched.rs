@@ -40,7 +40,7 @@ fn figures_follow_the_replica() {
     server.sql("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY, b TEXT)");
     server.sql("INSERT INTO d.t VALUES (1, 'secret'), (2, 'secret')");
     let (mut replica, url) = watched(&server, "watched", &[]);
-    replica.waits_for_log(&[&format!("[SLIP-000100] [Server] a page and metrics are at {url}")]);
+    replica.waits_for_log(&[&format!("[SLIP-000100] [Server] serving the page and metrics at {url}")]);
     let (code, page) = get(&url, "/");
     assert!(code == 200 && page.starts_with("<!doctype html>") && page.contains("</html>"));
     // All that it loads is itself.

@@ -478,10 +478,10 @@ fn checked_schemas(rights: Rights, schemas: Option<Vec<String>>) -> Result<Optio
     let Some(schemas) = schemas else { return Ok(None) };
     let invalid = |text: &str| Err(AccountsError::Invalid(text.to_owned()));
     if !rights.read {
-        return invalid("schemas are of the right 'read', which is not given");
+        return invalid("schemas limit the right 'read', which is not given");
     }
     if rights.replicate {
-        return invalid("the right 'replicate' gives the rows of all schemas; it cannot be kept to some");
+        return invalid("the right 'replicate' gives the rows of all schemas; it cannot be limited to some");
     }
     if schemas.is_empty() || schemas.iter().any(|name| name.is_empty() || name.chars().count() > SCHEMA_CHARS_MAX) {
         return invalid("a schema's name has 1 to 64 characters");

@@ -143,7 +143,7 @@ fn kept(record: Record) -> Result<Kept, String> {
     let name = AccountName::new(&record.user, &record.host)?;
     let plugin = PasswordPlugin::from_name(&record.plugin).ok_or_else(|| format!("unknown plugin of {name}"))?;
     let password = StoredPassword::from_text(plugin, &record.password)
-        .ok_or_else(|| format!("authentication_string of {name} is none of {}", plugin.name()))?;
+        .ok_or_else(|| format!("authentication_string of {name} is not one of {}", plugin.name()))?;
     let mut rights = Rights::default();
     if !record.rights.iter().all(|right| rights.add(right)) {
         return Err(format!("unknown right of {name}"));

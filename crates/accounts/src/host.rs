@@ -114,7 +114,7 @@ fn unprintable(c: char) -> bool {
 
 /// A network as address and prefix length or IPv4 mask.
 fn network(address: &str, net: &str) -> Result<Kind, String> {
-    let bad = || format!("'{address}/{net}' is no network: write 10.0.0.0/8, 10.0.0.0/255.0.0.0 or fd00::/8");
+    let bad = || format!("'{address}/{net}' is not a network: write 10.0.0.0/8, 10.0.0.0/255.0.0.0 or fd00::/8");
     let address: IpAddr = address.parse().map_err(|_| bad())?;
     let (bits, as_mask) = match net.parse::<Ipv4Addr>() {
         Ok(mask) if address.is_ipv4() => (prefix_length(mask).ok_or_else(bad)?, true),

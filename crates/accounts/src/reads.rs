@@ -47,7 +47,7 @@ impl FromStr for Consistency {
 
     fn from_str(text: &str) -> Result<Consistency, String> {
         let found = Consistency::ALL.into_iter().find(|one| one.name().eq_ignore_ascii_case(text));
-        found.ok_or_else(|| format!("'{text}' is none of eventual, session, global, bounded"))
+        found.ok_or_else(|| format!("'{text}' is not one of eventual, session, global, bounded"))
     }
 }
 

@@ -66,7 +66,7 @@ impl FromStr for Rights {
         let mut rights = Rights::default();
         for name in text.split(',').map(str::trim) {
             if !rights.add(name) {
-                return Err(format!("'{name}' is no right; monitor, read, replicate and admin are"));
+                return Err(format!("unknown right '{name}': use monitor, read, replicate or admin"));
             }
         }
         Ok(rights)

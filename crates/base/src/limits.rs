@@ -34,7 +34,7 @@ pub const PREPARED_BYTES_MAX: usize = 1 << 30;
 const _: () = {
     assert!(EVENT_LEN_MAX <= u32::MAX as usize, "an event's header holds its length in 32 bits");
     assert!(PIECE_BYTES <= READ_CHUNK_BYTES, "a read makes at least one batch");
-    assert!(PIECE_BYTES <= LARGE_SLICE_BYTES, "a slice is larger than what is not sliced");
+    assert!(PIECE_BYTES <= LARGE_SLICE_BYTES, "a slice is larger than an unsliced transaction");
     assert!(LARGE_SLICE_BYTES <= TRANSACTION_SLICE_BYTES && TRANSACTION_SLICE_BYTES < EVENT_LEN_MAX);
     assert!(PREPARED_BYTES_MAX > TRANSACTION_SLICE_BYTES, "what travels in slices may be prepared");
     assert!(COLUMNS_MAX <= u16::MAX as usize, "columns have numbers of 16 bits");

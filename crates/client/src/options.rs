@@ -169,7 +169,7 @@ impl ConnectOptions {
     fn set_address(&mut self, address: &str) -> Result<()> {
         let (host, port) = if let Some(rest) = address.strip_prefix('[') {
             let (host, rest) =
-                rest.split_once(']').ok_or_else(|| ClientError::usage("an IPv6 address misses its ']'"))?;
+                rest.split_once(']').ok_or_else(|| ClientError::usage("an IPv6 address lacks its ']'"))?;
             (host, rest.strip_prefix(':'))
         } else {
             address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port)))

@@ -170,11 +170,7 @@ impl<'a> Scan<'a> {
         }
         self.at = start + len + tag_len;
         // Right behind a word none begins.
-        if self.rest().first().is_some_and(|byte| is_word(*byte)) {
-            Err("a word behind a dollar quote")
-        } else {
-            Ok(())
-        }
+        if self.rest().first().is_some_and(|byte| is_word(*byte)) { Err("a word after a dollar quote") } else { Ok(()) }
     }
 
     fn line_comment(&mut self) {
@@ -260,7 +256,7 @@ impl<'a> Scan<'a> {
 
     /// The client takes `*/*` for the end of a comment, and its last two for the beginning of the next.
     fn not_before_star(&self) -> Result<(), &'static str> {
-        if self.rest().first() == Some(&b'*') { Err("'*' behind a comment") } else { Ok(()) }
+        if self.rest().first() == Some(&b'*') { Err("'*' after a comment") } else { Ok(()) }
     }
 }
 

@@ -31,11 +31,8 @@ pub fn dump_definitions(
     executed: &str,
     out: &mut dyn Write,
 ) -> Result<DefinitionsReport, CompareError> {
-    writeln!(out, "-- Slipstream definitions: what the log, or the initial copy, said last of each object.")?;
-    writeln!(
-        out,
-        "-- Users come with what their passwords are checked against: keep this text as safe as the server's."
-    )?;
+    writeln!(out, "-- Slipstream definitions: the last definition of each object in the log or the initial copy.")?;
+    writeln!(out, "-- Users come with their password hashes: keep this text as safe as the server's.")?;
     writeln!(out, "-- GTID set: {}", comment_safe(&executed.replace('\n', "")))?;
     writeln!(out, "{READ_AS_UTF8}")?;
     let all = || catalog.definitions().flat_map(|one| one.made.iter().chain(&one.later));
@@ -73,7 +70,7 @@ impl Writer<'_> {
     fn object(&mut self, one: &Definition, recorded: &[Recorded]) -> Result<(), CompareError> {
         writeln!(self.out, "\n-- {}", comment_safe(&called(one)))?;
         if one.made.is_none() {
-            writeln!(self.out, "-- It was there before the log began; only what changed it since is known.")?;
+            writeln!(self.out, "-- It existed before the log began; only later changes are known.")?;
         }
         self.statements(one, recorded)
     }
@@ -105,7 +102,7 @@ impl Writer<'_> {
         let foreign = not_of_a_server(recorded).or_else(|| hazard(text, Reading::of_definition(&recorded.sql_mode)));
         if let Some(why) = foreign.or_else(|| hazard(&quoted(db), Reading::of_own())) {
             self.report.as_comments.push(format!("{} ({why})", comment_safe(&called(one))));
-            writeln!(self.out, "-- Not to be run as it is: {why}. sql_mode {}", known(&recorded.sql_mode))?;
+            writeln!(self.out, "-- Do not run it as it is: {why}. sql_mode {}", known(&recorded.sql_mode))?;
             self.out.write_all(as_comments(text).as_bytes())?;
             return Ok(());
         }

@@ -54,7 +54,8 @@ impl Shape {
     pub(crate) fn not_compared(&self) -> Option<String> {
         let names: Vec<&str> = self.not_known.iter().filter_map(|at| Some(self.names.get(*at)?.as_str())).collect();
         let listed = names.join(", ");
-        (!names.is_empty()).then(|| format!("virtual columns that the log does not tell, not compared: {listed}"))
+        (!names.is_empty())
+            .then(|| format!("virtual columns whose values the log does not contain, not compared: {listed}"))
     }
 
     /// Error for a row that does not fit the table.

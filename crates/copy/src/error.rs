@@ -16,7 +16,8 @@ pub enum CopyError {
         error: ClientError,
     },
     /// The account lacks privileges that a copy needs.
-    #[error("the account {account} misses the privileges {} for the copy; fix: {}", .missing.join(", "), source::copy_check::grant_statement(.missing, .account))]
+    #[error("the account {account} lacks the privileges {} for the copy; fix: {}", .missing.join(", "),
+             source::copy_check::grant_statement(.missing, .account))]
     Privileges {
         /// Account, quoted as in GRANT.
         account: String,

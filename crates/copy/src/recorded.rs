@@ -47,7 +47,7 @@ pub(crate) fn read(connection: &mut Connection, names: &SourceNames) -> client::
     let (account, missing) = missing_privileges(connection, PRIVILEGES)?;
     if !missing.is_empty() {
         found.notes.push(format!(
-            "views, routines, triggers, events and users are recorded as far as {account} sees them: it misses {}",
+            "views, routines, triggers, events and users are recorded as far as {account} sees them: it lacks {}",
             missing.join(", ")
         ));
     }

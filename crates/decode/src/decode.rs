@@ -32,7 +32,7 @@ mod xa;
 
 use table_maps::CachedMap;
 
-const _: () = assert!(PREPARED_BYTES_MAX <= SPACE_BYTES, "what is kept for XA COMMIT fits into the side buffer");
+const _: () = assert!(PREPARED_BYTES_MAX <= SPACE_BYTES, "the bytes kept for XA COMMIT fit into the side buffer");
 
 /// Emptied buffers that a decoder keeps.
 const SPARE_MAX: usize = 8;

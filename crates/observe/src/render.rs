@@ -99,7 +99,7 @@ impl StatusReport {
             line(text, "Last received", at);
         }
         if let Some(purges_in_us) = source.purges_in_us.filter(|us| *us < PURGE_SHOWN_BELOW_US) {
-            let what = "is left until the source purges what has not been received";
+            let what = "until the source purges log that has not been received";
             line(text, "Purge", &format!("{} {what}", duration_text(purges_in_us)));
         }
     }
@@ -178,10 +178,10 @@ impl StatusReport {
                     _ => format!("{} {} / {}", part.name(), duration_text(shown.p50_us), duration_text(shown.p99_us)),
                 }
             });
-            line(text, "Lag by part", &format!("{}  (p50 / p99; durable is beside apply)", of.join(", ")));
+            line(text, "Lag by part", &format!("{}  (p50 / p99; durable runs in parallel with apply)", of.join(", ")));
         }
         if let Some(difference_us) = self.lag.clock_difference_us {
-            let side = if difference_us < 0 { "behind" } else { "ahead" };
+            let side = if difference_us < 0 { "behind us" } else { "ahead of us" };
             let mut clock = format!("source is {} {side}", duration_text(difference_us.unsigned_abs()));
             if let Some(error_us) = self.lag.clock_error_us {
                 let _ = write!(clock, ", within {}", duration_text(error_us));
@@ -508,7 +508,7 @@ mod tests {
         for (left_us, shown) in [(None, false), (Some(PURGE_SHOWN_BELOW_US), false), (Some(90 * 60 * 1_000_000), true)]
         {
             report.source.purges_in_us = left_us;
-            assert_eq!(report.to_text().contains("90 min 00 s is left until the source purges"), shown);
+            assert_eq!(report.to_text().contains("90 min 00 s until the source purges"), shown);
         }
     }
 
@@ -571,9 +571,10 @@ mod tests {
         for wanted in [
             "Source               mysql://repl@10.0.0.5:3306  (MySQL 8.0.46, server_id 0, )\n",
             "Lag                  850 us\n",
-            "Lag by part          transport -, durable -, apply 70 us / 900 us, publish -  (p50 / p99; durable is beside apply)\n",
+            "Lag by part          transport -, durable -, apply 70 us / 900 us, publish -  (p50 / p99; durable runs \
+             in parallel with apply)\n",
             "Backup               3.00 MiB of 6.00 MiB written in 4.56 s, begun 2026-11-21T07:59:00Z\n",
-            "Clock                source is 1.50 ms behind\n",
+            "Clock                source is 1.50 ms behind us\n",
             "[1032] row of shop.orders not?[2J found\n                         fix: none\n",
             "Hint                 slipstream skip ...\n",
             "apply x2 1.50 s",

@@ -582,7 +582,7 @@ impl std::fmt::Display for HeldReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({})", self.name, self.server_uuid)?;
         match self.lacks {
-            None => write!(f, " has not said what it has executed")?,
+            None => write!(f, " has not reported its executed set")?,
             Some(0) => write!(f, " has executed all")?,
             Some(lacks) => write!(f, " lacks {} transactions", count_text(lacks))?,
         }

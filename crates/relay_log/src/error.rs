@@ -78,7 +78,7 @@ pub enum RelayError {
         offset: u64,
     },
     /// The reader's position is no longer in the log: its bytes were damaged, or the log was truncated before it.
-    #[error("the relay log was truncated before the end of what was read")]
+    #[error("the relay log was truncated before the position that was read up to")]
     Truncated,
     /// The log begins after transactions that the store lacks.
     #[error(

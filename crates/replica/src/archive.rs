@@ -174,7 +174,7 @@ impl<'a> ArchiveWriter<'a> {
                 self.look()
             }
             ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(Failure::error(format!(
-                "whoever reads the backup has taken nothing for {} s (--stalled-after); the backup was given up",
+                "nobody has read the backup for {} s (--stalled-after); it was abandoned",
                 self.output.stalled_after.as_secs_f64()
             ))),
             _ => Err(Failure::output(error)),
@@ -286,7 +286,7 @@ fn compare(found: &BTreeMap<String, String>, sums: &str) -> Result<(), Failure> 
     }
     let mut listed = BTreeSet::new();
     for line in lines.lines() {
-        let (hash, name) = line.split_once("  ").ok_or_else(|| damaged(SUMS, "a line that is none"))?;
+        let (hash, name) = line.split_once("  ").ok_or_else(|| damaged(SUMS, "a malformed line"))?;
         match found.get(name) {
             None => return Err(Failure::new(Exit::Corrupt, format!("{name} is missing in the backup"))),
             Some(found) if found == hash => listed.insert(name),
@@ -467,7 +467,7 @@ mod tests {
             written: &AtomicU64::new(0),
         };
         let failure = ArchiveWriter::new(output, 0).add("name", &[1; 5000]).unwrap_err();
-        assert!(failure.text.contains("has taken nothing for 0.001 s"), "{}", failure.text);
+        assert!(failure.text.contains("nobody has read the backup for 0.001 s"), "{}", failure.text);
         let mut out = Stalling(700);
         let check = || Err(Failure::error("the disk"));
         let output = Output {

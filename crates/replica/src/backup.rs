@@ -196,7 +196,14 @@ impl Replica {
             }
             Err(failure) => {
                 let why = if failure.text.is_empty() { "its reader is gone".to_owned() } else { failure.told() };
-                log::write(Code::BackupFailed, "Backup", &format!("a backup was given up after {seconds:.1} s: {why}"));
+                log::write(
+                    Code::BackupFailed,
+                    "Backup",
+                    &format!(
+                        "a backup was abandoned after {seconds:.1} s: \
+                                                {why}"
+                    ),
+                );
             }
         }
         result

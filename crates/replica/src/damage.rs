@@ -197,7 +197,8 @@ impl DamageWatch {
                 log::write(Code::StoreFileDamaged, "Store", &text);
             }
             if file.removed && self.told_removed.insert(file.file) {
-                let text = format!("the damaged file {} of the store is gone: nothing needs it any more", file.name());
+                let text =
+                    format!("the damaged file {} of the store was removed: nothing needs it any more", file.name());
                 log::write(Code::StoreFileGone, "Store", &text);
             }
         }

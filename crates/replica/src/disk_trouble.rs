@@ -120,11 +120,11 @@ impl Replica {
         watch.trend.note(Instant::now(), space.free_bytes);
         match (&watch.waiting, &waiting) {
             (None, Some(what)) => {
-                let text = format!("{what}; {}. It goes on by itself", free_text(&space));
+                let text = format!("{what}; {}. It continues by itself", free_text(&space));
                 log::write(Code::WaitsForSpace, "Server", &text);
             }
             (Some(_), None) => {
-                let text = format!("what waited for disk space goes on; {}", free_text(&space));
+                let text = format!("disk space is free again, and writing continues; {}", free_text(&space));
                 log::write(Code::GoesOnWithSpace, "Server", &text);
             }
             _ => {}
@@ -149,8 +149,8 @@ impl Replica {
 /// What an operator may do where the process goes on by itself.
 fn goes_on(trouble: DiskTrouble) -> &'static str {
     match trouble {
-        DiskTrouble::Full => "free space in the data folder's file system; it goes on by itself then",
-        DiskTrouble::SyncFailed => "check the disk; it goes on by itself, from what is certainly durable",
+        DiskTrouble::Full => "free space in the data folder's file system; it then continues by itself",
+        DiskTrouble::SyncFailed => "check the disk; it continues by itself, from its last durable state",
     }
 }
 

@@ -568,7 +568,7 @@ pub(crate) fn refuse_planted(path: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let text = format!("{} is another user's, in a folder where others may write", path.display());
-    Err(Failure::usage(text).with_hint("chown it, if you trust what is in it, or name another one with --data"))
+    Err(Failure::usage(text).with_hint("chown it, if you trust its contents, or name another one with --data"))
 }
 
 /// Refuses a folder with anything except what an interrupted start of ours leaves: it belongs to someone else.

@@ -211,5 +211,5 @@ impl Inbound {
 
 /// The order that starts receiving again.
 fn start_hint(data: &Path) -> String {
-    format!("once that is mended: slipstream start io --data {}", data.display())
+    format!("once that is fixed: slipstream start io --data {}", data.display())
 }

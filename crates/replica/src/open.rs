@@ -60,7 +60,7 @@ impl Opening<'_> {
             log::write(
                 Code::InitialCopyRemoved,
                 "Copy",
-                "an earlier initial copy did not finish; removing what it left",
+                "an earlier initial copy did not finish; removing its remains",
             );
         }
         let is_empty = recovered.is_none() && !initial_copy::has_relay_log(&self.folder.relay_log());

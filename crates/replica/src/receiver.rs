@@ -461,8 +461,8 @@ impl Receiver {
             // A source that is no server of MySQL's need not know the statement.
             Err(error) if error.server_code().is_some() => {
                 let text = format!(
-                    "the source does not tell what its sessions begin with (SHOW GLOBAL VARIABLES, CONVERT_TZ); what \
-                     it told before stays in force: {error}"
+                    "the defaults of the source's sessions cannot be read (SHOW GLOBAL VARIABLES, CONVERT_TZ); the \
+                     last ones stay in force: {error}"
                 );
                 log::write(Code::PreflightWarning, "Source", &text);
                 self.link.lock().facts.settings.clone()
@@ -786,9 +786,9 @@ fn intake_trouble(error: RelayError, after: &LogPosition) -> Trouble {
 /// it.
 fn zones_not_read(settings: &SourceSettings) -> &'static str {
     if settings.zones_too_many {
-        "the source's tables mysql.time_zone* have more than 2,000,000 rows, or their zones take more than 64 MiB, and \
-         are not kept: clients cannot set zones with names; mysql_tzinfo_to_sql fills these tables anew, then STOP and \
-         START REPLICA"
+        "the source's tables mysql.time_zone* have more than 2,000,000 rows, or their zones take more than 64 MiB, \
+         and are not kept: clients cannot set named zones; refill these tables with mysql_tzinfo_to_sql, then STOP \
+         and START REPLICA"
     } else {
         "the source has time zones with names, but its tables mysql.time_zone* cannot be read: clients cannot set them; \
          GRANT SELECT ON these tables, then STOP and START REPLICA"

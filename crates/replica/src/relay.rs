@@ -302,7 +302,7 @@ impl Relay {
             self.serving.look_for_errant(&self.inbound.link, login);
         }
         if let Some(failure) = self.inbound.failure() {
-            self.inbound.tell_of_stop(&failure, "what was received is served", self.folder.path());
+            self.inbound.tell_of_stop(&failure, "received transactions are still served", self.folder.path());
         }
     }
 

@@ -130,7 +130,7 @@ fn waits_for_replay(replica: &Replica, shown: &str) -> bool {
     let mut said = false;
     while !is_over(replica) && (replica.is_recovering() || replica.inbound.relay.unread_bytes() > BEHIND_BYTES) {
         if !std::mem::replace(&mut said, true) {
-            show(replica, &format!("{shown}, paused while replay is behind"));
+            show(replica, &format!("{shown}, paused until replay has caught up"));
         }
         std::thread::sleep(LOOK);
     }

@@ -131,8 +131,8 @@ impl ServeLog {
             return failure;
         }
         let way_on = format!(
-            "give the options as they were; or remove {} while the replica is stopped: a new one begins, and replicas \
-             behind it must have what comes before",
+            "restore the options; or remove {} while the replica is stopped: a new served log starts, and replicas \
+             behind it must have everything before it",
             self.folder.served_log().display()
         );
         failure.with_hint(way_on)
@@ -177,8 +177,8 @@ fn goes_on(begin: &LogBegin, last: Option<&FileStart>, before: &GtidSet) -> bool
     let missing = before.subtract(last.map_or(&begin.after, |last| &last.executed));
     if !missing.is_empty() {
         let text = format!(
-            "the relay log no longer has {}, with which the served log would go on: the served log begins anew, and \
-             replicas that lack it must be made anew (a replica that serves is always started with --serve-log)",
+            "the relay log no longer has {}, which the served log needs next: starting a new served log; replicas \
+             that lack these transactions must be rebuilt (always start a replica that serves with --serve-log)",
             shown_set(&missing)
         );
         log::write(Code::ServedBeginsAnew, "Stamp", &text);

@@ -402,7 +402,7 @@ impl TableCopy<'_> {
                     return Err(Ended::Again(format!("the table was changed by: {statement}")));
                 }
                 Err(FollowEnd::Written(statement)) => {
-                    let text = format!("a statement in the log changed the table's rows meanwhile: {statement}");
+                    let text = format!("a statement in the log changed the table's rows during the copy: {statement}");
                     return Err(Failure::error(text).into());
                 }
                 // Partial images of a table whose rows only whole ones tell apart: the next copy contains these changes.

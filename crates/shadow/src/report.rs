@@ -139,7 +139,7 @@ impl fmt::Display for Report {
         for (why, count) in &self.not_comparable {
             line(&format!("not compared: {why}"), *count)?;
         }
-        line("not compared: the source moved meanwhile", self.moved)?;
+        line("not compared: the source changed during the read", self.moved)?;
         if let Some(why) = &self.not_kept_because {
             writeln!(f, "rows of {} differences are not kept: {why}", self.not_kept)?;
         }

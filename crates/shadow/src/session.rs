@@ -34,7 +34,7 @@ const KEPT_PACKETS: usize = 40;
 const NO_MODE: u64 = 0;
 /// Why rows that LIMIT has chosen are not compared.
 const UNASKED: &str = "LIMIT, and there are no answers without it";
-const IN_PARTS: &str = "LIMIT beside parameters that were sent in parts";
+const IN_PARTS: &str = "LIMIT with parameters that were sent in parts";
 /// Number of the collation of a client whose own has none in one byte: utf8mb4_0900_ai_ci.
 const COLLATION: u8 = 255;
 
@@ -393,13 +393,13 @@ impl<'a> Session<'a> {
     /// A read that only the source ran may have chosen the state of its transaction, which the replica's cannot have.
     fn has_read_alone(&mut self) {
         if self.source.is_in_transaction() && !self.pinned {
-            self.transaction_diverged = Some("behind a first read that the replica does not answer");
+            self.transaction_diverged = Some("after a first read that the replica does not answer");
         }
     }
 
     fn has_written(&mut self, sql: &[u8]) {
         if self.source.is_in_transaction() {
-            self.transaction_diverged = Some("behind a write of the same transaction");
+            self.transaction_diverged = Some("after a write of the same transaction");
         }
         self.add(Found::Written, sql);
     }
@@ -466,7 +466,7 @@ impl<'a> Session<'a> {
                 self.alone(payload)?;
                 self.has_read_alone();
                 let construct = refused.clone().or_else(|| construct(sql, self.sql_mode, &self.charsets));
-                self.add(Found::Refused(construct.unwrap_or_else(|| "what it is prepared for".into())), sql);
+                self.add(Found::Refused(construct.unwrap_or_else(|| "a prepared statement".into())), sql);
                 Ok((None, None))
             }
             (Kind::Session | Kind::Ends | Kind::Constant, Some(_)) => {

@@ -125,9 +125,7 @@ impl Grant {
 
     fn max_connections(&self) -> Result<Option<u32>, Failure> {
         match self.max_connections {
-            Some(0) => Err(Failure::usage(
-                "an account that may have no connection is of no use: max-connections is 1 at least",
-            )),
+            Some(0) => Err(Failure::usage("max-connections must be at least 1")),
             most => Ok(most),
         }
     }
@@ -139,7 +137,9 @@ impl Grant {
     fn requirement(&self) -> Result<Requirement, Failure> {
         let all = [Requirement::None, Requirement::Tls, Requirement::Certificate];
         let found = all.into_iter().find(|requirement| require_text(*requirement) == self.require);
-        found.ok_or_else(|| Failure::usage(format!("'{}' is nothing that can be required", self.require)))
+        found.ok_or_else(|| {
+            Failure::usage(format!("unknown requirement '{}': use nothing, tls or certificate", self.require))
+        })
     }
 }
 
@@ -161,7 +161,7 @@ impl PasswordHash {
     fn stored(&self) -> Result<StoredPassword, Failure> {
         let stored = PasswordPlugin::from_name(&self.plugin)
             .and_then(|plugin| StoredPassword::from_text(plugin, &self.authentication_string.0));
-        stored.ok_or_else(|| Failure::usage(format!("the hash is none of '{}'", self.plugin)))
+        stored.ok_or_else(|| Failure::usage(format!("the hash is not one of {}", self.plugin)))
     }
 }
 
@@ -374,7 +374,7 @@ fn list(body: &serde_json::Value, json: bool, out: &mut dyn Write) -> Result<(),
     }
     let all = listed(body)?;
     if all.is_empty() {
-        return writeln!(out, "there is no account: nobody can log in but admin over the socket").map_err(failed);
+        return writeln!(out, "no accounts: only admin can log in, over the socket").map_err(failed);
     }
     writeln!(out, "account\tmay\tschemas\trequires\treads\tplugin\tmax_connections").map_err(failed)?;
     for Listed { account, may, schemas, require, reads, plugin, max_connections } in all {
@@ -421,7 +421,7 @@ mod tests {
             list(&ask(&AccountRequest::List {}).unwrap(), json, &mut text).unwrap();
             String::from_utf8(text.clone()).unwrap()
         };
-        assert!(show(false).starts_with("there is no account"));
+        assert!(show(false).starts_with("no accounts"));
         let done = ask(&add("app@10.%", grant("read,monitor", &["a", "b"]))).unwrap();
         assert_eq!(done.as_str(), Some("account app@10.% is added; it may monitor,read of a,b"));
         let line = "app@10.%\tmonitor,read\ta,b\ttls\teventual\tcaching_sha2_password\tany\n";
@@ -439,7 +439,7 @@ mod tests {
         let found = plugin_of(&ask(&AccountRequest::List {}).unwrap(), &name().parse().unwrap());
         assert_eq!(found, Ok(PasswordPlugin::Native));
         ask(&AccountRequest::Remove { name: name() }).unwrap();
-        assert!(show(false).starts_with("there is no account"));
+        assert!(show(false).starts_with("no accounts"));
         assert_eq!(ask(&AccountRequest::Remove { name: name() }).unwrap_err().exit, Exit::Error);
     }
 

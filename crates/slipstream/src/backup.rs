@@ -76,7 +76,7 @@ pub(crate) fn restore_folder(from: &Path, data: &Path) -> Result<(), Failure> {
     let mut out = PlainText::new(io::stdout().lock());
     tell(&mut out, &format!("restored {}", data.display()), &report, began)?;
     tell_accounts(data, &mut out)?;
-    let next = writeln!(out, "go on from there: slipstream replica --data {} --source …", data.display());
+    let next = writeln!(out, "continue from there: slipstream replica --data {} --source …", data.display());
     next.map_err(|error| Failure::output(&error))
 }
 
@@ -102,7 +102,7 @@ fn tell_accounts(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
         format!("{name} ({})", rights.join(", "))
     });
     let names: Vec<String> = names.collect();
-    let names = if names.is_empty() { "nobody".to_owned() } else { names.join(", ") };
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let line = writeln!(out, "its accounts may log in with the passwords they had: {names}");
     line.map_err(|error| Failure::output(&error))
 }
@@ -197,7 +197,7 @@ impl Place {
         let failure = Failure::io(self.shown(), error);
         match error.kind() {
             io::ErrorKind::PermissionDenied => {
-                failure.with_hint("remove it, or name a place with --to where nobody else may write")
+                failure.with_hint("remove it, or choose a place with --to where only you may write")
             }
             _ => failure,
         }

@@ -29,7 +29,7 @@ const VERSION: &str = match option_env!("SLIPSTREAM_VERSION") {
 /// Exit codes: 0 done; 1 error; 2 usage or configuration; 3 folder in use; 4 preflight refused; 5 source no longer has
 /// what this replica needs (1236); 6 event or statement not supported; 7 file corrupt or not Slipstream's; 8 disk full
 /// or I/O error; 9 data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 16
-/// verify or check-store found differences; 17 dump left out tables, or wrote definitions as comments.
+/// verify, check-store or shadow found differences; 17 dump left out tables, or wrote definitions as comments.
 #[derive(Debug, Parser)]
 #[command(name = "slipstream", version = VERSION, max_term_width = 120, propagate_version = true, args_override_self = true)]
 pub(crate) struct Cli {
@@ -70,7 +70,7 @@ impl FileFlags {
 pub(crate) enum Command {
     /// Follow a source: receive its log, replay it, keep a current copy
     Replica(RunFlags),
-    /// Stand between a source and stock replicas: receive its log, stamp it so that they run wider, and serve it
+    /// Serve a source's log to stock replicas, stamped so that they apply more in parallel
     Relay(RelayFlags),
     /// Check whether a source meets the requirements of replication; changes nothing
     Check(ReplicaFlags),
@@ -82,8 +82,8 @@ pub(crate) enum Command {
     Dump(DumpFlags),
     /// Back up the data folder, of a running replica or a stopped one
     Backup(BackupFlags),
-    /// Make a data folder of a backup; --data names one that is absent or empty, and a replica started on it goes on
-    /// from there
+    /// Create a data folder from a backup; --data must be absent or empty, and a replica started on it continues from
+    /// there
     RestoreFolder(RestoreFolderFlags),
     /// Copy one table again from the source while replay continues
     Copy(CopyFlags),
@@ -91,14 +91,14 @@ pub(crate) enum Command {
     Skip(SkipFlags),
     /// List rows that contradict the log, found in tables that differ from the source; or accept a table as it is
     Drift(DriftFlags),
-    /// Compare what the log says of every changed row with the rows on disk, now; of a stopped replica: verify all
-    /// checksums, and look up a sample of rows and index entries in each other
+    /// Compare what the log says of every changed row with the rows on disk; of a stopped replica, verify all checksums
+    /// and look up a sample of rows and index entries in each other
     CheckStore(Flags<{ options::DATA }>),
-    /// Start receiving (io) or replay (sql) after a stop, in the process that runs; both if none is named
+    /// Start receiving (io), replay (sql) or both after a stop, in the running process
     Start(StartFlags),
-    /// Stop a running replica at a transaction boundary; with io or sql only receiving or replay, the process stays
+    /// Stop a running replica at a transaction boundary; with io or sql stop only receiving or replay
     Stop(ThreadFlags),
-    /// Carry out START, STOP, RESET REPLICA, CHANGE REPLICATION SOURCE TO or FILTER, as a client's statement
+    /// Execute START, STOP, RESET REPLICA, CHANGE REPLICATION SOURCE TO or FILTER, like a client's statement
     Execute(ExecuteFlags),
     /// Read the option files again, for a password that has changed (as SIGHUP does)
     Reload(Flags<{ options::DATA }>),
@@ -106,10 +106,10 @@ pub(crate) enum Command {
     Pause(Flags<{ options::DATA }>),
     /// Resume replay after a pause (START REPLICA SQL_THREAD)
     Resume(Flags<{ options::DATA }>),
-    /// Who may log in at the MySQL port, and what they may do; changes count at once
+    /// Manage the accounts that may log in at the MySQL port; changes take effect at once
     Account(AccountFlags),
-    /// A proxy in front of the source that says whether an application could read from the replica: clients work at the
-    /// source through it, and what they read is read at the replica too and compared
+    /// Run a proxy that shows whether an application could read from the replica: clients work on the source through
+    /// it, and their reads are repeated on the replica and compared
     Shadow(ShadowFlags),
     /// Write the manual pages and the completions of bash, zsh and fish into a folder
     Manual(ManualFlags),
@@ -142,7 +142,7 @@ pub(crate) struct ShadowFlags {
 /// Flags of `manual`.
 #[derive(Debug, Args)]
 pub(crate) struct ManualFlags {
-    /// The folder; it is made if it is not there
+    /// The folder; created if missing
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
 }
@@ -183,8 +183,8 @@ pub(crate) struct ReplicaFlags {
 pub(crate) struct RunFlags {
     #[command(flatten)]
     pub common: ReplicaFlags,
-    /// Put a damaged store aside, under another name in the data folder, and fetch everything from the source again;
-    /// uuid, options and the skip list stay
+    /// Move a damaged store aside within the data folder and fetch everything from the source again; uuid, options and
+    /// skip list are kept
     #[arg(long)]
     pub start_anew: bool,
 }
@@ -204,7 +204,7 @@ pub(crate) struct RelayFlags {
 /// Subcommands of `relay`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum RelayCommand {
-    /// Say whether a replica can be moved behind the relay that runs, and print the statement; changes nothing
+    /// Check whether a replica can be moved behind the relay, which must run, and print the statement; changes nothing
     Check(RelayCheckFlags),
     /// Keep served files until a replica has executed them, connected or not, as far as --serve-space-limit allows
     Hold(RelayHoldFlags),
@@ -216,8 +216,8 @@ pub(crate) struct RelayHoldFlags {
     /// A name for the replica, and its server_uuid
     #[arg(value_name = "NAME=UUID", required_unless_present_any = ["list", "remove"])]
     pub hold: Option<String>,
-    /// Where the relay asks it what it has executed: mysql://USER[:PASSWORD]@HOST:PORT (password also from ~/.my.cnf or
-    /// MYSQL_PWD; it is kept in the data folder) [default: what it says when it asks for the log]
+    /// The replica, so that the relay can ask what it has executed: mysql://USER[:PASSWORD]@HOST:PORT (password also
+    /// from ~/.my.cnf or MYSQL_PWD; it is kept in the data folder) [default: what it says when it connects]
     #[arg(value_name = "URL")]
     pub replica: Option<String>,
     /// Show for which replicas files are kept, and from which file on
@@ -226,7 +226,7 @@ pub(crate) struct RelayHoldFlags {
     /// The list as one JSON document
     #[arg(long, requires = "list")]
     pub json: bool,
-    /// Keep no files for the replica of this name any more
+    /// Stop keeping files for the replica of this name
     #[arg(long, value_name = "NAME", conflicts_with_all = ["hold", "replica"])]
     pub remove: Option<String>,
     #[command(flatten)]
@@ -342,7 +342,7 @@ pub(crate) struct BackupFlags {
     /// File to write, which must not exist; - is standard output
     #[arg(long, value_name = "FILE")]
     pub to: PathBuf,
-    /// Who may log in, too, with the hashes of their passwords
+    /// Include the accounts, with the hashes of their passwords
     #[arg(long)]
     pub accounts: bool,
     /// Give up when nobody has read a byte for this long
@@ -368,10 +368,10 @@ pub(crate) struct SkipFlags {
     /// The transactions, as the stop message names them: UUID:N, UUID:N-M, UUID:TAG:N, separated by commas
     #[arg(value_name = "GTID-SET", required_unless_present = "list")]
     pub gtid_set: Option<String>,
-    /// Show the transactions to skip: those that are waited for, and those met since the last cut
+    /// Show the transactions to skip: those not reached yet, and those skipped since the last cut
     #[arg(long, conflicts_with_all = ["gtid_set", "undo"])]
     pub list: bool,
-    /// Take these transactions off the list; refused once replay has met them
+    /// Remove these transactions from the list; refused once replay has reached them
     #[arg(long)]
     pub undo: bool,
     #[command(flatten)]
@@ -381,7 +381,7 @@ pub(crate) struct SkipFlags {
 /// Flags of `drift`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct DriftFlags {
-    /// Take this table off the list, as it is; what is found later is listed again
+    /// Remove this table from the list and keep it as it is; later findings are listed again
     #[arg(long, value_name = "SCHEMA.TABLE")]
     pub accept: Option<String>,
     #[command(flatten)]
@@ -401,7 +401,7 @@ pub(crate) struct ThreadFlags {
 /// Flags of `execute`.
 #[derive(Debug, Args)]
 pub(crate) struct ExecuteFlags {
-    /// The statement; - reads it from standard input, which one with a password must be
+    /// The statement; - reads it from standard input, which is required if it has a password
     #[arg(value_name = "STATEMENT", allow_hyphen_values = true)]
     pub statement: String,
     #[command(flatten)]
@@ -451,7 +451,7 @@ pub(crate) struct AccountFlags {
 pub(crate) enum AccountCommand {
     /// Add an account; its password is asked for at the terminal, or is the first line of standard input
     Add(AccountAddFlags),
-    /// Replace what an account may and requires; its password stays. Sessions that lose something end
+    /// Replace an account's rights and requirements; its password stays. Sessions that lose something end
     Change(AccountChangeFlags),
     /// List the accounts
     List(AccountListFlags),
@@ -477,13 +477,13 @@ impl AccountCommand {
 /// Flags of `account add`.
 #[derive(Debug, Args)]
 pub(crate) struct AccountAddFlags {
-    /// User and host: an address, a network (10.0.0.0/8), a pattern ('10.%'), localhost for the unix socket; without
-    /// @HOST any
+    /// User and host: an address, a network (10.0.0.0/8), a pattern ('10.%'), localhost for the unix socket; any host
+    /// without @HOST
     #[arg(value_name = "NAME@HOST")]
     pub name: AccountName,
     #[command(flatten)]
     pub rights: AccountRights,
-    /// caching_sha2_password (the default), or mysql_native_password for clients that know nothing else
+    /// caching_sha2_password (the default), or mysql_native_password for old clients
     #[arg(long, value_name = "PLUGIN", value_parser = password_plugin())]
     pub plugin: Option<PasswordPlugin>,
     #[command(flatten)]
@@ -512,19 +512,19 @@ pub(crate) struct AccountRights {
     /// Only these schemas may be read and seen; separated by commas
     #[arg(long, value_name = "SCHEMAS", value_delimiter = ',')]
     pub schemas: Vec<String>,
-    /// Log in over TCP with TLS only
+    /// Log in over TCP only with TLS
     #[arg(long)]
     pub require_tls: bool,
-    /// Log in with a client certificate only that --ssl-ca verifies
+    /// Log in only with a client certificate that --ssl-ca verifies
     #[arg(long)]
     pub require_certificate: bool,
     /// How fresh its reads are until its session says otherwise: eventual, session, global or bounded
     #[arg(long, value_name = "LEVEL", default_value = "eventual")]
     pub read_consistency: Consistency,
-    /// With bounded: ms that rows may be older than the source's, at most
+    /// With bounded: maximum age of rows compared with the source's, ms
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=86_400_000))]
     pub read_staleness: Option<u32>,
-    /// Sessions that it may have at once, in addition to the limit of the port; without it only that one counts
+    /// Maximum number of its sessions at once, in addition to the limit of the port
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: Option<u32>,
 }

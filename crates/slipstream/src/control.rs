@@ -748,7 +748,7 @@ impl Client {
         self.stream.set_read_timeout(None).map_err(failed)?;
         let hint = match request {
             // The replica cannot tell a reader that takes nothing why it gave up.
-            Request::Backup(_) => "the replica's log says why (SLIP-000111 if it gave the backup up); run it again",
+            Request::Backup(_) => "the replica's log says why (SLIP-000111 if it abandoned the backup); run it again",
             _ => "run the command again; the replica's log says more",
         };
         read_frames(&mut reader, out, &socket, hint).map_err(AskError::Failed)

@@ -241,7 +241,7 @@ impl OpenDoor {
     fn about(&self) -> String {
         let report = self.report();
         let places: Vec<String> = report.address.into_iter().chain(report.socket).collect();
-        format!("clients are listened for on {}", places.join(" and "))
+        format!("listening for clients on {}", places.join(" and "))
     }
 
     /// Its part of the status report.
@@ -280,7 +280,7 @@ pub(crate) fn note_reload(result: Result<(), String>) {
     match result {
         Ok(()) => log::write(Code::TlsRead, "Clients", "certificates read again"),
         Err(why) => {
-            let text = format!("certificates could not be read again, and stay as they were: {why}");
+            let text = format!("certificates could not be read again; the old ones stay in use: {why}");
             log::write(Code::TlsNotRead, "Clients", &text);
         }
     }
@@ -414,7 +414,7 @@ pub(crate) fn note(note: Note) {
         }
         Note::Defect { connection, what } => {
             let text = format!(
-                "connection {connection} met a defect of Slipstream and was ended; others go on. Please report this \
+                "connection {connection} hit a defect of Slipstream and was ended; others continue. Please report this \
                  and the lines before it: {what}"
             );
             log::write(Code::ClientDefect, "Clients", &text);

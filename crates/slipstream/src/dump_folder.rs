@@ -88,8 +88,10 @@ impl Unfinished {
             Err(error) => return Err(not_ours(error)),
         };
         let mark = mark.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Failure::usage(format!("{} exists, and is no unfinished dump", place.shown()))
-                .with_hint("remove it, or name another folder with --to"),
+            io::ErrorKind::NotFound => {
+                Failure::usage(format!("{} exists and is not an unfinished dump", place.shown()))
+                    .with_hint("remove it, or name another folder with --to")
+            }
             _ => place.not_ours(&error),
         })?;
         // What a killed dump left is removed, what a running one writes is not.
@@ -111,7 +113,7 @@ impl Unfinished {
 
     fn keep(mut self) -> Result<DumpContents, Failure> {
         if !self.has_manifest || !self.open.is_empty() {
-            return Err(Failure::error("the dump ended before it was whole"));
+            return Err(Failure::error("the dump ended before it was complete"));
         }
         let path = self.place.to.join(MANIFEST);
         let failed = |error: io::Error| Failure::io(path.display(), &error);
@@ -223,13 +225,13 @@ mod tests {
             assert!(tried(&record(1, 0, name.as_bytes())).contains("no file's name"), "{name}");
         }
         assert!(tried(&record(2, 7, b"x")).contains("part 7 is not open"));
-        assert!(tried(&[]).contains("before it was whole"));
-        assert!(tried(&record(1, 0, MANIFEST.as_bytes())).contains("before it was whole"));
+        assert!(tried(&[]).contains("before it was complete"));
+        assert!(tried(&record(1, 0, MANIFEST.as_bytes())).contains("before it was complete"));
 
         OpenFolder::open(folder.path()).unwrap().create_folder(OsStr::new("dump.part")).unwrap();
         fs::write(folder.path().join("dump.part/mine"), "x").unwrap();
         let failure = dump_to(&to, |_| Ok(()), &mut io::sink()).unwrap_err();
-        assert!(failure.text.contains("no unfinished dump"), "{failure}");
+        assert!(failure.text.contains("not an unfinished dump"), "{failure}");
         assert!(folder.path().join("dump.part/mine").exists());
     }
 }

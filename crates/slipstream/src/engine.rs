@@ -152,7 +152,7 @@ impl Engine {
     /// Nothing is served, or not yet.
     pub(crate) fn serving(&self) -> Result<Arc<Serving>, Failure> {
         let Some(serve) = &self.serve else {
-            return Err(Failure::usage("a replica without --serve-log runs on this folder, and no relay"));
+            return Err(Failure::usage("a replica without --serve-log runs on this folder, not a relay"));
         };
         serve.serving().cloned().ok_or_else(|| Failure::error(sql::passing::STARTING))
     }
@@ -397,7 +397,7 @@ impl Engine {
             Phase::Copying(_) => Err(Failure::error("the initial copy is running; try again when it is done")),
             Phase::Down(failure) => {
                 let text = format!("the replica could not be started again: {}", failure.text);
-                Err(Failure { text, ..failure.clone() }.with_hint("once that is mended: slipstream start"))
+                Err(Failure { text, ..failure.clone() }.with_hint("once that is fixed: slipstream start"))
             }
         }
     }

@@ -213,7 +213,7 @@ impl Gtids for EngineGtids {
             return Readable::Reached;
         };
         if let Some(why) = stopped(&replica) {
-            return Readable::Not(not_now(&format!("{why}; slipstream start lets it go on")));
+            return Readable::Not(not_now(&format!("{why}; slipstream start continues")));
         }
         let mut readers = locked(&engine.parked.readers);
         readers.retain(|reader| reader.strong_count() > 0);

@@ -65,7 +65,7 @@ impl GtidPort {
         };
         let thread =
             std::thread::Builder::new().name("gtid-port".into()).spawn(move || server.run()).map_err(cannot)?;
-        log::write(Code::GtidsServed, "Clients", &format!("ProxySQL gets visible GTIDs on {own}"));
+        log::write(Code::GtidsServed, "Clients", &format!("serving visible GTIDs to ProxySQL on {own}"));
         Ok(Some(GtidPort { stopping, thread: Some(thread) }))
     }
 }

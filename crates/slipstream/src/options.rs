@@ -369,7 +369,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "source-ssl-ca",
         "FILE",
         Kind::Path(|s, path| s.server.ssl_ca = Some(path)),
-        "Certificates of authorities that the source's certificate may be from, PEM",
+        "Certificate authorities of the source, PEM",
     )
     .under(SOURCE_PART)
     .otherwise("the system's"),
@@ -378,7 +378,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "source-ssl-cert",
         "FILE",
         Kind::Path(|s, path| s.server.ssl_cert = Some(path)),
-        "Our certificate as the source's client, PEM",
+        "Client certificate for the source, PEM",
     )
     .under(SOURCE_PART),
     option(
@@ -479,8 +479,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "on-drift",
         "HOW",
         Kind::Text(|s, text| parse_on_drift(text).map(|how| s.config.on_drift = how)),
-        "When rows are found later that contradict the log: copy their table again, or stop: pause \
-         replay",
+        "When rows that contradict the log are found later: copy (their table again) or stop (pause replay)",
     )
     .under(PIPELINE_PART)
     .default("copy"),
@@ -489,8 +488,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "on-stop",
         "HOW",
         Kind::Text(|s, text| parse_on_stop(text).map(|how| s.config.on_stop = how)),
-        "When receiving or replay stops with an error: stay, until slipstream start, or exit with \
-         its code",
+        "When receiving or replay stops with an error: stay (until slipstream start) or exit (with its code)",
     )
     .under(REPLICATION_PART)
     .default("stay"),
@@ -499,8 +497,8 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "on-damage",
         "HOW",
         Kind::Text(|s, text| parse_on_damage(text).map(|how| s.config.on_damage = how)),
-        "When a file of the store is damaged: copy the tables in it again, or stop replay; with \
-         binlog files as the source, stop",
+        "When a file of the store is damaged: copy (the tables in it again) or stop (replay); with binlog files as \
+         the source always stop",
     )
     .under(PIPELINE_PART)
     .default("copy"),
@@ -509,8 +507,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "scrub-interval",
         "TIME",
         Kind::SpanOrNone(|s, every| s.config.scrub_interval = (!every.is_zero()).then_some(every)),
-        "Time between two slow checks of all files of store and relay log against their checksums, \
-         0 = no checks",
+        "Interval between slow checks of all files of store and relay log against their checksums, 0 = no checks",
     )
     .under(PIPELINE_PART)
     .default("7d"),
@@ -519,8 +516,8 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "disk-reserve",
         "SIZE",
         Kind::BytesOrNone(|s, bytes| s.config.disk_reserve = Some(bytes)),
-        "Free disk space that only cuts, purges and merges of the newest runs may use, bytes; \
-         receiving waits before it, 0 = no reserve",
+        "Free disk space that only cuts, purges and merges of the newest runs may use, bytes; receiving waits \
+         instead, 0 = no reserve",
     )
     .under(PIPELINE_PART)
     .otherwise("5 % of the file system, at most 10 GiB"),
@@ -720,7 +717,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "source-delay",
         "TIME",
         Kind::SpanOrNone(|s, span| s.config.source_delay = span),
-        "Apply each transaction so long after its commit at the source, at the earliest; receiving does not wait",
+        "Apply each transaction no earlier than this long after its commit on the source; receiving does not wait",
     )
     .under(REPLICATION_PART)
     .default("0"),
@@ -862,7 +859,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "bind-address",
         "ADDRESS",
         Kind::Text(|s, text| text.parse().map(|ip| s.door.bind_address = ip).map_err(|_| not_an_address(text))),
-        "Address on which clients are listened for",
+        "Address on which to listen for clients",
     )
     .under(CLIENT_PART)
     .default("127.0.0.1"),
@@ -915,10 +912,10 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "ssl-ca",
         "FILE",
         Kind::Path(|s, path| s.door.ssl_ca = Some(path)),
-        "Authorities that clients' certificates may be from, PEM",
+        "Certificate authorities of clients, PEM",
     )
     .under(CLIENT_PART)
-    .otherwise("clients give no certificates"),
+    .otherwise("clients are not asked for certificates"),
     option(
         RECEIVE,
         "require-secure-transport",
@@ -933,7 +930,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "max-connections",
         "N",
         Kind::Number(1, 100_000, |s, n| s.door.max_connections = n as usize),
-        "Clients that are logged in, at most; an account with the right admin gets one more",
+        "Maximum number of logged-in clients, and one more with the right admin",
     )
     .under(CLIENT_PART)
     .default("500"),
@@ -942,7 +939,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "statement-cpu-time",
         "TIME",
         Kind::SpanOrNone(|s, span| s.door.statement_cpu_time = span),
-        "How long a client's statement may work, without waits; 0 = no limit; accounts with the right admin have none",
+        "CPU time that a client's statement may use; 0 = no limit; no limit for accounts with the right admin",
     )
     .under(CLIENT_PART)
     .default("5m"),
@@ -951,7 +948,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "connection-memory-limit",
         "BYTES",
         Kind::Bytes(2 << 20, 1 << 40, |s, bytes| s.door.connection_memory_limit = bytes),
-        "Memory that a client's statement may hold at once; accounts with the right admin have no limit",
+        "Memory that a client's statement may hold at once; no limit for accounts with the right admin",
     )
     .under(CLIENT_PART)
     .default("256M"),
@@ -993,7 +990,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
             s.door.set.push(set);
             Ok(())
         }),
-        "Sessions of clients begin with this value of a system variable, not with the source's",
+        "Value of a system variable with which clients' sessions start, instead of the source's",
     )
     .under(CLIENT_PART)
     .otherwise("the source's global variables"),
@@ -1002,8 +999,8 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "serve",
         "WHEN",
         Kind::Text(|s, text| parse_serve(text).map(|at_once| s.door.serve_at_once = at_once)),
-        "After a start, clients may read: recovered, once all that an earlier run may have shown is visible, or \
-         at-once, older rows",
+        "When clients may read after a start: recovered (once all that an earlier run may have shown is visible) or \
+         at-once (possibly older rows)",
     )
     .under(CLIENT_PART)
     .default("recovered"),
@@ -1012,7 +1009,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "http",
         "[ADDRESS:]PORT",
         Kind::Text(|s, text| parse_http(text).map(|address| s.door.http = Some(address))),
-        "Serve a page, /metrics and /health there; over TLS and with an account or token where the address is not loopback",
+        "Serve a page, /metrics and /health at this address; with TLS and an account or token unless it is loopback",
     )
     .under(WATCH_PART)
     .otherwise("none"),
@@ -1032,7 +1029,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "http-token-file",
         "FILE",
         Kind::Path(|s, path| s.door.http_token_file = Some(path)),
-        "Token that takes the place of an account for --http, in a file that its owner alone may read",
+        "Token accepted by --http instead of an account, in a file that only its owner may read",
     )
     .under(WATCH_PART)
     .otherwise("none"),
@@ -1041,7 +1038,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "gtid-port",
         "[ADDRESS:]PORT",
         Kind::Text(|s, text| parse_http(text).map(|address| s.door.gtid_port = Some(address))),
-        "Tell ProxySQL there which GTIDs are visible (gtid_port in its mysql_servers); anyone who connects is told",
+        "Tell ProxySQL which GTIDs are visible (gtid_port in its mysql_servers); anyone who connects is told",
     )
     .under(CLIENT_PART)
     .otherwise("none"),
@@ -1050,7 +1047,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "drain",
         "TIME",
         Kind::SpanOrNone(|s, span| s.door.drain = span),
-        "At a stop, time that running statements of clients get to end",
+        "Time that clients' running statements get to finish during a stop",
     )
     .under(CLIENT_PART)
     .default("2s"),
@@ -1059,7 +1056,8 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "serve-log",
         "ON|OFF",
         Kind::Switch(|s, on| s.relay.serve_log = on),
-        "Serve what is received to stock replicas too, stamped so that they run wider, as `slipstream relay` does",
+        "Also serve the received log to stock replicas, stamped so that they apply more in parallel, as `slipstream \
+         relay` does",
     )
     .under(SERVED_PART)
     .default("OFF"),
@@ -1068,8 +1066,8 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "start",
         "WHERE",
         Kind::Text(|s, text| checked_start(text).map(|start| s.relay.start = start)),
-        "Where the served log of an empty folder begins: oldest, with all that the source has; after a GTID set; after \
-         what mysql://REPLICA has executed",
+        "Where the served log of an empty folder begins: oldest (everything the source has), after a GTID set, or \
+         after what mysql://REPLICA has executed",
     )
     .under(SERVED_PART)
     .default("oldest"),
@@ -1078,8 +1076,8 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "definitions-from",
         "URL",
         Kind::Text(|s, text| checked_url(text).map(|url| s.relay.definitions_from = Some(url))),
-        "Where the definitions at that beginning are read: mysql://REPLICA, one that lags and so has tables as they were \
-         then",
+        "Read the definitions as of that beginning from mysql://REPLICA, a lagging replica that has tables as they \
+         were then",
     )
     .under(SERVED_PART)
     .otherwise("the source, without the tables that DDL has touched since"),
@@ -1088,7 +1086,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "max-binlog-size",
         "SIZE",
         Kind::Bytes(4096, stamp::FILE_BYTES_MAX, |s, bytes| s.relay.max_binlog_size = bytes),
-        "A served file ends before a transaction that would make it longer, bytes",
+        "Maximum size of a served file, which ends before a transaction that would exceed it, bytes",
     )
     .under(SERVED_PART)
     .default("1G"),
@@ -1097,8 +1095,8 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "ack-after-replicas",
         "N",
         Kind::Number(0, 64, |s, number| s.relay.ack_after_replicas = number as usize),
-        "Acknowledge a semi-synchronous source only after so many replicas, of those that are connected and \
-         semi-synchronous, have acknowledged; 0 = after our sync, with --semi-sync",
+        "Acknowledge a semi-synchronous source only after this many connected semi-synchronous replicas have \
+         acknowledged; 0 = after our sync, with --semi-sync",
     )
     .under(SERVED_PART)
     .default("0"),
@@ -1107,7 +1105,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "serve-keep",
         "TIME",
         Kind::SpanOrNone(|s, span| s.relay.serve_keep = span),
-        "How long a served file is kept after it was written; one that a replica reads stays longer",
+        "How long a served file is kept after it was written; longer while a replica reads it",
     )
     .under(SERVED_PART)
     .default("24h"),
@@ -1116,7 +1114,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "serve-space-limit",
         "SIZE",
         Kind::BytesOrNone(|s, bytes| s.relay.serve_space_limit = bytes),
-        "Served bytes above which the oldest file goes, whether replicas have it or not; 0 = no limit",
+        "Purge the oldest served file above this many bytes, whether replicas have it or not; 0 = no limit",
     )
     .under(SERVED_PART)
     .default("0"),
@@ -1125,8 +1123,9 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "dependency-tracking",
         "HOW",
         Kind::Text(|s, text| parse_tracking(text).map(|tracking| s.relay.tracking = tracking)),
-        "What a transaction must wait for: writeset, the changed rows, never more than the source says; \
-         writeset-session, and the session's last one; commit-order, the source's parents; source, its own numbers",
+        "What a transaction must wait for: writeset (those that changed the same rows, never more than the source \
+         says), writeset-session (also the last one of its session), commit-order (the source's parents) or source \
+         (the source's own numbers)",
     )
     .under(SERVED_PART)
     .in_files(&["binlog-transaction-dependency-tracking"])
@@ -1192,12 +1191,12 @@ fn parse_ssl_mode(value: &str) -> Result<SslMode, String> {
         "REQUIRED" => Ok(SslMode::Required),
         "VERIFY_CA" => Ok(SslMode::VerifyCa),
         "VERIFY_IDENTITY" => Ok(SslMode::VerifyIdentity),
-        _ => Err(format!("'{value}' is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY")),
+        _ => Err(format!("'{value}' is not one of DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY")),
     }
 }
 
 fn parse_relay_sync(value: &str) -> Result<SyncPolicy, String> {
-    let wrong = || format!("'{value}' is none of every-transaction, MS,BYTES (10,16M), never");
+    let wrong = || format!("'{value}' is not one of every-transaction, MS,BYTES (10,16M), never");
     match dashes(&value.to_ascii_lowercase()).as_str() {
         "every-transaction" => Ok(SyncPolicy::EveryTransaction),
         "never" => Ok(SyncPolicy::Never),
@@ -1215,14 +1214,14 @@ fn parse_relay_sync(value: &str) -> Result<SyncPolicy, String> {
 
 fn parse_check_images(value: &str) -> Result<CheckImages, String> {
     let mode = CheckImages::of_name(&value.to_ascii_lowercase());
-    mode.ok_or_else(|| format!("'{value}' is none of off, sample, all"))
+    mode.ok_or_else(|| format!("'{value}' is not one of off, sample, all"))
 }
 
 fn parse_on_drift(value: &str) -> Result<OnDrift, String> {
     match value.to_ascii_lowercase().as_str() {
         "copy" => Ok(OnDrift::Copy),
         "stop" => Ok(OnDrift::Stop),
-        _ => Err(format!("'{value}' is none of copy, stop")),
+        _ => Err(format!("'{value}' is not one of copy, stop")),
     }
 }
 
@@ -1238,7 +1237,7 @@ fn parse_on_stop(value: &str) -> Result<OnStop, String> {
     match value.to_ascii_lowercase().as_str() {
         "stay" => Ok(OnStop::Stay),
         "exit" => Ok(OnStop::Exit),
-        _ => Err(format!("'{value}' is none of stay, exit")),
+        _ => Err(format!("'{value}' is not one of stay, exit")),
     }
 }
 
@@ -1246,7 +1245,7 @@ fn parse_on_damage(value: &str) -> Result<OnDamage, String> {
     match value.to_ascii_lowercase().as_str() {
         "copy" => Ok(OnDamage::Copy),
         "stop" => Ok(OnDamage::Stop),
-        _ => Err(format!("'{value}' is none of copy, stop")),
+        _ => Err(format!("'{value}' is not one of copy, stop")),
     }
 }
 
@@ -1254,7 +1253,7 @@ fn parse_copy_lock(value: &str) -> Result<copy::CopyLock, String> {
     match value.to_ascii_lowercase().as_str() {
         "auto" => Ok(copy::CopyLock::Auto),
         "none" => Ok(copy::CopyLock::None),
-        _ => Err(format!("'{value}' is none of auto, none")),
+        _ => Err(format!("'{value}' is not one of auto, none")),
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn carried_out(engine: &Engine, order: ReplicaOrder) -> Result<&'stat
     Ok(match carry_out(engine, order)? {
         Ordered::Done => "done",
         Ordered::Already => "there was nothing to do",
-        Ordered::DoneWithoutUntil => "done; replay ran before, so its UNTIL does not count",
+        Ordered::DoneWithoutUntil => "done; replay was already running, so its UNTIL does not apply",
     })
 }
 
@@ -261,10 +261,15 @@ fn let_in(
     let catalog = replica.pipeline().store.visibility().current().catalog;
     let lower = catalog.lower_case_table_names();
     let asked = copy::let_in(&login.for_try(), now, &Arc::new(next.clone()), lower);
-    let (let_in, notes) = asked.map_err(|error| not_now(&format!("the source must be asked what it has: {error}")))?;
+    let (let_in, notes) = asked.map_err(|error| {
+        not_now(&format!(
+            "the source cannot be asked for its tables: \
+        {error}"
+        ))
+    })?;
     let gone = catalog.tables().filter(|table| !next.replicates(&table.db, &table.name, lower));
     let text = format!(
-        "replication filters change: {} tables are let in and will be copied, {} that are left out from now on are removed",
+        "replication filters change: {} tables are added and will be copied, {} excluded tables are removed",
         let_in.tables.len(),
         gone.count()
     );

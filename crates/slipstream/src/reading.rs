@@ -117,7 +117,7 @@ impl WatermarkHold for UnlessPaused<'_> {
 
     fn stopped(&self) -> Option<String> {
         if self.0.pipeline().publisher.is_read_locked() {
-            return Some("a client's FLUSH TABLES WITH READ LOCK keeps replay as it is".to_owned());
+            return Some("a client's FLUSH TABLES WITH READ LOCK holds replay".to_owned());
         }
         held_back(self.0).map(str::to_owned).or_else(|| self.0.pipeline().publisher.stopped())
     }
@@ -218,7 +218,7 @@ fn dump_store(
         return Ok(());
     }
     let text = format!("tables are left out: {}", named(&report.left_out));
-    let hint = "copy them again, which tells their definitions, or leave them out with --ignore-table";
+    let hint = "copy them again, so that their definitions are known, or leave them out with --ignore-table";
     Err(Failure::new(Exit::DefinitionsLeftOut, text).with_hint(hint))
 }
 

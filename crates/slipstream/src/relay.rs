@@ -85,7 +85,14 @@ impl Default for RelaySettings {
 /// Checks `--start`.
 pub(crate) fn checked_start(text: &str) -> Result<String, String> {
     let is_known = text == "oldest" || text.starts_with("mysql://") || text.parse::<GtidSet>().is_ok();
-    if is_known { Ok(text.to_owned()) } else { Err(format!("'{text}' is none of oldest, a GTID set, mysql://REPLICA")) }
+    if is_known {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "'{text}' is not one of oldest, a GTID set, \
+        mysql://REPLICA"
+        ))
+    }
 }
 
 /// Checks `--definitions-from`.
@@ -100,7 +107,7 @@ pub(crate) fn parse_tracking(text: &str) -> Result<TrackerKind, String> {
         "writeset-session" => Ok(TrackerKind::WritesetSession),
         "commit-order" => Ok(TrackerKind::CommitOrder),
         "source" => Ok(TrackerKind::Source),
-        _ => Err(format!("'{text}' is none of writeset, writeset-session, commit-order, source")),
+        _ => Err(format!("'{text}' is not one of writeset, writeset-session, commit-order, source")),
     }
 }
 
@@ -119,11 +126,11 @@ impl Settings {
         }
         if !receiving.filters.is_empty() || !receiving.skip.is_empty() {
             let text =
-                "a relay serves the source's whole log: replicate-* and skip-gtids are of the replicas behind it";
+                "a relay serves the source's whole log: replicate-* and skip-gtids belong to the replicas behind it";
             return Err(Failure::usage(text));
         }
         if receiving.relay_sync == SyncPolicy::Never {
-            let text = "a relay serves only what is on disk, so it cannot be combined with relay-sync=never";
+            let text = "a relay serves only synced transactions, so it cannot be combined with relay-sync=never";
             return Err(Failure::usage(text));
         }
         let text = self.relay.start.as_str();
@@ -165,7 +172,10 @@ impl Settings {
             return refused("--serve-log needs a server as the source: --source mysql://USER@HOST:PORT");
         }
         if config.relay_sync == SyncPolicy::Never {
-            return refused("--serve-log serves only what is on disk, so it cannot be combined with relay-sync=never");
+            return refused(
+                "--serve-log serves only synced transactions, so it cannot be combined with \
+                            relay-sync=never",
+            );
         }
         // The last served file can be made again only from the relay log.
         let needed = serve.max_binlog_size.saturating_add(config.max_relay_log_size.saturating_mul(2));

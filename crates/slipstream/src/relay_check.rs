@@ -68,11 +68,11 @@ fn judge(replica: &Facts, relay: &StatusReport) -> Result<Verdict, Failure> {
         text.parse::<GtidSet>().map_err(|error| Failure::error(format!("the relay's status: {error}")))
     };
     let Some(served) = &relay.served else {
-        return Err(Failure::usage("a replica without --serve-log runs on this folder, and no relay"));
+        return Err(Failure::usage("a replica without --serve-log runs on this folder, not a relay"));
     };
     let missing = set(&served.purged)?.subtract(&replica.executed);
     if !missing.is_empty() {
-        verdict.purged = Some(format!("the relay no longer serves, or never did, what it lacks: {missing}"));
+        verdict.purged = Some(format!("it lacks transactions that the relay does not serve, or no longer: {missing}"));
     }
     let mut numbers = replica.version.split('.').map(|part| part.parse().unwrap_or(0));
     if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
@@ -94,8 +94,8 @@ fn judge(replica: &Facts, relay: &StatusReport) -> Result<Verdict, Failure> {
     let ahead = replica.executed.subtract(&set(&relay.gtid.retrieved)?);
     if !ahead.is_empty() {
         verdict.notes.push(format!(
-            "it has {ahead}, which the relay has not received: it waits for the relay, and for ever where the source \
-             lacks them too (errant GTIDs)"
+            "it has {ahead}, which the relay has not received: it waits for the relay, forever if the source lacks \
+             them too (errant GTIDs)"
         ));
     }
     if replica.workers < 2 {

@@ -106,7 +106,7 @@ pub(crate) fn run(settings: &Settings, flags: &RelayHoldFlags, out: &mut dyn Wri
     let held: Vec<HeldReport> =
         serde_json::from_value(answer).map_err(|error| Failure::error(format!("the relay's list: {error}")))?;
     if held.is_empty() {
-        return writeln!(out, "served files are kept for no replica in particular").map_err(failed);
+        return writeln!(out, "served files are not kept for any particular replica").map_err(failed);
     }
     held.iter().try_for_each(|held| writeln!(out, "{held}")).map_err(failed)
 }

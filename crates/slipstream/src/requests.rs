@@ -78,7 +78,7 @@ pub(crate) fn of_engine(engine: Arc<Engine>, accounts: Arc<Accounts>) -> Handler
 /// Starts threads. A condition needs replay that is stopped.
 fn started(engine: &Engine, thread: Option<ReplicaThread>, until: Option<Until>) -> Result<(), Failure> {
     if until.is_some() && engine.engine_status().replay.state.as_mysql() == "Yes" {
-        return Err(Failure::error("replay runs, so a condition would not count")
+        return Err(Failure::error("replay is running, so a condition would not apply")
             .with_hint("slipstream stop sql, then start with the condition"));
     }
     engine.start_threads(thread, until.map(|until| until.0))

@@ -913,7 +913,7 @@ fn dump(files: &FileFlags, flags: DumpFlags, out: &mut dyn Write) -> Result<(), 
         return dump_folder::dump_to(to, write, out);
     }
     write(out).map_err(|failure| match failure.text.is_empty() {
-        true => Failure::error("standard output was closed before the dump was whole"),
+        true => Failure::error("standard output was closed before the dump was complete"),
         false => failure,
     })
 }

@@ -405,7 +405,7 @@ impl Settings {
         }
         if config.semi_sync && config.relay_sync == SyncPolicy::Never {
             return Err(Failure::usage(
-                "semi-sync acknowledges only what is on disk, so it cannot be combined with relay-sync=never",
+                "semi-sync acknowledges only synced transactions, so it cannot be combined with relay-sync=never",
             ));
         }
         let heartbeat = self.heartbeat.unwrap_or(Duration::from_secs(1).min(config.read_timeout / 2));
@@ -485,7 +485,9 @@ mod tests {
                 options::Default::None => "",
             };
             if format!("{} {default}", option.help).contains("0 = ") {
-                option.set(&mut Settings::default(), Some("0")).unwrap_or_else(|reason| panic!("{}: {reason}", option.name));
+                option
+                    .set(&mut Settings::default(), Some("0"))
+                    .unwrap_or_else(|reason| panic!("{}: {reason}", option.name));
                 found += 1;
             }
         }
@@ -569,7 +571,7 @@ mod tests {
             ("server-version=new", "t.cnf:2: server-version: 'new' is not a version"),
             ("data", "t.cnf:2: data: needs a value"),
             ("semi_sync=perhaps", "t.cnf:2: semi-sync: 'perhaps' is not ON or OFF"),
-            ("relay_sync=10", "t.cnf:2: relay-sync: '10' is none of"),
+            ("relay_sync=10", "t.cnf:2: relay-sync: '10' is not one of"),
             ("queue-memory=1K", "t.cnf:2: queue-memory: '1K' is not from 32M to 1024T"),
             ("max-relay-log-size=1", "t.cnf:2: max-relay-log-size: '1' is not from 4K to 1G"),
             (

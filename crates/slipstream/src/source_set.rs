@@ -175,7 +175,7 @@ impl SourceAsker {
         state.is_wanted = state.waiting.iter().any(Waker::is_live);
         match state.is_wanted {
             true => Ok(None),
-            false => Err(error(&format!("the source's log up to {end} has not come here"))),
+            false => Err(error(&format!("the source's log up to {end} has not arrived here"))),
         }
     }
 
@@ -286,7 +286,7 @@ impl Said {
         let missing = self.executed.subtract(&received).subtract(&replica.pipeline().store.visibility().executed());
         let gone = missing.intersection(&self.purged);
         if !gone.is_empty() {
-            return Err(error(&format!("the source has purged transactions that have not come here: {gone}")));
+            return Err(error(&format!("the source has purged transactions that have not arrived here: {gone}")));
         }
         Ok(self)
     }

@@ -123,7 +123,7 @@ pub(crate) fn line(report: &StatusReport) -> String {
     let time = report.at.get(11..19).unwrap_or("--:--:--");
     if report.replay.state == ReplayState::Copying {
         let (received, waits) = (bytes_text(report.backlog.bytes), count_text(report.backlog.transactions));
-        return format!("{time}  {}  log received meanwhile {received}, {waits} tx", printable(&report.replay.detail));
+        return format!("{time}  {}  log received {received}, {waits} tx", printable(&report.replay.detail));
     }
     let (rates, lag) = (report.rates.last_1s, report.lag.last_1s);
     let figures = if lag.transactions == 0 {

@@ -39,9 +39,9 @@ impl Watched for WatchedEngine {
     fn error_words(&self, exit: u8, number: Option<u32>) -> String {
         let known = match number {
             Some(1045 | 1130 | 1698) => "the source refuses the login",
-            Some(1236) => "the source cannot send what is needed",
-            Some(1032) => "a row that the log changes is not there",
-            Some(1062) => "a row that the log writes is there already",
+            Some(1236) => "the source cannot send the log that is needed",
+            Some(1032) => "a row that the log changes does not exist",
+            Some(1062) => "a row that the log writes exists already",
             Some(2002 | 2003 | 2005) => "the source cannot be reached",
             Some(2006 | 2013) => "the connection to the source was lost",
             _ => return Exit::from_code(exit).to_string(),
@@ -72,7 +72,7 @@ impl OpenWeb {
         };
         let web = Web::open(&config, accounts, token.clone(), tls.clone(), watched).map_err(cannot)?;
         let open = OpenWeb { web, tls, token };
-        log::write(Code::WatchersListened, "Server", &format!("a page and metrics are at {}", open.url()));
+        log::write(Code::WatchersListened, "Server", &format!("serving the page and metrics at {}", open.url()));
         Ok(Some(open))
     }
 
@@ -88,7 +88,7 @@ impl OpenWeb {
         match token.reload() {
             Ok(()) => log::write(Code::TokenRead, "Server", "the token of --http-token-file was read again"),
             Err(error) => {
-                let text = format!("--http-token-file could not be read again, and the token stays: {error}");
+                let text = format!("--http-token-file could not be read again; the old token stays in use: {error}");
                 log::write(Code::TokenNotRead, "Server", &text);
             }
         }

@@ -175,10 +175,10 @@ pub fn check_copy(
             let list = missing.join(", ");
             let what = match severity {
                 Severity::Refused if missing.iter().any(|name| name == "RELOAD") => format!(
-                    "the account {account} misses the privileges {list} for the initial copy; where RELOAD cannot be \
+                    "the account {account} lacks the privileges {list} for the initial copy; where RELOAD cannot be \
                      granted, --copy-lock=none copies without a lock"
                 ),
-                Severity::Refused => format!("the account {account} misses the privileges {list} for the initial copy"),
+                Severity::Refused => format!("the account {account} lacks the privileges {list} for the initial copy"),
                 _ => format!("without {list} the initial copy's lock may keep writers waiting longer, a second a try"),
             };
             check.add(severity, what, grant_statement(&missing, &account));
@@ -241,7 +241,8 @@ fn check_room_and_time(check: &mut CopyCheck, input: &CopyCheckInput<'_>) {
     if let Some(free) = input.free_bytes.filter(|free| *free < size.saturating_mul(ROOM_FACTOR)) {
         let severity = if free < size.saturating_mul(ROOM_FACTOR_MIN) { Severity::Refused } else { Severity::Warning };
         let what = format!(
-            "{} are free for tables of {} on the source; the copy should find {}, and the log that comes meanwhile needs room too",
+            "{} are free for tables of {} on the source; the copy needs about {}; also leave room for the log \
+             received during the copy",
             megabytes(free),
             megabytes(size),
             megabytes(check.bytes_needed())
@@ -267,7 +268,7 @@ fn check_room_and_time(check: &mut CopyCheck, input: &CopyCheckInput<'_>) {
 /// Reports a source that may purge its log before the copy has ended.
 fn log_problem(kept: &LogKept, copy: Duration) -> (String, String) {
     let lost = format!(
-        "the copy will take about {}; if receiving is interrupted meanwhile and the log is purged, the copy is lost",
+        "the copy will take about {}; if receiving is interrupted during it and the log is purged, the copy is lost",
         span(copy)
     );
     let seconds = copy.as_secs().saturating_mul(2).max(86_400);
@@ -414,7 +415,7 @@ mod tests {
         assert!(
             found[0]
                 .what
-                .starts_with("10999 MB are free for tables of 11000 MB on the source; the copy should find 22000 MB")
+                .starts_with("10999 MB are free for tables of 11000 MB on the source; the copy needs about 22000 MB")
         );
         let (severities, found) = problems(30_000, 100, Some(300));
         assert_eq!(severities, [Severity::Warning, Severity::Warning]);

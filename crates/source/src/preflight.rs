@@ -344,7 +344,7 @@ fn check_privileges(connection: &mut Connection, report: &mut PreflightReport) -
         let account = report.facts.account.clone();
         let list = missing.join(", ");
         report.refuse(
-            format!("the account {account} misses the privileges {list}"),
+            format!("the account {account} lacks the privileges {list}"),
             format!("GRANT {list} ON *.* TO {account};"),
         );
     }

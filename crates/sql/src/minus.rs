@@ -72,7 +72,7 @@ fn negated_integer(inner: &Expression, field: Field, value: &Value) -> Result<Bo
 }
 
 fn out_of_range() -> SqlError {
-    SqlError::not_supported("a minus sign before what is too large")
+    SqlError::not_supported("a minus sign before a number that is too large")
 }
 
 fn negated_decimal(inner: &Expression, field: Field, value: Value) -> Result<Bound> {
@@ -100,7 +100,7 @@ fn with_all_decimals(text: &str) -> Result<String> {
 
 /// NULL, text or bytes: a double.
 fn negated_text(field: Field, value: &Value) -> Result<Bound> {
-    let refused = || SqlError::not_supported("a minus sign before what is no number");
+    let refused = || SqlError::not_supported("a minus sign before a value that is not a number");
     let not_null = field.flags & column_flag::NOT_NULL;
     let double = |length, decimals| Field { decimals, ..Field::number(type_code::DOUBLE, not_null, length) };
     if field.type_code == type_code::NULL {

@@ -119,7 +119,7 @@ pub(crate) fn like(bind: &Bind<'_>, sides: &[Expression; 2], negated: bool) -> R
     let refused = |what: &str| Err(SqlError::not_supported(&format!("{construct} of {what}")));
     let bound = operands(bind, construct, sides)?;
     if !bound.iter().all(Bound::is_text_or_null) {
-        return refused("what is not text");
+        return refused("values that are not text");
     }
     let arguments = Arguments { expressions: sides, bound };
     let flags = arguments.not_null();
@@ -154,7 +154,7 @@ fn both_not_null(left: &Bound, right: &Bound) -> u16 {
 fn bits(operator: &str, left: &Bound, right: &Bound, of: fn(u64, u64) -> u64) -> Result<Bound> {
     let (Some(a), Some(b)) = (integer_bits(left), integer_bits(right)) else {
         let construct = operator_construct(operator);
-        return Err(SqlError::not_supported(&format!("{construct} of what are no integers")));
+        return Err(SqlError::not_supported(&format!("{construct} of values that are not integers")));
     };
     let flags = both_not_null(left, right) | column_flag::UNSIGNED;
     let value = a.zip(b).map_or(Value::Null, |(a, b)| Value::UInt(of(a, b)));
@@ -171,7 +171,7 @@ fn sum(
 ) -> Result<Bound> {
     let refused = |what: &str| SqlError::not_supported(&format!("{} {what}", operator_construct(operator)));
     if [left, right].iter().any(|bound| bound.field.type_code != type_code::LONGLONG) {
-        return Err(refused("of what are no integers"));
+        return Err(refused("of values that are not integers"));
     }
     let unsigned = (left.field.flags | right.field.flags) & column_flag::UNSIGNED;
     if unsigned != 0 && bind.settings.sql_mode() & NO_UNSIGNED_SUBTRACTION != 0 {
@@ -202,7 +202,7 @@ fn sum(
 
 fn or(left: &Bound, right: &Bound) -> Result<Bound> {
     let (Some(a), Some(b)) = (integer_bits(left), integer_bits(right)) else {
-        return Err(SqlError::not_supported("operator OR of what are no integers"));
+        return Err(SqlError::not_supported("operator OR of values that are not integers"));
     };
     let is_true = |bits: Option<u64>| bits.is_some_and(|bits| bits != 0);
     let value = match (a, b) {

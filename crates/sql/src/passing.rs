@@ -9,7 +9,7 @@ use crate::error::SqlError;
 /// The engine is being started.
 pub const STARTING: &str = "the replica is starting; try again in a moment";
 
-const UNSYNCED: &str = "recovering, an earlier run may have shown what was not synced; ";
+const UNSYNCED: &str = "recovering, an earlier run may have shown unsynced transactions; ";
 const RECOVERING: &str = "recovering, ";
 const TOO_OLD: &str = "snapshot too old: ";
 const TABLE: &str = "Table '";
@@ -105,7 +105,7 @@ mod tests {
             STARTING,
             "is starting",
             "recovering, 3 transactions missing",
-            "recovering, an earlier run may have shown what was not synced; ",
+            "recovering, an earlier run may have shown unsynced transactions; ",
             "snapshot too old: it was given up",
             "Table 'a.b' cannot be read now: x",
             "Table `a`.`b`: the index that gives this order is being filled",
@@ -116,7 +116,7 @@ mod tests {
             for text in [
                 format!("column {name}: not a valid DATE"),
                 format!("{name} is no value for a INT column"),
-                format!("what was recorded of {name} is no table"),
+                format!("the recorded definition of {name} is not a table"),
                 format!("not supported yet: {name}"),
                 format!("the source must be asked what it has: {name}"),
             ] {

@@ -108,7 +108,7 @@ pub enum StoreError {
     /// The snapshot was given up because it held too much memory or was too old: see
     /// [`SnapshotLimits`](crate::SnapshotLimits).
     #[error(
-        "snapshot too old: what it sees was given up to stay within --snapshot-memory and --snapshot-age, or because the \
+        "snapshot too old: its rows were released to stay within --snapshot-memory and --snapshot-age, or because the \
          disk was nearly full; take a new one"
     )]
     SnapshotTooOld,

@@ -236,7 +236,7 @@ impl Sorter {
                 continue;
             }
             last = key;
-            let stored = rest.first_chunk().ok_or(StoreError::defect("a sorted entry has no length behind it"))?;
+            let stored = rest.first_chunk().ok_or(StoreError::defect("a sorted entry has no length after it"))?;
             each(key, own_len(stored))?;
         }
         Ok(())

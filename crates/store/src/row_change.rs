@@ -153,7 +153,7 @@ pub enum RowErrorKind {
     RowErrorKind::Differs => "the row in the replica differs from the before image in the log".to_owned(),
     RowErrorKind::NotSupported(reason) => format!("not supported: {reason}"),
     RowErrorKind::NotYetConsistent => "a key change whose image lacks columns while the copy taken without a lock is not settled: \
-        the session that made it did not log whole rows (binlog_row_image=FULL); copy anew into an empty folder".to_owned(),
+        the session that made it did not log whole rows (binlog_row_image=FULL); start over with an empty folder".to_owned(),
     RowErrorKind::JsonDiff(error) => format!("Could not apply JSON diff: {error}"),
     RowErrorKind::Damaged => "a stored row does not fit its table's definition".to_owned(),
     RowErrorKind::Defect(what) => format!("{what} (a defect of Slipstream)"),

@@ -211,7 +211,11 @@ impl Visibility {
     pub(crate) fn put_spill(&self, number: u64, spill: Spill) {
         let spill = Layer::Spill(Arc::new(spill));
         self.change_layers(false, |old| {
-            debug_assert!(generations(old).any(|generation| generation.number() == number), "spilled what is gone");
+            debug_assert!(
+                generations(old).any(|generation| generation.number() == number),
+                "spilled a generation \
+                that is gone"
+            );
             let replace = |layer: &Layer| match layer {
                 Layer::Memory(generation) if generation.number() == number => spill.clone(),
                 other => other.clone(),

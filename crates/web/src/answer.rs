@@ -104,7 +104,7 @@ impl Site {
             return answer;
         }
         if !self.is_asked_by_own_name(&parts.headers, parts.uri.authority()) {
-            let why = "this server is not known by that name; --http-name=NAME gives it one\n";
+            let why = "this server is not known by that name; add it with --http-name=NAME\n";
             return text(StatusCode::MISDIRECTED_REQUEST, why);
         }
         let path = parts.uri.path();

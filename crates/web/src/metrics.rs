@@ -151,7 +151,7 @@ impl Figures {
         to.counter("source_reconnects", "Reconnects to the source since the start", source.reconnects)?;
         to.gauge_seconds(
             "source_purges_in",
-            "Time until the source purges what has not been received",
+            "Time until the source purges log that has not been received",
             source.purges_in_us,
         )?;
         let (io, sql) = (&self.report.last_io_error, &self.report.last_sql_error);
@@ -191,7 +191,7 @@ impl Figures {
         let (help, unit) = ("Time from a commit on the source to its visibility here", Some(&Unit::Seconds));
         let whole = to.0.encode_descriptor("transaction_lag", help, unit, MetricType::Histogram)?;
         encode_lags(whole, &lags.whole)?;
-        let help = "Its parts: transport, apply and publish make it up, durable is beside apply";
+        let help = "Its parts: transport, apply and publish make it up, durable runs in parallel with apply";
         let mut parts = to.0.encode_descriptor("transaction_lag_part", help, unit, MetricType::Histogram)?;
         for (part, lags) in LagPart::ALL.iter().zip(&lags.parts) {
             encode_lags(parts.encode_family(&[("part", part.name())])?, lags)?;
@@ -249,7 +249,7 @@ impl Figures {
             let fates = row.counts.by_category().into_iter().filter(|(_, count)| *count > 0);
             fates.map(|(fate, count)| ([("type", row.name.clone()), ("fate", fate.name().to_owned())], count as f64))
         });
-        to.family("events", "Events by type and fate, since the folder was made", None, MetricType::Counter, rows)?;
+        to.family("events", "Events by type and fate, since the folder was created", None, MetricType::Counter, rows)?;
         let unbalanced = self.report.ledger.unbalanced().count() as f64;
         to.gauge("events_unbalanced", "Event types with events whose fate is not known", unbalanced)
     }

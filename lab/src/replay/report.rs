@@ -385,7 +385,8 @@ impl fmt::Display for ReplayReport {
         if let Some(readers) = &self.readers {
             writeln!(
                 f,
-                "  {} readers beside replay: {:.0} by key/s, {:.0} ranges of ten/s, {:.0} batches/s, {} snapshots given up",
+                "  {} readers during replay: {:.0} by key/s, {:.0} ranges of ten/s, {:.0} batches/s, {} snapshots \
+                 abandoned",
                 readers.threads,
                 readers.key_reads_per_s,
                 readers.ranges_per_s,

@@ -29,7 +29,7 @@ pub struct ThreadAffinity {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AffinityError {
     /// The name is not a stage.
-    #[error("'{given}' is no stage; there are {}, and {ALL}", STAGES.join(", "))]
+    #[error("unknown stage '{given}': use {} or {ALL}", STAGES.join(", "))]
     UnknownStage {
         /// The name as given.
         given: String,
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn wrong_lists_are_refused_with_their_reason() {
         let reason = |text: &str| parse(text).unwrap_err().to_string();
-        assert!(reason("aply=0").starts_with("'aply' is no stage; there are receive, relay-sync, split,"));
+        assert!(reason("aply=0").starts_with("unknown stage 'aply': use receive, relay-sync, split,"));
         assert!(reason("0-1").contains("is not STAGE=CPUS"));
         assert!(reason("").contains("is not STAGE=CPUS"));
         for wrong in ["apply=", "apply=x", "apply=1-", "apply=3-1", "apply=-1", "apply=0,", "apply=0-1-2"] {

@@ -619,7 +619,7 @@ fn text_class(before: &Column, to: &ColumnType) -> Result<u16, Problem> {
             let (precision, scale) = old.precision_and_scale();
             u64::from(precision) + u64::from(scale > 0) + u64::from(!old.unsigned)
         }
-        code::VECTOR => return Problem::unsupported("a VECTOR that becomes TEXT beside CONVERT TO"),
+        code::VECTOR => return Problem::unsupported("a VECTOR that becomes TEXT together with CONVERT TO"),
         _ => 0,
     };
     Ok(blob_length_bytes(len / old_width * u64::from(charset(to.collation)?.mbmaxlen)))

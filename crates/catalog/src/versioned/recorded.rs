@@ -38,7 +38,7 @@ impl Catalog {
     pub(super) fn recorded(&self, context: &StatementContext, sql: &[u8]) -> Result<Option<Catalog>, Problem> {
         let Some(change) = DefinitionChange::of(context, sql) else { return Ok(None) };
         if change.texts().saturating_mul(sql.len()) > KEPT_BYTES_MAX {
-            return Problem::unsupported("a statement of so many accounts: its text is kept with each of them");
+            return Problem::unsupported("a statement of too many accounts: its text is kept with each of them");
         }
         let mut inner = Inner::clone(&self.inner);
         inner.record(context, sql, change);

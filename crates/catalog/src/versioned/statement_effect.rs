@@ -426,7 +426,7 @@ impl<'a> Change<'a> {
         };
         if let Some(effect) = altered.partitions {
             if new.column_types() != old.column_types() || new.identity != old.identity {
-                return Problem::unsupported("a change of partitions beside one of columns");
+                return Problem::unsupported("a change of partitions together with one of columns");
             }
             return self.change_partitions(&old, new, effect);
         }

@@ -120,7 +120,7 @@ pub(super) fn referred(key: &ForeignKey) -> u64 {
 
 /// Hash of one value of an object.
 #[inline]
-#[allow(clippy::cast_possible_truncation, reason = "the seed of a hash; the whole number goes in beside it")]
+#[allow(clippy::cast_possible_truncation, reason = "the seed of a hash; the whole number goes in with it")]
 pub(super) fn value(object: u64, bytes: &[u8]) -> u64 {
     key_hash(object as u32, bytes) ^ object.rotate_left(21)
 }

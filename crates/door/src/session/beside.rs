@@ -45,7 +45,7 @@ pub(super) struct Beside {
 
 impl std::fmt::Debug for Beside {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Beside(made: {})", self.rows.borrow().is_some())
+        write!(f, "rows made: {}", self.rows.borrow().is_some())
     }
 }
 

@@ -201,7 +201,7 @@ impl Session {
             return Err(needs("CONNECTION_ADMIN"));
         }
         self.transaction.end();
-        world.reload_tls().map_err(|why| SqlError::new(1105, "HY000", format!("TLS stays as it was: {why}")))
+        world.reload_tls().map_err(|why| SqlError::new(1105, "HY000", format!("TLS is unchanged: {why}")))
     }
 
     fn listed(&self, errors: bool) -> impl Iterator<Item = &Warning> {

@@ -418,7 +418,7 @@ impl Session {
 
     /// The engine is being started again: all snapshots are let go.
     pub fn give_up_snapshots(&mut self) {
-        let why = "it was given up when the replica's engine was started again; end the transaction, or run the \
+        let why = "it was lost when the replica's engine restarted; end the transaction, or run the \
                    statement again";
         self.give_up(None, &sql::passing::snapshot_too_old(why));
     }

@@ -147,7 +147,7 @@ fn first_start(config: &RelayConfig, login: Option<&Arc<SourceLogin>>) -> Result
         return Ok(start);
     }
     let text = format!(
-        "the source has purged transactions that --start asks for: {missing}; a replica that lacks them must be made anew"
+        "the source has purged transactions that --start asks for: {missing}; a replica that lacks them must be rebuilt"
     );
     Err(Failure::new(Exit::SourcePurged, text).with_number(1236).with_hint("--start=oldest"))
 }

@@ -75,7 +75,7 @@ impl ErrantWatch {
                 continue;
             }
             let text = format!(
-                "the replica {} has GTIDs that the source lacks (errant): {}; it is served all the same",
+                "the replica {} has GTIDs that the source lacks (errant): {}; it is still served",
                 replica_text(line),
                 shown_set(&errant)
             );

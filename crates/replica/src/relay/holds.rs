@@ -294,7 +294,7 @@ impl Holds {
                     known.error = Some(why.clone());
                     drop(state);
                     let text = format!(
-                        "{} cannot be asked what it has executed, and served files are kept for it meanwhile: {why}",
+                        "{} cannot be asked for its executed set, so served files are kept for it: {why}",
                         shown(&hold)
                     );
                     log::write(Code::HeldNotAsked, "Stamp", &text);

@@ -153,7 +153,7 @@ impl Stamping {
                 self.wait_for_space(&failure);
                 continue;
             }
-            let text = format!("stamping stopped; what was stamped is served: {}", failure.told());
+            let text = format!("stamping stopped; stamped transactions are still served: {}", failure.told());
             log::write(Code::StampingStopped, "Stamp", &text);
             self.lock().failure = Some(failure);
             return;
@@ -170,7 +170,7 @@ impl Stamping {
         std::thread::sleep(LOOK);
         self.lock().waits.clear();
         if !self.stopping() {
-            log::write(Code::GoesOnWithSpace, "Stamp", "stamping goes on; the last served file is made again");
+            log::write(Code::GoesOnWithSpace, "Stamp", "stamping continues; the last served file is rebuilt");
         }
     }
 
@@ -259,7 +259,10 @@ impl Stamping {
         let known = catalog.tables().count();
         let mut text = format!("definitions of {known} tables were read at {place}");
         if !refused.is_empty() {
-            text += &format!("; the source's clock is kept for what is not known: {}", refused.join(", "));
+            text += &format!(
+                "; tables whose definitions were not understood keep the source's clock: {}",
+                refused.join(", ")
+            );
         }
         log::write(Code::RelayDefinitions, "Stamp", &text);
         self.lock().waits.clear();
@@ -366,12 +369,18 @@ impl Work<'_> {
                 if is_read {
                     let replicas: Vec<String> = log.replicas().iter().map(super::replica_text).collect();
                     let replicas = replicas.join(", ");
-                    let text = format!("{about}: {name} goes although a replica reads it; connected are: {replicas}");
+                    let text = format!(
+                        "{about}: {name} is purged although a replica is reading it; connected: \
+                                        {replicas}"
+                    );
                     log::write(Code::ServedInUsePurged, "Stamp", &text);
                 }
                 if !lacking.is_empty() {
                     let lacking = lacking.join(", ");
-                    let text = format!("{about}: {name} goes although these have not executed it: {lacking}");
+                    let text = format!(
+                        "{about}: {name} is purged although these replicas have not executed it: \
+                                        {lacking}"
+                    );
                     log::write(Code::ServedHeldPurged, "Stamp", &text);
                 }
             }
@@ -402,8 +411,8 @@ impl Work<'_> {
             false => format!("; the oldest one is kept for {}", lacking.join(", ")),
         };
         let text = format!(
-            "the served log has {}, of {} that it may have (--serve-space-limit); then the oldest file goes, whether \
-             replicas have it or not{kept}",
+            "the served log has {} of at most {} (--serve-space-limit); beyond that the oldest file is purged, \
+             whether replicas have it or not{kept}",
             bytes_text(bytes),
             bytes_text(keep.bytes)
         );

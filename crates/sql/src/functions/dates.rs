@@ -134,7 +134,7 @@ pub(super) fn convert_tz(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<B
     let mut zones = [None, None];
     for (zone, bound) in zones.iter_mut().zip([from, to]) {
         if !is_null(bound) && !is_text(&bound.field) {
-            return Err(SqlError::not_supported("CONVERT_TZ() by what is not text"));
+            return Err(SqlError::not_supported("CONVERT_TZ() with a zone that is not text"));
         }
         if let Value::Text(name) = &bound.value {
             *zone = named_zone(bind, &String::from_utf8_lossy(name))?;
@@ -313,7 +313,7 @@ fn formatted(bind: &Bind<'_>, arguments: &Arguments<'_>, of_time: bool) -> Resul
     let name = if of_time { "TIME_FORMAT()" } else { "DATE_FORMAT()" };
     let refused = |what: &str| SqlError::not_supported(&format!("{name} {what}"));
     let ([value, format], [_, Expression::Text { .. }]) = (arguments.bound.as_slice(), arguments.expressions) else {
-        return Err(refused("by what is no literal"));
+        return Err(refused("with a format that is not a literal"));
     };
     let known: &[u8] = if of_time {
         &[type_code::NULL, type_code::DATETIME, type_code::TIME]

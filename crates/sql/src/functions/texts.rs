@@ -90,7 +90,7 @@ pub(super) fn concat(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound
 pub(super) fn coalesce(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     if !arguments.bound.iter().all(Bound::is_text_or_null) || !arguments.bound.iter().any(|bound| is_text(&bound.field))
     {
-        return Err(SqlError::not_supported("COALESCE() of what is not text"));
+        return Err(SqlError::not_supported("COALESCE() of values that are not text"));
     }
     let collation = collation(bind, arguments, "COALESCE()")?;
     let length = arguments.bound.iter().map(|bound| bound.field.characters()).max().unwrap_or_default();
@@ -115,7 +115,7 @@ pub(super) fn find_in_set(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<
         return Err(SqlError::not_supported("FIND_IN_SET()"));
     };
     if !wanted.is_text_or_null() || !list.is_text_or_null() {
-        return Err(SqlError::not_supported("FIND_IN_SET() of what is not text"));
+        return Err(SqlError::not_supported("FIND_IN_SET() of values that are not text"));
     }
     let collation = collation(bind, arguments, "FIND_IN_SET()")?;
     let not_null = wanted.field.flags & list.field.flags & column_flag::NOT_NULL;
@@ -176,7 +176,7 @@ pub(super) fn left(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> 
 pub(super) fn instr(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let [text, part] = arguments.bound.as_slice() else { return Err(SqlError::not_supported("INSTR()")) };
     if !text.is_text_or_null() || !part.is_text_or_null() {
-        return Err(SqlError::not_supported("INSTR() of what is not text"));
+        return Err(SqlError::not_supported("INSTR() of values that are not text"));
     }
     let collation = collation(bind, arguments, "INSTR()")?;
     let field = Field::number(type_code::LONGLONG, arguments.not_null(), PLACE_LENGTH);

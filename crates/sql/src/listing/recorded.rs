@@ -296,7 +296,7 @@ pub fn tables_of(schema: &str) -> impl Iterator<Item = &'static str> {
 }
 
 fn of_lines(name: &str, lines: &[&'static str]) -> Result<Listing> {
-    let broken = || SqlError::defect(format!("what was recorded of {name} is no table"));
+    let broken = || SqlError::defect(format!("the recorded definition of {name} is not a table"));
     let mut columns = Vec::new();
     let mut sql = "CREATE TABLE t (".to_owned();
     for line in lines {

@@ -363,7 +363,10 @@ impl Conditions {
     fn check_dates(&self) -> Result<()> {
         let beside = |column: usize| self.dates.iter().filter(|(other, _)| *other == column).count() > 1;
         if self.dates.iter().any(|(column, null_safe)| *null_safe && beside(*column)) {
-            return Err(SqlError::not_supported("<=> of a date and a string beside another comparison of that column"));
+            return Err(SqlError::not_supported(
+                "<=> of a date and a string together with another comparison of that \
+                                                column",
+            ));
         }
         Ok(())
     }

@@ -45,7 +45,7 @@ fn column(scope: &Scope<'_>, expression: &Expression, items: &[Item]) -> Result<
             let place = digits.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
             let has_star = items.iter().any(|item| matches!(item.expression, Expression::Star(_)));
             match place.and_then(|place| items.get(place)) {
-                _ if has_star => Err(SqlError::not_supported("ORDER BY a number beside *")),
+                _ if has_star => Err(SqlError::not_supported("ORDER BY a number together with *")),
                 Some(item) => of_item(scope, item),
                 None => {
                     let text = format!("Unknown column '{digits}' in 'order clause'");

@@ -316,7 +316,7 @@ fn outputs(scope: &Scope<'_>, items: &[Item]) -> Result<(Vec<ResultColumn>, Vec<
     }
     let counts = outputs.contains(&Output::Count);
     if counts && outputs.iter().any(|output| matches!(output, Output::Column(_))) {
-        return Err(SqlError::not_supported("COUNT(*) beside columns"));
+        return Err(SqlError::not_supported("COUNT(*) together with columns"));
     }
     Ok((columns, outputs))
 }

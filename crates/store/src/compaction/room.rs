@@ -64,7 +64,7 @@ impl Disk {
     }
 
     /// Space for a merge of `bytes`. None: it must not begin. Some(None): nobody watches the space.
-    #[allow(clippy::option_option, reason = "no promise is needed where nobody watches")]
+    #[allow(clippy::option_option, reason = "no promise is needed if the space is not watched")]
     pub(super) fn room_for(&self, bytes: u64, claim: Claim) -> Option<Option<Promise<'_>>> {
         let wanted = self.wanted.of(claim);
         let promise = match self.space.get() {
