@@ -6,7 +6,7 @@ use std::path::Path;
 use whole_program_tests::{repository, slipstream};
 
 /// Documents with commands in their code blocks; of a folder, all of its documents.
-const DOCUMENTS: [&str; 3] = ["README.md", "docs/operating", "docs/lab.md"];
+const DOCUMENTS: [&str; 4] = ["README.md", "docs/operating.md", "docs/operating", "docs/lab.md"];
 
 /// The text of a document, or of all documents of a folder.
 fn text_of(path: &Path) -> String {

@@ -3,56 +3,70 @@
 use std::fmt;
 use std::io;
 
-/// Exit codes. Numbers are part of the interface: never changed, only added to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Exit {
-    /// Success; for `replica`: stopped as requested.
-    Done = 0,
-    /// Any error without its own code.
-    Error = 1,
+macro_rules! exits {
+    ($($(#[doc = $meaning:literal])+ $name:ident = $number:literal $text:literal,)*) => {
+        /// Exit codes. Numbers are part of the interface: never changed, only added to. The comment of each is its
+        /// meaning in docs/operating/reference.md.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Exit {
+            $($(#[doc = $meaning])+ $name = $number,)*
+        }
+
+        impl Exit {
+            /// All exit codes.
+            pub const ALL: &[Exit] = &[$(Exit::$name,)*];
+
+            /// When the program ends with this code, in Markdown.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Exit::$name => concat!($($meaning),+).trim_ascii(),)*
+                }
+            }
+        }
+
+        impl fmt::Display for Exit {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Exit::$name => $text,)*
+                })
+            }
+        }
+    };
+}
+
+exits! {
+    /// Success; for `replica`: stopped as requested, whatever error it had stopped at before.
+    Done = 0 "done",
+    /// Any error without its own code; `status --max-lag`: the lag is above the limit or not known; `verify`: some
+    /// tables could not be compared.
+    Error = 1 "error",
     /// Invalid usage or configuration.
-    Usage = 2,
+    Usage = 2 "usage or configuration",
     /// Another process uses the data folder.
-    FolderInUse = 3,
-    /// The source does not meet the requirements of replication.
-    PreflightRefused = 4,
+    FolderInUse = 3 "folder in use",
+    /// The source does not meet the requirements of replication, or is another one than before.
+    PreflightRefused = 4 "preflight refused",
     /// The source no longer has the transactions that this replica needs (MySQL error 1236).
-    SourcePurged = 5,
+    SourcePurged = 5 "source no longer has what this replica needs",
     /// An event or statement of the log is not supported.
-    NotSupported = 6,
+    NotSupported = 6 "event or statement not supported",
     /// A file is corrupt or not Slipstream's.
-    Corrupt = 7,
+    Corrupt = 7 "file corrupt or not Slipstream's",
     /// Disk full or I/O error.
-    Disk = 8,
-    /// Data differ from what the log expects (MySQL errors 1032 and 1062).
-    DataDiffers = 9,
-    /// An internal check failed: a defect of Slipstream, not of the log or the data.
-    Defect = 10,
-    /// `verify` found differences.
-    VerifyDifferences = 16,
+    Disk = 8 "disk full or I/O error",
+    /// Rows differ from what the log expects (MySQL errors 1032 and 1062).
+    DataDiffers = 9 "data differ from what the log expects",
+    /// An internal check failed, a defect of Slipstream: start it again; report it if it stops at the same place.
+    Defect = 10 "an internal check failed (a defect of Slipstream)",
+    /// `verify`, `check-store` or `shadow` found differences.
+    VerifyDifferences = 16 "verify found differences",
     /// `dump` left out tables, or `dump --definitions` wrote statements as comments.
-    DefinitionsLeftOut = 17,
+    DefinitionsLeftOut = 17 "tables or definitions are left out of a dump",
 }
 
 impl Exit {
-    /// All exit codes.
-    pub const ALL: [Exit; 13] = [
-        Exit::Done,
-        Exit::Error,
-        Exit::Usage,
-        Exit::FolderInUse,
-        Exit::PreflightRefused,
-        Exit::SourcePurged,
-        Exit::NotSupported,
-        Exit::Corrupt,
-        Exit::Disk,
-        Exit::DataDiffers,
-        Exit::Defect,
-        Exit::VerifyDifferences,
-        Exit::DefinitionsLeftOut,
-    ];
-
     /// The number returned to the shell.
     #[must_use]
     pub fn code(self) -> u8 {
@@ -62,27 +76,7 @@ impl Exit {
     /// The code for a number received over the socket; an unknown number is `Error`.
     #[must_use]
     pub fn from_code(code: u8) -> Exit {
-        Exit::ALL.into_iter().find(|exit| exit.code() == code).unwrap_or(Exit::Error)
-    }
-}
-
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Exit::Done => "done",
-            Exit::Error => "error",
-            Exit::Usage => "usage or configuration",
-            Exit::FolderInUse => "folder in use",
-            Exit::PreflightRefused => "preflight refused",
-            Exit::SourcePurged => "source no longer has what this replica needs",
-            Exit::NotSupported => "event or statement not supported",
-            Exit::Corrupt => "file corrupt or not Slipstream's",
-            Exit::Disk => "disk full or I/O error",
-            Exit::DataDiffers => "data differ from what the log expects",
-            Exit::Defect => "an internal check failed (a defect of Slipstream)",
-            Exit::VerifyDifferences => "verify found differences",
-            Exit::DefinitionsLeftOut => "tables or definitions are left out of a dump",
-        })
+        Exit::ALL.iter().copied().find(|exit| exit.code() == code).unwrap_or(Exit::Error)
     }
 }
 
@@ -201,10 +195,10 @@ mod tests {
 
     #[test]
     fn codes_are_the_published_ones() {
-        let codes: Vec<u8> = Exit::ALL.into_iter().map(Exit::code).collect();
+        let codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
         assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16, 17]);
         for exit in Exit::ALL {
-            assert_eq!(Exit::from_code(exit.code()), exit);
+            assert_eq!(Exit::from_code(exit.code()), *exit);
             assert!(!exit.to_string().is_empty());
         }
         assert_eq!(Exit::from_code(77), Exit::Error);

@@ -385,7 +385,7 @@ fn interface() -> String {
 }
 
 /// Lines that only one side has, marked as in a diff. A line that is there twice counts twice.
-fn difference(listed: &str, found: &str) -> String {
+pub(crate) fn difference(listed: &str, found: &str) -> String {
     let only = |these: &str, those: &str, mark: &str| -> String {
         let mut those: Vec<&str> = those.lines().collect();
         let mut out = String::new();
@@ -413,7 +413,7 @@ fn the_interface_is_that_of_the_list() {
         found == LISTED,
         "the interface is not that of crates/slipstream/tests/interface.txt (- listed, + found; none: another order):\n\
          {difference}\n\
-         Scripts use what is listed. A name that is removed or renamed must still be read: keep the old one as an alias.\n\
+         Scripts use these names. A name that is removed or renamed must still be read: keep the old one as an alias.\n\
          A code's number is never used again. If the change is wanted, renew the list:\n\
          SLIPSTREAM_WRITE_EXPECTED=1 cargo test -p slipstream --lib interface"
     );

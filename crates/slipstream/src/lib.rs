@@ -25,6 +25,8 @@ mod options;
 mod orders;
 mod password;
 mod reading;
+#[cfg(test)]
+mod reference;
 mod relay;
 mod relay_check;
 mod relay_hold;
