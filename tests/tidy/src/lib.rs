@@ -3,6 +3,7 @@
 //! In: the repository's files as text. Out: one line for each fault, with file and line. Never here: a file outside the
 //! repository, a build, a process.
 
+pub mod calques;
 pub mod code;
 pub mod limits;
 pub mod links;

@@ -26,6 +26,10 @@ pub const DOCUMENTS: [Bounds; 2] = [
     Bounds { path: "ARCHITECTURE.md", words: 2_500, lines: 250, cell_words: 40 },
 ];
 
+/// Maximum words of a document below `docs`: its reader has a quarter of an hour.
+pub const WORDS_MAX: usize = 3_500;
+/// Documents below `docs` in which one looks something up: as long as what they list.
+pub const FREE: [&str; 3] = ["docs/formats.md", "docs/invariants.md", "docs/operating/reference.md"];
 /// Maximum words of a cell in any other document: longer text is prose and unreadable in a column.
 pub const CELL_WORDS_MAX: usize = 40;
 /// Maximum columns of a line, as rustfmt.toml has it for code.
@@ -41,6 +45,12 @@ pub fn sizes(repository: &Repository) -> Vec<Fault> {
         match repository.file(bounds.path) {
             Some(file) => of_document(file, bounds, &mut faults),
             None => faults.push(format!("{}: no such document", bounds.path)),
+        }
+    }
+    for file in repository.documents().filter(|file| file.path.starts_with("docs/")) {
+        let words = file.text.split_whitespace().count();
+        if words > WORDS_MAX && !FREE.contains(&file.path.as_str()) {
+            faults.push(fault(&file.path, file.text.lines().count(), format!("{words} words; {WORDS_MAX} at most")));
         }
     }
     for file in repository.documents() {

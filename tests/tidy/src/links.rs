@@ -1,4 +1,4 @@
-//! Links between documents: files and headings.
+//! Links between documents: files and headings; tables of contents.
 
 use crate::text::prose;
 use crate::{Fault, File, Repository, fault};
@@ -15,6 +15,29 @@ pub fn broken(repository: &Repository) -> Vec<Fault> {
                 }
             }
         }
+    }
+    faults
+}
+
+/// Documents that must have a table of contents; others may.
+const WITH_CONTENTS: &str = "docs/operating/";
+
+/// Headings that their document's table of contents lacks. The table is the list of bare links before
+/// the first part.
+#[must_use]
+pub fn contents(repository: &Repository) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for file in repository.documents() {
+        let head = prose(file).take_while(|(_, line)| !line.starts_with("## "));
+        let items = head.filter(|(_, line)| line.trim_start().starts_with("- [") && line.ends_with(')'));
+        let listed: Vec<&str> =
+            items.flat_map(|(_, line)| targets(line)).filter_map(|to| to.strip_prefix('#')).collect();
+        if listed.is_empty() && !file.path.starts_with(WITH_CONTENTS) {
+            continue;
+        }
+        let parts = prose(file).filter(|(_, line)| line.starts_with("## ") || line.starts_with("### "));
+        let lost = parts.filter(|(_, line)| anchor(line).is_some_and(|anchor| !listed.contains(&anchor.as_str())));
+        faults.extend(lost.map(|(number, line)| fault(&file.path, number, format!("'{line}' is not in the contents"))));
     }
     faults
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::code::{self, Measure};
-use crate::{Fault, Repository, limits, links, named, ratchets};
+use crate::{Fault, Repository, calques, limits, links, named, ratchets, text};
 
 fn here() -> Repository {
     Repository::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
@@ -37,8 +37,18 @@ fn wide_comments_become_fewer() {
 }
 
 #[test]
+fn calques_become_fewer_and_none_is_shown_to_users() {
+    none(&calques::too_many(&here()));
+}
+
+#[test]
 fn links_lead_to_files_and_headings() {
     none(&links::broken(&here()));
+}
+
+#[test]
+fn tables_of_contents_have_every_heading() {
+    none(&links::contents(&here()));
 }
 
 #[test]
@@ -91,6 +101,8 @@ fn planted_lengths_are_found() {
     one(&limits::sizes(&planted("ARCHITECTURE.md", &"word ".repeat(2501))), "2501 words");
     one(&limits::sizes(&planted("ARCHITECTURE.md", &"line\n".repeat(251))), "251 lines");
     one(&limits::sizes(&planted("docs/a.md", &format!("| a | {} |\n", "w ".repeat(41)))), "a cell of 41 words");
+    one(&limits::sizes(&planted("docs/operating/a.md", &"word ".repeat(3501))), "3501 words; 3500 at most");
+    none(&limits::sizes(&planted("docs/formats.md", &"word ".repeat(3501))));
     // A bar that is part of a cell does not end it, and a link's target is not a word of it.
     one(&limits::sizes(&planted("docs/a.md", &format!("| {}\\| {} |\n", "w ".repeat(21), "w ".repeat(20)))), "cell of");
     none(&limits::sizes(&planted("README.md", &format!("| {}[one two](a b c) |\n", "w ".repeat(10)))));
@@ -114,6 +126,14 @@ fn planted_links_are_found() {
     one(&links::broken(&planted("docs/a.md", "\n[a](../ARCHITECTURE.md#two-word)")), "docs/a.md:2");
     one(&links::broken(&planted("docs/a.md", "[a](../../outside.md)")), "no such file");
     none(&links::broken(&planted("docs/a.md", "```\n[a](b.md)\n```\n")));
+}
+
+#[test]
+fn planted_headings_are_found() {
+    let document = "# A\n\n- [B c](#b-c)\n\n## B c\n\n### D\n\n#### E\n";
+    one(&links::contents(&planted("docs/a.md", document)), "docs/a.md:7: '### D' is not in the contents");
+    none(&links::contents(&planted("docs/a.md", "# A\n\n## B\n")));
+    one(&links::contents(&planted("docs/operating/a.md", "# A\n\n## B\n")), "'## B' is not");
 }
 
 #[test]
@@ -211,4 +231,31 @@ fn a_list_is_only_ever_lowered() {
     one(&ratchets::compared(&sizes, "fields a::S 30\n"), "file b 950: above the goal");
     one(&ratchets::compared(&sizes, "fields a::S 30\nfile b 950\nfile c 1000\n"), "take the line out");
     assert_eq!(ratchets::lowered(&sizes, "fields a::S 29\nfile b 960\nfile c 1000\n"), "fields a::S 29\nfile b 950\n");
+}
+
+#[test]
+fn planted_calques_are_found() {
+    let with = |path: &str, text: &str| calques::found(&Repository::of(&[(path, text)])).len();
+    let shown = |text: &str| calques::too_many(&Repository::of(&[("crates/x/src/a.rs", text)]));
+    one(
+        &shown("fn f() {\n    log(\"it goes\\\n        on by itself\");\n}\n"),
+        "crates/x/src/a.rs:2: 'goes on': write",
+    );
+    none(&shown("log(\"GTIDs behind {what} is\", Option::is_none, '\"', \"--start-anew\"); // it goes on\n"));
+    none(&shown("fn f() {}\n#[cfg(test)]\nmod tests {\n    const A: &str = \"it goes on\";\n}\n"));
+    one(&calques::too_many(&Repository::of(&[("crates/slipstream/src/cli.rs", "    /// It goes on\n")])), "'goes on'");
+    assert_eq!(
+        (with("docs/a.md", "It goes on, and so on. Goes\n"), with("lab/a.rs", "// goes on\n\"goes on\"")),
+        (1, 1)
+    );
+    let most = calques::CALQUES.iter().map(|calque| calque.documents).max().unwrap();
+    let many = "what is it ".repeat(most + 1);
+    one(&calques::too_many(&Repository::of(&[("docs/a.md", &many)])), "'what is' stands");
+}
+
+#[test]
+fn literals_of_code_are_cut_as_rust_cuts_them() {
+    let code = "f('\"', \"a \\\" b\"); // \"no\"\nlet x: &'static str = r#\"c \" d\"#;\nb\"e\\\n   f\"";
+    let wanted = [(1, "a \\\" b"), (2, "c \" d"), (3, "e    f")];
+    assert_eq!(text::literals(code), wanted.map(|(line, text)| (line, text.to_owned())));
 }

@@ -64,3 +64,50 @@ pub fn said(file: &File) -> Vec<(usize, &str)> {
 pub fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
+
+/// String literals of Rust code with the lines they begin in; a line that is broken by a backslash is one.
+#[must_use]
+pub fn literals(code: &str) -> Vec<(usize, String)> {
+    let bytes = code.as_bytes();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'/' if bytes.get(at + 1) == Some(&b'/') => at = end_of_line(bytes, at),
+            // A character or a lifetime: `'"'` and `'\"'` begin no string.
+            b'\'' if bytes.get(at + 1) == Some(&b'\\') => at += 4,
+            b'\'' if bytes.get(at + 2) == Some(&b'\'') => at += 3,
+            b'"' => {
+                let hashes = bytes[..at].iter().rev().take_while(|byte| **byte == b'#').count();
+                let is_raw = at > hashes && bytes[at - hashes - 1] == b'r';
+                let end = end_of_literal(bytes, at + 1, is_raw.then_some(hashes));
+                let text = String::from_utf8_lossy(&bytes[at + 1..end]);
+                let line = 1 + bytes[..at].iter().filter(|byte| **byte == b'\n').count();
+                found.push((line, text.replace("\\n", " ").replace("\\\n", " ")));
+                at = end + 1;
+            }
+            _ => at += 1,
+        }
+    }
+    found
+}
+
+fn end_of_line(bytes: &[u8], from: usize) -> usize {
+    bytes[from..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| from + end)
+}
+
+/// Where the quote is that ends a literal; `raw`: so many marks follow it, and a backslash is one of the text.
+fn end_of_literal(bytes: &[u8], from: usize, raw: Option<usize>) -> usize {
+    let mut at = from;
+    while at < bytes.len() {
+        match (bytes[at], raw) {
+            (b'\\', None) => at += 2,
+            (b'"', None) => return at,
+            (b'"', Some(hashes)) if bytes[at + 1..].iter().take_while(|byte| **byte == b'#').count() >= hashes => {
+                return at;
+            }
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
