@@ -594,7 +594,7 @@ impl Replica {
     /// Accepts that a table (`SCHEMA.TABLE`) differs. What is found later is reported again.
     ///
     /// # Errors
-    /// The table is none of [`drifted`](Self::drifted), or the list cannot be written.
+    /// The table is not one of [`drifted`](Self::drifted), or the list cannot be written.
     pub fn accept_drift(&self, name: &str) -> Result<(), Failure> {
         let catalog = self.replay.catalog();
         drift::accept(&self.replay.pipeline.store, &catalog, name)
