@@ -19,7 +19,7 @@
 //! second. Nothing that an account without PROCESS may query distinguishes them; replay stops at the first missing row,
 //! and `verify` shows it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use catalog::{Catalog, SourceNames, StatementContext, TableDef};
@@ -59,14 +59,24 @@ pub(crate) struct Listing {
     pub views: Vec<Name>,
 }
 
+/// Condition for tables outside the server's own schemas; with `only`, for those of this name.
+fn condition(only: Option<&str>) -> String {
+    only.map_or_else(|| NOT_SYSTEM.to_owned(), |name| format!("{NOT_SYSTEM} AND TABLE_NAME = {}", quoted_text(name)))
+}
+
 fn text(result: &ResultSet, row: usize, column: usize) -> String {
     result.text(row, column).unwrap_or_default()
 }
 
 impl Listing {
     /// Queries information_schema. Tables whose last DDL was at `moment` or later are fresh; `moment` is a server's
-    /// `NOW()`, None for the current time.
-    pub(crate) fn read(connection: &mut Connection, moment: Option<&str>) -> client::Result<Listing> {
+    /// `NOW()`, None for the current time. With `only`, of tables and databases only those of this table's name: a list
+    /// of all takes seconds where there are many.
+    pub(crate) fn read(
+        connection: &mut Connection,
+        moment: Option<&str>,
+        only: Option<&str>,
+    ) -> client::Result<Listing> {
         let mut listing = Listing::default();
         let moment = moment.map_or_else(|| "NOW()".to_owned(), quoted_text);
         let databases = connection.query(&format!(
@@ -78,9 +88,15 @@ impl Listing {
         }
         let tables = connection.query_list(&format!(
             "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, CREATE_TIME, CREATE_TIME >= {moment} \
-             FROM {TABLES} WHERE {NOT_SYSTEM}"
+             FROM {TABLES} WHERE {}",
+            condition(only)
         ))?;
         listing.add_tables(&tables)?;
+        if only.is_some() {
+            let names: BTreeSet<&str> =
+                listing.tables.keys().chain(&listing.views).map(|(db, _)| db.as_str()).collect();
+            listing.databases.retain(|(db, _)| names.contains(db.as_str()));
+        }
         Ok(listing)
     }
 
@@ -172,9 +188,11 @@ pub(crate) fn with_other_columns(
     source_names: &SourceNames,
     names: &[Name],
 ) -> client::Result<Vec<Name>> {
+    let only = if let [(_, name)] = names { Some(name.as_str()) } else { None };
     let result = connection.query_list(&format!(
-        "SELECT TABLE_SCHEMA, TABLE_NAME, {COLUMN_NAMES} FROM information_schema.COLUMNS WHERE {NOT_SYSTEM} \
-         GROUP BY TABLE_SCHEMA, TABLE_NAME"
+        "SELECT TABLE_SCHEMA, TABLE_NAME, {COLUMN_NAMES} FROM information_schema.COLUMNS WHERE {} \
+         GROUP BY TABLE_SCHEMA, TABLE_NAME",
+        condition(only)
     ))?;
     let rows = 0..result.rows.len();
     let listed: HashMap<Name, String> =
@@ -185,13 +203,15 @@ pub(crate) fn with_other_columns(
     Ok(names.iter().filter(differs).cloned().collect())
 }
 
-/// Rows and bytes of each table, as estimated by the source's statistics.
-pub(crate) fn estimates(connection: &mut Connection) -> client::Result<HashMap<Name, (u64, u64)>> {
+/// Rows and bytes of each table, as estimated by the source's statistics; with `only`, of the tables of this name. The
+/// source opens each table for them.
+pub(crate) fn estimates(connection: &mut Connection, only: Option<&str>) -> client::Result<HashMap<Name, (u64, u64)>> {
     // Otherwise the statistics may be up to a day old, from when the table was empty.
     connection.exec("SET SESSION information_schema_stats_expiry = 0")?;
     let result = connection.query_list(&format!(
         "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS, DATA_LENGTH FROM information_schema.TABLES \
-         WHERE TABLE_TYPE = 'BASE TABLE' AND {NOT_SYSTEM}"
+         WHERE TABLE_TYPE = 'BASE TABLE' AND {}",
+        condition(only)
     ))?;
     // NULL for a table that the source cannot open. They decide about order, ranges and progress, not about rows.
     let number = |row, column| text(&result, row, column).parse().unwrap_or(0);

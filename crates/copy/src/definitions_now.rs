@@ -38,7 +38,7 @@ impl DefinitionsNow {
         let mut reader = reading_session(options).map_err(at)?;
         let version = version_number(reader.server_version());
         let names = SourceNames { filters: Arc::default(), lower_case_table_names };
-        let listing = Listing::read(&mut reader, None).map_err(at)?;
+        let listing = Listing::read(&mut reader, None, None).map_err(at)?;
         let wanted = listing.wanted(&TableFilter::default(), lower_case_table_names)?;
         let mut readers = [reader];
         let shown = read_definitions(&mut readers, &wanted)?;

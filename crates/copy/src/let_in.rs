@@ -26,7 +26,7 @@ pub fn let_in(
     let server = format!("{}:{}", options.host, options.port);
     let at = |error: ClientError| CopyError::Source { server: server.clone(), error };
     let mut reader = reading_session(options).map_err(at)?;
-    let listing = Listing::read(&mut reader, None).map_err(at)?;
+    let listing = Listing::read(&mut reader, None, None).map_err(at)?;
     let names = SourceNames { filters: Arc::clone(now), lower_case_table_names };
     let found = crate::recorded::read(&mut reader, &names).map_err(at)?;
     let new = |name: &Name| -> Option<Name> {

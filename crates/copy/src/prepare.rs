@@ -37,6 +37,9 @@ const DDL_TRIES: u32 = 5;
 const SETTLE: Duration = Duration::from_secs(1);
 /// CREATE_TIME has a resolution of one second; this long after a table's last DDL, the next one has a different value.
 const FRESH: Duration = Duration::from_millis(1100);
+/// Bytes of a table, by the source's statistics, below which further connections take longer to open than to read it.
+const SMALL_BYTES: u64 = 1 << 20;
+
 /// A copy with open snapshots. Dropping it leaves nothing on the source.
 pub struct SourceCopy {
     plan: CopyPlan,
@@ -102,7 +105,7 @@ impl SourceCopy {
         check_privileges(&mut sessions, options.lock)?;
         let opened = open_memory_tables(&mut sessions.control);
         sessions.at(opened)?;
-        for _ in 0..options.connections.max(1) {
+        for _ in 0..readers_of(&mut sessions, options)? {
             sessions.readers.push(connect()?);
         }
         let mut patience = Patience::new(options, stop);
@@ -174,6 +177,15 @@ impl SourceCopy {
     }
 }
 
+/// Number of connections that read: one is enough for a small table.
+fn readers_of(sessions: &mut Sessions, options: &CopyOptions) -> Result<usize, CopyError> {
+    let connections = options.connections.max(1);
+    let Some(only) = options.tables.only_table().filter(|_| connections > 1) else { return Ok(connections) };
+    let estimates = definitions::estimates(&mut sessions.control, Some(only));
+    let bytes: u64 = sessions.at(estimates)?.values().map(|(_, bytes)| *bytes).sum();
+    Ok(if bytes <= SMALL_BYTES { 1 } else { connections })
+}
+
 /// GTIDs of everything that the rows may contain.
 fn settled(run: &Run<'_>, stop: &AtomicBool) -> Result<base::GtidSet, CopyError> {
     Patience::new(run.options, stop).sleep(SETTLE)?;
@@ -230,7 +242,7 @@ fn finish(
     found: FrozenTables,
 ) -> Result<SourceCopy, CopyError> {
     let FrozenTables { moment, listing, names, mut catalog, unsettled, discarded, backup_lock_us } = found;
-    let estimates = definitions::estimates(&mut sessions.control);
+    let estimates = definitions::estimates(&mut sessions.control, options.tables.only_table());
     let estimates = sessions.at(estimates)?;
     let mut notes = Vec::new();
     if backup_lock_us.is_none() && options.lock == CopyLock::Auto {

@@ -40,6 +40,15 @@ impl TableFilter {
         self.tables.is_empty()
     }
 
+    /// Name of the table, if exactly one is selected; its database may have another name at the source.
+    #[must_use]
+    pub fn only_table(&self) -> Option<&str> {
+        match self.tables.as_slice() {
+            [(Some(_), table)] if table != "*" => Some(table),
+            _ => None,
+        }
+    }
+
     /// True if the table of this local name is selected. Names are compared by the rule of `lower_case_table_names`.
     #[must_use]
     pub fn matches(&self, db: &str, table: &str, lower_case_table_names: u8) -> bool {

@@ -59,7 +59,7 @@ pub(super) fn try_once(
 ) -> Result<Attempt, CopyError> {
     patience.check_stop()?;
     let lower = facts.lower_case_table_names;
-    let before = Listing::read(&mut sessions.control, None);
+    let before = Listing::read(&mut sessions.control, None, options.tables.only_table());
     let before = sessions.at(before)?;
     let wanted = before.wanted(&options.tables, lower)?;
     before.check_times(&wanted)?;
@@ -135,7 +135,7 @@ fn try_unlocked(
 ) -> Result<Attempt, CopyError> {
     check_full_images(sessions)?;
     let moment = sessions.mark(patience, Vec::new())?;
-    let listing = Listing::read(&mut sessions.control, Some(&moment.now));
+    let listing = Listing::read(&mut sessions.control, Some(&moment.now), patience.options.tables.only_table());
     let listing = sessions.at(listing)?;
     let names = listing.wanted(&patience.options.tables, facts.lower_case_table_names)?;
     let fresh = |name: &Name| listing.tables.get(name).is_some_and(|table| table.fresh);

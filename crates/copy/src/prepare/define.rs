@@ -49,7 +49,7 @@ pub(super) fn read_catalog<T>(
 ) -> Result<Result<Defined, Vec<Name>>, CopyError> {
     let lower = facts.lower_case_table_names;
     let Some(reader) = sessions.readers.first_mut() else { return Ok(Err(Vec::new())) };
-    let listing = Listing::read(reader, Some(&moment.now));
+    let listing = Listing::read(reader, Some(&moment.now), patience.options.tables.only_table());
     let listing = sessions.at(listing)?;
     let names = listing.wanted(&patience.options.tables, lower)?;
     let fresh = |name: &&Name| listing.tables.get(*name).is_some_and(|table| table.fresh);
@@ -115,7 +115,8 @@ fn define(
     unread: &mut dyn FnMut(Name, CopyError) -> Result<(), CopyError>,
 ) -> Result<Result<catalog::Catalog, Vec<Name>>, CopyError> {
     let definitions = read_definitions(&mut sessions.readers, names)?;
-    let later = Listing::read(&mut sessions.control, None);
+    let only = if let [(_, name)] = names { Some(name.as_str()) } else { None };
+    let later = Listing::read(&mut sessions.control, None, only);
     let later = sessions.at(later)?;
     let mut changed = listing.changed(&later, names);
     let mut complete = Vec::with_capacity(definitions.len());

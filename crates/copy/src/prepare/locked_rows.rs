@@ -37,7 +37,7 @@ pub(super) fn without_snapshots(
     if names.is_empty() {
         return Ok(names);
     }
-    let estimates = definitions::estimates(&mut sessions.control);
+    let estimates = definitions::estimates(&mut sessions.control, options.tables.only_table());
     let estimates = sessions.at(estimates)?;
     let bytes = names.iter().filter_map(|name| estimates.get(name)).map(|(_, bytes)| *bytes).sum();
     if bytes > options.locked_bytes_max {
