@@ -33,6 +33,7 @@ mod written;
 
 pub use filtered::Filtered;
 pub use quarantine::Quarantined;
+use quarantine::Waiting;
 pub use refiltered::LetIn;
 pub use written::Written;
 
@@ -52,8 +53,8 @@ struct Inner {
     /// Keyed by folded name (see `Inner::folded`).
     databases: BTreeMap<String, Arc<Database>>,
     by_id: BTreeMap<TableId, Arc<TableDef>>,
-    /// Why a table's definition is unknown, by folded database and table name.
-    quarantined: BTreeMap<(String, String), String>,
+    /// Tables whose definition is unknown, by folded database and table name.
+    quarantined: BTreeMap<(String, String), Waiting>,
     definitions: Arc<Definitions>,
 }
 
@@ -249,7 +250,7 @@ impl Catalog {
         };
         inner.keep_definitions(stored.definitions);
         for (db, name, why) in stored.quarantined {
-            inner.quarantined.insert((db, name), why);
+            inner.wait((db, name), &why);
         }
         for database in stored.databases {
             let mut tables = BTreeMap::new();
@@ -260,7 +261,7 @@ impl Catalog {
                 }
                 if table.engine_of().rows == EngineRows::OfMembers && table.merge.is_none() {
                     let why = "an earlier version of this program did not keep which tables it consists of";
-                    inner.quarantined.insert(inner.name_key(&table.db, &table.name), why.to_owned());
+                    inner.wait(inner.name_key(&table.db, &table.name), why);
                     continue;
                 }
                 inner.by_id.insert(table.id, Arc::clone(&table));

@@ -509,6 +509,8 @@ impl State {
         }
         self.version += 1;
         self.catalog = catalog;
+        let now = &self.catalog;
+        self.writes.keep(|(db, name)| now.table(db, name).is_some() || now.is_quarantined(db, name));
         self.catalogs.push((at, self.catalog.clone()));
         self.dropped.extend(dropped.into_iter().map(|id| (at, id)));
     }

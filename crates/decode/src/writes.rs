@@ -21,6 +21,11 @@ impl StatementWrites {
         counts.get(&(db.to_owned(), name.to_owned())).copied().unwrap_or(0)
     }
 
+    /// Forgets tables that are gone: one of the same name that is made later begins at 0.
+    pub(crate) fn keep(&self, is_here: impl Fn(&NamedTable) -> bool) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|table, _| is_here(table));
+    }
+
     /// Counts one statement.
     pub fn count(&self, table: &NamedTable) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(table.clone()).or_default() += 1;

@@ -30,7 +30,8 @@ pub struct DriftedTable {
     pub rows: u64,
     /// Some of them, with what is wrong with each.
     pub shown: Vec<String>,
-    id: u32,
+    /// Id of the table.
+    pub(crate) id: u32,
 }
 
 impl std::fmt::Display for DriftedTable {

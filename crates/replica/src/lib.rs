@@ -39,6 +39,7 @@ mod replay;
 mod replica;
 mod restore;
 mod room;
+mod running_copies;
 mod scrub;
 mod serve_log;
 pub mod skip;

@@ -43,7 +43,7 @@ impl Replica {
             (stats.memory.rows, stats.memory.bytes, stats.sealed),
             (tree.written_bytes, tree.compactions, tree.debt_bytes),
             self.inbound.relay.unread_bytes(),
-            self.upkeep.copies.shown(),
+            self.upkeep.copies.running.progress(),
         ))
     }
 }

@@ -16,7 +16,7 @@ use relay_log::{LogPart, ReaderOptions, RelayPosition, RelayReader, TailItem};
 use store::{Closing, Disk, DiskSpace, Recovered, SnapshotLimits, Store};
 
 use crate::backup::{self, RunningBackups};
-use crate::config::{OnStop, ReplicaConfig, ServerOptions, SourceSpec};
+use crate::config::{CopyConfig, OnStop, ReplicaConfig, ServerOptions, SourceSpec};
 use crate::damage::{self, DamageWatch, OnDamage};
 use crate::drift::{self, DriftedTable};
 use crate::exit::{Exit, Failure};
@@ -34,10 +34,11 @@ use crate::receiving::Receiving;
 use crate::relay::{Serving, StampingThread};
 use crate::relay_purge::{LastCut, after_cut, sync_relay};
 use crate::replay::{self, Replay};
+use crate::running_copies;
 use crate::serve_log::{OfEngine, ServeLog};
 use crate::skip::Listed;
 use crate::source_facts::SourceSettings;
-use crate::table_copy::{self, TableCopy, TableCopyReport};
+use crate::table_copy::{TableCopy, TableCopyReport};
 use crate::upkeep::{TableCopies, Upkeep};
 
 /// A running replica.
@@ -136,7 +137,7 @@ impl Replica {
         let skip = to_skip(config, folder)?;
         let memory = MemoryPlan::of(config.memory, config.pipeline.queue_memory);
         base::allocator::configure(memory.limit_bytes);
-        table_copy::note_abandoned(folder)?;
+        running_copies::note_abandoned(folder)?;
         backup::remove_links(folder);
         folder.remove_cleared();
         let space = Arc::new(DiskSpace::new(folder.path(), config.disk_reserve));
@@ -535,6 +536,16 @@ impl Replica {
     /// # Errors
     /// Why the table is unchanged; code 2 for an invalid name.
     pub fn copy_table(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
+        self.copy_table_over(self.upkeep.copies.config.connections, name, say)
+    }
+
+    /// As [`copy_table`](Self::copy_table), over this number of reading connections at most.
+    pub(crate) fn copy_table_over(
+        &self,
+        connections: usize,
+        name: &str,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<TableCopyReport, Failure> {
         let Some(source) = self.source_options() else {
             return Err(Failure::usage(
                 "a table can be copied from a server only, and the source of this replica is files",
@@ -550,22 +561,21 @@ impl Replica {
                 .with_hint(format!("slipstream resume --data {}", self.folder.path().display())));
         }
         let copies = &self.upkeep.copies;
-        let _alone = copies.keep_away("another table")?;
-        copies.show(name);
+        let running = copies.running.begin(&self.folder, name)?;
         let copy = TableCopy {
             pipeline: self.pipeline(),
             relay: &self.inbound.relay,
             source: &source,
-            config: &copies.config,
-            folder: &self.folder,
+            config: &CopyConfig { connections, ..copies.config },
+            others: &copies.running,
             buffer_bytes: copies.buffer_bytes,
             stop: &self.stopping,
         };
         let result = copy.run(name, &mut |line| {
-            copies.show(&format!("{name}: {line}"));
+            running.says(line);
             say(line);
         });
-        copies.show("");
+        drop(running);
         if result.as_ref().is_err_and(|failure| failure.exit == Exit::Disk)
             && let Some(disk) = self.replay.pipeline.store.disk()
         {
@@ -615,7 +625,7 @@ impl Replica {
         if let Some(failure) = self.sql_failure() {
             return Err(Failure { text: format!("{}; {needed}", failure.text), ..failure });
         }
-        let _alone = self.upkeep.copies.keep_away("a table")?;
+        let _alone = self.upkeep.copies.keep_away()?;
         if let Err(error) = self.replay.pipeline.store.readable() {
             return Err(Failure::error(format!("{error}; until then the relay log is needed")));
         }
@@ -687,7 +697,7 @@ impl Replica {
     /// Some of `less` are not on the list, or already sequenced; code 7 or 8 if the list cannot be stored.
     pub fn undo_skip(&self, less: &GtidSet) -> Result<(), Failure> {
         // A copy follows the log beside replay, and may have left them out already.
-        let _alone = self.upkeep.copies.keep_away("a table")?;
+        let _alone = self.upkeep.copies.keep_away()?;
         self.replay.skip.change(|listed, sequenced| {
             let rest = crate::skip::without(listed, less, &self.replay.decided(sequenced))?;
             crate::skip::store(&self.folder, &rest).map(|()| rest)

@@ -114,7 +114,7 @@ impl Replica {
             barriers: self.replay.pipeline.barriers.load(Ordering::Relaxed) as u64,
             tables: catalog.tables().count() as u64,
             rows,
-            table_copy: self.upkeep.copies.shown(),
+            table_copy: self.upkeep.copies.running.progress(),
             tables_copied: self.upkeep.copies.done.load(Ordering::Relaxed),
             tables_copied_by_itself: self.upkeep.copies.done_by_itself.load(Ordering::Relaxed),
             filters: Vec::new(),

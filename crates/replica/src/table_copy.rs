@@ -18,8 +18,6 @@
 //! DDL on the table ends an attempt, and another one starts. If the process ends before that cut, the table is
 //! unchanged, compaction removes the copied rows, and the next start reports the abandoned copy.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -37,12 +35,10 @@ use store::{CopyWriter, Store};
 use crate::config::CopyConfig;
 use crate::exit::{Exit, Failure};
 use crate::failure::{relay_failure, shown_set, store_failure};
-use crate::folder::{Folder, read_small, write_atomically};
 use crate::initial_copy::{hopeless, note_unread};
 use crate::log::{self, Code};
+use crate::running_copies::RunningCopies;
 
-/// File in the folder while a table is copied; contains its name.
-const MARK: &str = "copying-table";
 /// Maximum number of attempts; DDL on the table ends one.
 const TRIES: u32 = 5;
 /// Bytes of the log in flight to the workers.
@@ -70,8 +66,8 @@ pub(crate) struct TableCopy<'a> {
     pub source: &'a client::ConnectOptions,
     /// Limits of the copy.
     pub config: &'a CopyConfig,
-    /// Data folder of the replica.
-    pub folder: &'a Folder,
+    /// The copies that run beside it.
+    pub others: &'a RunningCopies,
     /// Buffer size for rows, in bytes.
     pub buffer_bytes: u64,
     /// Set when the replica ends.
@@ -137,31 +133,6 @@ impl From<Refused> for Ended {
     }
 }
 
-/// Logs if the previous process ended during a copy.
-///
-/// # Errors
-/// Code 8 for disk errors.
-pub(crate) fn note_abandoned(folder: &Folder) -> Result<(), Failure> {
-    let path = folder.path().join(MARK);
-    let Some(table) = read_small(&path)? else { return Ok(()) };
-    let table = table.trim_end();
-    let text = format!(
-        "the copy of {table} did not finish; the table is unchanged. To copy it again: \
-         slipstream copy --data {} {table}",
-        folder.path().display()
-    );
-    log::write(Code::TableCopyAbandoned, "Copy", &text);
-    unmark(folder)
-}
-
-fn unmark(folder: &Folder) -> Result<(), Failure> {
-    let path = folder.path().join(MARK);
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::io(path.display(), &error)),
-        _ => folder.sync(),
-    }
-}
-
 impl TableCopy<'_> {
     /// Copies `SCHEMA.TABLE`; progress is passed to `say`.
     ///
@@ -175,13 +146,8 @@ impl TableCopy<'_> {
         }
         self.pipeline.store.readable().map_err(|error| store_failure(&error))?;
         let begun = Instant::now();
-        let marked = write_atomically(&self.folder.path().join(MARK), format!("{name}\n").as_bytes());
-        let result = marked.and_then(|()| {
-            log::write(Code::TableCopy, "Copy", &format!("copying {name} again"));
-            let result = self.attempts(&filter, say);
-            unmark(self.folder).and(result)
-        });
-        match result {
+        log::write(Code::TableCopy, "Copy", &format!("copying {name} again"));
+        match self.attempts(&filter, say) {
             Ok(mut report) => {
                 report.elapsed = begun.elapsed();
                 log::write(Code::TableCopy, "Copy", &report.to_string());
@@ -343,6 +309,7 @@ impl TableCopy<'_> {
                 std::thread::sleep(LOOK_EVERY);
                 continue;
             }
+            let alone = self.others.switching();
             let asked = Instant::now();
             let held = copier.hold(self.stop)?;
             let advanced = self.advance(copier, side, &mut follower, &held, &track);
@@ -364,6 +331,7 @@ impl TableCopy<'_> {
                 continue;
             };
             let held_us = asked.elapsed().as_micros() as u64;
+            drop(alone);
             say("switched; making the copy durable");
             return self.wait_durable(number).map(|()| held_us);
         }

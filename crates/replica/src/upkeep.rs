@@ -4,11 +4,10 @@
 //! In: the lists of store and catalog, free space. Out: copies that are due, replay paused or failed where the operator
 //! wants that, lines of the log. Never here: a wait; the copy or check itself.
 //!
-//! Locks: `TableCopies::alone` is held for as long as a copy runs, or the list of skipped transactions is shortened;
-//! each of the others for one look, and none of them while another one of them is taken.
+//! Locks: each is held for one look, and none of them while another one of them is taken.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use decode::{Stop, StopClass};
@@ -23,6 +22,7 @@ use crate::due_copies::{DueCopies, DueCopy};
 use crate::exit::Failure;
 use crate::log::{self, Code};
 use crate::replica::Replica;
+use crate::running_copies::RunningCopies;
 
 /// What [`Upkeep`] holds.
 pub(crate) struct Upkeep {
@@ -40,14 +40,12 @@ pub(crate) struct Upkeep {
     pub backups: RunningBackups,
 }
 
-/// Copies of single tables; one runs at a time.
+/// Copies of single tables.
 pub(crate) struct TableCopies {
     pub config: CopyConfig,
     /// Bytes that each connection of a copy may hold.
     pub buffer_bytes: u64,
-    alone: Mutex<()>,
-    /// Progress of the one that runs; empty if none does.
-    shown: Mutex<String>,
+    pub running: RunningCopies,
     due: Mutex<DueCopies>,
     pub done: AtomicU64,
     pub done_by_itself: AtomicU64,
@@ -58,8 +56,7 @@ impl TableCopies {
         TableCopies {
             config,
             buffer_bytes,
-            alone: Mutex::new(()),
-            shown: Mutex::default(),
+            running: RunningCopies::default(),
             due: Mutex::new(DueCopies::new(Instant::now())),
             done: AtomicU64::new(0),
             done_by_itself: AtomicU64::new(0),
@@ -69,28 +66,15 @@ impl TableCopies {
     /// Keeps copies away for as long as the guard lives.
     ///
     /// # Errors
-    /// One runs; `what` names it.
-    pub(crate) fn keep_away(&self, what: &str) -> Result<MutexGuard<'_, ()>, Failure> {
-        match self.alone.try_lock() {
-            Ok(guard) => Ok(guard),
-            Err(TryLockError::Poisoned(guard)) => Ok(guard.into_inner()),
-            Err(TryLockError::WouldBlock) => {
-                Err(Failure::error(format!("this replica is copying {what}; try again when that is done")))
-            }
-        }
-    }
-
-    pub(crate) fn show(&self, line: &str) {
-        line.clone_into(&mut self.shown.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    pub(crate) fn shown(&self) -> String {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// One runs.
+    pub(crate) fn keep_away(&self) -> Result<RwLockWriteGuard<'_, ()>, Failure> {
+        let busy = || Failure::error("this replica is copying a table; try again when that is done");
+        self.running.none().ok_or_else(busy)
     }
 
     /// Records the result of the copy of a table that was due.
-    fn ended(&self, name: &str, copied: bool) {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner).copied(Instant::now(), name, copied);
+    fn ended(&self, copy: &DueCopy, copied: bool) {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner).copied(Instant::now(), copy, copied);
         if copied {
             self.done_by_itself.fetch_add(1, Ordering::Relaxed);
         }
@@ -98,7 +82,7 @@ impl TableCopies {
 }
 
 impl Replica {
-    /// The duties of upkeep. Copies a quarantined table, takes a cut if the receiver waits for relay log space, and
+    /// The duties of upkeep. Copies quarantined tables, takes a cut if the receiver waits for relay log space, and
     /// logs changes of state.
     pub(crate) fn step_upkeep(self: &Arc<Self>) {
         self.tell_of_space();
@@ -108,7 +92,7 @@ impl Replica {
         self.look_for_drift();
         self.look_for_damage();
         self.begin_scrub();
-        self.begin_due_copy();
+        self.begin_due_copies();
     }
 
     fn look_for_drift(&self) {
@@ -166,42 +150,47 @@ impl Replica {
         }
     }
 
-    /// Starts the copy that is due, on a thread of its own.
-    fn begin_due_copy(self: &Arc<Self>) {
-        let Some(name) = self.due_copy() else { return };
-        let (replica, table) = (Arc::clone(self), name.clone());
-        let copy = move || {
-            // The result is logged by the copy.
-            let copied = replica.copy_table(&table, &mut |_| ()).is_ok();
-            replica.upkeep.copies.ended(&table, copied);
-        };
-        if std::thread::Builder::new().name("copy-table".into()).spawn(copy).is_err() {
-            self.upkeep.copies.ended(&name, false);
+    /// Starts the copies that are due, each on a thread of its own.
+    fn begin_due_copies(self: &Arc<Self>) {
+        let due = self.due_copies();
+        let connections = (self.upkeep.copies.config.connections / due.len().max(1)).max(1);
+        for copy in due {
+            let (replica, of) = (Arc::clone(self), copy.clone());
+            let run = move || {
+                // The result is logged by the copy.
+                let copied = replica.copy_table_over(connections, &of.name, &mut |_| ()).is_ok();
+                replica.upkeep.copies.ended(&of, copied);
+            };
+            if std::thread::Builder::new().name("copy-table".into()).spawn(run).is_err() {
+                self.upkeep.copies.ended(&copy, false);
+            }
         }
     }
 
-    /// A quarantined table whose copy is due; it counts as being copied until its end is recorded.
-    fn due_copy(&self) -> Option<String> {
-        let pipeline = &self.replay.pipeline;
-        self.inbound.login.as_ref()?;
-        if self.is_stopping() || self.inbound.is_stopped() || pipeline.is_paused() || self.failure().is_some() {
-            return None;
+    /// Quarantined tables whose copies are due; they count as being copied until the end of each is recorded.
+    fn due_copies(&self) -> Vec<DueCopy> {
+        let (pipeline, copies) = (&self.replay.pipeline, &self.upkeep.copies);
+        let waits = self.is_stopping() || self.inbound.is_stopped() || pipeline.is_paused();
+        if self.inbound.login.is_none() || waits || self.failure().is_some() {
+            return Vec::new();
         }
         let catalog = self.replay.catalog();
         let writes = pipeline.decode_options().writes;
-        let mut due = self.upkeep.copies.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = copies.due.lock().unwrap_or_else(PoisonError::into_inner);
         let mut drifted = Vec::new();
         if self.upkeep.on_drift == OnDrift::Copy && pipeline.store.readable().is_ok() && !pipeline.is_paused() {
-            drifted.extend(self.drifted().into_iter().map(|table| table.name));
+            drifted.extend(self.drifted().into_iter().map(|table| (table.name, u64::from(table.id))));
         }
-        match due.look(Instant::now(), &catalog, &writes, &drifted)? {
-            DueCopy { name, why: Some(why) } => {
+        // A limit of the rate is one for all copies.
+        let most = if copies.config.rate.is_some() { 1 } else { copies.config.connections.max(1) };
+        let found = due.look(Instant::now(), &catalog, &writes, &drifted, most);
+        for DueCopy { name, why, .. } in &found {
+            // Of a table that differs the log has said already why.
+            if let Some(why) = why {
                 let text = format!("{name} cannot be read until it is copied again; starting the copy: {why}");
                 log::write(Code::TableInQuarantine, "Copy", &text);
-                Some(name)
             }
-            // The log has said already why.
-            DueCopy { name, why: None } => Some(name),
         }
+        found
     }
 }

@@ -222,7 +222,7 @@ impl Catalog {
             let (view, pair) = (change.is_view(&name(from)).unwrap_or(false), (name(from), name(to)));
             let renamed = (view || (known && !altered)) && change.rename_tables(&[pair]).is_ok();
             if !renamed {
-                let why = waiting.as_deref().unwrap_or(why);
+                let why = waiting.as_ref().map_or(why, |waiting| waiting.why.as_str());
                 change.dropped.extend(change.inner.quarantine(to, why));
                 copied = true;
             }

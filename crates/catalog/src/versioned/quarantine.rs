@@ -26,10 +26,18 @@ pub enum Quarantined {
     Refused(String),
 }
 
+/// A table in quarantine.
+#[derive(Debug, Clone)]
+pub(super) struct Waiting {
+    pub(super) why: String,
+    /// Epoch at which it got there.
+    pub(super) since: u64,
+}
+
 impl Catalog {
     /// Tables in quarantine: folded database name, folded table name, reason.
     pub fn quarantined(&self) -> impl Iterator<Item = (&str, &str, &str)> {
-        self.inner.quarantined.iter().map(|((db, name), why)| (db.as_str(), name.as_str(), why.as_str()))
+        self.inner.quarantined.iter().map(|((db, name), waiting)| (db.as_str(), name.as_str(), waiting.why.as_str()))
     }
 
     /// True if the table is in quarantine.
@@ -44,7 +52,14 @@ impl Catalog {
         if self.inner.quarantined.is_empty() {
             return None;
         }
-        self.inner.quarantined.get(&self.inner.name_key(db, name)).map(String::as_str)
+        Some(&self.inner.quarantined.get(&self.inner.name_key(db, name))?.why)
+    }
+
+    /// Epoch at which the table got into quarantine, or of the catalog that was read with it: a table of the same name
+    /// that is dropped and made again has another one.
+    #[must_use]
+    pub fn quarantined_since(&self, db: &str, name: &str) -> Option<u64> {
+        Some(self.inner.quarantined.get(&self.inner.name_key(db, name))?.since)
     }
 
     /// The next snapshot, in which this table is quarantined until it is copied. Also returns the table's id, if it had
@@ -182,15 +197,22 @@ impl Inner {
     pub(super) fn quarantine(&mut self, table: &NamedTable, why: &str) -> Option<TableId> {
         let old = self.take_table(&table.0, &table.1);
         let key = self.name_key(&table.0, &table.1);
-        self.quarantined.insert(key, why.to_owned());
+        self.wait(key, why);
         old
+    }
+
+    /// Puts the table of this key into quarantine, or gives another reason for it.
+    pub(super) fn wait(&mut self, key: (String, String), why: &str) {
+        let epoch = self.epoch;
+        let waiting = self.quarantined.entry(key).or_insert_with(|| Waiting { why: String::new(), since: epoch });
+        why.clone_into(&mut waiting.why);
     }
 
     /// Renames a quarantined table; false if there is none of this name.
     fn rename_quarantined(&mut self, from: &NamedTable, to: &NamedTable) -> bool {
         let (from, to) = (self.name_key(&from.0, &from.1), self.name_key(&to.0, &to.1));
         match self.quarantined.remove(&from) {
-            Some(why) => self.quarantined.insert(to, why).is_none(),
+            Some(waiting) => self.quarantined.insert(to, waiting).is_none(),
             None => false,
         }
     }
