@@ -183,6 +183,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
                 quarantine: false,
+                copies_missing: false,
                 filters: Arc::default(),
                 affinity: base::ThreadAffinity::default(),
                 decoders: 1,

@@ -39,6 +39,7 @@ mod kills;
 mod lab;
 mod left_alone;
 mod logins;
+mod missing_tables;
 mod operator;
 mod partitions;
 mod power_cuts;

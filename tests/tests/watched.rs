@@ -26,7 +26,8 @@ fn metric(text: &str, name: &str) -> Option<f64> {
 /// A replica of `server`, caught up, and its URL.
 fn watched(server: &Server, name: &str, options: &[&str]) -> (Replica, String) {
     let mut replica = Replica::follow(server, &folder(name), &[&["--http=0"], options].concat());
-    let status = replica.catch_up(server);
+    replica.catch_up(server);
+    let status = replica.wait_until("all tables", |status| status["replay"]["comparison"] == "");
     let url = status["http"].as_str().unwrap().to_owned();
     (replica, url)
 }

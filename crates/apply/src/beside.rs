@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use base::queue::Waker;
 use base::{GtidSet, LogPosition};
-use catalog::{Catalog, TableDef, TableId};
+use catalog::{Catalog, Found, TableDef, TableId};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use decode::DecodedPiece;
 
@@ -48,6 +48,8 @@ pub(crate) enum Command {
     /// Table ids with the reason. Answers with the sequence number from which on they are in quarantine; None if none of
     /// them is a table any more.
     Quarantine(Vec<(TableId, String)>, Sender<Option<u64>>),
+    /// With the epoch of the catalog that was compared. Answers whether it was taken over.
+    Add(Found, u64, Sender<bool>),
 }
 
 /// Error: replay has ended, or the hold had expired.
@@ -171,6 +173,15 @@ impl TableCopier {
     /// As `look`.
     pub fn quarantine(&self, tables: Vec<(TableId, String)>, stop: &AtomicBool) -> Result<Option<u64>, Refused> {
         self.ask(|reply| Command::Quarantine(tables, reply), stop)
+    }
+
+    /// Takes over what a comparison with the source found; its tables are in quarantine until they are copied. False,
+    /// with nothing done, if the catalog is not at this epoch any more.
+    ///
+    /// # Errors
+    /// As `look`.
+    pub fn add(&self, found: Found, epoch: u64, stop: &AtomicBool) -> Result<bool, Refused> {
+        self.ask(|reply| Command::Add(found, epoch, reply), stop)
     }
 
     /// Ends the hold.

@@ -183,6 +183,13 @@ impl Sequencing {
                 });
                 answer(&reply, number);
             }
+            Command::Add(found, epoch, reply) => {
+                let flight = self.stage.add_found(&found, epoch);
+                if let Some(flight) = &flight {
+                    self.send(flight);
+                }
+                answer(&reply, flight.is_some());
+            }
             // The hold has expired. Dropping the reply channel tells the caller.
             Command::Switch(..) | Command::Release => {}
         }

@@ -45,6 +45,8 @@ pub struct PipelineOptions {
     pub skip: SkipList,
     /// See [`DecodeOptions::quarantine`]; for callers that copy tables.
     pub quarantine: bool,
+    /// See [`DecodeOptions::copies_missing`](decode::DecodeOptions::copies_missing).
+    pub copies_missing: bool,
     /// Which databases and tables are replicated, under which names.
     pub filters: Arc<ReplicationFilters>,
     /// The store that takes the rows, with as many lanes as [`lanes_for`] says. Replay continues after what it holds.
@@ -164,6 +166,7 @@ impl Pipeline {
             skip: options.skip.clone(),
             known_only: false,
             quarantine: options.quarantine,
+            copies_missing: options.copies_missing,
             filters: Arc::clone(&options.filters),
             writes: StatementWrites::default(),
             for_stamps: false,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use base::LogPosition;
-use catalog::{TableDef, TableId};
+use catalog::{Found, TableDef, TableId};
 use decode::{DecodedPiece, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog, Splitter, Stop, StopClass};
 use observe::Ledger;
 use observe::fail_point::{self, Phase};
@@ -298,6 +298,18 @@ impl SequenceStage {
         let piece = self.sequencer.quarantine_unreadable(&named, empty, &self.shared);
         let number = piece.first.0;
         Some((self.hand_on_copied(piece, None), number))
+    }
+
+    /// Takes over what a comparison with the source found, if the catalog is still at this epoch; see
+    /// [`Sequencer::add_found`]. Call only at a transaction boundary.
+    pub fn add_found(&mut self, found: &Found, epoch: u64) -> Option<Arc<InFlight>> {
+        if self.sequencer.catalog().epoch() != epoch {
+            return None;
+        }
+        self.target.before_copied(&self.sequencer);
+        let empty = DecodedPiece::empty(self.target.store().lane_count());
+        let piece = self.sequencer.add_found(found, epoch, empty, &self.shared)?;
+        Some(self.hand_on_copied(piece, None))
     }
 
     fn hand_on_copied(&mut self, sequenced: SequencedPiece, track: Option<Arc<CopyTrack>>) -> Arc<InFlight> {

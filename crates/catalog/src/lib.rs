@@ -70,4 +70,4 @@ pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,
     ReferenceAction, TableDef, TableId, expected_table_map,
 };
-pub use versioned::{Catalog, DdlEffect, DdlOutcome, Filtered, LetIn, Quarantined, Rewrite, Written};
+pub use versioned::{Catalog, DdlEffect, DdlOutcome, Filtered, Found, LetIn, MISSING, Quarantined, Rewrite, Written};

@@ -32,8 +32,8 @@ mod statement_effect;
 mod written;
 
 pub use filtered::Filtered;
-pub use quarantine::Quarantined;
 use quarantine::Waiting;
+pub use quarantine::{Found, MISSING, Quarantined};
 pub use refiltered::LetIn;
 pub use written::Written;
 
@@ -487,6 +487,15 @@ impl Inner {
         });
         Arc::make_mut(database).tables.insert(key.into_owned(), Arc::clone(table));
         self.by_id.insert(table.id, Arc::clone(table));
+    }
+
+    /// The database of this name, made if it is not there.
+    fn database_mut(&mut self, db: &str) -> &mut Database {
+        let (key, name) = (self.folded(db).into_owned(), self.stored(db));
+        let database = self.databases.entry(key).or_insert_with(|| {
+            Arc::new(Database { name, collation: None, tables: BTreeMap::new(), views: BTreeSet::new() })
+        });
+        Arc::make_mut(database)
     }
 
     /// A name in the form in which this source stores it.

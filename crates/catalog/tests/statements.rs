@@ -1,8 +1,8 @@
 //! Sequences of statements as in a log: the effect of each on the catalog, and which are refused.
 
 use catalog::{
-    Catalog, ColumnDefault, ColumnSource, DdlEffect, DdlError, Identity, OmittedValue, Quarantined, ReferenceAction,
-    StatementContext, TableDef, TableId,
+    Catalog, ColumnDefault, ColumnSource, DdlEffect, DdlError, Found, Identity, Named, OmittedValue, Quarantined,
+    ReferenceAction, StatementContext, TableDef, TableId,
 };
 use values::sort_key::SortKeyPlan;
 
@@ -774,6 +774,46 @@ fn several_tables_of_which_some_are_not_known() {
     ] {
         let outcome = catalog.apply_to_quarantined(&context(), sql.as_bytes());
         assert!(matches!(outcome, catalog::Quarantined::NotConcerned), "{sql}: {outcome:?}");
+    }
+}
+
+#[test]
+fn what_the_log_does_not_hold_is_passed_over_or_waits_for_its_copy() {
+    let catalog = with(&["create database d", "create table a (x int)", "create table b (y int)"]);
+    let found = Found {
+        databases: vec![("e".into(), Some(8)), ("d".into(), Some(8))],
+        tables: vec![("d".into(), "a".into()), ("e".into(), "old".into())],
+        gone: Vec::new(),
+    };
+    let with_found = catalog.with_found(&found);
+    assert_eq!(with_found.missing().collect::<Vec<_>>(), [("e", "old")]);
+    // What is here stays.
+    assert_eq!((id(&with_found, "a"), with_found.database("e")), (id(&catalog, "a"), Some(("e", Some(8)))));
+    assert_eq!(with_found.database("d"), catalog.database("d"));
+    assert!(with_found.epoch() > catalog.epoch());
+    let gone = Found { gone: vec![("e".into(), "old".into())], ..Found::default() };
+    assert_eq!(with_found.with_found(&gone).missing().count(), 0);
+    let (other, _) = with_found.with_quarantined(&("e".into(), "old".into()), "another reason");
+    assert!(other.with_found(&gone).is_quarantined("e", "old"));
+
+    let after = |catalog: &Catalog, sql: &str| {
+        let next = catalog.with_missing(&context(), &Named::of(&context(), sql.as_bytes()));
+        next.map(|(next, gone)| {
+            assert!(next.epoch() > catalog.epoch(), "{sql}");
+            assert_eq!(catalog.check_dropped(&next, &gone), Ok(()), "{sql}");
+            let tables: Vec<String> = next.tables().map(|table| table.name.clone()).collect();
+            (tables.join(" "), next.quarantined().map(|(db, name, _)| format!("{db}.{name}")).collect::<String>())
+        })
+    };
+    let is = |tables: &str, waiting: &str| Some((tables.to_owned(), waiting.to_owned()));
+    assert_eq!(after(&with_found, "drop table a, nowhere"), is("b", "e.old"));
+    assert_eq!(after(&with_found, "drop table e.old, nowhere"), is("a b", ""));
+    assert_eq!(after(&with_found, "drop database nowhere"), is("a b", "e.old"));
+    assert_eq!(after(&with_found, "rename table nowhere to e.here, a to c"), is("b c", "e.heree.old"));
+    assert_eq!(after(&with_found, "rename table e.old to tmp, nowhere to e.old"), is("a b", "d.tmpe.old"));
+    for sql in ["drop table a", "drop database e", "rename table a to c", "alter table nowhere add z int", "flush logs"]
+    {
+        assert_eq!(after(&with_found, sql), None, "{sql}");
     }
 }
 

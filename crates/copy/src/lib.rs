@@ -73,6 +73,7 @@ mod run;
 mod stop_signal;
 mod sync;
 mod table_reader;
+mod tables_now;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,6 +89,7 @@ pub use options::{CopyLock, CopyOptions, Unsettled};
 pub use plan::{CopyPlan, PlannedTable, SourceFacts};
 pub use prepare::SourceCopy;
 pub use progress::{Progress, TableProgress, TableState, Totals};
+pub use tables_now::TablesNow;
 
 /// Savepoint to which each reading connection rolls back after a range.
 const SAVEPOINT: &str = "slipstream_copy";

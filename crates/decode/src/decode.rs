@@ -49,6 +49,9 @@ pub struct DecodeOptions {
     /// Quarantine a table, until it is copied, because of a statement about it that cannot be interpreted. If false,
     /// such a statement stops replay.
     pub quarantine: bool,
+    /// Quarantine, with `quarantine`, also a table that the log writes to though the catalog does not hold it, and pass
+    /// over a DROP or RENAME of one: the log does not hold all tables of the source. If false, these stop replay.
+    pub copies_missing: bool,
     /// Which databases and tables are replicated, under which names. Consulted once per new table map, never per row.
     pub filters: Arc<ReplicationFilters>,
     /// Counts the statements that change rows of quarantined tables. Clones share the counts.
@@ -102,6 +105,9 @@ pub(crate) trait StatementSink {
     /// Quarantines a table from the open transaction on, for this reason: its copy will bring its rows. False, with
     /// nothing done, if quarantine is not enabled.
     fn leave_to_copy(&mut self, table: &NamedTable, transaction: usize, why: &str) -> bool;
+    /// Quarantines a table that the catalog does not hold from the open transaction on: its copy will bring its rows.
+    /// False, with nothing done, if that is not enabled.
+    fn leave_missing(&mut self, table: &NamedTable, transaction: usize) -> bool;
     /// Called when rows were written through a MERGE table, of which this is a member: its copy will bring them. Else
     /// like `leave_to_copy`.
     fn written_through(&mut self, member: &NamedTable, transaction: usize, why: &str) -> bool;

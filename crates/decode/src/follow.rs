@@ -177,6 +177,11 @@ impl StatementSink for FollowState {
         false
     }
 
+    /// Refuses: of another table no rows are decoded here.
+    fn leave_missing(&mut self, _: &NamedTable, _: usize) -> bool {
+        false
+    }
+
     fn written_through(&mut self, _: &NamedTable, _: usize, why: &str) -> bool {
         self.written = true;
         self.changed = Some(why.to_owned());

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use binlog::{EventHeader, PartialUpdateImage, RowsEvent, RowsKind, TableMapEvent, row_flags};
-use catalog::TableDef;
+use catalog::{NamedTable, TableDef};
 use observe::Category;
 use values::binary_protocol::comparable_image;
 use values::{OFFSET_ABSENT, OFFSET_NULL};
@@ -83,6 +83,13 @@ impl Decoder {
             }
             return Err(corrupt(format!("a rows event of table id {} without a table map", event.table_id)));
         };
+        if let Some(missing) = &entry.missing {
+            let missing = Arc::clone(missing);
+            return match self.leave_missing_to_copy(work, event.table_id, &missing)? {
+                true => self.rows_of(work, header, event, body_end, tag),
+                false => Ok(()),
+            };
+        }
         if let Some(merged) = &entry.merged
             && !(merged.inserts
                 && event.kind == RowsKind::Write
@@ -224,6 +231,24 @@ impl Decoder {
         }
         work.count(header.event_type, left_out.category);
         Ok(())
+    }
+
+    /// Quarantines a table that is not here: its copy must bring its rows. False if the piece must be decoded in order.
+    fn leave_missing_to_copy(&mut self, work: &mut Work<'_>, table_id: u64, table: &NamedTable) -> Result<bool, Fault> {
+        let transaction = work.out.transactions.len();
+        let Some(sink) = &mut work.sink else {
+            work.out.needs_serial = true;
+            return Ok(false);
+        };
+        if !sink.leave_missing(table, transaction) {
+            return Err(unsupported(format!("`{}`.`{}` is not here and cannot be copied", table.0, table.1)));
+        }
+        let changed = sink.catalog();
+        self.switch_catalog(work, changed);
+        if let Some(entry) = work.tables.iter_mut().find(|entry| entry.table_id == table_id) {
+            (entry.missing, entry.left_out.category) = (None, Category::SupersededByCopy);
+        }
+        Ok(true)
     }
 
     /// Handles rows that were changed through a MERGE table: nobody says in which member each is, so they are all

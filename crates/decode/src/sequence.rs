@@ -11,8 +11,8 @@ use base::limits::PREPARED_BYTES_MAX;
 use base::{Gtid, GtidSet, Prepared, PreparedSet, SequenceNumber};
 use catalog::sql_mode;
 use catalog::{
-    Catalog, DdlEffect, Filtered, Named, NamedTable, Quarantined, ReplicationFilters, Rewrite, SourceNames,
-    StatementContext, TableDef, TableId, Written,
+    Catalog, DdlEffect, Filtered, Found, MISSING, Named, NamedTable, Quarantined, ReplicationFilters, Rewrite,
+    SourceNames, StatementContext, TableDef, TableId, Written,
 };
 use values::collation::UTF8MB4_0900_AI_CI;
 
@@ -154,6 +154,8 @@ struct State {
     continued: Option<SkipReason>,
     /// See [`DecodeOptions::quarantine`].
     quarantine: bool,
+    /// See [`DecodeOptions::copies_missing`].
+    copies_missing: bool,
     /// See [`DecodeOptions::for_stamps`].
     for_stamps: bool,
     /// See [`DecodeOptions::filters`].
@@ -220,6 +222,7 @@ impl Sequencer {
                 rewrites: Vec::new(),
                 continued: None,
                 quarantine: options.quarantine,
+                copies_missing: options.quarantine && options.copies_missing,
                 for_stamps: options.for_stamps,
                 filters: Arc::clone(&options.filters),
                 writes: options.writes.clone(),
@@ -464,6 +467,28 @@ impl Sequencer {
         piece
     }
 
+    /// Takes over what a comparison with the source found, as a transaction without a GTID. None, with nothing done, if
+    /// the catalog is not at this epoch any more: some of it may be wrong by now. `decoded` is any piece without
+    /// changes. Call only at a transaction boundary.
+    #[must_use]
+    pub fn add_found(
+        &mut self,
+        found: &Found,
+        epoch: u64,
+        decoded: DecodedPiece,
+        shared: &SharedCatalog,
+    ) -> Option<SequencedPiece> {
+        if self.state.catalog.epoch() != epoch {
+            return None;
+        }
+        let mut piece = self.copied(decoded);
+        self.state.catalog = self.state.catalog.with_found(found);
+        self.state.version += 1;
+        shared.publish(self.epoch, self.state.version, &self.state.catalog);
+        piece.catalogs.push((piece.first, self.state.catalog.clone()));
+        Some(piece)
+    }
+
     /// Reserves an id for a table that is being copied; None when ids are exhausted.
     pub fn reserve_table_id(&mut self) -> Option<TableId> {
         let (catalog, id) = self.state.catalog.reserve_id()?;
@@ -661,6 +686,16 @@ impl StatementSink for State {
         true
     }
 
+    fn leave_missing(&mut self, table: &NamedTable, transaction: usize) -> bool {
+        if !self.copies_missing {
+            return false;
+        }
+        let at = SequenceNumber(self.first.0 + transaction as u64);
+        let (catalog, gone) = self.catalog.with_quarantined(table, MISSING);
+        self.put_catalog(at, catalog, gone.into_iter().collect());
+        true
+    }
+
     fn written_through(&mut self, member: &NamedTable, transaction: usize, why: &str) -> bool {
         if self.catalog.is_quarantined(&member.0, &member.1) {
             self.writes.count(member);
@@ -717,6 +752,15 @@ impl State {
         }
     }
 
+    /// The catalog after a statement about tables of which some are not here, and the tables that are gone. None if it
+    /// is about others, or missing tables are not copied.
+    fn without_missing(&self, context: &StatementContext, sql: &[u8]) -> Option<(Catalog, Vec<TableId>)> {
+        if !self.copies_missing {
+            return None;
+        }
+        self.catalog.with_missing(context, &Named::of(context, sql))
+    }
+
     fn carry_out(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)> {
         let context = context_of(&statement, &self.filters, &self.catalog);
         let query = &statement.query;
@@ -741,14 +785,22 @@ impl State {
                 self.check_and_put(at, catalog, gone)?;
                 return Ok(StatementOutcome::Superseded);
             }
-            Quarantined::Refused(reason) => return Err((StopClass::NotSupported, reason)),
+            Quarantined::Refused(reason) => {
+                let Some((catalog, gone)) = self.without_missing(&context, query.sql) else {
+                    return Err((StopClass::NotSupported, reason));
+                };
+                self.check_and_put(at, catalog, gone)?;
+                return Ok(StatementOutcome::Superseded);
+            }
         }
         let outcome = match self.catalog.apply(&context, query.sql) {
             Ok(outcome) => outcome,
             Err(error) => {
                 // A statement that cannot be interpreted, but names its tables, affects only those: they are copied.
                 let named = if self.quarantine { Named::of(&context, query.sql) } else { Named::Other };
-                let Some((catalog, gone)) = self.catalog.with_unknown(&named, &error.to_string()) else {
+                let next = self.without_missing(&context, query.sql);
+                let next = next.or_else(|| self.catalog.with_unknown(&named, &error.to_string()));
+                let Some((catalog, gone)) = next else {
                     return Err((StopClass::NotSupported, error.to_string()));
                 };
                 self.check_and_put(at, catalog, gone)?;

@@ -22,6 +22,7 @@ use crate::stop::Stop;
 const SHAPES_BACK: usize = 8;
 
 /// Meaning of a table id in the open transaction.
+#[derive(Clone)]
 pub(crate) struct TableMapEntry {
     pub table_id: u64,
     /// None for a table whose rows are left out. A fault counts only if rows follow: sources also map tables that a
@@ -31,6 +32,8 @@ pub(crate) struct TableMapEntry {
     pub left_out: LeftOut,
     /// Set for a MERGE table.
     pub merged: Option<Arc<Merged>>,
+    /// Its name, if the catalog does not hold it and its copy is to bring its rows.
+    pub missing: Option<Arc<NamedTable>>,
     /// Its name; None unless decoding is for stamps.
     pub name: Option<Arc<NamedTable>>,
 }

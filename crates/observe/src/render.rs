@@ -12,6 +12,8 @@ use crate::terminal::without_control;
 
 /// Width of the label column; the longest label is Retrieved_Gtid_Set.
 const LABEL: usize = 20;
+/// Missing tables that the text names.
+const MISSING_SHOWN: usize = 5;
 /// Damaged files of the store that the text names.
 const DAMAGED_SHOWN: usize = 3;
 
@@ -130,6 +132,12 @@ impl StatusReport {
             let next =
                 replay.remaining_delay_us.map(|left| format!(", the next transaction in {}", duration_text(left)));
             line(text, "SQL_Delay", &format!("{} s{}", replay.delay_s, next.unwrap_or_default()));
+        }
+        if !replay.comparison.is_empty() {
+            line(text, "Not healthy", &replay.comparison);
+        }
+        for table in replay.missing.iter().take(MISSING_SHOWN) {
+            line(text, "Missing table", table);
         }
         // The newest are the last.
         for file in replay.damaged.iter().rev().take(DAMAGED_SHOWN) {

@@ -455,6 +455,15 @@ pub struct ReplayReport {
     /// Tables with rows that contradict the log, each with the number of such rows and one of them.
     #[serde(rename = "drifted", default)]
     pub drifted: Vec<String>,
+    /// Why not every table of the source is here, or is not known to be, without names; empty if every table is.
+    #[serde(rename = "comparison", default)]
+    pub comparison: String,
+    /// Tables of the source that are not here.
+    #[serde(rename = "missing", default)]
+    pub missing: Vec<String>,
+    /// `--copy` of this replica; empty if not known. A stopped folder is read with it.
+    #[serde(rename = "copy", default)]
+    pub copy: String,
     /// `--check-images` of this replica; empty if not known. A stopped folder is read with it.
     #[serde(rename = "check_images", default)]
     pub check_images: String,
@@ -702,11 +711,13 @@ pub struct StatusReport {
 }
 
 impl StatusReport {
-    /// Why this replica does not meet `--max-lag`, given in µs; None if it does.
+    /// Why this replica does not meet `--max-lag`, given in µs, or lacks tables of its source; None if all is well.
     #[must_use]
     pub fn lag_above(&self, lag_us_max: u64) -> Option<String> {
         match self.lag.current_us {
-            Some(lag_us) if lag_us <= lag_us_max => None,
+            Some(lag_us) if lag_us <= lag_us_max => {
+                Some(self.replay.comparison.clone()).filter(|text| !text.is_empty())
+            }
             Some(lag_us) => {
                 Some(format!("lag {} is above {}", crate::duration_text(lag_us), crate::duration_text(lag_us_max)))
             }
@@ -737,6 +748,8 @@ mod tests {
         report.lag.current_us = Some(10_000_000);
         assert_eq!(report.lag_above(10_000_000), None);
         assert_eq!(report.lag_above(9_999_999).as_deref(), Some("lag 10.0 s is above 9.99 s"));
+        report.replay.comparison = "tables are missing".into();
+        assert_eq!(report.lag_above(10_000_000).as_deref(), Some("tables are missing"));
     }
 
     #[test]

@@ -178,9 +178,41 @@ pub struct PipelineConfig {
     pub affinity: ThreadAffinity,
 }
 
+/// Whether tables are copied that the source's log does not hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CopyWhen {
+    /// All of them once, if the log does not reach back to the first statement; later those found missing.
+    #[default]
+    Auto,
+    /// All of them once into an empty folder, whatever the log holds; later those found missing.
+    Always,
+    /// None; missing tables are named.
+    Never,
+}
+
+impl CopyWhen {
+    /// The value of `--copy`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CopyWhen::Auto => "auto",
+            CopyWhen::Always => "always",
+            CopyWhen::Never => "never",
+        }
+    }
+
+    /// The value of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<CopyWhen> {
+        [CopyWhen::Auto, CopyWhen::Always, CopyWhen::Never].into_iter().find(|when| when.name() == name)
+    }
+}
+
 /// How an empty store is filled from a source whose log does not reach back to its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyConfig {
+    /// Whether tables are copied.
+    pub when: CopyWhen,
     /// Whether the source's writers are blocked for a moment.
     pub lock: copy::CopyLock,
     /// Number of reading connections.

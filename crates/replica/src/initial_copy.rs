@@ -27,10 +27,12 @@ use observe::{
 use relay_log::RelayShared;
 use source::TableFilter;
 use source::copy_check::{CopyCheckInput, LockWanted, check_copy, oldest_log_age};
-use source::preflight::{self, PreflightInput, Severity};
+use source::preflight::{self, PreflightInput, PreflightReport, Problem, Severity};
+use source::tables_before_log;
 use store::{CopyWriter, Disk, StoreError};
 
-use crate::config::{ReplicaConfig, ServerOptions};
+use crate::all_tables;
+use crate::config::{CopyWhen, ReplicaConfig, ServerOptions};
 use crate::exit::{Exit, Failure};
 use crate::failure::{preflight_failure, shown_set, source_failure, store_failure};
 use crate::folder::{Folder, write_atomically};
@@ -85,7 +87,8 @@ pub(crate) fn remove_relay_log(folder: &Folder) -> Result<(), Failure> {
     }
 }
 
-/// True if the source's log does not reach back to its first statement, so that an empty store needs a copy.
+/// True if an empty store is to be filled by a copy: the source's log does not reach back to its first statement, or
+/// the operator wants it.
 ///
 /// # Errors
 /// A refusal of preflight or of the copy's own check, or the source cannot be reached.
@@ -102,12 +105,14 @@ pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &Server
         store_empty: true,
     };
     let mut report = preflight::check(&mut connection, input).map_err(failed)?;
-    let needed = is_called_for(&report);
-    report.problems.retain(|problem| problem.exit_code != preflight::EXIT_PURGED);
+    let needed = settle(&mut report, config.copy.when);
     if let Some(failure) = preflight_failure(&report) {
         return Err(failure);
     }
     if !needed {
+        if let Some(problem) = before_log(config, server, &mut connection, &report)? {
+            log::write(Code::PreflightWarning, "Source", &problem.to_string());
+        }
         return Ok(false);
     }
     let free_bytes = match folder.free_bytes() {
@@ -127,10 +132,56 @@ pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &Server
     Ok(true)
 }
 
-/// True if preflight of an empty store found that the source's log does not reach back.
+/// Whether an empty store is to be filled by a copy, after preflight. A purged log is then no problem, and one that may
+/// not be made up for by a copy says so.
 #[must_use]
-pub(crate) fn is_called_for(report: &preflight::PreflightReport) -> bool {
-    report.problems.iter().any(|problem| problem.exit_code == preflight::EXIT_PURGED)
+pub(crate) fn settle(report: &mut PreflightReport, when: CopyWhen) -> bool {
+    let is_purged = |problem: &Problem| problem.exit_code == preflight::EXIT_PURGED;
+    if when == CopyWhen::Never {
+        for problem in report.problems.iter_mut().filter(|problem| is_purged(problem)) {
+            problem.fix =
+                "--copy=never forbids the initial copy, which would fill an empty data folder: --copy=auto".into();
+        }
+        return false;
+    }
+    let needed = when == CopyWhen::Always || report.problems.iter().any(is_purged);
+    report.problems.retain(|problem| !is_purged(problem));
+    needed
+}
+
+/// Warns of tables that the log does not hold although the source has purged nothing; None if no copy is made and none
+/// is known. An empty store is to be filled from the log.
+///
+/// # Errors
+/// The source cannot be queried.
+pub(crate) fn before_log(
+    config: &ReplicaConfig,
+    server: &ServerOptions,
+    connection: &mut Connection,
+    report: &PreflightReport,
+) -> Result<Option<Problem>, Failure> {
+    if !report.facts.gtid_purged.is_empty() {
+        return Ok(None);
+    }
+    let failed = |error: client::ClientError| source_failure(&error);
+    let log = Connection::connect(&server.connect_options()?).map_err(failed)?;
+    let filter = TableFilter::default().of(&config.filters);
+    let Some(found) = tables_before_log(connection, log, &filter).map_err(failed)? else { return Ok(None) };
+    let what = format!(
+        "the source has tables that are older than its first binary log file, begun {}, so that its log does not hold \
+         them (RESET BINARY LOGS AND GTIDS, a physical restore, or the binary log was switched on later): {}",
+        utc_text(found.begun_s.saturating_mul(1_000_000)),
+        all_tables::names(&found.tables)
+    );
+    let fix = match config.copy.when {
+        CopyWhen::Never => {
+            "--copy=always copies all tables into an empty data folder; with --copy=never these are missing"
+        }
+        CopyWhen::Auto | CopyWhen::Always => {
+            "none is needed: what is missing is copied once the log is replayed; --copy=always copies all tables first"
+        }
+    };
+    Ok(Some(Problem { what, fix: fix.into(), severity: Severity::Warning, exit_code: 0 }))
 }
 
 /// Describes the copy to make: a summary, warnings, and problems that forbid it.
@@ -161,9 +212,12 @@ pub(crate) fn check(
     let refused = of(true);
     let failure = (!refused.is_empty())
         .then(|| Failure::new(Exit::PreflightRefused, format!("the source cannot be copied:\n{}", refused.join("\n"))));
+    let why = match config.copy.when {
+        CopyWhen::Always => "--copy=always",
+        CopyWhen::Auto | CopyWhen::Never => "the source's log does not reach back to its first statement",
+    };
     let text = format!(
-        "the source's log does not reach back to its first statement: an initial copy of {} tables, about {} rows, {}, \
-         {} s",
+        "{why}: an initial copy of {} tables, about {} rows, {}, {} s",
         check.tables,
         check.rows,
         observe::bytes_text(check.data_bytes),

@@ -8,6 +8,7 @@
 
 pub mod access;
 mod after_replicas;
+mod all_tables;
 mod archive;
 mod backup;
 mod check_stopped;

@@ -293,6 +293,10 @@ codes! {
     ServedBeginsAnew = 130 Warning "rebuild replicas that lack them; always start with `--serve-log`",
     /// Stamping for stock replicas stopped; stamped transactions are still served, and replay continues.
     StampingStopped = 131 Error "as the line says; then `slipstream start sql`",
+    /// The source has tables that its log does not hold; the line names them.
+    TablesMissing = 132 Warning "nothing; under `--copy=never`: `slipstream copy` them",
+    /// The source's tables were listed, or are all here.
+    TablesCompared = 133 Note "nothing",
 }
 
 impl Code {

@@ -11,6 +11,7 @@ use relay_log::{OnDamage, RelayLog, RelayOptions, TruncateReport};
 use store::{Disk, DiskOptions, DiskSpace, Recovered};
 
 use crate::after_replicas::AfterReplicas;
+use crate::all_tables;
 use crate::config::{OnStop, ReplicaConfig, ServerOptions, SourceSpec};
 use crate::exit::Failure;
 use crate::failure::{relay_failure, shown_set, store_failure};
@@ -65,6 +66,9 @@ impl Opening<'_> {
         }
         let is_empty = recovered.is_none() && !initial_copy::has_relay_log(&self.folder.relay_log());
         self.folder.keep_filters(&self.config.filters, is_empty)?;
+        if is_empty {
+            all_tables::forget(self.folder)?;
+        }
         if recovered.is_none()
             && let SourceSpec::Server(server) = &self.config.source
             && !initial_copy::has_relay_log(&self.folder.relay_log())

@@ -16,6 +16,7 @@ use observe::ReplayState;
 use relay_log::RelayFiles;
 use store::{CheckImages, Disk, DiskOptions, Recovered, Store};
 
+use crate::config::CopyWhen;
 use crate::exit::Failure;
 use crate::failure::{relay_failure, store_failure};
 use crate::filter_orders::FilterOrders;
@@ -44,6 +45,8 @@ struct Manner {
     check_images: CheckImages,
     /// Whether tables that cannot be replayed wait for a copy instead of stopping replay.
     quarantine: bool,
+    /// Whether tables that the log does not hold wait for a copy too.
+    copies_missing: bool,
     /// GTIDs that were visible when replay ended, or was stopped before it was killed; None if it was killed while it
     /// ran.
     shown: Option<GtidSet>,
@@ -64,7 +67,14 @@ impl Manner {
             // A start would not go further either.
             false => Stopped::of(folder)?.shown,
         };
-        Ok(Manner { check_images, quarantine: !status.source.uri.starts_with("file:"), shown })
+        let copies_missing = match status.replay.copy.as_str() {
+            "" => true,
+            name => {
+                CopyWhen::of_name(name).ok_or_else(|| folder.damaged_report("replay.copy", name))? != CopyWhen::Never
+            }
+        };
+        let quarantine = !status.source.uri.starts_with("file:");
+        Ok(Manner { check_images, quarantine, copies_missing, shown })
     }
 }
 
@@ -121,6 +131,7 @@ impl ReadOnly {
             }),
             PipelineOptions {
                 quarantine: manner.quarantine,
+                copies_missing: manner.copies_missing,
                 filters: Arc::new(folder.filters()?),
                 decoders: 1,
                 workers,

@@ -858,9 +858,9 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
     if let Some(text) = not_verified(&options, report.facts.tls.as_deref(), connection.gave_password()) {
         say(out, &format!("note: {text}"))?;
     }
-    let needs_copy = retrieved.is_empty() && crate::initial_copy::is_called_for(&report);
-    if needs_copy {
-        report.problems.retain(|problem| problem.exit_code != preflight::EXIT_PURGED);
+    let needs_copy = retrieved.is_empty() && crate::initial_copy::settle(&mut report, config.copy.when);
+    if retrieved.is_empty() && !needs_copy && report.accepted() {
+        report.problems.extend(crate::initial_copy::before_log(config, server, &mut connection, &report)?);
     }
     for problem in &report.problems {
         say(out, &problem.to_string())?;

@@ -15,8 +15,9 @@ use observe::ErrorReport;
 use relay_log::{LogPart, ReaderOptions, RelayPosition, RelayReader, TailItem};
 use store::{Closing, Disk, DiskSpace, Recovered, SnapshotLimits, Store};
 
+use crate::all_tables::AllTables;
 use crate::backup::{self, RunningBackups};
-use crate::config::{CopyConfig, OnStop, ReplicaConfig, ServerOptions, SourceSpec};
+use crate::config::{CopyConfig, CopyWhen, OnStop, ReplicaConfig, ServerOptions, SourceSpec};
 use crate::damage::{self, DamageWatch, OnDamage};
 use crate::drift::{self, DriftedTable};
 use crate::exit::{Exit, Failure};
@@ -171,6 +172,8 @@ impl Replica {
             SourceSpec::Files(_) => OnDamage::Stop,
         };
         let damage_watch = DamageWatch::new(Some(&disk));
+        let has_server = matches!(config.source, SourceSpec::Server(_));
+        let all_tables = AllTables::new(folder, config.copy.when, has_server)?;
         let changed = changed_definitions(folder, &disk, recovered.as_ref(), on_damage)?;
         let tail = RelayReader::open_at(Arc::clone(relay), &recovery.start, ReaderOptions::REPLAY);
         let workers = if config.pipeline.workers == 0 { cores() } else { config.pipeline.workers };
@@ -194,7 +197,8 @@ impl Replica {
             log::write(Code::CopyFoundNotConsistent, "Copy", &error.to_string());
         }
         let options = PipelineOptions {
-            quarantine: matches!(config.source, SourceSpec::Server(_)),
+            quarantine: has_server,
+            copies_missing: config.copy.when != CopyWhen::Never,
             filters: Arc::clone(&config.filters),
             decoders: if config.pipeline.decoders == 0 { (cores() / 2).max(1) } else { config.pipeline.decoders },
             workers,
@@ -239,6 +243,7 @@ impl Replica {
                 space,
                 space_watch: Mutex::default(),
                 copies: TableCopies::new(config.copy, buffer_bytes),
+                all_tables,
                 on_drift: config.on_drift,
                 drift: Mutex::default(),
                 on_damage,

@@ -28,8 +28,8 @@ pub(crate) struct RunningCopies {
     marking: Mutex<()>,
     /// Held for reading by each copy, for writing by whoever needs that none runs.
     any: RwLock<()>,
-    /// Held by the copy that holds replay. A switch that comes too late must not fall into the hold of another copy: its
-    /// table would lack what was replayed in between.
+    /// Held by the copy that holds replay. A switch that comes too late must not fall into the hold of another copy:
+    /// its table would lack what was replayed in between.
     switching: Mutex<()>,
 }
 

@@ -108,6 +108,7 @@ impl Replica {
     fn replay_report(&self, state: ReplayState, catalog: &Catalog, rows: u64) -> ReplayReport {
         let until = self.replay.until();
         let remaining_delay = self.replay.pipeline.remaining_delay();
+        let (comparison, missing) = self.upkeep.all_tables.report(catalog);
         ReplayReport {
             state,
             detail: self.waits_for(),
@@ -119,6 +120,9 @@ impl Replica {
             tables_copied_by_itself: self.upkeep.copies.done_by_itself.load(Ordering::Relaxed),
             filters: Vec::new(),
             quarantined: quarantined(catalog, &[]),
+            comparison,
+            missing,
+            copy: self.upkeep.all_tables.when().name().to_owned(),
             drifted: self.drifted().iter().map(ToString::to_string).collect(),
             check_images: self.replay.check_images.name().to_owned(),
             ended: self.replay.pipeline.is_finished(),

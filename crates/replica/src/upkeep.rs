@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use decode::{Stop, StopClass};
+use observe::ConnectionState;
 use store::DiskSpace;
 
+use crate::all_tables::AllTables;
 use crate::backup::RunningBackups;
 use crate::config::CopyConfig;
 use crate::damage::{DamageWatch, Due, OnDamage};
@@ -29,6 +31,7 @@ pub(crate) struct Upkeep {
     pub space: Arc<DiskSpace>,
     pub space_watch: Mutex<SpaceWatch>,
     pub copies: TableCopies,
+    pub all_tables: AllTables,
     pub on_drift: OnDrift,
     pub drift: Mutex<DriftWatch>,
     pub on_damage: OnDamage,
@@ -89,10 +92,23 @@ impl Replica {
         if self.inbound.relay.space().waiting.is_some() || self.inbound.link.lock().waits_for_space.is_some() {
             self.replay.pipeline.ask_for_cut();
         }
+        self.compare_tables();
         self.look_for_drift();
         self.look_for_damage();
         self.begin_scrub();
         self.begin_due_copies();
+    }
+
+    /// Compares the source's tables with those here, once it is connected.
+    fn compare_tables(self: &Arc<Self>) {
+        let Some(login) = &self.inbound.login else { return };
+        let source = {
+            let link = self.inbound.link.lock();
+            (link.connection == ConnectionState::Connected).then(|| link.facts.server_uuid.clone())
+        };
+        if let Some(source) = source {
+            self.upkeep.all_tables.begin(self, login, &source);
+        }
     }
 
     fn look_for_drift(&self) {

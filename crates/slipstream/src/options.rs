@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches};
 use client::SslMode;
 use relay_log::SyncPolicy;
 use replica::access::Access;
-use replica::config::{OnStop, Secret, mask_passwords};
+use replica::config::{CopyWhen, OnStop, Secret, mask_passwords};
 use replica::{OnDamage, OnDrift};
 use store::CheckImages;
 
@@ -585,6 +585,17 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     )
     .under(REPLICATION_PART)
     .default("0"),
+    option(
+        FOLLOW,
+        "copy",
+        "HOW",
+        Kind::Text(|s, text| parse_copy(text).map(|when| s.config.copy.when = when)),
+        "Tables that the source's log does not hold. auto: copy all before the first start if the log does not reach \
+         back, otherwise those that are missing once it is replayed; always: copy all before the first start; never: \
+         only name them",
+    )
+    .under(COPY_PART)
+    .default("auto"),
     option(
         FOLLOW,
         "copy-connections",
@@ -1247,6 +1258,10 @@ fn parse_on_damage(value: &str) -> Result<OnDamage, String> {
         "stop" => Ok(OnDamage::Stop),
         _ => Err(format!("'{value}' is not one of copy, stop")),
     }
+}
+
+fn parse_copy(value: &str) -> Result<CopyWhen, String> {
+    CopyWhen::of_name(&value.to_ascii_lowercase()).ok_or_else(|| format!("'{value}' is none of auto, always, never"))
 }
 
 fn parse_copy_lock(value: &str) -> Result<copy::CopyLock, String> {

@@ -12,7 +12,7 @@ use catalog::ReplicationFilters;
 use relay_log::SyncPolicy;
 use replica::access::Access;
 use replica::config::{
-    CopyConfig, OnStop, PipelineConfig, ReplicaConfig, Secret, ServerOptions, SourceSpec, url_has_password,
+    CopyConfig, CopyWhen, OnStop, PipelineConfig, ReplicaConfig, Secret, ServerOptions, SourceSpec, url_has_password,
 };
 use replica::{Failure, OnDamage, OnDrift};
 
@@ -105,6 +105,7 @@ impl Default for Settings {
             relay_log_space_limit: 0,
             relay_log_expire: Duration::ZERO,
             copy: CopyConfig {
+                when: CopyWhen::default(),
                 lock: copy::CopyLock::Auto,
                 connections: 0,
                 rate: None,
@@ -522,6 +523,7 @@ mod tests {
                 "set" => "time_zone=+02:00",
                 "copy-rate" => "10M",
                 "copy-lock" => "none",
+                "copy" => "always",
                 "thread-affinity" => "apply=0",
                 "skip-gtids" => "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5",
                 "replicate-rewrite-db" => "a->b",

@@ -6,13 +6,12 @@
 use std::time::Duration;
 
 use base::GtidSet;
-use binlog::{EventHeader, event_type};
-
 use client::session::open_memory_tables;
 use client::{ClientError, Connection, Result};
 
+use crate::TableFilter;
+use crate::before_log::log_begun_s;
 use crate::preflight::{EXIT_REFUSED, Problem, Severity, grants_of, missing_of, quote_account};
-use crate::{DumpRequest, TableFilter, start_dump};
 
 /// A privilege, and others that also suffice.
 pub type Needed = (&'static str, &'static [&'static str]);
@@ -314,17 +313,8 @@ pub fn oldest_log_age(mut connection: Connection) -> Result<Option<Duration>> {
     if purged.is_empty() {
         return Ok(None);
     }
-    // With server id 0 the source does not treat us as a replica.
-    let mut stream = start_dump(connection, &DumpRequest { non_block: true, ..DumpRequest::new(0, &purged) })?;
-    while let Some(event) = stream.next_event()? {
-        let what = "COM_BINLOG_DUMP_GTID";
-        let header = EventHeader::parse(event.event).map_err(|_| ClientError::UnexpectedAnswer { what })?;
-        let first = header.event_type == event_type::FORMAT_DESCRIPTION || !header.is_artificial();
-        if first && header.timestamp != 0 && header.event_type != event_type::ROTATE {
-            return Ok(Some(Duration::from_secs(now.saturating_sub(u64::from(header.timestamp)))));
-        }
-    }
-    Ok(None)
+    let begun_s = log_begun_s(connection, &purged)?;
+    Ok(begun_s.map(|begun_s| Duration::from_secs(now.saturating_sub(begun_s))))
 }
 
 #[cfg(test)]

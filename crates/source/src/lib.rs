@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod before_log;
 pub mod clock;
 pub mod copy_check;
 pub mod files;
@@ -16,6 +17,7 @@ pub mod preflight;
 pub mod replication;
 pub mod zones;
 
+pub use before_log::{TablesBeforeLog, tables_before_log};
 pub use files::{FileError, FileSource};
 pub use filter::TableFilter;
 pub use replication::{DumpRequest, DumpStream, start_dump};

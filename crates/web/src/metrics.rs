@@ -176,6 +176,8 @@ impl Figures {
         to.gauge("rows", "Rows in the store", replay.rows as f64)?;
         let len = |list: &Vec<String>| list.len() as f64;
         to.gauge("quarantined_tables", "Tables that wait for their copy", len(&replay.quarantined))?;
+        let complete = f64::from(u8::from(replay.comparison.is_empty()));
+        to.gauge("tables_complete", "1 if every table of the source is known to be here", complete)?;
         to.gauge("drifted_tables", "Tables with rows that contradict the log", len(&replay.drifted))?;
         to.gauge("damaged_files", "Damaged files of the store", len(&replay.damaged))?;
         to.counter("tables_copied", "Tables copied again since the start", replay.tables_copied)

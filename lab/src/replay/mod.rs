@@ -229,6 +229,7 @@ impl Run {
         let source: apply::LogSource = Box::new(move |timeout| tail.next(timeout));
         let pipeline_options = PipelineOptions {
             quarantine: false,
+            copies_missing: false,
             filters: Arc::default(),
             decoders: options.decoders,
             workers: options.workers,

@@ -69,6 +69,7 @@ fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, 
         }),
         PipelineOptions {
             quarantine: false,
+            copies_missing: false,
             filters: Arc::default(),
             decoders: setup.decoders,
             workers: setup.workers,
@@ -162,6 +163,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
         PipelineOptions {
             filters: Arc::default(),
             quarantine: false,
+            copies_missing: false,
             decoders: 1,
             workers: 1,
             // One piece in flight, so that the size of a generation does not depend on scheduling.

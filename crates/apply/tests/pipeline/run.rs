@@ -65,6 +65,7 @@ impl Setup {
     pub(crate) fn options(&self) -> PipelineOptions {
         PipelineOptions {
             quarantine: false,
+            copies_missing: false,
             filters: Arc::default(),
             decoders: self.decoders,
             workers: self.workers,

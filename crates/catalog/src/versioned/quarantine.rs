@@ -15,6 +15,20 @@ use super::{Catalog, Change, Inner};
 use crate::syntax::{Statement, TableName};
 use crate::table::{TableId, same_name};
 
+/// Reason of the quarantine of a table that the source has and its log does not hold.
+pub const MISSING: &str = "the source's log does not hold it";
+
+/// How the source's tables differ from those of a catalog, by names here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Databases that only the source has, each with its default collation, if it is known.
+    pub databases: Vec<(String, Option<u16>)>,
+    /// Tables that only the source has.
+    pub tables: Vec<NamedTable>,
+    /// Tables that wait for their copy and are not on the source.
+    pub gone: Vec<NamedTable>,
+}
+
 /// What a statement does when tables are quarantined.
 #[derive(Debug, Clone)]
 pub enum Quarantined {
@@ -85,6 +99,73 @@ impl Catalog {
             Named::Drops(_) | Named::Renames(_) | Named::DropsDatabase(_) | Named::Other => return None,
         };
         Some((Catalog { inner: Arc::new(inner) }, gone.into_iter().flatten().collect()))
+    }
+
+    /// The next snapshot after a DROP or RENAME that names a table or database which is not here, because the log does
+    /// not hold it. What is here goes; a table under its new name is quarantined. Also returns the ids whose rows are
+    /// dead. None for another statement, or if everything that it names is here.
+    #[must_use]
+    pub fn with_missing(&self, context: &StatementContext, named: &Named) -> Option<(Catalog, Vec<TableId>)> {
+        let is_here = |(db, name): &NamedTable| self.table(db, name).is_some() || self.is_quarantined(db, name);
+        let mut inner = Inner::clone(&self.inner);
+        // Also where nothing else changes: whoever adds missing tables learns that one of them may be gone.
+        inner.epoch += 1;
+        let mut gone = Vec::new();
+        match named {
+            Named::Drops(tables) if !tables.iter().all(is_here) => {
+                for (db, name) in tables {
+                    gone.extend(inner.take_table(db, name));
+                    let key = inner.name_key(db, name);
+                    inner.quarantined.remove(&key);
+                }
+            }
+            Named::DropsDatabase(db) if !inner.databases.contains_key(inner.folded(db).as_ref()) => {
+                let db = inner.folded(db).into_owned();
+                inner.quarantined.retain(|(of, _), _| *of != db);
+            }
+            Named::Renames(pairs) if !pairs.iter().all(|(from, _)| is_here(from)) => {
+                for (from, to) in pairs {
+                    if inner.rename_quarantined(from, to) {
+                        continue;
+                    }
+                    match inner.table(&from.0, &from.1) {
+                        Some(_) => inner = inner.renamed_one(context, from, to).ok()?,
+                        None => gone.extend(inner.quarantine(to, MISSING)),
+                    }
+                }
+            }
+            _ => return None,
+        }
+        Some((Catalog { inner: Arc::new(inner) }, gone))
+    }
+
+    /// The next snapshot after a comparison with the source: with what it has and its log does not hold. Tables are
+    /// quarantined. What is here already stays as it is.
+    #[must_use]
+    pub fn with_found(&self, found: &Found) -> Catalog {
+        let mut inner = Inner::clone(&self.inner);
+        inner.epoch += 1;
+        for (db, collation) in &found.databases {
+            let database = inner.database_mut(db);
+            database.collation = database.collation.or(*collation);
+        }
+        for table in &found.tables {
+            if inner.table(&table.0, &table.1).is_none() && !self.is_quarantined(&table.0, &table.1) {
+                inner.quarantine(table, MISSING);
+            }
+        }
+        for (db, name) in &found.gone {
+            let key = inner.name_key(db, name);
+            if inner.quarantined.get(&key).is_some_and(|waiting| waiting.why == MISSING) {
+                inner.quarantined.remove(&key);
+            }
+        }
+        Catalog { inner: Arc::new(inner) }
+    }
+
+    /// Tables that wait for their copy because the source's log does not hold them: folded database and table name.
+    pub fn missing(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.quarantined().filter(|(_, _, why)| *why == MISSING).map(|(db, name, _)| (db, name))
     }
 
     /// Applies a statement to quarantined tables.

@@ -3,7 +3,7 @@
 //! In: a parsed statement with its context, and the snapshot before it. Out: the next snapshot's maps, with the tables
 //! created, dropped and altered, and the rows to rewrite. Never here: text, objects other than tables and databases.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::alter::{self, PartitionsEffect, RowsEffect};
@@ -107,12 +107,7 @@ impl<'a> Change<'a> {
     }
 
     fn database_mut(&mut self, db: &str) -> &mut Database {
-        let key = self.inner.folded(db).into_owned();
-        let name = self.inner.stored(db);
-        let database = self.inner.databases.entry(key).or_insert_with(|| {
-            Arc::new(Database { name, collation: None, tables: BTreeMap::new(), views: BTreeSet::new() })
-        });
-        Arc::make_mut(database)
+        self.inner.database_mut(db)
     }
 
     fn put(&mut self, table: Arc<TableDef>) {

@@ -271,6 +271,7 @@ impl Replica {
             Box::new(move |timeout| tail.next(timeout)),
             PipelineOptions {
                 quarantine: false,
+                copies_missing: false,
                 filters: Arc::default(),
                 decoders: 2,
                 workers: 2,

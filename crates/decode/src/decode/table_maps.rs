@@ -24,10 +24,7 @@ type MappedPlan = Result<Option<Arc<TablePlan>>, Fault>;
 
 pub(super) struct CachedMap {
     body: Vec<u8>,
-    plan: MappedPlan,
-    left_out: LeftOut,
-    merged: Option<Arc<Merged>>,
-    name: Option<Arc<NamedTable>>,
+    entry: TableMapEntry,
 }
 
 /// Returns a column of the identifying key that the source allows to be NULL, which means that the source's key is a
@@ -41,38 +38,46 @@ fn nullable_key_column<'d>(def: &'d TableDef, map: &TableMapEvent<'_>) -> Option
 impl Decoder {
     pub(super) fn table_map(&mut self, work: &mut Work<'_>, body: &[u8]) -> Result<(), Fault> {
         let table_id = TableMapEvent::table_id_of(body).map_err(binlog_fault)?;
-        let (plan, left_out, merged, name) = match self.maps.get(&table_id) {
-            Some(cached) if cached.body == body => {
-                (cached.plan.clone(), cached.left_out, cached.merged.clone(), cached.name.clone())
-            }
+        let entry = match self.maps.get(&table_id) {
+            Some(cached) if cached.body == body => cached.entry.clone(),
             _ => {
-                let map = TableMapEvent::parse(body).map_err(binlog_fault)?;
-                let mut merged = None;
-                let plan = self.resolve(&work.catalog, &map, &mut merged);
-                let left_out = match (&plan, &merged) {
-                    (Ok(None), Some(merged)) => self.left_out_as(&work.catalog, &merged.def.member_of_inserts()),
-                    (Ok(None), None) => self.left_out_as(&work.catalog, &Some(self.name_here(&work.catalog, &map))),
-                    _ => LeftOut { category: Category::Filtered, cascades: false },
-                };
-                let name = self.options.for_stamps.then(|| Arc::new(self.name_here(&work.catalog, &map)));
+                let entry = self.mapped(&work.catalog, table_id, body)?;
                 if self.maps.len() >= MAPS_MAX {
                     self.maps.clear();
                 }
-                let (body, kept) = (body.to_vec(), (plan.clone(), merged.clone(), name.clone()));
-                self.maps.insert(table_id, CachedMap { body, plan: kept.0, left_out, merged: kept.1, name: kept.2 });
-                (plan, left_out, merged, name)
+                self.maps.insert(table_id, CachedMap { body: body.to_vec(), entry: entry.clone() });
+                entry
             }
         };
-        match work.tables.iter_mut().find(|entry| entry.table_id == table_id) {
-            Some(entry) => (entry.plan, entry.left_out, entry.merged, entry.name) = (plan, left_out, merged, name),
-            None => work.tables.push(TableMapEntry { table_id, plan, left_out, merged, name }),
+        match work.tables.iter_mut().find(|known| known.table_id == table_id) {
+            Some(known) => *known = entry,
+            None => work.tables.push(entry),
         }
         Ok(())
     }
 
+    fn mapped(&mut self, catalog: &Catalog, table_id: u64, body: &[u8]) -> Result<TableMapEntry, Fault> {
+        let map = TableMapEvent::parse(body).map_err(binlog_fault)?;
+        let (mut merged, mut missing) = (None, None);
+        let plan = self.resolve(catalog, &map, &mut merged, &mut missing);
+        let left_out = match (&plan, &merged) {
+            (Ok(None), Some(merged)) => self.left_out_as(catalog, &merged.def.member_of_inserts()),
+            (Ok(None), None) => self.left_out_as(catalog, &Some(self.name_here(catalog, &map))),
+            _ => LeftOut { category: Category::Filtered, cascades: false },
+        };
+        let name = self.options.for_stamps.then(|| Arc::new(self.name_here(catalog, &map)));
+        Ok(TableMapEntry { table_id, plan, left_out, merged, missing, name })
+    }
+
     /// The plan of a mapped table. For a MERGE table, sets `merged` and returns the plan of the member that gets its new
-    /// rows.
-    fn resolve(&mut self, catalog: &Catalog, map: &TableMapEvent<'_>, merged: &mut Option<Arc<Merged>>) -> MappedPlan {
+    /// rows. For a table that is not here and is to be copied, sets `missing`.
+    fn resolve(
+        &mut self,
+        catalog: &Catalog,
+        map: &TableMapEvent<'_>,
+        merged: &mut Option<Arc<Merged>>,
+        missing: &mut Option<Arc<NamedTable>>,
+    ) -> MappedPlan {
         if is_system(map.db, catalog) {
             return Ok(None);
         }
@@ -84,6 +89,10 @@ impl Decoder {
         }
         let Some(def) = catalog.table(&db, &name) else {
             if self.options.known_only || catalog.is_quarantined(&db, &name) {
+                return Ok(None);
+            }
+            if self.options.quarantine && self.options.copies_missing {
+                *missing = Some(Arc::new((db, name)));
                 return Ok(None);
             }
             return Err((
