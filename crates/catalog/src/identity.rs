@@ -86,3 +86,14 @@ pub(crate) fn declared_prefix(column: &Column, prefix_len: Option<u32>) -> Optio
     };
     prefix_len.or_else(whole)
 }
+
+/// The prefix of a part of an ordered key that goes over to a column which is added under the name of another one: as
+/// many characters, or bytes, as the part had (seen on 9.7.4: of an INT the four bytes, if the new column is text).
+pub(crate) fn kept_length(column: &Column, prefix_len: Option<u32>) -> Option<u32> {
+    let mbmaxlen = charset::by_id(column.ty.collation).map_or(1, |collation| collation.mbmaxlen);
+    let whole = || match column.ty.code {
+        code::CHAR | code::VARCHAR => Some(u32::from(column.ty.meta / u16::from(mbmaxlen.max(1)))),
+        _ => column.ty.fixed_len().and_then(|len| u32::try_from(len).ok()),
+    };
+    declared_prefix(column, prefix_len).or_else(whole)
+}

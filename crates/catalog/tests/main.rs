@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod alter_copies;
+mod alter_names;
 mod corpus;
 mod hostile;
 mod statements;

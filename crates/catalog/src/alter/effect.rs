@@ -21,7 +21,7 @@ use crate::syntax::{
     AlterAction, BaseType, CharsetSpec, ColumnSpec, DefaultSpec, KeyKind, KeySpec, PartSpec, PartitionAction, Position,
     TableName, TableOptions,
 };
-use crate::table::{Column, ColumnDefault, IndexKind, TableDef, code, same_name};
+use crate::table::{Column, ColumnDefault, IndexKind, Key, TableDef, code, same_name};
 use crate::table_build::{self, Scope, Silent};
 
 use super::algorithm;
@@ -434,17 +434,28 @@ impl<'a> Edit<'a> {
             return Problem::disagrees("a table without columns");
         }
         let now = |old: usize| self.columns.iter().position(|draft| draft.origin == Some(old));
+        let of_key = |old: &Column| column_of_key(self.old, &self.columns, &old.name);
         self.table.columns = self.columns.iter().map(|draft| draft.column.clone()).collect();
         let table = &mut self.table;
         for key in &mut table.keys {
             let ordered = key.kind == IndexKind::Ordered;
             key.parts.retain_mut(|part| {
-                let Some(column) = now(part.column) else { return false };
-                // All bytes of a TINYBLOB may be fewer than all of another type.
-                let before = self.old.columns.get(part.column).filter(|_| ordered);
-                let asked = before.and_then(|before| identity::declared_prefix(before, part.prefix_len));
+                let before = self.old.columns.get(part.column);
+                let Some(column) = before.and_then(of_key) else { return false };
+                let is_another = now(part.column) != Some(column);
+                let asked = before.filter(|_| ordered).and_then(|before| match is_another {
+                    true => identity::kept_length(before, part.prefix_len),
+                    // All bytes of a TINYBLOB may be fewer than all of another type.
+                    false => identity::declared_prefix(before, part.prefix_len),
+                });
                 part.column = column;
                 part.prefix_len = table.columns.get(column).and_then(|column| table_build::prefix_of(column, asked));
+                if is_another {
+                    key.id = 0;
+                }
+                if let Some(column) = table.columns.get_mut(column).filter(|_| key.primary) {
+                    column.nullable = false;
+                }
                 true
             });
         }
@@ -523,20 +534,25 @@ impl<'a> Edit<'a> {
             }
         }
         for action in actions {
-            match action {
-                AlterAction::RenameKey { from, to } => {
-                    match table.keys.iter_mut().find(|key| same_name(&key.name, from)) {
-                        Some(key) => key.name.clone_from(to),
-                        None => return Problem::disagrees(format!("table {} has no key `{from}`", table.full_name())),
+            let (AlterAction::RenameKey { from: name, .. } | AlterAction::KeyVisibility { name, .. }) = action else {
+                continue;
+            };
+            let is_named = |key: &Key| same_name(&key.name, name);
+            if !table.keys.iter().any(is_named) {
+                return Problem::disagrees(format!("table {} has no key `{name}`", table.full_name()));
+            }
+        }
+        // By the names before the statement, which two keys may exchange.
+        for key in &mut table.keys {
+            let before = key.name.clone();
+            for action in actions {
+                match action {
+                    AlterAction::RenameKey { from, to } if same_name(from, &before) => key.name.clone_from(to),
+                    AlterAction::KeyVisibility { name, invisible } if same_name(name, &before) => {
+                        key.invisible = *invisible;
                     }
+                    _ => {}
                 }
-                AlterAction::KeyVisibility { name, invisible } => {
-                    match table.keys.iter_mut().find(|key| same_name(&key.name, name)) {
-                        Some(key) => key.invisible = *invisible,
-                        None => return Problem::disagrees(format!("table {} has no key `{name}`", table.full_name())),
-                    }
-                }
-                _ => {}
             }
         }
         for key in new {
@@ -545,6 +561,16 @@ impl<'a> Edit<'a> {
         engine::settle(table);
         Ok(())
     }
+}
+
+/// Position of the column that a key's column of this name becomes: the first one that had the name or is added under
+/// it. So the key of a column that is dropped and added has the added one, and that of a renamed column goes over to a
+/// column added before it under its name (`prepare_key`, sql/sql_table.cc; seen on 9.7.4).
+fn column_of_key(old: &TableDef, columns: &[Draft], name: &str) -> Option<usize> {
+    columns.iter().position(|draft| {
+        let before = draft.origin.and_then(|origin| old.columns.get(origin));
+        same_name(&before.unwrap_or(&draft.column).name, name)
+    })
 }
 
 /// Renames the parent columns of a foreign key after columns of the parent were renamed.
