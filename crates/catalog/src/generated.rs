@@ -5,7 +5,8 @@
 //! A virtual column is computed when it is read. The log has the value that the writer's session read, which is not
 //! always the value that another session reads. All of this was seen on 9.7.4.
 
-use crate::table::{Column, ColumnDefault, GeneratedKind, TableDef, code};
+use crate::expression;
+use crate::table::{Column, ColumnDefault, GeneratedKind, TableDef, code, same_name};
 
 /// Functions whose result depends on the session: `time_zone`, `lc_time_names`, `block_encryption_mode`.
 const OF_THE_SESSION: [&str; 6] =
@@ -17,9 +18,53 @@ pub(crate) fn may_read(column: &Column, name: &str) -> bool {
     column.expression.is_empty() || names(&column.expression, name)
 }
 
+/// True if the name may stand in the text by itself, not only within another one. Names of other characters may be
+/// written in several ways.
 fn names(text: &str, name: &str) -> bool {
-    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    !plain || text.to_lowercase().contains(&name.to_lowercase())
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    if !name.chars().all(is_plain) {
+        return true;
+    }
+    let (text, name) = (text.to_lowercase(), name.to_lowercase());
+    let goes_on = |letter: Option<char>| letter.is_some_and(|one| is_plain(one) || one == '$' || !one.is_ascii());
+    text.match_indices(&name).any(|(at, _)| {
+        let (before, from) = text.split_at(at);
+        !goes_on(before.chars().next_back()) && !goes_on(from.chars().nth(name.chars().count()))
+    })
+}
+
+/// Columns that have another name after a statement: their names, and the new ones, None of dropped columns.
+pub(crate) fn moved_names<'a>(
+    old: &'a TableDef,
+    new: &'a TableDef,
+    origins: &[Option<usize>],
+) -> Vec<(&'a str, Option<&'a str>)> {
+    let mut names: Vec<(&str, Option<&str>)> = old.columns.iter().map(|column| (column.name.as_str(), None)).collect();
+    for (column, origin) in new.columns.iter().zip(origins) {
+        if let Some((_, now)) = origin.and_then(|at| names.get_mut(at)) {
+            *now = Some(&column.name);
+        }
+    }
+    names.retain(|(name, now)| *now != Some(*name));
+    names
+}
+
+/// True if a generated column and the one that it was have the same expression over the same columns. The same text is
+/// another expression if a name in it belongs to another column now; another text is the same one if the names alone
+/// followed their columns. `moved` is that of [`moved_names`].
+pub(crate) fn reads_the_same(before: &Column, column: &Column, moved: &[(&str, Option<&str>)]) -> bool {
+    let is_another = |now: &Option<&str>, name: &str| now.is_none_or(|now| !same_name(now, name));
+    let reads_another = || moved.iter().any(|(name, now)| is_another(now, name) && may_read(column, name));
+    if before.expression == column.expression && !reads_another() {
+        return true;
+    }
+    // No column has the empty name.
+    let renamed = |name: &str| {
+        let (_, now) = moved.iter().find(|(moved, _)| same_name(moved, name))?;
+        Some(now.unwrap_or_default().to_owned())
+    };
+    let (was, is) = (&before.declared.spelled, &column.declared.spelled);
+    !was.is_empty() && !is.is_empty() && expression::with_names(was, &renamed) == *is
 }
 
 /// True if a generated column may read the DEFAULT of a column that changed from `before` to `after`.
@@ -28,9 +73,7 @@ pub(crate) fn reads_changed_default(column: &Column, before: &Column, after: &Co
         ColumnDefault::None | ColumnDefault::Null => None,
         other => Some(other.clone()),
     };
-    value(before) != value(after)
-        && names(&column.expression, "default")
-        && (may_read(column, &before.name) || may_read(column, &after.name))
+    value(before) != value(after) && names(&column.expression, "default") && may_read(column, &after.name)
 }
 
 /// Per column: generated, and computed differently by sessions with another `time_zone`, `lc_time_names` or

@@ -8,7 +8,7 @@ use values::convert::{Conversion, ConvertOptions, DateRules};
 
 use super::algorithm;
 use crate::default_value;
-use crate::generated::{may_read, of_the_session, reads_changed_default};
+use crate::generated::{may_read, moved_names, of_the_session, reads_changed_default, reads_the_same};
 use crate::layout::{ColumnSource, OlderLayout};
 use crate::numbering::Numbering;
 use crate::sql_mode;
@@ -39,21 +39,24 @@ pub(super) fn rows_effect(
     scope: &Scope<'_>,
 ) -> (RowsEffect, Vec<usize>) {
     let mut sources: Vec<ColumnSource> = Vec::with_capacity(origins.len());
-    // Names of columns whose values change and from which generated columns may have been computed.
+    // Names of columns whose values change, from which generated columns may be computed.
     let mut changed: Vec<&str> = Vec::new();
     // Columns whose dates may become zero: name, index of the old column, options.
     let mut dated: Vec<(&str, usize, ConvertOptions)> = Vec::new();
+    let moved = moved_names(old, new, origins);
     for (column, origin) in new.columns.iter().zip(origins) {
         let source = match origin.and_then(|at| Some((at, old.columns.get(at)?))) {
+            Some((_, before)) if column.generated.is_some() && !reads_the_same(before, column, &moved) => {
+                values_of(column)
+            }
             Some((at, before)) => {
                 let source = from_old(at, before, column, (copies, dates), scope);
                 if let ColumnSource::Converted { options, null: None, .. } = &source
                     && before.ty == column.ty
-                    && before.name == column.name
                 {
                     dated.push((&column.name, at, *options));
                 } else if column.generated.is_none() && !keeps_value(&source, before, column) {
-                    changed.extend([before.name.as_str(), column.name.as_str()]);
+                    changed.push(&column.name);
                 }
                 source
             }
@@ -71,7 +74,7 @@ pub(super) fn rows_effect(
         let why = match column.generated {
             None => None,
             Some(_) if origin.is_none() => None,
-            Some(_) if changed.iter().any(|name| may_read(column, name)) => Some("over columns of another type"),
+            Some(_) if changed.iter().any(|name| may_read(column, name)) => Some("over columns whose values change"),
             // ALTER TABLE computes both kinds again (seen on 9.7.4; SET DEFAULT copies the table then).
             Some(_) if new_default(column) => Some("over a default that changed"),
             Some(GeneratedKind::Stored) if copies && of_the_session.get(place) == Some(&true) => {
@@ -82,6 +85,8 @@ pub(super) fn rows_effect(
         if let Some(why) = why {
             let what = format!("the generated column `{}` {why}", column.name);
             *source = ColumnSource::Unknown { what, column: None };
+        }
+        if column.generated.is_some() && matches!(source, ColumnSource::Unknown { .. }) {
             changed.push(&column.name);
             continue;
         }
@@ -200,6 +205,11 @@ fn integer_bytes(ty: &ColumnType) -> Option<usize> {
     ty.is_integer().then(|| ty.fixed_len())?
 }
 
+/// The values of a generated column that the source computes again.
+fn values_of(column: &Column) -> ColumnSource {
+    ColumnSource::Unknown { what: format!("the values of the generated column `{}`", column.name), column: None }
+}
+
 fn from_old(
     at: usize,
     before: &Column,
@@ -207,13 +217,11 @@ fn from_old(
     (copies, dates): (bool, DateRules),
     scope: &Scope<'_>,
 ) -> ColumnSource {
-    let computed_alike =
-        before.generated == column.generated && before.ty == column.ty && before.expression == column.expression;
+    let computed_alike = before.generated == column.generated && before.ty == column.ty;
     // A value that was computed as NULL and stored as the type's zero outside strict mode now becomes NULL.
     let may_be_null_again = !before.nullable && column.nullable;
     if column.generated.is_some() && (!computed_alike || may_be_null_again) {
-        let what = format!("the values of the generated column `{}`", column.name);
-        return ColumnSource::Unknown { what, column: None };
+        return values_of(column);
     }
     let options = convert_options(before, column, (copies, dates), scope);
     let null = match before.nullable && !column.nullable {
