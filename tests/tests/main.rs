@@ -24,6 +24,7 @@ mod door_history;
 mod door_locks;
 mod door_reads;
 mod door_schema;
+mod door_text;
 mod door_zones;
 mod drift;
 mod dumped;

@@ -44,5 +44,5 @@ pub use column_type::{ColumnType, type_code};
 pub use error::ValueError;
 pub use layout::{OFFSET_ABSENT, OFFSET_NULL, RowLayout};
 pub use typed::{DateTimeValue, DateValue, DecimalValue, RowView, TimeValue, TypedValue};
-pub use weights::weight_string;
+pub use weights::{like_weight, weight_string};
 pub use zone::{Changes, UtcMoment, Zone, Zones};

@@ -109,6 +109,16 @@ impl WeightTable {
         self.pages.get(at).map_or(COMPUTED, |unit| u16::from_le_bytes(*unit))
     }
 
+    /// False if the weights of the 256 code points around this one all follow from the rule.
+    pub(crate) fn has_page(&self, code: u32) -> bool {
+        self.index.get((code >> 8) as usize).is_some_and(|page| *page != 0)
+    }
+
+    /// True for a table of the Unicode collation algorithm.
+    pub(crate) fn is_uca(&self) -> bool {
+        self.rule != Rule::Identity
+    }
+
     /// Entries of U+0000 to U+00FF, if any differs from the rule.
     pub(crate) fn first_page(&self) -> Option<&'static [[u8; 2]; 256]> {
         let page = usize::from(*self.index.first()?);

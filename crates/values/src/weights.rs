@@ -126,10 +126,18 @@ impl Order {
 /// # Errors
 /// The collation is not implemented.
 pub fn weight_string(collation: u16, text: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let (found, order) = ordered(collation)?;
+    append_weights(found, order, text, out);
+    Ok(())
+}
+
+fn ordered(collation: u16) -> Result<(Collation, Order), ValueError> {
     let found = collation::by_id(collation);
-    let Some((found, order)) = found.and_then(|found| Order::of(found).map(|order| (found, order))) else {
-        return Err(ValueError::unsupported(format!("weights of the collation id {collation}")));
-    };
+    let ordered = found.and_then(|found| Order::of(found).map(|order| (found, order)));
+    ordered.ok_or_else(|| ValueError::unsupported(format!("weights of the collation id {collation}")))
+}
+
+fn append_weights(found: Collation, order: Order, text: &[u8], out: &mut Vec<u8>) {
     match order {
         Order::Uca900(levels) => append_uca_900(levels, text, false, out),
         Order::SingleByte(map) => out.extend(text.iter().map(|byte| single(map, *byte))),
@@ -141,6 +149,30 @@ pub fn weight_string(collation: u16, text: &[u8], out: &mut Vec<u8>) -> Result<(
         Order::Padded(encoding, table) => each_code(encoding, text, |code| {
             table.weights(code, &mut |weight| out.extend_from_slice(&weight.to_be_bytes()));
         }),
+    }
+}
+
+/// Appends bytes that are equal for two characters where LIKE takes these for equal. Those are the weights, except that
+/// a character of no page in the server's table of a UCA collation equals only itself, whatever its weights
+/// (`my_uca_charcmp`, strings/ctype-uca.cc). So U+F900 equals U+8C48 under `=` alone.
+///
+/// # Errors
+/// The collation is not implemented.
+pub fn like_weight(collation: u16, character: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let (found, order) = ordered(collation)?;
+    let paged = match order {
+        Order::Uca900(_) => Some((Encoding::Utf8, &UCA_900)),
+        Order::Padded(encoding, table) if table.is_uca() => Some((encoding, table)),
+        _ => None,
+    };
+    let mut without_page = None;
+    if let Some((encoding, table)) = paged {
+        each_code(encoding, character, |code| without_page = Some(code).filter(|code| !table.has_page(*code)));
+    }
+    match without_page {
+        // An odd number of bytes, which weights never have.
+        Some(code) => out.extend(code.to_be_bytes().iter().skip(1)),
+        None => append_weights(found, order, character, out),
     }
     Ok(())
 }

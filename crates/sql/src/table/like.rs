@@ -4,7 +4,7 @@ use catalog::Column;
 use values::charset::first_characters;
 use values::collation::{self, BINARY};
 use values::sort_key::implemented;
-use values::{ColumnType, ValueError, type_code as t, weight_string};
+use values::{ColumnType, ValueError, like_weight, type_code as t};
 
 use super::cut::cannot;
 use crate::Result;
@@ -86,7 +86,7 @@ impl Text {
             return Ok(wanted == character);
         }
         weight.clear();
-        weight_string(self.collation, character, weight)?;
+        like_weight(self.collation, character, weight)?;
         Ok(wanted == weight)
     }
 
@@ -95,7 +95,7 @@ impl Text {
             return Ok(character.to_vec());
         }
         let mut weight = Vec::new();
-        weight_string(self.collation, character, &mut weight)?;
+        like_weight(self.collation, character, &mut weight)?;
         Ok(weight)
     }
 }
@@ -335,6 +335,27 @@ mod tests {
         {
             assert!(!holds(pattern, value), "{pattern} {value}");
         }
+    }
+
+    /// Where LIKE and `=` differ; `tests/tests/door_text.rs` compares more with a server.
+    #[test]
+    fn characters_without_weights_of_their_own_equal_themselves() {
+        let alike = |collation: &str, one: &str, other: &str| {
+            let pattern = Pattern::of_constant(collation::by_name(collation).unwrap().id, one.as_bytes(), 0).unwrap();
+            pattern.matches(other.as_bytes()).unwrap()
+        };
+        for (collation, beyond) in [
+            ("utf8mb4_unicode_ci", false),
+            ("utf8mb4_unicode_520_ci", false),
+            ("utf8mb4_0900_ai_ci", false),
+            ("utf8mb4_0900_as_ci", false),
+            ("utf8mb4_general_ci", true),
+        ] {
+            assert_eq!(alike(collation, "😀", "😁"), beyond, "{collation}");
+            assert!(!alike(collation, "\u{f900}", "\u{8c48}"), "{collation}");
+            assert!(alike(collation, "😁", "😁") && alike(collation, "%😀%a_", "x😀éAz"), "{collation}");
+        }
+        assert!(alike("utf8mb4_unicode_ci", "%Ä%", "😀a"));
     }
 
     /// As MySQL describes it, by trying everything.
