@@ -60,5 +60,6 @@ mod store;
 mod store_damage;
 mod supervision;
 mod transactions;
+mod twice;
 mod upgrades;
 mod watched;

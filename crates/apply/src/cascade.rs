@@ -5,6 +5,7 @@
 //! versions are the state that the source had. Never here: a guess; where the source's rule cannot be followed
 //! exactly, replay stops. Mirrors InnoDB's row_ins_foreign_check_on_constraint (row0ins.cc).
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use store::{
 use values::sort_key::{SortKeyColumn, SortKeyPlan};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, type_code};
 
+use crate::statement_rows::{StatementRows, Touched};
 use crate::worker::lane_of;
 
 /// InnoDB's FK_MAX_CASCADE_DEL: the source cascades no deeper.
@@ -192,6 +194,8 @@ pub(crate) struct Cascade<'a> {
     pub sequence: u64,
     pub oldest_needed: u64,
     pub check: CheckImages,
+    /// Told what becomes of each child row.
+    pub rows: &'a RefCell<StatementRows>,
 }
 
 fn damaged() -> RowError {
@@ -326,6 +330,7 @@ impl Cascade<'_> {
                 };
                 self.put(table, &row.key, gone)?;
             }
+            self.rows.borrow_mut().note(&table.def, &row.key, Touched::Deleted);
             return Ok(());
         };
         let (mut offsets, mut built) = (Vec::new(), Vec::new());
@@ -341,6 +346,8 @@ impl Cascade<'_> {
             self.put(table, &row.key, RowChange::Delete { before })?;
             self.put(table, key, RowChange::Insert { image })?;
         }
+        let touched = if key == row.key { Touched::Changed(row.image.clone()) } else { Touched::Moved };
+        self.rows.borrow_mut().note(&table.def, &row.key, touched);
         Ok(())
     }
 

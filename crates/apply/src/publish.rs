@@ -16,6 +16,7 @@ use observe::{LagByPart, LagMeter, LagSample, PieceTimes, RateMeter, Work, now_u
 use relay_log::RelayPosition;
 use store::WatermarkHold;
 
+use crate::logged_twice::LoggedTwice;
 use crate::watermark::Watermark;
 
 struct Member {
@@ -108,6 +109,7 @@ pub struct Publisher {
     lag: Arc<LagMeter>,
     lag_by_part: Arc<LagByPart>,
     rates: Arc<RateMeter>,
+    logged_twice: LoggedTwice,
     /// Source clock minus ours, in µs; added to our clock when lag is measured.
     clock_difference_us: Arc<AtomicI64>,
     write_transactions: AtomicU64,
@@ -191,6 +193,7 @@ impl Publisher {
             lag_by_part: Arc::default(),
             rates,
             clock_difference_us,
+            logged_twice: LoggedTwice::default(),
             write_transactions: AtomicU64::new(0),
             limit: AtomicU64::new(u64::MAX),
         }
@@ -200,6 +203,12 @@ impl Publisher {
     #[must_use]
     pub fn with_parts(self, lag_by_part: Arc<LagByPart>) -> Publisher {
         Publisher { lag_by_part, ..self }
+    }
+
+    /// What the source logged twice.
+    #[must_use]
+    pub fn logged_twice(&self) -> &LoggedTwice {
+        &self.logged_twice
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -5,6 +5,7 @@
 //! become visible; a row in another lane than its key's, or of a transaction that its piece does not have
 //! (invariant 29).
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -12,8 +13,8 @@ use std::time::Duration;
 use base::SequenceNumber;
 use catalog::{Identity, TableId};
 use decode::{
-    CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, RowOp, SequencedPiece, Shape, Stop,
-    StopClass,
+    BEFORE_CHECKED, BEFORE_UNCHECKED, CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT,
+    LOGGED_TWICE, OpKind, RowOp, RowView, SequencedPiece, Shape, Span, Stop, StopClass,
 };
 use observe::{Category, Ledger, LedgerBatch};
 use store::{
@@ -25,6 +26,7 @@ use crate::cascade::Cascade;
 use crate::in_flight::InFlight;
 use crate::publish::Publisher;
 use crate::shutdown::Shutdown;
+use crate::statement_rows::{Own, StatementRows};
 use crate::stop::class_of;
 
 /// Interval at which a worker that waits at a barrier checks whether the others are still there.
@@ -67,6 +69,8 @@ pub struct Worker {
     parent: Vec<u8>,
     /// True if foreign keys are followed for the piece in hand.
     follows: bool,
+    /// Rows that this following changed.
+    followed: RefCell<StatementRows>,
 }
 
 impl Worker {
@@ -99,6 +103,7 @@ impl Worker {
             merged: Vec::new(),
             parent: Vec::new(),
             follows: true,
+            followed: RefCell::default(),
         }
     }
 
@@ -276,7 +281,12 @@ impl Worker {
             Category::Refused
         } else {
             match apply(self, shape, sequence) {
-                Ok(()) => Category::Applied,
+                Ok(()) => {
+                    if op.flags & LOGGED_TWICE != 0 {
+                        self.pass_over(&piece.decoded, shape, op);
+                    }
+                    Category::Applied
+                }
                 Err(error) => {
                     report(&self.publisher, flight, op, &error);
                     limit = limit.min(sequence);
@@ -288,6 +298,15 @@ impl Worker {
             self.counts.add(shape.event_type, category, 1);
         }
         limit
+    }
+
+    /// Counts a change that the source logged twice. Of the two halves of an update, the first counts.
+    #[cold]
+    fn pass_over(&self, decoded: &DecodedPiece, shape: &Shape, op: &RowOp) {
+        if self.follows && op.kind != OpKind::AddOne {
+            let gtid = decoded.transactions.get(op.transaction as usize).and_then(|transaction| transaction.gtid);
+            self.publisher.logged_twice().note(&shape.plan.def, gtid);
+        }
     }
 
     /// Fails replay because of a row of a transaction that its piece does not have. Returns the number from which on
@@ -340,7 +359,16 @@ impl Worker {
         layers: &Layers,
     ) -> Result<(), RowError> {
         let (Some(key), Some(change)) = (decoded.find_bytes(op.key), change) else { return Err(beyond()) };
-        lane.apply(lane_index, &table_shape(shape), op.hash, key, change, sequence, oldest_needed, self.check, layers)
+        let mut check = self.check;
+        if op.flags & (LOGGED_TWICE | BEFORE_CHECKED) != 0 {
+            if op.flags & LOGGED_TWICE != 0 && matches!(op.kind, OpKind::Delete | OpKind::RemoveOne | OpKind::AddOne) {
+                return Ok(());
+            }
+            if op.flags & BEFORE_CHECKED != 0 && check == CheckImages::Sample {
+                check = CheckImages::All;
+            }
+        }
+        lane.apply(lane_index, &table_shape(shape), op.hash, key, change, sequence, oldest_needed, check, layers)
     }
 
     /// Applies the first op that needs several lanes and all after it, in log order, while the other workers wait.
@@ -383,19 +411,63 @@ impl Worker {
         layers: &Layers,
     ) -> Result<(), RowError> {
         let decoded = &piece.decoded;
+        let own = self.own_change(decoded, shape, op, layers)?;
+        if own == Own::Nothing {
+            self.pass_over(decoded, shape, op);
+            return Ok(());
+        }
         if self.follows && op.flags & CASCADE_OLD != 0 {
             self.parent = self.image_of(decoded, shape, op, layers)?;
         }
-        self.apply_across(piece, shape, op, sequence, oldest_needed, layers)?;
+        let instead = match &own {
+            Own::AsLogged | Own::Nothing => None,
+            Own::Unchecked => Some(RowChange::Delete { before: BeforeImage::None }),
+            Own::Columns(present, image) => {
+                Some(RowChange::Merge { before: BeforeImage::None, present, image, later: false })
+            }
+            Own::Image(image) => Some(RowChange::Insert { image }),
+        };
+        if instead.is_some() {
+            let lane_index = self.store.lane_of(op.hash);
+            let mut lane = lane_of(layers, lane_index)?;
+            self.put(&mut lane, lane_index, decoded, shape, op, instead, sequence, oldest_needed, layers)?;
+        } else {
+            self.apply_across(piece, shape, op, sequence, oldest_needed, layers)?;
+        }
+        if matches!(own, Own::Columns(..) | Own::Image(_)) {
+            self.pass_over(decoded, shape, op);
+        }
         // Replay follows them already, for all tables; the pieces of a table copy must not repeat that.
         let follows = self.follows && op.flags & (CASCADE_NEW | CASCADE_GONE) != 0;
         let Some(catalog) = shape.plan.cascades.as_ref().filter(|_| follows) else {
             return Ok(());
         };
         let new = if op.flags & CASCADE_NEW != 0 { Some(self.image_of(decoded, shape, op, layers)?) } else { None };
-        let check = self.check;
-        let cascade = Cascade { store: &self.store, layers, catalog, sequence, oldest_needed, check };
+        let (check, rows) = (self.check, &self.followed);
+        let cascade = Cascade { store: &self.store, layers, catalog, sequence, oldest_needed, check, rows };
         cascade.follow(&shape.plan.def, &self.parent, new.as_deref())
+    }
+
+    /// Says what becomes of a change whose row a cascade of the same statement, carried out here, may have changed.
+    fn own_change(&self, decoded: &DecodedPiece, shape: &Shape, op: &RowOp, layers: &Layers) -> Result<Own, RowError> {
+        let mut followed = self.followed.borrow_mut();
+        followed.enter((decoded.piece.number, op.transaction, op.statement));
+        if !followed.holds(shape.plan.def.id) {
+            return Ok(Own::AsLogged);
+        }
+        let view = |present: Span, image: Span| {
+            let present = if present.len == 0 { None } else { Some(decoded.find_bytes(present)?) };
+            RowView::of(&shape.plan.layout, present, decoded.find_bytes(image)?)
+        };
+        let before = view(shape.before_present, op.before);
+        let after = match op.kind {
+            OpKind::Update | OpKind::Insert => view(Span::default(), op.after),
+            OpKind::Merge => view(shape.after_present, op.after),
+            _ => None,
+        };
+        let key = decoded.find_bytes(op.key).ok_or_else(beyond)?;
+        let own = followed.own((op, shape), key, (before, after), || self.image_of(decoded, shape, op, layers))?;
+        own.map_err(|why| RowError { kind: RowErrorKind::LoggedTwice(why.reason(&shape.plan.def)) })
     }
 
     /// Returns the newest full image of the row that an op names.
@@ -529,7 +601,7 @@ fn table_shape(shape: &Shape) -> TableShape<'_> {
 
 #[inline]
 fn before<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> Option<BeforeImage<'a>> {
-    if op.before.len == 0 {
+    if op.before.len == 0 || op.flags & BEFORE_UNCHECKED != 0 {
         return Some(BeforeImage::None);
     }
     let image = decoded.find_bytes(op.before)?;

@@ -77,6 +77,7 @@ impl Piece {
             continues: false,
             unfinished: self.unfinished,
             begun: Begun::default(),
+            cut_statement: false,
             context: Vec::new(),
             reservation: self.reservation.as_mut().map(|reservation| reservation.split_off((self.end - at) as u64)),
         };

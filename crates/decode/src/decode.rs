@@ -24,6 +24,7 @@ use crate::piece::{
 use crate::plan::TablePlan;
 use crate::skip::SkipList;
 use crate::stop::StopClass;
+use crate::twice::{self, Statements};
 use crate::work::{TableMapEntry, Work};
 use crate::writes::StatementWrites;
 
@@ -244,6 +245,7 @@ impl Decoder {
             counts: std::mem::take(&mut self.counts),
             sink,
             catalog: catalog.clone(),
+            statements: Statements::default(),
         }
     }
 
@@ -293,6 +295,11 @@ impl Decoder {
                     work.fail(fault, event_type);
                 }
             }
+        }
+        if work.out.stop.is_none()
+            && let Err(fault) = self.settle(work)
+        {
+            work.fail(fault, None);
         }
         if work.out.stop.is_none() {
             // Counts the events outside transactions. A slice also closes its part of the transaction here.
@@ -358,9 +365,19 @@ impl Decoder {
             return Ok(len);
         }
         if self.event(work, &header, body, at + EventHeader::LEN, Space::Data)? {
+            self.settle(work)?;
             work.close_transaction(at + len);
         }
         Ok(len)
+    }
+
+    /// Settles what the open transaction's statements log twice, before its changes are handed on.
+    fn settle(&self, work: &mut Work<'_>) -> Result<(), Fault> {
+        if self.options.for_stamps || work.out.needs_serial {
+            work.statements.forget();
+            return Ok(());
+        }
+        twice::settle(work)
     }
 
     /// Decodes one event, from the log or from a payload; true if its transaction ends with it.

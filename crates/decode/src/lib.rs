@@ -18,12 +18,14 @@ mod memory;
 mod piece;
 mod plan;
 mod rewrite;
+mod row_view;
 mod rows;
 mod sequence;
 mod skip;
 mod split;
 mod stop;
 pub mod trackers;
+mod twice;
 mod work;
 mod writes;
 
@@ -33,13 +35,16 @@ pub use facts_decoder::{DecodePiece, FactsDecoder};
 pub use follow::{FollowEnd, TableFollower};
 pub use memory::{MemoryGate, Reservation};
 pub use piece::{
-    Begun, CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, DecodedPiece, LAST_OF_EVENT, OpKind, Piece, PieceKind, RowOp, Shape,
-    SkipReason, Span, SpareBuffers, Transaction, TransactionKind,
+    BEFORE_CHECKED, BEFORE_UNCHECKED, Begun, CASCADE_GONE, CASCADE_NEW, CASCADE_OLD, CASCADES_LOGGED, DecodedPiece,
+    LAST_OF_EVENT, LOGGED_TWICE, OpKind, Piece, PieceKind, RowOp, Shape, SkipReason, Span, SpareBuffers, Transaction,
+    TransactionKind,
 };
 pub use plan::TablePlan;
 pub use rewrite::{NotRewritten, Rewriter};
+pub use row_view::RowView;
 pub use sequence::{NamedStatement, SequencedPiece, Sequencer, SharedCatalog};
 pub use skip::{SkipList, Skipped};
 pub use split::{SplitOptions, Splitter};
 pub use stop::{START_ANEW, START_SQL, Stop, StopClass};
+pub use twice::{ReadAt, Unproved, written};
 pub use writes::StatementWrites;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::{Buffer, Gtid, LogPosition};
-use binlog::{ChecksumAlgorithm, GtidEvent, PartialUpdateImage};
+use binlog::{ChecksumAlgorithm, GtidEvent, PartialUpdateImage, RowsKind};
 use catalog::NamedTable;
 use observe::LedgerBatch;
 
@@ -76,6 +76,8 @@ pub struct Piece {
     pub continues: bool,
     /// True if the last transaction continues in the next piece.
     pub unfinished: bool,
+    /// True if the piece begins inside a statement whose cascades may have changed rows that it changes too.
+    pub cut_statement: bool,
     /// Gtid event of the transaction that this piece continues, if it continues one.
     pub begun: Begun,
     /// Table map events of the transaction so far, if the piece continues one.
@@ -202,6 +204,16 @@ pub const CASCADE_NEW: u8 = 4;
 /// Flag: they act on a deletion after this op.
 pub const CASCADE_GONE: u8 = 8;
 
+/// Flag: the source logs cascades, and a foreign key's action may change or delete rows of this table.
+pub const CASCADES_LOGGED: u8 = 16;
+/// Flag: the statement's events name the row twice (see `twice`). A `Delete`, `RemoveOne` or `AddOne` is not carried
+/// out; any other change holds what the source made of it.
+pub const LOGGED_TWICE: u8 = 32;
+/// Flag: the before image may be older than a foreign key's change of the same row, and must not be compared.
+pub const BEFORE_UNCHECKED: u8 = 64;
+/// Flag: an earlier piece holds a part of the statement, so the before image must be compared.
+pub const BEFORE_CHECKED: u8 = 128;
+
 /// One change of one row.
 #[derive(Clone, Copy, Debug)]
 pub struct RowOp {
@@ -217,11 +229,15 @@ pub struct RowOp {
     pub transaction: u32,
     /// Index in the piece's shapes.
     pub shape: u32,
+    /// Number of the statement in the piece.
+    pub statement: u32,
     /// Kind of the change.
     pub kind: OpKind,
-    /// Combination of [`LAST_OF_EVENT`], [`CASCADE_OLD`], [`CASCADE_NEW`] and [`CASCADE_GONE`].
+    /// Combination of [`LAST_OF_EVENT`] and the flags after it.
     pub flags: u8,
 }
+
+const _: () = assert!(size_of::<RowOp>() == 48, "a change takes as much memory as ever");
 
 /// Properties shared by the ops of one rows event.
 #[derive(Clone)]
@@ -234,6 +250,14 @@ pub struct Shape {
     pub before_present: Span,
     /// Bitmap of the columns in after images; empty if all are present.
     pub after_present: Span,
+}
+
+impl Shape {
+    /// True for rows that were deleted.
+    #[must_use]
+    pub fn deletes(&self) -> bool {
+        RowsKind::of(self.event_type) == Some(RowsKind::Delete)
+    }
 }
 
 /// Why a transaction's changes are left out.
@@ -375,6 +399,7 @@ impl DecodedPiece {
             epoch: 0,
             continues: false,
             unfinished: false,
+            cut_statement: false,
             begun: Begun::default(),
             context: Vec::new(),
             reservation: None,

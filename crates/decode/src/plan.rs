@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
-use catalog::{Catalog, Identity, KeyOrder, OmittedValue, RowVersions, TableDef, builds_whole_images};
+use catalog::{
+    Catalog, ForeignKey, Identity, IndexKind, KeyOrder, OmittedValue, ReferenceAction, RowVersions, TableDef,
+    builds_whole_images,
+};
 use values::{ColumnType, RowLayout, type_code};
+
+use crate::row_view::RowView;
 
 /// How to find a row's identifying key in its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +48,10 @@ pub struct TablePlan {
     pub(crate) cascades_on_update_of: Vec<usize>,
     /// True if a foreign key of the table references the table itself and changes its rows.
     pub(crate) follows_itself: bool,
+    /// True if a foreign key's action may delete rows of the table.
+    pub deleted_by_cascade: bool,
+    /// True if a foreign key's action may delete or change rows of the table.
+    pub changed_by_cascade: bool,
     /// Catalog in which to find the table's children; set if foreign keys may change them.
     pub cascades: Option<Catalog>,
     /// Number of JSON columns.
@@ -79,6 +88,8 @@ impl TablePlan {
             cascades_on_update_of: Vec::new(),
             cascades: None,
             follows_itself: false,
+            deleted_by_cascade: def.foreign_keys.iter().any(|foreign| foreign.on_delete == ReferenceAction::Cascade),
+            changed_by_cascade: def.foreign_keys.iter().any(changes_rows),
             rolls_back: def.engine_of().rolls_back,
             omitted: def.columns.iter().map(catalog::Column::omitted_value).collect(),
             def: Arc::clone(def),
@@ -96,6 +107,30 @@ impl TablePlan {
             plan.cascades = Some(catalog.clone());
         }
         plan
+    }
+
+    /// True if a foreign key's action may change this column.
+    pub(crate) fn is_set_by_cascade(&self, column: usize) -> bool {
+        self.def.foreign_keys.iter().any(|foreign| changes_rows(foreign) && foreign.columns.contains(&column))
+    }
+
+    /// True if a column's bytes may differ between images of one row: a virtual column is what the session read, and a
+    /// document updated in place has gaps.
+    #[must_use]
+    pub fn is_not_compared(&self, column: usize) -> bool {
+        self.versions.is_virtual(column) || self.types.get(column).is_some_and(|ty| ty.code == type_code::JSON)
+    }
+
+    /// True if the table holds at most one row that equals this one, a row of a table without a primary key: a UNIQUE
+    /// key tells rows apart unless a part is NULL.
+    #[must_use]
+    pub fn has_one_copy(&self, row: &RowView<'_>) -> bool {
+        self.def.keys.iter().any(|key| {
+            key.unique
+                && key.kind == IndexKind::Ordered
+                && key.expressions.is_empty()
+                && key.parts.iter().all(|part| row.is_not_null(part.column))
+        })
     }
 
     /// True if ROLLBACK undoes changes of the table.
@@ -147,4 +182,9 @@ impl TablePlan {
         let mut unknown = self.omitted.iter().enumerate().filter(|(_, value)| **value == OmittedValue::Unknown);
         unknown.find(|(column, _)| !logged(*column)).map(|(column, _)| self.unknown_default(column))
     }
+}
+
+/// True if the foreign key's actions change or delete rows of its table.
+fn changes_rows(foreign: &ForeignKey) -> bool {
+    foreign.on_delete.changes_children() || foreign.on_update.changes_children()
 }

@@ -204,7 +204,7 @@ impl Rewriter {
             _ => (none, image),
         };
         let shape = short(self.shapes.len() - 1);
-        let op = RowOp { hash, key, before, after, transaction: 0, shape, kind: task.kind, flags: 0 };
+        let op = RowOp { hash, key, before, after, transaction: 0, shape, statement: 0, kind: task.kind, flags: 0 };
         let (lane, lanes) = (lane_of(hash, self.lanes.len()), self.lanes.len());
         let Some(ops) = self.lanes.get_mut(lane) else {
             return Err(NotRewritten::defect(&format!("lane {lane} of {lanes}")));
@@ -240,6 +240,7 @@ impl Rewriter {
             end: whole.piece.start,
             continues,
             unfinished: true,
+            cut_statement: false,
             context: Vec::new(),
             reservation: None,
             ..whole.piece

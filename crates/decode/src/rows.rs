@@ -12,7 +12,9 @@ use values::binary_protocol::comparable_image;
 use values::{OFFSET_ABSENT, OFFSET_NULL};
 
 use crate::decode::{Decoder, Fault, binlog_fault, corrupt, unsupported};
-use crate::piece::{LAST_OF_EVENT, OpKind, SPACE_BYTES, Span, part, rest, short};
+use crate::piece::{
+    BEFORE_CHECKED, BEFORE_UNCHECKED, CASCADES_LOGGED, LAST_OF_EVENT, OpKind, SPACE_BYTES, Span, part, rest, short,
+};
 use crate::plan::{KeyPlan, TablePlan};
 use crate::stop::StopClass;
 use crate::work::{Cascade, LeftOut, Merged, Place, RowsWork, Work, all_present};
@@ -45,7 +47,12 @@ impl Decoder {
     ) -> Result<(), Fault> {
         let event = RowsEvent::parse(header.event_type, body).map_err(binlog_fault)?;
         if !self.options.for_stamps {
-            return self.rows_of(work, header, &event, body_at + body.len(), tag);
+            work.statements.see(&event);
+            self.rows_of(work, header, &event, body_at + body.len(), tag)?;
+            if event.ends_statement() {
+                work.statements.end();
+            }
+            return Ok(());
         }
         let entry = work.tables.iter().find(|entry| entry.table_id == event.table_id);
         let name = entry.and_then(|entry| entry.name.clone());
@@ -144,13 +151,21 @@ impl Decoder {
             after_present: event.after_columns,
             before_full: all_present(event.before_columns, event.column_count),
             after_full: all_present(event.after_columns, event.column_count),
-            // Seen on 9.7.4: the DELETE of a row that references itself is logged as an update of that column to
-            // NULL, followed by a deletion with the column's old value.
-            stale_before: plan.follows_itself && event.flags & row_flags::USE_SQL_FOREIGN_KEY != 0,
+            flags: logged_cascades(&plan, event),
+            in_log_order: false,
             cascade: Cascade::No,
             last: None,
         };
         let unlogged = is_unlogged(event);
+        let cut = work.out.piece.cut_statement && work.statements.is_first();
+        if cut && plan.changed_by_cascade {
+            // An earlier piece may have changed these rows by a cascade of the same statement.
+            rows.flags |= BEFORE_CHECKED;
+            rows.in_log_order = unlogged;
+        }
+        if rows.flags & CASCADES_LOGGED != 0 && event.kind != RowsKind::Write {
+            work.statements.may_be_twice(cut || plan.follows_itself);
+        }
         if unlogged && event.kind == RowsKind::Delete && plan.cascades_on_delete {
             rows.cascade = Cascade::OnDelete;
         }
@@ -417,8 +432,7 @@ impl Decoder {
                 Some(image) => image,
                 None => complete(work, rows, before, after)?,
             };
-            work.push(rows, OpKind::RemoveOne, old_key, before, Span::default());
-            work.push(rows, OpKind::AddOne, new_image, Span::default(), new_image);
+            push_pair(work, rows, (OpKind::RemoveOne, old_key, before), (OpKind::AddOne, new_image, new_image));
             return Ok(used);
         }
         let new_key = if rows.after_full || self.after_touches_key(rows.plan) {
@@ -430,8 +444,7 @@ impl Decoder {
             None if rows.after_full => work.push(rows, OpKind::Update, old_key, before, after),
             None => work.push(rows, OpKind::Merge, old_key, before, after),
             Some(new_key) if rows.after_full => {
-                work.push(rows, OpKind::Delete, old_key, before, Span::default());
-                work.push(rows, OpKind::Insert, new_key, Span::default(), after);
+                push_pair(work, rows, (OpKind::Delete, old_key, before), (OpKind::Insert, new_key, after));
             }
             Some(new_key) => {
                 work.push_barrier(rows, OpKind::MoveFrom, old_key, before, Span::default());
@@ -480,16 +493,14 @@ impl Decoder {
         if keyless {
             let image = work.out.side.split_off(from);
             let new_image = built_image(work, plan, &image)?;
-            work.push(rows, OpKind::RemoveOne, old_key, before, Span::default());
-            work.push(rows, OpKind::AddOne, new_image, Span::default(), new_image);
+            push_pair(work, rows, (OpKind::RemoveOne, old_key, before), (OpKind::AddOne, new_image, new_image));
             return Ok(());
         }
         let after = work.side_span(from)?;
         match new_key {
             None => work.push(rows, OpKind::Update, old_key, before, after),
             Some(new_key) => {
-                work.push(rows, OpKind::Delete, old_key, before, Span::default());
-                work.push(rows, OpKind::Insert, new_key, Span::default(), after);
+                push_pair(work, rows, (OpKind::Delete, old_key, before), (OpKind::Insert, new_key, after));
             }
         }
         Ok(())
@@ -569,6 +580,20 @@ impl Decoder {
         }
         Ok(false)
     }
+}
+
+/// Pushes both halves of an update that gives a row another key: kind, key and image of each.
+fn push_pair(
+    work: &mut Work<'_>,
+    rows: &mut RowsWork<'_>,
+    (old_kind, old_key, before): (OpKind, Span, Span),
+    (new_kind, new_key, after): (OpKind, Span, Span),
+) {
+    if rows.flags & CASCADES_LOGGED != 0 {
+        work.statements.pair(old_key, new_key);
+    }
+    work.push(rows, old_kind, old_key, before, Span::default());
+    work.push(rows, new_kind, new_key, Span::default(), after);
 }
 
 /// Parses what precedes a partial update's after image, at `at`.
@@ -712,6 +737,17 @@ fn is_row_of_defaults(event: &RowsEvent<'_>) -> bool {
 /// True if the actions of foreign keys on other rows are not in the log.
 fn is_unlogged(event: &RowsEvent<'_>) -> bool {
     event.flags & (row_flags::USE_SQL_FOREIGN_KEY | row_flags::NO_FOREIGN_KEY_CHECKS) == 0
+}
+
+/// Flags of an event's ops about cascades that the log holds.
+fn logged_cascades(plan: &TablePlan, event: &RowsEvent<'_>) -> u8 {
+    if event.flags & row_flags::USE_SQL_FOREIGN_KEY == 0 {
+        return 0;
+    }
+    // Seen on 9.7.4: the DELETE of a row that references itself is logged as an update of that column to NULL, followed
+    // by a deletion with the column's old value.
+    let unchecked = if plan.follows_itself { BEFORE_UNCHECKED } else { 0 };
+    if plan.changed_by_cascade { unchecked | CASCADES_LOGGED } else { unchecked }
 }
 
 fn fill_defaults(plan: &TablePlan, image: &[u8], offsets: &[(u32, u32)], out: &mut Vec<u8>) -> Result<(), Fault> {

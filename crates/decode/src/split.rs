@@ -2,8 +2,9 @@
 //!
 //! In: chunks of a relay log, cut anywhere, without the files' magic numbers. Out: pieces cut at transaction
 //! boundaries, before and after every statement that may change the catalog, and in slices inside a transaction above
-//! 16 MiB. Never here: the body of an event other than Query, Format_description, Gtid, XA_prepare and the head of
-//! Transaction_payload; a piece with bytes after one that cannot be read (everything before it is handed on).
+//! 16 MiB. Never here: the body of an event other than Query, Format_description, Gtid, XA_prepare and the heads of
+//! table maps, rows events and Transaction_payload; a piece with bytes after one that cannot be read (everything before
+//! it is handed on).
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use base::limits::{EVENT_LEN_MAX, LARGE_SLICE_BYTES, PIECE_BYTES, TRANSACTION_SL
 use base::{Buffer, BufferPool, LogPosition};
 use binlog::{
     BinlogError, ChecksumAlgorithm, EventHeader, FormatDescription, GtidEvent, QueryEvent, QueryKind,
-    TransactionPayload, event_body, event_type,
+    TransactionPayload, event_body, event_type, row_flags,
 };
 
 use crate::memory::MemoryGate;
@@ -25,6 +26,10 @@ const JOIN_BYTES: usize = 64 << 10;
 const JOINED_BYTES: usize = 512 << 10;
 /// Join buffers kept for reuse.
 const SPARE_JOINED: usize = 4;
+
+/// Slices' worth of bytes up to which a statement that may log rows twice is not cut, since decode settles it within
+/// one slice: some 500,000 rows by default, for the memory of four slices.
+const WHOLE_STATEMENT_SLICES: usize = 4;
 
 /// Sizes of pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +96,10 @@ struct Walk {
     xa: bool,
     /// True if *sequence* must decode the open transaction.
     ordered: bool,
+    /// The open statement.
+    rows: StatementRows,
+    /// True if the next slice begins inside a statement that may log rows twice.
+    cut_statement: bool,
     /// Memory needed beyond the bytes since `from`: the expanded size of payloads.
     extra: u64,
     /// Table map events of the open transaction that lie in earlier pieces; the latest one per table id.
@@ -101,8 +110,47 @@ struct Walk {
     checksum_at_cut: ChecksumAlgorithm,
 }
 
+/// What the open statement has shown so far of whether the log may name a row of it twice: see `twice`.
+#[derive(Default)]
+struct StatementRows {
+    /// Table that was mapped first.
+    mapped: Option<u64>,
+    /// Table whose rows were changed or deleted first.
+    changed: Option<u64>,
+    /// True if other tables were mapped too.
+    several_mapped: bool,
+    /// True if rows were changed or deleted and the source does not log cascades: then it maps no table that a foreign
+    /// key merely refers to.
+    unlogged: bool,
+    /// True if rows of several tables were changed or deleted, or a cascade is among the changes.
+    cascades: bool,
+}
+
 /// Pieces without their bytes, and the memory that each takes.
 type Planned = Vec<(Piece, u64)>;
+
+impl StatementRows {
+    /// Takes a table map or rows event: after the header come the table id, six bytes, and two bytes of flags.
+    fn see(&mut self, kind: u8, event: &[u8]) {
+        let Some(&[a, b, c, d, e, f, low, high]) = event.get(EventHeader::LEN..EventHeader::LEN + 8) else { return };
+        let (table_id, flags) = (u64::from_le_bytes([a, b, c, d, e, f, 0, 0]), u16::from_le_bytes([low, high]));
+        if kind == event_type::TABLE_MAP {
+            self.several_mapped |= *self.mapped.get_or_insert(table_id) != table_id;
+        } else if flags & row_flags::STMT_END != 0 {
+            *self = StatementRows::default();
+        } else if kind != event_type::WRITE_ROWS {
+            let cascade = row_flags::NO_FOREIGN_KEY_CHECKS | row_flags::USE_SQL_FOREIGN_KEY;
+            let another = *self.changed.get_or_insert(table_id) != table_id;
+            self.cascades |= another || flags & cascade == cascade;
+            self.unlogged |= flags & row_flags::USE_SQL_FOREIGN_KEY == 0;
+        }
+    }
+
+    /// True if the statement should not be cut.
+    fn stays_whole(&self) -> bool {
+        self.cascades || self.several_mapped && self.unlogged
+    }
+}
 
 impl Splitter {
     /// Creates a splitter at the start of a relay log.
@@ -136,6 +184,8 @@ impl Splitter {
                 sliced: false,
                 xa: false,
                 ordered: false,
+                rows: StatementRows::default(),
+                cut_statement: false,
                 extra: 0,
                 context: Vec::new(),
                 table_maps: Vec::new(),
@@ -331,6 +381,9 @@ impl Splitter {
     /// small, so that it is received, decoded and applied at the same time.
     fn slice_bytes(&self) -> usize {
         let slice_bytes = self.options.slice_bytes;
+        if self.walk.rows.stays_whole() {
+            return slice_bytes.saturating_mul(WHOLE_STATEMENT_SLICES);
+        }
         if self.walk.begun.bytes > slice_bytes as u64 { slice_bytes.min(LARGE_SLICE_BYTES) } else { slice_bytes }
     }
 
@@ -360,6 +413,7 @@ impl Splitter {
             self.plan(planned, next, PieceKind::Rows, sliced, false);
         }
         let walk = &mut self.walk;
+        walk.rows = StatementRows::default();
         walk.whole = next;
         walk.begun = Begun::default();
         walk.context.clear();
@@ -393,6 +447,7 @@ impl Splitter {
             }
         }
         walk.sliced = true;
+        walk.cut_statement = walk.rows.cascades;
         walk.whole = walk.next;
     }
 
@@ -413,6 +468,7 @@ impl Splitter {
             epoch: self.epoch,
             continues,
             unfinished,
+            cut_statement: continues && self.walk.cut_statement,
             begun: if continues { self.walk.begun } else { Begun::default() },
             context: if continues { context.copied().collect() } else { Vec::new() },
             reservation: None,
@@ -430,9 +486,16 @@ impl Splitter {
         match header.event_type {
             event_type::TABLE_MAP => {
                 self.walk.table_maps.push((at, at + event.len()));
+                self.walk.rows.see(header.event_type, event);
                 Ok(false)
             }
-            event_type::WRITE_ROWS | event_type::UPDATE_ROWS | event_type::DELETE_ROWS => Ok(outside),
+            event_type::WRITE_ROWS
+            | event_type::UPDATE_ROWS
+            | event_type::DELETE_ROWS
+            | event_type::PARTIAL_UPDATE_ROWS => {
+                self.walk.rows.see(header.event_type, event);
+                Ok(outside)
+            }
             event_type::FORMAT_DESCRIPTION if outside => {
                 self.checksum = FormatDescription::parse(event).map_err(|e| self.fault(at, &e))?.checksum;
                 Ok(true)

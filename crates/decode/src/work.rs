@@ -17,6 +17,7 @@ use crate::piece::{
 use crate::plan::TablePlan;
 use crate::skip::LeftOutEvents;
 use crate::stop::Stop;
+use crate::twice::Statements;
 
 /// How many recent shapes are searched for an equal one: single-row statements often alternate between a few tables.
 const SHAPES_BACK: usize = 8;
@@ -90,6 +91,7 @@ pub(crate) struct Work<'s> {
     pub at: usize,
     pub sink: Option<&'s mut dyn StatementSink>,
     pub catalog: Catalog,
+    pub statements: Statements,
 }
 
 /// Unlogged foreign key actions that follow from the row being decoded.
@@ -118,8 +120,10 @@ pub(crate) struct RowsWork<'a> {
     pub after_present: &'a [u8],
     pub before_full: bool,
     pub after_full: bool,
-    /// True if before images may be older than a foreign key's change of the same row, and must not be compared.
-    pub stale_before: bool,
+    /// Flags of its ops about cascades that the log holds.
+    pub flags: u8,
+    /// True if the ops must keep log order with those at barriers, which change the same rows.
+    pub in_log_order: bool,
     /// Whether the row's change affects rows of other tables that the log does not contain.
     pub cascade: Cascade,
     /// Place of the event's last op.
@@ -339,18 +343,19 @@ impl Work<'_> {
             after,
             transaction: short(self.out.transactions.len()),
             shape: rows.shape,
+            statement: self.statements.number,
             kind,
-            flags: 0,
+            flags: rows.flags,
         }
     }
 
     pub(crate) fn push(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
-        if !self.out.barrier.is_empty() || rows.cascade != Cascade::No {
+        if !self.out.barrier.is_empty() || rows.cascade != Cascade::No || rows.in_log_order {
             // After a change that needs several lanes, everything keeps log order.
             self.push_barrier(rows, kind, key, before, after);
             return;
         }
-        let op = self.op(rows, kind, key, if rows.stale_before { Span::default() } else { before }, after);
+        let op = self.op(rows, kind, key, before, after);
         let lane = lane_of(op.hash, self.out.lanes.len());
         let Some(ops) = self.out.lanes.get_mut(lane) else { panic!("lane {lane} of {}", self.out.lanes.len()) };
         rows.last = Some((Place::Lane(lane), ops.len()));
@@ -358,8 +363,8 @@ impl Work<'_> {
     }
 
     pub(crate) fn push_barrier(&mut self, rows: &mut RowsWork<'_>, kind: OpKind, key: Span, before: Span, after: Span) {
-        let mut op = self.op(rows, kind, key, if rows.stale_before { Span::default() } else { before }, after);
-        op.flags = cascade_flags(rows.cascade, kind);
+        let mut op = self.op(rows, kind, key, before, after);
+        op.flags |= cascade_flags(rows.cascade, kind);
         rows.last = Some((Place::Barrier, self.out.barrier.len()));
         self.out.barrier.push(op);
     }

@@ -245,6 +245,14 @@ impl StatusReport {
             count_text(self.replay.barriers)
         );
         line(text, "Replayed", &replayed);
+        if self.replay.rows_logged_twice > 0 {
+            let (rows, last) = (count_text(self.replay.rows_logged_twice), &self.replay.logged_twice_last);
+            line(
+                text,
+                "Logged twice",
+                &format!("{rows} row changes by the source's cascades, passed over; last in {last}"),
+            );
+        }
     }
 
     fn render_served(&self, text: &mut String) {

@@ -431,6 +431,12 @@ pub struct ReplayReport {
     /// Number of transactions that one thread applied because they need rows of several lanes.
     #[serde(rename = "barriers", default)]
     pub barriers: u64,
+    /// Number of row changes passed over since the start, because the source logs them twice around its cascades.
+    #[serde(rename = "rows_logged_twice", default)]
+    pub rows_logged_twice: u64,
+    /// Table and GTID of the newest one; empty if there is none.
+    #[serde(rename = "logged_twice_last", default)]
+    pub logged_twice_last: String,
     /// Number of tables in the store.
     #[serde(rename = "tables", default)]
     pub tables: u64,

@@ -238,6 +238,8 @@ codes! {
     NativePassword = 86 Warning "`slipstream account password` with `--plugin caching_sha2_password`",
     /// The source's named time zones cannot be read, or are too many.
     ZonesNotRead = 87 Note "grant the privileges named under [Supported statements](clients.md#supported-statements)",
+    /// Row changes that the source logs twice around its cascades were passed over; the line has table and GTID.
+    LoggedTwice = 88 Note "nothing; a stock replica stops there with 1032",
     /// Listening for clients; the line has the address.
     ClientsListened = 95 System "nothing",
     /// The certificates were read again.

@@ -273,6 +273,7 @@ impl Replay {
         if more > 0 {
             log::write(Code::Skipped, "Replay", &format!("{more} more transactions were committed empty"));
         }
+        self.tell_what_was_twice();
         if !self.settled_said.load(Ordering::Relaxed) && self.pipeline.store.readable().is_ok() {
             self.settled_said.store(true, Ordering::Relaxed);
             log::write(
@@ -281,5 +282,30 @@ impl Replay {
                 "the copy made without a lock is consistent now; rows can be read",
             );
         }
+    }
+
+    /// Logs which transactions the source logged twice around its cascades.
+    fn tell_what_was_twice(&self) {
+        let (notes, more) = self.pipeline.publisher.logged_twice().take_notes();
+        for note in notes {
+            let text = format!(
+                "passed over {} changes of rows that a cascade of the same statement had deleted or changed: the \
+                 source logs them twice; table {note}",
+                note.rows
+            );
+            log::write(Code::LoggedTwice, "Replay", &text);
+        }
+        if more > 0 {
+            log::write(
+                Code::LoggedTwice,
+                "Replay",
+                &format!("passed over {more} more changes that the source logs twice"),
+            );
+        }
+    }
+
+    /// Table and GTID of the newest change that the source logged twice; empty if there is none.
+    pub(crate) fn logged_twice_last(&self) -> String {
+        self.pipeline.publisher.logged_twice().last().map(|note| note.to_string()).unwrap_or_default()
     }
 }

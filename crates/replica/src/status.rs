@@ -120,6 +120,8 @@ impl Replica {
             tables_copied_by_itself: self.upkeep.copies.done_by_itself.load(Ordering::Relaxed),
             filters: Vec::new(),
             quarantined: quarantined(catalog, &[]),
+            rows_logged_twice: self.replay.pipeline.publisher.logged_twice().rows(),
+            logged_twice_last: self.replay.logged_twice_last(),
             comparison,
             missing,
             copy: self.upkeep.all_tables.when().name().to_owned(),

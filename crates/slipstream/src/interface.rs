@@ -212,6 +212,8 @@ fn full_replay() -> ReplayReport {
         state: ReplayState::Running,
         detail: text(),
         barriers: 1,
+        rows_logged_twice: 1,
+        logged_twice_last: text(),
         tables: 1,
         rows: 1,
         table_copy: text(),

@@ -136,6 +136,8 @@ pub enum RowErrorKind {
     NotYetConsistent,
     /// ER_COULD_NOT_APPLY_JSON_DIFF: the diff does not match the stored document.
     JsonDiff(values::ValueError),
+    /// The source logged the row twice, and the log does not prove what it has; the text says why.
+    LoggedTwice(String),
     /// The change is not supported here; the text says why.
     NotSupported(String),
     /// The store's files could not be read.
@@ -151,6 +153,7 @@ pub enum RowErrorKind {
     RowErrorKind::NotFound => "Can't find record (1032): the row to change is not in the replica".to_owned(),
     RowErrorKind::Duplicate => "Duplicate entry (1062): the row to insert is in the replica already".to_owned(),
     RowErrorKind::Differs => "the row in the replica differs from the before image in the log".to_owned(),
+    RowErrorKind::LoggedTwice(reason) => reason.clone(),
     RowErrorKind::NotSupported(reason) => format!("not supported: {reason}"),
     RowErrorKind::NotYetConsistent => "a key change whose image lacks columns while the copy taken without a lock is not settled: \
         the session that made it did not log whole rows (binlog_row_image=FULL); start over with an empty folder".to_owned(),

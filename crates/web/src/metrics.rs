@@ -172,6 +172,8 @@ impl Figures {
         to.gauge_bytes("backlog", "Bytes of relay log received and not visible", backlog.bytes)?;
         to.gauge_seconds("catch_up", "Time until the backlog is visible, at present speeds", backlog.catch_up_us)?;
         to.counter("barriers", "Transactions that one thread applied since the start", replay.barriers)?;
+        let about = "Row changes passed over since the start, because the source logs them twice around its cascades";
+        to.counter("rows_logged_twice", about, replay.rows_logged_twice)?;
         to.gauge("tables", "Tables in the store", replay.tables as f64)?;
         to.gauge("rows", "Rows in the store", replay.rows as f64)?;
         let len = |list: &Vec<String>| list.len() as f64;

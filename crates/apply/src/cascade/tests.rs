@@ -60,6 +60,7 @@ impl World {
         self.sequence += 1;
         let layers = self.store.visibility().layers();
         let oldest_needed = self.store.visibility().oldest_needed();
+        let rows = RefCell::default();
         let done = work(&Cascade {
             store: &self.store,
             layers: &layers,
@@ -67,6 +68,7 @@ impl World {
             sequence: self.sequence,
             oldest_needed,
             check: CheckImages::All,
+            rows: &rows,
         });
         self.store.visibility().advance(SequenceNumber(self.sequence), |_| {});
         done

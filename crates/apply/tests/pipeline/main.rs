@@ -12,4 +12,5 @@ mod shutdown;
 mod stages;
 mod transactions;
 mod transfers;
+mod twice;
 mod until;
