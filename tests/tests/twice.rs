@@ -75,16 +75,14 @@ fn follow(server: &Server, name: &str) -> u64 {
 #[test]
 fn cascades_in_the_log() {
     let passed = follow(&Server::start_unsynced("twice_logged", &[]), "twice");
-    println!("passed over {passed}");
-    assert!(passed > 50, "{passed}");
+    assert!(passed > 40, "{passed}");
 }
 
 #[test]
 fn cascades_that_are_not_in_the_log() {
     let server = Server::start_unsynced("twice_native", &["--innodb-native-foreign-keys=ON"]);
     let passed = follow(&server, "twicen");
-    println!("passed over {passed}");
-    assert!(passed > 20, "{passed}");
+    assert!(passed > 10, "{passed}");
 }
 
 /// A transaction that travels in slices, its statement in one of them or over several.

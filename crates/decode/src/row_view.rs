@@ -90,8 +90,9 @@ impl<'a> RowView<'a> {
     /// True if this after image sets a column to what it was `then`, as far as known, where it is another one `now` and
     /// the event does not tell what it was before. Whether the source set it, or left it as it is now, is not known.
     pub(crate) fn sets_back(&self, column: usize, then: &RowView<'_>, now: &RowView<'_>) -> bool {
-        let (then, own) = (then.columns.get(column), self.columns.get(column));
-        then != now.columns.get(column) && (own == then || then == Some(&Column::Unknown))
+        let of = (then.columns.get(column), now.columns.get(column), self.columns.get(column));
+        let (then, now, own) = of;
+        then != now && own != now && (own == then || then == Some(&Column::Unknown))
     }
 
     /// The bitmap of the known columns, and an image of them.
@@ -171,6 +172,7 @@ mod tests {
         assert!(sets(&[0, 7, 0]).sets_back(2, &whole, &now));
         assert!(sets(&[0, 7, 0]).sets_back(2, &key, &now));
         assert!(!sets(&[0, 8, 0]).sets_back(2, &whole, &now));
+        assert!(!sets(&[0, 9, 0]).sets_back(2, &key, &now));
         assert!(!sets(&[0, 7, 0]).sets_back(2, &whole, &whole));
         assert!(RowView::of(&layout, None, &BEFORE[..6]).is_none());
     }

@@ -96,8 +96,8 @@ fn replay(events: &[Event], actions: &str, seed: u64) -> (Option<(StopClass, Str
     history.plant(12, all, None);
     let mut setup = Setup::random(&mut random);
     setup.check = CheckImages::All;
-    // A statement of four slices is not cut.
-    setup.sizes.slice_bytes = setup.sizes.slice_bytes.max(300);
+    // Decode settles a statement within one slice.
+    setup.sizes.slice_bytes = setup.sizes.slice_bytes.max(2_000);
     let pipeline = setup.start(closing(chunks(history.files(), &mut random)));
     let publisher = std::sync::Arc::clone(&pipeline.publisher);
     let (finished, _, _) = follow(pipeline, &history.states).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
