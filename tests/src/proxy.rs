@@ -123,7 +123,9 @@ impl Shared {
         std::thread::spawn(move || {
             let mut buffer = [0; 16 << 10];
             while let Ok(read @ 1..) = from_client.read(&mut buffer) {
-                if buffer[..read].get(3..5) == Some(&[0, DUMP_GTID]) {
+                // Without a server id it is a look at a file's beginning.
+                let is_replica = buffer[..read].get(7..11).is_some_and(|server_id| server_id != [0; 4]);
+                if buffer[..read].get(3..5) == Some(&[0, DUMP_GTID]) && is_replica {
                     dump.store(true, SeqCst);
                 }
                 if to_server.write_all(&buffer[..read]).is_err() {

@@ -98,7 +98,12 @@ fn a_statement_larger_than_a_slice() {
              INSERT INTO d WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT i FROM n;
              INSERT INTO s SELECT a, a, REPEAT('v', 300) FROM d; INSERT INTO s SELECT a + 100000, a, REPEAT('w', 300) FROM d;",
         );
-        server.sql("USE large; BEGIN; UPDATE s SET v = REPEAT('x', 300); DELETE d, s FROM d STRAIGHT_JOIN s ON d.a = s.p WHERE d.a > 10; INSERT INTO d VALUES (30); COMMIT");
+        // A join of so many rows deletes each once: the trigger has them logged twice.
+        server.sql(
+            "USE large; CREATE TRIGGER g BEFORE DELETE ON s FOR EACH ROW DELETE FROM d WHERE a = OLD.p;
+             BEGIN; UPDATE s SET v = REPEAT('x', 300); DELETE FROM s WHERE a > 10 AND a < 100000;
+             INSERT INTO d VALUES (30); COMMIT",
+        );
         assert_equal(&server, &mut replica, &["large"]);
         let status = replica.catch_up(&server);
         assert!(status["replay"]["rows_logged_twice"].as_u64().unwrap() > 1_000, "{status}");
@@ -138,6 +143,7 @@ fn what_the_log_does_not_prove() {
         let replica = Replica::follow(&server, &folder(&db), &[]);
         server.sql(&format!("CREATE DATABASE {db}; USE {db}; {parent} {tables} {statement}"));
         replica.expect_exit(9, &["(1032)", told, &format!("`{db}`"), "GTID"]);
-        server.sql(&format!("DROP DATABASE {db}"));
+        // The next replica does not meet it.
+        server.sql(&format!("DROP DATABASE {db}; RESET BINARY LOGS AND GTIDS"));
     }
 }

@@ -49,7 +49,6 @@ impl LoggedTwice {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a change.
     pub(crate) fn note(&self, table: &TableDef, gtid: Option<Gtid>) {
         self.rows.fetch_add(1, Ordering::Relaxed);
         let mut notes = self.notes();

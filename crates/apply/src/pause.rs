@@ -97,7 +97,6 @@ impl Pause {
         }
     }
 
-    /// Pauses replay.
     pub(crate) fn begin(&self) {
         self.change(|state| state.paused = true);
     }
@@ -119,7 +118,6 @@ impl Pause {
         });
     }
 
-    /// The delay.
     pub(crate) fn delay(&self) -> Duration {
         self.lock().delay
     }

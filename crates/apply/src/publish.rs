@@ -31,7 +31,6 @@ struct Member {
 }
 
 struct Entry {
-    /// Relay log file.
     file: Arc<str>,
     /// Its number; None if it is no file of a relay log.
     file_number: Option<u64>,
@@ -47,7 +46,6 @@ struct Entry {
 /// The newest visible transaction.
 #[derive(Default)]
 struct Shown {
-    /// Its number.
     sequence: u64,
     last_gtid: Option<Gtid>,
     position: Option<LogPosition>,

@@ -112,7 +112,6 @@ pub(crate) trait StatementSink {
     /// Called when rows were written through a MERGE table, of which this is a member: its copy will bring them. Else
     /// like `leave_to_copy`.
     fn written_through(&mut self, member: &NamedTable, transaction: usize, why: &str) -> bool;
-    /// Executes a statement.
     fn apply(&mut self, statement: Statement<'_>) -> Result<StatementOutcome, (StopClass, String)>;
 }
 

@@ -83,18 +83,30 @@ impl Decoder {
         body_end: usize,
         tag: u32,
     ) -> Result<(), Fault> {
+        let Some(plan) = self.plan_of_rows(work, header, event)? else { return Ok(()) };
+        self.decode_each(work, header, event, &plan, tag, body_end)
+    }
+
+    /// The plan by which the rows of an event are decoded. None if they are not: they are left out, or their table is
+    /// left to its copy.
+    fn plan_of_rows(
+        &mut self,
+        work: &mut Work<'_>,
+        header: &EventHeader,
+        event: &RowsEvent<'_>,
+    ) -> Result<Option<Arc<TablePlan>>, Fault> {
         let Some(entry) = work.tables.iter().find(|entry| entry.table_id == event.table_id) else {
             if event.table_id == TableMapEvent::DUMMY_TABLE_ID && event.rows.is_empty() {
                 work.count(header.event_type, Category::Control);
-                return Ok(());
+                return Ok(None);
             }
             return Err(corrupt(format!("a rows event of table id {} without a table map", event.table_id)));
         };
         if let Some(missing) = &entry.missing {
             let missing = Arc::clone(missing);
             return match self.leave_missing_to_copy(work, event.table_id, &missing)? {
-                true => self.rows_of(work, header, event, body_end, tag),
-                false => Ok(()),
+                true => self.plan_of_rows(work, header, event),
+                false => Ok(None),
             };
         }
         if let Some(merged) = &entry.merged
@@ -103,7 +115,7 @@ impl Decoder {
                 && all_present(event.after_columns, event.column_count))
         {
             let merged = Arc::clone(merged);
-            return self.leave_members_to_copy(work, header, &merged);
+            return self.leave_members_to_copy(work, header, &merged).map(|()| None);
         }
         let Some(plan) = entry.plan.clone()? else {
             let left_out = entry.left_out;
@@ -114,14 +126,14 @@ impl Decoder {
                 ));
             }
             work.count(header.event_type, left_out.category);
-            return Ok(());
+            return Ok(None);
         };
         check_columns(&plan, event)?;
         if event.kind == RowsKind::Write
             && !all_present(event.after_columns, event.column_count)
             && let Some(why) = plan.lacks_default(event.after_columns)
         {
-            return self.leave_to_copy(work, header, event.table_id, &plan, why);
+            return self.leave_to_copy(work, header, event.table_id, &plan, why).map(|()| None);
         }
         if plan.def.misplaced_rows
             && event.kind != RowsKind::Write
@@ -132,8 +144,21 @@ impl Decoder {
                  images tell apart (binlog_row_image=FULL)",
                 plan.def.full_name()
             );
-            return self.leave_to_copy(work, header, event.table_id, &plan, why);
+            return self.leave_to_copy(work, header, event.table_id, &plan, why).map(|()| None);
         }
+        Ok(Some(plan))
+    }
+
+    /// Decodes every row of an event whose body ends at `body_end`.
+    fn decode_each(
+        &mut self,
+        work: &mut Work<'_>,
+        header: &EventHeader,
+        event: &RowsEvent<'_>,
+        plan: &Arc<TablePlan>,
+        tag: u32,
+        body_end: usize,
+    ) -> Result<(), Fault> {
         let Some(open) = &mut work.open else { return Err(corrupt("a rows event outside a transaction")) };
         let rows_before = open.rows;
         // The rows are the last part of the body.
@@ -141,17 +166,17 @@ impl Decoder {
         if rows_at + event.rows.len() > SPACE_BYTES {
             return Err(unsupported("a piece of the log of more than 1 GiB"));
         }
-        let shape = work.shape(header.event_type, &plan, event)?;
+        let shape = work.shape(header.event_type, plan, event)?;
         let mut rows = RowsWork {
             shape,
-            plan: &plan,
+            plan,
             all: event.rows,
             base: tag | short(rows_at),
             before_present: event.before_columns,
             after_present: event.after_columns,
             before_full: all_present(event.before_columns, event.column_count),
             after_full: all_present(event.after_columns, event.column_count),
-            flags: logged_cascades(&plan, event),
+            flags: logged_cascades(plan, event),
             in_log_order: false,
             cascade: Cascade::No,
             last: None,

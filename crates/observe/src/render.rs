@@ -200,6 +200,11 @@ impl StatusReport {
             line(text, "Clock", &clock);
         }
         line(text, "Backlog", &self.backlog.to_text());
+        self.render_place(text);
+    }
+
+    /// How fast replay is, where it stands, and its errors.
+    fn render_place(&self, text: &mut String) {
         if self.served.as_ref().is_none_or(|served| served.beside_replay) {
             self.render_rates(text);
         }

@@ -18,11 +18,9 @@ const PENDING_MAX: usize = 1024;
 /// How long receiving waits for replicas before it looks for more events.
 const WAIT: Duration = Duration::from_millis(5);
 
-/// What waits.
 pub(crate) struct AfterReplicas {
     log: Arc<GrowingLog>,
     replicas: usize,
-    /// Oldest first.
     pending: VecDeque<(LogPosition, AckWanted)>,
     /// True once the log says that too few replicas are connected.
     too_few_said: bool,

@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(copies.len(), 1);
         // Nor does it count its failures.
         due.copied(soon, &copies[0], false);
-        assert_eq!(begin(&mut due, soon + AGAIN_AFTER, &again, &writes).len(), 1);
+        assert_eq!(begin(&mut due, soon + COPY_AGAIN_AFTER.get(), &again, &writes).len(), 1);
         // The same for tables with rows that contradict the log.
         let drifted = |which| vec![("`d`.`u`".to_owned(), which)];
         let mut due = DueCopies::new(begun);

@@ -178,7 +178,7 @@ pub(crate) fn before_log(
             "--copy=always copies all tables into an empty data folder; with --copy=never these are missing"
         }
         CopyWhen::Auto | CopyWhen::Always => {
-            "none is needed: what is missing is copied once the log is replayed; --copy=always copies all tables first"
+            "nothing: missing tables are copied once the log is replayed; --copy=always copies all tables first"
         }
     };
     Ok(Some(Problem { what, fix: fix.into(), severity: Severity::Warning, exit_code: 0 }))

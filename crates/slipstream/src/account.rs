@@ -29,7 +29,6 @@ pub(crate) enum AccountRequest {
     Add {
         /// `user@host`.
         name: String,
-        /// What it may.
         grant: Grant,
         /// Its password.
         password: PasswordHash,

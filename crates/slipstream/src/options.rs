@@ -1261,7 +1261,7 @@ fn parse_on_damage(value: &str) -> Result<OnDamage, String> {
 }
 
 fn parse_copy(value: &str) -> Result<CopyWhen, String> {
-    CopyWhen::of_name(&value.to_ascii_lowercase()).ok_or_else(|| format!("'{value}' is none of auto, always, never"))
+    CopyWhen::of_name(&value.to_ascii_lowercase()).ok_or_else(|| format!("'{value}' is not one of auto, always, never"))
 }
 
 fn parse_copy_lock(value: &str) -> Result<copy::CopyLock, String> {
