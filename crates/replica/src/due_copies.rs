@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(begin(&mut due, at(304), &catalog, &writes), []);
         let which = catalog.quarantined_since("d", "t").unwrap();
         let copy = DueCopy { name: "`d`.`t`".into(), which, why: Some("why".into()) };
-        assert_eq!(begin(&mut due, at(306), &catalog, &writes), [copy.clone()]);
+        assert_eq!(begin(&mut due, at(306), &catalog, &writes), std::slice::from_ref(&copy));
         assert_eq!(begin(&mut due, at(330), &catalog, &writes), [], "it is being copied");
         due.copied(at(331), &copy, true);
         // Writes return: the delay is now longer.
