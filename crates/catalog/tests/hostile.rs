@@ -262,5 +262,5 @@ fn accounts_of_one_statement_are_bounded() {
     let made = Catalog::new(0).apply(&context, format!("create user {}", create(1_000)).as_bytes()).unwrap();
     assert_eq!(made.catalog.definitions().count(), 1_000);
     let error = Catalog::new(0).apply(&context, format!("create user {}", create(100_000)).as_bytes()).unwrap_err();
-    assert!(error.to_string().contains("so many accounts"), "{error}");
+    assert!(error.to_string().contains("too many accounts"), "{error}");
 }

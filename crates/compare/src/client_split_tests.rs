@@ -59,7 +59,7 @@ fn texts_that_some_client_splits() {
         ("SELECT 1 AS `a\\\nb`", "", "end of a line in a name"),
         ("SELECT 1 AS `a\\\r\nb`", "", "end of a line in a name"),
         ("SELECT 1 /* /*+ */ + 1", "", "inside a comment"),
-        ("SELECT /*!50000 1 */*/ 2", "", "behind a comment"),
+        ("SELECT /*!50000 1 */*/ 2", "", "after a comment"),
         ("SELECT 1 /* a /*/ + 1", "", "inside a comment"),
         ("SELECT /*+ a /*/ 1", "", "hint"),
         ("SELECT 'a\0'", "", "NUL"),

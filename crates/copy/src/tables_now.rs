@@ -11,6 +11,7 @@ use base::GtidSet;
 use catalog::ReplicationFilters;
 use client::session::{gtid_executed, reading_session};
 use client::{ClientError, ConnectOptions};
+use source::KEEPS_NO_TABLES;
 use values::collation;
 
 use crate::definitions::Listing;
@@ -42,7 +43,10 @@ impl TablesNow {
         let server = options.to_string();
         let at = |error: ClientError| CopyError::Source { server: server.clone(), error };
         let mut reader = reading_session(options).map_err(at)?;
-        let listing = Listing::read(&mut reader, None, None).map_err(at)?;
+        let listing = match Listing::read(&mut reader, None, None) {
+            Err(error) if error.server_code() == Some(KEEPS_NO_TABLES) => Listing::default(),
+            listing => listing.map_err(at)?,
+        };
         std::thread::sleep(later);
         let executed = gtid_executed(&mut reader).map_err(at)?;
         let executed = executed.ok_or_else(|| CopyError::NoGtids { server: server.clone() })?;

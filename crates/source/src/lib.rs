@@ -17,7 +17,7 @@ pub mod preflight;
 pub mod replication;
 pub mod zones;
 
-pub use before_log::{TablesBeforeLog, tables_before_log};
+pub use before_log::{KEEPS_NO_TABLES, TablesBeforeLog, tables_before_log};
 pub use files::{FileError, FileSource};
 pub use filter::TableFilter;
 pub use replication::{DumpRequest, DumpStream, start_dump};
