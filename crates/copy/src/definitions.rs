@@ -25,14 +25,11 @@ use std::sync::Arc;
 use catalog::{Catalog, SourceNames, StatementContext, TableDef};
 use client::session::{self, quoted, quoted_text};
 use client::{ClientError, Connection, ResultSet};
-use source::TableFilter;
+use source::{NOT_SYSTEM, TableFilter};
 use values::collation;
 
 use crate::error::{CopyError, at_table};
 use crate::members::spell_members;
-
-/// SQL condition that excludes the server's own schemas.
-pub(crate) const NOT_SYSTEM: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
 
 const SCHEMATA: &str = "information_schema.SCHEMATA";
 const TABLES: &str = "information_schema.TABLES";
@@ -57,6 +54,11 @@ pub(crate) struct Listing {
     pub databases: Vec<(String, String)>,
     pub tables: BTreeMap<Name, Listed>,
     pub views: Vec<Name>,
+}
+
+/// The name of the only table, if it is only one.
+pub(crate) fn only_name(names: &[Name]) -> Option<&str> {
+    if let [(_, name)] = names { Some(name) } else { None }
 }
 
 /// Condition for tables outside the server's own schemas; with `only`, for those of this name.
@@ -188,7 +190,7 @@ pub(crate) fn with_other_columns(
     source_names: &SourceNames,
     names: &[Name],
 ) -> client::Result<Vec<Name>> {
-    let only = if let [(_, name)] = names { Some(name.as_str()) } else { None };
+    let only = only_name(names);
     let result = connection.query_list(&format!(
         "SELECT TABLE_SCHEMA, TABLE_NAME, {COLUMN_NAMES} FROM information_schema.COLUMNS WHERE {} \
          GROUP BY TABLE_SCHEMA, TABLE_NAME",

@@ -9,9 +9,8 @@
 use catalog::{Definition, DefinitionKind, Recorded, SourceNames};
 use client::session::quoted;
 use client::{ClientError, Connection, ResultSet};
+use source::NOT_SYSTEM;
 use source::copy_check::{Needed, missing_privileges};
-
-use crate::definitions::NOT_SYSTEM;
 
 /// Privileges needed to see all of them.
 const PRIVILEGES: &[Needed] =

@@ -8,7 +8,7 @@ use base::GtidSet;
 use binlog::{EventHeader, event_type};
 use client::{ClientError, Connection, Result};
 
-use crate::{DumpRequest, TableFilter, start_dump};
+use crate::{DumpRequest, NOT_SYSTEM, TableFilter, start_dump};
 
 const TABLES: &str = "information_schema.TABLES";
 /// What a source answers that has a log and no tables, such as a relay, to a question about tables
@@ -59,8 +59,7 @@ pub fn tables_before_log(
     connection.exec("SET SESSION time_zone = '+00:00'")?;
     let found = match connection.query(&format!(
         "SELECT TABLE_SCHEMA, TABLE_NAME FROM {TABLES} WHERE TABLE_TYPE = 'BASE TABLE' AND CREATE_TIME < \
-         FROM_UNIXTIME({begun_s}) AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') \
-         ORDER BY 1, 2"
+         FROM_UNIXTIME({begun_s}) AND {NOT_SYSTEM} ORDER BY 1, 2"
     )) {
         Err(error) if error.server_code() == Some(KEEPS_NO_TABLES) => return Ok(None),
         found => found?,

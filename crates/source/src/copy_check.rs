@@ -9,9 +9,9 @@ use base::GtidSet;
 use client::session::open_memory_tables;
 use client::{ClientError, Connection, Result};
 
-use crate::TableFilter;
 use crate::before_log::log_begun_s;
 use crate::preflight::{EXIT_REFUSED, Problem, Severity, grants_of, missing_of, quote_account};
+use crate::{NOT_SYSTEM, TableFilter};
 
 /// A privilege, and others that also suffice.
 pub type Needed = (&'static str, &'static [&'static str]);
@@ -199,10 +199,10 @@ fn read_sizes(connection: &mut Connection, filter: &TableFilter, check: &mut Cop
     open_memory_tables(connection)?;
     // Otherwise the statistics may be a day old.
     connection.exec("SET SESSION information_schema_stats_expiry = 0")?;
-    let tables = connection.query(
+    let tables = connection.query(&format!(
         "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES \
-         WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')",
-    )?;
+         WHERE TABLE_TYPE = 'BASE TABLE' AND {NOT_SYSTEM}"
+    ))?;
     for row in 0..tables.rows.len() {
         let text = |column| tables.text(row, column).unwrap_or_default();
         if filter.place_of(&text(0), &text(1), lower).is_some() {

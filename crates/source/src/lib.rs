@@ -22,3 +22,6 @@ pub use files::{FileError, FileSource};
 pub use filter::TableFilter;
 pub use replication::{DumpRequest, DumpStream, start_dump};
 pub use wire::command::DumpEvent;
+
+/// SQL condition that excludes the server's own schemas.
+pub const NOT_SYSTEM: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";

@@ -115,8 +115,7 @@ fn define(
     unread: &mut dyn FnMut(Name, CopyError) -> Result<(), CopyError>,
 ) -> Result<Result<catalog::Catalog, Vec<Name>>, CopyError> {
     let definitions = read_definitions(&mut sessions.readers, names)?;
-    let only = if let [(_, name)] = names { Some(name.as_str()) } else { None };
-    let later = Listing::read(&mut sessions.control, None, only);
+    let later = Listing::read(&mut sessions.control, None, definitions::only_name(names));
     let later = sessions.at(later)?;
     let mut changed = listing.changed(&later, names);
     let mut complete = Vec::with_capacity(definitions.len());
