@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::ThreadAffinity;
-use observe::ErrorReport;
+use observe::{ErrorReport, LagReport, SourceReport, utc_text};
 use relay_log::{RelayShared, RelaySync};
 
 use crate::config::{ReplicaConfig, ServerOptions};
@@ -23,6 +23,7 @@ use crate::receiver::{self, Receive, Receiver};
 use crate::receiver_status::{Link, LinkState};
 use crate::receiving::Receiving;
 use crate::source_facts::SourceSettings;
+use crate::status;
 
 /// Interval at which the file `source-last` is written while transactions arrive.
 const KEEP_WITNESS_EVERY: Duration = Duration::from_secs(5);
@@ -191,6 +192,34 @@ impl Inbound {
             let told = Failure { hint, ..failure.clone() }.told();
             log::write(Code::IoStopped, "Source", &format!("receiving stopped; {beside}: {told}"));
         }
+    }
+
+    /// The source and the connection to it, for status. `now` in µs since 1970.
+    pub(crate) fn source_report(&self, link: &LinkState, now: u64) -> SourceReport {
+        let clock = self.link.clock_difference_us.load(Ordering::Relaxed);
+        SourceReport {
+            purges_in_us: link.purges_in_us(now.saturating_add_signed(clock), clock),
+            ..status::source_report(&self.shown_source(), link)
+        }
+    }
+
+    /// How far the source's clock is from ours, for status; of lag nothing.
+    pub(crate) fn clock_report(&self, link: &LinkState) -> LagReport {
+        if link.clock_measured_us == 0 {
+            return LagReport::default();
+        }
+        LagReport {
+            clock_difference_us: Some(self.link.clock_difference_us.load(Ordering::Relaxed)),
+            clock_error_us: Some(self.link.clock_error_us.load(Ordering::Relaxed)),
+            clock_measured: Some(utc_text(link.clock_measured_us)),
+            ..LagReport::default()
+        }
+    }
+
+    /// End of the relay log, as `file:offset`.
+    pub(crate) fn received_up_to(&self) -> String {
+        let end = self.relay_sync.written();
+        format!("{}:{}", relay_log::file_name(end.file_number), end.offset)
     }
 
     /// What of the source changes answers, as last asked.

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use base::GtidSet;
 use decode::trackers::{HISTORY_SIZE_MAX, TrackerKind};
 use observe::{
-    Backlog, ConnectionState, DiskReport, GtidReport, MemoryReport, PositionReport, ProcessFacts, RatesReport,
-    ReplayReport, ReplayState, SourceReport, StatusReport, now_us, utc_text,
+    Backlog, ConnectionState, DiskReport, GtidReport, LagReport, MemoryReport, PositionReport, ProcessFacts,
+    RatesReport, ReplayReport, ReplayState, StatusReport, now_us, utc_text,
 };
 use relay_log::{OnDamage, RelayLog, RelayOptions};
 use stamp::StampOptions;
@@ -43,7 +43,7 @@ use crate::open::note_truncation;
 use crate::receiver::{Receive, Receiver};
 use crate::receiver_status::Link;
 use crate::source_facts::SourceSettings;
-use crate::status::{disk, source_report};
+use crate::status::disk;
 use crate::stopped::Stopped;
 
 pub use begin::RelayBase;
@@ -328,7 +328,6 @@ impl Relay {
             (None, false) if waiting == 0 => ReplayState::CaughtUp,
             (None, false) => ReplayState::Running,
         };
-        let clock = self.inbound.link.clock_difference_us.load(Ordering::Relaxed);
         let current_us = (link.connection == ConnectionState::Connected && waiting == 0).then_some(0);
         let io_error = self.inbound.error(&link, self.folder.path(), None);
         let stamp_error = stamped.failure.as_ref().map(error_report);
@@ -343,10 +342,7 @@ impl Relay {
             data: self.folder.path().display().to_string(),
             server_id: self.server_id,
             server_uuid: self.folder.server_uuid().to_string(),
-            source: SourceReport {
-                purges_in_us: link.purges_in_us(now.saturating_add_signed(clock), clock),
-                ..source_report(&self.inbound.shown_source(), &link)
-            },
+            source: self.inbound.source_report(&link, now),
             replay: ReplayReport { state, detail: stamped.waits, ..ReplayReport::default() },
             gtid: GtidReport {
                 retrieved: link.retrieved.to_string(),
@@ -356,10 +352,7 @@ impl Relay {
             position: PositionReport {
                 source_received: link.source_position.clone(),
                 source_executed: if waiting == 0 { link.source_position.clone() } else { None },
-                relay_received: Some({
-                    let end = self.inbound.relay_sync.written();
-                    format!("{}:{}", relay_log::file_name(end.file_number), end.offset)
-                }),
+                relay_received: Some(self.inbound.received_up_to()),
                 relay_executed: stamped.position.map(|position| position.to_string()),
                 watermark: counts.transactions,
             },
@@ -379,12 +372,7 @@ impl Relay {
             served: Some(served),
             ..StatusReport::default()
         };
-        report.lag.current_us = current_us;
-        if link.clock_measured_us > 0 {
-            report.lag.clock_difference_us = Some(clock);
-            report.lag.clock_error_us = Some(self.inbound.link.clock_error_us.load(Ordering::Relaxed));
-            report.lag.clock_measured = Some(utc_text(link.clock_measured_us));
-        }
+        report.lag = LagReport { current_us, ..self.inbound.clock_report(&link) };
         report
     }
 }

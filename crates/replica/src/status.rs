@@ -145,11 +145,7 @@ impl Replica {
             last_1s: self.replay.pipeline.lag.last_seconds(1, now),
             last_10s: self.replay.pipeline.lag.last_seconds(10, now),
             parts: self.replay.pipeline.lag_by_part.report(now),
-            clock_difference_us: (link.clock_measured_us > 0)
-                .then_some(self.inbound.link.clock_difference_us.load(Ordering::Relaxed)),
-            clock_error_us: (link.clock_measured_us > 0)
-                .then(|| self.inbound.link.clock_error_us.load(Ordering::Relaxed)),
-            clock_measured: (link.clock_measured_us > 0).then(|| utc_text(link.clock_measured_us)),
+            ..self.inbound.clock_report(link)
         }
     }
 
@@ -211,10 +207,7 @@ impl Replica {
             server_id: self.server_id,
             server_uuid: self.folder().server_uuid().to_string(),
             unanswered: None,
-            source: SourceReport {
-                purges_in_us: link.purges_in_us(now.saturating_add_signed(clock), clock),
-                ..source_report(&self.inbound.shown_source(), &link)
-            },
+            source: self.inbound.source_report(&link, now),
             replay: self.replay_report(state, &visible.catalog, stats.memory.rows),
             gtid: GtidReport {
                 retrieved: link.retrieved.to_string(),
@@ -224,10 +217,7 @@ impl Replica {
             position: PositionReport {
                 source_received: link.source_position.clone(),
                 source_executed: if waiting == 0 { link.source_position.clone() } else { None },
-                relay_received: Some({
-                    let end = self.inbound.relay_sync.written();
-                    format!("{}:{}", relay_log::file_name(end.file_number), end.offset)
-                }),
+                relay_received: Some(self.inbound.received_up_to()),
                 relay_executed: publisher.position.map(|end| end.to_string()),
                 watermark: visible.sequence.0,
             },
