@@ -30,7 +30,6 @@ const WAREHOUSE_SUFFIX: &str = "w_id";
 /// Maximum decompressed size of a transaction in the recorded log.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
 
-/// What to unroll.
 #[derive(Clone, Debug)]
 pub struct GenerateOptions {
     /// Logs of the load, with the tables' definitions.
@@ -45,16 +44,13 @@ pub struct GenerateOptions {
     pub file_bytes: u64,
 }
 
-/// What was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GenerateReport {
     /// Number of files with the loads.
     pub load_files: usize,
     /// Number of files with the runs.
     pub run_files: usize,
-    /// Transactions written.
     pub transactions: u64,
-    /// Row changes written.
     pub rows: u64,
     /// Bytes written.
     pub bytes: u64,

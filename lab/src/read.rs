@@ -12,12 +12,9 @@ use client::{ConnectOptions, Connection};
 use serde::Serialize;
 use source::TableFilter;
 
-/// What was read.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ReadReport {
-    /// Number of tables.
     pub tables: usize,
-    /// Number of rows.
     pub rows: u64,
     /// Bytes of values in the rows' packets.
     pub bytes: u64,

@@ -46,7 +46,6 @@ pub struct ReceiveArgs {
 /// What was received, over all connections.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReceiveReport {
-    /// Connections.
     pub connections: u32,
     /// Transactions, by all of them together.
     pub transactions: u64,

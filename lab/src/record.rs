@@ -22,10 +22,8 @@ const MAGIC: &[u8; 4] = b"\xfebin";
 /// Created for us by the server or by the dump itself; not in the server's file.
 const FLAG_ARTIFICIAL: u16 = 0x20;
 
-/// What to record.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
-    /// The primary.
     pub source: ConnectOptions,
     /// Destination of the files; must not hold a recording.
     pub folder: PathBuf,
@@ -33,12 +31,10 @@ pub struct RecordOptions {
     pub server_id: u32,
 }
 
-/// What was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordReport {
     /// Number of log files.
     pub files: u64,
-    /// Number of events.
     pub events: u64,
     /// Total bytes.
     pub bytes: u64,

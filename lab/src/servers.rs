@@ -24,7 +24,6 @@ const PORT_TRIES: u32 = 5;
 /// Clock ticks a second in /proc; the same on every Linux this is built for.
 const USER_HZ: f64 = 100.0;
 
-/// MySQL's programs.
 #[derive(Clone, Debug)]
 pub struct Programs {
     mysqld: PathBuf,
@@ -236,7 +235,6 @@ impl Running {
         Ok(Running { child, what: what.to_owned() })
     }
 
-    /// Its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()

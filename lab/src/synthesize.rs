@@ -36,7 +36,6 @@ const ROWS_PER_EVENT: usize = 40;
 /// Bytes gathered before a write.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// What to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SynthesizeOptions {
     /// The same seed gives the same log.
@@ -51,7 +50,6 @@ pub struct SynthesizeOptions {
     pub transactions: u64,
 }
 
-/// What was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SynthesizeReport {
     /// Log of the load: definitions, then rows.
@@ -257,7 +255,6 @@ struct Counts {
     count: i64,
 }
 
-/// The imaginary server.
 struct Source {
     options: SynthesizeOptions,
     random: Random,

@@ -6,6 +6,7 @@
 //! A session begins with [`Login`]. It ends once [`Accounts::still_valid`] says no, which is asked after
 //! [`Accounts::generation`] has changed.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(
     test,

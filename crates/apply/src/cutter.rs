@@ -588,7 +588,6 @@ pub enum Compaction {
     Near,
     /// Runs that hold several cuts.
     Middle,
-    /// The large runs.
     Deep,
 }
 

@@ -43,9 +43,7 @@ pub struct FrontOptions {
     pub decoders: usize,
     /// Limit, in bytes, of all pieces between split and the end of apply.
     pub memory_bytes: u64,
-    /// Sizes of pieces.
     pub sizes: SplitOptions,
-    /// Decoder settings.
     pub decode: DecodeOptions,
     /// Table definitions at the start of the log.
     pub catalog: Catalog,
@@ -79,7 +77,6 @@ impl Drop for Feed {
     }
 }
 
-/// A running splitter.
 pub struct Split {
     /// Shared state; dropping it ends the splitter.
     pub feed: Feed,

@@ -15,11 +15,9 @@ const NOTES_MAX: usize = 16;
 /// The changes of one table in one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TwiceNote {
-    /// The table.
     pub table: String,
     /// GTID of the transaction, if it has one.
     pub gtid: Option<Gtid>,
-    /// Number of changes.
     pub rows: u64,
 }
 

@@ -18,7 +18,6 @@ use crate::shutdown::Shutdown;
 /// How much of a piece may be sequenced now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Let {
-    /// All of it.
     All,
     /// What is before the transaction that begins at this place of its data.
     Before(usize),

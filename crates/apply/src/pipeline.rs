@@ -31,7 +31,6 @@ use crate::transactions::{TransactionCounters, TransactionOptions, driver};
 use crate::watermark::Watermark;
 use crate::worker::{ApplyOptions, Worker};
 
-/// Settings of replay.
 pub struct PipelineOptions {
     /// Decoder threads; at least 1 under the rows grain.
     pub decoders: usize,
@@ -41,7 +40,6 @@ pub struct PipelineOptions {
     pub memory_bytes: u64,
     /// Checks of the apply workers.
     pub apply: ApplyOptions,
-    /// Transactions to skip.
     pub skip: SkipList,
     /// See [`DecodeOptions::quarantine`]; for callers that copy tables.
     pub quarantine: bool,
@@ -61,7 +59,6 @@ pub struct PipelineOptions {
     pub affinity: ThreadAffinity,
 }
 
-/// How replay ended.
 #[derive(Debug)]
 pub struct Finished {
     /// Why it stopped before the end, if it did.
@@ -70,17 +67,13 @@ pub struct Finished {
     pub stages: Vec<StageTime>,
 }
 
-/// Running replay.
 pub struct Pipeline {
     /// The store that takes the rows.
     pub store: Arc<Store>,
-    /// Moves the watermark.
     pub publisher: Arc<Publisher>,
     /// Counts, per event type, what became of every event.
     pub ledger: Arc<Ledger>,
-    /// Visibility lag.
     pub lag: Arc<LagMeter>,
-    /// Its parts.
     pub lag_by_part: Arc<LagByPart>,
     /// Transactions, rows and bytes made visible.
     pub rates: Arc<RateMeter>,
@@ -116,7 +109,6 @@ pub fn lanes_for(workers: usize) -> usize {
 /// Lanes per worker. More lanes spread the keys around a hot row better, but each costs a lock per piece.
 const LANES_PER_WORKER: usize = 8;
 impl Pipeline {
-    /// Starts the threads.
     #[must_use]
     pub fn start(source: LogSource, options: PipelineOptions) -> Pipeline {
         Pipeline::start_with(source, options, SplitOptions::default())
@@ -286,7 +278,6 @@ impl Pipeline {
         self.pause.set_delay(delay);
     }
 
-    /// That time.
     #[must_use]
     pub fn delay(&self) -> Duration {
         self.pause.delay()

@@ -517,7 +517,6 @@ impl Publisher {
         }
     }
 
-    /// Ends the hold.
     pub fn release(&self) {
         let mut state = self.lock();
         state.hold = Hold::None;

@@ -74,7 +74,6 @@ impl RewriteState {
 
 /// Why a scan ends early.
 enum Break {
-    /// Replay ends.
     Shutdown,
     /// The rows cannot be rewritten.
     Fault(NotRewritten),

@@ -15,7 +15,6 @@ use crate::shutdown::Shutdown;
 /// CPU time of one thread.
 #[derive(Clone, Debug)]
 pub struct StageTime {
-    /// Thread name.
     pub stage: String,
     /// CPU time in nanoseconds.
     pub cpu_ns: u64,

@@ -85,7 +85,6 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// No tag.
     pub const EMPTY: Tag = Tag { bytes: [0; 32], len: 0 };
 
     /// Makes a tag from text. Upper case is lowered, as MySQL does; empty text gives [`Tag::EMPTY`].

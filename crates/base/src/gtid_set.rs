@@ -15,7 +15,6 @@ use crate::{Gtid, GtidError, Tag, Uuid};
 /// A run of transaction numbers, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// First number.
     pub first: u64,
     /// Last number, at least `first`.
     pub last: u64,

@@ -17,7 +17,6 @@ impl Period {
         Period(Duration::from_secs(seconds))
     }
 
-    /// Its length.
     #[must_use]
     pub fn get(self) -> Duration {
         static PART: OnceLock<u32> = OnceLock::new();

@@ -12,7 +12,6 @@ impl Random {
         Random(seed)
     }
 
-    /// Returns any number.
     #[inline]
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -23,7 +23,6 @@ impl UntilGtids {
         }
     }
 
-    /// Its set.
     #[must_use]
     pub fn set(&self) -> &GtidSet {
         match self {
@@ -64,7 +63,6 @@ impl UntilStep {
         UntilStep { condition, missing, come: GtidSet::new(), left, met }
     }
 
-    /// The condition.
     #[must_use]
     pub fn condition(&self) -> &UntilGtids {
         &self.condition

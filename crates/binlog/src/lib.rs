@@ -7,6 +7,7 @@
 //! input, an allocation sized by an unchecked length. Field layouts follow binlog_event.h, control_events.h,
 //! statement_events.h and rows_event.h of MySQL 9.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(
     test,

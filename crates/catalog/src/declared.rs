@@ -44,7 +44,6 @@ impl Options {
     }
 }
 
-/// Of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeclaredTable {
@@ -58,7 +57,6 @@ pub struct DeclaredTable {
     pub checks: Vec<Check>,
 }
 
-/// A CHECK constraint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
@@ -73,7 +71,6 @@ pub struct Check {
     pub enforced: bool,
 }
 
-/// Of a column.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeclaredColumn {
@@ -100,11 +97,9 @@ pub struct DeclaredColumn {
     pub options: Options,
 }
 
-/// Of an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeclaredKey {
-    /// COMMENT.
     // Absent if empty.
     #[serde(rename = "key_comment", default, skip_serializing_if = "String::is_empty")]
     pub comment: String,

@@ -375,7 +375,6 @@ fn year(literal: &Literal) -> Option<u8> {
     }
 }
 
-/// Year, month, day.
 pub(crate) type Date = (u64, u64, u64);
 /// Hours, minutes, seconds, microseconds.
 pub(crate) type Time = (u64, u64, u64, u64);

@@ -18,7 +18,6 @@ use crate::table::{TableDef, same_name};
 /// Where the rows are that a table's events tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineRows {
-    /// In the table.
     Kept,
     /// Nowhere: the engine forgets them.
     Nowhere,
@@ -121,7 +120,6 @@ pub struct Merge {
     /// UNION: database, None for the table's own, and table. They are found by name, whatever becomes of them.
     #[serde(rename = "members")]
     pub members: Vec<(Option<String>, String)>,
-    /// INSERT_METHOD.
     #[serde(rename = "insert")]
     pub insert: InsertMethod,
 }
@@ -133,16 +131,13 @@ pub enum InsertMethod {
     #[default]
     #[serde(rename = "No")]
     No,
-    /// The first one.
     #[serde(rename = "First")]
     First,
-    /// The last one.
     #[serde(rename = "Last")]
     Last,
 }
 
 impl TableDef {
-    /// The table's engine.
     #[must_use]
     pub fn engine_of(&self) -> Engine {
         Engine::of(&self.engine)

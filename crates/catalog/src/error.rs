@@ -11,7 +11,6 @@ pub enum DdlError {
     NotSupported {
         /// The clause, by its words.
         what: String,
-        /// The statement, masked.
         statement: String,
     },
     /// The text cannot be parsed as the statement that its first words announce.
@@ -21,7 +20,6 @@ pub enum DdlError {
         what: String,
         /// Byte in the statement.
         at: usize,
-        /// The statement, masked.
         statement: String,
     },
     /// The statement contradicts the catalog: a table is missing that should exist, or the reverse. So the catalog does
@@ -30,7 +28,6 @@ pub enum DdlError {
     Disagrees {
         /// What is missing or already there.
         what: String,
-        /// The statement, masked.
         statement: String,
     },
 }

@@ -21,10 +21,8 @@ pub enum NotKept {
     /// It is the identifying key, in whose order the rows themselves are stored.
     #[error("it identifies the rows, which are stored in its order")]
     Identifies,
-    /// FULLTEXT.
     #[error("a FULLTEXT index is not kept")]
     FullText,
-    /// SPATIAL.
     #[error("a SPATIAL index is not kept")]
     Spatial,
     /// A part is an expression; includes multi-valued indexes.
@@ -53,7 +51,6 @@ pub struct IndexSet {
     columns_end: usize,
 }
 
-/// One kept index.
 #[derive(Debug)]
 pub struct Index {
     id: u16,
@@ -71,7 +68,6 @@ impl Index {
         self.id
     }
 
-    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -24,7 +24,6 @@ pub enum ColumnSource {
         /// Position of that column in the previous layout.
         #[serde(rename = "column")]
         column: usize,
-        /// Conversion options.
         #[serde(rename = "options")]
         options: ConvertOptions,
         /// Replacement for NULL as stored bytes; None if NULL stays NULL.

@@ -11,7 +11,6 @@ use crate::sql_mode;
 /// as `/*!99999 … */` remain comments.
 pub(crate) const SERVER_VERSION_DEFAULT: u32 = 90_799;
 
-/// One token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tok {
     /// A bare word: keyword or identifier, as written.
@@ -45,7 +44,6 @@ pub enum Tok {
 /// A token and its byte range in the statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// The token.
     pub tok: Tok,
     /// Offset of the first byte.
     pub start: usize,

@@ -27,7 +27,6 @@ pub enum Named {
     Moves(NamedTable, NamedTable),
     /// ALTER TABLE … EXCHANGE PARTITION: the two tables exchange rows.
     Exchanges(NamedTable, NamedTable),
-    /// DROP DATABASE.
     DropsDatabase(String),
     /// Anything else, or unclear.
     Other,

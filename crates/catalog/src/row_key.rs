@@ -33,10 +33,11 @@ pub enum KeyPlace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Plan {
     /// The first columns, so the key directly follows the null bitmap. `len` is known if all have a fixed size.
-    Leading { len: Option<usize> },
+    Leading {
+        len: Option<usize>,
+    },
     /// Columns elsewhere in the image.
     Columns,
-    /// A keyless table.
     WholeImage,
     /// A keyless table with JSON columns, or with virtual ones that are left out.
     Comparable,

@@ -14,7 +14,6 @@ use crate::{alter, create};
 /// Most tokens to read before it is clear what a CREATE with DEFINER, ALGORITHM or SQL SECURITY creates.
 const CREATE_ATTRIBUTE_TOKENS_MAX: usize = 64;
 
-/// Parses one statement.
 pub(crate) fn parse(context: &StatementContext, sql: &[u8]) -> Result<Statement, Problem> {
     let mut parser = Parser::new(context, sql);
     while parser.eat_punct(b';')? {}

@@ -29,19 +29,14 @@ pub enum DefinitionKind {
     /// CREATE USER, CREATE ROLE, and later changes and grants.
     #[serde(rename = "user")]
     User,
-    /// CREATE FUNCTION.
     #[serde(rename = "function")]
     Function,
-    /// CREATE PROCEDURE.
     #[serde(rename = "procedure")]
     Procedure,
-    /// CREATE VIEW.
     #[serde(rename = "view")]
     View,
-    /// CREATE TRIGGER.
     #[serde(rename = "trigger")]
     Trigger,
-    /// CREATE EVENT.
     #[serde(rename = "event")]
     Event,
 }

@@ -18,11 +18,9 @@ pub(crate) struct Text {
     pub(crate) charset: String,
 }
 
-/// One statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Statement {
     NoEffect(&'static str),
-    /// OPTIMIZE TABLE.
     Optimize(Vec<TableName>),
     Recorded(&'static str),
     /// Views share the tables' name space, so the catalog keeps their names.
@@ -88,7 +86,6 @@ pub(crate) struct TableOptions {
     pub(crate) partition_by: Option<String>,
     /// True if ROW_FORMAT or KEY_BLOCK_SIZE is given.
     pub(crate) row_format: bool,
-    /// AUTO_INCREMENT=N.
     pub(crate) auto_increment: Option<u64>,
     /// Options that only SHOW CREATE TABLE tells, with their values as it prints them; empty for the default.
     pub(crate) declared: Vec<(String, String)>,
@@ -245,14 +242,12 @@ pub(crate) enum AlterAction {
     },
     /// CHECK constraints beside the action that says what the server does for them.
     AddChecks(Vec<CheckSpec>),
-    /// DROP CHECK.
     DropCheck(String),
     /// ALTER CHECK: enforced or not.
     EnforceCheck {
         name: String,
         enforced: bool,
     },
-    /// MODIFY and CHANGE.
     ChangeColumn {
         name: String,
         column: Box<ColumnSpec>,
@@ -334,6 +329,5 @@ pub(crate) enum PartitionAction {
     },
     /// REORGANIZE PARTITION without names: resets to the default number of partitions.
     Renumber,
-    /// COALESCE PARTITION n.
     Coalesce(u64),
 }

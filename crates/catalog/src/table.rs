@@ -111,7 +111,6 @@ pub struct TableDef {
     pub index_ids_given: u16,
 }
 
-/// One column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
@@ -130,7 +129,6 @@ pub struct Column {
     /// True if `SELECT *` omits the column.
     #[serde(rename = "invisible")]
     pub invisible: bool,
-    /// AUTO_INCREMENT.
     #[serde(rename = "auto_increment")]
     pub auto_increment: bool,
     /// Kind of a GENERATED ALWAYS AS column; None for others.
@@ -193,7 +191,6 @@ pub struct NumberDisplay {
 /// How the source keeps a generated column. Row images contain both kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GeneratedKind {
-    /// Computed when read.
     #[serde(rename = "Virtual")]
     Virtual,
     /// Stored with the row.
@@ -201,7 +198,6 @@ pub enum GeneratedKind {
     Stored,
 }
 
-/// A column's DEFAULT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ColumnDefault {
     /// No DEFAULT: NULL for a nullable column, otherwise the type's implicit value.
@@ -245,7 +241,6 @@ pub enum Identity {
     WholeImage,
 }
 
-/// One index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
@@ -289,10 +284,8 @@ pub enum IndexKind {
     /// Ordered.
     #[serde(rename = "Ordered")]
     Ordered,
-    /// FULLTEXT.
     #[serde(rename = "FullText")]
     FullText,
-    /// SPATIAL.
     #[serde(rename = "Spatial")]
     Spatial,
 }
@@ -346,13 +339,10 @@ pub enum ReferenceAction {
     #[default]
     #[serde(rename = "NoAction")]
     NoAction,
-    /// RESTRICT.
     #[serde(rename = "Restrict")]
     Restrict,
-    /// CASCADE.
     #[serde(rename = "Cascade")]
     Cascade,
-    /// SET NULL.
     #[serde(rename = "SetNull")]
     SetNull,
     /// SET DEFAULT (InnoDB refuses it).
@@ -361,7 +351,6 @@ pub enum ReferenceAction {
 }
 
 impl ReferenceAction {
-    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

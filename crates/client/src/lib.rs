@@ -4,6 +4,7 @@
 //! Out: result sets, rows, packets, borrowed from the read buffer when streamed.
 //! Never here: retries (the caller decides when to reconnect), interpretation of a dump's events.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod connection;

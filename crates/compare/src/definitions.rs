@@ -16,7 +16,6 @@ use crate::shape::quoted;
 /// Result of a dump of definitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DefinitionsReport {
-    /// Number of objects.
     pub objects: u64,
     /// Statements that are written as comments: kind and name of the object, and why.
     pub as_comments: Vec<String>,
@@ -56,7 +55,6 @@ pub fn dump_definitions(
     Ok(report)
 }
 
-/// Writes the script.
 struct Writer<'a> {
     /// No text holds it, or a routine's author could end the statement.
     delimiter: String,

@@ -29,7 +29,6 @@ const OUTPUT_BYTES: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DumpFormat {
-    /// INSERT statements.
     #[default]
     Sql,
     /// Tab-separated, with a header line of column names.
@@ -68,7 +67,6 @@ pub struct DumpOptions {
 /// Result of a dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DumpReport {
-    /// Number of tables.
     pub tables: u64,
     /// Number of rows, duplicates included.
     pub rows: u64,
@@ -278,7 +276,6 @@ impl<'a> Dumper<'a> {
         Ok(self.report)
     }
 
-    /// A comment.
     pub(crate) fn comment(&mut self, text: &str) {
         self.line(&format!("-- {}", comment_safe(text)));
     }

@@ -63,7 +63,6 @@ pub struct DumpContents {
     pub compression: Option<Compression>,
     /// Number of tables, those without rows of their own included.
     pub tables: u64,
-    /// Number of rows.
     pub rows: u64,
     /// Tables whose statements cannot be written, each with the reason.
     // Absent if empty.
@@ -82,7 +81,6 @@ pub struct DumpedFile {
     pub db: String,
     /// Table of its rows; empty for definitions.
     pub table: String,
-    /// Number of rows.
     pub rows: u64,
     /// Its length in bytes.
     pub bytes: u64,
@@ -323,7 +321,6 @@ fn write_record(out: &mut dyn Write, kind: u8, part: u32, bytes: &[u8]) -> io::R
 /// A step of a dump's parts.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PartEvent<'a> {
-    /// A part begins.
     Begin {
         /// Number of the part.
         part: u32,

@@ -11,22 +11,13 @@ pub enum CompareError {
     #[error(
         "the definition of `{db}`.`{table}` cannot be written: {what} is not known; --no-create-info writes the rows alone"
     )]
-    Definition {
-        /// Database.
-        db: String,
-        /// Table.
-        table: String,
-        /// What of it.
-        what: String,
-    },
+    Definition { db: String, table: String, what: String },
     /// The mysql client would not send a statement about a table as it is.
     #[error(
         "a statement about `{db}`.`{table}` cannot be written: the mysql client would split or change it at {what}"
     )]
     Split {
-        /// Database.
         db: String,
-        /// Table.
         table: String,
         /// What of the text.
         what: &'static str,
@@ -49,7 +40,6 @@ pub enum CompareError {
         server: String,
         /// How long it was tried, s.
         seconds: u64,
-        /// What prevented it.
         reason: String,
     },
     /// The two sides are not at the same GTID set.
@@ -115,7 +105,6 @@ pub enum CompareError {
     Answer {
         /// Address of the server.
         server: String,
-        /// The query.
         question: &'static str,
     },
     /// The output cannot be written.
@@ -126,7 +115,6 @@ pub enum CompareError {
 /// Class of an error; the program maps each to its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// Any other error.
     Error,
     /// An unsupported value or type.
     NotSupported,

@@ -25,7 +25,6 @@ pub struct TableHash {
     pub db: String,
     /// Name of the table.
     pub table: String,
-    /// Number of rows.
     pub rows: u64,
     /// Wrapping sum of the rows' 128-bit hashes, 32 hexadecimal digits.
     pub hash: String,

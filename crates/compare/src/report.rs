@@ -38,7 +38,6 @@ pub struct RowDifference {
     pub source_copies: u64,
     /// How many rows of this kind we have more than the source does.
     pub here_copies: u64,
-    /// Columns that differ.
     pub columns: Vec<ColumnDifference>,
 }
 

@@ -29,7 +29,6 @@ pub trait RowSource {
 
 /// A table in a snapshot of our store.
 pub struct StoreRows<'a> {
-    /// The store.
     pub store: &'a Arc<Store>,
     /// The snapshot to read.
     pub snapshot: &'a Snapshot,
@@ -69,7 +68,6 @@ pub struct ServerRows<'a> {
     pub server: &'a str,
     /// Database and name of the table on the server.
     pub table: (&'a str, &'a str),
-    /// Columns to select.
     pub shape: &'a Shape,
 }
 

@@ -21,7 +21,6 @@ const HELD_BYTES_MAX: usize = 128 << 20;
 
 /// Which rows of a table.
 pub(crate) enum Part {
-    /// All.
     All,
     /// Those of a table with a key in this range of its order.
     Keys(KeyRange),

@@ -43,7 +43,6 @@ pub(crate) struct ServerSchema {
 }
 
 impl ServerSchema {
-    /// Queries the server.
     pub(crate) fn read(
         connection: &mut Connection,
         server: &str,

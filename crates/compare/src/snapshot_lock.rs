@@ -27,7 +27,6 @@ pub(crate) struct ServerSnapshot {
     pub server: String,
     /// Each has an open transaction, and all see the same rows.
     pub readers: Vec<Connection>,
-    /// For other queries.
     pub control: Connection,
     /// GTIDs of everything that the snapshots see; None for a server without GTIDs.
     pub executed: Option<GtidSet>,

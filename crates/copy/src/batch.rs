@@ -29,7 +29,6 @@ struct Row {
 }
 
 impl RowBatch {
-    /// Number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()

@@ -19,7 +19,6 @@ use crate::definitions::Name;
 /// How a value is selected and written back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Literal {
-    /// Digits.
     Number,
     /// Temporal values, in quotes.
     Quoted,
@@ -49,7 +48,6 @@ pub(crate) type Bound = Vec<String>;
 /// Side of a bound on which rows lie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// After the bound.
     After,
     /// Up to and including the bound.
     UpTo,

@@ -40,7 +40,6 @@ pub enum CopyError {
         server: String,
         /// How long it was tried, s.
         seconds: u64,
-        /// What prevented it.
         reason: String,
     },
     /// Prepared XA transactions (invariant 22). The GTID set includes them, but the snapshot does not see their rows.
@@ -158,17 +157,14 @@ pub enum CopyError {
         limit_s: u64,
         /// Tables for which `table_done` was called: their rows are complete as of the plan's GTID set.
         done: Vec<(String, String)>,
-        /// All other tables.
         remaining: Vec<(String, String)>,
     },
-    /// The sink failed.
     #[error("`{db}`.`{table}`: its rows cannot be kept: {reason}")]
     Sink {
         /// Database of the table.
         db: String,
         /// Name of the table.
         table: String,
-        /// The sink's message.
         reason: String,
     },
     /// The copy was stopped on request.

@@ -131,7 +131,6 @@ pub struct CopyReport {
     pub bytes: u64,
     /// Number of key ranges read; a whole table counts as one.
     pub ranges: u64,
-    /// Time spent reading.
     pub elapsed: Duration,
     /// For a copy without a lock: the GTIDs up to which replay makes the rows exact. None if they are exact already.
     pub consistent_at: Option<GtidSet>,

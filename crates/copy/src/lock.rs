@@ -42,7 +42,6 @@ const STOP_POLL: Duration = Duration::from_millis(50);
 
 /// Connections to one source.
 pub(crate) struct Sessions {
-    /// Address for messages.
     pub server: String,
     /// After `freeze`, each has an open transaction, and all see the same rows.
     pub readers: Vec<Connection>,
@@ -90,7 +89,6 @@ pub(crate) struct Moment<T> {
 enum InstanceLock {
     /// Held since then.
     Held(Instant),
-    /// Blocked by DDL.
     Busy,
     /// The account lacks BACKUP_ADMIN.
     NotAllowed,
@@ -360,7 +358,6 @@ fn long_statement_in(list: &ResultSet, own: u32, seconds: u64) -> client::Result
     Ok(None)
 }
 
-/// The server's clock.
 fn now(connection: &mut Connection) -> client::Result<String> {
     let what = "SELECT NOW()";
     connection.query(what)?.told(0, 0, what)

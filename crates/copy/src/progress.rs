@@ -17,7 +17,6 @@ const BAR_CHARS: usize = 20;
 pub enum TableState {
     /// Not started.
     Waiting,
-    /// Being read.
     Copying,
     /// The sink has all rows.
     Done,
@@ -94,7 +93,6 @@ pub struct Progress {
 pub struct Totals {
     /// Number of tables copied completely.
     pub tables_done: usize,
-    /// Number of tables.
     pub tables: usize,
     /// Number of rows handed to the sink.
     pub rows: u64,
@@ -131,7 +129,6 @@ impl Progress {
         self.begun.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    /// Current sums.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals { tables: self.tables.len(), ..Totals::default() };
         let (mut weight, mut done) = (0.0, 0.0);

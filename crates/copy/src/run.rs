@@ -258,7 +258,6 @@ pub(crate) struct Run<'a> {
     pub stop: &'a AtomicBool,
     pub options: &'a CopyOptions,
     pub rate: Option<Rate>,
-    /// Sees current data.
     pub control: Mutex<Connection>,
     /// When the snapshots were opened.
     pub opened: Instant,

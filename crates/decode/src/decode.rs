@@ -43,7 +43,6 @@ const SPARE_MAX: usize = 8;
 pub struct DecodeOptions {
     /// Number of lanes, a power of two.
     pub lanes: usize,
-    /// Transactions to skip.
     pub skip: SkipList,
     /// Leave out rows of tables that the catalog does not hold; set when a single table is followed.
     pub known_only: bool,
@@ -162,7 +161,6 @@ pub(crate) fn binlog_fault(e: binlog::BinlogError) -> Fault {
 }
 
 impl Decoder {
-    /// Creates a decoder.
     #[must_use]
     pub fn new(options: DecodeOptions) -> Decoder {
         Decoder {

@@ -62,7 +62,6 @@ pub struct Piece {
     pub start: usize,
     /// End of the piece in `data`.
     pub end: usize,
-    /// Relay log file.
     pub file: Arc<str>,
     /// Offset of `data[start]` in that file.
     pub offset: u64,
@@ -242,7 +241,6 @@ const _: () = assert!(size_of::<RowOp>() == 48, "a change takes as much memory a
 /// Properties shared by the ops of one rows event.
 #[derive(Clone)]
 pub struct Shape {
-    /// The table.
     pub plan: Arc<TablePlan>,
     /// The event's type code.
     pub event_type: u8,
@@ -303,7 +301,6 @@ pub struct DecodedPiece {
     pub piece: Piece,
     /// Side buffer: keys and images that decode put together.
     pub side: Vec<u8>,
-    /// Expanded payloads.
     pub payload: Vec<u8>,
     /// Shared properties of each rows event's ops.
     pub shapes: Vec<Shape>,

@@ -14,8 +14,9 @@ use crate::row_view::RowView;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyPlan {
     /// The first columns: the key follows the null bitmap. `len` is set if all are of fixed size.
-    Leading { len: Option<usize> },
-    /// Other columns.
+    Leading {
+        len: Option<usize>,
+    },
     Columns,
     /// No key: the whole image.
     WholeImage,
@@ -23,7 +24,6 @@ pub(crate) enum KeyPlan {
 
 /// A table's definition, prepared for decoding.
 pub struct TablePlan {
-    /// The definition.
     pub def: Arc<TableDef>,
     /// Layout of its row images.
     pub layout: RowLayout,

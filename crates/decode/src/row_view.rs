@@ -74,7 +74,6 @@ impl<'a> RowView<'a> {
         RowView { columns }
     }
 
-    /// Forgets a column.
     pub fn forget(&mut self, column: usize) {
         if let Some(column) = self.columns.get_mut(column) {
             *column = Column::Unknown;

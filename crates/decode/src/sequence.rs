@@ -94,7 +94,6 @@ impl SharedCatalog {
 
 /// A piece in log order, with its sequence numbers.
 pub struct SequencedPiece {
-    /// The row changes.
     pub decoded: DecodedPiece,
     /// Sequence number of its first transaction; the others follow densely.
     pub first: SequenceNumber,

@@ -59,7 +59,6 @@ pub(crate) struct LeftOutEvents {
 /// A transaction that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Its GTID.
     pub gtid: Gtid,
     /// Summary of its events, in words.
     pub held: String,
@@ -141,7 +140,6 @@ impl SkipList {
 }
 
 impl LeftOutEvents {
-    /// Adds one event.
     pub(crate) fn event(&mut self, header: &EventHeader, body: &[u8]) {
         self.events += 1;
         self.bytes += u64::from(header.event_len);

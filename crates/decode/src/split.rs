@@ -31,7 +31,6 @@ const SPARE_JOINED: usize = 4;
 /// one slice: some 500,000 rows by default, for the memory of four slices.
 const WHOLE_STATEMENT_SLICES: usize = 4;
 
-/// Sizes of pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitOptions {
     /// Bytes at which a piece of whole transactions is handed on. The expanded size of payloads counts.
@@ -50,11 +49,9 @@ impl Default for SplitOptions {
 /// Position of the walk within a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Between transactions.
     Outside,
     /// After the Gtid event, before its first event.
     Begun,
-    /// After BEGIN.
     Open,
 }
 
@@ -96,7 +93,6 @@ struct Walk {
     xa: bool,
     /// True if *sequence* must decode the open transaction.
     ordered: bool,
-    /// The open statement.
     rows: StatementRows,
     /// True if the next slice begins inside a statement that may log rows twice.
     cut_statement: bool,

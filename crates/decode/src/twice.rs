@@ -61,7 +61,6 @@ impl Unproved {
 /// When a row was as an event says that it was before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadAt {
-    /// It still is.
     Now,
     /// Before the statement's cascades changed it.
     Then,

@@ -220,7 +220,6 @@ impl Work<'_> {
         });
     }
 
-    /// Handles SAVEPOINT.
     pub(crate) fn savepoint(&mut self, sql: &[u8]) {
         let mark = Savepoint {
             name: savepoint_name(sql),

@@ -26,7 +26,6 @@ impl StatementWrites {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|table, _| is_here(table));
     }
 
-    /// Counts one statement.
     pub fn count(&self, table: &NamedTable) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(table.clone()).or_default() += 1;
     }

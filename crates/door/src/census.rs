@@ -11,14 +11,12 @@ use sql::Purse;
 
 use crate::gtids::Waker;
 
-/// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Question {
     /// Which sessions are there?
     Sessions,
     /// An end for a session, or its statement.
     Kill {
-        /// Its connection's number.
         id: u64,
         /// Only the statement.
         query: bool,
@@ -32,15 +30,12 @@ pub(crate) enum Question {
 /// A session, as SHOW PROCESSLIST shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionLine {
-    /// Its connection's number.
     pub id: u64,
     /// Its account, `name@host`.
     pub account: String,
     /// User name, as sent.
     pub user: String,
-    /// The peer's address.
     pub host: String,
-    /// Default schema.
     pub schema: Option<String>,
     /// `Sleep`, `Query` or `Execute`.
     pub command: &'static str,

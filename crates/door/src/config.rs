@@ -80,7 +80,6 @@ pub trait Facts: Send + Sync {
         Vec::new()
     }
 
-    /// The replica's GTIDs.
     fn gtids(&self) -> &dyn Gtids {
         &NoGtids
     }

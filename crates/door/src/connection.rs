@@ -58,7 +58,6 @@ pub(crate) enum Fate {
     Again,
     /// Goes to the loop that serves its kind.
     Move,
-    /// Ends it.
     End,
 }
 
@@ -82,13 +81,11 @@ enum Hold {
     Until(Instant),
     /// Its session goes on once the output is sent.
     Resume,
-    /// Its statement waits.
     Wait,
     /// It ends once the output is sent.
     Close,
 }
 
-/// A client's connection.
 pub(crate) struct Connection {
     id: u64,
     peer: Peer,
@@ -280,7 +277,6 @@ impl Connection {
             && self.session.as_ref().is_some_and(|session| session.takes_acks())
     }
 
-    /// Readiness for acknowledgements.
     fn acks(&self) -> EventFlags {
         if self.takes_acks() { EventFlags::IN } else { EventFlags::empty() }
     }
@@ -518,7 +514,6 @@ impl Connection {
         self.hold = if turn.server.submit(job) { Hold::Helper } else { Hold::Close };
     }
 
-    /// The helper's result.
     pub(crate) fn worked(&mut self, worked: Worked, turn: &mut Turn<'_>) {
         self.hold = Hold::None;
         match worked {

@@ -46,7 +46,6 @@ pub(crate) enum Kind {
     /// Those that are not logged in yet. It accepts them, and takes second place to sessions: whoever connects without
     /// end, or sends anything instead of a login, delays other logins and nobody's statements.
     Logins,
-    /// Sessions.
     Sessions,
     /// Sessions while their input is long.
     Long,
@@ -161,7 +160,6 @@ macro_rules! turn {
     };
 }
 
-/// One loop.
 pub(crate) struct EventLoop {
     server: Arc<Server>,
     inbox: Arc<Inbox>,

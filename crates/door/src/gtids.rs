@@ -46,7 +46,6 @@ pub trait Gtids: Send + Sync {
 pub enum Readable {
     /// All of it is visible.
     Reached,
-    /// It will be.
     Awaited(Registration),
     /// It will not be, as things are.
     Not(SqlError),
@@ -64,9 +63,7 @@ pub enum SourceSet {
 
 /// Whether a position in the source's log is visible.
 pub enum Position {
-    /// It is.
     Reached,
-    /// It will be.
     Awaited(Registration),
     /// It will not be: replay or receiving does not run, or the name is none of the source's.
     NotRunning,
@@ -91,7 +88,6 @@ impl Waker {
         self.live.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Wakes.
     pub fn wake(self) {
         drop(self);
     }

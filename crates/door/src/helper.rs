@@ -42,7 +42,6 @@ pub(crate) struct Job {
     pub(crate) work: Work,
 }
 
-/// The helper's queue.
 #[derive(Clone)]
 pub(crate) struct Helper {
     queue: SyncSender<Job>,

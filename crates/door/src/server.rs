@@ -42,7 +42,6 @@ pub enum DoorError {
     Bind {
         /// The address or path.
         what: String,
-        /// The system's error.
         source: io::Error,
     },
     /// A thread or one of its descriptors cannot be had.
@@ -69,7 +68,6 @@ pub struct DoorStatus {
     pub certificate_expires: SystemTime,
 }
 
-/// What connections share.
 pub(crate) struct Server {
     pub(crate) config: DoorConfig,
     pub(crate) accounts: Arc<Accounts>,
@@ -111,7 +109,6 @@ impl Server {
         self.lister.submit(listing)
     }
 
-    /// Asks all loops.
     pub(crate) fn ask(&self, question: Question, memory: Purse, waker: Waker) -> Arc<Census> {
         let inboxes = self.inboxes.get().map(Vec::as_slice).unwrap_or_default();
         let census = Census::new(question, inboxes.len(), Some(memory), waker);

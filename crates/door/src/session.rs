@@ -139,7 +139,6 @@ pub struct Session {
     defect: Option<String>,
 }
 
-/// The default schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Schema {
     name: String,
@@ -242,7 +241,6 @@ impl Session {
         self.ok(out);
     }
 
-    /// Who it is.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.identity
@@ -271,7 +269,6 @@ impl Session {
         world.give_statements(self.statements.clear());
     }
 
-    /// Answers a command.
     pub fn command(&mut self, payload: &[u8], world: &dyn World, out: &mut Output) -> After {
         self.statement_is_new();
         let begun = (out.len(), out.sequence());
@@ -560,7 +557,6 @@ pub fn is_question(payload: &[u8]) -> bool {
 struct Parameters<'a> {
     /// Values; None while the statement is prepared.
     values: Option<&'a [Value]>,
-    /// Types.
     fields: &'a [Field],
     /// What a prepared statement keeps of its preparation; None: what the session has.
     prepared: Option<&'a PreparedUnder>,

@@ -14,7 +14,6 @@ use rustls::{ProtocolVersion, ServerConnection};
 /// leave them unread.
 const TLS_BUFFER_BYTES: usize = 16 << 10;
 
-/// A socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
@@ -79,7 +78,6 @@ enum Tls {
     Away,
 }
 
-/// What reading gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrived {
     /// So many bytes.
@@ -92,7 +90,6 @@ pub(crate) enum Arrived {
     Handshake,
 }
 
-/// A client's connection.
 pub(crate) struct Transport {
     socket: Socket,
     tls: Tls,

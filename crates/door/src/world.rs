@@ -30,7 +30,6 @@ pub trait World {
     /// Looks up a schema of the replica.
     fn schema(&self, name: &str) -> SchemaState;
 
-    /// The replica's GTIDs.
     fn gtids(&self) -> &dyn Gtids {
         &NoGtids
     }
@@ -48,7 +47,6 @@ pub trait World {
     /// A row of this table was long.
     fn note_long_rows(&self, _table: TableId) {}
 
-    /// The time.
     fn now(&self) -> Instant {
         Instant::now()
     }
@@ -99,7 +97,6 @@ pub trait World {
         Err(SqlError::not_supported("SHOW RELAYLOG EVENTS"))
     }
 
-    /// Facts for COM_STATISTICS.
     fn statistics(&self) -> Statistics;
 
     /// Takes one of the server's prepared statements; false if there are too many.
@@ -133,14 +130,12 @@ impl Drop for ReadLock {
     }
 }
 
-/// Facts for COM_STATISTICS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Seconds since the start.
     pub uptime_s: u64,
     /// Connections that are logged in.
     pub threads: u64,
-    /// Statements received.
     pub questions: u64,
 }
 

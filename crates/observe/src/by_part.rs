@@ -56,7 +56,6 @@ struct Arrival {
     at_us: u64,
     /// When the first append was that was joined with it.
     first_us: u64,
-    /// Transactions in it.
     transactions: u64,
 }
 

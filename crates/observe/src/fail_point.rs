@@ -36,7 +36,6 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All phases.
     pub const ALL: [Phase; 11] = [
         Phase::Copy,
         Phase::Receive,

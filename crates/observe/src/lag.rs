@@ -23,7 +23,6 @@ pub struct LagSummary {
     /// Number of transactions measured.
     #[serde(rename = "transactions")]
     pub transactions: u64,
-    /// Median.
     #[serde(rename = "p50_us")]
     pub p50_us: u64,
     /// 90th percentile.
@@ -105,7 +104,6 @@ pub struct LagParts {
     /// Small transactions in the last third.
     #[serde(rename = "small_last_third")]
     pub small_last_third: LagSummary,
-    /// Large transactions.
     #[serde(rename = "large")]
     pub large: LagSummary,
 }

@@ -356,7 +356,6 @@ pub struct LedgerRow {
     /// MySQL's name of the type, as mysqlbinlog prints it.
     #[serde(rename = "name")]
     pub name: String,
-    /// Counts by category.
     #[serde(flatten)]
     pub counts: LedgerCounts,
 }

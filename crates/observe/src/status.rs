@@ -24,7 +24,6 @@ pub enum ConnectionState {
     /// Trying to connect, for the first time or again.
     #[serde(rename = "connecting")]
     Connecting,
-    /// Connected and receiving.
     #[serde(rename = "connected")]
     Connected,
     /// The source is a log file or an index of log files.
@@ -61,7 +60,6 @@ pub enum ReplayState {
     /// Reading the existing relay log after a start.
     #[serde(rename = "recovering")]
     Recovering,
-    /// Replaying.
     #[serde(rename = "running")]
     Running,
     /// Everything received is visible; waiting for the source.
@@ -209,7 +207,6 @@ pub struct LagReport {
     /// Lag in the last ten complete seconds.
     #[serde(rename = "last_10s")]
     pub last_10s: LagSummary,
-    /// The lag's parts.
     #[serde(rename = "parts")]
     pub parts: LagPartsReport,
     /// Source's clock minus ours, µs; all figures above are already corrected for it.
@@ -227,7 +224,6 @@ pub struct LagReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Backlog {
-    /// Number of transactions.
     #[serde(rename = "transactions")]
     pub transactions: u64,
     /// Bytes of relay log.
@@ -360,7 +356,6 @@ pub struct StoreReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WaitReport {
-    /// Number of waits.
     #[serde(rename = "count")]
     pub count: u64,
     /// Median, in microseconds.
@@ -422,7 +417,6 @@ pub struct DiskReport {
 /// Replay and the tables it maintains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayReport {
-    /// State of replay.
     #[serde(rename = "state")]
     pub state: ReplayState,
     /// What replay waits for, if anything.
@@ -486,7 +480,6 @@ pub struct ReplayReport {
     /// Condition of the last order to start replay, as SHOW REPLICA STATUS names it; empty without one.
     #[serde(rename = "until_condition", default)]
     pub until_condition: String,
-    /// Its GTID set.
     #[serde(rename = "until_gtids", default)]
     pub until_gtids: String,
     /// How long after its commit at the source a transaction is applied, at the earliest, in seconds.
@@ -519,7 +512,6 @@ pub struct BackupProgress {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServedReport {
-    /// Number of files.
     #[serde(rename = "files")]
     pub files: u64,
     /// Bytes in them.
@@ -570,10 +562,8 @@ pub struct ServedReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeldReport {
-    /// Its name here.
     #[serde(rename = "name")]
     pub name: String,
-    /// Its server_uuid.
     #[serde(rename = "server_uuid")]
     pub server_uuid: String,
     /// Where it is asked what it has executed; None: only what it says when it asks for the log counts.
@@ -624,10 +614,8 @@ pub struct UnansweredReport {
     pub status_age_us: u64,
 }
 
-/// The whole report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusReport {
-    /// Version of Slipstream.
     #[serde(rename = "version")]
     pub version: String,
     /// When the report was made; UTC.

@@ -24,7 +24,6 @@ pub enum StepKind {
 /// One event and its role in its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The event's header.
     pub header: EventHeader,
     /// Role of the event.
     pub kind: StepKind,

@@ -65,7 +65,6 @@ pub struct Intake {
 /// The first event of a transaction, where the source has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstEvent {
-    /// The source's file.
     pub file: Arc<str>,
     /// Offset of the event.
     pub offset: u64,
@@ -415,7 +414,6 @@ impl Intake {
         (self.transactions, self.bytes)
     }
 
-    /// The relay log.
     #[must_use]
     pub fn writer(&self) -> &RelayWriter {
         &self.writer

@@ -237,7 +237,6 @@ pub struct AppendMeta<'a> {
 pub struct Chunk {
     /// Number in the file's name.
     pub file_number: u64,
-    /// File name.
     pub file: Arc<str>,
     /// Offset in the file of `data[0]`, in bytes. The first chunk of a file starts at 4: the magic is never handed out.
     pub offset: u64,

@@ -153,7 +153,6 @@ struct Fault {
     reason: String,
 }
 
-/// Scans every file.
 pub(crate) fn scan(dir: &Path, held: StoreState<'_>) -> Result<Scan, RelayError> {
     let state = State::read(dir)?;
     let present = list_files(dir)?;

@@ -83,7 +83,6 @@ impl FileEntry {
 /// What the written bytes end with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkEnd {
-    /// An open transaction.
     Open,
     /// An event outside transactions, with no transaction before it in the same bytes.
     Control,
@@ -116,7 +115,6 @@ pub(crate) enum SyncThread {
     Timed,
 }
 
-/// Progress of syncs.
 #[derive(Debug)]
 pub(crate) struct SyncState {
     /// Files written since the last sync, in order; the last one is the current file.

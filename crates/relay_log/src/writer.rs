@@ -24,7 +24,6 @@ use crate::{
     RelayReader, StartPoint, TruncateReport,
 };
 
-/// Opens relay logs.
 #[derive(Debug)]
 pub struct RelayLog;
 

@@ -61,7 +61,6 @@ struct State {
 
 /// Why a comparison ends early.
 enum Ended {
-    /// The replica ends.
     Stops,
     /// It must be begun again, for this reason if it is worth telling.
     Again(String),

@@ -44,7 +44,6 @@ pub(crate) struct Output<'a> {
     pub written: &'a AtomicU64,
 }
 
-/// Writes an archive.
 pub(crate) struct ArchiveWriter<'a> {
     output: Output<'a>,
     /// When a byte was last taken, and `check` last asked.

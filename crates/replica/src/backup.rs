@@ -70,7 +70,6 @@ pub struct BackupOptions {
 pub(crate) struct BackupBegin {
     /// Version of the format; read before anything else.
     pub slipstream_backup: u32,
-    /// The program's version.
     pub program: String,
     /// Whose folder it is.
     pub server_uuid: String,

@@ -41,9 +41,7 @@ pub struct ServerOptions {
     pub url: Secret,
     /// Host name or address.
     pub host: Option<String>,
-    /// TCP port.
     pub port: Option<u16>,
-    /// Account name.
     pub user: Option<String>,
     /// Password of the account.
     pub password: Option<Secret>,
@@ -146,7 +144,6 @@ mod ssl_mode_text {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "there is one in a process")]
 pub enum SourceSpec {
-    /// A MySQL server.
     Server(ServerOptions),
     /// A binlog file, or an index file that lists them.
     Files(PathBuf),

@@ -108,7 +108,6 @@ fn stop(disk: &Disk, file: &DamagedFile, tables: &[(TableId, String)]) -> Failur
 pub(crate) enum Due {
     /// Put these tables in quarantine, for these reasons.
     Quarantine(Vec<(TableId, String)>),
-    /// Stop replay.
     Stop(Failure),
 }
 

@@ -14,7 +14,6 @@ macro_rules! exits {
         }
 
         impl Exit {
-            /// All exit codes.
             pub const ALL: &[Exit] = &[$(Exit::$name,)*];
 
             /// When the program ends with this code, in Markdown.

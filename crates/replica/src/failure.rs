@@ -106,7 +106,6 @@ pub fn error_report(failure: &Failure) -> ErrorReport {
 
 /// An error of the source, by whether to retry.
 pub(crate) enum SourceTrouble {
-    /// Reconnecting may help.
     Again(Failure),
     /// The source refuses the login, which must not be tried again for this time.
     Login(Failure, Duration),

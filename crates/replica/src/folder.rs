@@ -126,7 +126,6 @@ impl Folder {
         &self.path
     }
 
-    /// Our server_uuid.
     #[must_use]
     pub fn server_uuid(&self) -> Uuid {
         self.server_uuid

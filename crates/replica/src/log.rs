@@ -16,7 +16,6 @@ pub fn set_sink(sink: Sink) {
     let _ = SINK.set(sink);
 }
 
-/// Writes a line.
 pub fn write(code: Code, subsystem: &str, text: &str) {
     if let Some(sink) = SINK.get() {
         sink(code, subsystem, text);
@@ -30,9 +29,7 @@ pub enum Level {
     System,
     /// A human must intervene.
     Error,
-    /// Needs attention.
     Warning,
-    /// For information.
     Note,
 }
 
@@ -70,7 +67,6 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All codes.
             pub const ALL: &[Code] = &[$(Code::$name,)*];
 
             /// The level of its lines.

@@ -7,7 +7,6 @@ use std::path::Path;
 /// Shares of the memory limit, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
-    /// The limit itself.
     pub limit_bytes: u64,
     /// Pieces between split and publish.
     pub queue_bytes: u64,

@@ -62,7 +62,6 @@ enum Feed {
     Files(Vec<PathBuf>),
 }
 
-/// How receiving begins.
 #[derive(Clone, Debug, Default)]
 pub enum Receive {
     /// The first start of this process: a source that refuses us is an error of the start.

@@ -79,7 +79,6 @@ pub(crate) struct LinkState {
     pub since_us: u64,
     /// Time of the next try of a login that the source refused, µs; 0 if none waits.
     pub next_try_us: u64,
-    /// Number of reconnects.
     pub reconnects: u64,
     /// Time of the last event or heartbeat, µs.
     pub last_received_us: u64,

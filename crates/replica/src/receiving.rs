@@ -21,7 +21,6 @@ const ENDS_WITHIN: Duration = Duration::from_secs(15);
 /// Interval at which the request looks whether it has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// State of receiving.
 pub(crate) enum Receiving {
     /// The thread runs, or has ended and was not looked at.
     Running(JoinHandle<Option<Receiver>>),

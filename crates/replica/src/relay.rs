@@ -61,7 +61,6 @@ pub enum RelayStart {
     /// With the oldest transaction that the source has.
     #[default]
     Oldest,
-    /// After these GTIDs.
     After(GtidSet),
     /// After what this server has executed: a replica that is to be moved.
     Server(Box<ServerOptions>),
@@ -123,7 +122,6 @@ impl RelayConfig {
     }
 }
 
-/// A running relay.
 pub struct Relay {
     folder: Folder,
     server_id: u32,
@@ -214,7 +212,6 @@ impl Relay {
         })
     }
 
-    /// The served log.
     #[must_use]
     pub fn serving(&self) -> &Arc<Serving> {
         &self.serving

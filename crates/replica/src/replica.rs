@@ -62,7 +62,6 @@ pub struct Replica {
 
 /// Damage of the store at which replay stopped.
 pub struct StoreDamage {
-    /// What replay said.
     pub text: String,
     /// Number of files on the list of damaged ones.
     pub files: usize,
@@ -76,17 +75,14 @@ const CUT_LOOK_EVERY: Duration = Duration::from_millis(20);
 const PAUSE_COMES_WITHIN: Duration = Duration::from_millis(1);
 /// Input of a start.
 pub struct Start<'a> {
-    /// The configuration.
     pub config: &'a ReplicaConfig,
     /// The data folder, whose exclusive lock the caller holds for the lifetime of the replica.
     pub folder: &'a Folder,
     /// Called for an initial copy.
     pub watch_copy: CopyWatch<'a>,
-    /// How receiving begins.
     pub receive: Receive,
     /// The login at the source; None for a source of files.
     pub login: Option<Arc<SourceLogin>>,
-    /// How replay begins.
     pub replay: BeginReplay,
     /// After trouble with the disk: what of it concerns the start.
     pub after_disk: AfterDisk,
@@ -99,14 +95,11 @@ pub struct Start<'a> {
 pub struct AfterDisk {
     /// The relay log is removed behind this position: it is not certain that the rest is durable.
     pub keep_up_to: Option<RelayPosition>,
-    /// A sync failed.
     pub sync_failed: bool,
 }
 
-/// How replay begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BeginReplay {
-    /// It runs.
     #[default]
     Runs,
     /// It runs up to this condition.
@@ -120,7 +113,6 @@ pub enum BeginReplay {
 /// What became of a request to start receiving or replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// It runs.
     Running,
     /// It can run only after the engine was started again, from the last cut.
     NeedsNewEngine,

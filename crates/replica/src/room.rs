@@ -12,7 +12,6 @@ use store::{DiskSpace, FreeSpace};
 /// Age at which a look at the disk is repeated: others write there too.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The receiver's room.
 pub(crate) struct Room {
     space: Arc<DiskSpace>,
     left_bytes: u64,

@@ -89,7 +89,6 @@ impl RunningCopies {
 }
 
 impl RunningCopy<'_> {
-    /// Notes its progress.
     pub(crate) fn says(&self, text: &str) {
         if let Some((given, progress)) = self.of.lock().get_mut(&self.name) {
             *progress = format!("{given}: {text}");

@@ -32,7 +32,6 @@ const SAMPLE_SKIP_MAX: u64 = 2000;
 /// Received bytes that replay has not read yet, from which on it counts as behind.
 const BEHIND_BYTES: u64 = 1 << 20;
 
-/// The place reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Place {

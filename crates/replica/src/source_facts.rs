@@ -21,7 +21,6 @@ pub(crate) const FACTS_FILE: &str = "source-facts";
 pub(crate) struct SourceFacts {
     /// `version` of the source.
     pub version: String,
-    /// The source's server_id.
     pub server_id: u32,
     /// The source's server_uuid as text.
     pub server_uuid: String,

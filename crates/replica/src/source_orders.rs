@@ -22,19 +22,14 @@ const FILE: &str = "source-orders";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceOrders {
-    /// SOURCE_HOST.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// SOURCE_PORT.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// SOURCE_USER.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// SOURCE_PASSWORD.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// SOURCE_SSL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssl: Option<bool>,
     /// SOURCE_SSL_CA; empty: none.
@@ -52,7 +47,6 @@ pub struct SourceOrders {
     /// SOURCE_PUBLIC_KEY_PATH; empty: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_key_path: Option<PathBuf>,
-    /// GET_SOURCE_PUBLIC_KEY.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub get_public_key: Option<bool>,
     /// SOURCE_CONNECT_RETRY, seconds.

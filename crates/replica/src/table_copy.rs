@@ -87,11 +87,9 @@ pub struct TableCopyReport {
     pub lock_us: u64,
     /// How long replay was held for the switch, µs.
     pub held_us: u64,
-    /// Total duration.
     pub elapsed: Duration,
     /// The copy's GTID set.
     pub executed: GtidSet,
-    /// Number of attempts.
     pub tries: u32,
 }
 

@@ -27,7 +27,6 @@ pub(crate) struct Witness {
     pub event: PastEvent,
 }
 
-/// The file.
 pub(crate) struct WitnessFile {
     path: PathBuf,
     /// What it has; locked while it is written.

@@ -18,9 +18,7 @@ use crate::encode_text::TextEncoder;
 /// Whether a row goes in text or binary form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Of COM_QUERY.
     Text,
-    /// Of COM_STMT_EXECUTE.
     Binary,
 }
 

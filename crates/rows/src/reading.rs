@@ -189,7 +189,6 @@ impl Reading {
         })
     }
 
-    /// What is read.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan

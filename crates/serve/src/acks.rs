@@ -39,7 +39,6 @@ pub struct AckWanted {
 }
 
 impl AckWanted {
-    /// All of these.
     #[must_use]
     pub fn of(set: GtidSet) -> AckWanted {
         AckWanted { set, place: None }

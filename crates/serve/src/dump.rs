@@ -58,7 +58,6 @@ pub(crate) struct Dump<'s, 'a> {
     replica: u32,
     pub non_block: bool,
     heartbeat_period: Duration,
-    /// Where it is.
     pub at: DumpEvents,
     last_write: Instant,
     pub sent: Sent,

@@ -13,7 +13,6 @@ pub enum ServeError {
     /// An operation of the operating system failed.
     #[error("cannot {action}: {error}")]
     Io {
-        /// The failed operation.
         action: String,
         /// Error of the operating system.
         error: io::Error,

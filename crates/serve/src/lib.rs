@@ -47,7 +47,6 @@ const SESSIONS_MAX: usize = 64;
 pub enum Part {
     /// The load phase, sent first at full speed.
     Load,
-    /// The log itself.
     Log,
 }
 

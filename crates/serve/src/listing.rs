@@ -29,9 +29,7 @@ const HEAD_BYTES: usize = 256;
 /// A file that may be listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedFile {
-    /// Its name.
     pub name: String,
-    /// Where it is.
     pub path: PathBuf,
     /// Bytes of it that count.
     pub bytes: u64,
@@ -48,14 +46,12 @@ pub struct ListedEvent {
     pub server_id: u32,
     /// Its end in the log that it came from.
     pub end_log_pos: u64,
-    /// What it says.
     pub info: String,
 }
 
 /// What a step found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListStep {
-    /// An event.
     Event(ListedEvent),
     /// An event before the place where the list begins, or the end of a compressed transaction.
     Passed,
@@ -69,7 +65,6 @@ pub enum ListError {
     /// The file cannot be read.
     #[error("{name}: {source}")]
     Io {
-        /// The file's name.
         name: String,
         /// The operating system's error.
         source: io::Error,
@@ -79,7 +74,6 @@ pub enum ListError {
     Damaged {
         /// Its place in the file.
         position: u64,
-        /// What is wrong.
         reason: String,
     },
     /// An event is larger than the caller allows.
@@ -87,7 +81,6 @@ pub enum ListError {
     TooLarge {
         /// Its place in the file.
         position: u64,
-        /// Its size.
         bytes: u64,
     },
 }
@@ -141,7 +134,6 @@ impl EventList {
         })
     }
 
-    /// The file's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

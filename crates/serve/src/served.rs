@@ -15,7 +15,6 @@ use crate::acks::Acks;
 /// A file of the log.
 #[derive(Clone, Debug)]
 pub struct GrowingFile {
-    /// Its name.
     pub name: String,
     /// GTIDs of all transactions before it.
     pub previous: Arc<GtidSet>,
@@ -28,7 +27,6 @@ pub struct GrowingFile {
 /// A replica that has registered, or asked for the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaLine {
-    /// Its server id.
     pub server_id: u32,
     /// Host that it reports; mostly empty.
     pub host: String,
@@ -47,7 +45,6 @@ pub struct ReplicaLine {
 /// Called once, when the log has changed.
 pub type OnChange = Box<dyn FnOnce() + Send>;
 
-/// The log.
 pub struct GrowingLog {
     dir: PathBuf,
     server_id: u32,
@@ -68,7 +65,6 @@ pub(crate) struct State {
     executed: GtidSet,
     /// GTIDs of all transactions before the first file.
     purged: Arc<GtidSet>,
-    /// Changes so far.
     version: u64,
     waiting: BTreeMap<u64, OnChange>,
     replicas: BTreeMap<u64, ReplicaLine>,
@@ -313,7 +309,6 @@ impl GrowingLog {
         self.lock().replicas.values().cloned().collect()
     }
 
-    /// Lists a replica.
     #[must_use]
     pub fn list(self: &Arc<Self>, line: ReplicaLine) -> Listed {
         let mut state = self.lock();

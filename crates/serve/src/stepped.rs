@@ -26,7 +26,6 @@ const FIRST: u64 = 4;
 /// What a replica asks for, and how it wants it.
 #[derive(Clone, Debug)]
 pub struct DumpOptions {
-    /// Where to begin.
     pub start: Start,
     /// Flags of the command.
     pub flags: u16,
@@ -61,7 +60,6 @@ pub type PutEvent<'p> = &'p mut dyn FnMut(&[u8], bool);
 #[error("{0}")]
 pub struct DumpEnds(pub String);
 
-/// A dump.
 pub struct LogDump {
     log: Arc<GrowingLog>,
     options: DumpOptions,
@@ -80,7 +78,6 @@ pub struct LogDump {
     after_left_out: bool,
     last_put: Instant,
     buffer: Vec<u8>,
-    /// Transactions put out.
     transactions: u64,
 }
 

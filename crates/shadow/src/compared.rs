@@ -45,7 +45,6 @@ pub(crate) enum Compared {
 pub(crate) struct Parts<'a> {
     /// Everything before the rows: column count, definitions, EOF.
     pub head: Vec<&'a [u8]>,
-    /// The rows.
     pub rows: Vec<&'a [u8]>,
     /// The packet that ends it.
     pub end: &'a [u8],
@@ -81,7 +80,6 @@ fn errors(theirs: Option<String>, ours: Option<String>) -> String {
     if theirs == ours { format!("texts of error {theirs}") } else { format!("errors: source {theirs}, replica {ours}") }
 }
 
-/// An answer's parts.
 pub(crate) fn parts(answer: &[Vec<u8>], deprecate_eof: bool) -> Option<Parts<'_>> {
     let first = answer.first()?;
     let (end, rest) = answer.split_last()?;

@@ -55,11 +55,9 @@ impl Write for Early {
 enum Transport {
     Plain(Early),
     Tls(Box<StreamOwned<ServerConnection, Early>>),
-    /// Between the two.
     None,
 }
 
-/// A client's connection.
 pub(crate) struct Client {
     transport: Transport,
     input: PacketBuffer,
@@ -136,7 +134,6 @@ impl Client {
         self.input.expect_sequence(0);
     }
 
-    /// Sends an error.
     pub(crate) fn refuse(&mut self, number: u16, sqlstate: &str, text: &str) -> Result<()> {
         let mut payload = Vec::new();
         put_err(&mut payload, number, sqlstate, text);

@@ -20,7 +20,6 @@ struct State {
     comparing: bool,
 }
 
-/// Who runs now.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -31,7 +30,6 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 pub(crate) struct Statement<'a>(&'a Gate);
 
-/// A comparison runs.
 #[derive(Debug)]
 pub(crate) struct Comparison<'a>(&'a Gate);
 

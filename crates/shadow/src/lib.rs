@@ -34,20 +34,13 @@ pub enum ShadowError {
     Server {
         /// The source or the replica.
         which: &'static str,
-        /// What happened.
         source: ClientError,
     },
-    /// The client's connection.
     #[error("a client: {0}")]
     Client(#[from] std::io::Error),
     /// A file or address of our own.
     #[error("{what}: {source}")]
-    Own {
-        /// What it is.
-        what: String,
-        /// What happened.
-        source: std::io::Error,
-    },
+    Own { what: String, source: std::io::Error },
     /// Accounts, certificates, or what is asked for.
     #[error("{0}")]
     Other(String),

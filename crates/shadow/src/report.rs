@@ -32,7 +32,6 @@ pub enum Found {
 /// Counts of one statement form.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Form {
-    /// How often.
     pub count: u64,
     /// What was found: the construct, or how answers differ.
     pub what: String,
@@ -45,7 +44,6 @@ pub struct Report {
     pub equal: u64,
     /// Reads that the replica does not answer.
     pub refused: u64,
-    /// Answers that differ.
     pub different: u64,
     /// Answers of which either may be right, by reason.
     pub not_determined: BTreeMap<&'static str, u64>,
@@ -69,9 +67,7 @@ pub struct Report {
     pub not_kept_because: Option<String>,
     /// Clients that have been there.
     pub clients: u64,
-    /// The source.
     pub source: String,
-    /// The replica.
     pub replica: String,
 }
 

@@ -31,7 +31,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// What a shadow is started with.
 #[derive(Debug, Clone)]
 pub struct ShadowConfig {
-    /// Where clients connect.
     pub listen: SocketAddr,
     /// The source, with the account under which clients work there. Clients log in with its name and password.
     pub source: ConnectOptions,
@@ -58,9 +57,7 @@ pub(crate) struct Shared {
     pub tls: ServerTls,
     /// Capabilities that both servers and we have.
     pub offered: u32,
-    /// The source's version.
     pub version: String,
-    /// Who runs now.
     pub gate: Gate,
     controls: Mutex<Controls>,
     report: Mutex<Report>,

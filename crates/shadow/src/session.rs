@@ -46,7 +46,6 @@ struct Prepared {
     refused: Option<String>,
     sql: Vec<u8>,
     known: Known,
-    /// Placeholders.
     parameters: usize,
     /// Types of its last execution: a client sends them once.
     types: Vec<ParamType>,
@@ -80,7 +79,6 @@ struct Session<'a> {
     capabilities: u32,
     charsets: Charsets,
     sql_mode: u64,
-    /// Its default schema.
     schema: Option<String>,
     prepared: HashMap<u32, Prepared>,
     /// Why nothing more of this session can be compared.

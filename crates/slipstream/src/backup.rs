@@ -165,7 +165,6 @@ impl Drop for Target {
 pub(crate) struct Place {
     /// The whole path, for messages.
     pub to: PathBuf,
-    /// The folder.
     pub above: OpenFolder,
     name: OsString,
     /// Its name until then.

@@ -123,9 +123,7 @@ pub(crate) struct BackupRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ReplicaThread {
-    /// Receiving.
     Io,
-    /// Replay.
     Sql,
 }
 
@@ -195,7 +193,6 @@ pub(crate) enum Request {
     Reload {},
     /// Pauses replay; receiving continues.
     Pause {},
-    /// Resumes replay.
     Resume {},
     /// Lists the tables that differ from the source as the reply's body, or takes one off the list.
     Drift {
@@ -219,12 +216,10 @@ pub(crate) enum Request {
     /// Lists or changes for which replicas a relay keeps served files; the reply's body is the list, or says what was
     /// done.
     Hold {
-        /// What to do.
         hold: HoldRequest,
     },
     /// Lists or changes the accounts; the reply's body is the list, or says what was done.
     Account {
-        /// What to do.
         account: AccountRequest,
     },
 }
@@ -245,7 +240,6 @@ pub(crate) struct Reply {
     pub ok: bool,
     /// Exit code for the client.
     pub exit: u8,
-    /// Error message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The command that continues.
@@ -283,7 +277,6 @@ impl Reply {
         result.map_or_else(|failure| Reply::failed(&failure), |()| Reply::done())
     }
 
-    /// A failed request.
     #[must_use]
     pub(crate) fn failed(failure: &Failure) -> Reply {
         Reply {
@@ -344,7 +337,6 @@ struct Connections {
     open: Mutex<HashMap<u64, Open>>,
 }
 
-/// An open connection.
 #[derive(Debug)]
 struct Open {
     stream: UnixStream,

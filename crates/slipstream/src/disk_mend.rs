@@ -53,7 +53,6 @@ impl DiskMend {
         self.after
     }
 
-    /// The engine runs.
     pub(crate) fn started(&mut self) {
         (self.after, self.next, self.not_enough) = (AfterDisk::default(), None, None);
     }

@@ -43,7 +43,6 @@ pub(crate) struct DoorSettings {
     pub socket_admin: bool,
     /// The certificate shown to clients.
     pub ssl_cert: Option<PathBuf>,
-    /// Its key.
     pub ssl_key: Option<PathBuf>,
     /// Authorities of clients' certificates.
     pub ssl_ca: Option<PathBuf>,
@@ -55,7 +54,6 @@ pub(crate) struct DoorSettings {
     pub max_allowed_packet: usize,
     /// Time for a login.
     pub connect_timeout: Duration,
-    /// Version shown.
     pub server_version: String,
     /// Values of system variables that sessions begin with, by name in lower case, instead of the source's.
     pub set: Vec<(String, String)>,
@@ -204,7 +202,6 @@ fn system_time_zone() -> String {
     zone.map(|zone| zone.to_offset_info(jiff::Timestamp::now()).abbreviation().to_owned()).unwrap_or_default()
 }
 
-/// The open port.
 pub(crate) struct OpenDoor {
     door: Door,
     tls: Arc<ServerTls>,

@@ -61,7 +61,6 @@ struct Unfinished {
     place: Place,
     /// All its names are looked up here, wherever somebody moves it.
     folder: OpenFolder,
-    /// Holds the lock.
     _mark: File,
     stream: PartStream,
     open: HashMap<u32, (OsString, File)>,

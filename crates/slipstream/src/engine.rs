@@ -66,7 +66,6 @@ pub(crate) struct Wanted {
 
 /// The configuration in force.
 struct InForce {
-    /// Changes by SQL.
     orders: SourceOrders,
     filters: FilterOrders,
     shown: Arc<ShownOptions>,
@@ -136,7 +135,6 @@ impl Engine {
         }))
     }
 
-    /// The data folder.
     pub(crate) fn folder(&self) -> &Folder {
         &self.folder
     }
@@ -173,7 +171,6 @@ impl Engine {
         Ok(config)
     }
 
-    /// Filters by SQL.
     pub(crate) fn filter_orders(&self) -> FilterOrders {
         self.in_force().filters.clone()
     }
@@ -318,7 +315,6 @@ impl Engine {
         state.phase = Phase::Starting;
     }
 
-    /// The engine runs.
     pub(crate) fn runs(&self, replica: Arc<Replica>) {
         // An engine that was taken down in this process is known to have shown no more than that.
         if self.lock().attempts == 0 && replica.log_was_cut() {

@@ -36,7 +36,6 @@ const ACCEPT_EVERY: Duration = Duration::from_millis(50);
 /// Transactions that are told one by one; of more, and at first, intervals.
 const SINGLE_MAX: u64 = 10_000;
 
-/// The open port.
 pub(crate) struct GtidPort {
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -85,7 +84,6 @@ struct Server {
     stopping: Arc<AtomicBool>,
 }
 
-/// A connection.
 struct Client {
     stream: TcpStream,
     origin: Origin,

@@ -181,7 +181,6 @@ fn anchor(heading: &str) -> String {
     heading.to_lowercase().replace(' ', "-")
 }
 
-/// The whole document.
 fn reference() -> String {
     let mut program = Cli::command();
     program.build();

@@ -397,7 +397,6 @@ struct RelayFacts {
 }
 
 impl RelayFacts {
-    /// Tables are elsewhere.
     fn no_tables(&self) -> SqlError {
         let replicas: Vec<String> = self.log.replicas().iter().map(replica_text).collect();
         let behind = match replicas.as_slice() {

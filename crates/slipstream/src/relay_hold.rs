@@ -23,15 +23,9 @@ use crate::settings::Settings;
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum HoldRequest {
     /// Keeps files for a replica.
-    Add {
-        /// The replica.
-        hold: Box<Hold>,
-    },
+    Add { hold: Box<Hold> },
     /// Keeps none for it any more.
-    Remove {
-        /// Its name.
-        name: String,
-    },
+    Remove { name: String },
     /// Returns all as the reply's body, a list of [`HeldReport`].
     List {},
 }

@@ -39,7 +39,6 @@ impl ShownOptions {
         self.filters.rules().map(|(option, rule)| format!("{option}={rule}")).collect()
     }
 
-    /// The statement's facts.
     pub(crate) fn status(&self, report: &StatusReport) -> ReplicaStatus {
         let options = self.server.as_ref().and_then(|server| server.connect_options().ok());
         let tls = options.as_ref().map(source_tls).unwrap_or_default();

@@ -82,7 +82,6 @@ pub fn command(extension: &Extension) -> clap::Command {
     Cli::command().subcommand(extension.command.clone())
 }
 
-/// Runs the program.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>, extension: &Extension) -> ExitCode {
     log_file::install();
@@ -454,13 +453,11 @@ enum Wait {
     Asked(Wanted),
     /// The disk failed the last one, and may not fail another.
     DiskMayWork,
-    /// The process ends.
     Ends,
 }
 
 /// Why one run of the engine ended.
 enum Life {
-    /// The process ends.
     Ended(Result<(), Failure>),
     /// The engine is started again, with receiving in this state, and as it is wanted.
     Again(Receive, Wanted),

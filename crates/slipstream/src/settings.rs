@@ -309,7 +309,6 @@ impl Settings {
         &self.log
     }
 
-    /// Threads and memory.
     #[must_use]
     pub fn pipeline(&self) -> PipelineConfig {
         self.config.pipeline.clone()

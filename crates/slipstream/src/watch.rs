@@ -28,7 +28,6 @@ pub(crate) struct WatchOptions {
 pub(crate) enum Polled {
     /// The status of the running replica.
     Report(Box<StatusReport>),
-    /// No replica runs.
     NotRunning,
     /// The replica's process lives and does not answer.
     Silent(Failure),

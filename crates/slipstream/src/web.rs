@@ -15,7 +15,6 @@ use web::{Token, Watched, Web};
 use crate::door::{DoorSettings, note_reload};
 use crate::engine::Engine;
 
-/// The open port.
 pub(crate) struct OpenWeb {
     web: Web,
     /// Its certificate, if it needs one.
@@ -76,7 +75,6 @@ impl OpenWeb {
         Ok(Some(open))
     }
 
-    /// The page's URL.
     pub(crate) fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}/", self.web.address())

@@ -54,7 +54,6 @@ pub fn grant_statement(missing: &[String], account: &str) -> String {
 /// The copy to check.
 #[derive(Debug, Clone)]
 pub struct CopyCheckInput<'a> {
-    /// Tables to copy.
     pub tables: &'a TableFilter,
     /// Free bytes on the disk of our data folder; None if unknown.
     pub free_bytes: Option<u64>,

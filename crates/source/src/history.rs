@@ -20,7 +20,6 @@ pub struct PastEvent {
     pub file: String,
     /// Offset of the event.
     pub offset: u64,
-    /// The whole event.
     pub bytes: Vec<u8>,
 }
 
@@ -44,7 +43,6 @@ fn meaning(bytes: &[u8]) -> Option<(u32, u32, GtidEvent)> {
 }
 
 impl PastEvent {
-    /// The transaction's GTID.
     #[must_use]
     pub fn gtid(&self) -> Option<Gtid> {
         meaning(&self.bytes)?.2.gtid

@@ -28,7 +28,6 @@ pub struct PreflightInput<'a> {
     pub server_id: u32,
     /// Our uuid, so that an earlier connection of ours does not count as another replica.
     pub uuid: Option<Uuid>,
-    /// GTIDs already replayed.
     pub executed: &'a GtidSet,
     /// GTIDs in the relay log.
     pub retrieved: &'a GtidSet,
@@ -85,7 +84,6 @@ pub enum Severity {
     Refused,
     /// Replication works, but the problem needs attention.
     Warning,
-    /// For information.
     Note,
 }
 

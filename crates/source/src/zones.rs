@@ -123,7 +123,6 @@ impl Reading {
         Ok(())
     }
 
-    /// Time_zone_id, Transition_time, Transition_type_id.
     fn transition(&mut self, [id, at, of_type]: [Option<&[u8]>; 3]) -> Result<()> {
         let told = |text, column| told(text, "mysql.time_zone_transition", column);
         if self.room.takes(CHANGE_BYTES) {

@@ -5,7 +5,6 @@ use std::ops::Range;
 use crate::listing::Choice;
 use crate::orders::{ReplicaOrder, UntilText};
 
-/// A statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Statement {
     /// Comments only: MySQL answers them with OK.
@@ -14,39 +13,28 @@ pub enum Statement {
     Select(Select),
     /// DO: a select list whose values nobody gets.
     Do(Select),
-    /// SET of variables.
     Set(Vec<Assignment>),
-    /// SET TRANSACTION.
     SetTransaction {
         /// None: for the next transaction only.
         scope: Option<Scope>,
-        /// What is set.
         characteristics: Characteristics,
     },
-    /// USE.
     Use(Vec<u8>),
     /// BEGIN or START TRANSACTION.
     Begin {
-        /// WITH CONSISTENT SNAPSHOT.
         consistent: bool,
         /// READ ONLY or READ WRITE, if given.
         access: Option<AccessMode>,
     },
-    /// COMMIT.
     Commit(Completion),
-    /// ROLLBACK.
     Rollback(Completion),
-    /// SAVEPOINT.
     Savepoint(Vec<u8>),
-    /// ROLLBACK TO SAVEPOINT.
     RollbackTo(Vec<u8>),
-    /// RELEASE SAVEPOINT.
     Release(Vec<u8>),
     /// SHOW WARNINGS or SHOW ERRORS.
     ShowWarnings {
         /// Only errors.
         errors: bool,
-        /// Which of them.
         limit: Limit,
     },
     /// SHOW COUNT(*) WARNINGS or ERRORS.
@@ -62,23 +50,17 @@ pub enum Statement {
         order: ReplicaOrder,
         /// UNTIL, as it is written.
         until: Option<UntilText>,
-        /// FOR CHANNEL.
         channel: Option<Vec<u8>>,
     },
-    /// KILL.
     Kill {
         /// Only the statement, not the connection.
         query: bool,
-        /// The connection's number.
         id: Expression,
     },
     /// ALTER INSTANCE RELOAD TLS.
     ReloadTls,
-    /// LOCK TABLES.
     LockTables(Vec<LockedTable>),
-    /// UNLOCK TABLES.
     UnlockTables,
-    /// FLUSH.
     Flush(Flush),
     /// A statement that writes, refused with 1290.
     Write,
@@ -91,7 +73,6 @@ pub enum Statement {
 pub struct LockedTable {
     /// Its schema, if it was given.
     pub schema: Option<Vec<u8>>,
-    /// The table.
     pub table: Vec<u8>,
     /// The alias, if one was given.
     pub alias: Option<Vec<u8>>,
@@ -99,7 +80,6 @@ pub struct LockedTable {
     pub write: bool,
 }
 
-/// What FLUSH flushes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flush {
     /// FLUSH TABLES, all or these.
@@ -128,30 +108,23 @@ pub enum FlushOption {
 /// What a SHOW shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Show {
-    /// SHOW DATABASES.
     Databases {
         /// LIKE or WHERE.
         choice: Choice,
     },
-    /// SHOW TABLES.
     Tables {
-        /// With their types.
         full: bool,
         /// FROM; None: of the default schema.
         schema: Option<Vec<u8>>,
         /// LIKE or WHERE.
         choice: Choice,
     },
-    /// SHOW VARIABLES.
     Variables {
-        /// Of the server.
         global: bool,
         /// LIKE or WHERE.
         choice: Choice,
     },
-    /// SHOW STATUS.
     Status {
-        /// Of the server.
         global: bool,
         /// LIKE or WHERE.
         choice: Choice,
@@ -162,61 +135,45 @@ pub enum Show {
         full: bool,
         /// The table's schema; None: the default one.
         schema: Option<Vec<u8>>,
-        /// The table.
         table: Vec<u8>,
         /// LIKE or WHERE.
         choice: Choice,
     },
-    /// SHOW INDEX.
     Index {
         /// The table's schema; None: the default one.
         schema: Option<Vec<u8>>,
-        /// The table.
         table: Vec<u8>,
-        /// WHERE.
         choice: Choice,
     },
-    /// SHOW CREATE TABLE.
     CreateTable {
         /// The table's schema; None: the default one.
         schema: Option<Vec<u8>>,
-        /// The table.
         table: Vec<u8>,
     },
-    /// SHOW CREATE DATABASE.
     CreateDatabase {
-        /// The database.
         name: Vec<u8>,
-        /// IF NOT EXISTS.
         if_not_exists: bool,
     },
-    /// SHOW TABLE STATUS.
     TableStatus {
         /// FROM; None: of the default schema.
         schema: Option<Vec<u8>>,
         /// LIKE or WHERE.
         choice: Choice,
     },
-    /// SHOW COLLATION.
     Collation {
         /// LIKE or WHERE.
         choice: Choice,
     },
-    /// SHOW CHARACTER SET.
     CharacterSet {
         /// LIKE or WHERE.
         choice: Choice,
     },
-    /// SHOW GRANTS.
     Grants {
         /// FOR user@host; None: the session's own.
         account: Option<(Vec<u8>, Vec<u8>)>,
     },
-    /// SHOW ENGINES.
     Engines,
-    /// SHOW PLUGINS.
     Plugins,
-    /// SHOW ENGINE.
     Engine {
         /// The engine; None: ALL.
         engine: Option<Vec<u8>>,
@@ -227,33 +184,25 @@ pub enum Show {
     Objects {
         /// `TRIGGERS` and so on.
         kind: &'static str,
-        /// FROM.
         schema: Option<Vec<u8>>,
         /// LIKE or WHERE.
         choice: Choice,
     },
-    /// SHOW PROCESSLIST.
     Processlist {
-        /// With whole texts.
         full: bool,
     },
-    /// SHOW REPLICA STATUS.
     ReplicaStatus {
         /// As SHOW SLAVE STATUS, whose columns have other names; 9.7 does not have it any more.
         old_names: bool,
-        /// FOR CHANNEL.
         channel: Option<Vec<u8>>,
     },
-    /// SHOW REPLICAS.
     Replicas {
         /// As SHOW SLAVE HOSTS, whose columns have other names; 9.7 does not have it any more.
         old_names: bool,
     },
     /// SHOW BINARY LOG STATUS.
     BinaryLogStatus,
-    /// SHOW BINARY LOGS.
     BinaryLogs,
-    /// SHOW RELAYLOG EVENTS.
     RelayLogEvents {
         /// IN: the file; None: the first one.
         file: Option<Vec<u8>>,
@@ -261,7 +210,6 @@ pub enum Show {
         from: Option<u64>,
         /// LIMIT, where 0 rows are all.
         limit: Limit,
-        /// FOR CHANNEL.
         channel: Option<Vec<u8>>,
     },
 }
@@ -269,7 +217,6 @@ pub enum Show {
 /// SELECT without tables, or from one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Select {
-    /// The select list.
     pub items: Vec<Item>,
     /// What follows FROM; None without tables.
     pub from: Option<Box<From>>,
@@ -279,10 +226,8 @@ pub struct Select {
     pub locking: Vec<Locking>,
 }
 
-/// A locking clause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locking {
-    /// FOR UPDATE.
     pub update: bool,
     /// OF: names of tables, each perhaps with its schema; empty: all.
     pub of: Vec<(Option<Vec<u8>>, Vec<u8>)>,
@@ -293,31 +238,25 @@ pub struct Locking {
 pub struct From {
     /// The table's schema, if it was given.
     pub schema: Option<Vec<u8>>,
-    /// The table.
     pub table: Vec<u8>,
     /// The alias, if one was given.
     pub alias: Option<Vec<u8>>,
     /// Names of indexes in USE, FORCE and IGNORE INDEX.
     pub hints: Vec<Vec<u8>>,
-    /// WHERE.
     pub filter: Option<Expression>,
-    /// ORDER BY.
     pub order: Vec<Order>,
 }
 
 /// One expression of ORDER BY.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// The expression.
     pub expression: Expression,
-    /// DESC.
     pub descending: bool,
 }
 
 /// One expression of a select list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// The expression.
     pub expression: Expression,
     /// The alias, if one was given.
     pub alias: Option<Vec<u8>>,
@@ -344,7 +283,6 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// All rows.
     pub(crate) fn none() -> Limit {
         Limit { offset: Expression::Number("0".to_owned()), rows: None }
     }
@@ -394,18 +332,13 @@ pub enum Expression {
     Star(Vec<Vec<u8>>),
     /// A function, by its name as written.
     Call {
-        /// Its name.
         name: String,
-        /// Its arguments.
         arguments: Vec<Expression>,
     },
     /// A minus sign before an expression.
     Negative(Box<Expression>),
-    /// A comparison.
     Compare {
-        /// How.
         operator: Comparison,
-        /// Both sides.
         sides: Box<(Expression, Expression)>,
     },
     /// AND of two or more.
@@ -413,7 +346,6 @@ pub enum Expression {
     /// Other binary operators, each applied to all that stands before it: `1 * 2 + 3` is 1, then `* 2`, then `+ 3`. One
     /// list, so that a text of many terms makes no deep tree.
     Chain {
-        /// The first operand.
         first: Box<Expression>,
         /// Operators, by sign or word, each with its right operand; at least one.
         rest: Vec<(&'static str, Expression)>,
@@ -422,37 +354,27 @@ pub enum Expression {
     In {
         /// What is looked for.
         value: Box<Expression>,
-        /// The list.
         list: Vec<Expression>,
-        /// NOT IN.
         negated: bool,
     },
-    /// BETWEEN.
     Between {
-        /// What is compared.
         value: Box<Expression>,
-        /// The bounds.
         bounds: Box<(Expression, Expression)>,
-        /// NOT BETWEEN.
         negated: bool,
     },
-    /// IS NULL.
     IsNull {
         /// What may be NULL.
         value: Box<Expression>,
-        /// IS NOT NULL.
         negated: bool,
     },
     /// LIKE with the default escape character.
     Like {
         /// What is compared, and the pattern.
         sides: Box<[Expression; 2]>,
-        /// NOT LIKE.
         negated: bool,
     },
     /// Anything that has no meaning here yet, by name.
     Other {
-        /// The construct.
         construct: String,
         /// Its operands, in which placeholders count.
         operands: Vec<Expression>,
@@ -497,9 +419,7 @@ impl Statement {
     }
 }
 
-/// Operators of comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Comparison {
     Equal,
     /// `<=>`.
@@ -526,7 +446,6 @@ impl Comparison {
         })
     }
 
-    /// Its sign.
     pub(crate) fn sign(self) -> &'static str {
         match self {
             Comparison::Equal => "=",
@@ -597,9 +516,7 @@ pub(crate) fn operator_construct(operator: &str) -> String {
 /// Whose value of a variable is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The server's.
     Global,
-    /// The session's.
     Session,
     /// Kept over restarts (PERSIST, PERSIST_ONLY).
     Persist,
@@ -608,16 +525,12 @@ pub enum Scope {
 /// One assignment of SET.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
-    /// What is set.
     pub target: Target,
-    /// To what.
     pub value: NewValue,
 }
 
-/// What SET changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A system variable.
     Variable {
         /// As given.
         scope: Option<Scope>,
@@ -634,7 +547,6 @@ pub enum Target {
         /// The collation, if one was given.
         collation: Option<String>,
     },
-    /// SET CHARACTER SET.
     CharacterSet,
     /// `@name`, as written.
     UserVariable(Vec<u8>),
@@ -643,26 +555,21 @@ pub enum Target {
 /// The right side of an assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NewValue {
-    /// DEFAULT.
     Default,
     /// A bare word, which is its own text.
     Word(String),
-    /// An expression.
     Expression(Expression),
 }
 
 /// READ ONLY or READ WRITE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessMode {
-    /// READ ONLY.
     ReadOnly,
-    /// READ WRITE.
     ReadWrite,
 }
 
 /// Isolation levels, by MySQL's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Isolation {
     ReadUncommitted,
     ReadCommitted,
@@ -693,7 +600,6 @@ impl Isolation {
 /// What SET TRANSACTION sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Characteristics {
-    /// ISOLATION LEVEL.
     pub isolation: Option<Isolation>,
     /// READ ONLY or READ WRITE.
     pub access: Option<AccessMode>,
@@ -702,8 +608,6 @@ pub struct Characteristics {
 /// What follows COMMIT and ROLLBACK.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// AND CHAIN.
     pub chain: bool,
-    /// RELEASE.
     pub release: bool,
 }

@@ -40,13 +40,11 @@ const MEDIUM_BYTES: u32 = 16_777_215;
 pub struct Bind<'a> {
     /// The statement's text, which names columns.
     pub sql: &'a [u8],
-    /// The session's variables.
     pub settings: &'a Settings,
     /// The session's user variables.
     pub user_variables: &'a UserVariables,
     /// Values of variables that are ours.
     pub own: &'a dyn OwnValues,
-    /// The default schema.
     pub schema: Option<&'a str>,
     /// The schema of tables that are named without one: of a prepared statement, the default schema when it was
     /// prepared.
@@ -73,7 +71,6 @@ pub struct Bind<'a> {
     pub memory: &'a Purse,
 }
 
-/// A column's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     /// Type code of the protocol.
@@ -147,16 +144,12 @@ pub(crate) fn is_text(field: &Field) -> bool {
     field.type_code == type_code::VAR_STRING || field.is_long()
 }
 
-/// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// NULL.
     Null,
-    /// A signed integer.
     Int(i64),
-    /// An unsigned integer.
     UInt(u64),
-    /// A double.
     Double(f64),
     /// A decimal number, as MySQL prints it.
     Decimal(String),
@@ -218,7 +211,6 @@ fn text_of_time(value: Time) -> String {
 pub struct Column {
     /// Name, as UTF-8.
     pub name: Vec<u8>,
-    /// Metadata.
     pub field: Field,
     /// Value in the only row.
     pub value: Value,

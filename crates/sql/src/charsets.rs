@@ -14,9 +14,7 @@ const NOT_OF_CLIENTS: &[&str] = &["ucs2", "utf16", "utf16le", "utf32"];
 /// What `character_set_client`, `collation_connection` and `character_set_results` say, as collation ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Charsets {
-    /// Of statements.
     pub client: u16,
-    /// Of literals.
     pub connection: u16,
     /// Of answers; None sends them as they are.
     pub results: Option<u16>,

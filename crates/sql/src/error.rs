@@ -4,11 +4,9 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code} ({sqlstate}): {message}")]
 pub struct SqlError {
-    /// MySQL's error number.
     pub code: u16,
     /// SQLSTATE of five characters.
     pub sqlstate: &'static str,
-    /// The text.
     pub message: String,
 }
 
@@ -17,9 +15,7 @@ pub struct SqlError {
 pub struct Warning {
     /// `Note`, `Warning` or `Error`.
     pub level: &'static str,
-    /// MySQL's number.
     pub code: u16,
-    /// The text.
     pub message: String,
 }
 
@@ -139,7 +135,6 @@ impl Warning {
         size_of_val(self) + self.message.len()
     }
 
-    /// A warning.
     pub fn new(code: u16, message: impl Into<String>) -> Warning {
         Warning { level: "Warning", code, message: message.into() }
     }

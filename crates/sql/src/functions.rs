@@ -41,7 +41,6 @@ const fn function(
     Function { names, arguments, bind }
 }
 
-/// All of them.
 const FUNCTIONS: &[Function] = &[
     function(&["VERSION"], (0, 0), version),
     function(&["CONNECTION_ID"], (0, 0), connection_id),
@@ -95,7 +94,6 @@ pub(crate) fn collation(bind: &Bind<'_>, arguments: &Arguments<'_>, function: &s
 
 /// Arguments of a call.
 pub(crate) struct Arguments<'a> {
-    /// As parsed.
     pub(crate) expressions: &'a [Expression],
     /// Their types and values.
     pub(crate) bound: Vec<Bound>,

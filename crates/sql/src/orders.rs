@@ -18,9 +18,7 @@ pub enum ReplicaOrder {
     Threads(ThreadOrder),
     /// CHANGE REPLICATION SOURCE TO.
     ChangeSource(Vec<SourceOption>),
-    /// CHANGE REPLICATION FILTER.
     ChangeFilter(Vec<FilterRules>),
-    /// RESET REPLICA.
     Reset {
         /// What was changed by SQL is forgotten too.
         all: bool,
@@ -56,14 +54,12 @@ pub enum UntilText {
 pub struct SourceOption {
     /// Its name, in upper case.
     pub name: &'static str,
-    /// Its value.
     pub value: OptionValue,
 }
 
 /// Value of an option.
 #[derive(Clone, PartialEq, Eq)]
 pub enum OptionValue {
-    /// A string.
     Text(Vec<u8>),
     /// A number, as it is written.
     Number(String),

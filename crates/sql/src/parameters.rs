@@ -17,7 +17,6 @@ const TEXT_BYTES: u32 = 65_535;
 
 /// What a parameter is bound as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum ParameterType {
     Text,
     Int,
@@ -27,7 +26,6 @@ pub enum ParameterType {
     Date,
     DateTime,
     Time,
-    /// Of LIMIT.
     Limit,
     /// Beside a column of dates: a text stays one, and is compared as a constant.
     BesideDate,

@@ -43,13 +43,10 @@ pub(crate) const SERVER_VERSION: u32 = 90_700;
 /// The first statement of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
-    /// The statement.
     pub statement: Statement,
     /// What MySQL says of its words, comments and variables when it is parsed.
     pub warnings: Vec<Warning>,
-    /// Number of placeholders.
     pub parameters: usize,
-    /// What follows it.
     pub next: Option<Next>,
     /// Bytes of the tree, at most, besides those of its names and literals.
     pub tree_bytes: usize,
@@ -67,7 +64,6 @@ pub struct Next {
 /// A text that is not parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unparsed {
-    /// Why not.
     pub error: SqlError,
     /// What MySQL says of its words and comments up to there.
     pub warnings: Vec<Warning>,

@@ -27,15 +27,11 @@ pub(crate) enum Rule {
     ResultsCharset,
     /// A character set, whose default collation counts.
     ConnectionCharset,
-    /// A collation.
     Collation,
     /// A list of modes.
     Mode,
-    /// A time zone.
     Zone,
-    /// Names of variables.
     Names,
-    /// A GTID set.
     Gtids,
 }
 

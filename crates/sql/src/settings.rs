@@ -18,7 +18,6 @@ use crate::{Charsets, KNOWS_UTC, Result, deprecated, modes};
 /// A variable that was set, for session tracking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tracked {
-    /// Its name.
     pub name: &'static str,
     /// Its value as SHOW VARIABLES prints it.
     pub value: String,

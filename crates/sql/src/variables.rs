@@ -51,7 +51,6 @@ pub trait OwnValues {
     }
 }
 
-/// One system variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variable {
     /// Name, in lower case.

@@ -19,7 +19,6 @@ use crate::orders::ReplicaOrder;
 /// What a statement waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
-    /// The event.
     pub event: Event,
     /// How long at most; None is no limit.
     pub timeout: Option<Duration>,
@@ -60,7 +59,6 @@ pub enum Event {
     Position {
         /// File of the source.
         file: String,
-        /// Offset in it.
         offset: u64,
     },
 }
@@ -70,24 +68,20 @@ pub enum Event {
 pub enum Ended {
     /// By its event; of a position, after so many moves of it; of an order, what became of it.
     Met(u64),
-    /// By its timeout.
     TimedOut,
     /// What it waits for cannot come, because replay does not run: of a position only.
     NotRunning,
     /// The statement was interrupted.
     Interrupted(Interrupt),
-    /// With an error.
     Failed(SqlError),
 }
 
 /// What interrupts a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interrupt {
-    /// KILL QUERY.
     Killed,
     /// `max_execution_time`.
     Time,
-    /// The server stops.
     Shutdown,
 }
 

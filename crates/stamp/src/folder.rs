@@ -30,33 +30,20 @@ pub enum FolderError {
     /// An operation of the operating system failed.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
-        /// The failed operation.
         action: &'static str,
-        /// Its file.
         path: PathBuf,
         /// Error of the operating system.
         error: io::Error,
     },
     /// The folder holds something else.
     #[error("{} holds {name}, which is no part of a served log: name a new folder", path.display())]
-    Foreign {
-        /// The folder.
-        path: PathBuf,
-        /// What it holds.
-        name: String,
-    },
+    Foreign { path: PathBuf, name: String },
     /// The record of the last file cannot be read.
     #[error("{} is damaged ({what}): remove the folder, and stamp from the beginning", path.display())]
-    Record {
-        /// The record.
-        path: PathBuf,
-        /// What is wrong.
-        what: String,
-    },
+    Record { path: PathBuf, what: String },
     /// The folder was stamped with other settings, so that its last file would not get the same bytes.
     #[error("{} was stamped with other settings ({kept}; now {given}): name a new folder", path.display())]
     Settings {
-        /// The folder.
         path: PathBuf,
         /// Settings of the folder.
         kept: String,

@@ -58,14 +58,12 @@ pub struct FileStart {
     pub at: LogPosition,
     /// GTIDs of all transactions before it.
     pub executed: GtidSet,
-    /// Definitions before it.
     pub catalog: Catalog,
 }
 
 /// A piece of the served log, in order.
 #[derive(Debug)]
 pub enum Part<'a> {
-    /// A file begins.
     Begin(&'a FileStart),
     /// Bytes of the file: its head, a whole transaction, or its last event.
     Bytes(&'a [u8]),
@@ -82,7 +80,6 @@ pub fn file_name(number: u64) -> String {
 /// What a stamper did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StampCounts {
-    /// Transactions written.
     pub transactions: u64,
     /// Transactions among them whose source's clock was kept, because they change tables of unknown definition.
     pub kept: u64,

@@ -29,7 +29,6 @@ pub(crate) struct Transaction<'a> {
     pub at: LogPosition,
     pub facts: &'a Facts,
     pub gtid: Option<Gtid>,
-    /// Definitions before it.
     pub catalog: &'a Catalog,
     /// Format description in force.
     pub format: &'a FormatDescription,

@@ -19,7 +19,6 @@ const GTID_GROWS_MAX: u64 = 30;
 /// Takes the parts of the served log, in order. Its error ends the stamping.
 pub type PutPart<'p> = &'p mut dyn FnMut(Part<'_>) -> Result<(), String>;
 
-/// Stamps a log.
 pub struct Stamper {
     reader: LogReader,
     output: Output,

@@ -68,7 +68,6 @@ impl Touched {
 /// What the statements of some transactions touch.
 pub(crate) struct Watched {
     pub touched: Touched,
-    /// The transactions.
     pub within: GtidSet,
 }
 

@@ -1,5 +1,5 @@
 //! What this crate offers, tested from outside: one program, a module each topic.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod folder;
 mod served;

@@ -4,7 +4,7 @@
 //! row is there twice. The rows are on disk, in one cut; 50,000 rows chosen at random are updated, each image checked
 //! against the store. Prints the machine, then per table size the microseconds per update (wall clock, and this
 //! thread's CPU time, which other load on the machine does not lengthen) and a hash of the remaining rows.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

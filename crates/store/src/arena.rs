@@ -235,7 +235,6 @@ impl Arena {
         }
     }
 
-    /// Appends a record.
     pub(crate) fn push(&mut self, header: &Header, key: &[u8], image: &[u8]) -> RecordRef {
         let len = header.record_len();
         debug_assert_eq!(len, HEADER_LEN + key.len() + image.len());

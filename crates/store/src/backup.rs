@@ -38,7 +38,6 @@ pub enum ChosenStep {
     Linking,
 }
 
-/// Names and contents.
 type SmallFiles = Vec<(String, Vec<u8>)>;
 
 /// A file of rows.

@@ -57,7 +57,6 @@ struct Place {
 const HEAD_LEN: usize = 16;
 
 impl Place {
-    /// Compares by key.
     #[inline]
     fn order(&self, other: &Place, keys: &[Vec<u8>]) -> Ordering {
         let heads = u128::from_be_bytes(self.head).cmp(&u128::from_be_bytes(other.head));

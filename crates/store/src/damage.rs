@@ -52,7 +52,6 @@ pub struct DamagedFile {
     /// Number of the file.
     #[serde(rename = "file")]
     pub file: u64,
-    /// What is wrong.
     #[serde(rename = "what")]
     pub what: String,
     /// When it was found, in µs since 1970.

@@ -73,7 +73,6 @@ impl Drop for Promise<'_> {
 pub(crate) enum Claim {
     /// A merge that cuts wait for: it may use the reserve.
     Near,
-    /// Any other merge.
     Other,
 }
 

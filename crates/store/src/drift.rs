@@ -48,7 +48,6 @@ pub struct DriftedRow {
     /// Key in the tree, in hexadecimal: see docs/formats.md.
     #[serde(rename = "key")]
     pub key: String,
-    /// What is wrong.
     #[serde(rename = "kind")]
     pub kind: DriftKind,
 }

@@ -48,7 +48,6 @@ pub enum StoreError {
         folder: PathBuf,
         /// Number of the file.
         file: u64,
-        /// What is wrong.
         text: String,
     },
     /// A record that is whole, but has a name that this program does not know, or lacks one that it needs.
@@ -101,10 +100,7 @@ pub enum StoreError {
     },
     /// The store's own structures contradict each other: a defect of this program, not of its files.
     #[error("store: {what} (a defect of Slipstream)")]
-    Defect {
-        /// The violated invariant.
-        what: &'static str,
-    },
+    Defect { what: &'static str },
     /// The snapshot was given up because it held too much memory or was too old: see
     /// [`SnapshotLimits`](crate::SnapshotLimits).
     #[error(

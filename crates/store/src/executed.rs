@@ -37,7 +37,6 @@ struct Run {
 pub struct NewGtids<'a>(&'a mut Executed);
 
 impl NewGtids<'_> {
-    /// Adds one GTID.
     pub fn add(&mut self, gtid: Gtid) {
         let Executed { now, moves, recent, .. } = &mut *self.0;
         if !now.add(gtid) {
@@ -61,7 +60,6 @@ impl Executed {
         Executed { now, moves: 0, recent: VecDeque::new(), copy: None }
     }
 
-    /// The newest set.
     pub(crate) fn now(&self) -> &GtidSet {
         &self.now
     }

@@ -12,7 +12,6 @@ use crate::error::StoreError;
 pub(crate) enum KeysBelow<'a> {
     /// A row with the same sort keys in all indexes, or a row that was never looked up.
     Same,
-    /// No such row.
     Absent,
     /// A row with these sort keys, as `IndexSet::append_all` writes them.
     Keys(&'a [u8]),

@@ -36,7 +36,6 @@ pub struct CutPoint {
     pub sequence: u64,
     /// GTIDs of all transactions up to it.
     pub executed: GtidSet,
-    /// Table definitions.
     pub catalog: Catalog,
     /// End of the last transaction in the relay log: file and offset.
     pub position: Option<(String, u64)>,
@@ -66,7 +65,6 @@ pub struct Generation {
     number: u64,
     lanes: Box<[RwLock<Lane>]>,
     bytes: Box<[AtomicU64]>,
-    /// Built by readers.
     orders: Orders,
     /// Set when the generation is sealed at a boundary; it can be cut from then on.
     point: OnceLock<CutPoint>,
@@ -278,7 +276,6 @@ pub(crate) enum Layer {
 
 /// The layers of the store, as one writer or reader sees them.
 pub struct Layers {
-    /// Takes new versions.
     pub active: Arc<Generation>,
     /// Newest first.
     pub(crate) below: Vec<Layer>,

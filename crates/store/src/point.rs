@@ -31,7 +31,6 @@ pub struct RowBuf {
 }
 
 impl RowBuf {
-    /// The row.
     #[must_use]
     pub fn row(&self) -> Row<'_> {
         Row { key: &self.key, image: self.image(), count: self.count }

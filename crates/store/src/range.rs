@@ -28,7 +28,6 @@ use crate::{PinnedLayers, Snapshot, Store};
 pub struct OwnedRow {
     /// Stored key bytes; the whole image for a table without a key.
     pub key: Vec<u8>,
-    /// Row image.
     pub image: Vec<u8>,
     /// Number of equal rows: 1 with a key, 1 or more without.
     pub count: u64,

@@ -180,7 +180,6 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// All rows.
     #[must_use]
     pub fn all() -> KeyRange {
         KeyRange { from: Vec::new(), to: None, is_empty: false }

@@ -54,7 +54,6 @@ impl CheckImages {
 pub enum BeforeImage<'a> {
     /// The event has no before image.
     None,
-    /// All columns.
     Full(&'a [u8]),
     /// The columns in the bitmap only.
     Partial {
@@ -68,16 +67,13 @@ pub enum BeforeImage<'a> {
 /// One change to one row of this lane.
 #[derive(Clone, Copy, Debug)]
 pub enum RowChange<'a> {
-    /// A new row.
     Insert {
-        /// All columns.
         image: &'a [u8],
     },
     /// Replaces the row's image; its key stays the same.
     Update {
         /// The row before the change.
         before: BeforeImage<'a>,
-        /// All columns.
         image: &'a [u8],
     },
     /// Sets new values in some columns; the key stays the same.
@@ -104,7 +100,6 @@ pub enum RowChange<'a> {
         /// Null bitmap over the present columns, then values.
         image: &'a [u8],
     },
-    /// Removes the row.
     Delete {
         /// The row before the change.
         before: BeforeImage<'a>,
@@ -114,7 +109,6 @@ pub enum RowChange<'a> {
         /// As in `Merge`: the current number of copies need not be looked up.
         later: bool,
     },
-    /// Removes one copy.
     RemoveOne {
         /// As in `AddOne`.
         later: bool,

@@ -3,7 +3,6 @@
 /// State of a row. In an `Option`, None means that nothing is known of the row there: no version, or not looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowState<T> {
-    /// The whole row.
     Row(T),
     /// Only what changes in the row that a layer below holds: see `delta`.
     Delta(T),

@@ -266,7 +266,6 @@ pub struct RowBatch {
 }
 
 impl RowBatch {
-    /// Number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.counts.len()

@@ -78,7 +78,6 @@ pub struct SnapshotLimits {
 }
 
 impl Default for SnapshotLimits {
-    /// No limits.
     fn default() -> SnapshotLimits {
         SnapshotLimits { bytes: u64::MAX, age: None }
     }
@@ -187,7 +186,6 @@ impl Visibility {
         self.lock().limits = limits;
     }
 
-    /// The current layers.
     #[must_use]
     pub fn layers(&self) -> Arc<Layers> {
         loop {

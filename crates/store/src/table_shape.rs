@@ -6,7 +6,6 @@ use values::{ColumnType, RowLayout, ValueError};
 /// What a lane must know about a table.
 #[derive(Clone, Copy)]
 pub struct TableShape<'a> {
-    /// Identifies its rows.
     pub id: TableId,
     /// Offsets of columns in its row images.
     pub layout: &'a RowLayout,

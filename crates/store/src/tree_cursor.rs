@@ -17,7 +17,6 @@ pub(crate) struct TreeCursor {
     /// Position of each open run in `runs`, ascending by key, then by age.
     order: Vec<usize>,
     runs: Vec<RunCursor>,
-    /// Key being skipped.
     key: Vec<u8>,
 }
 

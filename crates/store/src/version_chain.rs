@@ -320,7 +320,6 @@ impl LaneTable {
         Some(self.version_of(at, &header))
     }
 
-    /// A found version.
     pub(crate) fn version(&self, found: &Found) -> RowVersion<'_> {
         self.version_of(found.at, &found.header)
     }

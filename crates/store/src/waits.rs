@@ -13,7 +13,6 @@ const WAIT_NS_MAX: u64 = 60_000_000_000;
 /// Waits of one side; locks taken without waiting are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitStats {
-    /// Number of waits.
     pub count: u64,
     /// Median, in ns.
     pub p50_ns: u64,

@@ -3,7 +3,7 @@
 //!
 //! Run `cargo run -p values --example charset_tables -- mysql://root@127.0.0.1:PORT` against a throw-away server
 //! (`testbed/mysql`) of MySQL 9.7 or later. The example writes nothing to the server.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

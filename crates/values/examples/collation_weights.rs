@@ -3,7 +3,7 @@
 //!
 //! Run `cargo run -p values --example collation_weights -- mysql://root@127.0.0.1:PORT` against a throw-away server
 //! (`testbed/mysql`) of MySQL 9.7 or later. The program creates a database of its own and drops it afterwards.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;

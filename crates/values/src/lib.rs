@@ -5,6 +5,7 @@
 //! table names, DDL literals (catalog), a panic on outside bytes, a guessed value. What is not implemented is
 //! `ValueError::Unsupported`.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(
     test,

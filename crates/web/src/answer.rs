@@ -55,7 +55,6 @@ fn policy() -> HeaderValue {
 /// A response with its whole body.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-/// What answers.
 pub(crate) struct Site {
     pub(crate) watched: Arc<dyn Watched>,
     pub(crate) accounts: Arc<Accounts>,
@@ -227,7 +226,6 @@ impl Site {
 
 /// What a request says of who sends it.
 enum Credentials {
-    /// Name and password.
     Account(String, String),
     Token(String),
 }

@@ -18,7 +18,6 @@ use observe::{LagHistograms, StatusReport};
 pub use server::{Web, WebConfig};
 pub use token::Token;
 
-/// What is watched.
 pub trait Watched: Send + Sync + 'static {
     /// Its report now; may take a moment.
     fn report(&self) -> StatusReport;

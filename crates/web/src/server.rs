@@ -35,7 +35,6 @@ const HEADER_BYTES_MAX: usize = 16 << 10;
 /// Pause after a failed accept, which is mostly for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where is listened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebConfig {
     /// Address and port; port 0 is any free one.

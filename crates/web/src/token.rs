@@ -19,7 +19,6 @@ const BYTES_MAX: u64 = 4 << 10;
 /// Mode bits of others than the owner.
 const OTHERS: u32 = 0o077;
 
-/// A token.
 #[derive(Debug)]
 pub struct Token {
     path: PathBuf,

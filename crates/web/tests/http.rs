@@ -1,5 +1,5 @@
 //! The port as browsers, scrapers and hostile peers meet it.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -4,6 +4,7 @@
 //! here: sockets, TLS, clocks, randomness (the caller passes the OAEP seed), or an allocation sized by a length that
 //! the peer only claimed.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![cfg_attr(
     test,

@@ -15,7 +15,6 @@ const WRITTEN: &str = "the source, writing it";
 /// Told apart without colour vision too; the names stand at the lines' ends.
 const COLOURS: [&str; 5] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000"];
 
-/// The picture's text.
 pub(super) fn svg(report: &ClocksReport) -> String {
     let mut panels: Vec<(f64, u32)> = Vec::new();
     for line in &report.lines {

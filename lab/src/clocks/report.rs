@@ -41,7 +41,6 @@ pub struct Recorded {
     pub clients: u32,
     /// True for the log with WRITESET.
     pub is_reference: bool,
-    /// Seconds.
     pub seconds: f64,
 }
 
@@ -52,7 +51,6 @@ pub struct ClocksReport {
     pub recorded: Vec<Recorded>,
     /// One a log and way, in the order of the first round.
     pub lines: Vec<Line>,
-    /// What was recorded.
     pub workload: String,
     /// Transactions of each recording.
     pub transactions: u64,

@@ -14,7 +14,6 @@ use crate::servers::{PATIENCE, Server, check_stop};
 /// Seconds that one query for the end waits in the server before failures and signals are looked at.
 const ASK_S: f64 = 0.5;
 
-/// What was measured.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub wall_s: f64,

@@ -13,7 +13,6 @@ pub struct LogFacts {
     pub transactions: u64,
     /// Transactions that change rows.
     pub write_transactions: u64,
-    /// Row changes.
     pub rows: u64,
     /// Bytes of binlog.
     pub bytes: u64,
@@ -59,13 +58,11 @@ pub struct Row {
 pub struct CompareReport {
     /// One row per contender.
     pub rows: Vec<Row>,
-    /// The measured log.
     pub log: LogFacts,
     /// The log's first part, if a contender replays only that.
     pub first_part: Option<LogFacts>,
     /// Contenders missing from the table, and why.
     pub left_out: Vec<String>,
-    /// Number of rounds.
     pub rounds: u32,
     /// Version of the stock server; None without one.
     pub mysql_version: Option<String>,

@@ -59,7 +59,6 @@ pub struct ReplayFlags {
 /// The program's options for threads and memory, and for syncing the relay log.
 #[derive(Clone, Debug)]
 pub struct PipelineOptions {
-    /// Threads and memory.
     pub pipeline: PipelineConfig,
     /// When the relay log is synced.
     pub relay_sync: SyncPolicy,

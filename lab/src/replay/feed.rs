@@ -28,7 +28,6 @@ struct Job {
 /// Totals of everything fed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fed {
-    /// Transactions.
     pub transactions: u64,
     /// Bytes of log.
     pub bytes: u64,

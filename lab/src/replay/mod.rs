@@ -45,7 +45,6 @@ pub struct ReplayOptions {
     pub load: Vec<PathBuf>,
     /// Folder for relay log and store; must be empty or absent. Removed afterwards.
     pub folder: PathBuf,
-    /// Apply workers.
     pub workers: usize,
     /// Number of decoders; 0 (under the grain of transactions only) means that the scheduling thread decodes.
     pub decoders: usize,
@@ -121,7 +120,6 @@ pub fn replay(options: &ReplayOptions) -> anyhow::Result<ReplayReport> {
     Ok(report)
 }
 
-/// A running replay.
 struct Run {
     pipeline: Pipeline,
     feeder: Feeder,

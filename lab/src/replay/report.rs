@@ -37,7 +37,6 @@ pub struct Phase {
     pub transactions: u64,
     /// Transactions that change rows.
     pub write_transactions: u64,
-    /// Row changes.
     pub rows: u64,
     /// Bytes of binlog read.
     pub bytes: u64,
@@ -77,7 +76,6 @@ pub struct ReadRates {
 /// What readers beside replay read, and how long both sides waited for lanes.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReadersReport {
-    /// Number of readers.
     pub threads: usize,
     /// Reads a second of rows by key, of all readers together.
     pub key_reads_per_s: f64,
@@ -96,7 +94,6 @@ pub struct ReadersReport {
 /// Waits of one side, since the store was opened; a lock taken at once is none.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct WaitReport {
-    /// Number of waits.
     pub count: u64,
     /// Median, in microseconds.
     pub p50_us: f64,
@@ -116,7 +113,6 @@ impl fmt::Display for WaitReport {
 /// Counters of the grain of transactions over all phases; see `apply::transactions::TransactionCounts`.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct TransactionReport {
-    /// Transactions scheduled.
     pub transactions: u64,
     /// Times the scheduler waited for a transaction's dependencies.
     pub scheduler_waits: u64,
@@ -255,7 +251,6 @@ impl fmt::Display for PacedLag {
 pub struct ReplayReport {
     /// The logs replayed first, timed separately; None if there were none.
     pub load: Option<Phase>,
-    /// The measured logs.
     pub measured: Phase,
     /// Write transactions a second.
     pub write_transactions_per_s: f64,

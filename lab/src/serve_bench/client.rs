@@ -14,7 +14,6 @@ use crate::servers::check_stop;
 /// The reads; sysbench runs it from the scratch folder.
 const SCRIPT: &str = include_str!("reads.lua");
 
-/// One measurement.
 pub(super) struct Load {
     pub shape: Shape,
     pub style: Style,
@@ -23,7 +22,6 @@ pub(super) struct Load {
     pub seconds: u32,
 }
 
-/// What sysbench counted.
 pub(super) struct Sample {
     pub statements: u64,
     pub per_s: f64,
@@ -43,7 +41,6 @@ impl Sysbench {
         Ok(Sysbench { folder: folder.to_owned(), cpu: args.client_cpu, rows: args.rows })
     }
 
-    /// Its version.
     pub(super) fn version(&self) -> Result<String> {
         Ok(self.output(&["--version".into()])?.trim().to_owned())
     }

@@ -98,9 +98,7 @@ pub enum Style {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tls {
-    /// They are.
     On,
-    /// They are not.
     Off,
 }
 

@@ -34,7 +34,6 @@ pub(super) fn mysql_options(memory: &str) -> Vec<String> {
 /// One of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// MySQL without performance_schema.
     MysqlPlain,
     /// MySQL as it ships.
     Mysql,

@@ -7,7 +7,6 @@ use serde::Serialize;
 /// What was measured of one read at one server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
-    /// The server.
     pub server: String,
     /// CPU of the server a statement, in microseconds, system time included.
     pub cpu_us: f64,
@@ -27,13 +26,11 @@ impl fmt::Display for Figures {
 /// One read at all servers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// What is read.
     pub shape: String,
     /// How it is sent.
     pub style: String,
     /// Whether connections are encrypted.
     pub tls: String,
-    /// Number of connections.
     pub connections: u32,
     /// In the order of the runs; MySQL without performance_schema first, unless it is left out.
     pub servers: Vec<Figures>,
@@ -50,13 +47,11 @@ pub struct ServeReport {
     pub hash: String,
     /// Version of the stock server.
     pub mysql_version: String,
-    /// Its options.
     pub mysql_options: String,
     /// The client and its version.
     pub client: String,
     /// Seconds of each measurement.
     pub seconds: u32,
-    /// Number of rounds.
     pub rounds: u32,
     /// The machine that ran it.
     pub machine: String,

@@ -57,7 +57,6 @@ impl Clock {
         }
     }
 
-    /// Restarts the numbers.
     pub(crate) fn begin_file(&mut self) {
         *self = Clock::new(self.tracking);
     }

@@ -97,10 +97,8 @@ impl Change {
     }
 }
 
-/// What to write.
 #[derive(Clone, Debug)]
 pub struct MakeOptions {
-    /// Kind of transactions.
     pub shape: Shape,
     /// Transactions in the run, not counting a huge one.
     pub transactions: u64,
@@ -116,7 +114,6 @@ pub struct MakeOptions {
     pub file_bytes: u64,
 }
 
-/// What was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MakeReport {
     /// Number of files with tables and first rows.

@@ -21,7 +21,6 @@ const COLUMN_TYPES: [u8; 4] = [3, 3, 8, 15];
 /// As from a server with binlog_row_metadata=MINIMAL: numbers are signed, the text's collation is binary, all columns
 /// are visible (log_event.h, `Optional_metadata_field_type`).
 const OPTIONAL: [u8; 9] = [1, 1, 0, 2, 1, 63, 12, 1, 0b1111_0000];
-/// All four columns.
 const ALL: [u8; 1] = [0b1111];
 
 /// A table: `id INT, k INT, v BIGINT, pad VARBINARY(60)`.

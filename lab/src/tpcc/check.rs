@@ -13,7 +13,6 @@ const SHOWN_MAX: usize = 5;
 /// Result of one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Clause and content.
     pub name: &'static str,
     /// Number of warehouses or districts checked.
     pub checked: u64,

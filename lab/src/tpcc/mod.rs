@@ -48,7 +48,6 @@ impl FromStr for Style {
 /// When a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// After this long.
     Duration(Duration),
     /// After this many completed transactions of all types.
     Transactions(u64),
@@ -59,7 +58,6 @@ pub enum Limit {
 /// Options of `prepare`, `run` and `check`.
 #[derive(Clone, Debug)]
 pub struct TpccOptions {
-    /// The server.
     pub server: ConnectOptions,
     /// Database to use; `prepare` drops and creates it.
     pub database: String,

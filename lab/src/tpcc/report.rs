@@ -41,7 +41,6 @@ pub struct TransactionReport {
 pub struct TpccReport {
     /// Number of warehouses found.
     pub warehouses: u32,
-    /// Number of terminals.
     pub terminals: usize,
     /// "statements" or "procedures".
     pub style: String,

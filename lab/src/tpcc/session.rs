@@ -66,9 +66,7 @@ pub(crate) fn cents_text(cents: i64) -> String {
 pub(crate) enum Remedy {
     /// Retry the transaction: deadlock, lock wait, certification conflict.
     Retry,
-    /// Reconnect.
     Reconnect,
-    /// Give up.
     Fail,
 }
 

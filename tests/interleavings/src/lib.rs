@@ -20,7 +20,6 @@ mod copy_stop_signal;
 #[path = "../../../crates/apply/src/copy_track.rs"]
 mod copy_track;
 #[path = "../../../crates/base/src/threads/countdown.rs"]
-#[allow(missing_docs)]
 mod countdown;
 #[path = "../../../crates/base/src/threads/counted_condvar.rs"]
 mod counted_condvar;

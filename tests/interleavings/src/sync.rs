@@ -20,8 +20,6 @@ pub(crate) fn weaken(how: Weakened) {
 /// `store`'s exchanged `Arc`: one atomic step here, as `arc_swap` promises.
 #[derive(Debug)]
 pub struct SwappedArc<T>(Mutex<Arc<T>>);
-
-#[allow(missing_docs)]
 impl<T> SwappedArc<T> {
     #[must_use]
     pub fn new(first: Arc<T>) -> SwappedArc<T> {
@@ -43,7 +41,7 @@ impl<T> SwappedArc<T> {
 #[derive(Debug, Default)]
 pub struct Condvar(loom::sync::Condvar);
 
-#[allow(missing_docs, clippy::missing_errors_doc)]
+#[allow(clippy::missing_errors_doc)]
 impl Condvar {
     #[must_use]
     pub fn new() -> Condvar {
@@ -76,7 +74,6 @@ impl Condvar {
 }
 
 /// `std::sync::atomic`.
-#[allow(missing_docs)]
 pub mod atomic {
     pub use std::sync::atomic::Ordering;
 

@@ -20,7 +20,6 @@ const LOOK: Duration = Duration::from_millis(50);
 pub enum Waited {
     /// The mark had reached the number already.
     No,
-    /// The thread waited.
     Yes,
     /// Replay ends, and the mark has not reached the number.
     GivenUp,
@@ -57,7 +56,6 @@ impl LowWaterMark {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the mark.
     #[must_use]
     pub fn low(&self) -> u64 {
         self.low.load(Ordering::Acquire)

@@ -125,7 +125,6 @@ pub struct TransactionCounters {
 /// Snapshot of [`TransactionCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionCounts {
-    /// Transactions scheduled.
     pub transactions: u64,
     /// Times the scheduler waited for a transaction's dependencies ("Waiting for dependent transaction to commit").
     pub scheduler_waits: u64,

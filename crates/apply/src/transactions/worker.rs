@@ -47,7 +47,6 @@ impl TransactionWorker {
         }
     }
 
-    /// Processes one job.
     pub(super) fn step(&mut self, job: Job) {
         let Job { task, ops, first, last, .. } = job;
         if first {

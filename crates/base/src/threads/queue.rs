@@ -38,9 +38,7 @@ struct State<T> {
 /// Result of a receive.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<T> {
-    /// The next item.
     Item(T),
-    /// No item yet.
     Nothing,
     /// No item ever again: all senders are gone.
     Ended,

@@ -30,7 +30,6 @@ pub enum Given {
     /// Not at all: one partition.
     #[serde(rename = "Nothing")]
     Nothing,
-    /// By their number.
     #[serde(rename = "Number")]
     Number,
     /// Each by itself.
@@ -54,25 +53,18 @@ pub struct Subpartitions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum PartitionRule {
-    /// RANGE (expression).
     #[serde(rename = "Range")]
     Range(PartitionExpression),
-    /// LIST (expression).
     #[serde(rename = "List")]
     List(PartitionExpression),
-    /// RANGE COLUMNS.
     #[serde(rename = "RangeColumns")]
     RangeColumns(Vec<String>),
-    /// LIST COLUMNS.
     #[serde(rename = "ListColumns")]
     ListColumns(Vec<String>),
-    /// HASH (expression).
     #[serde(rename = "Hash")]
     Hash(PartitionExpression),
-    /// LINEAR HASH (expression).
     #[serde(rename = "LinearHash")]
     LinearHash(PartitionExpression),
-    /// KEY (columns).
     #[serde(rename = "Key")]
     Key {
         /// Names of the columns; if empty, those of the key that identifies rows.
@@ -90,13 +82,10 @@ pub enum PartitionRule {
 /// An expression over columns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartitionExpression {
-    /// An integer column.
     #[serde(rename = "Column")]
     Column(String),
-    /// YEAR(column).
     #[serde(rename = "Year")]
     Year(String),
-    /// TO_DAYS(column).
     #[serde(rename = "ToDays")]
     ToDays(String),
     /// UNIX_TIMESTAMP(column), of a TIMESTAMP.
@@ -107,11 +96,9 @@ pub enum PartitionExpression {
     Other(String),
 }
 
-/// One partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Partition {
-    /// Its name.
     #[serde(rename = "name")]
     pub name: String,
     /// For LESS THAN, one tuple with a bound per column. For IN, a list of tuples.
@@ -128,13 +115,11 @@ pub struct Partition {
 /// A value in LESS THAN or IN.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BoundValue {
-    /// MAXVALUE.
     #[serde(rename = "Max")]
     Max,
     /// NULL.
     #[serde(rename = "Null")]
     Null,
-    /// An integer.
     #[serde(rename = "Number")]
     Number(i64),
     /// Text, in UTF-8.

@@ -13,7 +13,6 @@ use crate::parser::Parser;
 /// Deepest nesting that is parsed; evaluation recurses as deep.
 const DEPTH_MAX: usize = 64;
 
-/// A parsed expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expression {
     Column(String),
@@ -25,7 +24,6 @@ pub(super) enum Expression {
     /// Operators, each applied to all that stands before it. One list, so that a text of many terms makes no deep tree.
     Operation(Box<Expression>, Vec<(Operator, Expression)>),
     Call(Function, Vec<Expression>),
-    /// EXTRACT(unit FROM expression).
     Extract(Unit, Box<Expression>),
 }
 
@@ -120,7 +118,6 @@ impl Expression {
         Some(parsed)
     }
 
-    /// Takes an expression.
     pub(super) fn parse(parser: &mut Parser<'_>) -> Result<Expression, Problem> {
         sum(parser, DEPTH_MAX)
     }

@@ -28,7 +28,6 @@ pub(crate) struct ColumnHash {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// The bytes themselves.
     Bytes,
     /// Like `Bytes`, without trailing spaces.
     TrimmedBytes,

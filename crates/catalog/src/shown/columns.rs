@@ -136,7 +136,6 @@ pub fn now(ty: &ColumnType) -> String {
 pub enum ShownDefault {
     /// No DEFAULT, or DEFAULT NULL.
     None,
-    /// CURRENT_TIMESTAMP with digits.
     Now(String),
     /// An expression in the source's spelling; None if it is not known.
     Expression(Option<String>),

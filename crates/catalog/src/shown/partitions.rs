@@ -35,24 +35,18 @@ fn names(list: &[String]) -> String {
 /// Partitions as `information_schema.PARTITIONS` lists them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownPartitions {
-    /// PARTITION_METHOD.
     pub method: String,
-    /// SUBPARTITION_METHOD.
     pub sub_method: Option<String>,
     /// PARTITION_EXPRESSION; None for KEY () without columns.
     pub expression: Option<String>,
-    /// SUBPARTITION_EXPRESSION.
     pub sub_expression: Option<String>,
     /// Partitions in order, those with subpartitions once for each.
     pub parts: Vec<ShownPartition>,
 }
 
-/// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownPartition {
-    /// PARTITION_NAME.
     pub name: String,
-    /// SUBPARTITION_NAME.
     pub sub_name: Option<String>,
     /// PARTITION_ORDINAL_POSITION, from 1.
     pub place: usize,
@@ -60,9 +54,7 @@ pub struct ShownPartition {
     pub sub_place: Option<usize>,
     /// PARTITION_DESCRIPTION; None too if it is not known.
     pub description: Option<String>,
-    /// PARTITION_COMMENT.
     pub comment: String,
-    /// NODEGROUP.
     pub node_group: String,
 }
 
@@ -109,7 +101,6 @@ pub fn shown_partitions(table: &TableDef) -> Result<Option<ShownPartitions>, Not
     Ok(Some(ShownPartitions { method, sub_method, expression, sub_expression, parts }))
 }
 
-/// PARTITION_METHOD and PARTITION_EXPRESSION.
 fn method_of(table: &TableDef, rule: &PartitionRule) -> Result<(String, Option<String>), NotKnown> {
     let quoted = |columns: &[String]| {
         let list = columns.iter().map(|name| backticked(name)).collect::<Vec<_>>().join(",");

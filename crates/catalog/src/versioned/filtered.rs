@@ -33,7 +33,6 @@ pub enum Filtered {
     LeftOut,
     /// The statement is filtered out, but has an effect all the same.
     Instead {
-        /// The next snapshot.
         catalog: Catalog,
         /// Ids whose rows are dead.
         dropped: Vec<TableId>,

@@ -17,10 +17,8 @@ use super::{Catalog, Inner};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LetIn {
-    /// Tables.
     #[serde(rename = "tables")]
     pub tables: Vec<NamedTable>,
-    /// Views.
     #[serde(rename = "views")]
     pub views: Vec<NamedTable>,
     /// Views, routines, triggers and events, as far as the source shows them.

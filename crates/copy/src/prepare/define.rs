@@ -14,7 +14,6 @@ use crate::plan::SourceFacts;
 
 use super::{FRESH, names_of};
 
-/// Definitions to read.
 pub(super) struct Defining {
     pub(super) listing: Listing,
     pub(super) names: Vec<Name>,
@@ -30,7 +29,6 @@ pub(super) type Undefined = (Name, String);
 /// Why a table that DDL changed has no definition.
 pub(super) const CHANGED: &str = "its definition was changed by DDL again and again while the copy began";
 
-/// Definitions read.
 pub(super) struct Defined {
     pub(super) listing: Listing,
     pub(super) names: Vec<Name>,

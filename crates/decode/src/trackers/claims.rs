@@ -61,7 +61,6 @@ impl Claims {
         self.seal();
     }
 
-    /// Returns all claims.
     pub(super) fn all(&self) -> &[(u64, Mode)] {
         &self.all
     }

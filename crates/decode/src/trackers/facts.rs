@@ -16,7 +16,6 @@ use crate::piece::DecodedPiece;
 /// What a transaction does to an XA transaction, which its identifier names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum XaStep {
-    /// XA PREPARE.
     Prepares(String),
     /// XA COMMIT … ONE PHASE: it is prepared and committed at once.
     CommitsAtOnce(String),

@@ -38,11 +38,9 @@ pub enum TrackerKind {
     Source,
     /// The log's own numbers as commit parents.
     CommitOrder,
-    /// The rows changed.
     Writeset,
     /// Like `Writeset`, but never before the last transaction of the same session.
     WritesetSession,
-    /// The databases changed.
     Database,
 }
 
@@ -74,7 +72,6 @@ pub enum Rules {
 pub struct TrackerOptions {
     /// Method of finding dependencies.
     pub kind: TrackerKind,
-    /// Rules to follow.
     pub rules: Rules,
     /// Number of claims that the writeset kinds remember, 1 to [`HISTORY_SIZE_MAX`]
     /// (`binlog_transaction_dependency_history_size`).
@@ -207,7 +204,6 @@ impl Tracker {
         Stamp { last_committed: parent, sequence_number: self.last }
     }
 
-    /// Returns the counters.
     #[must_use]
     pub fn counts(&self) -> TrackerCounts {
         let forgotten = self.stock.clears() + self.own.halves();

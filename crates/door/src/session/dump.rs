@@ -103,7 +103,6 @@ impl Session {
         }
     }
 
-    /// COM_BINLOG_DUMP, or COM_BINLOG_DUMP_GTID.
     pub(super) fn dump(
         &mut self,
         start: Start,

@@ -24,7 +24,6 @@ pub(super) struct Locks {
     all: Option<ReadLock>,
 }
 
-/// LOCK TABLES.
 struct LockedTables {
     /// Each with the name by which statements must use it.
     names: Vec<(TableName, String)>,

@@ -62,7 +62,6 @@ pub(super) struct Prepared {
     columns: usize,
 }
 
-/// An open cursor.
 #[derive(Debug)]
 enum Cursor {
     /// A result, and how many of its rows were sent.

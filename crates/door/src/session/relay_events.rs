@@ -40,7 +40,6 @@ struct List {
     done: bool,
 }
 
-/// What is listed.
 #[derive(Debug)]
 struct Begin {
     file: Option<ListedFile>,

@@ -32,7 +32,6 @@ pub(super) struct Rows {
 /// What is said of columns that come from tables that are kept nowhere.
 #[derive(Debug)]
 pub(super) struct Listed {
-    /// The columns.
     pub columns: Vec<ResultColumn>,
     /// Parameters that stand beside one, by number.
     pub parameters: Vec<(usize, Field)>,
@@ -144,7 +143,6 @@ impl Session {
         Ok(())
     }
 
-    /// All rows.
     pub(super) fn put_values(&self, rows: &Rows, form: Form, out: &mut Output) -> Result<(), SqlError> {
         rows.rows.iter().try_for_each(|values| {
             self.put_row(&rows.columns, values, form, out)?;

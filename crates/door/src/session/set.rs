@@ -203,7 +203,6 @@ impl Session {
         SqlError::not_supported(&format!("SET {verb} {name}"))
     }
 
-    /// SET TRANSACTION.
     pub(super) fn set_transaction(
         &mut self,
         scope: Option<Scope>,

@@ -217,7 +217,6 @@ fn log_status(log: Option<&Arc<GrowingLog>>) -> Rows {
     rows_of(BINARY_LOG_STATUS, false, log.and_then(row).into_iter().collect())
 }
 
-/// SHOW BINARY LOGS.
 fn log_files(log: &GrowingLog) -> Rows {
     let row = |(file, bytes): (String, u64)| vec![text(&file), number(bytes), text("No")];
     rows_of(BINARY_LOGS, false, log.files().into_iter().map(row).collect())

@@ -47,7 +47,6 @@ pub(super) struct Running {
 /// Rows that a client asks of a cursor.
 #[derive(Debug)]
 struct Fetch {
-    /// The prepared statement.
     id: u32,
     wanted: usize,
     sent: usize,

@@ -15,7 +15,6 @@ const KEPT_BYTES_MAX: usize = 2048;
 /// Texts that are remembered by their keys.
 const SEEN_MAX: usize = 32;
 
-/// A session's texts.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     /// Those used last are at the end.

@@ -149,7 +149,6 @@ impl Transaction {
         Ok(warning)
     }
 
-    /// COMMIT or ROLLBACK.
     pub(super) fn complete(&mut self, completion: Completion, settings: &Settings) {
         self.begun += u64::from(completion.chain);
         let ended = self.open.take();

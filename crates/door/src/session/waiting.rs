@@ -17,7 +17,6 @@ const INFO_BYTES: usize = 65_535;
 /// What a session waits for.
 #[derive(Debug, Clone)]
 pub struct Waiting {
-    /// The event.
     pub event: Event,
     /// When the wait ends without it.
     pub until: Option<Instant>,

@@ -65,7 +65,6 @@ impl RelayBase {
 /// Where a served log begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogBegin {
-    /// After these GTIDs.
     pub after: GtidSet,
     /// Number of its first file.
     pub first: u64,

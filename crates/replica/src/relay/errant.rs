@@ -19,7 +19,6 @@ use crate::failure::shown_set;
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
 
-/// What was found.
 #[derive(Default)]
 pub(crate) struct ErrantWatch {
     /// GTIDs that the source lacks, by the replica's server_uuid.

@@ -31,7 +31,6 @@ const FILE: &str = "holds";
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 /// Interval at which is looked whether to ask, or to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Longest name.
 const NAME_CHARS_MAX: usize = 64;
 
 /// A replica for which served files are kept.
@@ -183,7 +182,6 @@ pub(crate) struct Holds {
 #[derive(Default)]
 struct State {
     holds: Vec<Hold>,
-    /// By server_uuid.
     known: BTreeMap<String, Known>,
 }
 

@@ -37,7 +37,6 @@ impl Serving {
         Serving { log, holds, errant: Arc::default(), ack_after_replicas }
     }
 
-    /// The log.
     #[must_use]
     pub fn log(&self) -> &Arc<GrowingLog> {
         &self.log

@@ -123,7 +123,6 @@ fn converted(given: DateTimeValue, from: &Zone, to: &Zone) -> Result<DateTimeVal
     given.shifted(utc + to.offset_s(utc) - local_s).map_or_else(|| refused("beyond a date"), Ok)
 }
 
-/// CONVERT_TZ.
 pub(super) fn convert_tz(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let ([value, from, to], [expression, ..]) = (arguments.bound.as_slice(), arguments.expressions) else {
         return Err(SqlError::not_supported("CONVERT_TZ()"));
@@ -357,12 +356,10 @@ fn formatted(bind: &Bind<'_>, arguments: &Arguments<'_>, of_time: bool) -> Resul
     Ok(Bound { field: computed_text(binary_flag(connection), length, connection), value })
 }
 
-/// DATE_FORMAT.
 pub(super) fn date_format(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     formatted(bind, arguments, false)
 }
 
-/// TIME_FORMAT.
 pub(super) fn time_format(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     formatted(bind, arguments, true)
 }

@@ -72,7 +72,6 @@ pub(super) fn computed_text(flags: u16, characters: u32, collation: u16) -> Fiel
     Field::long_text(flags, characters.min(most), collation)
 }
 
-/// CONCAT.
 pub(super) fn concat(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let collation = collation(bind, arguments, "CONCAT()")?;
     let mut length = 0u32;

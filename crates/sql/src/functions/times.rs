@@ -86,29 +86,24 @@ pub(super) fn sysdate(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Boun
     part(now, &session_zone(bind.settings, bind.own)?, Part::Both, digits)
 }
 
-/// CURDATE and CURRENT_DATE.
 pub(super) fn current_date(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
     part(bind.settings.began(), &session_zone(bind.settings, bind.own)?, Part::Date, 0)
 }
 
-/// CURTIME and CURRENT_TIME.
 pub(super) fn current_time(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let digits = digits(arguments, "curtime")?;
     part(bind.settings.began(), &session_zone(bind.settings, bind.own)?, Part::Time, digits)
 }
 
-/// UTC_TIMESTAMP.
 pub(super) fn utc_timestamp(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let digits = digits(arguments, "utc_timestamp")?;
     part(bind.settings.began(), &Zone::UTC, Part::Both, digits)
 }
 
-/// UTC_DATE.
 pub(super) fn utc_date(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
     part(bind.settings.began(), &Zone::UTC, Part::Date, 0)
 }
 
-/// UTC_TIME.
 pub(super) fn utc_time(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
     let digits = digits(arguments, "utc_time")?;
     part(bind.settings.began(), &Zone::UTC, Part::Time, digits)

@@ -12,7 +12,6 @@ use crate::bind::Value;
 
 /// A catalog, as far as an account may see it.
 pub struct Seen<'a> {
-    /// The catalog.
     pub catalog: &'a Catalog,
     /// True for schemas that may be seen.
     pub may_see: &'a dyn Fn(&str) -> bool,
@@ -25,7 +24,6 @@ pub struct Seen<'a> {
 /// A part of a listing's rows: together they may be too many to be held before they are chosen from.
 #[derive(Clone, Copy)]
 pub enum Part<'a> {
-    /// All.
     All,
     /// Those of these tables.
     Tables(&'a [&'a TableDef]),

@@ -32,16 +32,12 @@ pub struct Listing {
     pub name: String,
     /// Its columns as a table's, for comparing their values.
     pub table: Arc<TableDef>,
-    /// Its columns.
     pub columns: Vec<ListingColumn>,
 }
 
-/// One column.
 #[derive(Debug, Clone)]
 pub struct ListingColumn {
-    /// Its name.
     pub name: Cow<'static, str>,
-    /// Its metadata.
     pub field: Field,
     /// Whether it is an ENUM or SET, which MySQL orders by its members' numbers.
     pub is_enumeration: bool,

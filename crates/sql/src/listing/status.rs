@@ -4,10 +4,8 @@ use std::sync::OnceLock;
 
 static RECORDED: &str = include_str!("../status.tsv");
 
-/// A status variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatusVariable {
-    /// Its name.
     pub name: &'static str,
     /// Whether it is one of the server.
     pub global: bool,

@@ -71,7 +71,6 @@ impl Notes {
         self.words
     }
 
-    /// Of a statement.
     pub(super) fn all(self) -> Vec<Warning> {
         let mut all = self.words;
         all.extend(self.variables);

@@ -134,7 +134,6 @@ impl Parser<'_> {
         Ok(Assignment { target, value })
     }
 
-    /// What follows NAMES.
     fn names(&mut self) -> Result<Assignment> {
         let value = self.charset_value()?;
         let mut collation = None;

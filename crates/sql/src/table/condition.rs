@@ -33,7 +33,6 @@ pub(crate) enum Test {
     Among(Vec<Cut>),
     /// Equal to none of these.
     NotAmong(Vec<Cut>),
-    /// Within these bounds.
     Within(Limits),
     /// Below the one or above the other.
     Outside(Option<Cut>, Option<Cut>),

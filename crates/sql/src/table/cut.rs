@@ -24,9 +24,7 @@ use crate::error::SqlError;
 pub(crate) enum Side {
     /// It is this value.
     At,
-    /// Right before it.
     Before,
-    /// Right after it.
     After,
 }
 
@@ -37,9 +35,7 @@ pub(crate) enum Cut {
     Least,
     /// Above all values.
     Most,
-    /// Near this value.
     Near {
-        /// Its sort key.
         key: Vec<u8>,
         /// Its stored bytes; None if an index cannot be asked for it.
         stored: Option<Vec<u8>>,

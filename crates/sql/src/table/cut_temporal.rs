@@ -13,7 +13,6 @@ use crate::Result;
 use crate::bind::{Bind, Bound, Value};
 use crate::error::SqlError;
 
-/// A constant's place.
 pub(super) enum Place {
     /// Above all values.
     Most,

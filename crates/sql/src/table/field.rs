@@ -16,11 +16,9 @@ const LONGEST: u32 = u32::MAX;
 /// Where a column of a result comes from, besides its own name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The schema.
     pub schema: Vec<u8>,
     /// The table's alias, or its name.
     pub table: Vec<u8>,
-    /// The table's name.
     pub org_table: Vec<u8>,
 }
 
@@ -33,7 +31,6 @@ pub struct ResultColumn {
     pub org_name: Option<Vec<u8>>,
     /// Where it comes from, if that is not where the others come from.
     pub origin: Option<Box<Origin>>,
-    /// Its metadata.
     pub field: Field,
 }
 

@@ -17,7 +17,6 @@ const WITHOUT_TABLES: &[&str] = &["information_schema", "performance_schema", "m
 pub struct TableName {
     /// The schema, as given or the default one.
     pub schema: String,
-    /// The table.
     pub table: String,
 }
 

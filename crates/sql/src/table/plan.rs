@@ -22,7 +22,6 @@ use crate::listing::{Listing, ListingColumn, members_of};
 /// What a SELECT puts out: its columns and where their values come from.
 #[derive(Debug, Clone)]
 pub struct Selected {
-    /// The table's definition.
     pub table: Arc<TableDef>,
     /// Its names in this statement.
     pub origin: Origin,
@@ -78,7 +77,6 @@ impl std::ops::Deref for Plan {
 pub enum Output {
     /// The column at this position.
     Column(usize),
-    /// A constant.
     Constant(Value),
     /// `COUNT(*)`.
     Count,
@@ -90,7 +88,6 @@ pub(crate) struct Scope<'a> {
     pub(crate) table: &'a TableDef,
     /// What was recorded of it, if it is kept nowhere.
     listing: Option<&'a Listing>,
-    /// The schema's name.
     schema: &'a str,
     /// The table's alias, or its name.
     alias: Cow<'a, str>,

@@ -7,6 +7,6 @@
 //! that bypasses libc is not seen; the model finds such a change when it compares the folder with the journal.
 #![deny(unsafe_op_in_unsafe_fn)]
 
-#[allow(unsafe_code, missing_docs)]
+#[allow(unsafe_code)]
 mod hooks;
 mod tracer;
