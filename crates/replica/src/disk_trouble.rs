@@ -16,9 +16,9 @@ use crate::exit::{DiskTrouble, Failure};
 use crate::failure::relay_failure;
 use crate::log::{self, Code};
 use crate::receiver::Receive;
-use crate::receiver_status::{LinkState, SpaceNeed};
+use crate::receiver_status::LinkState;
 use crate::replica::Replica;
-use crate::room::SpaceTrend;
+use crate::room::{SpaceNeed, SpaceTrend};
 
 /// Time before the disk is full from which on the log warns.
 const WARN_BEFORE: Duration = Duration::from_secs(24 * 3600);

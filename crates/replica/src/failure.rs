@@ -11,7 +11,7 @@ use source::preflight::{self, Severity};
 use store::StoreError;
 
 use crate::exit::{DiskTrouble, Exit, FREE_SPACE, Failure};
-use crate::receiver_status::SpaceNeed;
+use crate::room::SpaceNeed;
 
 /// Converts an error of the store.
 #[must_use]

@@ -3,7 +3,6 @@
 //! In: a source's dump stream, or binlog files. Out: appends to the relay log, acknowledgements after our sync, the
 //! state of the connection. Never here: replay; an acknowledgement before the sync; a transaction split by a reconnect.
 
-use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +14,7 @@ use client::{ClientError, ConnectOptions, Connection, DumpRefusal, SslMode};
 use observe::fail_point::{self, Phase};
 use observe::{ConnectionState, Work, now_us};
 use relay_log::boundary::BoundaryError;
-use relay_log::{Intake, RelayError, RelayFiles, RelayPosition, RelayWriter, Taken};
+use relay_log::{Intake, RelayError, RelayPosition, RelayWriter, Taken};
 use source::history::{self, Past};
 use source::preflight::{self, PreflightInput, Severity};
 use source::{DumpRequest, DumpStream, start_dump};
@@ -30,8 +29,8 @@ use crate::failure::{
 use crate::folder::Folder;
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
-use crate::receiver_status::{Link, SpaceNeed};
-use crate::room::Room;
+use crate::receiver_status::Link;
+use crate::room::{Room, SpaceNeed};
 use crate::source_facts::{self, FACTS_FILE, SourceFacts, SourceSettings};
 use crate::witness::Witness;
 
@@ -781,8 +780,6 @@ fn intake_trouble(error: RelayError, after: &LogPosition) -> Trouble {
     }
 }
 
-/// What an attacker on the network could do with a connection of this mode; None if nothing, or if the operator chose
-/// it.
 fn zones_not_read(settings: &SourceSettings) -> &'static str {
     if settings.zones_too_many {
         "the source's tables mysql.time_zone* have more than 2,000,000 rows, or their zones take more than 64 MiB, \
@@ -795,7 +792,7 @@ fn zones_not_read(settings: &SourceSettings) -> &'static str {
 }
 
 /// What a login has told a server that nobody has verified; None for one that was verified.
-fn not_verified(options: &ConnectOptions, tls: Option<&str>, gave_password: bool) -> Option<String> {
+pub(crate) fn not_verified(options: &ConnectOptions, tls: Option<&str>, gave_password: bool) -> Option<String> {
     let mode = match options.ssl_mode {
         SslMode::Preferred => "PREFERRED",
         SslMode::Required => "REQUIRED",
@@ -821,87 +818,8 @@ fn not_verified(options: &ConnectOptions, tls: Option<&str>, gave_password: bool
     Some(format!("{what} (ssl-mode={mode}); ssl-mode=VERIFY_IDENTITY with source-ssl-ca=FILE prevents that"))
 }
 
-/// `slipstream check`: only preflight, against the data folder's GTIDs if there is a folder.
-///
-/// # Errors
-/// Code 4 or 5 if the source would be refused.
-pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure> {
-    let say = |out: &mut dyn Write, text: &str| writeln!(out, "{text}").map_err(|e| Failure::output(&e));
-    let server = match &config.source {
-        SourceSpec::Server(server) => server,
-        SourceSpec::Files(path) => {
-            for file in list_files(path)? {
-                BinlogFile::open(&file).map_err(binlog_failure)?;
-                say(out, &format!("{}: a binary log that Slipstream can read", file.display()))?;
-            }
-            return Ok(());
-        }
-    };
-    let retrieved = kept_gtids(&config.data.join("relay-log"))?;
-    let mut options = server.connect_options()?;
-    options.read_timeout = Some(config.read_timeout);
-    let failed = |e: ClientError| source_failure(&e);
-    let mut connection = Connection::connect(&options).map_err(failed)?;
-    let input = PreflightInput {
-        server_id: config.server_id.unwrap_or(u32::MAX),
-        uuid: None,
-        executed: &retrieved,
-        retrieved: &retrieved,
-        store_empty: retrieved.is_empty(),
-    };
-    let mut report = preflight::check(&mut connection, input).map_err(failed)?;
-    let version = observe::one_line(&report.facts.version);
-    say(out, &format!("source   {} version {version}", config.source.shown()))?;
-    say(out, &format!("account  {}", observe::one_line(&report.facts.account)))?;
-    say(out, &format!("tls      {}", report.facts.tls.as_deref().unwrap_or("none")))?;
-    if let Some(text) = not_verified(&options, report.facts.tls.as_deref(), connection.gave_password()) {
-        say(out, &format!("note: {text}"))?;
-    }
-    let needs_copy = retrieved.is_empty() && crate::initial_copy::settle(&mut report, config.copy.when);
-    if retrieved.is_empty() && !needs_copy && report.accepted() {
-        report.problems.extend(crate::initial_copy::before_log(config, server, &mut connection, &report)?);
-    }
-    for problem in &report.problems {
-        say(out, &problem.to_string())?;
-    }
-    if needs_copy && report.accepted() {
-        let (text, problems, failure) = crate::initial_copy::check(config, server, &mut connection, None)?;
-        say(out, &text)?;
-        for problem in problems {
-            say(out, &problem)?;
-        }
-        failure.map_or(Ok(()), Err)?;
-    }
-    let needed = source::copy_check::TABLE_COPY_PRIVILEGES;
-    let (account, missing) = source::copy_check::missing_privileges(&mut connection, needed).map_err(failed)?;
-    if !missing.is_empty() {
-        let text = format!(
-            "note: copying one table again (slipstream copy, or after a statement that cannot be interpreted) is possible \
-             only with {}: {}",
-            missing.join(", "),
-            source::copy_check::grant_statement(&missing, &account)
-        );
-        say(out, &text)?;
-    }
-    match preflight_failure(&report) {
-        Some(failure) => Err(failure),
-        None => say(out, "the source can be followed"),
-    }
-}
-
-/// GTIDs in a relay log; none if its folder does not exist.
-fn kept_gtids(folder: &Path) -> Result<GtidSet, Failure> {
-    let read = || RelayFiles::open_read_only(folder).map(|(_, recovery)| recovery.retrieved);
-    // A running replica may purge a file while it is read.
-    let read = match read().or_else(|_| read()) {
-        Err(RelayError::Io { path, kind: ErrorKind::NotFound, .. }) if path == folder => return Ok(GtidSet::new()),
-        read => read,
-    };
-    read.map_err(relay_failure)
-}
-
 /// The binlog file itself, or the files that an index lists.
-fn list_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn list_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if path.extension().is_none_or(|e| e != "index") {
         return Ok(vec![path.to_path_buf()]);
     }
@@ -961,23 +879,4 @@ pub(crate) fn watch_clock(login: &Arc<SourceLogin>, link: &Arc<Link>) {
     };
     // Without the thread, lag is shown with the difference measured at connect.
     let _ = std::thread::Builder::new().name("clock".into()).spawn(work);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_damaged_relay_log_is_not_taken_for_none() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = dir.path().join("relay-log");
-        assert_eq!(kept_gtids(&folder).unwrap(), GtidSet::new());
-        std::fs::create_dir(&folder).unwrap();
-        assert_eq!(kept_gtids(&folder).unwrap(), GtidSet::new());
-        std::fs::write(folder.join("relay-bin.index"), "relay-bin.000001\n").unwrap();
-        let missing = kept_gtids(&folder).unwrap_err();
-        assert!(missing.text.contains("relay-bin.000001"), "{}", missing.text);
-        std::fs::write(folder.join("relay-bin.index"), "of somebody else\n").unwrap();
-        assert_eq!(kept_gtids(&folder).unwrap_err().exit, Exit::Corrupt);
-    }
 }

@@ -13,19 +13,9 @@ use source::history::PastEvent;
 
 use crate::exit::Failure;
 use crate::failure::error_report;
+use crate::room::SpaceNeed;
 use crate::source_facts::{SourceFacts, SourceSettings};
 use crate::witness::{Witness, WitnessFile};
-
-/// What receiving waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SpaceNeed {
-    /// Length of the next transaction.
-    pub transaction_bytes: u64,
-    /// When the source began it, by the source's clock: seconds since 1970.
-    pub begun_s: u64,
-    /// Bytes that must become free before it is received.
-    pub lacks_bytes: u64,
-}
 
 impl LinkState {
     /// Time until the source may purge what has not been received; see `SourceReport::purges_in_us`. `now_us` is now by

@@ -12,6 +12,17 @@ use store::{DiskSpace, FreeSpace};
 /// Age at which a look at the disk is repeated: others write there too.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// What receiving waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpaceNeed {
+    /// Length of the next transaction.
+    pub transaction_bytes: u64,
+    /// When the source began it, by the source's clock: seconds since 1970.
+    pub begun_s: u64,
+    /// Bytes that must become free before it is received.
+    pub lacks_bytes: u64,
+}
+
 pub(crate) struct Room {
     space: Arc<DiskSpace>,
     left_bytes: u64,
