@@ -280,7 +280,7 @@ impl Replica {
     /// What changes when another source may answer.
     fn connection(&self) -> (String, u64) {
         let link = self.inbound.link.lock();
-        (link.facts.server_uuid.clone(), link.reconnects)
+        (link.source.facts.server_uuid.clone(), link.source.reconnects)
     }
 }
 

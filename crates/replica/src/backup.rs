@@ -265,7 +265,7 @@ impl Replica {
             return Err(Failure::error("the replica stops"));
         }
         hold.check().map_err(relay_failure)?;
-        let waits = self.inbound.link.lock().waits_for_space.is_some();
+        let waits = self.inbound.link.lock().received.waits_for_space.is_some();
         match self.upkeep.space.look() {
             Some(space) if waits || space.free_bytes < space.reserve_bytes => {
                 let text = format!(

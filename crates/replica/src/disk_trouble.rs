@@ -156,8 +156,8 @@ fn goes_on(trouble: DiskTrouble) -> &'static str {
 
 /// What receiving waits for, in words.
 pub(crate) fn receiving_waits(link: &LinkState) -> Option<String> {
-    let SpaceNeed { transaction_bytes, begun_s, lacks_bytes } = link.waits_for_space?;
-    let purge = link.log_expires_s.filter(|_| begun_s > 0).map_or_else(String::new, |expires_s| {
+    let SpaceNeed { transaction_bytes, begun_s, lacks_bytes } = link.received.waits_for_space?;
+    let purge = link.source.log_expires_s.filter(|_| begun_s > 0).map_or_else(String::new, |expires_s| {
         let at = utc_text((begun_s + expires_s).saturating_mul(1_000_000));
         format!(", and the source may purge it from {at} on (binlog_expire_logs_seconds)")
     });

@@ -168,15 +168,18 @@ impl Inbound {
 
     /// Why receiving stopped; None if it runs or was stopped as asked.
     pub(crate) fn failure(&self) -> Option<Failure> {
-        self.link.lock().failure.clone()
+        self.link.lock().received.failure.clone()
     }
 
     /// The last error of receiving, for status; with the way on once it has stopped: `hint`, or the order that starts
     /// it again.
     pub(crate) fn error(&self, link: &LinkState, data: &Path, hint: Option<String>) -> Option<ErrorReport> {
-        let report = link.last_error.clone()?;
-        let way_on =
-            link.failure.as_ref().and(hint.or_else(|| report.way_on.clone()).or_else(|| Some(start_hint(data))));
+        let report = link.received.last_error.clone()?;
+        let way_on = link
+            .received
+            .failure
+            .as_ref()
+            .and(hint.or_else(|| report.way_on.clone()).or_else(|| Some(start_hint(data))));
         Some(ErrorReport { way_on: way_on.or(report.way_on), ..report })
     }
 
@@ -205,13 +208,13 @@ impl Inbound {
 
     /// How far the source's clock is from ours, for status; of lag nothing.
     pub(crate) fn clock_report(&self, link: &LinkState) -> LagReport {
-        if link.clock_measured_us == 0 {
+        if link.source.clock_measured_us == 0 {
             return LagReport::default();
         }
         LagReport {
             clock_difference_us: Some(self.link.clock_difference_us.load(Ordering::Relaxed)),
             clock_error_us: Some(self.link.clock_error_us.load(Ordering::Relaxed)),
-            clock_measured: Some(utc_text(link.clock_measured_us)),
+            clock_measured: Some(utc_text(link.source.clock_measured_us)),
             ..LagReport::default()
         }
     }

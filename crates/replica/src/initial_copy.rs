@@ -443,7 +443,7 @@ impl CopyInProgress {
         let relay_bytes = relay.total_bytes();
         let link = link.lock();
         // Nothing of it is replayed before the copy ends.
-        let backlog = Backlog { transactions: link.received_transactions, bytes: relay_bytes, catch_up_us: None };
+        let backlog = Backlog { transactions: link.received.transactions, bytes: relay_bytes, catch_up_us: None };
         StatusReport {
             version: env!("CARGO_PKG_VERSION").into(),
             at: utc_text(now_us()),
@@ -461,10 +461,13 @@ impl CopyInProgress {
                 rows: totals.rows,
                 ..ReplayReport::default()
             },
-            gtid: GtidReport { retrieved: link.retrieved.to_string(), ..GtidReport::default() },
-            position: PositionReport { source_received: link.source_position.clone(), ..PositionReport::default() },
+            gtid: GtidReport { retrieved: link.received.retrieved.to_string(), ..GtidReport::default() },
+            position: PositionReport {
+                source_received: link.received.source_position.clone(),
+                ..PositionReport::default()
+            },
             backlog,
-            last_error: link.last_error.clone(),
+            last_error: link.received.last_error.clone(),
             memory: MemoryReport {
                 rss_bytes: process.rss_bytes,
                 rss_peak_bytes: process.rss_peak_bytes,

@@ -201,7 +201,7 @@ impl Opening<'_> {
         if !initial_copy::is_marked(folder) {
             note_kept(&recovery, recovered.as_ref());
         }
-        link.lock().retrieved.clone_from(&recovery.retrieved);
+        link.lock().received.retrieved.clone_from(&recovery.retrieved);
         let (relay, relay_sync) = (writer.shared(), writer.sync());
         let executed = recovered.as_ref().map(|recovered| recovered.executed.clone()).unwrap_or_default();
         let opens = |serve: &Arc<ServeLog>| serve.opens(&relay, &executed, initial_copy::is_marked(folder));

@@ -138,8 +138,8 @@ impl Receiver {
                 let first = match &known {
                     Some(known) if !retrieved.is_empty() || !matches!(receive, Receive::First) => {
                         let mut state = link.lock();
-                        state.connection = ConnectionState::Connecting;
-                        state.facts = known.clone();
+                        state.source.connection = ConnectionState::Connecting;
+                        state.source.facts = known.clone();
                         None
                     }
                     _ => {
@@ -147,7 +147,7 @@ impl Receiver {
                         receiver.connect_first(&options, retrieved, known.as_ref())?
                     }
                 };
-                receiver.lower_case_table_names = link.lock().facts.lower_case_table_names;
+                receiver.lower_case_table_names = link.lock().source.facts.lower_case_table_names;
                 receiver.known_facts = known;
                 receiver.keep_facts()?;
                 receiver.feed = Feed::Server { login: Arc::clone(login), first };
@@ -176,7 +176,7 @@ impl Receiver {
                 let Some(known) = known else { return Err(failure) };
                 self.link.note_error(&failure);
                 log::write(Code::ConnectionLost, "Source", &format!("{}; trying again", failure.text));
-                self.link.lock().facts = known.clone();
+                self.link.lock().source.facts = known.clone();
                 Ok(None)
             }
             Err(trouble) => Err(trouble.into()),
@@ -194,7 +194,7 @@ impl Receiver {
 
     /// Stores the source's facts if they changed, and syncs the file.
     fn keep_facts(&mut self) -> Result<(), Failure> {
-        let facts = self.link.lock().facts.clone();
+        let facts = self.link.lock().source.facts.clone();
         if self.known_facts.as_ref() != Some(&facts) {
             source_facts::write(&self.facts_file, &facts)?;
             self.known_facts = Some(facts);
@@ -238,11 +238,11 @@ impl Receiver {
         let retrieved = self.intake.writer().retrieved().clone();
         let before = {
             let state = self.link.lock();
-            (state.connection, state.facts.clone(), state.tls.clone(), state.log_expires_s)
+            (state.source.connection, state.source.facts.clone(), state.source.tls.clone(), state.source.log_expires_s)
         };
         let result = self.connect(&options, &retrieved).map(drop);
         let mut state = self.link.lock();
-        (state.connection, state.facts, state.tls, state.log_expires_s) = before;
+        (state.source.connection, state.source.facts, state.source.tls, state.source.log_expires_s) = before;
         result.map_err(Failure::from)
     }
 
@@ -267,13 +267,13 @@ impl Receiver {
         let failed = result.is_err();
         if let Err(failure) = result {
             self.link.note_error(&failure);
-            self.link.lock().failure = Some(failure);
+            self.link.lock().received.failure = Some(failure);
         }
         let files_done = {
             let mut state = self.link.lock();
-            state.connection = ConnectionState::Stopped;
-            state.since_us = now_us();
-            state.files_done
+            state.source.connection = ConnectionState::Stopped;
+            state.source.since_us = now_us();
+            state.received.files_done
         };
         let ends = files_done || failed && self.config.on_stop == OnStop::Exit;
         if ends || self.link.stopping.load(Ordering::Acquire) {
@@ -288,9 +288,9 @@ impl Receiver {
         let closed = self.intake.abort_partial().and_then(|()| self.intake.finish()).and_then(RelayWriter::close);
         let mut state = self.link.lock();
         if let Err(error) = closed
-            && state.failure.is_none()
+            && state.received.failure.is_none()
         {
-            state.failure = Some(relay_failure(error));
+            state.received.failure = Some(relay_failure(error));
         }
     }
 
@@ -340,9 +340,9 @@ impl Receiver {
             log::write(Code::ConnectionLost, "Source", &text);
             {
                 let mut state = self.link.lock();
-                state.connection = ConnectionState::Connecting;
-                state.reconnects += 1;
-                state.since_us = now_us();
+                state.source.connection = ConnectionState::Connecting;
+                state.source.reconnects += 1;
+                state.source.since_us = now_us();
             }
             let until = Instant::now() + wait;
             while Instant::now() < until && !self.stopping() {
@@ -359,8 +359,8 @@ impl Receiver {
         {
             let next_try_us = now_us() + wait.as_micros() as u64;
             let mut state = self.link.lock();
-            state.connection = ConnectionState::Connecting;
-            state.next_try_us = next_try_us;
+            state.source.connection = ConnectionState::Connecting;
+            state.source.next_try_us = next_try_us;
         }
         self.link.note_error(failure);
         if wait == client::HELD_FOR {
@@ -385,7 +385,7 @@ impl Receiver {
                 }
             }
         }
-        self.link.lock().next_try_us = 0;
+        self.link.lock().source.next_try_us = 0;
     }
 
     /// The transaction that an event begins, if there is no room for it.
@@ -405,26 +405,26 @@ impl Receiver {
         }
         {
             let mut state = self.link.lock();
-            state.connection = ConnectionState::Connecting;
-            state.since_us = now_us();
+            state.source.connection = ConnectionState::Connecting;
+            state.source.since_us = now_us();
         }
         let mut lacks_bytes = room.lacks(need.transaction_bytes);
         while lacks_bytes > 0 && !self.link.must_end() {
-            self.link.lock().waits_for_space = Some(SpaceNeed { lacks_bytes, ..need });
+            self.link.lock().received.waits_for_space = Some(SpaceNeed { lacks_bytes, ..need });
             std::thread::sleep(LOOK_FOR_ROOM_EVERY);
             lacks_bytes = room.lacks(need.transaction_bytes);
         }
         let mut state = self.link.lock();
-        state.waits_for_space = None;
+        state.received.waits_for_space = None;
         if let SourceSpec::Files(_) = self.config.source {
-            state.connection = ConnectionState::Files;
+            state.source.connection = ConnectionState::Files;
         }
         Ok(())
     }
 
     /// Connects to the source and checks it again: it may be a different one, or have purged in the meantime.
     fn connect(&self, options: &ConnectOptions, retrieved: &GtidSet) -> Result<Connection, Trouble> {
-        self.link.lock().connection = ConnectionState::Connecting;
+        self.link.lock().source.connection = ConnectionState::Connecting;
         let mut connection = Connection::connect(options).map_err(|e| trouble(&e))?;
         let input = PreflightInput {
             server_id: self.server_id,
@@ -463,34 +463,35 @@ impl Receiver {
                      last ones stay in force: {error}"
                 );
                 log::write(Code::PreflightWarning, "Source", &text);
-                self.link.lock().facts.settings.clone()
+                self.link.lock().source.facts.settings.clone()
             }
             asked => asked.map_err(|e| trouble(&e))?,
         };
         let mut state = self.link.lock();
-        state.facts = SourceFacts {
+        state.source.facts = SourceFacts {
             version: report.facts.version.clone(),
             server_id: report.facts.server_id,
             server_uuid: report.facts.server_uuid.map(|uuid| uuid.to_string()).unwrap_or_default(),
             lower_case_table_names: report.facts.lower_case_table_names,
             settings,
         };
-        state.log_expires_s = report.facts.log_expires_s;
-        state.tls = connection.tls_description();
+        state.source.log_expires_s = report.facts.log_expires_s;
+        state.source.tls = connection.tls_description();
         let gave_password = connection.gave_password();
-        if let Some(text) = not_verified(options, state.tls.as_deref(), gave_password)
-            && state.not_verified_said.is_none_or(|said_of_password| gave_password && !said_of_password)
+        if let Some(text) = not_verified(options, state.source.tls.as_deref(), gave_password)
+            && state.source.not_verified_said.is_none_or(|said_of_password| gave_password && !said_of_password)
         {
             log::write(Code::SourceNotVerified, "Source", &text);
-            state.not_verified_said = Some(gave_password);
+            state.source.not_verified_said = Some(gave_password);
         }
-        if state.facts.settings.lacks_zones() && !std::mem::replace(&mut state.zones_not_read_said, true) {
-            log::write(Code::ZonesNotRead, "Source", zones_not_read(&state.facts.settings));
+        if state.source.facts.settings.lacks_zones() && !std::mem::replace(&mut state.source.zones_not_read_said, true)
+        {
+            log::write(Code::ZonesNotRead, "Source", zones_not_read(&state.source.facts.settings));
         }
         if let Some(clock) = report.facts.clock {
             self.link.clock_difference_us.store(clock.difference_us, Ordering::Relaxed);
             self.link.clock_error_us.store(clock.round_trip_us / 2, Ordering::Relaxed);
-            state.clock_measured_us = now_us();
+            state.source.clock_measured_us = now_us();
         }
         drop(state);
         Ok(connection)
@@ -519,7 +520,7 @@ impl Receiver {
         match past {
             Past::Same => Ok(()),
             Past::Unknown(why) => {
-                if !self.link.history_unknown_said.swap(true, Ordering::Relaxed) {
+                if !std::mem::replace(&mut self.link.lock().source.history_unknown_said, true) {
                     let text = format!(
                         "{why}, so it cannot be known whether its history is still the one that was received (transaction \
                          {gtid} at {place}); to be sure: slipstream verify"
@@ -562,13 +563,13 @@ impl Receiver {
         let mut stream = start_dump(connection, &request).map_err(|e| trouble(&e))?;
         {
             let mut state = self.link.lock();
-            state.connection = ConnectionState::Connected;
-            state.last_error = None;
-            state.since_us = now_us();
-            state.semi_sync = stream.semi_sync();
-            state.interrupter = Some(stream.interrupter().map_err(|e| trouble(&e))?);
+            state.source.connection = ConnectionState::Connected;
+            state.received.last_error = None;
+            state.source.since_us = now_us();
+            state.source.semi_sync = stream.semi_sync();
+            state.source.interrupter = Some(stream.interrupter().map_err(|e| trouble(&e))?);
         }
-        let facts = self.link.lock().facts.clone();
+        let facts = self.link.lock().source.facts.clone();
         let text = format!(
             "connected to source '{}' (server_uuid {}, version {}), receiving from {} after GTIDs {}",
             self.config.source.shown(),
@@ -579,7 +580,7 @@ impl Receiver {
         );
         log::write(Code::Connected, "Source", &text);
         let result = self.receive(&mut stream);
-        self.link.lock().interrupter = None;
+        self.link.lock().source.interrupter = None;
         self.note_progress();
         // Without the file, a check of the source's history is left out.
         let _ = self.link.keep_witness();
@@ -635,9 +636,9 @@ impl Receiver {
             if let Taken::Heartbeat { moved } = taken {
                 self.asked_why = false;
                 let mut state = self.link.lock();
-                state.last_received_us = now_us();
+                state.received.last_received_us = now_us();
                 if !moved {
-                    state.idle_at_us = state.last_received_us;
+                    state.received.idle_at_us = state.received.last_received_us;
                 }
             }
             // A source counts as acknowledged only what it sent and we answered. If it skips transactions that we have
@@ -703,23 +704,23 @@ impl Receiver {
         self.asked_why &= bytes == 0;
         self.link.received.add(Work { bytes, ..Work::default() }, now);
         let mut state = self.link.lock();
-        state.last_received_us = now;
-        state.received_transactions = self.intake.taken().0;
-        state.source_position = Some(self.intake.source_position().to_string());
+        state.received.last_received_us = now;
+        state.received.transactions = self.intake.taken().0;
+        state.received.source_position = Some(self.intake.source_position().to_string());
         if let Some(newest) = self.intake.newest() {
             // Only this session brings new ones, so they are from the source of the facts.
-            if state.newest.as_ref().is_none_or(|(_, kept)| kept != newest) {
-                state.newest = Some((state.facts.server_uuid.clone(), newest.clone()));
+            if state.received.newest.as_ref().is_none_or(|(_, kept)| kept != newest) {
+                state.received.newest = Some((state.source.facts.server_uuid.clone(), newest.clone()));
             }
         }
         let retrieved = self.intake.writer().retrieved();
-        if state.retrieved != *retrieved {
-            state.retrieved.clone_from(retrieved);
+        if state.received.retrieved != *retrieved {
+            state.received.retrieved.clone_from(retrieved);
         }
     }
 
     fn read_files(&mut self, files: &[PathBuf]) -> Result<(), Failure> {
-        self.link.lock().connection = ConnectionState::Files;
+        self.link.lock().source.connection = ConnectionState::Files;
         for path in files {
             self.read_file(path)?;
             self.note_progress();
@@ -729,7 +730,7 @@ impl Receiver {
         }
         self.intake.flush().map_err(relay_failure)?;
         self.note_progress();
-        self.link.lock().files_done = true;
+        self.link.lock().received.files_done = true;
         Ok(())
     }
 
@@ -871,7 +872,7 @@ pub(crate) fn watch_clock(login: &Arc<SourceLogin>, link: &Arc<Link>) {
                 Some(clock) => {
                     link.clock_difference_us.store(clock.difference_us, Ordering::Relaxed);
                     link.clock_error_us.store(clock.round_trip_us / 2, Ordering::Relaxed);
-                    link.lock().clock_measured_us = now_us();
+                    link.lock().source.clock_measured_us = now_us();
                 }
                 None => connection = None,
             }

@@ -21,11 +21,12 @@ impl LinkState {
     /// Time until the source may purge what has not been received; see `SourceReport::purges_in_us`. `now_us` is now by
     /// the source's clock, whose difference to ours is `clock_us`.
     pub(crate) fn purges_in_us(&self, now_us: u64, clock_us: i64) -> Option<u64> {
-        let expires_us = self.log_expires_s?.saturating_mul(1_000_000);
+        let expires_us = self.source.log_expires_s?.saturating_mul(1_000_000);
         // Its purge goes by the file's last change, which is later.
-        let begun_s = self.newest.as_ref().and_then(|(_, event)| event.bytes.first_chunk::<4>());
+        let begun_s = self.received.newest.as_ref().and_then(|(_, event)| event.bytes.first_chunk::<4>());
         let begun_us = begun_s.map_or(0, |seconds| u64::from(u32::from_le_bytes(*seconds)) * 1_000_000);
-        let idle_us = if self.idle_at_us > 0 { self.idle_at_us.saturating_add_signed(clock_us) } else { 0 };
+        let idle_us =
+            if self.received.idle_at_us > 0 { self.received.idle_at_us.saturating_add_signed(clock_us) } else { 0 };
         let received_to_us = begun_us.max(idle_us);
         (received_to_us > 0).then(|| expires_us.saturating_sub(now_us.saturating_sub(received_to_us)))
     }
@@ -42,8 +43,6 @@ pub(crate) struct Link {
     pub received: RateMeter,
     /// Set when the replica ends.
     pub stopping: AtomicBool,
-    /// True once the log says that the source's history cannot be known.
-    pub history_unknown_said: AtomicBool,
     /// What the newest received transaction looks like at the source.
     pub witness: WitnessFile,
     /// Set when receiving must end, to be started again later.
@@ -53,9 +52,15 @@ pub(crate) struct Link {
 /// State of the receiver under the lock.
 #[derive(Default)]
 pub(crate) struct LinkState {
+    pub source: SourceState,
+    pub received: ReceivedState,
+}
+
+/// The source, and the connection to it.
+#[derive(Default)]
+pub(crate) struct SourceState {
     /// Connected, trying, or ended.
     pub connection: ConnectionState,
-    /// Facts about the source.
     pub facts: SourceFacts,
     /// TLS version and cipher.
     pub tls: Option<String>,
@@ -63,6 +68,8 @@ pub(crate) struct LinkState {
     pub not_verified_said: Option<bool>,
     /// True once the log says that the source's time zones cannot be read.
     pub zones_not_read_said: bool,
+    /// True once the log says that the source's history cannot be known.
+    pub history_unknown_said: bool,
     /// True if the source waits for our acknowledgements.
     pub semi_sync: bool,
     /// Start of the current connection or of the attempts, µs.
@@ -70,6 +77,17 @@ pub(crate) struct LinkState {
     /// Time of the next try of a login that the source refused, µs; 0 if none waits.
     pub next_try_us: u64,
     pub reconnects: u64,
+    /// Time of the last comparison of the clocks, µs.
+    pub clock_measured_us: u64,
+    /// How long the source keeps its log, seconds; None if it never purges it by itself, or is not known.
+    pub log_expires_s: Option<u64>,
+    /// Interrupts a blocked read.
+    pub interrupter: Option<client::Interrupter>,
+}
+
+/// What was received, from whatever source, and why no more is.
+#[derive(Default)]
+pub(crate) struct ReceivedState {
     /// Time of the last event or heartbeat, µs.
     pub last_received_us: u64,
     /// Time of the last heartbeat that told of nothing new, µs: all of the source's log had been received.
@@ -79,9 +97,7 @@ pub(crate) struct LinkState {
     /// Position in the source's log that corresponds to `retrieved`.
     pub source_position: Option<String>,
     /// Number of transactions received since the start.
-    pub received_transactions: u64,
-    /// Time of the last comparison of the clocks, µs.
-    pub clock_measured_us: u64,
+    pub transactions: u64,
     /// The last error of receiving, for status; cleared by a new connection.
     pub last_error: Option<ErrorReport>,
     /// Failure that stopped receiving until it is started again.
@@ -92,10 +108,6 @@ pub(crate) struct LinkState {
     pub files_done: bool,
     /// Set while receiving waits for disk space.
     pub waits_for_space: Option<SpaceNeed>,
-    /// How long the source keeps its log, seconds; None if it never purges it by itself, or is not known.
-    pub log_expires_s: Option<u64>,
-    /// Interrupts a blocked read.
-    pub interrupter: Option<client::Interrupter>,
 }
 
 impl Link {
@@ -109,14 +121,13 @@ impl Link {
             received: RateMeter::new(),
             stopping: AtomicBool::new(false),
             io_stop: AtomicBool::new(false),
-            history_unknown_said: AtomicBool::new(false),
             witness: WitnessFile::open(data)?,
         }))
     }
 
     /// What of the source changes answers, as last asked.
     pub(crate) fn source_settings(&self) -> Arc<SourceSettings> {
-        Arc::clone(&self.lock().facts.settings)
+        Arc::clone(&self.lock().source.facts.settings)
     }
 
     /// True if receiving must end, for now or for good.
@@ -126,7 +137,7 @@ impl Link {
 
     /// Ends a blocked read of the receiver.
     pub(crate) fn interrupt(&self) {
-        if let Some(interrupter) = &self.lock().interrupter {
+        if let Some(interrupter) = &self.lock().source.interrupter {
             interrupter.shutdown();
         }
     }
@@ -136,7 +147,7 @@ impl Link {
     /// # Errors
     /// Code 8 for disk errors.
     pub(crate) fn keep_witness(&self) -> Result<(), Failure> {
-        let newest = self.lock().newest.clone().filter(|(server_uuid, _)| !server_uuid.is_empty());
+        let newest = self.lock().received.newest.clone().filter(|(server_uuid, _)| !server_uuid.is_empty());
         let Some((server_uuid, FirstEvent { file, offset, bytes })) = newest else { return Ok(()) };
         self.witness.keep(Witness { server_uuid, event: PastEvent { file: file.to_string(), offset, bytes } })
     }
@@ -148,7 +159,7 @@ impl Link {
 
     /// Records an error for status and log.
     pub(crate) fn note_error(&self, failure: &Failure) {
-        self.lock().last_error = Some(error_report(failure));
+        self.lock().received.last_error = Some(error_report(failure));
     }
 }
 
@@ -160,16 +171,16 @@ mod tests {
     fn what_is_not_received_is_purged_after_its_age() {
         let mut state = LinkState::default();
         assert_eq!(state.purges_in_us(2_000_000_000, 0), None);
-        state.log_expires_s = Some(3600);
+        state.source.log_expires_s = Some(3600);
         assert_eq!(state.purges_in_us(2_000_000_000, 0), None, "nothing was received in this run");
         let newest = FirstEvent { file: "binlog.000001".into(), offset: 4, bytes: 1000_u32.to_le_bytes().to_vec() };
-        state.newest = Some((String::new(), newest));
+        state.received.newest = Some((String::new(), newest));
         assert_eq!(state.purges_in_us(1_600_000_000, 0), Some(3_000_000_000));
         assert_eq!(state.purges_in_us(9_000_000_000, 0), Some(0));
         // Idle since: a heartbeat at 8,900 s of our clock, which is 5 s behind.
-        state.idle_at_us = 8_900_000_000;
+        state.received.idle_at_us = 8_900_000_000;
         assert_eq!(state.purges_in_us(9_000_000_000, 5_000_000), Some(3_505_000_000));
-        state.log_expires_s = None;
+        state.source.log_expires_s = None;
         assert_eq!(state.purges_in_us(9_000_000_000, 0), None);
     }
 }

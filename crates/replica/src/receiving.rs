@@ -53,9 +53,9 @@ impl Receiving {
         let Receive::Stopped(failure) = receive else { return Receiving::start(affinity, receiver) };
         link.io_stop.store(failure.is_none(), Ordering::Release);
         let mut state = link.lock();
-        state.connection = ConnectionState::Stopped;
-        state.last_error = failure.as_ref().map(error_report);
-        state.failure.clone_from(failure);
+        state.source.connection = ConnectionState::Stopped;
+        state.received.last_error = failure.as_ref().map(error_report);
+        state.received.failure.clone_from(failure);
         Ok(Receiving::Stopped(Box::new(receiver)))
     }
 
@@ -84,7 +84,7 @@ impl Receiving {
         let mut receiving = kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(defect) = receiving.look() {
             link.note_error(&defect);
-            link.lock().failure = Some(defect);
+            link.lock().received.failure = Some(defect);
         }
         if stopping && matches!(*receiving, Receiving::Stopped(_)) {
             std::mem::replace(&mut *receiving, Receiving::Ended).end();
@@ -133,8 +133,8 @@ impl Receiving {
             Receiving::Stopped(receiver) => {
                 {
                     let mut state = link.lock();
-                    (state.failure, state.last_error) = (None, None);
-                    state.connection = ConnectionState::Connecting;
+                    (state.received.failure, state.received.last_error) = (None, None);
+                    state.source.connection = ConnectionState::Connecting;
                 }
                 link.io_stop.store(false, Ordering::Release);
                 relay.allow_space_wait();

@@ -169,7 +169,7 @@ impl Relay {
         if let Some(cut) = &recovery.truncated {
             note_truncation(cut);
         }
-        link.lock().retrieved.clone_from(&recovery.retrieved);
+        link.lock().received.retrieved.clone_from(&recovery.retrieved);
         let (relay, relay_sync) = (writer.shared(), writer.sync());
         let space = Arc::new(DiskSpace::new(folder.path(), follow.disk_reserve));
         let stopped = Stopped::of(folder)?;
@@ -318,17 +318,17 @@ impl Relay {
         let executed = self.serving.log().executed();
         let process = ProcessFacts::read();
         let relay_bytes = self.inbound.relay.total_bytes();
-        let waiting = link.retrieved.subtract(&executed).count();
+        let waiting = link.received.retrieved.subtract(&executed).count();
         let state = match (&stamped.failure, self.stopping.load(Ordering::Acquire)) {
             (Some(_), _) => ReplayState::Failed,
             (None, true) => ReplayState::Stopping,
             (None, false) if waiting == 0 => ReplayState::CaughtUp,
             (None, false) => ReplayState::Running,
         };
-        let current_us = (link.connection == ConnectionState::Connected && waiting == 0).then_some(0);
+        let current_us = (link.source.connection == ConnectionState::Connected && waiting == 0).then_some(0);
         let io_error = self.inbound.error(&link, self.folder.path(), None);
         let stamp_error = stamped.failure.as_ref().map(error_report);
-        let served = self.serving.report(&stamped, link.semi_sync);
+        let served = self.serving.report(&stamped, link.source.semi_sync);
         let counts = stamped.counts;
         let mut report = StatusReport {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -342,13 +342,13 @@ impl Relay {
             source: self.inbound.source_report(&link, now),
             replay: ReplayReport { state, detail: stamped.waits, ..ReplayReport::default() },
             gtid: GtidReport {
-                retrieved: link.retrieved.to_string(),
+                retrieved: link.received.retrieved.to_string(),
                 executed: executed.to_string(),
                 to_skip: String::new(),
             },
             position: PositionReport {
-                source_received: link.source_position.clone(),
-                source_executed: if waiting == 0 { link.source_position.clone() } else { None },
+                source_received: link.received.source_position.clone(),
+                source_executed: if waiting == 0 { link.received.source_position.clone() } else { None },
                 relay_received: Some(self.inbound.received_up_to()),
                 relay_executed: stamped.position.map(|position| position.to_string()),
                 watermark: counts.transactions,

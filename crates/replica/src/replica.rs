@@ -399,9 +399,9 @@ impl Replica {
     pub(crate) fn io_error(&self) -> Option<ErrorReport> {
         let state = self.inbound.link.lock();
         match self.on_stop {
-            OnStop::Exit => state.last_error.clone(),
+            OnStop::Exit => state.received.last_error.clone(),
             OnStop::Stay => {
-                let hint = state.failure.clone().and_then(|failure| self.by_itself(failure).hint);
+                let hint = state.received.failure.clone().and_then(|failure| self.by_itself(failure).hint);
                 self.inbound.error(&state, self.folder.path(), hint)
             }
         }
@@ -683,7 +683,7 @@ impl Replica {
             crate::skip::store(&self.folder, &all).map(|()| all)
         })?;
         crate::skip::too_late(&late)?;
-        let mut known = self.inbound.link.lock().retrieved.clone();
+        let mut known = self.inbound.link.lock().received.retrieved.clone();
         known.union_with(&self.replay.skip.sequenced());
         Ok(crate::skip::far_ahead(more, &known))
     }

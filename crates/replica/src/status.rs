@@ -35,13 +35,13 @@ impl Replica {
     #[must_use]
     pub fn received(&self) -> Received {
         let link = self.inbound.link.lock();
-        Received { gtids: link.retrieved.clone(), source_position: link.source_position.clone() }
+        Received { gtids: link.received.retrieved.clone(), source_position: link.received.source_position.clone() }
     }
 
     /// `server_uuid` of the source that was connected to last; empty if there was none.
     #[must_use]
     pub fn followed(&self) -> String {
-        self.inbound.link.lock().facts.server_uuid.clone()
+        self.inbound.link.lock().source.facts.server_uuid.clone()
     }
 
     /// What replay waits for, in words; empty if nothing.
@@ -160,7 +160,7 @@ impl Replica {
         let stats = self.replay.pipeline.store.stats();
         let process = ProcessFacts::read();
         let relay_bytes = self.inbound.relay.total_bytes();
-        let mut waiting = link.retrieved.subtract(&visible.executed).count();
+        let mut waiting = link.received.retrieved.subtract(&visible.executed).count();
         waiting = waiting.max(publisher.pending_transactions);
         let queue_bytes = self.replay.pipeline.gate.used();
         // Not looked at again: a state without its error would be reported.
@@ -182,7 +182,7 @@ impl Replica {
             let oldest = self.replay.pipeline.oldest_pending_commit_us();
             oldest.map(|commit| now.saturating_add_signed(clock).saturating_sub(commit))
         };
-        let current_us = match (link.connection, state) {
+        let current_us = match (link.source.connection, state) {
             (_, ReplayState::Failed | ReplayState::Stopping | ReplayState::Stopped) => None,
             // Nothing waits, paused or not.
             (ConnectionState::Connected | ConnectionState::Files, _) if waiting == 0 => Some(0),
@@ -193,7 +193,7 @@ impl Replica {
             _ => pending_us().or_else(|| self.replay.pipeline.lag.last().map(|(lag, _)| lag)),
         };
         let served = self.served.as_ref().map(|(serving, stamping)| {
-            let report = serving.report(&stamping.state(), link.semi_sync);
+            let report = serving.report(&stamping.state(), link.source.semi_sync);
             ServedReport { beside_replay: true, ..report }
         });
         let to_skip = self.replay.skip.current().subtract(&visible.executed);
@@ -210,13 +210,13 @@ impl Replica {
             source: self.inbound.source_report(&link, now),
             replay: self.replay_report(state, &visible.catalog, stats.memory.rows),
             gtid: GtidReport {
-                retrieved: link.retrieved.to_string(),
+                retrieved: link.received.retrieved.to_string(),
                 executed: visible.executed.to_string(),
                 to_skip: to_skip.to_string(),
             },
             position: PositionReport {
-                source_received: link.source_position.clone(),
-                source_executed: if waiting == 0 { link.source_position.clone() } else { None },
+                source_received: link.received.source_position.clone(),
+                source_executed: if waiting == 0 { link.received.source_position.clone() } else { None },
                 relay_received: Some(self.inbound.received_up_to()),
                 relay_executed: publisher.position.map(|end| end.to_string()),
                 watermark: visible.sequence.0,
@@ -256,17 +256,17 @@ impl Replica {
 pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
     SourceReport {
         uri: uri.to_owned(),
-        state: link.connection,
-        server_version: link.facts.version.clone(),
-        server_id: link.facts.server_id,
-        server_uuid: link.facts.server_uuid.clone(),
-        tls: link.tls.clone(),
-        semi_sync: link.semi_sync,
+        state: link.source.connection,
+        server_version: link.source.facts.version.clone(),
+        server_id: link.source.facts.server_id,
+        server_uuid: link.source.facts.server_uuid.clone(),
+        tls: link.source.tls.clone(),
+        semi_sync: link.source.semi_sync,
         waits: receiving_waits(link).unwrap_or_default(),
-        next_try: (link.next_try_us > 0).then(|| utc_text(link.next_try_us)),
-        since: (link.since_us > 0).then(|| utc_text(link.since_us)),
-        reconnects: link.reconnects,
-        last_received: (link.last_received_us > 0).then(|| utc_text(link.last_received_us)),
+        next_try: (link.source.next_try_us > 0).then(|| utc_text(link.source.next_try_us)),
+        since: (link.source.since_us > 0).then(|| utc_text(link.source.since_us)),
+        reconnects: link.source.reconnects,
+        last_received: (link.received.last_received_us > 0).then(|| utc_text(link.received.last_received_us)),
         purges_in_us: None,
         changed_by_sql: Vec::new(),
     }

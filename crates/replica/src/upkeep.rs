@@ -89,7 +89,7 @@ impl Replica {
     /// logs changes of state.
     pub(crate) fn step_upkeep(self: &Arc<Self>) {
         self.tell_of_space();
-        if self.inbound.relay.space().waiting.is_some() || self.inbound.link.lock().waits_for_space.is_some() {
+        if self.inbound.relay.space().waiting.is_some() || self.inbound.link.lock().received.waits_for_space.is_some() {
             self.replay.pipeline.ask_for_cut();
         }
         self.compare_tables();
@@ -104,7 +104,7 @@ impl Replica {
         let Some(login) = &self.inbound.login else { return };
         let source = {
             let link = self.inbound.link.lock();
-            (link.connection == ConnectionState::Connected).then(|| link.facts.server_uuid.clone())
+            (link.source.connection == ConnectionState::Connected).then(|| link.source.facts.server_uuid.clone())
         };
         if let Some(source) = source {
             self.upkeep.all_tables.begin(self, login, &source);

@@ -66,7 +66,7 @@ impl Serving {
 
     /// Warns of replicas that have what the source lacks.
     pub(crate) fn look_for_errant(&self, link: &Link, login: &Arc<SourceLogin>) {
-        let retrieved = link.lock().retrieved.clone();
+        let retrieved = link.lock().received.retrieved.clone();
         self.errant.look(self.log.replicas(), &retrieved, login);
     }
 

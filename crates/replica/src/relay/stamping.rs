@@ -242,7 +242,7 @@ impl Stamping {
                 return Ok(None);
             }
             // Before the read: what was received by then is read.
-            let all_is_there = needed.is_subset_of(&self.link.lock().retrieved);
+            let all_is_there = needed.is_subset_of(&self.link.lock().received.retrieved);
             match reader.next(LOOK) {
                 Ok(TailItem::Chunk(chunk)) => scan
                     .step(&chunk.file, chunk.offset, &chunk.data, chunk.hot)
