@@ -16,7 +16,7 @@ use crate::exit::{DiskTrouble, Failure};
 use crate::failure::relay_failure;
 use crate::log::{self, Code};
 use crate::receiver::Receive;
-use crate::receiver_status::LinkState;
+use crate::receiver::link::LinkState;
 use crate::replica::Replica;
 use crate::room::{SpaceNeed, SpaceTrend};
 

@@ -38,7 +38,7 @@ use crate::failure::{preflight_failure, shown_set, source_failure, store_failure
 use crate::folder::{Folder, write_atomically};
 use crate::log::{self, Code};
 use crate::memory::MemoryPlan;
-use crate::receiver_status::Link;
+use crate::receiver::link::Link;
 use crate::status::{disk, source_report};
 
 /// File in the folder while a copy runs; contains its GTID set.

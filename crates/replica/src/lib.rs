@@ -32,7 +32,6 @@ mod movement;
 mod open;
 mod read_only;
 mod receiver;
-mod receiver_status;
 mod receiving;
 mod relay;
 mod relay_purge;

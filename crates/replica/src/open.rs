@@ -21,8 +21,8 @@ use crate::initial_copy::{self, Beside, CopyFailure, CopyWatch};
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
 use crate::memory::MemoryPlan;
-use crate::receiver::{Receive, Receiver};
-use crate::receiver_status::Link;
+use crate::receiver::link::Link;
+use crate::receiver::{LogSource, Receive, Receiver};
 use crate::replica::AfterDisk;
 use crate::serve_log::{self, ServeLog};
 
@@ -208,7 +208,8 @@ impl Opening<'_> {
         let served = self.serve.map(opens).transpose()?;
         let acks = config.serve_log.as_ref().map_or(0, |serve| serve.ack_after_replicas);
         let after = served.as_ref().and_then(|served| AfterReplicas::of(served.serving.log(), acks));
-        let receiver = Receiver::prepare(config, folder, &link, writer, &recovery.retrieved, self.receive, self.login)?;
+        let source = LogSource::of(config, self.login)?;
+        let receiver = Receiver::prepare(config, folder, &link, writer, self.receive, source)?;
         let receiver = receiver.acknowledging(after);
         let receiver = if config.on_stop == OnStop::Stay { receiver.within(self.space) } else { receiver };
         let lower_case_table_names = receiver.lower_case_table_names();

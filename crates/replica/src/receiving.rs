@@ -13,8 +13,8 @@ use relay_log::RelayShared;
 
 use crate::exit::{Exit, Failure};
 use crate::failure::error_report;
+use crate::receiver::link::Link;
 use crate::receiver::{Receive, Receiver};
-use crate::receiver_status::Link;
 
 /// How long a request to stop receiving waits for the thread: longer than one attempt to connect takes.
 const ENDS_WITHIN: Duration = Duration::from_secs(15);

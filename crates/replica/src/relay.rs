@@ -40,8 +40,8 @@ use crate::inbound::{Feed, Inbound};
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
 use crate::open::note_truncation;
-use crate::receiver::{Receive, Receiver};
-use crate::receiver_status::Link;
+use crate::receiver::link::Link;
+use crate::receiver::{LogSource, Receive, Receiver};
 use crate::source_facts::SourceSettings;
 use crate::status::disk;
 use crate::stopped::Stopped;
@@ -174,7 +174,8 @@ impl Relay {
         let space = Arc::new(DiskSpace::new(folder.path(), follow.disk_reserve));
         let stopped = Stopped::of(folder)?;
         let receive = if stopped.io { Receive::Stopped(None) } else { Receive::First };
-        let receiver = Receiver::prepare(follow, folder, &link, writer, &recovery.retrieved, &receive, login.as_ref())?;
+        let source = LogSource::of(follow, login.as_ref())?;
+        let receiver = Receiver::prepare(follow, folder, &link, writer, &receive, source)?;
         let after = AfterReplicas::of(serving.log(), serve.ack_after_replicas);
         let receiver = receiver.within(&space).acknowledging(after);
         let stamping = Stamping::new(Parts {

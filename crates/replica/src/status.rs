@@ -15,7 +15,7 @@ use observe::{
 };
 
 use crate::disk_trouble::receiving_waits;
-use crate::receiver_status::LinkState;
+use crate::receiver::link::LinkState;
 use crate::replica::{Replica, quarantined};
 
 /// What replay waits for, in MySQL's words.

@@ -18,7 +18,7 @@ use super::stamping::Stamping;
 use crate::exit::Failure;
 use crate::failure::{error_report, shown_set};
 use crate::login::SourceLogin;
-use crate::receiver_status::Link;
+use crate::receiver::link::Link;
 
 /// A served log and its readers.
 pub struct Serving {

@@ -27,7 +27,7 @@ use crate::exit::{DiskTrouble, Exit, Failure};
 use crate::failure::{relay_failure, shown_set, source_failure, stop_failure};
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
-use crate::receiver_status::Link;
+use crate::receiver::link::Link;
 use crate::relay::holds::Holds;
 use crate::relay::{LogBegin, ServedKeep};
 

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::GtidSet;
-use observe::{ConnectionState, ErrorReport, RateMeter};
+use observe::{ConnectionState, ErrorReport, RateMeter, now_us};
 use relay_log::FirstEvent;
+use source::clock::ClockDifference;
 use source::history::PastEvent;
 
 use crate::exit::Failure;
@@ -155,6 +156,13 @@ impl Link {
     /// Locks the state; hold the guard only briefly.
     pub(crate) fn lock(&self) -> MutexGuard<'_, LinkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a comparison of the clocks.
+    pub(crate) fn note_clock(&self, clock: ClockDifference) {
+        self.clock_difference_us.store(clock.difference_us, Ordering::Relaxed);
+        self.clock_error_us.store(clock.round_trip_us / 2, Ordering::Relaxed);
+        self.lock().source.clock_measured_us = now_us();
     }
 
     /// Records an error for status and log.

@@ -1,0 +1,197 @@
+//! Receives over one connection, until it fails or receiving must end.
+//!
+//! In: a checked connection's dump stream. Out: events at the end of the relay log, acknowledgements, what ended the
+//! connection. Never here: a retry.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use base::LogPosition;
+use client::{ClientError, Connection, DumpRefusal};
+use observe::fail_point::{self, Phase};
+use observe::{ConnectionState, now_us};
+use relay_log::boundary::BoundaryError;
+use relay_log::{RelayError, Taken};
+use source::{DumpRequest, DumpStream, start_dump};
+
+use super::acknowledge::Acknowledger;
+use super::choice::SourceChoice;
+use super::connect::Connector;
+use super::link::Link;
+use super::log_end::LogEnd;
+use crate::config::ReplicaConfig;
+use crate::exit::{DiskTrouble, Failure};
+use crate::failure::{SourceTrouble as Trouble, relay_failure, shown_set, source_failure, trouble};
+use crate::log::{self, Code};
+use crate::room::SpaceNeed;
+
+/// What one connection after the other receives with.
+pub(super) struct Session {
+    pub config: ReplicaConfig,
+    pub link: Arc<Link>,
+    pub connector: Connector,
+    pub end: LogEnd,
+    pub acknowledger: Acknowledger,
+    /// True once a connection was made to find out why the source ended a dump, until a dump works again.
+    pub asked_why: bool,
+}
+
+impl Session {
+    /// Receives from the chosen source over one connection until it fails or the replica stops.
+    pub(super) fn run(&mut self, choice: &mut SourceChoice, ready: Option<Box<Connection>>) -> Result<(), Trouble> {
+        let retrieved = self.end.retrieved().clone();
+        let connection = match ready {
+            Some(connection) => *connection,
+            None => {
+                let connection = self.connector.connect(&choice.next(), &retrieved)?;
+                self.connector.keep_facts().map_err(|failure| self.facts_trouble(failure))?;
+                connection
+            }
+        };
+        let host = self.config.report_host.clone().unwrap_or_default();
+        let mut request = DumpRequest::new(self.connector.server_id, &retrieved);
+        request.uuid = Some(self.connector.server_uuid);
+        request.heartbeat_period = self.config.heartbeat;
+        request.semi_sync = self.config.semi_sync;
+        request.register_host = &host;
+        request.register_port = self.config.report_port;
+        let mut stream = start_dump(connection, &request).map_err(|e| trouble(&e))?;
+        {
+            let mut state = self.link.lock();
+            state.source.connection = ConnectionState::Connected;
+            state.received.last_error = None;
+            state.source.since_us = now_us();
+            state.source.semi_sync = stream.semi_sync();
+            state.source.interrupter = Some(stream.interrupter().map_err(|e| trouble(&e))?);
+        }
+        let facts = self.link.lock().source.facts.clone();
+        let text = format!(
+            "connected to source '{}' (server_uuid {}, version {}), receiving from {} after GTIDs {}",
+            choice.shown(),
+            facts.server_uuid,
+            facts.version,
+            self.end.source_position(),
+            shown_set(&retrieved)
+        );
+        log::write(Code::Connected, "Source", &text);
+        let result = self.receive(&mut stream);
+        self.link.lock().source.interrupter = None;
+        self.note_progress();
+        // Without the file, a check of the source's history is left out.
+        let _ = self.link.keep_witness();
+        result
+    }
+
+    fn facts_trouble(&self, failure: Failure) -> Trouble {
+        match failure.disk {
+            Some(DiskTrouble::Full) if self.end.room.is_some() => {
+                Trouble::NoRoom(SpaceNeed { transaction_bytes: 0, begun_s: 0, lacks_bytes: 1 })
+            }
+            _ => Trouble::Fatal(failure),
+        }
+    }
+
+    fn note_progress(&mut self) {
+        self.asked_why &= self.end.note_progress() == 0;
+    }
+
+    /// Stores events as they arrive. Appends and acknowledges when nothing is buffered, so that a busy source's
+    /// transactions share a write and a sync.
+    fn receive(&mut self, stream: &mut DumpStream) -> Result<(), Trouble> {
+        let mut ack: Option<LogPosition> = None;
+        self.acknowledger.clear();
+        let wait_max = self.config.read_timeout;
+        let mut limit = wait_max;
+        let mut heard = Instant::now();
+        loop {
+            if self.link.must_end() {
+                return Ok(());
+            }
+            let wanted = self.acknowledger.acknowledge_after_replicas(stream)?.unwrap_or(wait_max);
+            if limit != wanted {
+                limit = wanted;
+                stream.set_read_timeout(Some(limit)).map_err(|e| trouble(&e))?;
+            }
+            let event = match stream.next_event() {
+                Ok(Some(event)) => event,
+                Ok(None) => return Err(again("the source ended the stream")),
+                Err(_) if self.link.must_end() => return Ok(()),
+                // Only a look.
+                Err(error) if error.is_timeout() && limit < wait_max && heard.elapsed() < wait_max => continue,
+                Err(error) => return Err(self.stream_trouble(error)),
+            };
+            if self.acknowledger.waits_for_replicas() {
+                heard = Instant::now();
+            }
+            let ack_wanted = event.ack_wanted;
+            if let Some(need) = self.end.lacks_room_for(event.event) {
+                // Not acknowledged any more, and sent again over the next connection.
+                self.end.flush().map_err(Trouble::Fatal)?;
+                return Err(Trouble::NoRoom(need));
+            }
+            let taken =
+                self.end.event(event.event).map_err(|error| intake_trouble(error, self.end.source_position()))?;
+            if let Taken::Heartbeat { moved } = taken {
+                self.note_heartbeat(moved);
+            }
+            // A source counts as acknowledged only what it sent and we answered. If it skips transactions that we have
+            // from an earlier connection, which ended before the answer, its commits would wait (seen with 9.7.4).
+            let left_out = taken == Taken::Heartbeat { moved: true } && stream.semi_sync();
+            if ack_wanted || left_out {
+                ack = Some(self.end.source_position().clone());
+            }
+            if stream.buffered() {
+                continue;
+            }
+            // Nothing is buffered: pass on the complete transactions before waiting.
+            fail_point::enter(Phase::Receive);
+            let end = self.end.flush().map_err(Trouble::Fatal)?;
+            self.note_progress();
+            if let Some(position) = ack.take() {
+                self.acknowledger.acknowledge(stream, self.end.writer(), end, &position)?;
+            }
+        }
+    }
+
+    fn stream_trouble(&mut self, error: ClientError) -> Trouble {
+        match error {
+            // The source's log has changed under its dump (RESET): the next connection finds out how.
+            error if error.dump_refusal() == Some(DumpRefusal::Other) && !self.asked_why => {
+                self.asked_why = true;
+                Trouble::Again(source_failure(&error))
+            }
+            // Packets out of order, cut short or of no known kind: another connection fetches them again.
+            ClientError::Wire(error) => again(&format!("{error} (source position {})", self.end.source_position())),
+            error => trouble(&error),
+        }
+    }
+
+    /// `moved`: the source's log goes on further than what was received.
+    fn note_heartbeat(&mut self, moved: bool) {
+        self.asked_why = false;
+        let mut state = self.link.lock();
+        let received = &mut state.received;
+        received.last_received_us = now_us();
+        if !moved {
+            received.idle_at_us = received.last_received_us;
+        }
+    }
+}
+
+fn again(text: &str) -> Trouble {
+    Trouble::Again(Failure::error(text))
+}
+
+/// The trouble that an event makes, of which the last one before it ends at `after`.
+fn intake_trouble(error: RelayError, after: &LogPosition) -> Trouble {
+    match &error {
+        // Bytes damaged in transit: another connection fetches them again.
+        RelayError::Boundary(BoundaryError::Malformed(text)) => again(text),
+        RelayError::Boundary(_) => {
+            let mut failure = relay_failure(error);
+            failure.text = format!("{} (source position {after})", failure.text);
+            Trouble::Fatal(failure)
+        }
+        _ => Trouble::Fatal(relay_failure(error)),
+    }
+}
