@@ -13,8 +13,8 @@ use std::sync::Arc;
 use base::key_hash;
 use catalog::{Catalog, ForeignKey, IndexKind, Key, ReferenceAction, RowKey, TableDef, TableId};
 use store::{
-    BeforeImage, CheckImages, KeyRange, Layers, ReadOrder, RowChange, RowError, RowErrorKind, Store, StoreError,
-    TableReader,
+    BeforeImage, CheckImages, KeyRange, Layers, ReadOrder, RowChange, RowError, RowErrorKind, RowTarget, Store,
+    StoreError, TableReader, WriteContext,
 };
 use values::sort_key::{SortKeyColumn, SortKeyPlan};
 use values::{ColumnType, OFFSET_ABSENT, OFFSET_NULL, type_code};
@@ -356,7 +356,10 @@ impl Cascade<'_> {
         let index = self.store.lane_of(hash);
         let mut lane = lane_of(self.layers, index)?;
         let (shape, layers) = (table.reader.shape(), self.layers);
-        lane.apply(index, &shape, hash, key, change, self.sequence, self.oldest_needed, self.check, layers)
+        let target = RowTarget { lane: index, shape: &shape, hash, key };
+        let context =
+            WriteContext { sequence: self.sequence, oldest_needed: self.oldest_needed, check: self.check, layers };
+        lane.apply(&target, change, &context)
     }
 }
 

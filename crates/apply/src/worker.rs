@@ -18,8 +18,8 @@ use decode::{
 };
 use observe::{Category, Ledger, LedgerBatch};
 use store::{
-    BeforeImage, CheckImages, Lane, LaneGuard, Layers, OwnedShape, RowChange, RowError, RowErrorKind, Store,
-    TableShape, WARM_ROWS, merge_json,
+    BeforeImage, CheckImages, Lane, LaneGuard, Layers, OwnedShape, RowChange, RowError, RowErrorKind, RowTarget, Store,
+    TableShape, WARM_ROWS, WriteContext, merge_json,
 };
 
 use crate::cascade::Cascade;
@@ -40,6 +40,18 @@ const CACHE_LINE: usize = 64;
 pub struct ApplyOptions {
     /// Which stored rows are compared with the log's before images.
     pub check_images: CheckImages,
+}
+
+/// One row change of a piece, and what it is carried out under.
+#[derive(Clone, Copy)]
+struct RowWork<'a> {
+    decoded: &'a DecodedPiece,
+    shape: &'a Shape,
+    op: &'a RowOp,
+    /// Number of its transaction.
+    sequence: u64,
+    oldest_needed: u64,
+    layers: &'a Layers,
 }
 
 /// One apply worker, the only writer of its lanes.
@@ -246,10 +258,9 @@ impl Worker {
                 limit = limit.min(fail(&self.publisher, flight, &what));
             }
             for op in some {
-                limit = self.carry_out(flight, op, limit, |worker, shape, sequence| {
-                    let later = worker.may_stand_as_part(piece, shape);
-                    let change = change(decoded, shape, op, later);
-                    worker.put(lane, lane_index, decoded, shape, op, change, sequence, oldest_needed, layers)
+                limit = self.carry_out(flight, op, limit, oldest_needed, |worker, work| {
+                    let later = worker.may_stand_as_part(piece, work.shape);
+                    worker.put(lane, lane_index, work, change(decoded, work.shape, op, later))
                 });
             }
         }
@@ -267,7 +278,8 @@ impl Worker {
         flight: &InFlight,
         op: &RowOp,
         mut limit: u64,
-        apply: impl FnOnce(&mut Worker, &Shape, u64) -> Result<(), RowError>,
+        oldest_needed: u64,
+        apply: impl FnOnce(&mut Worker, &RowWork<'_>) -> Result<(), RowError>,
     ) -> u64 {
         let piece = &flight.piece;
         let sequence = piece.sequence_of(op.transaction).0;
@@ -280,7 +292,8 @@ impl Worker {
             }
             Category::Refused
         } else {
-            match apply(self, shape, sequence) {
+            let (decoded, layers): (_, &Layers) = (&piece.decoded, &flight.layers);
+            match apply(self, &RowWork { decoded, shape, op, sequence, oldest_needed, layers }) {
                 Ok(()) => {
                     if op.flags & LOGGED_TWICE != 0 {
                         self.pass_over(&piece.decoded, shape, op);
@@ -344,31 +357,32 @@ impl Worker {
     }
 
     /// Applies a change; None is one whose bytes are not in the piece.
-    #[allow(clippy::too_many_arguments)]
     #[inline]
     fn put(
         &self,
         lane: &mut Lane,
         lane_index: usize,
-        decoded: &DecodedPiece,
-        shape: &Shape,
-        op: &RowOp,
+        work: &RowWork<'_>,
         change: Option<RowChange<'_>>,
-        sequence: u64,
-        oldest_needed: u64,
-        layers: &Layers,
     ) -> Result<(), RowError> {
+        let RowWork { decoded, shape, op, sequence, oldest_needed, layers } = *work;
         let (Some(key), Some(change)) = (decoded.find_bytes(op.key), change) else { return Err(beyond()) };
-        let mut check = self.check;
-        if op.flags & (LOGGED_TWICE | BEFORE_CHECKED) != 0 {
-            if op.flags & LOGGED_TWICE != 0 && matches!(op.kind, OpKind::Delete | OpKind::RemoveOne | OpKind::AddOne) {
-                return Ok(());
-            }
-            if op.flags & BEFORE_CHECKED != 0 && check == CheckImages::Sample {
-                check = CheckImages::All;
-            }
+        let Some(check) = self.check_of(op) else { return Ok(()) };
+        let target = RowTarget { lane: lane_index, shape: &table_shape(shape), hash: op.hash, key };
+        lane.apply(&target, change, &WriteContext { sequence, oldest_needed, check, layers })
+    }
+
+    /// The check of an op's row; None for an op that is not carried out, since the source logged its row twice.
+    #[inline]
+    fn check_of(&self, op: &RowOp) -> Option<CheckImages> {
+        if op.flags & (LOGGED_TWICE | BEFORE_CHECKED) == 0 {
+            return Some(self.check);
         }
-        lane.apply(lane_index, &table_shape(shape), op.hash, key, change, sequence, oldest_needed, check, layers)
+        if op.flags & LOGGED_TWICE != 0 && matches!(op.kind, OpKind::Delete | OpKind::RemoveOne | OpKind::AddOne) {
+            return None;
+        }
+        let is_raised = op.flags & BEFORE_CHECKED != 0 && self.check == CheckImages::Sample;
+        Some(if is_raised { CheckImages::All } else { self.check })
     }
 
     /// Applies the first op that needs several lanes and all after it, in log order, while the other workers wait.
@@ -387,37 +401,28 @@ impl Worker {
     /// Applies ops of a piece in order, in whatever lanes they are, locking one lane at a time. No other thread may
     /// work on the rows they touch.
     pub(crate) fn apply_in_log_order(&mut self, flight: &InFlight, ops: &[RowOp]) {
-        let (piece, layers): (_, &Layers) = (&flight.piece, &flight.layers);
+        let piece = &flight.piece;
         let oldest_needed = self.store.visibility().oldest_needed();
         // Everything before the barrier is applied by now, so its failures are known.
         let mut limit = self.publisher.limit().min(end_of(piece));
         for op in ops {
-            limit = self.carry_out(flight, op, limit, |worker, shape, sequence| {
-                worker.apply_and_follow(piece, shape, op, sequence, oldest_needed, layers)
-            });
+            let apply = |worker: &mut Worker, work: &RowWork<'_>| worker.apply_and_follow(piece, work);
+            limit = self.carry_out(flight, op, limit, oldest_needed, apply);
         }
         self.carried_out += ops.len() as u64;
         self.rows.fetch_add(ops.len() as u64, Ordering::Relaxed);
     }
 
     /// Applies one op, and the foreign key actions that follow from it.
-    fn apply_and_follow(
-        &mut self,
-        piece: &SequencedPiece,
-        shape: &Shape,
-        op: &RowOp,
-        sequence: u64,
-        oldest_needed: u64,
-        layers: &Layers,
-    ) -> Result<(), RowError> {
-        let decoded = &piece.decoded;
-        let own = self.own_change(decoded, shape, op, layers)?;
+    fn apply_and_follow(&mut self, piece: &SequencedPiece, work: &RowWork<'_>) -> Result<(), RowError> {
+        let RowWork { decoded, shape, op, sequence, oldest_needed, layers } = *work;
+        let own = self.own_change(work)?;
         if own == Own::Nothing {
             self.pass_over(decoded, shape, op);
             return Ok(());
         }
         if self.follows && op.flags & CASCADE_OLD != 0 {
-            self.parent = self.image_of(decoded, shape, op, layers)?;
+            self.parent = self.image_of(work)?;
         }
         let instead = match &own {
             Own::AsLogged | Own::Nothing => None,
@@ -430,9 +435,9 @@ impl Worker {
         if instead.is_some() {
             let lane_index = self.store.lane_of(op.hash);
             let mut lane = lane_of(layers, lane_index)?;
-            self.put(&mut lane, lane_index, decoded, shape, op, instead, sequence, oldest_needed, layers)?;
+            self.put(&mut lane, lane_index, work, instead)?;
         } else {
-            self.apply_across(piece, shape, op, sequence, oldest_needed, layers)?;
+            self.apply_across(piece, work)?;
         }
         if matches!(own, Own::Columns(..) | Own::Image(_)) {
             self.pass_over(decoded, shape, op);
@@ -442,14 +447,15 @@ impl Worker {
         let Some(catalog) = shape.plan.cascades.as_ref().filter(|_| follows) else {
             return Ok(());
         };
-        let new = if op.flags & CASCADE_NEW != 0 { Some(self.image_of(decoded, shape, op, layers)?) } else { None };
+        let new = if op.flags & CASCADE_NEW != 0 { Some(self.image_of(work)?) } else { None };
         let (check, rows) = (self.check, &self.followed);
         let cascade = Cascade { store: &self.store, layers, catalog, sequence, oldest_needed, check, rows };
         cascade.follow(&shape.plan.def, &self.parent, new.as_deref())
     }
 
     /// Says what becomes of a change whose row a cascade of the same statement, carried out here, may have changed.
-    fn own_change(&self, decoded: &DecodedPiece, shape: &Shape, op: &RowOp, layers: &Layers) -> Result<Own, RowError> {
+    fn own_change(&self, work: &RowWork<'_>) -> Result<Own, RowError> {
+        let RowWork { decoded, shape, op, .. } = *work;
         let mut followed = self.followed.borrow_mut();
         followed.enter((decoded.piece.number, op.transaction, op.statement));
         if !followed.holds(shape.plan.def.id) {
@@ -466,42 +472,29 @@ impl Worker {
             _ => None,
         };
         let key = decoded.find_bytes(op.key).ok_or_else(beyond)?;
-        let own = followed.own((op, shape), key, (before, after), || self.image_of(decoded, shape, op, layers))?;
+        let own = followed.own((op, shape), key, (before, after), || self.image_of(work))?;
         own.map_err(|why| RowError { kind: RowErrorKind::LoggedTwice(why.reason(&shape.plan.def)) })
     }
 
     /// Returns the newest full image of the row that an op names.
-    fn image_of(
-        &self,
-        decoded: &DecodedPiece,
-        shape: &Shape,
-        op: &RowOp,
-        layers: &Layers,
-    ) -> Result<Vec<u8>, RowError> {
+    fn image_of(&self, work: &RowWork<'_>) -> Result<Vec<u8>, RowError> {
+        let RowWork { decoded, shape, op, layers, .. } = *work;
         let key = decoded.find_bytes(op.key).ok_or_else(beyond)?;
         if shape.plan.def.identity == Identity::WholeImage {
             return Ok(key.to_vec());
         }
         let mut image = Vec::new();
         let lane_index = self.store.lane_of(op.hash);
-        let lane = lane_of(layers, lane_index)?;
-        if lane.newest(lane_index, &table_shape(shape), op.hash, key, layers, &mut image)? {
+        let target = RowTarget { lane: lane_index, shape: &table_shape(shape), hash: op.hash, key };
+        if lane_of(layers, lane_index)?.newest(&target, layers, &mut image)? {
             Ok(image)
         } else {
             Err(RowError { kind: RowErrorKind::NotFound })
         }
     }
 
-    fn apply_across(
-        &mut self,
-        piece: &SequencedPiece,
-        shape: &Shape,
-        op: &RowOp,
-        sequence: u64,
-        oldest_needed: u64,
-        layers: &Layers,
-    ) -> Result<(), RowError> {
-        let decoded = &piece.decoded;
+    fn apply_across(&mut self, piece: &SequencedPiece, work: &RowWork<'_>) -> Result<(), RowError> {
+        let RowWork { decoded, shape, op, layers, .. } = *work;
         let lane_index = self.store.lane_of(op.hash);
         let mut lane = lane_of(layers, lane_index)?;
         let change = match op.kind {
@@ -510,8 +503,9 @@ impl Worker {
                     // The stored row may be newer than the log here, in columns that were not logged.
                     return Err(RowError { kind: RowErrorKind::NotYetConsistent });
                 }
-                let (table, key) = (table_shape(shape), decoded.find_bytes(op.key).ok_or_else(beyond)?);
-                if !lane.newest(lane_index, &table, op.hash, key, layers, &mut self.moved)? {
+                let key = decoded.find_bytes(op.key).ok_or_else(beyond)?;
+                let target = RowTarget { lane: lane_index, shape: &table_shape(shape), hash: op.hash, key };
+                if !lane.newest(&target, layers, &mut self.moved)? {
                     return Err(RowError { kind: RowErrorKind::NotFound });
                 }
                 before(decoded, shape, op).map(|before| RowChange::Delete { before })
@@ -534,7 +528,7 @@ impl Worker {
             }
             _ => change(decoded, shape, op, self.may_stand_as_part(piece, shape)),
         };
-        self.put(&mut lane, lane_index, decoded, shape, op, change, sequence, oldest_needed, layers)
+        self.put(&mut lane, lane_index, work, change)
     }
 }
 

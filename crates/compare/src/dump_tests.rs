@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use base::{Gtid, SequenceNumber, key_hash};
 use catalog::{Catalog, StatementContext};
-use store::{CheckImages, OwnedShape, RowChange};
+use store::{CheckImages, OwnedShape, RowChange, RowTarget, WriteContext};
 
 use super::*;
 use crate::dump_parts::{DumpContents, MANIFEST, dump_parts};
@@ -31,7 +31,9 @@ impl Rows {
         let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
         let mut lane = layers.active.lane_mut(lane_index).unwrap();
         let shape = OwnedShape::of(&def);
-        lane.apply(lane_index, &shape.lend(), hash, key, change, self.sequence, 0, CheckImages::All, &layers).unwrap();
+        let target = RowTarget { lane: lane_index, shape: &shape.lend(), hash, key };
+        let (sequence, check) = (self.sequence, CheckImages::All);
+        lane.apply(&target, change, &WriteContext { sequence, oldest_needed: 0, check, layers: &layers }).unwrap();
         drop(lane);
         let gtid: Gtid = format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{}", self.sequence).parse().unwrap();
         self.store.visibility().advance(SequenceNumber(self.sequence), |set| {

@@ -117,7 +117,7 @@ fn each_by_all_columns(
 mod tests {
     use base::{SequenceNumber, key_hash};
     use catalog::{Catalog, KeyOrder, StatementContext};
-    use store::{CheckImages, RowChange, TableShape};
+    use store::{CheckImages, RowChange, RowTarget, TableShape, WriteContext};
 
     use super::*;
 
@@ -144,9 +144,9 @@ mod tests {
             let hash = key_hash(def.id.0, &image);
             let (layers, lane) = (store.visibility().layers(), store.lane_of(hash));
             let mut guard = layers.active.lane_mut(lane).unwrap();
-            guard
-                .apply(lane, &table, hash, &image, RowChange::AddOne { later: false }, 1, 0, CheckImages::All, &layers)
-                .unwrap();
+            let target = RowTarget { lane, shape: &table, hash, key: &image };
+            let context = WriteContext { sequence: 1, oldest_needed: 0, check: CheckImages::All, layers: &layers };
+            guard.apply(&target, RowChange::AddOne { later: false }, &context).unwrap();
         }
         store.visibility().advance(SequenceNumber(1), |_| {});
         let snapshot = Snapshot::pin(&store);

@@ -17,7 +17,8 @@ use std::time::Instant;
 use base::{Random, SequenceNumber, key_hash};
 use catalog::{Catalog, StatementContext, TableDef};
 use store::{
-    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, LevelStats, OwnedShape, RowChange, Snapshot, Store,
+    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, LevelStats, OwnedShape, RowChange, RowTarget, Snapshot,
+    Store, WriteContext,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -96,7 +97,9 @@ impl Tree {
                     false => RowChange::Insert { image },
                 };
                 let shape = shape.lend();
-                lane.apply(lane_index, &shape, hash, &key, change, sequence, 0, CheckImages::Off, &layers).unwrap();
+                let target = RowTarget { lane: lane_index, shape: &shape, hash, key: &key };
+                let context = WriteContext { sequence, oldest_needed: 0, check: CheckImages::Off, layers: &layers };
+                lane.apply(&target, change, &context).unwrap();
             }
         });
         self.store.visibility().advance(SequenceNumber(sequence), |_| {});

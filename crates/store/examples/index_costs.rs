@@ -10,8 +10,8 @@ use std::time::Instant;
 use base::{SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use store::{
-    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowChange, Snapshot, Store,
-    TableReader, TableShape,
+    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, KeyRange, ReadOrder, RowChange, RowTarget, Snapshot, Store,
+    TableReader, TableShape, WriteContext,
 };
 use values::RowLayout;
 use xxhash_rust::xxh3::xxh3_64;
@@ -100,7 +100,9 @@ impl Bench {
             };
             let sequence = self.sequence + 1 + u64::from(at) / ROWS_PER_TRANSACTION;
             let oldest = self.store.visibility().oldest_needed();
-            lane.apply(lane_index, &shape, hash, &key, change, sequence, oldest, CheckImages::Off, &layers).unwrap();
+            let target = RowTarget { lane: lane_index, shape: &shape, hash, key: &key };
+            let context = WriteContext { sequence, oldest_needed: oldest, check: CheckImages::Off, layers: &layers };
+            lane.apply(&target, change, &context).unwrap();
         }
         let took = begun.elapsed();
         for lane in 0..LANES {

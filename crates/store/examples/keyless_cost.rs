@@ -12,7 +12,10 @@ use std::time::Instant;
 
 use base::{Random, SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
-use store::{BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, RowChange, Snapshot, Store, TableShape};
+use store::{
+    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, RowChange, RowTarget, Snapshot, Store, TableShape,
+    WriteContext,
+};
 use values::RowLayout;
 
 const UPDATES: u64 = 50_000;
@@ -48,7 +51,9 @@ impl Bench {
         let oldest = self.store.visibility().oldest_needed();
         let mut lane = layers.active.lane_mut(index).unwrap();
         let sequence = self.sequence + 1;
-        lane.apply(index, &shape, hash, key, change, sequence, oldest, CheckImages::All, &layers).unwrap();
+        let target = RowTarget { lane: index, shape: &shape, hash, key };
+        let context = WriteContext { sequence, oldest_needed: oldest, check: CheckImages::All, layers: &layers };
+        lane.apply(&target, change, &context).unwrap();
     }
 
     fn commit(&mut self) {

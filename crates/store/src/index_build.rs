@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::{
         BeforeImage, CheckImages, CutPoint, DiskOptions, IndexCheck, KeyRange, OwnedShape, ReadOrder, RowChange,
-        Snapshot, TableReader,
+        RowTarget, Snapshot, TableReader, WriteContext,
     };
 
     struct World {
@@ -142,7 +142,10 @@ mod tests {
             };
             self.sequence += 1;
             let mut guard = layers.active.lane_mut(lane).unwrap();
-            guard.apply(lane, &shape.lend(), hash, &key, change, self.sequence, 0, CheckImages::All, &layers).unwrap();
+            let target = RowTarget { lane, shape: &shape.lend(), hash, key: &key };
+            let context =
+                WriteContext { sequence: self.sequence, oldest_needed: 0, check: CheckImages::All, layers: &layers };
+            guard.apply(&target, change, &context).unwrap();
             self.store.visibility().advance(SequenceNumber(self.sequence), |_| {});
         }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use catalog::{ConversionBuffers, IndexSet, TableId};
+use values::ValueError;
 
 use crate::arena::{Cursor, RecordRef, SegmentPool};
 use crate::delta::{self, Copies, Deltas};
@@ -18,7 +19,7 @@ use crate::row_change::{BeforeImage, CheckImages, Old, RowChange, RowError, RowE
 use crate::row_state::{RowState, multiplicity};
 use crate::scan_buffer::ScanBuffer;
 use crate::table_shape::{TableShape, append_read};
-use crate::version_chain::{LaneTable, RowVersion, Version, WARM_AT_ONCE, Written};
+use crate::version_chain::{Found, LaneTable, RowVersion, Version, WARM_AT_ONCE, Written};
 
 /// Row count and memory of a store.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +52,39 @@ struct Table {
     counted: usize,
 }
 
+/// Buffers for the old image of a row.
+#[derive(Default)]
+struct OldBuffers {
+    /// Copied from layers below.
+    below: Vec<u8>,
+    /// Converted from an earlier definition.
+    converted: ConversionBuffers,
+    /// Deltas above a row that is being looked up.
+    above: Deltas,
+}
+
+/// The row of a change.
+#[derive(Clone, Copy)]
+pub struct RowTarget<'a> {
+    /// Number of its lane.
+    pub lane: usize,
+    pub shape: &'a TableShape<'a>,
+    pub hash: u64,
+    pub key: &'a [u8],
+}
+
+/// What changes are made under.
+#[derive(Clone, Copy)]
+pub struct WriteContext<'a> {
+    /// Number of the transaction.
+    pub sequence: u64,
+    /// Versions that only older snapshots need are freed.
+    pub oldest_needed: u64,
+    pub check: CheckImages,
+    /// Layers below, for rows that this generation does not hold; their active generation contains the lane.
+    pub layers: &'a Layers,
+}
+
 /// Rows that one apply worker owns in one generation.
 pub struct Lane {
     /// True if there is no layer below, so a deleted row needs no tombstone.
@@ -60,16 +94,11 @@ pub struct Lane {
     tables: Vec<Option<Box<Table>>>,
     /// Tables dropped by DDL, with the sequence number of that DDL statement.
     dying: Vec<(u64, TableId)>,
-    /// Buffer for merged images.
+    old: OldBuffers,
+    /// Buffer for new images that are made here.
     scratch: Vec<u8>,
-    /// Buffer for old images copied from layers below.
-    below: Vec<u8>,
-    /// Buffers for converting images of earlier definitions.
-    buffers: ConversionBuffers,
     /// Buffer for sort keys of rows below.
     below_keys: Vec<u8>,
-    /// Buffer for the deltas above a row that is being looked up.
-    deltas: Deltas,
     segments: Arc<SegmentPool>,
 }
 
@@ -90,212 +119,67 @@ impl Lane {
             bytes: 0,
             tables: Vec::new(),
             dying: Vec::new(),
+            old: OldBuffers::default(),
             scratch: Vec::new(),
-            below: Vec::new(),
-            buffers: ConversionBuffers::default(),
             below_keys: Vec::new(),
-            deltas: Deltas::default(),
             segments: Arc::clone(segments),
         }
     }
 
-    /// Applies one change of row `key` (with hash `hash`) of a table at `sequence`. `lane` is this lane's number; rows
-    /// that this generation does not hold are looked up in `layers`, whose active generation contains this lane.
+    /// Applies one change of a row.
     ///
     /// # Errors
     /// When the stored row does not match the log, or the store cannot be read. In both cases nothing was changed.
-    #[allow(clippy::too_many_arguments)]
     #[inline]
     pub fn apply(
         &mut self,
-        lane: usize,
-        shape: &TableShape<'_>,
-        hash: u64,
-        key: &[u8],
+        target: &RowTarget<'_>,
         change: RowChange<'_>,
-        sequence: u64,
-        oldest_needed: u64,
-        check: CheckImages,
-        layers: &Layers,
+        context: &WriteContext<'_>,
     ) -> Result<(), RowError> {
+        let RowTarget { lane, shape, hash, key } = *target;
+        let WriteContext { sequence, oldest_needed, check, layers } = *context;
         let index = shape.id.0 as usize;
         if self.tables.len() <= index {
             self.tables.resize_with(index + 1, || None);
         }
         let entry = self.tables[index].get_or_insert_with(|| Table::like(layers, lane, shape.id, &self.segments));
-        let rows = &mut entry.rows;
-        let found = rows.find(hash, key);
+        let found = entry.rows.find(hash, key);
         if found.is_some_and(|found| found.sequence() > sequence) {
             // Readers take the first version from the top that they can see: a newer one would be hidden for ever.
             return Err(RowError { kind: RowErrorKind::Defect("a row's version is older than the one before it") });
         }
-        // Sampled by the key's hash, which needs no counter: the same rows are sampled every time.
-        let compare = match check {
-            CheckImages::Off | CheckImages::NotYetConsistent => false,
-            CheckImages::Sample => hash & 0xf == 0,
-            CheckImages::All => true,
-        };
-        let (below, buffers, above) = (&mut self.below, &mut self.buffers, &mut self.deltas);
-        let damaged = |_| RowError { kind: RowErrorKind::Damaged };
         // A delta saves the disk read of a row that is not in memory. A row that is read anyway for its before-image
         // check gains nothing from it, and a store without a tree always has the whole row.
         let later = !self.bottom && !reads(check, hash) && stands_as_delta(shape, &change, check);
         let old = match &found {
-            Some(found) if found.is_deleted() => Some(RowState::Deleted),
-            // The delta in this generation can stay: the new version extends or replaces it without the row.
-            Some(found) if found.is_delta() && (later || !needs_row(shape, &change)) => {
-                Some(RowState::Delta(rows.image(found)))
-            }
-            // The change needs the whole row, so this delta is put over what the layers below hold.
-            Some(found) if found.is_delta() => {
-                above.clear();
-                above.push(rows.image(found), found.definition(), shape.versions).map_err(store_error)?;
-                let looked = layers.newest_below(shape, lane, hash, key, Depth::Disk, above, below);
-                match looked.map_err(store_error)? {
-                    Some(Existence::Present) => Some(RowState::Row(below.as_slice())),
-                    Some(Existence::Absent) | None => Some(RowState::Deleted),
-                }
-            }
-            Some(found) if shape.versions.is_current(found.definition()) => Some(RowState::Row(rows.image(found))),
-            Some(found) => {
-                let read = shape.versions.read(found.definition(), rows.image(found), buffers);
-                Some(RowState::Row(read.map_err(damaged)?))
-            }
+            Some(found) => old_here(&entry.rows, found, target, &change, later, layers, &mut self.old)?,
             None if self.bottom => Some(RowState::Deleted),
-            None => {
-                let depth = match depth_of(shape, &change, reads(check, hash), check) {
-                    // Still worth a look in memory: a whole row there is merged at once, without a delta.
-                    Some(Depth::Disk) if later => Some(Depth::Memory),
-                    depth => depth,
-                };
-                above.clear();
-                let looked = match depth {
-                    Some(depth) => layers.newest_below(shape, lane, hash, key, depth, above, below),
-                    None => Ok(None),
-                };
-                match looked.map_err(store_error)? {
-                    Some(Existence::Present) => Some(RowState::Row(below.as_slice())),
-                    Some(Existence::Absent) => Some(RowState::Deleted),
-                    None => None,
-                }
-            }
+            None => old_below(target, &change, later, context, &mut self.old)?,
         };
-        let fail = |kind| Err(RowError { kind });
         // Only changes that may be stored as a delta are `later`.
         let is_delta = later && matches!(old, None | Some(RowState::Delta(_)));
-        entry.has_deltas |= is_delta;
-        // The row's new image, or None if the change removes the row.
-        let image = match change {
-            RowChange::Insert { image } => {
-                if matches!(old, Some(RowState::Row(_))) && check.refuses() {
-                    return fail(RowErrorKind::Duplicate);
-                }
-                Some(image)
-            }
-            RowChange::Update { before, image } => {
-                check_old(shape, old, before, compare, check)?;
-                Some(image)
-            }
-            RowChange::Merge { present, image, .. } if is_delta => {
-                // Readers take only the newest version of a row from each generation, so a delta must include the older
-                // delta of the same generation.
-                self.scratch.clear();
-                match old {
-                    Some(RowState::Delta(older)) => {
-                        delta::append_both(shape.layout, older, present, image, &mut self.scratch).map_err(damaged)?;
-                    }
-                    _ => delta::append(present, image, &mut self.scratch),
-                }
-                Some(self.scratch.as_slice())
-            }
-            RowChange::Merge { before, present, image, .. } => {
-                // Under `NotYetConsistent` a missing row is no error; the variant's documentation says why.
-                let Some(RowState::Row(stored)) = old else {
-                    return if check == CheckImages::NotYetConsistent { Ok(()) } else { fail(RowErrorKind::NotFound) };
-                };
-                check_old(shape, old, before, compare, check)?;
-                self.scratch.clear();
-                shape.layout.merge(stored, present, image, &mut self.scratch).map_err(damaged)?;
-                Some(self.scratch.as_slice())
-            }
-            RowChange::MergeJson { before, present, partial, image } => {
-                let Some(RowState::Row(stored)) = old else { return fail(RowErrorKind::NotFound) };
-                check_old(shape, old, before, compare, check)?;
-                self.scratch.clear();
-                merge_json(shape, stored, present, partial, image, &mut self.scratch)?;
-                Some(self.scratch.as_slice())
-            }
-            RowChange::Delete { before } => {
-                check_old(shape, old, before, compare, check)?;
-                // Without a row there is nothing to hide, so no tombstone is written. An unknown row gets one.
-                if matches!(old, Some(RowState::Deleted)) {
-                    return Ok(());
-                }
-                None
-            }
-            RowChange::AddOne { .. } | RowChange::RemoveOne { .. } if is_delta => {
-                entry.keyless = true;
-                // As for `Merge`: the newest difference replaces the older one, so it must include it.
-                let before = match old {
-                    Some(RowState::Delta(older)) => Copies::of(older),
-                    _ => Copies::default(),
-                };
-                let one = match change {
-                    RowChange::AddOne { .. } => Copies { sum: 1, lowest: 0 },
-                    _ => Copies { sum: -1, lowest: if check.refuses() { -1 } else { 0 } },
-                };
-                self.scratch.clear();
-                before.then(one).append(&mut self.scratch);
-                Some(self.scratch.as_slice())
-            }
-            RowChange::AddOne { .. } | RowChange::RemoveOne { .. } => {
-                entry.keyless = true;
-                let copies = match old {
-                    Some(RowState::Row(bytes)) => multiplicity(bytes),
-                    _ => 0,
-                };
-                let now = if matches!(change, RowChange::AddOne { .. }) {
-                    copies + 1
-                } else if copies == 0 {
-                    // With no copy to remove, counting down is an error under every check mode.
-                    return fail(RowErrorKind::NotFound);
-                } else {
-                    copies - 1
-                };
-                self.scratch.clear();
-                self.scratch.extend_from_slice(&now.to_le_bytes());
-                (now > 0).then_some(self.scratch.as_slice())
-            }
+        let state = match is_delta {
+            true => Some(RowState::Delta(new_delta(shape, &change, old, check, &mut self.scratch)?)),
+            false => new_state(target, &change, old, check, &mut self.scratch)?,
         };
+        let Some(state) = state else { return Ok(()) };
         let keys_below = match shape.order.indexes() {
             // Deltas never change an indexed column.
             Some(indexes) if !self.bottom && !is_delta => {
                 let held = found.as_ref().map(|found| entry.keys_below.get(found.slot));
-                keys_below_of(indexes, shape.order.is_keyless(), held, old, &change, image, &mut self.below_keys)?
+                let keyless = shape.order.is_keyless();
+                keys_below_of(indexes, keyless, held, old, &change, state.row(), &mut self.below_keys)?
             }
             _ => KeysBelow::Same,
         };
-        // An INSERT over an existing row, or an UPDATE of a missing one, passes only without a check or under
-        // `NotYetConsistent`. It counts by its effect, not by its name.
-        entry.balance += match change {
-            RowChange::Insert { .. } if !matches!(old, Some(RowState::Row(_))) => 1,
-            RowChange::Update { .. } if matches!(old, Some(RowState::Deleted)) => 1,
-            RowChange::Delete { .. } | RowChange::RemoveOne { .. } => -1,
-            RowChange::AddOne { .. } => 1,
-            _ => 0,
-        };
-        let definition = shape.definition;
-        let state = match image {
-            Some(image) if is_delta => RowState::Delta(image),
-            Some(image) => RowState::Row(image),
-            None => RowState::Deleted,
-        };
+        entry.balance += balance_of(&change, old);
+        entry.keyless |= matches!(change, RowChange::AddOne { .. } | RowChange::RemoveOne { .. });
+        entry.has_deltas |= is_delta;
         entry.hides |= !matches!(state, RowState::Row(_));
         let expected = if self.bottom { Expected::Unknown } else { Expected::of(&change, check) };
-        let version = Version { sequence, state, expected, definition };
-        // Last use of the borrowed old image; `append` needs the rows mutably.
-        let reclaims_deleted = self.bottom;
-        let slot = entry.rows.append(found, hash, key, version, oldest_needed, reclaims_deleted);
+        let version = Version { sequence, state, expected, definition: shape.definition };
+        let slot = entry.rows.append(found, hash, key, version, oldest_needed, self.bottom);
         if keys_below != KeysBelow::Same {
             entry.keys_below.set(slot, keys_below);
         }
@@ -343,17 +227,9 @@ impl Lane {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn newest(
-        &self,
-        lane: usize,
-        shape: &TableShape<'_>,
-        hash: u64,
-        key: &[u8],
-        layers: &Layers,
-        image: &mut Vec<u8>,
-    ) -> Result<bool, RowError> {
+    pub fn newest(&self, target: &RowTarget<'_>, layers: &Layers, image: &mut Vec<u8>) -> Result<bool, RowError> {
+        let RowTarget { lane, shape, hash, key } = *target;
         let mut above = Deltas::default();
-        let damaged = |_| RowError { kind: RowErrorKind::Damaged };
         match self.newest_version(shape.id, hash, key) {
             Some(RowVersion { state: RowState::Row(found), definition, .. }) => {
                 image.clear();
@@ -405,7 +281,7 @@ impl Lane {
             if self.newest_version(shape.id, hash, &key).is_some_and(|newest| newest.state.hides_older()) {
                 continue;
             }
-            let there = self.newest(lane, shape, hash, &key, layers, &mut image)?;
+            let there = self.newest(&RowTarget { lane, shape, hash, key: &key }, layers, &mut image)?;
             if !there && !shape.order.is_keyless() {
                 // A generation in between holds the row's deletion.
                 continue;
@@ -580,6 +456,193 @@ impl Lane {
     }
 }
 
+/// State of a row that this generation holds, as far as the change needs it. `later`: the change may be stored as a
+/// delta.
+#[inline]
+fn old_here<'a>(
+    rows: &'a LaneTable,
+    found: &'a Found,
+    target: &RowTarget<'_>,
+    change: &RowChange<'_>,
+    later: bool,
+    layers: &Layers,
+    buffers: &'a mut OldBuffers,
+) -> Result<Old<'a>, RowError> {
+    let RowTarget { lane, shape, hash, key } = *target;
+    if found.is_deleted() {
+        return Ok(Some(RowState::Deleted));
+    }
+    let image = rows.image(found);
+    if found.is_delta() {
+        // The delta in this generation can stay: the new version extends or replaces it without the row.
+        if later || !needs_row(shape, change) {
+            return Ok(Some(RowState::Delta(image)));
+        }
+        // The change needs the whole row, so this delta is put over what the layers below hold.
+        let OldBuffers { below, above, .. } = buffers;
+        above.clear();
+        above.push(image, found.definition(), shape.versions).map_err(store_error)?;
+        let looked = layers.newest_below(shape, lane, hash, key, Depth::Disk, above, below).map_err(store_error)?;
+        return Ok(Some(match looked {
+            Some(Existence::Present) => RowState::Row(below.as_slice()),
+            Some(Existence::Absent) | None => RowState::Deleted,
+        }));
+    }
+    if shape.versions.is_current(found.definition()) {
+        return Ok(Some(RowState::Row(image)));
+    }
+    let read = shape.versions.read(found.definition(), image, &mut buffers.converted);
+    Ok(Some(RowState::Row(read.map_err(damaged)?)))
+}
+
+/// State of a row that this generation does not hold, as far as the change needs it; None: not looked up.
+#[inline]
+fn old_below<'a>(
+    target: &RowTarget<'_>,
+    change: &RowChange<'_>,
+    later: bool,
+    context: &WriteContext<'_>,
+    buffers: &'a mut OldBuffers,
+) -> Result<Old<'a>, RowError> {
+    let (RowTarget { lane, shape, hash, key }, check) = (*target, context.check);
+    let depth = match depth_of(shape, change, reads(check, hash), check) {
+        // Still worth a look in memory: a whole row there is merged at once, without a delta.
+        Some(Depth::Disk) if later => Depth::Memory,
+        Some(depth) => depth,
+        None => return Ok(None),
+    };
+    let OldBuffers { below, above, .. } = buffers;
+    above.clear();
+    let looked = context.layers.newest_below(shape, lane, hash, key, depth, above, below).map_err(store_error)?;
+    Ok(looked.map(|existence| match existence {
+        Existence::Present => RowState::Row(below.as_slice()),
+        Existence::Absent => RowState::Deleted,
+    }))
+}
+
+/// The delta that a change leaves, with that of the same generation before it: readers take only the newest version of
+/// a row from each generation.
+#[inline]
+fn new_delta<'a>(
+    shape: &TableShape<'_>,
+    change: &RowChange<'_>,
+    old: Old<'_>,
+    check: CheckImages,
+    scratch: &'a mut Vec<u8>,
+) -> Result<&'a [u8], RowError> {
+    scratch.clear();
+    let older = match old {
+        Some(RowState::Delta(older)) => Some(older),
+        _ => None,
+    };
+    match (change, older) {
+        (RowChange::Merge { present, image, .. }, Some(older)) => {
+            delta::append_both(shape.layout, older, present, image, scratch).map_err(damaged)?;
+        }
+        (RowChange::Merge { present, image, .. }, None) => delta::append(present, image, scratch),
+        (change, older) => {
+            let one = match change {
+                RowChange::AddOne { .. } => Copies { sum: 1, lowest: 0 },
+                _ => Copies { sum: -1, lowest: if check.refuses() { -1 } else { 0 } },
+            };
+            older.map_or_else(Copies::default, Copies::of).then(one).append(scratch);
+        }
+    }
+    Ok(scratch.as_slice())
+}
+
+/// The state that a change leaves, other than a delta; None if there is nothing to write.
+#[inline]
+fn new_state<'a>(
+    target: &RowTarget<'_>,
+    change: &RowChange<'a>,
+    old: Old<'_>,
+    check: CheckImages,
+    scratch: &'a mut Vec<u8>,
+) -> Result<Option<RowState<&'a [u8]>>, RowError> {
+    let shape = target.shape;
+    let fail = |kind| Err(RowError { kind });
+    let as_logged = |before| check_old(shape, old, before, compares(check, target.hash), check);
+    Ok(Some(match *change {
+        RowChange::Insert { .. } if matches!(old, Some(RowState::Row(_))) && check.refuses() => {
+            return fail(RowErrorKind::Duplicate);
+        }
+        RowChange::Insert { image } => RowState::Row(image),
+        RowChange::Update { before, image } => {
+            as_logged(before)?;
+            RowState::Row(image)
+        }
+        RowChange::Merge { before, present, image, .. } => {
+            // Under `NotYetConsistent` a missing row is no error; the variant's documentation says why.
+            let Some(RowState::Row(stored)) = old else {
+                return if check == CheckImages::NotYetConsistent { Ok(None) } else { fail(RowErrorKind::NotFound) };
+            };
+            as_logged(before)?;
+            scratch.clear();
+            shape.layout.merge(stored, present, image, scratch).map_err(damaged)?;
+            RowState::Row(scratch.as_slice())
+        }
+        RowChange::MergeJson { before, present, partial, image } => {
+            let Some(RowState::Row(stored)) = old else { return fail(RowErrorKind::NotFound) };
+            as_logged(before)?;
+            scratch.clear();
+            merge_json(shape, stored, present, partial, image, scratch)?;
+            RowState::Row(scratch.as_slice())
+        }
+        RowChange::Delete { before } => {
+            as_logged(before)?;
+            // Without a row there is nothing to hide, so no tombstone is written. An unknown row gets one.
+            if matches!(old, Some(RowState::Deleted)) {
+                return Ok(None);
+            }
+            RowState::Deleted
+        }
+        RowChange::AddOne { .. } | RowChange::RemoveOne { .. } => {
+            let copies = match old {
+                Some(RowState::Row(bytes)) => multiplicity(bytes),
+                _ => 0,
+            };
+            let now = match change {
+                RowChange::AddOne { .. } => copies + 1,
+                // With no copy to remove, counting down is an error under every check mode.
+                _ if copies == 0 => return fail(RowErrorKind::NotFound),
+                _ => copies - 1,
+            };
+            scratch.clear();
+            scratch.extend_from_slice(&now.to_le_bytes());
+            if now > 0 { RowState::Row(scratch.as_slice()) } else { RowState::Deleted }
+        }
+    }))
+}
+
+/// What a change adds to the number of rows. An INSERT over an existing row, or an UPDATE of a missing one, passes only
+/// without a check or under `NotYetConsistent`. It counts by its effect, not by its name.
+#[inline]
+fn balance_of(change: &RowChange<'_>, old: Old<'_>) -> i64 {
+    match change {
+        RowChange::Insert { .. } if !matches!(old, Some(RowState::Row(_))) => 1,
+        RowChange::Update { .. } if matches!(old, Some(RowState::Deleted)) => 1,
+        RowChange::Delete { .. } | RowChange::RemoveOne { .. } => -1,
+        RowChange::AddOne { .. } => 1,
+        _ => 0,
+    }
+}
+
+fn damaged(_: ValueError) -> RowError {
+    RowError { kind: RowErrorKind::Damaged }
+}
+
+/// True if this row is sampled for a before-image check of what is in memory. Sampled by the key's hash, which needs no
+/// counter: the same rows are sampled every time.
+#[inline]
+fn compares(check: CheckImages, hash: u64) -> bool {
+    match check {
+        CheckImages::Off | CheckImages::NotYetConsistent => false,
+        CheckImages::Sample => hash & 0xf == 0,
+        CheckImages::All => true,
+    }
+}
+
 fn store_error(error: StoreError) -> RowError {
     match error {
         StoreError::RowMissing { .. } => RowError { kind: RowErrorKind::NotFound },
@@ -676,7 +739,6 @@ fn keys_below_of<'a>(
         }
         _ => return Ok(KeysBelow::Absent),
     };
-    let damaged = |_| RowError { kind: RowErrorKind::Damaged };
     if let Some(image) = image
         && indexes.is_same(was, image).map_err(damaged)?
     {

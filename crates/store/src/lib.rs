@@ -79,7 +79,7 @@ pub use executed::NewGtids;
 pub use file_check::FileCheck;
 pub use hold::WatermarkHold;
 pub use index_check::IndexCheck;
-pub use lane::{Lane, LaneStats, WARM_ROWS};
+pub use lane::{Lane, LaneStats, RowTarget, WARM_ROWS, WriteContext};
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use point::RowBuf;
 pub use range::{OwnedRow, Range};

@@ -17,6 +17,15 @@ impl<T> RowState<T> {
         !matches!(self, RowState::Delta(_))
     }
 
+    /// The row, if there is a whole one.
+    #[inline]
+    pub(crate) fn row(self) -> Option<T> {
+        match self {
+            RowState::Row(row) => Some(row),
+            RowState::Delta(_) | RowState::Deleted => None,
+        }
+    }
+
     /// The state alone, without what was stored with it.
     #[inline]
     pub(crate) fn bare(&self) -> RowState<()> {

@@ -12,7 +12,7 @@ use base::{Random, SequenceNumber, key_hash};
 use catalog::{Catalog, StatementContext, TableDef};
 use store::{
     CheckImages, CutPoint, Disk, DiskOptions, IndexCheck, KeyRange, OwnedShape, ReadOrder, RowChange, RowError,
-    RowErrorKind, Snapshot, Store, StoreError, TableReader,
+    RowErrorKind, RowTarget, Snapshot, Store, StoreError, TableReader, WriteContext,
 };
 
 const LANES: usize = 2;
@@ -57,7 +57,9 @@ impl World {
         let lane = self.store.lane_of(hash);
         let mut held = layers.active.lane_mut(lane).unwrap();
         let change = if more { RowChange::AddOne { later: true } } else { RowChange::RemoveOne { later: true } };
-        held.apply(lane, &shape.lend(), hash, &key, change, self.sequence + 1, oldest, check, &layers)?;
+        let target = RowTarget { lane, shape: &shape.lend(), hash, key: &key };
+        let context = WriteContext { sequence: self.sequence + 1, oldest_needed: oldest, check, layers: &layers };
+        held.apply(&target, change, &context)?;
         held.tidy([def.id].into_iter(), oldest);
         let count = self.rows.entry(key.clone()).or_default();
         *count = if more { *count + 1 } else { count.saturating_sub(1) };

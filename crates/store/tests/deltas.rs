@@ -9,7 +9,7 @@ use base::{SequenceNumber, key_hash};
 use catalog::{Catalog, StatementContext, TableDef};
 use store::{
     BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, IndexCheck, KeyRange, OwnedShape, ReadOrder, RowBatch,
-    RowChange, RowError, RowErrorKind, Snapshot, Store, StoreError, TableReader, TableShape,
+    RowChange, RowError, RowErrorKind, RowTarget, Snapshot, Store, StoreError, TableReader, TableShape, WriteContext,
 };
 
 const LANES: usize = 2;
@@ -77,7 +77,9 @@ impl World {
             let lane = self.store.lane_of(hash);
             let mut held = layers.active.lane_mut(lane).unwrap();
             let (key, sequence) = (id.to_le_bytes(), self.sequence + 1);
-            held.apply(lane, shape, hash, &key, change, sequence, oldest, check, &layers)?;
+            let target = RowTarget { lane, shape, hash, key: &key };
+            let context = WriteContext { sequence, oldest_needed: oldest, check, layers: &layers };
+            held.apply(&target, change, &context)?;
             held.tidy([shape.id].into_iter(), oldest);
             Ok(())
         })?;

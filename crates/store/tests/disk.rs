@@ -11,7 +11,7 @@ use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use proptest::prelude::*;
 use store::{
     BeforeImage, CheckImages, CopyWriter, CutPoint, Disk, DiskOptions, KeyRange, OwnedShape, ReadOrder, RowBatch,
-    RowChange, Snapshot, Store, TableReader,
+    RowChange, RowTarget, Snapshot, Store, TableReader, WriteContext,
 };
 use values::RowView;
 
@@ -88,7 +88,9 @@ impl World {
         let sequence = self.sequence + 1;
         // Every second time, rows that are not in memory are not looked up.
         let check = if sequence.is_multiple_of(2) { CheckImages::All } else { CheckImages::Off };
-        lane.apply(lane_index, &shape.lend(), hash, key, change, sequence, oldest, check, &layers).unwrap();
+        let target = RowTarget { lane: lane_index, shape: &shape.lend(), hash, key };
+        let context = WriteContext { sequence, oldest_needed: oldest, check, layers: &layers };
+        lane.apply(&target, change, &context).unwrap();
         lane.tidy([def.id].into_iter(), oldest);
     }
 

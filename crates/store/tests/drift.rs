@@ -9,7 +9,7 @@ use base::{Random, SequenceNumber, key_hash};
 use catalog::{Catalog, StatementContext, TableDef};
 use store::{
     BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, DriftKind, OwnedShape, RowChange, RowError, RowErrorKind,
-    Snapshot, Store,
+    RowTarget, Snapshot, Store, WriteContext,
 };
 
 const LANES: usize = 2;
@@ -51,7 +51,9 @@ impl World {
         let hash = key_hash(def.id.0, key);
         let lane = self.store.lane_of(hash);
         let mut held = layers.active.lane_mut(lane).unwrap();
-        held.apply(lane, &shape.lend(), hash, key, change, self.sequence + 1, oldest, check, &layers)?;
+        let target = RowTarget { lane, shape: &shape.lend(), hash, key };
+        let context = WriteContext { sequence: self.sequence + 1, oldest_needed: oldest, check, layers: &layers };
+        held.apply(&target, change, &context)?;
         held.tidy([def.id].into_iter(), oldest);
         Ok(())
     }

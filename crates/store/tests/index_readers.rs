@@ -7,8 +7,8 @@ use std::time::Duration;
 use base::{Random, SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, StatementContext, TableDef};
 use store::{
-    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, DiskSpace, KeyRange, ReadOrder, RowChange, Snapshot,
-    SnapshotLimits, Store, StoreError, TableReader, TableShape,
+    BeforeImage, CheckImages, CutPoint, Disk, DiskOptions, DiskSpace, KeyRange, ReadOrder, RowChange, RowTarget,
+    Snapshot, SnapshotLimits, Store, StoreError, TableReader, TableShape, WriteContext,
 };
 use values::RowLayout;
 
@@ -53,7 +53,9 @@ impl Writer<'_> {
         let (layers, lane_index) = (self.store.visibility().layers(), self.store.lane_of(hash));
         let mut lane = layers.active.lane_mut(lane_index).unwrap();
         let sequence = self.sequence + 1;
-        lane.apply(lane_index, &shape, hash, &key, change, sequence, oldest, CheckImages::All, &layers).unwrap();
+        let target = RowTarget { lane: lane_index, shape: &shape, hash, key: &key };
+        let context = WriteContext { sequence, oldest_needed: oldest, check: CheckImages::All, layers: &layers };
+        lane.apply(&target, change, &context).unwrap();
         lane.tidy([self.def.id].into_iter(), oldest);
         match self.now.get_mut(id as usize) {
             Some(slot) => *slot = a,

@@ -10,7 +10,7 @@ use catalog::{Catalog, RowKey, StatementContext, TableDef};
 use proptest::prelude::*;
 use store::{
     BeforeImage, CheckImages, CopyWriter, CutPoint, Disk, DiskOptions, IndexCheck, KeyRange, OwnedRow, OwnedShape,
-    ReadOrder, RowChange, Snapshot, Store, StoreError, TableReader,
+    ReadOrder, RowChange, RowTarget, Snapshot, Store, StoreError, TableReader, WriteContext,
 };
 use values::sort_key::SortKeyPlan;
 use values::{OFFSET_NULL, RowLayout};
@@ -223,7 +223,9 @@ impl World {
         let sequence = self.sequence + 1;
         // Every second time, the old row is looked up only if the change needs it.
         let check = if sequence.is_multiple_of(2) { CheckImages::All } else { CheckImages::Off };
-        lane.apply(lane_index, &shape.lend(), hash, key, change, sequence, oldest, check, &layers).unwrap();
+        let target = RowTarget { lane: lane_index, shape: &shape.lend(), hash, key };
+        let context = WriteContext { sequence, oldest_needed: oldest, check, layers: &layers };
+        lane.apply(&target, change, &context).unwrap();
         lane.tidy([def.id].into_iter(), oldest);
         self.open = true;
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use base::{SequenceNumber, key_hash};
 use catalog::{Catalog, KeyOrder, RowVersions, StatementContext, TableDef, TableId};
 use proptest::prelude::*;
-use store::{BeforeImage, CheckImages, RowChange, RowErrorKind, Snapshot, Store, TableShape};
+use store::{BeforeImage, CheckImages, RowChange, RowErrorKind, RowTarget, Snapshot, Store, TableShape, WriteContext};
 use values::{ColumnType, RowLayout, type_code};
 
 const TABLE: TableId = TableId(1);
@@ -68,8 +68,14 @@ impl World {
             definition: 1,
             versions: &versions,
         };
-        let result =
-            lane.apply(lane_index, &shape, hash, &bytes, change, self.sequence + 1, oldest, CheckImages::All, &layers);
+        let target = RowTarget { lane: lane_index, shape: &shape, hash, key: &bytes };
+        let context = WriteContext {
+            sequence: self.sequence + 1,
+            oldest_needed: oldest,
+            check: CheckImages::All,
+            layers: &layers,
+        };
+        let result = lane.apply(&target, change, &context);
         lane.tidy([TABLE].into_iter(), oldest);
         result.map_err(|e| e.kind)
     }
@@ -289,7 +295,9 @@ fn keyless_rows_are_counted() {
             definition: 1,
             versions: &versions,
         };
-        let result = lane.apply(lane_index, &shape, hash, &row, change, sequence, 0, CheckImages::All, &layers);
+        let target = RowTarget { lane: lane_index, shape: &shape, hash, key: &row };
+        let context = WriteContext { sequence, oldest_needed: 0, check: CheckImages::All, layers: &layers };
+        let result = lane.apply(&target, change, &context);
         result.map_err(|e| e.kind)
     };
     assert_eq!(step(RowChange::RemoveOne { later: false }, 1, &mut world), Err(RowErrorKind::NotFound));
@@ -331,7 +339,9 @@ fn a_version_does_not_come_after_a_newer_one() {
     let key = 1u32.to_le_bytes();
     let row = image(1, 1, 3);
     let mut apply = |change: RowChange<'_>, sequence| {
-        lane.apply(0, &shape, 77, &key, change, sequence, 0, CheckImages::Off, &layers).map_err(|error| error.kind)
+        let target = RowTarget { lane: 0, shape: &shape, hash: 77, key: &key };
+        let context = WriteContext { sequence, oldest_needed: 0, check: CheckImages::Off, layers: &layers };
+        lane.apply(&target, change, &context).map_err(|error| error.kind)
     };
     apply(RowChange::Insert { image: &row }, 3).unwrap();
     let update = RowChange::Update { before: BeforeImage::None, image: &row };
@@ -371,7 +381,9 @@ fn the_same_json_document_laid_out_differently() {
     let mut sequence = 0;
     let mut apply = |change: RowChange<'_>| {
         sequence += 1;
-        lane.apply(0, &shape, 77, &key, change, sequence, 0, CheckImages::All, &layers).map_err(|e| e.kind)
+        let target = RowTarget { lane: 0, shape: &shape, hash: 77, key: &key };
+        let context = WriteContext { sequence, oldest_needed: 0, check: CheckImages::All, layers: &layers };
+        lane.apply(&target, change, &context).map_err(|e| e.kind)
     };
     let (stored, logged) = (image(1, &small), image(1, &large));
     let (differs, wrong_id) = (image(1, &other), image(2, &large));

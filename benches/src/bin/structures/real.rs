@@ -5,8 +5,8 @@ use std::sync::Arc;
 use base::SequenceNumber;
 use stage_benches::pass::changes::Changes;
 use store::{
-    BeforeImage, CheckImages, Disk, DiskOptions, KeyRange, Layers, OwnedShape, ReadOrder, RowChange, Snapshot, Store,
-    TableReader,
+    BeforeImage, CheckImages, Disk, DiskOptions, KeyRange, Layers, OwnedShape, ReadOrder, RowChange, RowTarget,
+    Snapshot, Store, TableReader, WriteContext,
 };
 
 use crate::{Fold, Structure};
@@ -91,8 +91,9 @@ impl<'c> Structure<'c> for RealStore<'c> {
         let (key, sequence, oldest) = (self.changes.stored_key(change), self.done, self.oldest_needed);
         let (layers, check) = (&*self.layers, CheckImages::Off);
         let mut lane = layers.active.lane_mut(lane_number).expect("a lane");
-        lane.apply(lane_number, &shape, change.hash, key, row_change, sequence, oldest, check, layers)
-            .expect("a change that fits");
+        let target = RowTarget { lane: lane_number, shape: &shape, hash: change.hash, key };
+        let context = WriteContext { sequence, oldest_needed: oldest, check, layers };
+        lane.apply(&target, row_change, &context).expect("a change that fits");
         drop(lane);
         if (number + 1).is_multiple_of(PIECE) {
             self.end_piece();
