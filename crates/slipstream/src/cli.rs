@@ -8,8 +8,8 @@ use accounts::{AccountName, Consistency, PasswordPlugin, Rights};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use compare::{Compression, DumpFormat};
+use engine::ReplicaThread;
 
-use crate::control::ReplicaThread;
 use crate::hidden::attached_password;
 use crate::options::{self, Flags};
 use crate::settings::OptionFiles;

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use base::UntilGtids;
 use compare::{Compression, DumpFormat};
+use engine::ReplicaThread;
 use replica::{Exit, Failure, FolderLock, config::ServerOptions, folder_owner};
 use serde::{Deserialize, Serialize};
 
@@ -117,14 +118,6 @@ pub(crate) struct BackupRequest {
     pub accounts: bool,
     /// Milliseconds without a byte read after which it is given up.
     pub stalled_after_ms: u64,
-}
-
-/// A part of a replica that can be stopped and started by itself, by the name of MySQL's thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ReplicaThread {
-    Io,
-    Sql,
 }
 
 /// A condition at which replay stops, as its name and set.

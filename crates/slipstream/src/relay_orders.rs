@@ -3,12 +3,9 @@
 //! In: requests and statements. Out: what is carried out, or why not. Never here: parsing; threads.
 
 use door::Ordered;
+use engine::{ReplicaThread, not_now, orders};
 use replica::{Failure, Relay};
 use sql::{ReplicaOrder, SqlError, ThreadOrder};
-
-use crate::control::ReplicaThread;
-use crate::engine_gtids::not_now;
-use crate::orders;
 
 /// Starts receiving, stamping, or both; false if all of it runs.
 ///

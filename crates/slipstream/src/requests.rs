@@ -4,7 +4,8 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use accounts::Accounts;
-use base::UntilGtids;
+use engine::orders::{self, named, until_text};
+use engine::{Engine, ReplicaThread};
 use replica::{
     Exit, Failure, Replica,
     log::{self, Code},
@@ -12,9 +13,7 @@ use replica::{
 
 use crate::account;
 use crate::backup;
-use crate::control::{Handler, ReplicaThread, Reply, Request, Until};
-use crate::engine::Engine;
-use crate::orders;
+use crate::control::{Handler, Reply, Request, Until};
 use crate::reading;
 use crate::relay_hold;
 
@@ -82,19 +81,6 @@ fn started(engine: &Engine, thread: Option<ReplicaThread>, until: Option<Until>)
             .with_hint("slipstream stop sql, then start with the condition"));
     }
     engine.start_threads(thread, until.map(|until| until.0))
-}
-
-/// A condition, as a log line ends with it.
-pub(crate) fn until_text(until: &UntilGtids) -> String {
-    format!(" until {} = '{}'", until.name(), until.set())
-}
-
-pub(crate) fn named(thread: Option<ReplicaThread>) -> &'static str {
-    match thread {
-        None => "receiving and replay",
-        Some(ReplicaThread::Io) => "receiving",
-        Some(ReplicaThread::Sql) => "replay",
-    }
 }
 
 /// Handles requests that need a replica.

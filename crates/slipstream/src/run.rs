@@ -14,6 +14,9 @@ use accounts::Accounts;
 use base::units::parse_span;
 use base::{GtidSet, UntilGtids};
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _};
+use engine::{
+    DiskMend, DoorSettings, Engine, GtidPort, OpenDoor, OpenWeb, ReplicaThread, Supervision, Wanted, engine_facts,
+};
 use observe::{ErrorReport, PlainText, ReplayState, StatusReport};
 use replica::{
     BackupOptions, BeginReplay, CopyInProgress, Exit, Failure, FilterOrders, Folder, FolderLock, MemoryPlan, Receive,
@@ -30,16 +33,10 @@ use crate::cli::{
     BackupFlags, Cli, Command, CopyFlags, DriftFlags, DumpFlags, ExecuteFlags, FileFlags, PasswordFlag, RelayCommand,
     RelayFlags, ReplicaFlags, SkipFlags, StartFlags, StatusFlags, VerifyFlags, normalised,
 };
-use crate::control::{Client, ControlServer, DumpRequest, ReplicaThread, Request, Until, VerifyRequest};
-use crate::disk_mend::DiskMend;
-use crate::door::{DoorSettings, OpenDoor, engine_facts};
-use crate::engine::{Engine, Wanted};
-use crate::gtid_port::GtidPort;
+use crate::control::{Client, ControlServer, DumpRequest, Request, Until, VerifyRequest};
 use crate::options::{self, Flags};
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
-use crate::supervision::Supervision;
-use crate::web::OpenWeb;
 use crate::{account, backup, dump_folder, hidden, log_file, option_file, reading, requests, watch};
 
 /// Interval at which the main thread checks signals and the replica's outcome.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use base::GtidSet;
 use catalog::ReplicationFilters;
+use engine::DoorSettings;
 use relay_log::SyncPolicy;
 use replica::access::Access;
 use replica::config::{
@@ -16,7 +17,6 @@ use replica::config::{
 };
 use replica::{Failure, OnDamage, OnDrift};
 
-use crate::door::DoorSettings;
 use crate::option_file::{self, OptionFileError, Setting};
 use crate::options::{self, OPTIONS};
 use crate::relay::RelaySettings;

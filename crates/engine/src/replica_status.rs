@@ -12,7 +12,7 @@ use observe::{ConnectionState, ErrorReport, ReplayState, StatusReport};
 use replica::config::{ReplicaConfig, ServerOptions, SourceSpec};
 
 /// Options that the statement shows.
-pub(crate) struct ShownOptions {
+pub struct ShownOptions {
     server: Option<ServerOptions>,
     filters: Arc<ReplicationFilters>,
     connect_retry_s: u64,
@@ -21,7 +21,7 @@ pub(crate) struct ShownOptions {
 
 impl ShownOptions {
     /// Those of this configuration.
-    pub(crate) fn of(config: &ReplicaConfig) -> ShownOptions {
+    pub fn of(config: &ReplicaConfig) -> ShownOptions {
         let server = match &config.source {
             SourceSpec::Server(server) => Some(server.clone()),
             SourceSpec::Files(_) => None,
@@ -39,7 +39,7 @@ impl ShownOptions {
         self.filters.rules().map(|(option, rule)| format!("{option}={rule}")).collect()
     }
 
-    pub(crate) fn status(&self, report: &StatusReport) -> ReplicaStatus {
+    pub fn status(&self, report: &StatusReport) -> ReplicaStatus {
         let options = self.server.as_ref().and_then(|server| server.connect_options().ok());
         let tls = options.as_ref().map(source_tls).unwrap_or_default();
         let (host, user, port) = options.map(|o| (o.host, o.user, o.port)).unwrap_or_default();

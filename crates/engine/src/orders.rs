@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base::UntilGtids;
 use base::units::parse_number;
 use catalog::{LetIn, ReplicationFilters};
 use door::Ordered;
@@ -14,10 +15,8 @@ use replica::log::{self, Code};
 use replica::{Failure, Replica, SourceOrders};
 use sql::{Charsets, FilterRules, OptionValue, ReplicaOrder, SourceOption, SqlError, Statement, ThreadOrder};
 
-use crate::control::ReplicaThread;
-use crate::engine::Engine;
-use crate::engine_gtids::not_now;
-use crate::requests;
+use crate::engine::{Engine, ReplicaThread};
+use crate::gtids::not_now;
 
 /// Longest SOURCE_PASSWORD, as MySQL's replicas have it.
 const PASSWORD_CHARS_MAX: usize = 32;
@@ -43,7 +42,7 @@ pub(crate) fn carry_out(engine: &Engine, order: ReplicaOrder) -> Result<Ordered,
 ///
 /// # Errors
 /// As [`carry_out`].
-pub(crate) fn carried_out(engine: &Engine, order: ReplicaOrder) -> Result<&'static str, SqlError> {
+pub fn carried_out(engine: &Engine, order: ReplicaOrder) -> Result<&'static str, SqlError> {
     Ok(match carry_out(engine, order)? {
         Ordered::Done => "done",
         Ordered::Already => "there was nothing to do",
@@ -55,7 +54,7 @@ pub(crate) fn carried_out(engine: &Engine, order: ReplicaOrder) -> Result<&'stat
 ///
 /// # Errors
 /// As MySQL; 1235 for a statement that is no order to the replica.
-pub(crate) fn parse(statement: &str) -> Result<ReplicaOrder, SqlError> {
+pub fn parse(statement: &str) -> Result<ReplicaOrder, SqlError> {
     let charsets = Charsets::of_login(UTF8MB4).ok_or_else(|| not_now("no character set"))?;
     let parsed = sql::parse(statement.as_bytes(), 0, &charsets)?;
     match parsed.statement {
@@ -76,12 +75,12 @@ pub(crate) fn parse(statement: &str) -> Result<ReplicaOrder, SqlError> {
 }
 
 /// The order in words, without values.
-pub(crate) fn about(order: &ReplicaOrder) -> String {
+pub fn about(order: &ReplicaOrder) -> String {
     match order {
         ReplicaOrder::Threads(order) => {
-            let until = order.until.as_ref().map(requests::until_text).unwrap_or_default();
+            let until = order.until.as_ref().map(until_text).unwrap_or_default();
             let verb = if order.start { "start" } else { "stop" };
-            format!("{verb} {}{until}", requests::named(thread_of(order)))
+            format!("{verb} {}{until}", named(thread_of(order)))
         }
         ReplicaOrder::ChangeSource(options) => {
             let names: Vec<&str> = options.iter().map(|option| option.name).collect();
@@ -95,13 +94,26 @@ pub(crate) fn about(order: &ReplicaOrder) -> String {
     }
 }
 
+/// A condition, as a log line ends with it.
+pub fn until_text(until: &UntilGtids) -> String {
+    format!(" until {} = '{}'", until.name(), until.set())
+}
+
+pub fn named(thread: Option<ReplicaThread>) -> &'static str {
+    match thread {
+        None => "receiving and replay",
+        Some(ReplicaThread::Io) => "receiving",
+        Some(ReplicaThread::Sql) => "replay",
+    }
+}
+
 /// Logs that an operator gave the order.
-pub(crate) fn log_operators(order: &ReplicaOrder) {
+pub fn log_operators(order: &ReplicaOrder) {
     log::write(Code::OperatorCommand, "Control", &format!("operator asked to {}", about(order)));
 }
 
 /// An error, as MySQL's client shows it.
-pub(crate) fn error_text(error: &SqlError) -> String {
+pub fn error_text(error: &SqlError) -> String {
     format!("ERROR {}: {}", error.code, error.message)
 }
 

@@ -20,7 +20,7 @@ use sql::{ReplicaOrder, SqlError};
 use web::WebConfig;
 
 use crate::engine::Engine;
-use crate::engine_gtids::{EngineGtids, not_now};
+use crate::gtids::{EngineGtids, not_now};
 use crate::orders;
 
 /// How long a transaction or a cursor of a client may keep its snapshot, unless `--snapshot-age` is given.
@@ -28,7 +28,7 @@ const SNAPSHOT_AGE: Duration = Duration::from_secs(3600);
 
 /// Options of the port for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DoorSettings {
+pub struct DoorSettings {
     /// TCP port; 0 is any free one.
     pub port: u16,
     /// Whether the port was given.
@@ -114,7 +114,7 @@ impl DoorSettings {
     ///
     /// # Errors
     /// Code 2 for a certificate without its key, or the reverse.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), Failure> {
         if self.ssl_cert.is_some() != self.ssl_key.is_some() {
             return Err(Failure::usage("ssl-cert and ssl-key must be given together"));
         }
@@ -137,7 +137,7 @@ impl DoorSettings {
     ///
     /// # Errors
     /// It cannot be read, made or used.
-    pub(crate) fn tls(&self, folder: &Folder) -> Result<Option<Arc<ServerTls>>, Failure> {
+    pub fn tls(&self, folder: &Folder) -> Result<Option<Arc<ServerTls>>, Failure> {
         if !self.is_open() && !self.web().is_some_and(|web| web.is_guarded()) {
             return Ok(None);
         }
@@ -202,7 +202,7 @@ fn system_time_zone() -> String {
     zone.map(|zone| zone.to_offset_info(jiff::Timestamp::now()).abbreviation().to_owned()).unwrap_or_default()
 }
 
-pub(crate) struct OpenDoor {
+pub struct OpenDoor {
     door: Door,
     tls: Arc<ServerTls>,
     socket: Option<PathBuf>,
@@ -214,7 +214,7 @@ impl OpenDoor {
     ///
     /// # Errors
     /// The port or the socket is taken.
-    pub(crate) fn open(
+    pub fn open(
         settings: &DoorSettings,
         folder: &Folder,
         server_id: Option<u32>,
@@ -242,7 +242,7 @@ impl OpenDoor {
     }
 
     /// Its part of the status report.
-    pub(crate) fn report(&self) -> ClientsReport {
+    pub fn report(&self) -> ClientsReport {
         let status = self.door.status();
         let expires = status.certificate_expires.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         ClientsReport {
@@ -262,13 +262,13 @@ impl OpenDoor {
     }
 
     /// Reads the certificates again; returns what became of it.
-    pub(crate) fn reload_tls(&self) {
+    pub fn reload_tls(&self) {
         let result = self.tls.reload(SystemTime::now());
         note_reload(result.map_err(|error| error.to_string()));
     }
 
     /// Ends sessions, and gives statements their time.
-    pub(crate) fn close(self) {
+    pub fn close(self) {
         self.door.stop(self.drain);
     }
 }
@@ -284,7 +284,7 @@ pub(crate) fn note_reload(result: Result<(), String>) {
 }
 
 /// Carries out an order on a thread of its own.
-pub(crate) fn ordered(done: OrderDone, order: impl FnOnce() -> Result<Ordered, SqlError> + Send + 'static) {
+pub fn ordered(done: OrderDone, order: impl FnOnce() -> Result<Ordered, SqlError> + Send + 'static) {
     // Kept here too: a thread that cannot be started drops what it was given.
     let done = Arc::new(Mutex::new(Some(done)));
     let of_thread = Arc::clone(&done);
@@ -322,7 +322,7 @@ const LAG_VARIABLES: [&str; 15] = [
 ];
 
 /// What the port asks of a replica's engine.
-pub(crate) fn engine_facts(engine: &Arc<Engine>) -> Arc<dyn Facts> {
+pub fn engine_facts(engine: &Arc<Engine>) -> Arc<dyn Facts> {
     Arc::new(EngineFacts { engine: EngineGtids(Arc::downgrade(engine)), serve: engine.serve_log().cloned() })
 }
 
@@ -399,7 +399,7 @@ impl Facts for EngineFacts {
 }
 
 /// Logs something that an operator should know of the port.
-pub(crate) fn note(note: Note) {
+pub fn note(note: Note) {
     match note {
         Note::LoginsDelayed { who } => {
             let text = format!("10 wrong passwords in a row from {who}: its logins to that account are delayed");

@@ -19,9 +19,9 @@ use door::Gtids as _;
 use replica::Failure;
 use replica::log::{self, Code};
 
-use crate::door::DoorSettings;
 use crate::engine::Engine;
-use crate::engine_gtids::EngineGtids;
+use crate::gtids::EngineGtids;
+use crate::open_door::DoorSettings;
 
 /// Connections at once. For one more, the oldest of the origin that has most of them is closed.
 const CLIENTS_MAX: usize = 16;
@@ -36,7 +36,7 @@ const ACCEPT_EVERY: Duration = Duration::from_millis(50);
 /// Transactions that are told one by one; of more, and at first, intervals.
 const SINGLE_MAX: u64 = 10_000;
 
-pub(crate) struct GtidPort {
+pub struct GtidPort {
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -46,7 +46,7 @@ impl GtidPort {
     ///
     /// # Errors
     /// It cannot be listened on.
-    pub(crate) fn open(settings: &DoorSettings, engine: &Arc<Engine>) -> Result<Option<GtidPort>, Failure> {
+    pub fn open(settings: &DoorSettings, engine: &Arc<Engine>) -> Result<Option<GtidPort>, Failure> {
         let Some(address) = settings.gtid_port else { return Ok(None) };
         let cannot = |error: io::Error| {
             Failure::error(format!("cannot listen for ProxySQL on {address}: {error}"))

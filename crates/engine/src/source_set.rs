@@ -14,7 +14,7 @@ use replica::{Replica, SourceLogin};
 use source::preflight::parse_owned;
 
 use crate::engine::Engine;
-use crate::engine_gtids::is_received;
+use crate::gtids::is_received;
 
 /// How long one packet of the source may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);

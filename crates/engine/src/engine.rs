@@ -18,16 +18,24 @@ use replica::{
     failure::error_report,
     log::{self, Code},
 };
+use serde::{Deserialize, Serialize};
 
-use crate::control::ReplicaThread;
-use crate::door::OpenDoor;
-use crate::engine_gtids::Parked;
+use crate::gtids::Parked;
+use crate::open_door::OpenDoor;
+use crate::open_web::OpenWeb;
 use crate::replica_status::ShownOptions;
 use crate::source_set::SourceAsker;
-use crate::web::OpenWeb;
 
 /// How long a request waits for a new engine: less than a client waits for an answer.
 const START_WITHIN: Duration = Duration::from_secs(25);
+
+/// A part of a replica that can be stopped and started by itself, by the name of MySQL's thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplicaThread {
+    Io,
+    Sql,
+}
 
 /// What the engine does.
 enum Phase {
@@ -55,7 +63,7 @@ struct State {
 
 /// A request to start the engine again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub struct Wanted {
     /// Whether receiving must start too if it is stopped.
     pub io: bool,
     /// How replay must begin; None: as it was left.
@@ -72,7 +80,7 @@ struct InForce {
 }
 
 /// Shared by the main thread and the control socket.
-pub(crate) struct Engine {
+pub struct Engine {
     state: Mutex<State>,
     changed: Condvar,
     stop: Arc<AtomicBool>,
@@ -93,7 +101,7 @@ pub(crate) struct Engine {
     /// What is served to other replicas, under all engines.
     serve: Option<Arc<ServeLog>>,
     /// Clients that wait for the engine.
-    pub(crate) parked: Parked,
+    pub parked: Parked,
     /// Asks the source for clients.
     pub(crate) asker: Arc<SourceAsker>,
 }
@@ -104,7 +112,7 @@ impl Engine {
     ///
     /// # Errors
     /// What was changed by SQL cannot be read.
-    pub(crate) fn new(
+    pub fn new(
         stop: Arc<AtomicBool>,
         login: Option<Arc<SourceLogin>>,
         folder: &Folder,
@@ -140,7 +148,7 @@ impl Engine {
     }
 
     /// What is served to other replicas.
-    pub(crate) fn serve_log(&self) -> Option<&Arc<ServeLog>> {
+    pub fn serve_log(&self) -> Option<&Arc<ServeLog>> {
         self.serve.as_ref()
     }
 
@@ -148,7 +156,7 @@ impl Engine {
     ///
     /// # Errors
     /// Nothing is served, or not yet.
-    pub(crate) fn serving(&self) -> Result<Arc<Serving>, Failure> {
+    pub fn serving(&self) -> Result<Arc<Serving>, Failure> {
         let Some(serve) = &self.serve else {
             return Err(Failure::usage("a replica without --serve-log runs on this folder, not a relay"));
         };
@@ -164,7 +172,7 @@ impl Engine {
     ///
     /// # Errors
     /// The options of the start are invalid.
-    pub(crate) fn config(&self) -> Result<ReplicaConfig, Failure> {
+    pub fn config(&self) -> Result<ReplicaConfig, Failure> {
         let InForce { orders, filters, .. } = &*self.in_force();
         let mut config = orders.over(&self.start)?;
         filters.over(&mut config)?;
@@ -269,22 +277,22 @@ impl Engine {
     }
 
     /// The login at the source; None for a source of files.
-    pub(crate) fn login(&self) -> Option<&Arc<SourceLogin>> {
+    pub fn login(&self) -> Option<&Arc<SourceLogin>> {
         self.login.as_ref()
     }
 
     /// The port for clients is open.
-    pub(crate) fn opens(&self, door: Option<OpenDoor>) {
+    pub fn opens(&self, door: Option<OpenDoor>) {
         *self.door() = door;
     }
 
     /// The port for those who watch is open.
-    pub(crate) fn watched_by(&self, web: Option<OpenWeb>) {
+    pub fn watched_by(&self, web: Option<OpenWeb>) {
         *self.web() = web;
     }
 
     /// Closes the ports: no new connections, and statements of clients get their time.
-    pub(crate) fn close_door(&self) {
+    pub fn close_door(&self) {
         drop(self.web().take());
         let door = self.door().take();
         door.into_iter().for_each(OpenDoor::close);
@@ -302,12 +310,12 @@ impl Engine {
     }
 
     /// The initial copy runs.
-    pub(crate) fn copies(&self, copy: Arc<CopyInProgress>) {
+    pub fn copies(&self, copy: Arc<CopyInProgress>) {
         self.lock().phase = Phase::Copying(copy);
     }
 
     /// The initial copy has ended, and the start continues.
-    pub(crate) fn copied(&self) {
+    pub fn copied(&self) {
         let mut state = self.lock();
         if let Phase::Copying(copy) = &state.phase {
             state.last = copy.status();
@@ -315,7 +323,7 @@ impl Engine {
         state.phase = Phase::Starting;
     }
 
-    pub(crate) fn runs(&self, replica: Arc<Replica>) {
+    pub fn runs(&self, replica: Arc<Replica>) {
         // An engine that was taken down in this process is known to have shown no more than that.
         if self.lock().attempts == 0 && replica.log_was_cut() {
             self.parked.may_have_lost();
@@ -324,7 +332,7 @@ impl Engine {
     }
 
     /// The engine could not be started again.
-    pub(crate) fn is_down(&self, failure: Failure) {
+    pub fn is_down(&self, failure: Failure) {
         self.attempt_ended(Phase::Down(failure));
     }
 
@@ -338,7 +346,7 @@ impl Engine {
     }
 
     /// The main thread takes the engine down, to start it again.
-    pub(crate) fn restarts(&self, last: StatusReport) {
+    pub fn restarts(&self, last: StatusReport) {
         let replica = self.replica().ok();
         if let Some(replica) = &replica {
             self.parked.was_shown(replica.pipeline().store.visibility().executed());
@@ -358,7 +366,7 @@ impl Engine {
     }
 
     /// A request to start the engine again, if there is one.
-    pub(crate) fn take_wanted(&self) -> Option<Wanted> {
+    pub fn take_wanted(&self) -> Option<Wanted> {
         self.lock().wanted.take()
     }
 
@@ -366,7 +374,7 @@ impl Engine {
     ///
     /// # Errors
     /// There is none now.
-    pub(crate) fn replica(&self) -> Result<Arc<Replica>, Failure> {
+    pub fn replica(&self) -> Result<Arc<Replica>, Failure> {
         self.running().map(|(replica, _)| replica)
     }
 
@@ -399,7 +407,7 @@ impl Engine {
     }
 
     /// The status in every phase.
-    pub(crate) fn status(&self) -> StatusReport {
+    pub fn status(&self) -> StatusReport {
         let clients = self.door().as_ref().map(OpenDoor::report);
         let http = self.web().as_ref().map(OpenWeb::url);
         let mut report = StatusReport { clients, http, ..self.engine_status() };
@@ -412,7 +420,7 @@ impl Engine {
     }
 
     /// As [`status`](Self::status), without the port for clients.
-    pub(crate) fn engine_status(&self) -> StatusReport {
+    pub fn engine_status(&self) -> StatusReport {
         let state = self.lock();
         match &state.phase {
             Phase::Running(replica) => {
@@ -442,7 +450,7 @@ impl Engine {
     }
 
     /// Asks for the end of the process, at a transaction boundary.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.close_door();
         match &self.lock().phase {
             Phase::Running(replica) => replica.stop(),
@@ -456,7 +464,7 @@ impl Engine {
     ///
     /// # Errors
     /// The files cannot be read; the options stay as they were.
-    pub(crate) fn reload(&self) -> Result<&'static str, Failure> {
+    pub fn reload(&self) -> Result<&'static str, Failure> {
         if let Some(door) = self.door().as_ref() {
             door.reload_tls();
         } else if let Some(web) = self.web().as_ref() {
@@ -475,7 +483,7 @@ impl Engine {
     ///
     /// # Errors
     /// No engine runs, the thread does not end in time, or the order cannot be kept.
-    pub(crate) fn stop_thread(&self, thread: ReplicaThread) -> Result<(), Failure> {
+    pub fn stop_thread(&self, thread: ReplicaThread) -> Result<(), Failure> {
         let replica = self.replica()?;
         match thread {
             ReplicaThread::Io => {
@@ -495,7 +503,7 @@ impl Engine {
     }
 
     /// Keeps over a restart that replay has stopped, if the condition that it was started with is met.
-    pub(crate) fn look_at_until(&self, replica: &Replica) {
+    pub fn look_at_until(&self, replica: &Replica) {
         let Some(shown) = replica.take_until_met() else { return };
         if let Err(failure) = self.decide(|stopped| (stopped.sql, stopped.shown) = (true, Some(shown))) {
             let text = format!("replay would start again with the process: {}", failure.text);
@@ -508,7 +516,7 @@ impl Engine {
     ///
     /// # Errors
     /// No engine runs, replay has failed, or the order cannot be kept.
-    pub(crate) fn resume(&self) -> Result<(), Failure> {
+    pub fn resume(&self) -> Result<(), Failure> {
         let replica = self.replica()?;
         replica.sql_failure().map_or(Ok(()), Err)?;
         self.decide(|stopped| (stopped.sql, stopped.shown) = (false, None))?;
@@ -528,11 +536,7 @@ impl Engine {
     ///
     /// # Errors
     /// Why it does not run.
-    pub(crate) fn start_threads(
-        &self,
-        thread: Option<ReplicaThread>,
-        until: Option<UntilGtids>,
-    ) -> Result<(), Failure> {
+    pub fn start_threads(&self, thread: Option<ReplicaThread>, until: Option<UntilGtids>) -> Result<(), Failure> {
         let (io, sql) = (thread != Some(ReplicaThread::Sql), thread != Some(ReplicaThread::Io));
         self.decide(|stopped| {
             stopped.io &= !io;

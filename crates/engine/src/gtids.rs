@@ -16,7 +16,7 @@ use crate::engine::Engine;
 
 /// Clients that wait for what the engine alone can tell, and what they have been shown.
 #[derive(Default)]
-pub(crate) struct Parked {
+pub struct Parked {
     /// Woken when the engine starts or fails to.
     engine: Mutex<Vec<Waker>>,
     /// Those who wait to read, each also registered with what becomes visible.
@@ -57,7 +57,7 @@ impl Parked {
     }
 
     /// Looks whether more has been received, or replay has stopped, if someone waits for that.
-    pub(crate) fn look(&self, replica: &Replica) {
+    pub fn look(&self, replica: &Replica) {
         if !locked(&self.readers).is_empty() && stopped(replica).is_some() {
             let all = std::mem::take(&mut *locked(&self.readers));
             all.iter().filter_map(Weak::upgrade).for_each(|shared| shared.wake());
@@ -77,12 +77,12 @@ impl Parked {
     }
 
     /// Nothing is waited for before rows are shown.
-    pub(crate) fn serve_at_once(&self) {
+    pub fn serve_at_once(&self) {
         *locked(&self.gate) = Gate::AtOnce;
     }
 
     /// An earlier process may have shown what its relay log lacks now: the source is asked what that can be.
-    pub(crate) fn may_have_lost(&self) {
+    pub fn may_have_lost(&self) {
         let mut gate = locked(&self.gate);
         if matches!(*gate, Gate::Open) {
             *gate = Gate::Source(Instant::now());
@@ -90,7 +90,7 @@ impl Parked {
     }
 
     /// True while rows are held back for what an earlier process may have shown.
-    pub(crate) fn is_gated(&self) -> bool {
+    pub fn is_gated(&self) -> bool {
         matches!(*locked(&self.gate), Gate::Source(_) | Gate::Set(_))
     }
 
@@ -305,7 +305,7 @@ fn enough(visible: GtidSet, wanted: &GtidSet) -> Result<GtidSet, SqlError> {
 }
 
 /// 1105, ER_UNKNOWN_ERROR.
-pub(crate) fn not_now(why: &str) -> SqlError {
+pub fn not_now(why: &str) -> SqlError {
     SqlError::new(1105, "HY000", why.to_owned())
 }
 

@@ -12,10 +12,10 @@ use replica::log::{self, Code};
 use replica::{Exit, Failure};
 use web::{Token, Watched, Web};
 
-use crate::door::{DoorSettings, note_reload};
 use crate::engine::Engine;
+use crate::open_door::{DoorSettings, note_reload};
 
-pub(crate) struct OpenWeb {
+pub struct OpenWeb {
     web: Web,
     /// Its certificate, if it needs one.
     tls: Option<Arc<ServerTls>>,
@@ -54,7 +54,7 @@ impl OpenWeb {
     ///
     /// # Errors
     /// It cannot be listened on, or the token cannot be read.
-    pub(crate) fn open(
+    pub fn open(
         settings: &DoorSettings,
         accounts: Arc<Accounts>,
         tls: Option<Arc<ServerTls>>,

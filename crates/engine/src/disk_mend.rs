@@ -17,7 +17,7 @@ const START_BYTES: std::ops::RangeInclusive<u64> = (256 << 10)..=(16 << 20);
 
 /// Trouble with the disk, and the starts that followed.
 #[derive(Debug, Default)]
-pub(crate) struct DiskMend {
+pub struct DiskMend {
     after: AfterDisk,
     /// Starts in a row.
     starts: u32,
@@ -31,7 +31,7 @@ pub(crate) struct DiskMend {
 impl DiskMend {
     /// Whether the engine that stopped is started again now. The first time at once; on a full disk once there is some
     /// space.
-    pub(crate) fn is_due(&mut self, stopped: &StoppedByDisk, space: Option<FreeSpace>) -> bool {
+    pub fn is_due(&mut self, stopped: &StoppedByDisk, space: Option<FreeSpace>) -> bool {
         if self.last_start.is_some_and(|start| start.elapsed() >= ROW_ENDS_AFTER) {
             self.starts = 0;
         }
@@ -49,16 +49,16 @@ impl DiskMend {
     }
 
     /// What the next start must know.
-    pub(crate) fn after(&self) -> AfterDisk {
+    pub fn after(&self) -> AfterDisk {
         self.after
     }
 
-    pub(crate) fn started(&mut self) {
+    pub fn started(&mut self) {
         (self.after, self.next, self.not_enough) = (AfterDisk::default(), None, None);
     }
 
     /// A start has failed.
-    pub(crate) fn start_failed(&mut self, failure: &Failure, free_bytes: Option<u64>) {
+    pub fn start_failed(&mut self, failure: &Failure, free_bytes: Option<u64>) {
         // Not only for the disk: what keeps a start behind trouble with the disk from succeeding may pass too.
         if failure.disk.is_none() && self.next.is_none() {
             return;
@@ -72,7 +72,7 @@ impl DiskMend {
 
     /// Whether a start that failed is tried again: after a pause, or at once where there was no space and there is
     /// more.
-    pub(crate) fn may_start(&self, space: Option<FreeSpace>) -> bool {
+    pub fn may_start(&self, space: Option<FreeSpace>) -> bool {
         let Some(next) = self.next else { return false };
         let Some(before) = self.not_enough else { return Instant::now() >= next };
         let more = space.is_some_and(|space| space.free_bytes >= before.saturating_add(*START_BYTES.start()));

@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const LOOKS: u32 = 4;
 
 /// The thread that tells the service manager. Ends when dropped.
-pub(crate) struct Supervision {
+pub struct Supervision {
     ends: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -31,7 +31,7 @@ impl Supervision {
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(crate) fn start(engine: &Arc<Engine>) -> Result<Supervision, Failure> {
+    pub fn start(engine: &Arc<Engine>) -> Result<Supervision, Failure> {
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Ok(Supervision { ends: None, thread: None });
         }
@@ -58,12 +58,12 @@ impl Supervision {
     }
 
     /// The folder is ours and the control socket answers.
-    pub(crate) fn ready() {
+    pub fn ready() {
         tell(&[NotifyState::Ready]);
     }
 
     /// The process is about to end.
-    pub(crate) fn stopping() {
+    pub fn stopping() {
         tell(&[NotifyState::Stopping]);
     }
 }
