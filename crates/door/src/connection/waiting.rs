@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
-use sql::{Ended, Event, Interrupt, SqlError};
+use sql::{Ended, Event, Interrupt, ReplicaOrder, SqlError};
 
 use super::{Connection, Deadline, Hold, Turn};
 use crate::census::{Census, Killed, Question};
@@ -33,6 +33,20 @@ pub(super) struct Held {
 
 /// Whether there was nothing to do, or why it could not be done; None until then.
 type OrderResult = Arc<Mutex<Option<Result<Ordered, SqlError>>>>;
+
+/// What a look at an event found.
+enum Looked {
+    Ended(Ended),
+    /// Woken by whatever holds the waker, or by this registration.
+    Waits(Option<Registration>),
+}
+
+impl Looked {
+    /// Without a registration there is nothing to wait for.
+    fn of(registration: Option<Registration>) -> Looked {
+        registration.map_or(Looked::Ended(Ended::Met(0)), |registration| Looked::Waits(Some(registration)))
+    }
+}
 
 impl Held {
     fn has_woken(&self) -> bool {
@@ -94,109 +108,118 @@ impl Connection {
         }
     }
 
+    /// How the wait for an event ended, if it has; else it is waited for.
     fn look_at_event(&mut self, event: &Event, turn: &Turn<'_>) -> Option<Ended> {
         let (inbox, id) = (Arc::clone(turn.inbox), self.id);
         let (waker, switch) = Waker::new(move || inbox.woken(id));
-        let held = self.held.get_or_insert_default();
-        held.place = None;
+        self.held.get_or_insert_default().place = None;
         let gtids = turn.server.facts.gtids();
-        let registration = match event {
-            Event::Time => None,
-            Event::Executed(set) => match gtids.when_visible(set, waker) {
-                None => return Some(Ended::Met(0)),
-                registration => registration,
-            },
+        let looked = match event {
+            Event::Time => Looked::Waits(None),
+            Event::Executed(set) => Looked::of(gtids.when_visible(set, waker)),
             Event::Readable(set) => match gtids.when_readable(set, waker) {
-                Readable::Reached => return Some(Ended::Met(0)),
-                Readable::Not(error) => return Some(Ended::Failed(error)),
-                Readable::Awaited(registration) => Some(registration),
+                Readable::Reached => Looked::Ended(Ended::Met(0)),
+                Readable::Not(error) => Looked::Ended(Ended::Failed(error)),
+                Readable::Awaited(registration) => Looked::Waits(Some(registration)),
             },
             Event::Source { since, arrived } => match gtids.source_set(*since, *arrived, waker) {
-                SourceSet::Known(_) => return Some(Ended::Met(0)),
-                SourceSet::Failed(error) => return Some(Ended::Failed(error)),
-                SourceSet::Awaited(registration) => Some(registration),
+                SourceSet::Known(_) => Looked::Ended(Ended::Met(0)),
+                SourceSet::Failed(error) => Looked::Ended(Ended::Failed(error)),
+                SourceSet::Awaited(registration) => Looked::Waits(Some(registration)),
             },
-            Event::Listing => match &held.listing {
-                Some(made) => {
-                    let rows = made.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-                    self.session.as_ref()?.takes_listed(rows);
-                    return Some(Ended::Met(0));
-                }
-                None => {
-                    let job = self.session.as_ref()?.listing_job()?;
-                    let made = Arc::default();
-                    held.listing = Some(Arc::clone(&made));
-                    let facts = Arc::clone(&turn.server.facts);
-                    let run = move || {
-                        // Nobody else has it once the wait was ended by KILL, or with the connection.
-                        let is_wanted = || Arc::strong_count(&made) > 1;
-                        let rows = guarded(&*facts, id, || job(&is_wanted)).unwrap_or_else(|| {
-                            Err(SqlError::new(1105, "HY000", "a defect of Slipstream; its log says which"))
-                        });
-                        *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
-                        waker.wake();
-                    };
-                    if !turn.server.list(Box::new(run)) {
-                        let text = "Out of resources: too many statements list tables at once; try again";
-                        return Some(Ended::Failed(SqlError::new(1041, "HY000", text)));
-                    }
-                    None
-                }
-            },
-            Event::Sessions | Event::Kill { .. } => match held.census.take() {
-                Some(census) => return Some(self.ended_census(&census)),
-                None => {
-                    let session = self.session.as_ref()?;
-                    let identity = session.identity();
-                    let question = match event {
-                        Event::Kill { id, query } => Question::Kill {
-                            id: *id,
-                            query: *query,
-                            by: identity.account.clone(),
-                            is_admin: identity.rights.admin,
-                        },
-                        _ => Question::Sessions,
-                    };
-                    held.census = Some(turn.server.ask(question, session.purse_beside(), waker));
-                    None
-                }
-            },
-            Event::Replica(order) => match &held.order {
-                Some(result) => {
-                    let result = result.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-                    return Some(result.map_or_else(Ended::Failed, |ordered| Ended::Met(ordered as u64)));
-                }
-                None => {
-                    let result = OrderResult::default();
-                    held.order = Some(Arc::clone(&result));
-                    let by = self.session.as_ref().map_or("", |session| &session.identity().account);
-                    let done = move |how| {
-                        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
-                        waker.wake();
-                    };
-                    turn.server.facts.carry_out(order.clone(), by, Box::new(done));
-                    None
-                }
-            },
+            Event::Listing => self.look_at_listing(waker, turn)?,
+            Event::Sessions | Event::Kill { .. } => self.look_at_census(event, waker, turn)?,
+            Event::Replica(order) => self.look_at_order(order, waker, turn)?,
             Event::LogChanged(seen) => {
                 let log = turn.server.facts.log().cloned();
                 let ticket = log.as_ref().and_then(|log| log.when_changed(*seen, Box::new(move || drop(waker))));
-                match (log, ticket) {
-                    (Some(log), Some(ticket)) => Some(Registration::new(move || log.forget(ticket))),
-                    _ => return Some(Ended::Met(0)),
-                }
+                Looked::of(log.zip(ticket).map(|(log, ticket)| Registration::new(move || log.forget(ticket))))
             }
-            Event::Position { file, offset } => match gtids.when_position(file, *offset, waker) {
-                Position::Reached => return Some(Ended::Met(held.moves)),
-                Position::NotRunning => return Some(Ended::NotRunning),
-                Position::Awaited(registration) => {
-                    held.moves += 1;
-                    Some(registration)
-                }
-            },
+            Event::Position { file, offset } => self.look_at_position((file, *offset), waker, turn),
         };
-        held.place = Some((switch, registration));
-        None
+        match looked {
+            Looked::Ended(ended) => Some(ended),
+            Looked::Waits(registration) => {
+                self.held.get_or_insert_default().place = Some((switch, registration));
+                None
+            }
+        }
+    }
+
+    /// None: the rows are not there yet.
+    fn look_at_listing(&mut self, waker: Waker, turn: &Turn<'_>) -> Option<Looked> {
+        let (held, id) = (self.held.get_or_insert_default(), self.id);
+        if let Some(made) = &held.listing {
+            let rows = made.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+            self.session.as_ref()?.takes_listed(rows);
+            return Some(Looked::Ended(Ended::Met(0)));
+        }
+        let job = self.session.as_ref()?.listing_job()?;
+        let made = Arc::default();
+        held.listing = Some(Arc::clone(&made));
+        let facts = Arc::clone(&turn.server.facts);
+        let run = move || {
+            // Nobody else has it once the wait was ended by KILL, or with the connection.
+            let is_wanted = || Arc::strong_count(&made) > 1;
+            let rows = guarded(&*facts, id, || job(&is_wanted))
+                .unwrap_or_else(|| Err(SqlError::new(1105, "HY000", "a defect of Slipstream; its log says which")));
+            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
+            waker.wake();
+        };
+        if turn.server.list(Box::new(run)) {
+            return Some(Looked::Waits(None));
+        }
+        let text = "Out of resources: too many statements list tables at once; try again";
+        Some(Looked::Ended(Ended::Failed(SqlError::new(1041, "HY000", text))))
+    }
+
+    /// None: the connection has no session.
+    fn look_at_census(&mut self, event: &Event, waker: Waker, turn: &Turn<'_>) -> Option<Looked> {
+        let held = self.held.get_or_insert_default();
+        if let Some(census) = held.census.take() {
+            return Some(Looked::Ended(self.ended_census(&census)));
+        }
+        let session = self.session.as_ref()?;
+        let identity = session.identity();
+        let question = match event {
+            Event::Kill { id, query } => {
+                Question::Kill { id: *id, query: *query, by: identity.account.clone(), is_admin: identity.rights.admin }
+            }
+            _ => Question::Sessions,
+        };
+        held.census = Some(turn.server.ask(question, session.purse_beside(), waker));
+        Some(Looked::Waits(None))
+    }
+
+    /// None: the order's result is not there yet.
+    fn look_at_order(&mut self, order: &ReplicaOrder, waker: Waker, turn: &Turn<'_>) -> Option<Looked> {
+        let held = self.held.get_or_insert_default();
+        if let Some(result) = &held.order {
+            let result = result.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+            let ended = result.map_or_else(Ended::Failed, |ordered| Ended::Met(ordered as u64));
+            return Some(Looked::Ended(ended));
+        }
+        let result = OrderResult::default();
+        held.order = Some(Arc::clone(&result));
+        let by = self.session.as_ref().map_or("", |session| &session.identity().account);
+        let done = move |how| {
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
+            waker.wake();
+        };
+        turn.server.facts.carry_out(order.clone(), by, Box::new(done));
+        Some(Looked::Waits(None))
+    }
+
+    fn look_at_position(&mut self, (file, offset): (&str, u64), waker: Waker, turn: &Turn<'_>) -> Looked {
+        let held = self.held.get_or_insert_default();
+        match turn.server.facts.gtids().when_position(file, offset, waker) {
+            Position::Reached => Looked::Ended(Ended::Met(held.moves)),
+            Position::NotRunning => Looked::Ended(Ended::NotRunning),
+            Position::Awaited(registration) => {
+                held.moves += 1;
+                Looked::Waits(Some(registration))
+            }
+        }
     }
 
     /// All loops have answered.
