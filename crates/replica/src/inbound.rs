@@ -30,7 +30,8 @@ const KEEP_WITNESS_EVERY: Duration = Duration::from_secs(5);
 
 /// The side of a replica or relay that faces its source.
 pub(crate) struct Inbound {
-    shown_source: Mutex<String>,
+    /// The source as it is shown, if it is files.
+    shown_files: String,
     /// None for a source of files.
     pub login: Option<Arc<SourceLogin>>,
     pub link: Arc<Link>,
@@ -67,7 +68,7 @@ impl Inbound {
         let affinity = config.pipeline.affinity.clone();
         let receiving = Receiving::begin(receive, feed.receiver, &link, &affinity)?;
         Ok(Inbound {
-            shown_source: Mutex::new(config.source.shown()),
+            shown_files: config.source.shown(),
             login,
             link,
             relay: feed.relay,
@@ -89,7 +90,7 @@ impl Inbound {
 
     /// The source as it is shown.
     pub(crate) fn shown_source(&self) -> String {
-        self.shown_source.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.login.as_ref().map_or_else(|| self.shown_files.clone(), |login| login.shown())
     }
 
     /// State of receiving, after a look whether its thread has ended.
@@ -163,7 +164,6 @@ impl Inbound {
         if let Receiving::Stopped(receiver) = &mut *self.look() {
             receiver.configure(config);
         }
-        *self.shown_source.lock().unwrap_or_else(PoisonError::into_inner) = config.source.shown();
     }
 
     /// Why receiving stopped; None if it runs or was stopped as asked.

@@ -76,6 +76,11 @@ impl SourceLogin {
         self.lock().server.clone()
     }
 
+    /// The source, without a password.
+    pub(crate) fn shown(&self) -> String {
+        self.lock().server.shown()
+    }
+
     /// Reads the options again; true if they changed.
     ///
     /// # Errors
@@ -170,7 +175,7 @@ mod tests {
         let file = Arc::new(AtomicU64::new(1));
         let server = |word: u64| {
             let password = Some(Secret(format!("word{word}")));
-            ServerOptions { password, ..ServerOptions::from_url("mysql://alone@127.0.0.1:3306") }
+            ServerOptions { password, ..ServerOptions::from_url(&format!("mysql://user{word}@127.0.0.1:3306")) }
         };
         let (read, stamp) = (Arc::clone(&file), Arc::clone(&file));
         let reread = Reread {
@@ -183,6 +188,7 @@ mod tests {
         file.store(2, Ordering::Relaxed);
         assert_eq!(login.for_try().password.as_deref(), Some("word2"));
         assert_ne!(login.version(), tried);
+        assert_eq!(login.shown(), "mysql://user2@127.0.0.1:3306");
         // And one that nobody has read.
         let (tried, _) = login.versioned_for_try();
         file.store(3, Ordering::Relaxed);

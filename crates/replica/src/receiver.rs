@@ -115,7 +115,7 @@ impl Receiver {
         self.session.link.lock().source.facts.lower_case_table_names
     }
 
-    /// Takes another configuration of the source and of the connection to it.
+    /// Takes another configuration of the connection to the source.
     pub(crate) fn configure(&mut self, config: &ReplicaConfig) {
         self.session.config.heartbeat = config.heartbeat;
         if let LogSource::Server(choice) = &mut self.source {

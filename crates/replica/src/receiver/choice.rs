@@ -40,7 +40,6 @@ impl LogSource {
 /// Which server is followed, with which login, and when it is tried again.
 pub(crate) struct SourceChoice {
     login: Arc<SourceLogin>,
-    shown: String,
     read_timeout: Duration,
     connect_retry: Duration,
     retry_count: u64,
@@ -61,7 +60,6 @@ impl SourceChoice {
     fn new(config: &ReplicaConfig, login: &Arc<SourceLogin>) -> SourceChoice {
         SourceChoice {
             login: Arc::clone(login),
-            shown: config.source.shown(),
             read_timeout: config.read_timeout,
             connect_retry: config.connect_retry,
             retry_count: config.retry_count,
@@ -71,17 +69,15 @@ impl SourceChoice {
         }
     }
 
-    /// Takes another source, and other rules for retries. Which server it is, and how it is logged in to, the login
-    /// says, which has changed before.
+    /// Takes other rules for retries. Which server it is, and how to log in there, the login says.
     pub(super) fn configure(&mut self, config: &ReplicaConfig) {
-        self.shown = config.source.shown();
         self.connect_retry = config.connect_retry;
         self.retry_count = config.retry_count;
     }
 
     /// The chosen source, without a password.
-    pub(super) fn shown(&self) -> &str {
-        &self.shown
+    pub(super) fn shown(&self) -> String {
+        self.login.shown()
     }
 
     /// Options for one try.
@@ -133,7 +129,6 @@ mod tests {
         let login = SourceLogin::new(&ServerOptions::from_url("mysql://alone@127.0.0.1:3306"), None).unwrap();
         SourceChoice {
             login,
-            shown: String::new(),
             read_timeout: Duration::from_secs(30),
             connect_retry: Duration::from_secs(1),
             retry_count,
