@@ -183,7 +183,7 @@ impl Line {
             Arc::clone(&store),
             Arc::clone(&publisher),
             Arc::clone(&ledger),
-            ApplyOptions { check_images: CheckImages::Sample },
+            ApplyOptions { check_images: CheckImages::Sample, ..ApplyOptions::default() },
             (0..LANES).collect(),
             Arc::new(AtomicUsize::new(0)),
             Arc::new(Shutdown::default()),

@@ -189,7 +189,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
                 decoders: 1,
                 workers: 2,
                 memory_bytes: 1 << 20,
-                apply: ApplyOptions { check_images: CheckImages::All },
+                apply: ApplyOptions { check_images: CheckImages::All, ..ApplyOptions::default() },
                 skip: decode::SkipList::default(),
                 store: Arc::clone(&store),
                 cuts: Some(CutOptions {

@@ -29,6 +29,7 @@ mod door_zones;
 mod drift;
 mod dumped;
 mod engines;
+mod fail_over;
 mod filters;
 mod follow;
 mod full_disk_waits;

@@ -6,7 +6,7 @@
 //! (invariant 29).
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -36,10 +36,21 @@ const BARRIER_LOOK: Duration = Duration::from_millis(50);
 const CACHE_LINE: usize = 64;
 
 /// Checks made while rows are applied.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ApplyOptions {
     /// Which stored rows are compared with the log's before images.
     pub check_images: CheckImages,
+    /// While true, [`CheckImages::Sample`] is [`CheckImages::All`]. Looked at once a piece.
+    pub checks_all: Arc<AtomicBool>,
+}
+
+impl ApplyOptions {
+    fn check_now(&self) -> CheckImages {
+        match self.check_images {
+            CheckImages::Sample if self.checks_all.load(Ordering::Relaxed) => CheckImages::All,
+            check => check,
+        }
+    }
 }
 
 /// One row change of a piece, and what it is carried out under.
@@ -101,8 +112,8 @@ impl Worker {
             store,
             publisher,
             ledger,
-            options,
             check: options.check_images,
+            options,
             lanes,
             barriers,
             shutdown,
@@ -143,7 +154,7 @@ impl Worker {
             return false;
         }
         self.follows = flight.copied.is_none();
-        self.check = if flight.not_yet_consistent { CheckImages::NotYetConsistent } else { self.options.check_images };
+        self.check = if flight.not_yet_consistent { CheckImages::NotYetConsistent } else { self.options.check_now() };
         self.carried_out = 0;
         if flight.index != self.next_piece {
             let what = format!("a worker got piece {} before piece {}", flight.index, self.next_piece);
@@ -393,7 +404,7 @@ impl Worker {
     /// Prepares for a piece that this worker applies alone (`transactions`). False when replay ended.
     pub(crate) fn begin_alone(&mut self, flight: &InFlight) -> bool {
         self.follows = flight.copied.is_none();
-        self.check = if flight.not_yet_consistent { CheckImages::NotYetConsistent } else { self.options.check_images };
+        self.check = if flight.not_yet_consistent { CheckImages::NotYetConsistent } else { self.options.check_now() };
         self.carried_out = 0;
         !self.shutdown.stops_applying()
     }

@@ -51,7 +51,7 @@ impl Replica {
                 decoders: 2,
                 workers: 2,
                 memory_bytes: 256 << 20,
-                apply: ApplyOptions { check_images: CheckImages::All },
+                apply: ApplyOptions { check_images: CheckImages::All, ..ApplyOptions::default() },
                 skip: Default::default(),
                 store: Arc::new(store::Store::new(apply::lanes_for(2), catalog::Catalog::new(0))),
                 cuts: None,

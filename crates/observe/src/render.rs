@@ -118,6 +118,12 @@ impl StatusReport {
         if !replay.drifted.is_empty() {
             let _ = write!(state, ", tables that differ from the source: {}", replay.drifted.len());
         }
+        if !replay.to_verify.is_empty() {
+            let _ = write!(state, ", tables to be verified: {}", replay.to_verify.len());
+        }
+        if !replay.unproven_move.is_empty() {
+            let _ = write!(state, ", every change is checked: {}", replay.unproven_move);
+        }
         if !replay.table_copy.is_empty() {
             let _ = write!(state, ", copying {}", replay.table_copy);
         }

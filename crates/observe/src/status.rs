@@ -455,6 +455,12 @@ pub struct ReplayReport {
     /// Tables with rows that contradict the log, each with the number of such rows and one of them.
     #[serde(rename = "drifted", default)]
     pub drifted: Vec<String>,
+    /// Tables that transactions which a source lacked had changed, until they are verified or copied.
+    #[serde(rename = "to_verify", default)]
+    pub to_verify: Vec<String>,
+    /// The move to another source that nothing proves complete, while every change is checked for it; else empty.
+    #[serde(rename = "unproven_move", default)]
+    pub unproven_move: String,
     /// Why not every table of the source is here, or is not known to be, without names; empty if every table is.
     #[serde(rename = "comparison", default)]
     pub comparison: String,

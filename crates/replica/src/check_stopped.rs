@@ -1,8 +1,8 @@
-//! `check-store` on a stopped folder: every byte of the store and of the relay log that has a checksum, and a sample of
-//! the rows and their index entries.
+//! `check-store` on a stopped folder: every byte of the store and of the relay log that has a checksum, what the log says
+//! of every row on disk, and a sample of the rows and their index entries.
 //!
-//! In: an owned, stopped folder. Out: a line for each part, and what is damaged, on the store's list. Never here: a
-//! repair; a comparison of rows with the log, which a running replica does.
+//! In: an owned, stopped folder. Out: a line for each part; what is damaged or contradicts the log, on the store's lists.
+//! Never here: a repair; rows of the relay log that no cut holds, which the next start replays and checks.
 
 use catalog::IndexSet;
 use observe::bytes_text;
@@ -10,6 +10,7 @@ use relay_log::RelayFiles;
 use store::{Disk, DiskOptions, FileCheck, Snapshot, Store, StoreError, TableReader};
 
 use crate::damage::{concerned, shown};
+use crate::drift::drifted;
 use crate::exit::{Exit, Failure};
 use crate::failure::{relay_failure, store_failure};
 use crate::folder::Folder;
@@ -22,7 +23,7 @@ const CACHE_BYTES: u64 = 64 << 20;
 /// Checks the folder, and tells `say` a line for each part.
 ///
 /// # Errors
-/// Code 7 if something is damaged, 16 if rows and index entries contradict each other.
+/// Code 7 if something is damaged, 16 if rows contradict the log, or rows and index entries each other.
 pub fn check_stopped(folder: &Folder, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let options = DiskOptions { cache_bytes: CACHE_BYTES };
     let opened = Disk::open_existing(&folder.store(), options).map_err(|error| store_failure(&error))?;
@@ -37,7 +38,11 @@ pub fn check_stopped(folder: &Folder, say: &mut dyn FnMut(&str)) -> Result<(), F
             disk.list_damage();
             damaged.extend(check_files(&disk, &recovered.catalog, say)?);
             if damaged.is_empty() {
-                check_indexes(Store::read_only(1, disk, recovered), say)?;
+                let catalog = recovered.catalog.clone();
+                let store = Store::over(1, disk, folder.scratch(), Some(recovered), catalog.clone());
+                let store = store.map_err(|error| store_failure(&error))?;
+                check_rows(&store, &catalog, say)?;
+                check_indexes(store, say)?;
             }
         }
     }
@@ -84,6 +89,21 @@ fn check_files(disk: &Disk, catalog: &catalog::Catalog, say: &mut dyn FnMut(&str
         names.push(file.name());
     }
     Ok(names)
+}
+
+/// Merges what was cut into the last level, where what the log says of a row is compared with what is there.
+fn check_rows(store: &Store, catalog: &catalog::Catalog, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    store.check_rows().map_err(|error| store_failure(&error))?;
+    let drifted = drifted(store, catalog);
+    if drifted.is_empty() {
+        say("rows: none on disk contradicts the log");
+        return Ok(());
+    }
+    drifted.iter().for_each(|table| say(&format!("rows: {table}")));
+    let text =
+        format!("rows contradict the log: {}", shown(&drifted.iter().map(|t| t.name.clone()).collect::<Vec<_>>()));
+    let hint = "their rows are kept, and so is the list: with --on-drift=copy the next start copies these tables again";
+    Err(Failure::new(Exit::VerifyDifferences, text).with_hint(hint))
 }
 
 /// Looks up a sample of rows and index entries in each other.

@@ -4,12 +4,13 @@
 //! be paused. Never here: a row changed; a table taken off the list that nobody copied or accepted.
 
 use base::to_usize;
-use catalog::{Catalog, TableId};
+use catalog::{Catalog, TableDef, TableId};
 use store::{Store, TableDrift};
 
 use crate::exit::Failure;
 use crate::failure::store_failure;
 use crate::log::{self, Code};
+use crate::moved::{Moves, VERIFY_THEN_COPY};
 
 /// What to do when a table differs from the source's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,20 +88,22 @@ impl DriftWatch {
     }
 }
 
-/// Takes a table off the list: the operator accepts that it differs.
+/// Takes tables off the list, and those that `moves` marked: the operator accepts them as they are.
 ///
 /// # Errors
-/// The table is not on the list, or the list cannot be written.
-pub(crate) fn accept(store: &Store, catalog: &Catalog, name: &str) -> Result<(), Failure> {
+/// No such table is on a list, or a list cannot be written.
+pub(crate) fn accept(store: &Store, catalog: &Catalog, moves: &Moves, name: &str) -> Result<(), Failure> {
     let lower = catalog.lower_case_table_names();
     let filter = source::TableFilter::parse(&[name]);
-    let is_meant = |table: &DriftedTable| {
-        catalog.table_by_id(TableId(table.id)).is_some_and(|def| filter.matches(&def.db, &def.name, lower))
-    };
+    let matches = |def: &TableDef| filter.matches(&def.db, &def.name, lower);
+    let is_meant =
+        |table: &DriftedTable| catalog.table_by_id(TableId(table.id)).is_some_and(|def| matches(def.as_ref()));
     let all = drifted(store, catalog);
     let meant: Vec<&DriftedTable> = all.iter().filter(|table| is_meant(table)).collect();
+    let unmarked = moves.accept(catalog, name == "*.*", matches)?;
     if meant.is_empty() {
-        return Err(Failure::error(format!("no difference was found in {name}: slipstream drift lists the tables")));
+        let none = || Failure::error(format!("no difference was found in {name}: slipstream drift lists the tables"));
+        return if unmarked > 0 { Ok(()) } else { Err(none()) };
     }
     let disk = store.disk().ok_or_else(|| Failure::error("this replica has no store on disk"))?;
     for table in meant {
@@ -109,10 +112,13 @@ pub(crate) fn accept(store: &Store, catalog: &Catalog, name: &str) -> Result<(),
     Ok(())
 }
 
-/// Text for the operator: the tables that differ and some rows of each.
+/// Text for the operator: the tables that differ and some rows of each, and those that are to be verified.
 #[must_use]
-pub(crate) fn report(tables: &[DriftedTable]) -> String {
+pub(crate) fn report(tables: &[DriftedTable], to_verify: &[String]) -> String {
     let mut text = String::new();
+    for line in to_verify {
+        text.push_str(&format!("{}; {VERIFY_THEN_COPY}\n", observe::one_line(line)));
+    }
     for table in tables {
         text.push_str(&format!("{}: {} rows\n", table.name, table.rows));
         for row in &table.shown {

@@ -13,6 +13,7 @@
 //! DIR/filters             the filters with which its rows were replicated; absent without filters
 //! DIR/filter-orders       filters by SQL, and a change of filters that no cut holds yet (`filter_orders`)
 //! DIR/source-facts        facts about the source; DIR/source-last: a received transaction as the source has it
+//! DIR/moved               what a move to another source leaves to be verified
 //! DIR/accounts            who may log in, with password hashes; 0600
 //! DIR/server-cert.pem, DIR/server-key.pem   the certificate that the server made for itself; 0600
 //! DIR/source-orders       what CHANGE REPLICATION SOURCE TO changed, with a password; 0600

@@ -28,6 +28,7 @@ mod lock;
 pub mod log;
 mod login;
 mod memory;
+mod moved;
 mod movement;
 mod open;
 mod read_only;

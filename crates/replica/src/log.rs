@@ -295,6 +295,12 @@ codes! {
     TablesMissing = 132 Warning "nothing; under `--copy=never`: `slipstream copy` them",
     /// The source's tables were listed, or are all here.
     TablesCompared = 133 Note "nothing",
+    /// Transactions that a source lacked changed tables here; the line names them.
+    TablesToVerify = 134 Warning "`slipstream verify`, then `slipstream copy` or `slipstream drift --accept`",
+    /// The source is another server now, and nothing proves that it has all that was received before.
+    MoveNotProven = 135 Warning "`slipstream check-store` compares all rows now",
+    /// All rows from before such a move were compared.
+    MoveCompared = 136 Note "nothing",
 }
 
 impl Code {

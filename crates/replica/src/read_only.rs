@@ -136,7 +136,7 @@ impl ReadOnly {
                 decoders: 1,
                 workers,
                 memory_bytes: 256 << 20,
-                apply: ApplyOptions { check_images: manner.check_images },
+                apply: ApplyOptions { check_images: manner.check_images, ..ApplyOptions::default() },
                 skip: SkipList::new(skip),
                 store: Arc::new(store),
                 cuts: None,

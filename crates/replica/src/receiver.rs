@@ -76,6 +76,7 @@ impl Receiver {
     ) -> Result<Receiver, Failure> {
         let start = writer.source_position().cloned();
         let start = start.unwrap_or(LogPosition { file: Arc::from(""), offset: 4 });
+        let connector = Connector::new(config, folder, link, writer.shared());
         let mut intake = Intake::new(writer, start).with_clock_difference(Arc::clone(&link.clock_difference_us));
         if let LogSource::Server(_) = &source {
             intake = intake.with_only_gtids();
@@ -83,7 +84,7 @@ impl Receiver {
         let session = Session {
             config: config.clone(),
             link: Arc::clone(link),
-            connector: Connector::new(config, folder, link),
+            connector,
             end: LogEnd::new(intake, link),
             acknowledger: Acknowledger::default(),
             asked_why: false,

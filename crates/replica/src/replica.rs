@@ -195,7 +195,10 @@ impl Replica {
             decoders: if config.pipeline.decoders == 0 { (cores() / 2).max(1) } else { config.pipeline.decoders },
             workers,
             memory_bytes: memory.queue_bytes,
-            apply: ApplyOptions { check_images: config.pipeline.check_images },
+            apply: ApplyOptions {
+                check_images: config.pipeline.check_images,
+                checks_all: Arc::clone(inbound.link.moves.checks_all()),
+            },
             skip: skip.clone(),
             store,
             cuts: Some(cuts),
@@ -595,16 +598,16 @@ impl Replica {
     /// The tables of [`drifted`](Self::drifted) and some rows of each, for the operator.
     #[must_use]
     pub fn drift_report(&self) -> String {
-        drift::report(&self.drifted())
+        drift::report(&self.drifted(), &self.inbound.link.moves.to_verify(&self.replay.catalog()))
     }
 
-    /// Accepts that a table (`SCHEMA.TABLE`) differs. What is found later is reported again.
+    /// Accepts a table (`SCHEMA.TABLE`, or `*.*` for all) as it is. What is found later is reported again.
     ///
     /// # Errors
     /// The table is not one of [`drifted`](Self::drifted), or the list cannot be written.
     pub fn accept_drift(&self, name: &str) -> Result<(), Failure> {
         let catalog = self.replay.catalog();
-        drift::accept(&self.replay.pipeline.store, &catalog, name)
+        drift::accept(&self.replay.pipeline.store, &catalog, &self.inbound.link.moves, name)
     }
 
     /// GTIDs of the last durable cut, as far as cuts of this engine or the one that it began with are known.

@@ -126,6 +126,8 @@ impl Replica {
             missing,
             copy: self.upkeep.all_tables.when().name().to_owned(),
             drifted: self.drifted().iter().map(ToString::to_string).collect(),
+            to_verify: self.inbound.link.moves.to_verify(catalog),
+            unproven_move: self.inbound.link.moves.unproven(),
             check_images: self.replay.check_images.name().to_owned(),
             ended: self.replay.pipeline.is_finished(),
             damaged: self.damaged(),

@@ -93,6 +93,7 @@ impl Replica {
             self.replay.pipeline.ask_for_cut();
         }
         self.compare_tables();
+        self.look_at_moves();
         self.look_for_drift();
         self.look_for_damage();
         self.begin_scrub();
@@ -109,6 +110,16 @@ impl Replica {
         if let Some(source) = source {
             self.upkeep.all_tables.begin(self, login, &source);
         }
+    }
+
+    fn look_at_moves(&self) {
+        let moves = &self.inbound.link.moves;
+        if moves.is_settled() {
+            return;
+        }
+        let pipeline = &self.replay.pipeline;
+        // What cannot be kept on a full disk is looked at again.
+        let _ = moves.step(&pipeline.store, &self.replay.catalog(), &pipeline.decode_options().filters);
     }
 
     fn look_for_drift(&self) {

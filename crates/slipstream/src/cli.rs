@@ -92,7 +92,7 @@ pub(crate) enum Command {
     /// List rows that contradict the log, found in tables that differ from the source; or accept a table as it is
     Drift(DriftFlags),
     /// Compare what the log says of every changed row with the rows on disk; of a stopped replica, verify all checksums
-    /// and look up a sample of rows and index entries in each other
+    /// too, and look up a sample of rows and index entries in each other
     CheckStore(Flags<{ options::DATA }>),
     /// Start receiving (io), replay (sql) or both after a stop, in the running process
     Start(StartFlags),

@@ -222,6 +222,8 @@ fn full_replay() -> ReplayReport {
         filters: vec![text()],
         quarantined: vec![text()],
         drifted: vec![text()],
+        to_verify: vec![text()],
+        unproven_move: text(),
         comparison: text(),
         missing: vec![text()],
         copy: text(),

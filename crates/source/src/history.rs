@@ -9,7 +9,7 @@ use binlog::{ChecksumAlgorithm, EventHeader, GtidEvent, event_body, event_type, 
 use client::{ClientError, Connection, DumpPacket, Result, ResultSet};
 use wire::command::{self, parse_dump_event};
 
-use crate::replication::{DumpRequest, session_settings};
+use crate::replication::{DumpRequest, session_settings, start_dump};
 
 const LIST: &str = "SHOW BINARY LOGS";
 
@@ -133,6 +133,39 @@ pub fn compare(mut connection: Connection, past: &PastEvent) -> Result<Past> {
         }
         let same = meaning(event).is_some_and(|there| meaning(&past.bytes) == Some(there));
         return Ok(if same { Past::Same } else { Past::Other(shown(event)) });
+    }
+}
+
+/// Whether another server has a transaction as the server before committed it: the same GTID, server_id and time of its
+/// first commit, which a replica keeps. One that was committed empty under that GTID has others. `received` has the GTID.
+/// Takes a connection of its own, and does not register as a replica.
+///
+/// # Errors
+/// The connection fails.
+pub fn is_elsewhere(connection: Connection, past: &PastEvent, received: &base::GtidSet) -> Result<Past> {
+    let Some((_, server_id, then)) = meaning(&past.bytes) else {
+        return Ok(Past::Unknown("the newest received transaction is not known".into()));
+    };
+    let Some(gtid) = then.gtid else { return Ok(Past::Unknown("the newest received transaction has no GTID".into())) };
+    let mut alone = base::GtidSet::new();
+    alone.add(gtid.clone());
+    let others = received.subtract(&alone);
+    let mut stream = start_dump(connection, &DumpRequest { non_block: true, ..DumpRequest::new(0, &others) })?;
+    loop {
+        let event = match stream.next_event() {
+            Ok(Some(event)) => event.event,
+            Ok(None) => return Ok(Past::Other(format!("its log ends without {gtid}"))),
+            Err(error) if error.dump_refusal().is_some() => {
+                return Ok(Past::Unknown(format!("its log no longer has {gtid}, or it does not send it: {error}")));
+            }
+            Err(error) => return Err(error),
+        };
+        let Some((_, there_id, there)) = meaning(event) else { continue };
+        if there.gtid.as_ref() == Some(&gtid) {
+            let times = (then.original_commit_timestamp_us, there.original_commit_timestamp_us);
+            let same = there_id == server_id && times.0 == times.1;
+            return Ok(if same { Past::Same } else { Past::Other(format!("it has {}", shown(event))) });
+        }
     }
 }
 

@@ -427,13 +427,19 @@ pub fn parse_owned(text: &str) -> Option<GtidSet> {
     set.parse().ok()
 }
 
+/// Those of our GTIDs that the source lacks (errant GTIDs).
+#[must_use]
+pub fn errant(ours: &GtidSet, facts: &SourceFacts) -> GtidSet {
+    ours.subtract(&facts.gtid_executed).subtract(&facts.gtid_owned)
+}
+
 /// As rpl_binlog_sender.cc (`check_start_file`): we may have what the source executed or owns.
 fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
     let mut ours = input.executed.clone();
     ours.union_with(input.retrieved);
     let facts = &report.facts;
     let purged_and_needed = facts.gtid_purged.subtract(&ours);
-    let errant = ours.subtract(&facts.gtid_executed).subtract(&facts.gtid_owned);
+    let errant = errant(&ours, facts);
     if !purged_and_needed.is_empty() {
         let missing = facts.gtid_executed.subtract(&ours);
         let what = format!(
@@ -455,7 +461,8 @@ fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
              ours:              {ours}\n    source:            {}",
             or_empty(&report.facts.gtid_executed)
         );
-        let fix = "follow the server these transactions came from, or start over in an empty folder";
+        let fix = "follow the server they came from; or, if they are lost for good, commit each empty on the source (SET \
+                   GTID_NEXT='UUID:N'; BEGIN; COMMIT), start again and verify; or start over in an empty folder";
         report.refuse(what, fix);
     }
 }

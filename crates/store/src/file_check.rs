@@ -38,6 +38,16 @@ impl Disk {
         files
     }
 
+    /// True if all rows of the files up to this number are in the last level, below which there is nothing that they
+    /// could still be compared with.
+    #[must_use]
+    pub fn is_merged_up_to(&self, number: u64) -> bool {
+        let version = self.tree.current_version();
+        let above = version.iter_levels().collect::<Vec<_>>();
+        let above = above.split_last().map_or(&[][..], |(_, above)| above);
+        above.iter().flat_map(|level| level.iter()).flat_map(|run| run.iter()).all(|file| file.id() > number)
+    }
+
     /// Reads a file from the disk, past all caches, and compares its checksum. `goes_on` is told of each part that was
     /// read, in bytes, and may wait; false gives up.
     ///

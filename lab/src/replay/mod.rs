@@ -232,7 +232,7 @@ impl Run {
             decoders: options.decoders,
             workers: options.workers,
             memory_bytes: options.memory_bytes,
-            apply: ApplyOptions { check_images: options.check_images },
+            apply: ApplyOptions { check_images: options.check_images, ..ApplyOptions::default() },
             skip: decode::SkipList::default(),
             store,
             cuts: cut_options,

@@ -593,7 +593,7 @@ impl Stages {
                 Arc::clone(store),
                 Arc::clone(&publisher),
                 Arc::clone(&ledger),
-                ApplyOptions { check_images: sizes.check_images },
+                ApplyOptions { check_images: sizes.check_images, ..ApplyOptions::default() },
                 lanes,
                 Arc::clone(&barriers),
                 Arc::clone(&shutdown),

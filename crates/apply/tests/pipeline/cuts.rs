@@ -74,7 +74,7 @@ fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, 
             decoders: setup.decoders,
             workers: setup.workers,
             memory_bytes: setup.memory_bytes,
-            apply: ApplyOptions { check_images: setup.check },
+            apply: ApplyOptions { check_images: setup.check, ..ApplyOptions::default() },
             skip: SkipList::new(GtidSet::new()),
             store: Arc::clone(&store),
             cuts: Some(CutOptions {
@@ -168,7 +168,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
             workers: 1,
             // One piece in flight, so that the size of a generation does not depend on scheduling.
             memory_bytes: 1,
-            apply: ApplyOptions { check_images: setup.check },
+            apply: ApplyOptions { check_images: setup.check, ..ApplyOptions::default() },
             skip: SkipList::new(GtidSet::new()),
             store: Arc::clone(&store),
             cuts: Some(CutOptions {

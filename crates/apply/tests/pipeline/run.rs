@@ -70,7 +70,7 @@ impl Setup {
             decoders: self.decoders,
             workers: self.workers,
             memory_bytes: self.memory_bytes,
-            apply: ApplyOptions { check_images: self.check },
+            apply: ApplyOptions { check_images: self.check, ..ApplyOptions::default() },
             skip: SkipList::new(self.skip.clone()),
             store: self.store(),
             cuts: None,

@@ -276,7 +276,7 @@ impl Replica {
                 decoders: 2,
                 workers: 2,
                 memory_bytes: 256 << 20,
-                apply: ApplyOptions { check_images: CheckImages::All },
+                apply: ApplyOptions { check_images: CheckImages::All, ..ApplyOptions::default() },
                 skip: Default::default(),
                 store: Arc::new(Store::new(apply::lanes_for(2), Catalog::new(lower_case_table_names))),
                 cuts: None,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use base::{GtidSet, Uuid};
 use client::{ConnectOptions, Connection, SslMode};
 use observe::ConnectionState;
+use relay_log::RelayShared;
 use source::history::{self, Past};
 use source::preflight::{self, PreflightInput, PreflightReport, Severity};
 
@@ -23,6 +24,7 @@ use crate::witness::Witness;
 
 pub(super) struct Connector {
     link: Arc<Link>,
+    relay: Arc<RelayShared>,
     pub server_id: u32,
     pub server_uuid: Uuid,
     data: PathBuf,
@@ -32,9 +34,10 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) fn new(config: &ReplicaConfig, folder: &Folder, link: &Arc<Link>) -> Connector {
+    pub(super) fn new(config: &ReplicaConfig, folder: &Folder, link: &Arc<Link>, relay: Arc<RelayShared>) -> Connector {
         Connector {
             link: Arc::clone(link),
+            relay,
             server_id: config.server_id.unwrap_or_else(|| folder.default_server_id()),
             server_uuid: folder.server_uuid(),
             data: config.data.clone(),
@@ -92,20 +95,34 @@ impl Connector {
         }
         let history = self.check_history(options, &mut connection, retrieved, &report);
         if let Some(failure) = preflight_failure(&report) {
-            return Err(Trouble::Fatal(self.refusal(failure, history, retrieved)));
+            let errant = preflight::errant(retrieved, &report.facts);
+            return Err(Trouble::Fatal(self.refusal(failure, history, retrieved, &errant)));
         }
         history?;
+        self.look_at_move(options, retrieved, &report)?;
         let settings = self.settings(&mut connection)?;
         self.note_source(options, &connection, report, settings);
         Ok(connection)
     }
 
     /// The failure for preflight's problems, with what is known of the source's history and a way on.
-    fn refusal(&self, mut failure: Failure, history: Result<(), Trouble>, retrieved: &GtidSet) -> Failure {
+    fn refusal(
+        &self,
+        mut failure: Failure,
+        history: Result<(), Trouble>,
+        retrieved: &GtidSet,
+        errant: &GtidSet,
+    ) -> Failure {
         if let Err(Trouble::Fatal(reset)) = history
             && reset.exit == Exit::PreflightRefused
         {
             failure.text = format!("{}\n{}", failure.text, reset.text);
+        }
+        if !errant.is_empty() && failure.exit == Exit::PreflightRefused {
+            return match self.link.moves.note_lost(errant, &self.relay.parts()) {
+                Ok(sentence) => failure.with_hint(sentence),
+                Err(not_noted) => not_noted,
+            };
         }
         // Not an empty folder, which an initial copy would have filled.
         if failure.exit != Exit::SourcePurged || !retrieved.is_empty() {
@@ -115,6 +132,30 @@ impl Connector {
         failure.with_hint(format!(
             "rm -r {data}/relay-log {data}/store, then the same command: it fills {data} by an initial copy"
         ))
+    }
+
+    /// Notes a move to another server, unless that proves that it has what was received before.
+    fn look_at_move(
+        &self,
+        options: &ConnectOptions,
+        retrieved: &GtidSet,
+        report: &PreflightReport,
+    ) -> Result<(), Trouble> {
+        let (Some(Witness { server_uuid, event }), Some(now)) = (self.link.witness.kept(), report.facts.server_uuid)
+        else {
+            return Ok(());
+        };
+        let moves = &self.link.moves;
+        let has_it = event.gtid().is_some_and(|gtid| retrieved.contains(&gtid));
+        if server_uuid == now.to_string() || !has_it || moves.is_known(&server_uuid, now) {
+            return Ok(());
+        }
+        let second = Connection::connect(options).map_err(|e| trouble(&e))?;
+        let unproven = match history::is_elsewhere(second, &event, retrieved).map_err(|e| trouble(&e))? {
+            Past::Same => None,
+            Past::Other(why) | Past::Unknown(why) => Some(why),
+        };
+        moves.note_move(&server_uuid, now, retrieved, unproven).map_err(Trouble::Fatal)
     }
 
     /// What of the source changes answers; the last known if it cannot say.

@@ -14,6 +14,7 @@ use source::history::PastEvent;
 
 use crate::exit::Failure;
 use crate::failure::error_report;
+use crate::moved::Moves;
 use crate::room::SpaceNeed;
 use crate::source_facts::{SourceFacts, SourceSettings};
 use crate::witness::{Witness, WitnessFile};
@@ -46,6 +47,8 @@ pub(crate) struct Link {
     pub stopping: AtomicBool,
     /// What the newest received transaction looks like at the source.
     pub witness: WitnessFile,
+    /// What moves to other sources left to be verified.
+    pub moves: Moves,
     /// Set when receiving must end, to be started again later.
     pub io_stop: AtomicBool,
 }
@@ -123,6 +126,7 @@ impl Link {
             stopping: AtomicBool::new(false),
             io_stop: AtomicBool::new(false),
             witness: WitnessFile::open(data)?,
+            moves: Moves::open(data)?,
         }))
     }
 

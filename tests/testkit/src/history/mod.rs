@@ -1,7 +1,6 @@
 //! Random histories: a log as a source would write it, and its meaning to a serial reader.
 //!
 //! In: a seed. Out: relay files, and the state after every transaction. Never here: the code under test.
-#![allow(reason = "fields and variants that say all in their names")]
 
 mod event;
 mod model;
