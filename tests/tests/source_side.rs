@@ -11,6 +11,15 @@ use whole_program_tests::{
     wait_for,
 };
 
+/// Releases those who wait for an acknowledgement, even after a panic.
+struct Off<'a>(&'a Server);
+
+impl Drop for Off<'_> {
+    fn drop(&mut self) {
+        self.0.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
+    }
+}
+
 static SERVER: Mutex<Weak<Server>> = Mutex::new(Weak::new());
 
 fn server() -> Arc<Server> {
@@ -76,17 +85,59 @@ fn semi_sync_acknowledges_after_the_sync() {
     replica.stop();
 }
 
+/// A source sends its log before its engine commits: a replica is ahead of it, unless it shows only what is acknowledged.
+#[test]
+fn what_the_source_has_not_committed_is_not_shown_if_so_asked() {
+    let server = Server::start("ahead", &[]);
+    server.sql(
+        "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'; CREATE DATABASE ahead;
+         CREATE TABLE ahead.t (id INT PRIMARY KEY); SET GLOBAL rpl_semi_sync_source_timeout = 4000000000;
+         SET GLOBAL rpl_semi_sync_source_wait_no_replica = ON",
+    );
+    let mut ahead = Replica::follow(&server, &folder("ahead"), &[]);
+    let mut behind = Replica::follow(&server, &folder("behind"), &["--show=acknowledged"]);
+    ahead.catch_up(&server);
+    behind.catch_up(&server);
+    server.sql("SET GLOBAL rpl_semi_sync_source_enabled = ON");
+    let before = server.gtid_executed();
+    std::thread::scope(|scope| {
+        let _off = Off(&server);
+        scope.spawn(|| server.sql("INSERT INTO ahead.t VALUES (1)"));
+        ahead.wait_until("a row that the source has not committed", |status| executed(status) != before);
+        let waits = |status: &Value| status["replay"]["detail"].as_str().unwrap().contains("--show=acknowledged");
+        let status = behind.wait_until("it is applied", waits);
+        assert_eq!((executed(&status), server.gtid_executed()), (before.clone(), before.clone()));
+        assert_ne!(retrieved(&status), before);
+        server.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
+    });
+    assert_equal(&server, &mut behind, &["ahead"]);
+    ahead.stop();
+    // Many at once, and a restart of both sides.
+    for restart in [false, true] {
+        if restart {
+            behind.stop();
+            server.restart(&[]);
+            behind = Replica::follow(&server, &folder("behind-again"), &["--show=acknowledged"]);
+        }
+        std::thread::scope(|scope| {
+            for writer in 1..5 {
+                let first = writer * 1000 + if restart { 500 } else { 0 };
+                let server = &server;
+                scope.spawn(move || {
+                    let rows = first..first + 50;
+                    server.sql(&rows.map(|id| format!("INSERT INTO ahead.t VALUES ({id});")).collect::<String>());
+                });
+            }
+        });
+        assert_equal(&server, &mut behind, &["ahead"]);
+    }
+    behind.stop();
+}
+
 /// A replica that ended between its write and its acknowledgement has the transaction when it returns, so the source
 /// leaves it out of the stream. The commit must be released all the same.
 #[test]
 fn semi_sync_acknowledges_what_an_earlier_life_received() {
-    /// Releases those who wait, even after a panic.
-    struct Off<'a>(&'a Server);
-    impl Drop for Off<'_> {
-        fn drop(&mut self) {
-            self.0.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
-        }
-    }
     let server = Server::start("semisync-again", &[]);
     server.sql(
         "CREATE DATABASE semi; CREATE TABLE semi.t (id INT PRIMARY KEY);

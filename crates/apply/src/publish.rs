@@ -30,6 +30,12 @@ struct Member {
     copied: bool,
 }
 
+impl Member {
+    fn is_in(&self, set: &GtidSet) -> bool {
+        self.copied || self.gtid.is_some_and(|gtid| set.contains(&gtid))
+    }
+}
+
 struct Entry {
     file: Arc<str>,
     /// Its number; None if it is no file of a relay log.
@@ -68,6 +74,8 @@ struct State {
     /// Number that the next transaction must have; while one is open, its number.
     next: u64,
     hold: Hold,
+    /// If set, only transactions of this set become visible: those that the source is known to have executed.
+    acknowledged: Option<GtidSet>,
     /// Number of clients that keep everything as it is (FLUSH TABLES WITH READ LOCK).
     read_locks: usize,
     /// Number of the first transaction that must never become visible, and why.
@@ -104,6 +112,8 @@ pub struct Publisher {
     /// Separate from `moved`, because the cutter waits for one particular piece: waking it for every piece before
     /// that one would cost a system call each.
     passed: CountedCondvar,
+    /// For the one who asks the source what it has executed.
+    unacknowledged: CountedCondvar,
     lag: Arc<LagMeter>,
     lag_by_part: Arc<LagByPart>,
     rates: Arc<RateMeter>,
@@ -143,6 +153,14 @@ impl State {
         (!sorted).then(|| format!("catalogs out of order at transaction {first}"))
     }
 
+    /// The next transaction, if it is applied and the source is not known to have executed it.
+    fn unacknowledged(&self) -> Option<Gtid> {
+        let set = self.acknowledged.as_ref()?;
+        let entry = self.queue.front().filter(|entry| entry.done)?;
+        let member = entry.members.get(entry.published).filter(|member| !member.is_in(set))?;
+        member.gtid
+    }
+
     /// True if nothing more can become visible: replay failed, and everything before the failure is visible.
     fn out_of_reach(&self) -> bool {
         let Some((limit, _)) = &self.failed else { return false };
@@ -177,6 +195,7 @@ impl Publisher {
                 front: 0,
                 next: sequence + 1,
                 hold: Hold::None,
+                acknowledged: None,
                 read_locks: 0,
                 failed: None,
                 open: None,
@@ -187,6 +206,7 @@ impl Publisher {
             }),
             moved: CountedCondvar::new(),
             passed: CountedCondvar::new(),
+            unacknowledged: CountedCondvar::new(),
             lag,
             lag_by_part: Arc::default(),
             rates,
@@ -378,8 +398,14 @@ impl Publisher {
         let moved = self.advance(&mut state);
         let front = state.front;
         let passed = state.passed_awaited.take_if(|index| *index < front).is_some();
+        let unacknowledged = state.unacknowledged().is_some();
         if moved {
             self.moved.wake_all(state);
+        } else {
+            drop(state);
+        }
+        if unacknowledged {
+            self.unacknowledged.wake_all(self.lock());
         }
         if passed {
             self.passed.wake_all(self.lock());
@@ -388,7 +414,7 @@ impl Publisher {
 
     /// Moves the watermark over finished pieces. True if anything moved, or a waiter must look at the queue again.
     fn advance(&self, state: &mut State) -> bool {
-        let State { queue, front, hold, read_locks, failed, shown, .. } = &mut *state;
+        let State { queue, front, hold, acknowledged, read_locks, failed, shown, .. } = &mut *state;
         let limit = failed.as_ref().map_or(u64::MAX, |(at, _)| at.0);
         let mut any = false;
         if *read_locks > 0 {
@@ -403,9 +429,10 @@ impl Publisher {
                 let allowed = match hold {
                     Hold::None => true,
                     Hold::All => false,
-                    Hold::UpTo(set) => member.copied || member.gtid.is_some_and(|gtid| set.contains(&gtid)),
+                    Hold::UpTo(set) => member.is_in(set),
                 };
-                if !allowed || entry.first.0 + to as u64 >= limit {
+                let executed = acknowledged.as_ref().is_none_or(|set| member.is_in(set));
+                if !allowed || !executed || entry.first.0 + to as u64 >= limit {
                     break;
                 }
                 to += 1;
@@ -521,6 +548,37 @@ impl Publisher {
         let mut state = self.lock();
         state.hold = Hold::None;
         self.advance_and_wake(state);
+    }
+
+    /// From now on a transaction becomes visible only once it is in a set given to [`acknowledge`](Self::acknowledge).
+    pub fn show_only_acknowledged(&self) {
+        self.lock().acknowledged.get_or_insert_default();
+    }
+
+    /// The source has executed this set.
+    pub fn acknowledge(&self, set: GtidSet) {
+        let mut state = self.lock();
+        if state.acknowledged.is_some() {
+            state.acknowledged = Some(set);
+            self.advance_and_wake(state);
+        }
+    }
+
+    /// The applied transaction that would be visible if the source were known to have executed it.
+    #[must_use]
+    pub fn unacknowledged(&self) -> Option<Gtid> {
+        self.lock().unacknowledged()
+    }
+
+    /// Waits for an applied transaction that would be visible if the source were known to have executed it; None when
+    /// `timeout` passes first.
+    #[must_use]
+    pub fn wait_unacknowledged(&self, timeout: Duration) -> Option<Gtid> {
+        let state = self.lock();
+        match state.unacknowledged() {
+            None => self.unacknowledged.wait_timeout(state, timeout).unacknowledged(),
+            gtid => gtid,
+        }
     }
 
     /// Keeps everything as it is, for a client, until as many calls of [`release_read_lock`](Self::release_read_lock).

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod access;
+mod acknowledged;
 mod after_replicas;
 mod all_tables;
 mod archive;

@@ -28,7 +28,8 @@ impl Replica {
             || publisher.pending_transactions > 0;
         let waits = matches!(self.replay.pipeline.waits_for(), CutWait::Space | CutWait::Damage)
             || self.replay.pipeline.remaining_delay().is_some()
-            || self.replay.pipeline.publisher.is_read_locked();
+            || self.replay.pipeline.publisher.is_read_locked()
+            || self.replay.pipeline.publisher.unacknowledged().is_some();
         if !behind || waits || self.replay.pipeline.is_paused() || self.replay.pipeline.failure().is_some() {
             return Movement::Rests;
         }

@@ -15,6 +15,7 @@ use observe::ErrorReport;
 use relay_log::{LogPart, ReaderOptions, RelayPosition, RelayReader, TailItem};
 use store::{Closing, Disk, DiskSpace, Recovered, SnapshotLimits, Store};
 
+use crate::acknowledged;
 use crate::all_tables::AllTables;
 use crate::backup::{self, RunningBackups};
 use crate::config::{CopyConfig, CopyWhen, OnStop, ReplicaConfig, ServerOptions, SourceSpec};
@@ -208,6 +209,12 @@ impl Replica {
         };
         let pipeline = begin_replay(tail, options, config.source_delay, replay);
         inbound.watch_clock();
+        if config.show_acknowledged {
+            let login = inbound.login.as_ref().ok_or_else(|| {
+                Failure::usage("--show=acknowledged asks the source what it has executed: it needs a server, not files")
+            })?;
+            acknowledged::watch(login, &inbound.link, &pipeline.publisher)?;
+        }
         let of_engine = OfEngine { config, inbound: &inbound, lower_case_table_names };
         let served = match serve.as_ref().zip(served) {
             Some((serve, opened)) => Some((Arc::clone(&opened.serving), serve.stamps(opened, &of_engine)?)),

@@ -52,6 +52,9 @@ impl Replica {
         if self.replay.pipeline.publisher.is_read_locked() {
             return "waiting for a client's FLUSH TABLES WITH READ LOCK to be released".into();
         }
+        if let Some(gtid) = self.replay.pipeline.publisher.unacknowledged() {
+            return format!("waiting until the source has executed {gtid} (--show=acknowledged)");
+        }
         match self.replay.pipeline.waits_for() {
             CutWait::None => match self.replay.pipeline.store.readable() {
                 Err(error) => error.to_string(),

@@ -476,6 +476,15 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .default("sample"),
     option(
         FOLLOW,
+        "show",
+        "WHEN",
+        Kind::Text(|s, text| parse_show(text).map(|acknowledged| s.config.show_acknowledged = acknowledged)),
+        "When a transaction becomes visible: received (and replayed) or acknowledged (the source has executed it, too)",
+    )
+    .under(PIPELINE_PART)
+    .default("received"),
+    option(
+        FOLLOW,
         "on-drift",
         "HOW",
         Kind::Text(|s, text| parse_on_drift(text).map(|how| s.config.on_drift = how)),
@@ -1226,6 +1235,14 @@ fn parse_relay_sync(value: &str) -> Result<SyncPolicy, String> {
 fn parse_check_images(value: &str) -> Result<CheckImages, String> {
     let mode = CheckImages::of_name(&value.to_ascii_lowercase());
     mode.ok_or_else(|| format!("'{value}' is not one of off, sample, all"))
+}
+
+fn parse_show(value: &str) -> Result<bool, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "received" => Ok(false),
+        "acknowledged" => Ok(true),
+        _ => Err(format!("'{value}' is not one of received, acknowledged")),
+    }
 }
 
 fn parse_on_drift(value: &str) -> Result<OnDrift, String> {

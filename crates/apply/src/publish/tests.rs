@@ -164,3 +164,30 @@ fn what_becomes_visible_follows_what_is() {
         assert!(!publisher.is_drained() && !publisher.wait_passed(second, Duration::ZERO));
     }
 }
+
+/// The source's log is ahead of what it has executed: nothing of that is shown, and each answer shows what it has.
+#[test]
+fn what_the_source_has_not_executed_is_not_shown() {
+    let (store, publisher) = publisher();
+    let now = Duration::ZERO;
+    publisher.show_only_acknowledged();
+    assert_eq!(publisher.wait_unacknowledged(now), None);
+    let indexes: Vec<u64> = [piece(1, 2), piece(3, 2)].iter().map(|piece| publisher.enqueue(piece, false)).collect();
+    publisher.complete(indexes[1]);
+    assert_eq!(publisher.wait_unacknowledged(now), None, "the first is not applied");
+    publisher.complete(indexes[0]);
+    assert_eq!((store.visibility().watermark().0, publisher.wait_unacknowledged(now)), (0, Some(gtid(1))));
+    let upto = |last| {
+        let mut set = GtidSet::new();
+        set.add_range(gtid(1).uuid, Tag::EMPTY, 1, last);
+        set
+    };
+    publisher.acknowledge(upto(1));
+    assert_eq!((store.visibility().watermark().0, publisher.wait_unacknowledged(now)), (1, Some(gtid(2))));
+    // The prefix that verify asks for is not exceeded, and what is beyond the answer is not shown for it.
+    assert!(!publisher.advance_to(&upto(3), now) && store.visibility().watermark().0 == 1);
+    publisher.acknowledge(upto(9));
+    assert!(publisher.advance_to(&upto(3), now) && store.visibility().watermark().0 == 3);
+    publisher.release();
+    assert_eq!((store.visibility().watermark().0, publisher.wait_unacknowledged(now)), (4, None));
+}

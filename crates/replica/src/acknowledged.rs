@@ -1,0 +1,75 @@
+//! `--show=acknowledged`: what the source has executed, asked while transactions wait to become visible.
+//!
+//! In: a transaction that is applied, and that the source is not known to have executed. Out: the source's
+//! gtid_executed, to the publisher. Never here: an answer by a server other than the followed one.
+//!
+//! A source sends its log before its engine commits. Under semi-synchronous AFTER_SYNC, and with sync_binlog other than
+//! 1, seconds may pass between the two, and after a crash of the source such a transaction may be gone.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use apply::Publisher;
+use base::{Gtid, GtidSet};
+use client::{ConnectOptions, Connection, ResultSet};
+
+use crate::exit::Failure;
+use crate::login::SourceLogin;
+use crate::receiver::link::Link;
+
+/// How long one look at what waits takes, and the pause after a question that failed.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long the source waits for the transaction before it answers, seconds.
+const SOURCE_WAITS_S: u32 = 1;
+/// How long an answer may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Starts the thread that asks; it ends with receiving. Nothing more becomes visible before its first answer.
+///
+/// # Errors
+/// The system cannot start a thread.
+pub(crate) fn watch(login: &Arc<SourceLogin>, link: &Arc<Link>, publisher: &Arc<Publisher>) -> Result<(), Failure> {
+    publisher.show_only_acknowledged();
+    let (login, link, publisher) = (Arc::clone(login), Arc::downgrade(link), Arc::downgrade(publisher));
+    let thread = std::thread::Builder::new().name("acknowledged".into());
+    let started = thread.spawn(move || ask_while_needed(&login, &link, &publisher));
+    started.map(drop).map_err(|error| Failure::error(format!("cannot start a thread: {error}")))
+}
+
+fn ask_while_needed(login: &SourceLogin, link: &Weak<Link>, publisher: &Weak<Publisher>) {
+    let mut connection: Option<Connection> = None;
+    let mut seen = login.requests();
+    loop {
+        let (Some(link), Some(publisher)) = (link.upgrade(), publisher.upgrade()) else { return };
+        if link.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        let requests = login.requests();
+        if std::mem::replace(&mut seen, requests) != requests {
+            // The source may be another one now.
+            connection = None;
+        }
+        let Some(gtid) = publisher.wait_unacknowledged(LOOK_EVERY) else { continue };
+        if connection.is_none() {
+            let options = ConnectOptions { read_timeout: Some(ANSWER_WITHIN), ..login.for_try() };
+            connection = Connection::connect(&options).ok();
+        }
+        let followed = link.lock().source.facts.server_uuid.clone();
+        match connection.as_mut().and_then(|connection| executed(connection, &gtid).ok()) {
+            Some((server_uuid, set)) if server_uuid == followed => publisher.acknowledge(set),
+            _ => {
+                connection = None;
+                std::thread::sleep(LOOK_EVERY);
+            }
+        }
+    }
+}
+
+/// The server, and what it has executed once it has this transaction, or after [`SOURCE_WAITS_S`].
+fn executed(connection: &mut Connection, gtid: &Gtid) -> client::Result<(String, GtidSet)> {
+    connection.query(&format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{gtid}', {SOURCE_WAITS_S})"))?;
+    const ASK: &str = "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed";
+    let answer: ResultSet = connection.query(ASK)?;
+    Ok((answer.told(0, 0, ASK)?, answer.told(0, 1, ASK)?))
+}
