@@ -70,4 +70,6 @@ pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,
     ReferenceAction, TableDef, TableId, expected_table_map,
 };
-pub use versioned::{Catalog, DdlEffect, DdlOutcome, Filtered, Found, LetIn, MISSING, Quarantined, Rewrite, Written};
+pub use versioned::{
+    Catalog, CatalogHead, DdlEffect, DdlOutcome, Filtered, Found, LetIn, MISSING, Part, Quarantined, Rewrite, Written,
+};

@@ -3,9 +3,9 @@
 //! In: their statements with context. Out: for each object its text, the session settings it was created under, and the
 //! transaction. Never here: the effect of any of them; tables.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base::SharedMap;
 use serde::{Deserialize, Serialize};
 
 use crate::charset;
@@ -112,12 +112,14 @@ pub struct Definition {
 }
 
 /// Kind, folded database name, folded object name.
-type Key = (DefinitionKind, String, String);
+type Key = (DefinitionKind, Arc<str>, Arc<str>);
 
 /// All definitions at one place in the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Definitions {
-    all: BTreeMap<Key, Arc<Definition>>,
+    all: SharedMap<Key, Arc<Definition>>,
+    /// Those that belong to a table, by its folded names.
+    of_tables: SharedMap<(Arc<str>, Arc<str>, Key), ()>,
 }
 
 /// Effect of a statement on definitions.
@@ -380,12 +382,57 @@ impl Definitions {
         self.all.values()
     }
 
-    pub(crate) fn from_list(list: Vec<Definition>, folded: impl Fn(&str) -> String) -> Definitions {
+    pub(crate) fn from_list(list: Vec<Definition>, folded: &dyn Fn(&str) -> String) -> Definitions {
         let mut definitions = Definitions::default();
-        for one in list {
-            definitions.all.insert(key(one.kind, &one.db, &one.name, &folded), Arc::new(one));
-        }
+        list.into_iter().for_each(|one| definitions.put(Arc::new(one), folded));
         definitions
+    }
+
+    /// The definitions that are others than in an earlier version, by a name of their own; None for one that is gone.
+    pub(crate) fn changes_since<'a>(
+        &'a self,
+        earlier: &'a Definitions,
+    ) -> impl Iterator<Item = (String, Option<Arc<Definition>>)> {
+        self.all.differences(&earlier.all, Arc::ptr_eq).into_iter().map(|change| {
+            let (kind, db, name) = change.key;
+            (format!("{}/{db}\0{name}", kind.name()), change.after.cloned())
+        })
+    }
+
+    fn put(&mut self, one: Arc<Definition>, folded: &dyn Fn(&str) -> String) {
+        let key = key(one.kind, &one.db, &one.name, folded);
+        self.take_out(&key, folded);
+        if let Some((db, table)) = &one.table {
+            self.of_tables.insert((folded(db).into(), folded(table).into(), key.clone()), ());
+        }
+        self.all.insert(key, one);
+    }
+
+    fn take_out(&mut self, key: &Key, folded: &dyn Fn(&str) -> String) -> Option<Arc<Definition>> {
+        let one = self.all.remove(key)?;
+        if let Some((db, table)) = &one.table {
+            self.of_tables.remove(&(folded(db).into(), folded(table).into(), key.clone()));
+        }
+        Some(one)
+    }
+
+    /// The triggers of a table.
+    pub(crate) fn triggers_of(&self, db: &str, name: &str, folded: &dyn Fn(&str) -> String) -> Vec<&Arc<Definition>> {
+        let (db, name): (Arc<str>, Arc<str>) = (folded(db).into(), folded(name).into());
+        let first = (Arc::clone(&db), Arc::clone(&name), (DefinitionKind::User, Arc::from(""), Arc::from("")));
+        let of_it = self.of_tables.keys_from(&first).take_while(|(of, table, _)| *of == db && *table == name);
+        of_it.filter_map(|(_, _, key)| self.all.get(key)).collect()
+    }
+
+    /// A function among these that are called, by their names alone.
+    pub(crate) fn called(&self, calls: &[String]) -> Option<&Arc<Definition>> {
+        if calls.is_empty() {
+            return None;
+        }
+        let first = (DefinitionKind::Function, Arc::from(""), Arc::from(""));
+        let functions = self.all.iter_from(&first).take_while(|(key, _)| key.0 == DefinitionKind::Function);
+        let is_called = |one: &Definition| calls.iter().any(|called| called.to_lowercase() == one.name.to_lowercase());
+        functions.map(|(_, one)| one).find(|one| is_called(one))
     }
 
     /// Applies a statement; true if it changed anything.
@@ -394,50 +441,45 @@ impl Definitions {
         match change {
             Change::Made { kind, db, name, table } => {
                 let made = Some(recorded.clone());
-                let one = Definition { kind, db, name, table, made, later: Vec::new() };
-                self.all.insert(key(kind, &one.db, &one.name, folded), Arc::new(one));
+                self.put(Arc::new(Definition { kind, db, name, table, made, later: Vec::new() }), folded);
             }
             Change::Altered { kind, db, name, renamed } => {
                 let from = key(kind, &db, &name, folded);
-                let mut one = self.all.remove(&from).unwrap_or_else(|| unknown(kind, &db, &name));
-                Arc::make_mut(&mut one).add(recorded);
-                let to = match renamed {
-                    Some((db, name)) => {
-                        let of = Arc::make_mut(&mut one);
-                        (of.db, of.name) = (db, name);
-                        key(kind, &of.db, &of.name, folded)
-                    }
-                    None => from,
-                };
-                self.all.insert(to, one);
+                let mut one = self.take_out(&from, folded).unwrap_or_else(|| unknown(kind, &db, &name));
+                let of = Arc::make_mut(&mut one);
+                of.add(recorded);
+                if let Some(to) = renamed {
+                    (of.db, of.name) = to;
+                }
+                self.put(one, folded);
             }
             Change::Gone { kind, names } => {
-                names.iter().for_each(|(db, name)| drop(self.all.remove(&key(kind, db, name, folded))));
+                names.iter().for_each(|(db, name)| drop(self.take_out(&key(kind, db, name, folded), folded)));
             }
             Change::UsersMade(names) => {
                 for name in names {
                     let made = Some(recorded.clone());
-                    let at = user(&name);
                     let (kind, db) = (DefinitionKind::User, String::new());
-                    let one = Definition { kind, db, name, table: None, made, later: Vec::new() };
-                    self.all.insert(at, Arc::new(one));
+                    self.put(Arc::new(Definition { kind, db, name, table: None, made, later: Vec::new() }), folded);
                 }
             }
             Change::UsersAltered(names) => {
                 for name in names {
-                    let one = self.all.entry(user(&name)).or_insert_with(|| unknown(DefinitionKind::User, "", &name));
-                    Arc::make_mut(one).add(recorded);
+                    let known = self.take_out(&user(&name), folded);
+                    let mut one = known.unwrap_or_else(|| unknown(DefinitionKind::User, "", &name));
+                    Arc::make_mut(&mut one).add(recorded);
+                    self.put(one, folded);
                 }
             }
-            Change::UsersGone(names) => names.iter().for_each(|name| drop(self.all.remove(&user(name)))),
+            Change::UsersGone(names) => names.iter().for_each(|name| drop(self.take_out(&user(name), folded))),
             Change::UsersRenamed(pairs) => {
                 for (from, to) in pairs {
-                    let mut one =
-                        self.all.remove(&user(&from)).unwrap_or_else(|| unknown(DefinitionKind::User, "", &from));
+                    let known = self.take_out(&user(&from), folded);
+                    let mut one = known.unwrap_or_else(|| unknown(DefinitionKind::User, "", &from));
                     let of = Arc::make_mut(&mut one);
                     of.add(recorded);
-                    of.name.clone_from(&to);
-                    self.all.insert(user(&to), one);
+                    of.name = to;
+                    self.put(one, folded);
                 }
             }
         }
@@ -445,29 +487,38 @@ impl Definitions {
     }
 
     /// DROP DATABASE: removes everything in the database.
-    pub(crate) fn database_gone(&mut self, folded_db: &str) {
-        self.all.retain(|(kind, db, _), _| *kind == DefinitionKind::User || db != folded_db);
+    pub(crate) fn database_gone(&mut self, folded_db: &str, folded: &dyn Fn(&str) -> String) {
+        use DefinitionKind::{Event, Function, Procedure, Trigger, View};
+        for kind in [Function, Procedure, View, Trigger, Event] {
+            let first = (kind, Arc::from(folded_db), Arc::from(""));
+            let inside = self.all.keys_from(&first).take_while(|key| key.0 == kind && *key.1 == *folded_db);
+            for key in inside.cloned().collect::<Vec<_>>() {
+                self.take_out(&key, folded);
+            }
+        }
     }
 
     /// DROP TABLE: removes the table's triggers.
     pub(crate) fn table_gone(&mut self, db: &str, name: &str, folded: &dyn Fn(&str) -> String) {
-        let of = (folded(db), folded(name));
-        let is_of = |one: &Definition| one.table.as_ref().is_some_and(|(db, name)| (folded(db), folded(name)) == of);
-        self.all.retain(|_, one| !is_of(one));
+        let gone: Vec<Key> = (self.triggers_of(db, name, folded).into_iter())
+            .map(|one| key(one.kind, &one.db, &one.name, folded))
+            .collect();
+        gone.iter().for_each(|key| drop(self.take_out(key, folded)));
     }
 
     /// RENAME TABLE of a table or view. Triggers follow their table.
     pub(crate) fn table_renamed(&mut self, from: (&str, &str), to: (&str, &str), folded: &dyn Fn(&str) -> String) {
-        let of = (folded(from.0), folded(from.1));
-        for one in self.all.values_mut() {
-            if one.table.as_ref().is_some_and(|(db, name)| (folded(db), folded(name)) == of) {
-                Arc::make_mut(one).table = Some((to.0.to_owned(), to.1.to_owned()));
-            }
+        let triggers: Vec<Arc<Definition>> =
+            self.triggers_of(from.0, from.1, folded).into_iter().map(Arc::clone).collect();
+        for mut one in triggers {
+            self.take_out(&key(one.kind, &one.db, &one.name, folded), folded);
+            Arc::make_mut(&mut one).table = Some((to.0.to_owned(), to.1.to_owned()));
+            self.put(one, folded);
         }
-        if let Some(mut view) = self.all.remove(&key(DefinitionKind::View, from.0, from.1, folded)) {
+        if let Some(mut view) = self.take_out(&key(DefinitionKind::View, from.0, from.1, folded), folded) {
             let of = Arc::make_mut(&mut view);
             (of.db, of.name) = (to.0.to_owned(), to.1.to_owned());
-            self.all.insert(key(DefinitionKind::View, to.0, to.1, folded), view);
+            self.put(view, folded);
         }
     }
 }
@@ -506,7 +557,7 @@ fn key(kind: DefinitionKind, db: &str, name: &str, folded: &dyn Fn(&str) -> Stri
         DefinitionKind::View | DefinitionKind::Trigger => folded(name),
         DefinitionKind::Function | DefinitionKind::Procedure | DefinitionKind::Event => name.to_lowercase(),
     };
-    (kind, folded(db), name)
+    (kind, folded(db).into(), name.into())
 }
 
 /// Bits of `sql_mode` (sql/system_variables.h) with the names that SET accepts.

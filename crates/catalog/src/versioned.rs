@@ -1,25 +1,21 @@
 //! Snapshots of all databases and tables, and the step from one to the next.
 //!
 //! In: one statement with its context. Out: the next snapshot and the effect. Never here: text (`statement`), types
-//! (`column_type`). Snapshots are immutable: `apply` copies the maps of pointers, so a clone costs one reference count,
-//! and readers of an older epoch keep their snapshot.
+//! (`column_type`); a walk over all tables for a statement. Snapshots are immutable and share what did not change: a
+//! clone costs one reference count, a statement what it changes, and readers of an older epoch keep their snapshot.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use base::SharedMap;
+use base::shared_map::Difference;
 
 use crate::context::StatementContext;
-use crate::engine::EngineRows;
 use crate::error::{DdlError, Problem};
-use crate::index_set;
 use crate::layout::ColumnSource;
 use crate::numbering::Numbering;
 use crate::partition::PartitionChoice;
 use crate::statement;
-use crate::stored_objects::{Definition, Definitions};
+use crate::stored_objects::Definitions;
 use crate::syntax::Statement;
 use crate::table::{ForeignKey, TableDef, TableId};
 
@@ -29,12 +25,16 @@ mod quarantine;
 mod recorded;
 mod refiltered;
 mod statement_effect;
+mod stored;
+mod tables;
 mod written;
 
 pub use filtered::Filtered;
 use quarantine::Waiting;
 pub use quarantine::{Found, MISSING, Quarantined};
 pub use refiltered::LetIn;
+pub use stored::{CatalogHead, Part};
+use tables::{Dependent, FoldedName, Visits};
 pub use written::Written;
 
 use statement_effect::{Change, Done};
@@ -51,11 +51,13 @@ struct Inner {
     epoch: u64,
     next_table_id: u32,
     /// Keyed by folded name (see `Inner::folded`).
-    databases: BTreeMap<String, Arc<Database>>,
-    by_id: BTreeMap<TableId, Arc<TableDef>>,
-    /// Tables whose definition is unknown, by folded database and table name.
-    quarantined: BTreeMap<(String, String), Waiting>,
-    definitions: Arc<Definitions>,
+    databases: SharedMap<Arc<str>, Arc<Database>>,
+    by_id: SharedMap<TableId, Arc<TableDef>>,
+    dependents: SharedMap<Dependent, Arc<TableDef>>,
+    /// Tables whose definition is unknown.
+    quarantined: SharedMap<FoldedName, Arc<Waiting>>,
+    definitions: Definitions,
+    visits: Visits,
 }
 
 #[derive(Debug, Clone)]
@@ -64,73 +66,10 @@ struct Database {
     /// Default collation; `None` if the log never stated it because the database is older than the log.
     collation: Option<u16>,
     /// Keyed by folded name.
-    tables: BTreeMap<String, Arc<TableDef>>,
+    tables: SharedMap<Arc<str>, Arc<TableDef>>,
     /// Folded names of views. Views share the tables' name space and can be renamed like tables.
-    views: BTreeSet<String>,
+    views: SharedMap<Arc<str>, ()>,
 }
-
-/// A catalog as the store keeps it, in JSON.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Stored {
-    #[serde(rename = "lower_case_table_names")]
-    lower_case_table_names: u8,
-    #[serde(rename = "epoch")]
-    epoch: u64,
-    #[serde(rename = "next_table_id")]
-    next_table_id: u32,
-    #[serde(rename = "databases")]
-    databases: Vec<StoredDatabase>,
-    /// Folded database name, folded table name, reason.
-    // Absent if empty.
-    #[serde(rename = "quarantined", default, skip_serializing_if = "Vec::is_empty")]
-    quarantined: Vec<(String, String, String)>,
-    /// Views, routines, triggers, events, users and grants.
-    // Absent if empty.
-    #[serde(rename = "definitions", default, skip_serializing_if = "Vec::is_empty")]
-    definitions: Vec<Definition>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredDatabase {
-    #[serde(rename = "name")]
-    name: String,
-    #[serde(rename = "collation", deserialize_with = "Option::deserialize")]
-    collation: Option<u16>,
-    #[serde(rename = "tables")]
-    tables: Vec<Arc<TableDef>>,
-    #[serde(rename = "views")]
-    views: BTreeSet<String>,
-}
-
-/// Upgrades a catalog of store format 1, which had no layouts, index ids or partitions, by adding the values they stood
-/// for. None if this is no such catalog. A table that lacks only some of these keys is left alone: it lost them, and
-/// the caller's error stands.
-fn without_layouts(text: &[u8]) -> Option<Value> {
-    let mut stored: Value = serde_json::from_slice(text).ok()?;
-    let mut any = false;
-    for database in stored.get_mut("databases")?.as_array_mut()? {
-        for table in database.get_mut("tables")?.as_array_mut()? {
-            let table = table.as_object_mut()?;
-            if TABLE_KEYS_SINCE_FORMAT_2.iter().any(|(key, _)| table.contains_key(*key)) {
-                continue;
-            }
-            any = true;
-            for (key, value) in TABLE_KEYS_SINCE_FORMAT_2 {
-                table.insert(key.to_owned(), serde_json::from_str(value).ok()?);
-            }
-            for key in table.get_mut("keys")?.as_array_mut()? {
-                key.as_object_mut()?.insert("id".to_owned(), Value::from(0));
-            }
-        }
-    }
-    any.then_some(stored)
-}
-
-/// Keys of a table that format 1 lacks, each with its implied value as JSON.
-const TABLE_KEYS_SINCE_FORMAT_2: [(&str, &str); 4] =
-    [("partitioning", "null"), ("layout_since", "0"), ("older_layouts", "[]"), ("index_ids_given", "0")];
 
 /// Effect of one statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -191,88 +130,7 @@ const SYSTEM_DATABASES: [&str; 4] = ["mysql", "sys", "information_schema", "perf
 impl Catalog {
     /// Creates an empty catalog for a source with this `lower_case_table_names`.
     pub fn new(lower_case_table_names: u8) -> Catalog {
-        Catalog {
-            inner: Arc::new(Inner {
-                lower_case_table_names,
-                epoch: 0,
-                next_table_id: 1,
-                databases: BTreeMap::new(),
-                by_id: BTreeMap::new(),
-                quarantined: BTreeMap::new(),
-                definitions: Arc::default(),
-            }),
-        }
-    }
-
-    /// Serialises the whole catalog as JSON, for the store's cut.
-    ///
-    /// # Errors
-    /// Those of `serde_json`; none occurs for a catalog built here.
-    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(&Stored {
-            lower_case_table_names: self.inner.lower_case_table_names,
-            epoch: self.inner.epoch,
-            next_table_id: self.inner.next_table_id,
-            definitions: self.definitions().map(|one| Definition::clone(one)).collect(),
-            quarantined: self.quarantined().map(|(db, name, why)| (db.into(), name.into(), why.into())).collect(),
-            databases: (self.inner.databases.values())
-                .map(|database| StoredDatabase {
-                    name: database.name.clone(),
-                    collation: database.collation,
-                    tables: database.tables.values().cloned().collect(),
-                    views: database.views.clone(),
-                })
-                .collect(),
-        })
-    }
-
-    /// Deserialises what [`Catalog::to_json`] wrote.
-    ///
-    /// # Errors
-    /// If the text is not such a catalog. A name that this program does not know may be a newer one's; what it means is
-    /// unknown, so it is refused.
-    pub fn from_json(text: &[u8]) -> Result<Catalog, serde_json::Error> {
-        let stored: Stored = match serde_json::from_slice(text) {
-            Ok(stored) => stored,
-            Err(error) => match without_layouts(text) {
-                Some(older) => serde_json::from_value(older)?,
-                None => return Err(error),
-            },
-        };
-        let mut inner = Inner {
-            lower_case_table_names: stored.lower_case_table_names,
-            epoch: stored.epoch,
-            next_table_id: stored.next_table_id,
-            databases: BTreeMap::new(),
-            by_id: BTreeMap::new(),
-            quarantined: BTreeMap::new(),
-            definitions: Arc::default(),
-        };
-        inner.keep_definitions(stored.definitions);
-        for (db, name, why) in stored.quarantined {
-            inner.wait((db, name), &why);
-        }
-        for database in stored.databases {
-            let mut tables = BTreeMap::new();
-            for mut table in database.tables {
-                // Catalogs written before indexes were stored have no index ids.
-                if table.keys.iter().any(|key| key.id == 0) {
-                    index_set::give_ids(Arc::make_mut(&mut table));
-                }
-                if table.engine_of().rows == EngineRows::OfMembers && table.merge.is_none() {
-                    let why = "an earlier version of this program did not keep which tables it consists of";
-                    inner.wait(inner.name_key(&table.db, &table.name), why);
-                    continue;
-                }
-                inner.by_id.insert(table.id, Arc::clone(&table));
-                tables.insert(inner.folded(&table.name).into_owned(), table);
-            }
-            let key = inner.folded(&database.name).into_owned();
-            let database =
-                Database { name: database.name, collation: database.collation, tables, views: database.views };
-            inner.databases.insert(key, Arc::new(database));
-        }
-        Ok(Catalog { inner: Arc::new(inner) })
+        Catalog { inner: Arc::new(Inner::empty(lower_case_table_names)) }
     }
 
     /// True if both are the same snapshot. False for equal snapshots built separately.
@@ -303,8 +161,7 @@ impl Catalog {
     /// True if there is a view of this name.
     #[must_use]
     pub fn is_view(&self, db: &str, name: &str) -> bool {
-        let database = self.inner.databases.get(self.inner.folded(db).as_ref());
-        database.is_some_and(|database| database.views.contains(self.inner.folded(name).as_ref()))
+        self.inner.is_view(db, name)
     }
 
     /// A database as the source names it, with its default collation, where known.
@@ -326,7 +183,42 @@ impl Catalog {
 
     /// All tables, sorted by folded database and table name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableDef>> {
-        self.inner.databases.values().flat_map(|database| database.tables.values())
+        let tables = self.inner.databases.values().flat_map(|database| database.tables.values());
+        tables.inspect(move |_| self.inner.visits.add(1))
+    }
+
+    /// The tables of a database, sorted by folded name.
+    pub fn tables_of(&self, db: &str) -> impl Iterator<Item = &Arc<TableDef>> {
+        let database = self.inner.databases.get(self.inner.folded(db).as_ref());
+        database.into_iter().flat_map(|database| database.tables.values()).inspect(move |_| self.inner.visits.add(1))
+    }
+
+    /// Number of tables.
+    #[must_use]
+    pub fn table_count(&self) -> usize {
+        self.inner.by_id.len()
+    }
+
+    /// The first table whose id is at least this one.
+    #[must_use]
+    pub fn first_from(&self, id: TableId) -> Option<&Arc<TableDef>> {
+        self.inner.by_id.iter_from(&id).next().map(|(_, table)| table)
+    }
+
+    /// The ids under which this snapshot has another definition than an earlier one, or one of the two none, in order.
+    /// What the two share costs nothing.
+    #[must_use]
+    pub fn changes_since<'a>(&'a self, earlier: &'a Catalog) -> Vec<Difference<'a, TableId, Arc<TableDef>>> {
+        let changes = self.inner.by_id.differences(&earlier.inner.by_id, Arc::ptr_eq);
+        self.inner.visits.add(changes.len());
+        changes
+    }
+
+    /// How many tables were looked at one by one, in this snapshot and those it was made from. Counted with debug
+    /// assertions only, for tests: a statement looks at as many whatever their number.
+    #[must_use]
+    pub fn visited(&self) -> u64 {
+        self.inner.visits.sum()
     }
 
     /// Names of all databases with their default collations, where known.
@@ -335,15 +227,14 @@ impl Catalog {
     }
 
     /// Foreign keys that reference this table, including its own.
-    pub fn children<'a>(
-        &'a self,
-        db: &'a str,
-        name: &'a str,
-    ) -> impl Iterator<Item = (&'a Arc<TableDef>, &'a ForeignKey)> {
-        let (db, name) = (self.inner.folded(db), self.inner.folded(name));
-        self.tables().flat_map(|table| table.foreign_keys.iter().map(move |key| (table, key))).filter(
-            move |(_, key)| self.inner.folded(&key.parent_db) == db && self.inner.folded(&key.parent_table) == name,
-        )
+    pub fn children(&self, db: &str, name: &str) -> impl Iterator<Item = (&Arc<TableDef>, &ForeignKey)> {
+        let parent = Arc::new(self.inner.name_key(db, name));
+        let children = self.inner.dependents_of(Arc::clone(&parent));
+        children.flat_map(move |table| {
+            let parent = Arc::clone(&parent);
+            let keys = table.foreign_keys.iter().map(move |key| (table, key));
+            keys.filter(move |(_, key)| self.inner.name_key(&key.parent_db, &key.parent_table) == *parent)
+        })
     }
 
     /// Reserves an id for a table that is being copied, so that no statement assigns it. None if all ids are used up.
@@ -371,10 +262,7 @@ impl Catalog {
     pub fn with_copied(&self, table: &Arc<TableDef>) -> (Catalog, Vec<TableId>) {
         let mut inner = Inner::clone(&self.inner);
         inner.epoch += 1;
-        let mut gone: Vec<TableId> = inner.table(&table.db, &table.name).map(|old| old.id).into_iter().collect();
-        for old in &gone {
-            inner.by_id.remove(old);
-        }
+        let mut gone: Vec<TableId> = inner.take_table(&table.db, &table.name).into_iter().collect();
         let key = inner.name_key(&table.db, &table.name);
         if inner.quarantined.remove(&key).is_some() {
             // Rows written through a MERGE table while its members were not known are missing in these.
@@ -405,20 +293,15 @@ impl Catalog {
     /// A catalog of the same source that contains only this table, and the MERGE tables through which it is written.
     #[must_use]
     pub fn alone(&self, table: &Arc<TableDef>) -> Catalog {
-        let mut inner = Inner {
-            lower_case_table_names: self.inner.lower_case_table_names,
-            epoch: 0,
-            next_table_id: table.id.0.saturating_add(1),
-            databases: BTreeMap::new(),
-            by_id: BTreeMap::new(),
-            quarantined: BTreeMap::new(),
-            definitions: Arc::default(),
-        };
+        let mut inner = Inner::empty(self.inner.lower_case_table_names);
+        inner.next_table_id = table.id.0.saturating_add(1);
         inner.put_table(table);
         let own = inner.name_key(&table.db, &table.name);
-        let merges = |other: &&Arc<TableDef>| other.members().any(|(db, name)| inner.name_key(&db, &name) == own);
-        let merging: Vec<Arc<TableDef>> = self.tables().filter(merges).cloned().collect();
-        merging.iter().for_each(|other| inner.put_table(other));
+        for other in self.inner.dependents_of(Arc::new(own.clone())) {
+            if other.members().any(|(db, name)| self.inner.name_key(&db, &name) == own) {
+                inner.put_table(other);
+            }
+        }
         Catalog { inner: Arc::new(inner) }
     }
 
@@ -465,46 +348,6 @@ impl Catalog {
         };
         change.inner.follow(context, sql, &statement);
         Ok(DdlOutcome { catalog: Catalog { inner: Arc::new(change.inner) }, effect, rows_follow })
-    }
-}
-
-impl Inner {
-    /// A name in the form in which this source compares it.
-    fn folded<'a>(&self, name: &'a str) -> Cow<'a, str> {
-        if self.lower_case_table_names == 0 { Cow::Borrowed(name) } else { Cow::Owned(name.to_lowercase()) }
-    }
-
-    /// Inserts a table under its name and creates its database if necessary.
-    fn put_table(&mut self, table: &Arc<TableDef>) {
-        let (db, key) = (self.folded(&table.db), self.folded(&table.name));
-        let database = self.databases.entry(db.into_owned()).or_insert_with(|| {
-            Arc::new(Database {
-                name: table.db.clone(),
-                collation: None,
-                tables: BTreeMap::new(),
-                views: BTreeSet::new(),
-            })
-        });
-        Arc::make_mut(database).tables.insert(key.into_owned(), Arc::clone(table));
-        self.by_id.insert(table.id, Arc::clone(table));
-    }
-
-    /// The database of this name, made if it is not there.
-    fn database_mut(&mut self, db: &str) -> &mut Database {
-        let (key, name) = (self.folded(db).into_owned(), self.stored(db));
-        let database = self.databases.entry(key).or_insert_with(|| {
-            Arc::new(Database { name, collation: None, tables: BTreeMap::new(), views: BTreeSet::new() })
-        });
-        Arc::make_mut(database)
-    }
-
-    /// A name in the form in which this source stores it.
-    fn stored(&self, name: &str) -> String {
-        if self.lower_case_table_names == 1 { name.to_lowercase() } else { name.to_owned() }
-    }
-
-    fn table(&self, db: &str, name: &str) -> Option<&Arc<TableDef>> {
-        self.databases.get(self.folded(db).as_ref())?.tables.get(self.folded(name).as_ref())
     }
 }
 

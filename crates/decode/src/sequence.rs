@@ -524,10 +524,11 @@ impl State {
     }
 
     fn put_catalog(&mut self, at: SequenceNumber, catalog: Catalog, dropped: Vec<TableId>) {
-        let is_altered = |old: &&Arc<TableDef>| catalog.table_by_id(old.id).is_some_and(|new| !Arc::ptr_eq(old, new));
-        for old in self.catalog.tables().filter(is_altered) {
+        for change in catalog.changes_since(&self.catalog) {
             // Keep the definition from before the first statement: rows before this piece were written under it.
-            if self.altered.iter().all(|earlier| earlier.id != old.id) {
+            if let (Some(old), Some(_)) = (change.before, change.after)
+                && self.altered.iter().all(|earlier| earlier.id != old.id)
+            {
                 self.altered.push(Arc::clone(old));
             }
         }
@@ -740,8 +741,7 @@ impl State {
                 both.filter(|table| known(table)).chain(pairs.iter().map(|(_, to)| to)).cloned().collect()
             }
             Named::DropsDatabase(db) => {
-                let inside = self.catalog.tables().filter(|def| def.db.eq_ignore_ascii_case(db));
-                inside.map(|def| (def.db.clone(), def.name.clone())).collect()
+                self.catalog.tables_of(db).map(|def| (def.db.clone(), def.name.clone())).collect()
             }
             _ => self.catalog.tables().map(|def| (def.db.clone(), def.name.clone())).collect(),
         };

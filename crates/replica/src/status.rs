@@ -116,7 +116,7 @@ impl Replica {
             state,
             detail: self.waits_for(),
             barriers: self.replay.pipeline.barriers.load(Ordering::Relaxed) as u64,
-            tables: catalog.tables().count() as u64,
+            tables: catalog.table_count() as u64,
             rows,
             table_copy: self.upkeep.copies.running.progress(),
             tables_copied: self.upkeep.copies.done.load(Ordering::Relaxed),

@@ -51,7 +51,8 @@ pub(super) struct Waiting {
 impl Catalog {
     /// Tables in quarantine: folded database name, folded table name, reason.
     pub fn quarantined(&self) -> impl Iterator<Item = (&str, &str, &str)> {
-        self.inner.quarantined.iter().map(|((db, name), waiting)| (db.as_str(), name.as_str(), waiting.why.as_str()))
+        let all = self.inner.quarantined.iter();
+        all.map(|(key, waiting)| (key.0.as_str(), key.1.as_str(), waiting.why.as_str()))
     }
 
     /// True if the table is in quarantine.
@@ -120,8 +121,7 @@ impl Catalog {
                 }
             }
             Named::DropsDatabase(db) if !inner.databases.contains_key(inner.folded(db).as_ref()) => {
-                let db = inner.folded(db).into_owned();
-                inner.quarantined.retain(|(of, _), _| *of != db);
+                inner.end_waiting_in(db);
             }
             Named::Renames(pairs) if !pairs.iter().all(|(from, _)| is_here(from)) => {
                 for (from, to) in pairs {
@@ -146,8 +146,7 @@ impl Catalog {
         let mut inner = Inner::clone(&self.inner);
         inner.epoch += 1;
         for (db, collation) in &found.databases {
-            let database = inner.database_mut(db);
-            database.collation = database.collation.or(*collation);
+            inner.change_database(db, |database| database.collation = database.collation.or(*collation));
         }
         for table in &found.tables {
             if inner.table(&table.0, &table.1).is_none() && !self.is_quarantined(&table.0, &table.1) {
@@ -216,8 +215,7 @@ impl Catalog {
                 }
             }
             Named::DropsDatabase(db) => {
-                let db = inner.folded(&db);
-                inner.quarantined.retain(|(of, _), _| *of != db);
+                inner.end_waiting_in(&db);
                 // The catalog handles the database itself and its other objects.
                 return match (Catalog { inner: Arc::new(inner) }).apply(context, sql) {
                     Ok(outcome) => {
@@ -271,10 +269,6 @@ fn contains_name(text: &str, name: &str) -> bool {
 }
 
 impl Inner {
-    pub(super) fn name_key(&self, db: &str, name: &str) -> (String, String) {
-        (self.folded(db).into_owned(), self.folded(name).into_owned())
-    }
-
     pub(super) fn quarantine(&mut self, table: &NamedTable, why: &str) -> Option<TableId> {
         let old = self.take_table(&table.0, &table.1);
         let key = self.name_key(&table.0, &table.1);
@@ -284,16 +278,24 @@ impl Inner {
 
     /// Puts the table of this key into quarantine, or gives another reason for it.
     pub(super) fn wait(&mut self, key: (String, String), why: &str) {
-        let epoch = self.epoch;
-        let waiting = self.quarantined.entry(key).or_insert_with(|| Waiting { why: String::new(), since: epoch });
-        why.clone_into(&mut waiting.why);
+        let since = self.quarantined.get(&key).map_or(self.epoch, |waiting| waiting.since);
+        self.quarantined.insert(Arc::new(key), Arc::new(Waiting { why: why.to_owned(), since }));
+    }
+
+    /// Ends the quarantine of all tables of a database.
+    fn end_waiting_in(&mut self, db: &str) {
+        let first = (self.folded(db).into_owned(), String::new());
+        let of_it = self.quarantined.iter_from(&first).map(|(key, _)| key).take_while(|key| key.0 == first.0);
+        for key in of_it.cloned().collect::<Vec<_>>() {
+            self.quarantined.remove(&*key);
+        }
     }
 
     /// Renames a quarantined table; false if there is none of this name.
     fn rename_quarantined(&mut self, from: &NamedTable, to: &NamedTable) -> bool {
         let (from, to) = (self.name_key(&from.0, &from.1), self.name_key(&to.0, &to.1));
         match self.quarantined.remove(&from) {
-            Some(waiting) => self.quarantined.insert(to, waiting).is_none(),
+            Some(waiting) => self.quarantined.insert(Arc::new(to), waiting).is_none(),
             None => false,
         }
     }
@@ -306,17 +308,6 @@ impl Inner {
             Ok(_) => Ok(change.inner),
             Err(problem) => Err(problem.with_statement(b"RENAME TABLE").to_string()),
         }
-    }
-
-    /// Removes a table from the snapshot and returns its id.
-    pub(super) fn take_table(&mut self, db: &str, name: &str) -> Option<TableId> {
-        let id = self.table(db, name)?.id;
-        self.by_id.remove(&id);
-        let (db, name) = self.name_key(db, name);
-        if let Some(database) = self.databases.get_mut(&db) {
-            Arc::make_mut(database).tables.remove(&name);
-        }
-        Some(id)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::context::StatementContext;
-use crate::stored_objects::{Change as DefinitionChange, Definition, DefinitionKind, Recorded};
+use crate::stored_objects::{Change as DefinitionChange, Definition, Recorded};
 use crate::syntax::{AlterAction, Statement, TableName};
 
 use super::{Catalog, Inner};
@@ -49,15 +49,14 @@ impl Catalog {
 impl Inner {
     pub(super) fn keep_definitions(&mut self, list: Vec<Definition>) {
         let lower = self.lower_case_table_names;
-        self.definitions =
-            Arc::new(crate::stored_objects::Definitions::from_list(list, move |name| folded(lower, name)));
+        self.definitions = crate::stored_objects::Definitions::from_list(list, &move |name| folded(lower, name));
     }
 
     fn record(&mut self, context: &StatementContext, sql: &[u8], change: DefinitionChange) {
         let lower = self.lower_case_table_names;
         let database = self.databases.get(self.folded(&context.default_db).as_ref());
         let recorded = Recorded::of(context, sql, database.and_then(|database| database.collation));
-        Arc::make_mut(&mut self.definitions).take(change, &recorded, &move |name| folded(lower, name));
+        self.definitions.take(change, &recorded, &move |name| folded(lower, name));
     }
 
     /// Updates the definitions for a statement about tables, views or databases.
@@ -75,12 +74,12 @@ impl Inner {
             }
             _ if self.definitions.is_empty() => return,
             Statement::DropDatabase { name, .. } => {
-                Arc::make_mut(&mut self.definitions).database_gone(&folded(name));
+                self.definitions.database_gone(&folded(name), &folded);
                 return;
             }
             Statement::DropTable { names, .. } => {
                 for (db, name) in names.iter().map(full) {
-                    Arc::make_mut(&mut self.definitions).table_gone(&db, &name, &folded);
+                    self.definitions.table_gone(&db, &name, &folded);
                 }
                 return;
             }
@@ -95,21 +94,20 @@ impl Inner {
             _ => return,
         };
         for (from, to) in &renames {
-            Arc::make_mut(&mut self.definitions).table_renamed((&from.0, &from.1), (&to.0, &to.1), &folded);
+            self.definitions.table_renamed((&from.0, &from.1), (&to.0, &to.1), &folded);
         }
     }
 
     /// Why the tables written cannot be determined if a statement changes this table or calls these functions; None if
     /// they can.
     pub(super) fn writes_besides(&self, db: &str, name: &str, calls: &[String]) -> Option<String> {
-        let of = self.name_key(db, name);
-        // A trigger of the table or a called function may write to any table.
-        self.definitions.all().find_map(|one| {
-            let is_its = one.table.as_ref().is_some_and(|(db, name)| self.name_key(db, name) == of);
-            let called = one.kind == DefinitionKind::Function
-                && calls.iter().any(|called| called.to_lowercase() == one.name.to_lowercase());
-            (is_its || called).then(|| format!("{} `{}`.`{}` may write any table", one.kind.name(), one.db, one.name))
-        })
+        let lower = self.lower_case_table_names;
+        // A called function or a trigger of the table may write to any table.
+        let one = self.definitions.called(calls).or_else(|| {
+            let of = self.definitions.triggers_of(db, name, &move |name| folded(lower, name));
+            of.into_iter().next()
+        })?;
+        Some(format!("{} `{}`.`{}` may write any table", one.kind.name(), one.db, one.name))
     }
 }
 

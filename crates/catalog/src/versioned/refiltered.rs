@@ -41,20 +41,24 @@ impl Catalog {
         for table in left_out {
             inner.take_table(&table.db, &table.name);
         }
-        inner.quarantined.retain(|(db, name), _| filters.replicates(db, name, lower));
+        for (key, _) in self.inner.quarantined.iter().filter(|(key, _)| !filters.replicates(&key.0, &key.1, lower)) {
+            inner.quarantined.remove(&**key);
+        }
         for table in let_in.tables.iter().filter(|(db, name)| filters.replicates(db, name, lower)) {
             if inner.table(&table.0, &table.1).is_none() && !self.is_quarantined(&table.0, &table.1) {
                 inner.quarantine(table, LET_IN);
             }
         }
-        for database in inner.databases.values_mut() {
-            let database = Arc::make_mut(database);
-            database.views.retain(|view| filters.replicates(&database.name, view, lower));
+        for database in self.inner.databases.values() {
+            let left_out = |view: &&Arc<str>| !filters.replicates(&database.name, view, lower);
+            for view in database.views.keys().filter(left_out) {
+                inner.change_database(&database.name, |database| _ = database.views.remove(view));
+            }
         }
         for (db, view) in let_in.views.iter().filter(|(db, name)| filters.replicates(db, name, lower)) {
             let (db, view) = inner.name_key(db, view);
-            if let Some(database) = inner.databases.get_mut(&db) {
-                Arc::make_mut(database).views.insert(view);
+            if inner.databases.contains_key(db.as_str()) {
+                inner.change_database(&db, |database| _ = database.views.insert(view.into(), ()));
             }
         }
         // Of two the later one counts: the log has changed it since it was let in.

@@ -19,7 +19,8 @@ use crate::syntax::{AlterAction, CharsetSpec, CreateBody, CreateTable, Statement
 use crate::table::{ForeignKey, Identity, TableDef, TableId, same_name};
 use crate::table_build::{self, Scope};
 
-use super::{Database, DdlEffect, Inner, Rewrite, is_system};
+use super::tables::FoldedName;
+use super::{DdlEffect, Inner, Rewrite, is_system};
 
 /// Whether a statement produced a new snapshot.
 pub(super) enum Done {
@@ -106,23 +107,6 @@ impl<'a> Change<'a> {
         Ok(id)
     }
 
-    fn database_mut(&mut self, db: &str) -> &mut Database {
-        self.inner.database_mut(db)
-    }
-
-    fn put(&mut self, table: Arc<TableDef>) {
-        let key = self.inner.folded(&table.name).into_owned();
-        self.inner.by_id.insert(table.id, table.clone());
-        let db = table.db.clone();
-        self.database_mut(&db).tables.insert(key, table);
-    }
-
-    fn remove(&mut self, table: &TableDef) {
-        let key = self.inner.folded(&table.name);
-        self.inner.by_id.remove(&table.id);
-        self.database_mut(&table.db).tables.remove(key.as_ref());
-    }
-
     fn server_default(&self) -> Collation {
         let id = self.context.collation_server.unwrap_or(charset::UTF8MB4_0900_AI_CI);
         collation_or_default(id)
@@ -160,22 +144,21 @@ impl<'a> Change<'a> {
     }
 
     pub(super) fn is_view(&self, name: &TableName) -> Result<bool, Problem> {
-        let database = self.inner.databases.get(self.inner.folded(self.db_of(name)?).as_ref());
-        Ok(database.is_some_and(|database| database.views.contains(self.inner.folded(&name.name).as_ref())))
+        Ok(self.inner.is_view(self.db_of(name)?, &name.name))
     }
 
     fn create_view(&mut self, name: &TableName) -> Result<Done, Problem> {
         let db = self.db_of(name)?.to_owned();
-        let key = self.inner.folded(&name.name).into_owned();
-        self.database_mut(&db).views.insert(key);
+        let key = self.inner.folded(&name.name).as_ref().into();
+        self.inner.change_database(&db, |database| _ = database.views.insert(key, ()));
         Ok(Done::Views)
     }
 
     fn drop_views(&mut self, names: &[TableName]) -> Result<Done, Problem> {
         for name in names {
             let db = self.db_of(name)?.to_owned();
-            let key = self.inner.folded(&name.name);
-            self.database_mut(&db).views.remove(key.as_ref());
+            let key = self.inner.folded(&name.name).into_owned();
+            self.inner.change_database(&db, |database| _ = database.views.remove(key.as_str()));
         }
         Ok(Done::Views)
     }
@@ -204,7 +187,7 @@ impl<'a> Change<'a> {
         };
         let table = Arc::new(table);
         self.created.push(table.clone());
-        self.put(table);
+        self.inner.put_table(&table);
         Ok(Done::Changed)
     }
 
@@ -224,7 +207,7 @@ impl<'a> Change<'a> {
             return Ok(Done::Nothing(DdlEffect::NoEffect("no such table")));
         }
         for table in found {
-            self.remove(&table);
+            self.inner.remove_table(&table);
             self.dropped.push(table.id);
         }
         Ok(Done::Changed)
@@ -258,10 +241,10 @@ impl<'a> Change<'a> {
     /// Gives a table's name to another one under a fresh id; its rows are dead.
     fn move_to(&mut self, old: &Arc<TableDef>, new: TableDef) -> Arc<TableDef> {
         let new = Arc::new(new);
-        self.remove(old);
+        self.inner.remove_table(old);
         self.dropped.push(old.id);
         self.created.push(Arc::clone(&new));
-        self.put(Arc::clone(&new));
+        self.inner.put_table(&new);
         new
     }
 
@@ -301,22 +284,13 @@ impl<'a> Change<'a> {
         let old_db = std::mem::replace(&mut renamed.db, db);
         table_build::rename_generated_names(&mut renamed, &old_name);
         renamed.version = renamed.version.saturating_add(1);
-        let (old_db, old_name) = (self.inner.folded(&old_db), self.inner.folded(&old_name));
-        let follows = |inner: &Inner, key: &ForeignKey| {
-            inner.folded(&key.parent_db) == old_db && inner.folded(&key.parent_table) == old_name
-        };
+        let old = Arc::new(self.inner.name_key(&old_db, &old_name));
+        let follows = |inner: &Inner, key: &ForeignKey| inner.name_key(&key.parent_db, &key.parent_table) == *old;
         for key in renamed.foreign_keys.iter_mut().filter(|key| follows(&self.inner, key)) {
             key.parent_db.clone_from(&renamed.db);
             key.parent_table.clone_from(&renamed.name);
         }
-        let children: Vec<Arc<TableDef>> = self
-            .inner
-            .by_id
-            .values()
-            .filter(|child| child.id != table.id && child.foreign_keys.iter().any(|key| follows(&self.inner, key)))
-            .cloned()
-            .collect();
-        for child in children {
+        for child in self.children_of(&old, table.id) {
             let mut changed = TableDef::clone(&child);
             for key in changed.foreign_keys.iter_mut().filter(|key| follows(&self.inner, key)) {
                 key.parent_db.clone_from(&renamed.db);
@@ -331,11 +305,18 @@ impl<'a> Change<'a> {
     /// Replaces `old` by `new`, which has the same id, and reports the table as altered once.
     fn replace(&mut self, old: &TableDef, new: TableDef) -> Arc<TableDef> {
         let new = Arc::new(new);
-        self.remove(old);
+        self.inner.remove_table(old);
         self.altered.retain(|table| table.id != new.id);
         self.altered.push(new.clone());
-        self.put(new.clone());
+        self.inner.put_table(&new);
         new
+    }
+
+    /// Tables other than this one with a foreign key that references it.
+    fn children_of(&self, parent: &FoldedName, id: TableId) -> Vec<Arc<TableDef>> {
+        let refers = |key: &ForeignKey| self.inner.name_key(&key.parent_db, &key.parent_table) == **parent;
+        let is_child = |child: &&Arc<TableDef>| child.id != id && child.foreign_keys.iter().any(refers);
+        self.inner.dependents_of(Arc::clone(parent)).filter(is_child).cloned().collect()
     }
 
     fn create_database(&mut self, name: &str, if_not_exists: bool, options: &CharsetSpec) -> Result<Done, Problem> {
@@ -351,7 +332,7 @@ impl<'a> Change<'a> {
             }
         }
         let collation = column_type::resolve_charset(options, self.server_default(), self.utf8mb4_default())?;
-        self.database_mut(name).collation = Some(collation.id);
+        self.inner.change_database(name, |database| database.collation = Some(collation.id));
         Ok(Done::Changed)
     }
 
@@ -364,21 +345,23 @@ impl<'a> Change<'a> {
             return Ok(Done::Nothing(DdlEffect::NoEffect("no default of the database changes")));
         }
         let collation = column_type::resolve_charset(options, self.server_default(), self.utf8mb4_default())?;
-        self.database_mut(&name).collation = Some(collation.id);
+        self.inner.change_database(&name, |database| database.collation = Some(collation.id));
         Ok(Done::Changed)
     }
 
     fn drop_database(&mut self, name: &str, if_exists: bool) -> Result<Done, Problem> {
-        let Some(database) = self.inner.databases.remove(self.inner.folded(name).as_ref()) else {
+        let key = self.inner.folded(name).into_owned();
+        let Some(database) = self.inner.databases.get(key.as_str()).cloned() else {
             if if_exists {
                 return Ok(Done::Nothing(DdlEffect::NoEffect("no such database")));
             }
             return Problem::disagrees(format!("there is no database `{name}`"));
         };
         for table in database.tables.values() {
-            self.inner.by_id.remove(&table.id);
+            self.inner.remove_table(table);
             self.dropped.push(table.id);
         }
+        self.inner.databases.remove(key.as_str());
         Ok(Done::Changed)
     }
 
@@ -507,14 +490,14 @@ impl<'a> Change<'a> {
                 return Problem::unsupported("EXCHANGE PARTITION into a table that still keeps virtual columns");
             }
             let fresh = Arc::new(fresh(&other, self.fresh_id()?));
-            self.remove(&other);
+            self.inner.remove_table(&other);
             self.dropped.push(other.id);
             self.created.push(Arc::clone(&fresh));
             self.rewritten.push(Rewrite { only: only.clone(), ..rewrite(old, &fresh, kept(old)) });
             let within = only.clone().filter(|_| !validated);
             self.rewritten.push(Rewrite { only, removes: true, ..rewrite(old, &new, kept(old)) });
             self.rewritten.push(Rewrite { within, ..rewrite(&other, &new, kept(old)) });
-            self.put(fresh);
+            self.inner.put_table(&fresh);
         } else {
             self.rewritten.push(Rewrite { only, removes: true, ..rewrite(old, &new, kept(old)) });
         }
@@ -523,15 +506,9 @@ impl<'a> Change<'a> {
 
     /// Renames this table's columns in the foreign keys of other tables.
     fn rename_in_children(&mut self, parent: &TableDef, renamed: &[(String, String)]) {
-        let (db, name) = (self.inner.folded(&parent.db), self.inner.folded(&parent.name));
-        let refers = |inner: &Inner, key: &ForeignKey| {
-            inner.folded(&key.parent_db) == db && inner.folded(&key.parent_table) == name
-        };
-        let children: Vec<Arc<TableDef>> = (self.inner.by_id.values())
-            .filter(|child| child.id != parent.id && child.foreign_keys.iter().any(|key| refers(&self.inner, key)))
-            .cloned()
-            .collect();
-        for child in children {
+        let own = Arc::new(self.inner.name_key(&parent.db, &parent.name));
+        let refers = |inner: &Inner, key: &ForeignKey| inner.name_key(&key.parent_db, &key.parent_table) == *own;
+        for child in self.children_of(&own, parent.id) {
             let mut changed = TableDef::clone(&child);
             for key in changed.foreign_keys.iter_mut().filter(|key| refers(&self.inner, key)) {
                 alter::rename_parents(&mut key.parent_columns, renamed);

@@ -29,14 +29,10 @@ impl Catalog {
         let found = targets(context, sql)?;
         let mut tables = Vec::new();
         for (db, name) in found.tables {
-            let is_view = || {
-                let database = self.inner.databases.get(self.inner.folded(&db).as_ref());
-                database.is_some_and(|database| database.views.contains(self.inner.folded(&name).as_ref()))
-            };
             if is_system(&db) {
                 continue;
             }
-            if is_view() {
+            if self.is_view(&db, &name) {
                 return Some(Written::Unknown(format!("it writes through the view `{db}`.`{name}`")));
             }
             self.with_children((db, name), &mut tables);

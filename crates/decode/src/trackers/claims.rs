@@ -359,14 +359,11 @@ fn after_image<'a>(decoded: &'a DecodedPiece, shape: &Shape, op: &RowOp) -> &'a 
 /// Claims every table that a statement changes, as a whole; false if it changes none.
 fn claim_changed(before: &Catalog, after: &Catalog, rules: Rules, claims: &mut Claims) -> bool {
     let mut any = false;
-    for (one, other) in [(before, after), (after, before)] {
-        for def in one.tables() {
-            let same = other.table_by_id(def.id).is_some_and(|there| Arc::ptr_eq(there, def) || there == def);
-            if !same {
-                claim_table(one, def, rules, claims);
-                any = true;
-            }
+    for change in after.changes_since(before).iter().filter(|change| change.before != change.after) {
+        for (catalog, def) in [(before, change.before), (after, change.after)] {
+            def.into_iter().for_each(|def| claim_table(catalog, def, rules, claims));
         }
+        any = true;
     }
     any
 }
@@ -398,10 +395,9 @@ fn claim_reached(catalog: &Catalog, def: &TableDef, claims: &mut Claims) {
     let mut reached: Vec<&Arc<TableDef>> = Vec::new();
     let mut look: Vec<(&str, &str)> = vec![(&def.db, &def.name)];
     while let Some((db, name)) = look.pop() {
-        for (child, key) in catalog.tables().flat_map(|child| child.foreign_keys.iter().map(move |key| (child, key))) {
+        for (child, key) in catalog.children(db, name) {
             let follows = key.on_delete.changes_children() || key.on_update.changes_children();
-            let refers = key.parent_db.eq_ignore_ascii_case(db) && key.parent_table.eq_ignore_ascii_case(name);
-            if follows && refers && !reached.iter().any(|known| known.id == child.id) {
+            if follows && !reached.iter().any(|known| known.id == child.id) {
                 reached.push(child);
                 look.push((&child.db, &child.name));
             }

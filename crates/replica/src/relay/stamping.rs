@@ -256,7 +256,7 @@ impl Stamping {
         }
         let touched = scan.touched();
         let (catalog, refused) = read.catalog(&|db, table| touched.has(db, table), &|db| touched.has_database(db));
-        let known = catalog.tables().count();
+        let known = catalog.table_count();
         let mut text = format!("definitions of {known} tables were read at {place}");
         if !refused.is_empty() {
             text += &format!(
