@@ -125,7 +125,7 @@ impl Session {
         let memory = self.memory.beside();
         let job = move |is_wanted: &dyn Fn() -> bool| {
             let may_see = |schema: &str| identity.may_read(schema);
-            let wanted = |schema: &str, table: &str| may_choose(&plan, schema, table).unwrap_or(true);
+            let wanted = |schema: &str, table: Option<&str>| may_choose(&plan, schema, table).unwrap_or(true);
             let part = |part| Seen { catalog: &catalog, may_see: &may_see, wanted: &wanted, part };
             let (mut kept, mut held, mut weighed) = (Vec::new(), Held { bytes: 0, limit, memory }, Weighed::default());
             let mut take = |part: &Seen<'_>| {

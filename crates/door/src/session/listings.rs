@@ -131,7 +131,7 @@ impl Session {
             return Ok(Rows { rows, ..self.listed_rows(plan, bind, |_| Ok(Vec::new()))? });
         }
         self.listed_rows(plan, bind, |plan| {
-            let wanted = |schema: &str, table: &str| may_choose(plan, schema, table).unwrap_or(true);
+            let wanted = |schema: &str, table: Option<&str>| may_choose(plan, schema, table).unwrap_or(true);
             self.rows_of(listing, &wanted, world)
         })
     }
@@ -172,7 +172,8 @@ impl Session {
             }
             Show::TableStatus { schema, choice } => {
                 let (snapshot, schema) = self.schema_to_show(schema.as_deref(), world)?;
-                let rows = || Ok(self.seen(snapshot.catalog(), |seen| seen.table_status(&schema)));
+                let wanted = |db: &str, _: Option<&str>| db.eq_ignore_ascii_case(&schema);
+                let rows = || Ok(self.seen_of(snapshot.catalog(), &wanted, |seen| seen.table_status(&schema)));
                 return self.choose("SHOW TABLE STATUS", "Name", choice, bind, rows);
             }
             Show::Objects { kind, schema, choice } => {
@@ -203,7 +204,12 @@ impl Session {
     }
 
     /// As [`seen`](Self::seen), for these tables only.
-    fn seen_of<T>(&self, catalog: &Catalog, wanted: &dyn Fn(&str, &str) -> bool, of: impl FnOnce(&Seen<'_>) -> T) -> T {
+    fn seen_of<T>(
+        &self,
+        catalog: &Catalog,
+        wanted: &dyn Fn(&str, Option<&str>) -> bool,
+        of: impl FnOnce(&Seen<'_>) -> T,
+    ) -> T {
         of(&Seen { catalog, may_see: &|schema| self.identity.may_read(schema), wanted, part: Part::All })
     }
 
@@ -335,7 +341,7 @@ impl Session {
     fn rows_of(
         &self,
         listing: &Listing,
-        wanted: &dyn Fn(&str, &str) -> bool,
+        wanted: &dyn Fn(&str, Option<&str>) -> bool,
         world: &dyn World,
     ) -> Result<Vec<Vec<Value>>, SqlError> {
         if let Some(rows) = recorded_rows(listing) {

@@ -84,7 +84,7 @@ impl Session {
         let lower = catalog.lower_case_table_names();
         let choice = self.pattern(chosen.like.as_deref(), lower)?;
         let is_here = |db: &str| if lower == 0 { db == schema } else { db.to_lowercase() == schema.to_lowercase() };
-        let tables = catalog.tables().filter(|table| is_here(&table.db)).map(|table| table.name.as_str());
+        let tables = catalog.tables_of(&schema).map(|table| table.name.as_str());
         // They are there, though they cannot be read now.
         let waiting = catalog.quarantined().filter(|(db, ..)| is_here(db)).map(|(_, name, _)| name);
         let views = catalog.definitions().filter(|one| one.kind.name() == "VIEW" && is_here(&one.db));

@@ -65,18 +65,18 @@ pub fn bytes_of(row: &[Value]) -> usize {
     size_of::<Vec<Value>>() + size_of_val(row) + row.iter().map(outside).sum::<usize>()
 }
 
-/// False for a table of which the plan chooses no row, whatever else is in it: a server with many tables is asked about
-/// one of them most of the time.
+/// False for a table of which the plan chooses no row, whatever else is in it, or without a name for a schema of such
+/// tables only: a server with many tables is asked about one of them most of the time.
 ///
 /// # Errors
 /// As [`chosen`].
-pub fn may_choose(plan: &Plan, schema: &str, table: &str) -> Result<bool> {
+pub fn may_choose(plan: &Plan, schema: &str, table: Option<&str>) -> Result<bool> {
     let mut weighed = Weighed::default();
     for filter in &plan.filters {
         let Some(column) = plan.table.columns.get(filter.column) else { continue };
-        let value = match column.name.as_str() {
-            "TABLE_SCHEMA" | "CONSTRAINT_SCHEMA" => text(schema),
-            "TABLE_NAME" => text(table),
+        let value = match (column.name.as_str(), table) {
+            ("TABLE_SCHEMA" | "CONSTRAINT_SCHEMA", _) => text(schema),
+            ("TABLE_NAME", Some(table)) => text(table),
             _ => continue,
         };
         let value = stored(&column.ty, &value)?;

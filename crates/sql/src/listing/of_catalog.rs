@@ -15,8 +15,9 @@ pub struct Seen<'a> {
     pub catalog: &'a Catalog,
     /// True for schemas that may be seen.
     pub may_see: &'a dyn Fn(&str) -> bool,
-    /// False for tables, by schema and name, whose rows nobody asks for.
-    pub wanted: &'a dyn Fn(&str, &str) -> bool,
+    /// False for tables, by schema and name, whose rows nobody asks for; without a name, for a schema of such tables only,
+    /// which are not looked at then.
+    pub wanted: &'a dyn Fn(&str, Option<&str>) -> bool,
     /// Whose rows are listed now.
     pub part: Part<'a>,
 }
@@ -71,10 +72,17 @@ impl<'a> Seen<'a> {
             Part::Tables(tables) => return tables.to_vec(),
             Part::Others => return Vec::new(),
         }
-        let is_seen = |table: &&TableDef| (self.may_see)(&table.db) && (self.wanted)(&table.db, &table.name);
-        let mut all: Vec<_> = self.catalog.tables().map(AsRef::as_ref).filter(is_seen).collect();
+        let schemas = self.catalog.databases().map(|(db, _)| db);
+        let schemas = schemas.filter(|db| (self.may_see)(db) && (self.wanted)(db, None));
+        let tables = schemas.flat_map(|db| self.catalog.tables_of(db)).map(AsRef::as_ref);
+        let mut all: Vec<&TableDef> =
+            tables.filter(|table: &&TableDef| self.is_wanted(&table.db, &table.name)).collect();
         all.sort_by(|one: &&TableDef, other| (&one.db, &one.name).cmp(&(&other.db, &other.name)));
         all
+    }
+
+    fn is_wanted(&self, db: &str, table: &str) -> bool {
+        (self.wanted)(db, Some(table))
     }
 
     /// The rows of a table of `information_schema`; None if the catalog does not tell them.
@@ -92,7 +100,10 @@ impl<'a> Seen<'a> {
                     table.columns.iter().enumerate().map(move |(at, column)| columns::row(table, at, column))
                 };
                 let own = self.tables();
-                own.iter().flat_map(of).chain(self.of_virtual(|| of_virtual::columns(self.wanted))).collect()
+                own.iter()
+                    .flat_map(of)
+                    .chain(self.of_virtual(|| of_virtual::columns(&|db, table| self.is_wanted(db, table))))
+                    .collect()
             }
             "PARTITIONS" => self.partitions()?,
             "STATISTICS" => self.and_virtual(self.tables().into_iter().flat_map(statistics), table),
@@ -187,13 +198,13 @@ impl<'a> Seen<'a> {
         if matches!(self.part, Part::Tables(_)) {
             return Some(rows);
         }
-        let is_asked = |db: &str, name: &str| (self.may_see)(db) && (self.wanted)(db, name);
+        let is_asked = |db: &str, name: &str| (self.may_see)(db) && self.is_wanted(db, name);
         let waiting = self.catalog.quarantined().map(|(db, name, _)| (db, name));
         let views = self.catalog.definitions().filter(|one| one.kind.name() == "VIEW");
         let named = waiting.chain(views.map(|view| (view.db.as_str(), view.name.as_str())));
         rows.extend(named.filter(|(db, name)| is_asked(db, name)).map(|(db, name)| partition_row(db, name, None)));
         for schema in VIRTUAL.iter().map(|(schema, _)| *schema) {
-            let tables = tables_of(schema).filter(|table| (self.wanted)(schema, table));
+            let tables = tables_of(schema).filter(|table| self.is_wanted(schema, table));
             rows.extend(tables.map(|table| partition_row(schema, table, None)));
         }
         Some(rows)
