@@ -14,12 +14,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
-use base::{GtidSet, PreparedSet};
+use base::{GtidSet, PreparedSet, SharedMap};
 use catalog::{Catalog, KeyOrder, TableDef, TableId};
 
 use crate::Store;
 use crate::compaction::policy::L0_RUNS_MAX;
-use crate::cut_record::CutFacts;
+use crate::cut_record::{CutFacts, TableFacts};
 use crate::disk::{Disk, Run};
 use crate::error::StoreError;
 use crate::index_state::IndexStates;
@@ -362,32 +362,27 @@ impl<'a> CopyWriter<'a> {
         for open in open.into_values() {
             self.end_run(open.run)?;
         }
-        let mut rows = self.rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-        rows.retain(|id, _| known.contains(id));
-        for id in known {
-            rows.entry(id).or_insert(0);
-        }
+        let rows = self.rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let rows: SharedMap<u32, i64> = rows.into_iter().filter(|(id, _)| known.contains(id)).collect();
         let mut run = self.disk.begin()?;
         // Rows of a copy without a lock do not belong to a single moment, and replay would later replace them without
         // knowing their entries: indexes are filled once the rows are exact.
         let not_yet_consistent = consistent_at.is_some_and(|set| !set.is_subset_of(executed));
         let none = PreparedSet::default();
-        run.records(CutFacts {
+        let indexes =
+            if self.entries { IndexStates::all_complete(catalog) } else { IndexStates::none_complete(catalog) };
+        run.records(&CutFacts {
             sequence: 0,
             executed,
             position: None,
-            rows,
             ledger: "",
             consistent_at: consistent_at.filter(|_| not_yet_consistent),
-            catalog: Some(catalog),
+            tables: TableFacts { catalog, rows: &rows, indexes: &indexes },
+            tables_before: None,
+            replaced: None,
             prepared: &none,
             prepared_before: &none,
             all: true,
-        })?;
-        run.index_states(&if self.entries {
-            IndexStates::all_complete(catalog)
-        } else {
-            IndexStates::none_complete(catalog)
         })?;
         let version_lock = self.disk.version_lock();
         run.finish(&version_lock)?;

@@ -5,15 +5,15 @@
 
 use std::cell::OnceCell;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, RwLockReadGuard};
 
-use base::{GtidSet, PreparedSet};
+use base::{GtidSet, PreparedSet, SharedMap};
 use catalog::{Catalog, ConversionBuffers, IndexSet, KeyOrder, TableDef, TableId};
 
 use crate::ascending::Ascending;
-use crate::cut_record::CutFacts;
+use crate::cut_record::{CutFacts, TableFacts};
 use crate::delta::Deltas;
 use crate::disk::{Disk, Run};
 use crate::drift::{DriftKind, Finding, Findings};
@@ -539,11 +539,11 @@ pub(crate) struct CutTo<'a> {
     /// What the tree holds of each index before the cut.
     pub indexes: &'a IndexStates,
     /// Tables being copied, which are not in any catalog yet.
-    pub copied: &'a [Arc<TableDef>],
+    pub copied: &'a BTreeMap<TableId, Arc<TableDef>>,
     /// GTIDs that must be executed before the rows are exact.
     pub consistent_at: Option<&'a GtidSet>,
-    /// True if the catalog differs from that of the last cut.
-    pub with_catalog: bool,
+    /// What the tree has of the catalog and its tables, and the number of its records; None if it has no such records.
+    pub before: Option<(TableFacts<'a>, u64)>,
     /// True if all records are written, whether or not they changed.
     pub all_records: bool,
     /// XA transactions prepared at the last cut.
@@ -557,6 +557,8 @@ pub(crate) struct Written<'a> {
     pub report: CutReport,
     /// Index states after the cut.
     pub indexes: IndexStates,
+    /// The number that parts of the catalog and records of tables are under after the cut.
+    pub parts: u64,
     /// Rows that contradict the log, to be saved before the run is finished.
     pub findings: Findings,
 }
@@ -566,7 +568,7 @@ pub(crate) fn write<'a>(
     to: &CutTo<'a>,
     layers: &[Layer],
     point: &CutPoint,
-    rows: BTreeMap<u32, i64>,
+    rows: &SharedMap<u32, i64>,
 ) -> Result<Written<'a>, StoreError> {
     let (mut run, mut findings) = (to.disk.begin()?, Findings::default());
     let bytes = layers.iter().map(|layer| match layer {
@@ -578,11 +580,10 @@ pub(crate) fn write<'a>(
         to.scratch.map(|folder| Scratch { folder: folder.to_owned(), kept: to.disk.kept().clone(), bytes_max });
     let mut report = CutReport { sequence: point.sequence, ..CutReport::default() };
     let mut rooms = Vec::new();
-    let mut tables: Vec<_> = point.catalog.tables().chain(to.copied).collect();
-    // A run takes keys in ascending order, and they start with the table id. A copied table may be in the catalog too.
-    tables.sort_unstable_by_key(|table| table.id);
-    tables.dedup_by_key(|table| table.id);
-    for table in tables {
+    // A run takes keys in ascending order, and they start with the table id. Tables without rows here cost nothing.
+    for id in ids_in(layers) {
+        // A copied table may be in the catalog too.
+        let Some(table) = point.catalog.table_by_id(id).or_else(|| to.copied.get(&id)) else { continue };
         let order = KeyOrder::of(table);
         let mut streams = streams(layers, table.id, &order, point.sequence, &mut rooms)?;
         let (rows, entries) = write_table(to, &mut run, table, &order, &mut streams, scratch.as_ref(), &mut findings)?;
@@ -591,22 +592,33 @@ pub(crate) fn write<'a>(
         report.index_entries += entries;
     }
     let states = to.indexes.at_cut(&point.catalog);
-    run.records(CutFacts {
+    let (tables_before, replaced) = if to.all_records { (None, to.before) } else { (to.before, None) };
+    let parts = run.records(&CutFacts {
         sequence: point.sequence,
         executed: &point.executed,
         position: point.position.as_ref().map(|(file, offset)| (file.as_str(), *offset)),
-        rows,
         ledger: &point.ledger,
         consistent_at: to.consistent_at.filter(|set| !set.is_subset_of(&point.executed)),
-        catalog: (to.with_catalog || to.all_records).then_some(&point.catalog),
+        tables: TableFacts { catalog: &point.catalog, rows, indexes: &states },
+        tables_before,
+        replaced,
         prepared: &point.prepared,
         prepared_before: to.prepared,
         all: to.all_records,
     })?;
-    if to.with_catalog || to.all_records || states != *to.indexes {
-        run.index_states(&states)?;
+    Ok(Written { run, report, indexes: states, parts, findings })
+}
+
+/// Ids of the tables that have rows or deletions in these layers, in order.
+pub(crate) fn ids_in(layers: &[Layer]) -> BTreeSet<TableId> {
+    let mut ids = BTreeSet::new();
+    for layer in layers {
+        match layer {
+            Layer::Memory(generation) => ids.extend(tables_of(generation)),
+            Layer::Spill(spill) => ids.extend(spill.balances.keys().map(|id| TableId(*id))),
+        }
     }
-    Ok(Written { run, report, indexes: states, findings })
+    ids
 }
 
 /// Writes a table's rows, then its index entries, which is the order of their keys. Returns the number of each.

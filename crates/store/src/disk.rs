@@ -19,13 +19,12 @@ use crate::compaction::filter::DeadRows;
 use crate::compaction::policy;
 use crate::compaction::room::Wanted;
 use crate::compaction::writes::{Writes, Writing};
-use crate::cut_record::Recovered;
+use crate::cut_record::{Recovered, RecoveredTables};
 use crate::damage::{DamageList, DamagedFile};
 use crate::disk_space::DiskSpace;
 use crate::drift::{DriftList, Findings, TableDrift};
 use crate::error::StoreError;
 use crate::expectation::Expected;
-use crate::index_state::IndexStates;
 use crate::tree_files;
 use crate::tree_range::TreeRange;
 use crate::tree_view::{TreeValue, TreeView};
@@ -88,7 +87,7 @@ pub struct Disk {
     version_lock: Mutex<()>,
     pub(crate) dead: Arc<DeadRows>,
     damage: Arc<DamageList>,
-    pub(crate) recovered_indexes: Mutex<Option<IndexStates>>,
+    pub(crate) recovered_tables: Mutex<Option<RecoveredTables>>,
     written: AtomicU64,
     pub(crate) compacted: AtomicU64,
     /// Range reads since the last merge; each one looks into every run.
@@ -239,7 +238,7 @@ impl Disk {
             version_lock: Mutex::new(()),
             dead,
             damage,
-            recovered_indexes: Mutex::new(None),
+            recovered_tables: Mutex::new(None),
             written: AtomicU64::new(0),
             compacted: AtomicU64::new(0),
             ranges_read: AtomicU64::new(0),

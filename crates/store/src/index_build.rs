@@ -10,6 +10,7 @@ use std::sync::Arc;
 use catalog::{ConversionBuffers, IndexSet, KeyOrder, RowVersions, TableDef, TableId};
 
 use crate::Store;
+use crate::cut_record::TableRecord;
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::index_entries::Sorter;
@@ -31,7 +32,7 @@ impl Store {
         let states = Arc::clone(&self.visibility().layers().indexes);
         // Until the copy without a lock has settled, changes do not know which entries the old rows had.
         let Some(catalog) = state.catalog.as_ref().filter(|_| state.is_consistent) else { return Ok(false) };
-        let Some(filling) = states.to_fill(catalog) else { return Ok(false) };
+        let Some(filling) = states.to_fill() else { return Ok(false) };
         // `IndexStates::at_cut` keeps a fill only while the catalog of the cut has its index.
         let unknown = || StoreError::defect("an index is being filled that the newest cut does not know");
         let table = catalog.table_by_id(TableId(filling.table)).ok_or_else(unknown)?;
@@ -43,7 +44,11 @@ impl Store {
             None => Err(StoreError::defect("a fill removes an entry")),
         })?;
         let filled = states.filled(filling, is_last);
-        run.index_states(&filled)?;
+        run.index_states(&filled, state.parts)?;
+        // A store of before has no records of tables until its next cut.
+        if let Some(parts) = state.parts.filter(|_| is_last) {
+            run.table_record(parts, table.id.0, &TableRecord::of(table.id, &state.rows, &filled))?;
+        }
         let version_lock = disk.version_lock();
         run.finish(&version_lock)?;
         let tree = TreeAt { disk: Arc::clone(disk), view: disk.take_over(&version_lock) };

@@ -6,7 +6,9 @@
 //! same time, so each sees the other's rows and entries in full.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use base::SharedMap;
 use catalog::{Catalog, IndexSet, TableDef, TableId};
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +16,14 @@ use serde::{Deserialize, Serialize};
 pub(crate) type IndexName = (u32, u16);
 
 /// States of all secondary indexes in the tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct IndexStates {
+    /// That of the newest cut, whose indexes are in `complete` or in `incomplete`.
+    catalog: Catalog,
     /// The tree has no rows of tables from this id on.
     next_table_id: u32,
-    complete: BTreeSet<IndexName>,
+    complete: SharedMap<IndexName, ()>,
+    incomplete: SharedMap<IndexName, ()>,
     filling: Option<Filling>,
     /// Tables whose rows a copy wrote into the tree, without index entries, under ids that no cut's catalog knew at
     /// that time.
@@ -61,39 +66,103 @@ impl Extent {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
-    #[serde(rename = "complete")]
-    complete: Vec<IndexName>,
+    /// In stores of before the record of each table says which of its indexes are incomplete.
+    // Absent since.
+    #[serde(rename = "complete", default, skip_serializing_if = "Option::is_none")]
+    complete: Option<Vec<IndexName>>,
     #[serde(rename = "filling", deserialize_with = "Option::deserialize")]
     filling: Option<Filling>,
 }
 
+impl Default for IndexStates {
+    /// Those of a tree without tables.
+    fn default() -> IndexStates {
+        IndexStates {
+            catalog: Catalog::new(0),
+            next_table_id: 0,
+            complete: SharedMap::new(),
+            incomplete: SharedMap::new(),
+            filling: None,
+            copied: BTreeSet::new(),
+        }
+    }
+}
+
 impl IndexStates {
-    /// Parses a record, for the catalog of the same tree. Without a record, no index is complete.
-    pub(crate) fn from_json(text: Option<&[u8]>, catalog: &Catalog) -> Result<IndexStates, serde_json::Error> {
+    /// Parses the record, for the catalog of the same tree. `incomplete` are the indexes that the records of tables name;
+    /// None if there are no such records: the one here lists the complete ones then, and without it none is complete.
+    ///
+    /// # Errors
+    /// If it is no such record, or lacks the list that it needs.
+    pub(crate) fn from_json(
+        text: Option<&[u8]>,
+        catalog: &Catalog,
+        incomplete: Option<Vec<IndexName>>,
+    ) -> Result<IndexStates, serde_json::Error> {
         let record = match text {
             Some(text) => serde_json::from_slice(text)?,
-            None => Record { complete: Vec::new(), filling: None },
+            None => Record { complete: None, filling: None },
         };
-        Ok(IndexStates {
-            next_table_id: catalog.next_table_id().0,
-            complete: record.complete.into_iter().collect(),
-            filling: record.filling,
-            copied: BTreeSet::new(),
-        })
+        let is_complete: Box<dyn Fn(&IndexName) -> bool> = match (incomplete, record.complete) {
+            (Some(incomplete), None) => {
+                let incomplete: BTreeSet<IndexName> = incomplete.into_iter().collect();
+                Box::new(move |name| !incomplete.contains(name))
+            }
+            (None, None) if text.is_some() => return Err(serde::de::Error::missing_field("complete")),
+            (Some(_), Some(_)) => return Err(serde::de::Error::unknown_field("complete", &["filling"])),
+            (None, complete) => {
+                let complete: BTreeSet<IndexName> = complete.into_iter().flatten().collect();
+                Box::new(move |name| complete.contains(name))
+            }
+        };
+        let mut states = IndexStates { filling: record.filling, ..IndexStates::none_complete(catalog) };
+        for name in kept(catalog).filter(is_complete) {
+            states.set_complete(name);
+        }
+        Ok(states)
     }
 
-    pub(crate) fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(&Record { complete: self.complete.iter().copied().collect(), filling: self.filling.clone() })
+    /// The record; with `all`, for a tree without records of tables.
+    pub(crate) fn to_json(&self, all: bool) -> Result<Vec<u8>, serde_json::Error> {
+        let complete = all.then(|| self.complete.keys().copied().collect());
+        serde_json::to_vec(&Record { complete, filling: self.filling.clone() })
+    }
+
+    /// Whether an index is being filled, and how far it is.
+    pub(crate) fn filling(&self) -> Option<&Filling> {
+        self.filling.as_ref()
+    }
+
+    /// Ids of the indexes of a table that are not complete.
+    pub(crate) fn incomplete_of(&self, table: u32) -> Vec<u16> {
+        let of_it = self.incomplete.keys_from(&(table, 0)).take_while(|(of, _)| *of == table);
+        of_it.map(|(_, index)| *index).collect()
+    }
+
+    /// Tables with an index that is incomplete in only one of two states.
+    pub(crate) fn tables_changed(&self, earlier: &IndexStates) -> Vec<u32> {
+        let changes = self.incomplete.differences(&earlier.incomplete, |(), ()| true);
+        changes.iter().map(|change| change.key.0).collect()
+    }
+
+    fn set_complete(&mut self, name: IndexName) {
+        self.incomplete.remove(&name);
+        self.complete.insert(name, ());
     }
 
     /// All kept indexes of a catalog are complete, as after a copy that wrote entries.
     pub(crate) fn all_complete(catalog: &Catalog) -> IndexStates {
-        IndexStates { next_table_id: 0, ..IndexStates::default() }.at_cut(catalog)
+        IndexStates::default().at_cut(catalog)
     }
 
     /// No index of a catalog is complete, as after a copy that wrote only rows.
     pub(crate) fn none_complete(catalog: &Catalog) -> IndexStates {
-        IndexStates { next_table_id: catalog.next_table_id().0, ..IndexStates::default() }
+        IndexStates {
+            catalog: catalog.clone(),
+            next_table_id: catalog.next_table_id().0,
+            incomplete: kept(catalog).map(|name| (name, ())).collect(),
+            ..IndexStates::default()
+        }
     }
 
     /// These states plus a table whose rows are copied without entries.
@@ -114,7 +183,7 @@ impl IndexStates {
 
     /// Whether the tree has all entries of an index.
     pub(crate) fn is_complete(&self, table: u32, index: u16) -> bool {
-        self.is_beyond(table) || self.complete.contains(&(table, index))
+        self.is_beyond(table) || self.complete.contains_key(&(table, index))
     }
 
     /// How much of each index of the set the next cut maintains, in the set's order.
@@ -129,20 +198,30 @@ impl IndexStates {
 
     /// The states after a cut with this catalog.
     pub(crate) fn at_cut(&self, catalog: &Catalog) -> IndexStates {
-        let complete = kept(catalog).filter(|(table, index)| self.is_complete(*table, *index)).collect();
-        let filling = self.filling.clone();
-        let filling = filling.filter(|filling| kept(catalog).any(|name| name == (filling.table, filling.index)));
-        let next_table_id = catalog.next_table_id().0;
-        let copied = self.copied.iter().copied().filter(|table| *table >= next_table_id).collect();
-        IndexStates { next_table_id, complete, filling, copied }
+        let mut states = self.clone();
+        for change in catalog.changes_since(&self.catalog) {
+            for name in change.before.into_iter().flat_map(kept_of) {
+                states.complete.remove(&name);
+                states.incomplete.remove(&name);
+            }
+            for name in change.after.into_iter().flat_map(kept_of) {
+                let to = if self.is_complete(name.0, name.1) { &mut states.complete } else { &mut states.incomplete };
+                to.insert(name, ());
+            }
+        }
+        (states.catalog, states.next_table_id) = (catalog.clone(), catalog.next_table_id().0);
+        let is_kept = |filling: &Filling| states.incomplete.contains_key(&(filling.table, filling.index));
+        states.filling = states.filling.take().filter(is_kept);
+        states.copied.retain(|table| *table >= catalog.next_table_id().0);
+        states
     }
 
-    /// The index to fill next, and the key to continue after; None if all indexes of the catalog are complete.
-    pub(crate) fn to_fill(&self, catalog: &Catalog) -> Option<Filling> {
+    /// The index to fill next, and the key to continue after; None if all indexes of the newest cut are complete.
+    pub(crate) fn to_fill(&self) -> Option<Filling> {
         if let Some(filling) = &self.filling {
             return Some(filling.clone());
         }
-        let (table, index) = kept(catalog).find(|(table, index)| !self.is_complete(*table, *index))?;
+        let (table, index) = *self.incomplete.keys().next()?;
         Some(Filling { table, index, done: Vec::new() })
     }
 
@@ -150,7 +229,7 @@ impl IndexStates {
     pub(crate) fn filled(&self, step: Filling, is_last: bool) -> IndexStates {
         let mut states = self.clone();
         if is_last {
-            states.complete.insert((step.table, step.index));
+            states.set_complete((step.table, step.index));
             states.filling = None;
         } else {
             states.filling = Some(step);
@@ -158,15 +237,24 @@ impl IndexStates {
         states
     }
 
-    /// Number of indexes of the catalog that are not complete.
+    /// Number of indexes of a catalog that are not complete.
     pub(crate) fn incomplete(&self, catalog: &Catalog) -> u64 {
-        kept(catalog).filter(|(table, index)| !self.is_complete(*table, *index)).count() as u64
+        let mut count = self.incomplete.len();
+        for change in catalog.changes_since(&self.catalog) {
+            let before = change.before.into_iter().flat_map(kept_of);
+            count -= before.filter(|name| self.incomplete.contains_key(name)).count();
+            count +=
+                change.after.into_iter().flat_map(kept_of).filter(|name| !self.is_complete(name.0, name.1)).count();
+        }
+        count as u64
     }
 }
 
 fn kept(catalog: &Catalog) -> impl Iterator<Item = IndexName> {
-    catalog.tables().flat_map(|table| {
-        let ids = |set: IndexSet| set.indexes().iter().map(|index| (table.id.0, index.id())).collect::<Vec<_>>();
-        IndexSet::of(table).map(ids).unwrap_or_default()
-    })
+    catalog.tables().flat_map(kept_of)
+}
+
+fn kept_of(table: &Arc<TableDef>) -> Vec<IndexName> {
+    let ids = |set: IndexSet| set.indexes().iter().map(|index| (table.id.0, index.id())).collect();
+    IndexSet::of(table).map(ids).unwrap_or_default()
 }

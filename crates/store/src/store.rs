@@ -2,22 +2,21 @@
 //!
 //! In: generations to seal, to cut and to spill. Out: the layers that writers and readers hold. Never here: a row.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::{GtidSet, PreparedSet, SequenceNumber};
+use base::{GtidSet, PreparedSet, SequenceNumber, SharedMap};
 use catalog::{Catalog, IndexSet, TableDef, TableId};
 
 use crate::arena::SegmentPool;
 use crate::compaction::policy::L0_RUNS_MAX;
 use crate::cut::{self, CutReport};
-use crate::cut_record::Recovered;
+use crate::cut_record::{Recovered, RecoveredTables, TableFacts};
 use crate::disk::{self, Disk, DiskStats};
 use crate::error::StoreError;
 use crate::index_entries;
-use crate::index_state::IndexStates;
 use crate::lane::LaneStats;
 use crate::layers::{self, CutPoint, Generation, Layer, Layers, Spill, TreeAt};
 use crate::reader;
@@ -49,8 +48,14 @@ pub struct Store {
 /// State at the newest cut.
 pub(crate) struct LastCut {
     sequence: u64,
-    rows: BTreeMap<u32, i64>,
+    /// Row count by table id, those of tables being copied too.
+    pub(crate) rows: SharedMap<u32, i64>,
+    /// Sum of the rows of the catalog's tables.
+    rows_sum: i64,
     pub(crate) catalog: Option<Catalog>,
+    /// The number that parts of the catalog and records of tables are under; None if the tree has none, and the next cut
+    /// writes all.
+    pub(crate) parts: Option<u64>,
     /// True if its rows are exact, that is, no copy without a lock is still settling.
     pub(crate) is_consistent: bool,
     prepared: PreparedSet,
@@ -145,9 +150,9 @@ impl Store {
         let waits = Arc::default();
         let active = Arc::new(Generation::new(0, lanes, bottom, &segments, &waits));
         let base = disk.as_ref().map(TreeAt::newest);
-        let indexes = match (&disk, &recovered) {
-            (Some(disk), Some(_)) => disk.recovered_indexes(),
-            _ => IndexStates::default(),
+        let RecoveredTables { indexes, parts } = match (&disk, &recovered) {
+            (Some(disk), Some(_)) => disk.recovered_tables(),
+            _ => RecoveredTables::default(),
         };
         let layers = Layers { active, below: Vec::new(), base, indexes: Arc::new(indexes) };
         if let (Some(disk), Some(recovered)) = (&disk, &recovered) {
@@ -166,8 +171,10 @@ impl Store {
                 },
                 LastCut {
                     sequence: recovered.sequence,
-                    rows: recovered.rows,
+                    rows_sum: recovered.rows.values().sum(),
+                    rows: recovered.rows.into_iter().collect(),
                     catalog: Some(recovered.catalog),
+                    parts,
                     is_consistent: consistent_at.is_none(),
                     prepared: recovered.prepared,
                 },
@@ -177,8 +184,10 @@ impl Store {
                 LastCut {
                     prepared: PreparedSet::default(),
                     sequence: 0,
-                    rows: BTreeMap::new(),
+                    rows: SharedMap::new(),
+                    rows_sum: 0,
                     catalog: None,
+                    parts: None,
                     is_consistent: true,
                 },
             ),
@@ -319,30 +328,25 @@ impl Store {
         let cutting = from.and_then(|from| layers.below.get(from..));
         let cutting = cutting.ok_or(StoreError::defect("a generation is cut that is not among the layers"))?;
         let mut state = self.cut_state();
-        let copied: Vec<Arc<TableDef>> = self.copied().values().cloned().collect();
-        let mut ids = ids_of(&point.catalog);
-        ids.extend(copied.iter().map(|table| table.id));
-        let rows = self.rows_at(&state, cutting, ids);
-        // Row counts of tables being copied are kept in `LastCut` only: the record lists the tables of its catalog.
-        let known: BTreeMap<u32, i64> =
-            point.catalog.tables().filter_map(|table| Some((table.id.0, *rows.get(&table.id.0)?))).collect();
-        let with_catalog = state.catalog.as_ref().is_none_or(|last| !last.is_same(&point.catalog));
+        let copied = self.copied().clone();
+        let (rows, rows_sum) = rows_at(&state, cutting, &point.catalog, &copied);
         let scratch = self.scratch.as_deref();
         // Only cuts, fills and new copies change the index states, all of them under `last_cut`, which is held here.
         let indexes = Arc::clone(&self.visibility.layers().indexes);
         let (consistent_at, prepared) = (self.consistent_at.as_ref(), &state.prepared);
         let records_due = disk.damage_list().records_due();
+        let before = state.catalog.as_ref().map(|catalog| TableFacts { catalog, rows: &state.rows, indexes: &indexes });
         let to = cut::CutTo {
             disk,
             scratch,
             indexes: &indexes,
             copied: &copied,
             consistent_at,
-            with_catalog,
+            before: before.zip(state.parts),
             all_records: !records_due.is_empty(),
             prepared,
         };
-        let cut::Written { run, mut report, indexes, mut findings } = cut::write(&to, cutting, point, known)?;
+        let cut::Written { run, mut report, indexes, parts, mut findings } = cut::write(&to, cutting, point, &rows)?;
         disk.save_drift(&mut findings)?;
         // Held until the layers are replaced: otherwise compaction could publish a newer view, and this one would
         // replace it.
@@ -356,7 +360,8 @@ impl Store {
         disk.damage_list().records_rewritten(&records_due);
         let is_consistent = consistent_at.is_none_or(|set| set.is_subset_of(&point.executed));
         let (catalog, prepared) = (Some(point.catalog.clone()), Arc::clone(&point.prepared));
-        *state = LastCut { sequence: point.sequence, rows, catalog, is_consistent, prepared };
+        let (sequence, parts) = (point.sequence, Some(parts));
+        *state = LastCut { sequence, rows, rows_sum, catalog, parts, is_consistent, prepared };
         match disk.forget_dead_drift() {
             // The cut is done; the next one shortens the list.
             Err(StoreError::DiskFull { .. }) => {}
@@ -394,18 +399,14 @@ impl Store {
     /// are dropped.
     pub fn end_table_copy(&self, table: TableId) {
         self.copied().remove(&table);
+        let mut state = self.cut_state();
+        if state.catalog.as_ref().is_none_or(|catalog| catalog.table_by_id(table).is_none()) {
+            state.rows.remove(&table.0);
+        }
+        drop(state);
         if let Some(disk) = &self.disk {
             disk.dead().keep_no_more(table.0);
         }
-    }
-
-    fn rows_at(&self, last: &LastCut, layers: &[Layer], ids: BTreeSet<TableId>) -> BTreeMap<u32, i64> {
-        let mut rows = BTreeMap::new();
-        for id in ids {
-            let more: i64 = layers.iter().map(|layer| balance(layer, id)).sum();
-            rows.insert(id.0, last.rows.get(&id.0).unwrap_or(&0) + more);
-        }
-        rows
     }
 
     /// Moves a sealed generation of an unfinished transaction from memory to disk. All its pieces must be applied.
@@ -564,8 +565,8 @@ impl Store {
             Some(_) => layers.indexes.incomplete(&catalog),
             None => 0,
         };
-        let rows = self.rows_at(&self.cut_state(), &all, ids_of(&catalog));
-        stats.memory.rows = rows.values().map(|rows| u64::try_from(*rows).unwrap_or(0)).sum();
+        let rows = rows_at(&self.cut_state(), &all, &catalog, &BTreeMap::new()).1;
+        stats.memory.rows = u64::try_from(rows).unwrap_or(0);
         for layer in &all {
             let Layer::Memory(generation) = layer else { continue };
             for lane in generation.lanes() {
@@ -590,7 +591,35 @@ fn balance(layer: &Layer, table: TableId) -> i64 {
     }
 }
 
-/// Ids of all tables of a catalog.
-fn ids_of(catalog: &Catalog) -> BTreeSet<TableId> {
-    catalog.tables().map(|table| table.id).collect()
+/// Row counts under this catalog with what these layers add to a cut, and their sum over the catalog's tables. Only tables
+/// that have rows in the layers, and those that came or went since the cut, are looked at.
+fn rows_at(
+    last: &LastCut,
+    layers: &[Layer],
+    catalog: &Catalog,
+    copied: &BTreeMap<TableId, Arc<TableDef>>,
+) -> (SharedMap<u32, i64>, i64) {
+    let (mut rows, mut sum) = (last.rows.clone(), last.rows_sum);
+    let none = Catalog::new(catalog.lower_case_table_names());
+    for change in catalog.changes_since(last.catalog.as_ref().unwrap_or(&none)) {
+        let counted = rows.get(&change.key.0).copied().unwrap_or(0);
+        match (change.before, change.after) {
+            (Some(_), None) => {
+                sum -= counted;
+                rows.remove(&change.key.0);
+            }
+            (None, Some(_)) => sum += counted,
+            _ => {}
+        }
+    }
+    for id in cut::ids_in(layers) {
+        let is_known = catalog.table_by_id(id).is_some();
+        let more: i64 = layers.iter().map(|layer| balance(layer, id)).sum();
+        if more != 0 && (is_known || copied.contains_key(&id)) {
+            let counted = rows.get(&id.0).copied().unwrap_or(0);
+            rows.insert(id.0, counted + more);
+            sum += if is_known { more } else { 0 };
+        }
+    }
+    (rows, sum)
 }

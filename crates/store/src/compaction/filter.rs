@@ -4,11 +4,12 @@
 //! entry that any recoverable state can show; an id is dead only once the last durable cut no longer knows it
 //! (invariant 2).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use catalog::{Catalog, Index, IndexSet, TableDef};
+use base::SharedMap;
+use catalog::{Catalog, Index, IndexSet, TableDef, TableId};
 use lsm_tree::compaction::filter::{Context, Factory};
 use lsm_tree::compaction::{CompactionFilter, ItemAccessor, ItemVersion, Verdict};
 
@@ -42,14 +43,18 @@ impl BrokenOff {
     }
 }
 
-/// The ids known to one durable cut.
+/// The ids known to one durable cut. Versions share what did not change.
 #[derive(Default, Clone)]
 pub(crate) struct Known {
-    alive: BTreeSet<u32>,
+    /// That of the cut.
+    catalog: Option<Catalog>,
+    alive: SharedMap<u32, ()>,
+    /// Those of `alive` that no cut knows: tables being copied.
+    copied: BTreeSet<u32>,
     /// Ids from here on have not been assigned yet.
     next: u32,
     /// For alive tables that have or had indexes.
-    indexes: BTreeMap<u32, KnownIndexes>,
+    indexes: SharedMap<u32, Arc<KnownIndexes>>,
 }
 
 /// The index ids of one table.
@@ -62,7 +67,7 @@ struct KnownIndexes {
 
 impl Known {
     pub(crate) fn is_dead(&self, id: u32) -> bool {
-        id < self.next && !self.alive.contains(&id)
+        id < self.next && !self.alive.contains_key(&id)
     }
 
     /// Whether entries of an index of an alive table are dead. Index id 0 is the rows.
@@ -78,12 +83,17 @@ impl Known {
 
     /// Whether any id of the range (inclusive) is not dead.
     fn any_alive(&self, first: u32, last: u32) -> bool {
-        last >= self.next || self.alive.range(first..=last).next().is_some()
+        last >= self.next || self.alive.keys_from(&first).next().is_some_and(|id| *id <= last)
     }
 
     /// Whether all ids of the range (inclusive) are dead.
     pub(crate) fn is_dead_range(&self, first: u32, last: u32) -> bool {
         first > last || !self.any_alive(first, last)
+    }
+
+    fn keep(&mut self, copied: u32) {
+        self.copied.insert(copied);
+        self.alive.insert(copied, ());
     }
 
     /// The highest id that was assigned; None if there is none.
@@ -142,12 +152,31 @@ impl DeadRows {
 
     /// Sets the catalog of the last durable cut.
     pub(crate) fn set_alive(&self, catalog: &Catalog) {
-        let mut alive: BTreeSet<u32> = catalog.tables().map(|table| table.id.0).collect();
         let copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
-        alive.extend(copied.iter());
-        let indexes = catalog.tables().map(|table| (table.id.0, KnownIndexes::of(table))).collect();
-        let known = Known { alive, next: catalog.next_table_id().0, indexes };
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = Known::clone(&known);
+        let none = Catalog::new(catalog.lower_case_table_names());
+        for change in catalog.changes_since(known.catalog.as_ref().unwrap_or(&none)) {
+            let id = change.key.0;
+            match change.after {
+                Some(table) => {
+                    now.alive.insert(id, ());
+                    now.indexes.insert(id, Arc::new(KnownIndexes::of(table)));
+                }
+                None => {
+                    now.alive.remove(&id);
+                    now.indexes.remove(&id);
+                }
+            }
+        }
+        for id in std::mem::take(&mut now.copied) {
+            if catalog.table_by_id(TableId(id)).is_none() {
+                now.alive.remove(&id);
+            }
+        }
+        copied.iter().for_each(|id| now.keep(*id));
+        (now.catalog, now.next) = (Some(catalog.clone()), catalog.next_table_id().0);
+        *known = Arc::new(now);
     }
 
     /// Keeps the rows of a table that is being copied, although no cut knows it.
@@ -155,9 +184,7 @@ impl DeadRows {
         let mut copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
         copied.insert(table);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut now = Known::clone(&known);
-        now.alive.insert(table);
-        *known = Arc::new(now);
+        Arc::make_mut(&mut known).keep(table);
     }
 
     /// Ends the protection: the table is in the catalog now, or its copy was abandoned. The next cut decides.
@@ -280,8 +307,10 @@ mod tests {
 
     #[test]
     fn dead_is_what_the_last_cut_does_not_know_and_had_given() {
-        let indexes = [(7, KnownIndexes { alive: [2, 5].into_iter().collect(), given: 6 })].into_iter().collect();
-        let known = Known { alive: [3, 7].into_iter().collect(), next: 9, indexes };
+        let of_seven = KnownIndexes { alive: [2, 5].into_iter().collect(), given: 6 };
+        let indexes = [(7, Arc::new(of_seven))].into_iter().collect();
+        let alive = [(3, ()), (7, ())].into_iter().collect();
+        let known = Known { alive, next: 9, indexes, ..Known::default() };
         let dead: Vec<u32> = (0..12).filter(|id| known.is_dead(*id)).collect();
         assert_eq!(dead, [0, 1, 2, 4, 5, 6, 8]);
         assert!(!known.is_dead(key_codec::RECORDS));
