@@ -6,8 +6,9 @@
 //!
 //! A source sends rows in the order of their key, which mostly is their order here too. Each thread of an initial copy
 //! has an open run, to which its rows go directly as long as their keys ascend. Whatever does not fit is collected,
-//! sorted, and begins the thread's next run: rows of small tables, of keys with another order here, and the entries of
-//! secondary indexes, which have a run of their own each time.
+//! sorted, and begins the thread's next run: rows of keys with another order here, and the entries of secondary indexes,
+//! which have a run of their own each time. What is left of tables once all their rows were taken is gathered, and
+//! written as one run for many tables: a run for each would take longer than its rows.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -38,6 +39,8 @@ pub struct CopyWriter<'a> {
     /// Rows of one table are buffered up to this many bytes, then sorted and written.
     buffer_bytes: usize,
     buffers: Mutex<BTreeMap<u32, Buffer>>,
+    /// What is left of tables whose rows were all taken, by table id, and its bytes.
+    left: Mutex<(BTreeMap<u32, Buffer>, usize)>,
     rows: Mutex<BTreeMap<u32, i64>>,
     merging: Mutex<()>,
     /// Runs that threads have not finished.
@@ -133,6 +136,7 @@ impl<'a> CopyWriter<'a> {
             store,
             buffer_bytes,
             buffers: Mutex::new(BTreeMap::new()),
+            left: Mutex::default(),
             rows: Mutex::new(BTreeMap::new()),
             merging: Mutex::new(()),
             open: Mutex::new(HashMap::new()),
@@ -229,8 +233,8 @@ impl<'a> CopyWriter<'a> {
         if buffer.entries.is_empty() {
             return Ok(());
         }
-        let Buffer { bytes, entries } = &mut buffer;
-        entries.sort_unstable_by(|one, other| one.order(other, bytes));
+        buffer.sort();
+        let Buffer { bytes, entries } = &buffer;
         let (rows, of_indexes) = entries.split_at(entries.partition_point(|entry| entry.index == 0));
         let counted = rows.first().is_some_and(|first| key_codec::is_keyless(first.value(bytes)));
         // Beside a replay, each run's place is behind the cuts before it.
@@ -261,9 +265,29 @@ impl<'a> CopyWriter<'a> {
         Ok(())
     }
 
+    /// Sorts and writes what is left of tables as one run.
+    fn write_left(&self, left: BTreeMap<u32, Buffer>) -> Result<(), StoreError> {
+        if left.is_empty() {
+            return Ok(());
+        }
+        // Table ids ascend, and the keys begin with them.
+        let mut run = self.disk.begin()?;
+        for mut buffer in left.into_values() {
+            buffer.sort();
+            self.write_entries(&mut run, &buffer.bytes, &buffer.entries)?;
+        }
+        self.end_run(run)
+    }
+
     /// Writes sorted rows and entries as a run of their own.
     fn write_run(&self, bytes: &[u8], entries: &[Entry]) -> Result<(), StoreError> {
         let mut run = self.disk.begin()?;
+        self.write_entries(&mut run, bytes, entries)?;
+        self.end_run(run)
+    }
+
+    /// Appends sorted rows and entries of a table to a run.
+    fn write_entries(&self, run: &mut Run<'_>, bytes: &[u8], entries: &[Entry]) -> Result<(), StoreError> {
         let mut at = 0;
         let mut merged = Vec::new();
         while let Some(entry) = entries.get(at) {
@@ -296,7 +320,7 @@ impl<'a> CopyWriter<'a> {
             }
             at += same;
         }
-        self.end_run(run)
+        Ok(())
     }
 
     /// Makes a run a part of the tree.
@@ -319,13 +343,24 @@ impl<'a> CopyWriter<'a> {
         Ok(())
     }
 
-    /// Writes the remaining rows of a table whose rows were all taken.
+    /// Writes the remaining rows of a table whose rows were all taken, with those of other tables once they are many.
     ///
     /// # Errors
     /// When the tree cannot be written.
     pub fn table_done(&self, table: &TableDef) -> Result<(), StoreError> {
         let buffer = self.take(table.id.0);
-        self.write(buffer)
+        if self.store.is_some() || buffer.entries.is_empty() {
+            return self.write(buffer);
+        }
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.1 += buffer.held();
+        left.0.insert(table.id.0, buffer);
+        if left.1 < self.buffer_bytes {
+            return Ok(());
+        }
+        let (tables, _) = std::mem::take(&mut *left);
+        drop(left);
+        self.write_left(tables)
     }
 
     /// Ends a copy that ran during replay: all rows are in the tree. Returns the number of rows of a table.
@@ -358,6 +393,9 @@ impl<'a> CopyWriter<'a> {
         for (_, buffer) in buffers.into_iter().filter(|(id, _)| known.contains(id)) {
             self.write(buffer)?;
         }
+        let (mut left, _) = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        left.retain(|id, _| known.contains(id));
+        self.write_left(left)?;
         let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
         for open in open.into_values() {
             self.end_run(open.run)?;
@@ -408,6 +446,11 @@ impl Buffer {
         let value_len = crate::short(self.bytes.len() - value_at);
         self.entries.push(Entry { head: u64::from_be_bytes(head), start, value_len, index, key_len });
         Ok(())
+    }
+
+    fn sort(&mut self) {
+        let Buffer { bytes, entries } = self;
+        entries.sort_unstable_by(|one, other| one.order(other, bytes));
     }
 
     fn held(&self) -> usize {
