@@ -164,23 +164,38 @@ fn column_names(table: &TableDef) -> String {
     table.columns.iter().map(|column| hex(&column.name)).collect::<Vec<_>>().join(",")
 }
 
-/// True if the table of this name still has this definition; None if there is no such table.
-pub(crate) fn is_unchanged(
+/// A table whose rows were read, as it was at the snapshot.
+pub(crate) struct Read<'a> {
+    pub table: &'a str,
+    pub def: &'a TableDef,
+    /// Its CREATE_TIME.
+    pub created: Option<&'a str>,
+}
+
+/// For each of these tables of one database, whether it still has this definition; None if there is no such table.
+pub(crate) fn are_unchanged(
     connection: &mut Connection,
-    name: &Name,
-    table: &TableDef,
-    created: Option<&str>,
-) -> client::Result<Option<bool>> {
-    let condition = format!("TABLE_SCHEMA = {} AND TABLE_NAME = {}", quoted_text(&name.0), quoted_text(&name.1));
+    db: &str,
+    tables: &[Read<'_>],
+) -> client::Result<Vec<Option<bool>>> {
+    let names: Vec<String> = tables.iter().map(|read| quoted_text(read.table)).collect();
+    let schema = quoted_text(db);
     let result = connection.query(&format!(
-        "SELECT CREATE_TIME, (SELECT {COLUMN_NAMES} FROM information_schema.COLUMNS WHERE {condition}) \
-         FROM {TABLES} WHERE {condition}"
+        "SELECT TABLE_NAME, CREATE_TIME, (SELECT {COLUMN_NAMES} FROM information_schema.COLUMNS AS c \
+         WHERE c.TABLE_SCHEMA = {schema} AND c.TABLE_NAME = t.TABLE_NAME) \
+         FROM {TABLES} AS t WHERE t.TABLE_SCHEMA = {schema} AND t.TABLE_NAME IN ({})",
+        names.join(",")
     ))?;
-    if result.rows.is_empty() {
-        return Ok(None);
+    let mut found = HashMap::new();
+    for row in 0..result.rows.len() {
+        let now: String = result.told(row, 1, TABLES)?;
+        found.insert(text(&result, row, 0), (now, text(&result, row, 2)));
     }
-    let now: String = result.told(0, 0, TABLES)?;
-    Ok(Some(created == Some(&now) && text(&result, 0, 1) == column_names(table)))
+    let same = |read: &Read<'_>| {
+        let (now, columns) = found.get(read.table)?;
+        Some(read.created == Some(now) && *columns == column_names(read.def))
+    };
+    Ok(tables.iter().map(same).collect())
 }
 
 /// Those of `names` whose definitions in the catalog have other columns than this connection's information_schema.

@@ -20,7 +20,7 @@ use crate::options::{CopyLock, CopyOptions, Unsettled};
 use crate::plan::{CopyPlan, PlannedTable, SourceFacts};
 use crate::progress::Progress;
 use crate::rate::Rate;
-use crate::run::{Job, Run, RunState, TakenRows};
+use crate::run::{Job, Run, RunState, TakenRows, groups_of};
 use crate::table_reader::TableReader;
 use crate::{CopyReport, CopySink, UnsettledTable};
 
@@ -144,6 +144,7 @@ impl SourceCopy {
         let SourceCopy { plan, sessions, jobs, options, opened } = self;
         let run = Run {
             server: sessions.server,
+            groups: groups_of(&jobs),
             jobs,
             sink,
             progress,
@@ -283,8 +284,12 @@ fn finish(
             ));
         }
     }
-    // Largest first, so that the copy does not end with one large table that has just been started.
-    tables.sort_by_key(|(table, _)| std::cmp::Reverse(table.bytes_estimated));
+    // Largest first, so that the copy does not end with one large table that has just been started. Small ones follow by
+    // database, so that they can be read in groups.
+    tables.sort_by(|(one, name), (other, name_of_other)| {
+        let large = |table: &PlannedTable| Some(table.bytes_estimated).filter(|bytes| *bytes > SMALL_BYTES);
+        large(other).cmp(&large(one)).then_with(|| name.cmp(name_of_other))
+    });
     let jobs = (tables.iter())
         .map(|(table, name)| {
             let reader = TableReader::new(&table.def, name, options.batch_bytes);

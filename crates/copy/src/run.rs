@@ -3,15 +3,18 @@
 //! In: open snapshots, a plan, a sink. Out: every row once, in batches; each table reported done once, after its last
 //! row. Invariants: ranges of a table do not overlap and together contain every key; a table is reported done only if
 //! its definition was seen unchanged after its last row was read, while the metadata lock of that read was held; rows of
-//! a partition whose rule is understood belong there. Never here: a metadata lock held for longer than one range.
+//! a partition whose rule is understood belong there. Never here: a metadata lock held for longer than one range, or than
+//! a group of small tables.
 //!
 //! A connection takes the next table that nobody has started; if there is none, it joins one that is being read.
 //! Whoever takes a range first asks for its end, so a table is divided evenly whatever the gaps in its key. Partitions
 //! are read one by one, as one range each if their table is small or its key begins with a column that decides the
 //! partition: with a condition on it the source would not look for rows outside their partition's rule. After each
 //! range the connection rolls back to its savepoint, which releases the metadata lock, so DDL on the source waits for
-//! one range at most.
+//! one range at most. Small tables of one database are read in groups, whose definitions one query compares: where there
+//! are many, that query would take longer than the rows.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,13 +25,13 @@ use client::{Connection, Interrupter, ResultSet};
 
 use crate::batch::RowBatch;
 use crate::chunk::{Bound, KeyRanges, Steps};
-use crate::definitions::{Name, is_unchanged};
+use crate::definitions::{Name, Read, are_unchanged};
 use crate::error::{CopyError, at_table};
 use crate::options::{CopyLock, CopyOptions, Unsettled};
 use crate::progress::{Progress, TableProgress, TableState};
 use crate::rate::Rate;
 use crate::stop_signal::StopSignal;
-use crate::table_reader::{Range, TableReader};
+use crate::table_reader::{self, TableReader};
 use crate::{CopySink, SAVEPOINT, UnsettledTable};
 
 /// Interval of checks of the stop flag and the snapshots' age.
@@ -37,6 +40,9 @@ const WATCH_EVERY: Duration = Duration::from_millis(50);
 const RANGE_ROWS_MAX: u64 = 1_000_000;
 /// A table with at most this many ranges is read as a whole.
 const WHOLE_RANGES: u64 = 2;
+
+/// Most tables of a group: their metadata locks are held for some ten milliseconds.
+const GROUP_TABLES_MAX: usize = 64;
 
 /// Rows of a table without snapshots, read while the lock was held; or none, of a table without rows.
 #[derive(Debug, Default)]
@@ -131,7 +137,7 @@ impl Job {
     }
 
     /// Takes the next range. None if none is left.
-    fn take_range(&self, connection: &mut Connection) -> Result<Option<Range>, CopyError> {
+    fn take_range(&self, connection: &mut Connection) -> Result<Option<table_reader::Range>, CopyError> {
         let mut next = self.next();
         let Next::At(partition, after) = std::mem::replace(&mut *next, Next::Nothing) else { return Ok(None) };
         let clause = partition.map(|at| self.reader.partition(at)).unwrap_or_default();
@@ -152,7 +158,7 @@ impl Job {
             // Counted while this range is open, so that `open` does not reach 0 while another range is left.
             self.open.add();
         }
-        Ok(Some(Range { rest, partition }))
+        Ok(Some(table_reader::Range { rest, partition }))
     }
 
     /// Finds where the range after `after` ends, in the partition that `clause` selects if it is not empty; None if it
@@ -244,15 +250,38 @@ impl Job {
         self.discarded
     }
 
+    /// True if it is read as a whole, by one query.
+    pub(crate) fn is_small(&self) -> bool {
+        self.taken.is_none() && self.ranges.is_none() && self.reader.partition_count() == 0
+    }
+
     fn can_be_shared(&self) -> bool {
         self.shareable && *self.next() != Next::Nothing
     }
+}
+
+/// The jobs that a connection takes together: small tables of one database that follow each other, or a single one.
+pub(crate) fn groups_of(jobs: &[Job]) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    for (at, job) in jobs.iter().enumerate() {
+        let first = groups.last().and_then(|group| Some((group.len(), jobs.get(group.start)?)));
+        let joins = first.is_some_and(|(len, first)| {
+            len < GROUP_TABLES_MAX && first.is_small() && job.is_small() && first.name.0 == job.name.0
+        });
+        match groups.last_mut() {
+            Some(group) if joins => group.end = at + 1,
+            _ => groups.push(at..at + 1),
+        }
+    }
+    groups
 }
 
 /// State shared by all threads of a run.
 pub(crate) struct Run<'a> {
     pub server: String,
     pub jobs: Vec<Job>,
+    /// See [`groups_of`].
+    pub groups: Vec<Range<usize>>,
     pub sink: &'a dyn CopySink,
     pub progress: &'a Progress,
     pub stop: &'a AtomicBool,
@@ -280,7 +309,7 @@ impl Drop for Leaving<'_, '_> {
 /// Progress and outcome of a run.
 #[derive(Default)]
 pub(crate) struct RunState {
-    next_job: AtomicUsize,
+    next_group: AtomicUsize,
     /// Number of ranges read.
     pub ranges: AtomicU64,
     failure: Mutex<Option<CopyError>>,
@@ -406,29 +435,79 @@ impl Run<'_> {
         }
         loop {
             self.check_ending()?;
-            let fresh = self.state.next_job.fetch_add(1, Ordering::Relaxed);
-            let found = match self.jobs.get(fresh) {
-                Some(job) => Some((fresh, job)),
-                None => self.jobs.iter().enumerate().find(|(_, job)| job.can_be_shared()),
+            let fresh = self.state.next_group.fetch_add(1, Ordering::Relaxed);
+            let group = match self.groups.get(fresh) {
+                Some(group) => group.clone(),
+                None => match self.jobs.iter().position(Job::can_be_shared) {
+                    Some(at) => at..at + 1,
+                    None => return Ok(()),
+                },
             };
-            let Some((index, job)) = found else { return Ok(()) };
-            let Some(progress) = self.progress.tables.get(index) else { return Ok(()) };
-            if progress.state() == TableState::Waiting {
-                progress.set(TableState::Copying);
-            }
-            match self.copy_table(connection, job, progress, &mut batch) {
-                Err(
-                    error @ (CopyError::TableChanged { .. }
-                    | CopyError::TableVanished { .. }
-                    | CopyError::MisplacedRows { .. }),
-                ) if self.options.unsettled == Unsettled::LeaveOut => {
-                    job.leave_out(progress, &error.to_string());
-                    // Discards the rest of the result and releases its metadata lock.
-                    connection.exec(&self.end_of_range()).map_err(|error| self.source(error))?;
+            let jobs: Vec<(&Job, &TableProgress)> =
+                self.jobs.iter().zip(&self.progress.tables).take(group.end).skip(group.start).collect();
+            let waiting = |progress: &TableProgress| progress.state() == TableState::Waiting;
+            jobs.iter().filter(|(_, progress)| waiting(progress)).for_each(|(_, one)| one.set(TableState::Copying));
+            match jobs.as_slice() {
+                [(job, progress)] => {
+                    let copied = self.copy_table(connection, job, progress, &mut batch);
+                    if !self.or_left_out(job, progress, copied)? {
+                        // Discards the rest of the result and releases its metadata lock.
+                        connection.exec(&self.end_of_range()).map_err(|error| self.source(error))?;
+                    }
                 }
-                outcome => outcome?,
+                group => self.copy_group(connection, group, &mut batch)?,
             }
         }
+    }
+
+    /// Leaves a table out that cannot be copied, if that is allowed; then false.
+    fn or_left_out(
+        &self,
+        job: &Job,
+        progress: &TableProgress,
+        outcome: Result<(), CopyError>,
+    ) -> Result<bool, CopyError> {
+        match outcome {
+            Err(
+                error @ (CopyError::TableChanged { .. }
+                | CopyError::TableVanished { .. }
+                | CopyError::MisplacedRows { .. }),
+            ) if self.options.unsettled == Unsettled::LeaveOut => {
+                job.leave_out(progress, &error.to_string());
+                Ok(false)
+            }
+            outcome => outcome.map(|()| true),
+        }
+    }
+
+    /// Reads small tables of one database, each with one query, then compares their definitions while the metadata locks
+    /// of all these reads are held.
+    fn copy_group(
+        &self,
+        connection: &mut Connection,
+        group: &[(&Job, &TableProgress)],
+        batch: &mut RowBatch,
+    ) -> Result<(), CopyError> {
+        if self.options.lock == CopyLock::None {
+            connection.exec("START TRANSACTION READ ONLY").map_err(|error| self.source(error))?;
+        }
+        let mut read = Vec::with_capacity(group.len());
+        for &(job, progress) in group {
+            self.check_ending()?;
+            let Some(range) = job.take_range(connection)? else { continue };
+            let rows = self.read_range(connection, job, progress, &range, batch);
+            if self.or_left_out(job, progress, rows)? {
+                read.push((job, progress));
+            }
+        }
+        for ((job, progress), unchanged) in read.iter().zip(self.are_unchanged(&read)?) {
+            if self.or_left_out(job, progress, unchanged)? {
+                self.state.ranges.fetch_add(1, Ordering::Relaxed);
+                self.range_done(job, progress)?;
+            }
+        }
+        connection.exec(&self.end_of_range()).map_err(|error| self.source(error))?;
+        Ok(())
     }
 
     /// Statement that ends the reading of a range. Without a lock, each range has its own snapshot.
@@ -463,16 +542,9 @@ impl Run<'_> {
             }
             let Some(range) = job.take_range(connection)? else { break };
             self.check_ending()?;
-            let read = job.reader.read(connection, &range, batch, &mut |batch| self.hand_on(job, progress, batch));
-            if let Err(CopyError::Row { .. } | CopyError::MisplacedRows { .. } | CopyError::Sink { .. }) = &read {
-                // Rows may not fit because columns were reordered or another table took the name; then report the
-                // change instead.
-                self.check_unchanged(job)?;
-            }
-            let rows = read?;
-            job.rows.fetch_add(rows, Ordering::Relaxed);
+            self.read_range(connection, job, progress, &range, batch)?;
             // The metadata lock of the read is still held, so what is true now was true while the rows were read.
-            self.check_unchanged(job)?;
+            self.check_unchanged(job, progress)?;
             connection.exec(&end).map_err(|error| self.source(error))?;
             self.state.ranges.fetch_add(1, Ordering::Relaxed);
             self.range_done(job, progress)?;
@@ -480,6 +552,24 @@ impl Run<'_> {
         if begin.is_some() {
             connection.exec(&end).map_err(|error| self.source(error))?;
         }
+        Ok(())
+    }
+
+    fn read_range(
+        &self,
+        connection: &mut Connection,
+        job: &Job,
+        progress: &TableProgress,
+        range: &table_reader::Range,
+        batch: &mut RowBatch,
+    ) -> Result<(), CopyError> {
+        let read = job.reader.read(connection, range, batch, &mut |batch| self.hand_on(job, progress, batch));
+        if let Err(CopyError::Row { .. } | CopyError::MisplacedRows { .. } | CopyError::Sink { .. }) = &read {
+            // Rows may not fit because columns were reordered or another table took the name; then report the change
+            // instead.
+            self.check_unchanged(job, progress)?;
+        }
+        job.rows.fetch_add(read?, Ordering::Relaxed);
         Ok(())
     }
 
@@ -504,19 +594,34 @@ impl Run<'_> {
 
     /// Checks that the rows came from the table in the plan. An in-place ALTER, or another table renamed to its name,
     /// need not raise an error when reading.
-    fn check_unchanged(&self, job: &Job) -> Result<(), CopyError> {
-        let (db, table) = &job.name;
-        let def = &job.reader.def;
-        let unchanged = is_unchanged(&mut self.lock(&self.control), &job.name, def, job.created.as_deref());
-        match unchanged.map_err(|error| at_table(db, table, error))? {
-            Some(true) => Ok(()),
-            Some(false) => Err(CopyError::TableChanged {
-                db: db.clone(),
-                table: table.clone(),
-                reason: "its definition is newer than the snapshot".into(),
-            }),
-            None => Err(CopyError::TableVanished { db: db.clone(), table: table.clone() }),
-        }
+    fn check_unchanged(&self, job: &Job, progress: &TableProgress) -> Result<(), CopyError> {
+        self.are_unchanged(&[(job, progress)])?.into_iter().collect()
+    }
+
+    /// The same for tables of one database, one by one.
+    fn are_unchanged(&self, jobs: &[(&Job, &TableProgress)]) -> Result<Vec<Result<(), CopyError>>, CopyError> {
+        let Some((first, _)) = jobs.first() else { return Ok(Vec::new()) };
+        let (db, table) = &first.name;
+        let read = jobs.iter().map(|(job, _)| Read {
+            table: &job.name.1,
+            def: &job.reader.def,
+            created: job.created.as_deref(),
+        });
+        let read: Vec<Read<'_>> = read.collect();
+        let unchanged = are_unchanged(&mut self.lock(&self.control), db, &read);
+        let unchanged = unchanged.map_err(|error| at_table(db, table, error))?;
+        let outcome = |((job, _), unchanged): (&(&Job, &TableProgress), Option<bool>)| {
+            let (db, table) = (job.name.0.clone(), job.name.1.clone());
+            match unchanged {
+                Some(true) => Ok(()),
+                Some(false) => {
+                    let reason = "its definition is newer than the snapshot".into();
+                    Err(CopyError::TableChanged { db, table, reason })
+                }
+                None => Err(CopyError::TableVanished { db, table }),
+            }
+        };
+        Ok(jobs.iter().zip(unchanged).map(outcome).collect())
     }
 
     /// Counts a range as done; after the last one the table is done.
