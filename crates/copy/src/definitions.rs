@@ -30,6 +30,7 @@ use values::collation;
 
 use crate::error::{CopyError, at_table};
 use crate::members::spell_members;
+use crate::progress::Preparing;
 
 const SCHEMATA: &str = "information_schema.SCHEMATA";
 const TABLES: &str = "information_schema.TABLES";
@@ -261,17 +262,26 @@ pub(crate) fn show_create(connection: &mut Connection, name: &Name) -> Result<Op
 pub(crate) type Definition = (Name, Result<Option<Vec<u8>>, CopyError>);
 
 /// Reads the definitions of `names`; each connection reads a share.
-pub(crate) fn read_definitions(readers: &mut [Connection], names: &[Name]) -> Result<Vec<Definition>, CopyError> {
+pub(crate) fn read_definitions(
+    readers: &mut [Connection],
+    names: &[Name],
+    preparing: &Preparing,
+) -> Result<Vec<Definition>, CopyError> {
+    preparing.begin("reading definitions", names.len());
     let share = names.len().div_ceil(readers.len().max(1)).max(1);
     std::thread::scope(|scope| {
         let parts: Vec<_> = (readers.iter_mut().zip(names.chunks(share)))
             .map(|(reader, names)| {
                 scope.spawn(move || {
-                    let show = |name: &Name| match show_create(reader, name) {
-                        Err(CopyError::Table { db, table, error }) if error.server_code().is_some() => {
-                            Ok((name.clone(), Err(CopyError::Table { db, table, error })))
+                    let show = |name: &Name| {
+                        let shown = show_create(reader, name);
+                        preparing.table_done();
+                        match shown {
+                            Err(CopyError::Table { db, table, error }) if error.server_code().is_some() => {
+                                Ok((name.clone(), Err(CopyError::Table { db, table, error })))
+                            }
+                            shown => Ok((name.clone(), Ok(shown?))),
                         }
-                        shown => Ok((name.clone(), Ok(shown?))),
                     };
                     names.iter().map(show).collect::<Result<Vec<_>, _>>()
                 })

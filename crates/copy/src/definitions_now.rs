@@ -14,6 +14,7 @@ use source::replication::version_number;
 
 use crate::definitions::{Definition, Listing, Name, build_catalog, define, read_definitions};
 use crate::error::CopyError;
+use crate::progress::Preparing;
 
 /// Definitions read, one after the other, while the source works.
 pub struct DefinitionsNow {
@@ -41,7 +42,7 @@ impl DefinitionsNow {
         let listing = Listing::read(&mut reader, None, None).map_err(at)?;
         let wanted = listing.wanted(&TableFilter::default(), lower_case_table_names)?;
         let mut readers = [reader];
-        let shown = read_definitions(&mut readers, &wanted)?;
+        let shown = read_definitions(&mut readers, &wanted, &Preparing::default())?;
         let [mut reader] = readers;
         let executed = gtid_executed(&mut reader).map_err(at)?;
         let executed = executed.ok_or_else(|| CopyError::NoGtids { server: server.clone() })?;

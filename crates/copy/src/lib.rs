@@ -88,7 +88,7 @@ pub use let_in::let_in;
 pub use options::{CopyLock, CopyOptions, Unsettled};
 pub use plan::{CopyPlan, PlannedTable, SourceFacts};
 pub use prepare::SourceCopy;
-pub use progress::{Progress, TableProgress, TableState, Totals};
+pub use progress::{Preparing, Progress, TableProgress, TableState, Totals};
 pub use tables_now::TablesNow;
 
 /// Savepoint to which each reading connection rolls back after a range.

@@ -19,6 +19,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,7 @@ use source::polite_lock::{LockTries, LockTry, ROW_WAITS_PAUSE};
 
 use crate::error::CopyError;
 use crate::options::CopyOptions;
+use crate::progress::Preparing;
 
 /// ER_LOCK_WAIT_TIMEOUT.
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
@@ -47,6 +49,8 @@ pub(crate) struct Sessions {
     pub readers: Vec<Connection>,
     /// Takes the locks; sees current data.
     pub control: Connection,
+    /// Is told what is being done.
+    pub preparing: Arc<Preparing>,
 }
 
 /// Which lock keeps rows from changing while snapshots are opened.

@@ -1,8 +1,11 @@
 //! Options of a copy.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use source::TableFilter;
+
+use crate::progress::Preparing;
 
 /// How the rows are assigned to a GTID set (`--copy-lock`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +67,8 @@ pub struct CopyOptions {
     /// Limit in bytes, as estimated by the source, of all tables in engines without snapshots (MyISAM, MEMORY, …),
     /// which are read while writers wait. Beyond it the copy is refused.
     pub locked_bytes_max: u64,
+    /// Is told what the preparation does.
+    pub preparing: Arc<Preparing>,
 }
 
 impl Default for CopyOptions {
@@ -83,6 +88,7 @@ impl Default for CopyOptions {
             chunk_rows_min: 1000,
             // Takes less than 100 ms at 50 MB/s.
             locked_bytes_max: 4 << 20,
+            preparing: Arc::default(),
         }
     }
 }

@@ -100,7 +100,8 @@ impl SourceCopy {
             connected.map_err(|error| CopyError::Source { server: server.clone(), error })
         };
         let control = connect()?;
-        let mut sessions = Sessions { server: server.clone(), readers: Vec::new(), control };
+        let preparing = Arc::clone(&options.preparing);
+        let mut sessions = Sessions { server: server.clone(), readers: Vec::new(), control, preparing };
         let facts = read_facts(&mut sessions)?;
         check_privileges(&mut sessions, options.lock)?;
         let opened = open_memory_tables(&mut sessions.control);
@@ -243,6 +244,7 @@ fn finish(
     found: FrozenTables,
 ) -> Result<SourceCopy, CopyError> {
     let FrozenTables { moment, listing, names, mut catalog, unsettled, discarded, backup_lock_us } = found;
+    options.preparing.begin("asking for the tables' sizes", 0);
     let estimates = definitions::estimates(&mut sessions.control, options.tables.only_table());
     let estimates = sessions.at(estimates)?;
     let mut notes = Vec::new();

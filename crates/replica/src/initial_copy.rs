@@ -17,7 +17,8 @@ use base::GtidSet;
 use catalog::TableDef;
 use client::Connection;
 use copy::{
-    CopyError, CopyLock, CopyOptions, CopyReport, CopySink, Progress, RowBatch, SourceCopy, Unsettled, UnsettledTable,
+    CopyError, CopyLock, CopyOptions, CopyReport, CopySink, Preparing, Progress, RowBatch, SourceCopy, Unsettled,
+    UnsettledTable,
 };
 use observe::fail_point::{self, Phase};
 use observe::{
@@ -38,7 +39,7 @@ use crate::failure::{preflight_failure, shown_set, source_failure, store_failure
 use crate::folder::{Folder, write_atomically};
 use crate::log::{self, Code};
 use crate::memory::MemoryPlan;
-use crate::receiver::link::Link;
+use crate::receiver::link::{Link, LinkState};
 use crate::status::{disk, source_report};
 
 /// File in the folder while a copy runs; contains its GTID set.
@@ -49,6 +50,8 @@ const TRIES: u32 = 10;
 const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// Interval of progress lines in the log.
 const SAY_EVERY: Duration = Duration::from_secs(10);
+/// The first one of a preparation comes after this time.
+const SAY_FIRST: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// True if a copy was started in this folder and not completed.
@@ -233,7 +236,7 @@ pub(crate) fn check(
 pub(crate) fn prepare(
     config: &ReplicaConfig,
     server: &ServerOptions,
-    stop: &AtomicBool,
+    copying: &CopyInProgress,
 ) -> Result<SourceCopy, CopyError> {
     let connect = server.connect_options().map_err(|failure| CopyError::Sink {
         db: String::new(),
@@ -249,9 +252,10 @@ pub(crate) fn prepare(
         snapshot_max: config.copy.snapshot_max,
         // Each such table is copied later, at its own GTID set, while the others are replayed.
         unsettled: Unsettled::LeaveOut,
+        preparing: Arc::clone(&copying.preparing),
         ..CopyOptions::default()
     };
-    let copy = SourceCopy::prepare(&connect, &options, stop)?;
+    let copy = SourceCopy::prepare(&connect, &options, &copying.stop)?;
     let plan = copy.plan();
     let lock = match plan.lock {
         CopyLock::Auto | CopyLock::Table => {
@@ -301,36 +305,22 @@ impl CopySink for Sink<'_, '_> {
 /// Why the copy failed; the tree then has no cut.
 pub(crate) fn run(
     config: &ReplicaConfig,
-    folder: &Folder,
-    watch: CopyWatch<'_>,
+    copying: &CopyInProgress,
     copy: SourceCopy,
     disk: &Disk,
     beside: Beside,
 ) -> Result<(), CopyFailure> {
     let (executed, catalog) = (copy.plan().executed.clone(), copy.plan().catalog.clone());
     let progress = Arc::new(Progress::new(copy.plan()));
-    let stop = Arc::new(AtomicBool::new(false));
-    // Each connection may be reading a different table, and a buffer that grows has up to twice its bytes: twice a
-    // generation in all, less than generations take once replay runs.
-    let buffer_bytes = beside.memory.generation_bytes as usize / config.copy.connections.max(1);
+    // Each connection may be reading a different table, and a buffer that grows has up to twice its bytes; what is left
+    // of small tables takes one more: little more than twice a generation in all, less than generations take once
+    // replay runs.
+    let buffer_bytes = copying.memory.generation_bytes as usize / config.copy.connections.max(1);
     let writer = CopyWriter::new(disk, buffer_bytes);
     let writer = if copy.plan().lock == CopyLock::None { writer.without_indexes() } else { writer };
-    let in_progress = CopyInProgress {
-        source: config.source.shown(),
-        data: folder.path().to_owned(),
-        server_id: config.server_id.unwrap_or_else(|| folder.default_server_id()),
-        server_uuid: folder.server_uuid().to_string(),
-        progress: Arc::clone(&progress),
-        stop: Arc::clone(&stop),
-        beside,
-        began: Instant::now(),
-    };
-    let watching = watch(Arc::new(in_progress)).map_err(CopyFailure::Own)?;
-    let shown = show(&progress);
+    let _ = copying.reading.set((Arc::clone(&progress), beside));
     let sink = Sink { writer: &writer, failed: OnceLock::new() };
-    let ran = copy.run(&sink, &progress, &stop);
-    shown.end();
-    drop(watching);
+    let ran = copy.run(&sink, &progress, &copying.stop);
     let report = match ran {
         Ok(report) => report,
         Err(error @ CopyError::Sink { .. }) => {
@@ -415,9 +405,11 @@ pub struct CopyInProgress {
     data: PathBuf,
     server_id: u32,
     server_uuid: String,
-    pub(crate) progress: Arc<Progress>,
-    stop: Arc<AtomicBool>,
-    pub(crate) beside: Beside,
+    memory: MemoryPlan,
+    pub(crate) preparing: Arc<Preparing>,
+    /// Once there is a plan.
+    pub(crate) reading: OnceLock<(Arc<Progress>, Beside)>,
+    stop: AtomicBool,
     began: Instant,
 }
 
@@ -427,24 +419,40 @@ pub(crate) struct Beside {
     pub link: Arc<Link>,
     /// The relay log that it fills.
     pub relay: Arc<RelayShared>,
-    /// Shares of the memory limit.
-    pub memory: MemoryPlan,
 }
 
-/// Called when an initial copy begins; the returned value is dropped when the copy ends.
+/// Called when an initial copy begins to be prepared; the returned value is dropped when the copy ends.
 pub type CopyWatch<'a> = &'a dyn Fn(Arc<CopyInProgress>) -> Result<Box<dyn Any>, Failure>;
 
 impl CopyInProgress {
+    /// A copy that begins with its preparation.
+    pub(crate) fn new(config: &ReplicaConfig, folder: &Folder, memory: MemoryPlan) -> CopyInProgress {
+        CopyInProgress {
+            source: config.source.shown(),
+            data: folder.path().to_owned(),
+            server_id: config.server_id.unwrap_or_else(|| folder.default_server_id()),
+            server_uuid: folder.server_uuid().to_string(),
+            memory,
+            preparing: Arc::default(),
+            reading: OnceLock::new(),
+            stop: AtomicBool::new(false),
+            began: Instant::now(),
+        }
+    }
+
+    /// How far it is, in one line.
+    fn line(&self) -> String {
+        match self.reading.get() {
+            Some((progress, _)) => progress.line(),
+            None => self.preparing.line(),
+        }
+    }
+
     /// The report for `slipstream status`.
     #[must_use]
     pub fn status(&self) -> StatusReport {
-        let (totals, process) = (self.progress.totals(), ProcessFacts::read());
-        let Beside { link, relay, memory } = &self.beside;
-        let relay_bytes = relay.total_bytes();
-        let link = link.lock();
-        // Nothing of it is replayed before the copy ends.
-        let backlog = Backlog { transactions: link.received.transactions, bytes: relay_bytes, catch_up_us: None };
-        StatusReport {
+        let process = ProcessFacts::read();
+        let report = StatusReport {
             version: env!("CARGO_PKG_VERSION").into(),
             at: utc_text(now_us()),
             running: true,
@@ -453,32 +461,35 @@ impl CopyInProgress {
             data: self.data.display().to_string(),
             server_id: self.server_id,
             server_uuid: self.server_uuid.clone(),
-            source: source_report(&self.source, &link),
-            replay: ReplayReport {
-                state: ReplayState::Copying,
-                detail: self.progress.line(),
-                tables: totals.tables as u64,
-                rows: totals.rows,
-                ..ReplayReport::default()
+            source: source_report(&self.source, &LinkState::default()),
+            replay: ReplayReport { state: ReplayState::Copying, detail: self.line(), ..ReplayReport::default() },
+            memory: MemoryReport {
+                rss_bytes: process.rss_bytes,
+                rss_peak_bytes: process.rss_peak_bytes,
+                limit_bytes: self.memory.limit_bytes,
+                queue_limit_bytes: self.memory.queue_bytes,
+                ..MemoryReport::default()
             },
+            disk: disk(&self.data, 0),
+            cpu_us: process.cpu_us,
+            threads: process.threads,
+            ..StatusReport::default()
+        };
+        let Some((progress, Beside { link, relay })) = self.reading.get() else { return report };
+        let (totals, relay_bytes, link) = (progress.totals(), relay.total_bytes(), link.lock());
+        StatusReport {
+            source: source_report(&self.source, &link),
+            replay: ReplayReport { tables: totals.tables as u64, rows: totals.rows, ..report.replay },
             gtid: GtidReport { retrieved: link.received.retrieved.to_string(), ..GtidReport::default() },
             position: PositionReport {
                 source_received: link.received.source_position.clone(),
                 ..PositionReport::default()
             },
-            backlog,
+            // Nothing of it is replayed before the copy ends.
+            backlog: Backlog { transactions: link.received.transactions, bytes: relay_bytes, catch_up_us: None },
             last_error: link.received.last_error.clone(),
-            memory: MemoryReport {
-                rss_bytes: process.rss_bytes,
-                rss_peak_bytes: process.rss_peak_bytes,
-                limit_bytes: memory.limit_bytes,
-                queue_limit_bytes: memory.queue_bytes,
-                ..MemoryReport::default()
-            },
             disk: disk(&self.data, relay_bytes),
-            cpu_us: process.cpu_us,
-            threads: process.threads,
-            ..StatusReport::default()
+            ..report
         }
     }
 
@@ -488,14 +499,14 @@ impl CopyInProgress {
     }
 }
 
-/// Display of the progress, until `end` is called.
-struct Shown {
+/// Display of the progress, until it is dropped.
+pub(crate) struct Shown {
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Shown {
-    fn end(mut self) {
+impl Drop for Shown {
+    fn drop(&mut self) {
         self.end.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -503,32 +514,37 @@ impl Shown {
     }
 }
 
-/// Shows a progress bar on a terminal; otherwise a line in the log every ten seconds.
-fn show(progress: &Arc<Progress>) -> Shown {
+/// Shows a progress bar on a terminal; otherwise a line in the log every ten seconds, and one early in a preparation that
+/// takes longer than a second.
+pub(crate) fn show(copying: &Arc<CopyInProgress>) -> Shown {
     let end = Arc::new(AtomicBool::new(false));
     let work = {
-        let (progress, end) = (Arc::clone(progress), Arc::clone(&end));
+        let (copying, end) = (Arc::clone(copying), Arc::clone(&end));
         move || {
             let terminal = io::stderr().is_terminal();
-            let mut said = Instant::now();
+            let (mut said, mut pause) = (Instant::now(), SAY_FIRST);
             while !end.load(Ordering::Acquire) {
                 std::thread::sleep(LOOK_EVERY);
+                let reading = copying.reading.get();
                 if terminal {
-                    let _ = write!(io::stderr(), "\r{}\x1b[K", progress.line());
+                    let _ = write!(io::stderr(), "\r{}\x1b[K", copying.line());
                 }
-                if said.elapsed() >= SAY_EVERY {
-                    said = Instant::now();
-                    let lines = progress.table_lines(4);
-                    log::write(Code::InitialCopyProgress, "Copy", &progress.line());
+                if reading.is_some() {
+                    pause = SAY_EVERY;
+                }
+                if said.elapsed() >= pause {
+                    (said, pause) = (Instant::now(), SAY_EVERY);
+                    let lines = reading.map(|(progress, _)| progress.table_lines(4)).unwrap_or_default();
+                    log::write(Code::InitialCopyProgress, "Copy", &copying.line());
                     for line in lines.lines() {
                         log::write(Code::InitialCopyProgress, "Copy", line);
                     }
                 }
             }
-            if terminal {
-                let _ = writeln!(io::stderr(), "\r{}\x1b[K", progress.line());
-            } else {
-                log::write(Code::InitialCopyProgress, "Copy", &progress.line());
+            match (copying.reading.get(), terminal) {
+                (_, true) => _ = writeln!(io::stderr(), "\r{}\x1b[K", copying.line()),
+                (Some((progress, _)), false) => log::write(Code::InitialCopyProgress, "Copy", &progress.line()),
+                (None, false) => {}
             }
         }
     };

@@ -53,8 +53,9 @@ impl CopyInProgress {
     /// Whether the initial copy moves, or the log beside it.
     #[must_use]
     pub fn movement(&self) -> Movement {
-        let totals = self.progress.totals();
-        works(&(totals.tables_done, totals.rows, totals.bytes, self.beside.relay.total_bytes()))
+        let Some((progress, beside)) = self.reading.get() else { return works(&self.preparing.line()) };
+        let totals = progress.totals();
+        works(&(totals.tables_done, totals.rows, totals.bytes, beside.relay.total_bytes()))
     }
 }
 

@@ -3,7 +3,6 @@
 //! In: an owned folder and its configuration. Out: the parts of a `Replica`. Never here: replay.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use base::LogPosition;
 use observe::bytes_text;
@@ -17,7 +16,7 @@ use crate::exit::Failure;
 use crate::failure::{relay_failure, shown_set, store_failure};
 use crate::folder::Folder;
 use crate::inbound::{Feed, Inbound};
-use crate::initial_copy::{self, Beside, CopyFailure, CopyWatch};
+use crate::initial_copy::{self, Beside, CopyFailure, CopyInProgress, CopyWatch};
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
 use crate::memory::MemoryPlan;
@@ -124,7 +123,10 @@ impl Opening<'_> {
 
     fn copy_once(&self, server: &ServerOptions, disk: Disk) -> Result<Result<Opened, copy::CopyError>, Failure> {
         let server = self.login.map_or_else(|| server.clone(), |login| login.server_for_try());
-        let copy = match initial_copy::prepare(self.config, &server, &AtomicBool::new(false)) {
+        let copying = Arc::new(CopyInProgress::new(self.config, self.folder, self.memory));
+        let watching = (self.watch_copy)(Arc::clone(&copying))?;
+        let shown = initial_copy::show(&copying);
+        let copy = match initial_copy::prepare(self.config, &server, &copying) {
             Ok(copy) => copy,
             Err(error) => return Ok(Err(error)),
         };
@@ -143,8 +145,9 @@ impl Opening<'_> {
         };
         let mut opened = self.open_relay(disk, Some(start))?;
         let inbound = &opened.inbound;
-        let beside = Beside { link: Arc::clone(&inbound.link), relay: Arc::clone(&inbound.relay), memory: self.memory };
-        let result = initial_copy::run(self.config, self.folder, self.watch_copy, copy, &opened.disk, beside);
+        let beside = Beside { link: Arc::clone(&inbound.link), relay: Arc::clone(&inbound.relay) };
+        let result = initial_copy::run(self.config, &copying, copy, &opened.disk, beside);
+        drop((shown, watching));
         match result {
             Ok(()) => {
                 opened.recovered = opened.disk.recover().map_err(|error| store_failure(&error))?;

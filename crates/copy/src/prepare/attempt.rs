@@ -59,6 +59,7 @@ pub(super) fn try_once(
 ) -> Result<Attempt, CopyError> {
     patience.check_stop()?;
     let lower = facts.lower_case_table_names;
+    options.preparing.begin("listing tables", 0);
     let before = Listing::read(&mut sessions.control, None, options.tables.only_table());
     let before = sessions.at(before)?;
     let wanted = before.wanted(&options.tables, lower)?;
@@ -79,6 +80,7 @@ pub(super) fn try_once(
         (CopyLock::Table, [(db, table)]) => ReadLock::Table(db.clone(), table.clone()),
         _ => ReadLock::All,
     };
+    options.preparing.begin("taking snapshots", 0);
     let moment = sessions.freeze(patience, &lock, |control| {
         let limit = options.locked_bytes_max.saturating_mul(LOCKED_BYTES_FACTOR);
         take_rows(control, &without_snapshots, facts, options, limit)

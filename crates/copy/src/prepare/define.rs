@@ -47,6 +47,7 @@ pub(super) fn read_catalog<T>(
 ) -> Result<Result<Defined, Vec<Name>>, CopyError> {
     let lower = facts.lower_case_table_names;
     let Some(reader) = sessions.readers.first_mut() else { return Ok(Err(Vec::new())) };
+    sessions.preparing.begin("listing tables at the snapshot", 0);
     let listing = Listing::read(reader, Some(&moment.now), patience.options.tables.only_table());
     let listing = sessions.at(listing)?;
     let names = listing.wanted(&patience.options.tables, lower)?;
@@ -112,7 +113,8 @@ fn define(
     version: Option<u32>,
     unread: &mut dyn FnMut(Name, CopyError) -> Result<(), CopyError>,
 ) -> Result<Result<catalog::Catalog, Vec<Name>>, CopyError> {
-    let definitions = read_definitions(&mut sessions.readers, names)?;
+    let definitions = read_definitions(&mut sessions.readers, names, &sessions.preparing)?;
+    sessions.preparing.begin("comparing definitions with the snapshot's", 0);
     let later = Listing::read(&mut sessions.control, None, definitions::only_name(names));
     let later = sessions.at(later)?;
     let mut changed = listing.changed(&later, names);
