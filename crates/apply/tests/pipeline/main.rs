@@ -10,6 +10,7 @@ mod run;
 mod serial;
 mod shutdown;
 mod stages;
+mod tables;
 mod transactions;
 mod transfers;
 mod twice;
