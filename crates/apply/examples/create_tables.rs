@@ -58,7 +58,7 @@ fn start(folder: &std::path::Path, bytes: Vec<u8>) -> Pipeline {
         decoders: 1,
         workers: 2,
         memory_bytes: 64 << 20,
-        apply: ApplyOptions { check_images: CheckImages::Sample },
+        apply: ApplyOptions { check_images: CheckImages::Sample, ..ApplyOptions::default() },
         skip: SkipList::new(GtidSet::new()),
         store: Arc::new(store),
         cuts: Some(cuts),

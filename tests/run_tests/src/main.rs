@@ -9,6 +9,9 @@
 //! SLIPSTREAM_TESTS_DONE names a file that keeps which processes passed at a commit without changes: a run that was cut
 //! short goes on where it was.
 //!
+//! `--again N` runs each process N times: `run_tests --workspace --locked --again 30 -- fail_over`. Tests in
+//! `tests/quarantine.md` are left out and count as skipped, unless SLIPSTREAM_TEST_LENGTH is `night` or `soak`.
+//!
 //! A crate's unit tests are one process. Of its tests from outside each module is one: what a test does to its process,
 //! or reads of it, meets only those beside which it stands.
 
@@ -34,12 +37,24 @@ const FAILURES_TOLD: usize = 8;
 const LINES_TOLD: usize = 12;
 const LINE_CHARACTERS_TOLD: usize = 600;
 
+/// Tests that failed without a cause found, from the workspace's root.
+const QUARANTINE: &str = "tests/quarantine.md";
+
 type AnyError = Box<dyn std::error::Error>;
 
 /// A process: a crate's unit tests, a module of its tests from outside, or the documentation's tests.
 struct Job {
     name: String,
     command: Command,
+}
+
+/// What is to be run.
+struct Built {
+    jobs: Vec<Job>,
+    /// Where the test programs lie.
+    folder: PathBuf,
+    /// Tests that are left out.
+    quarantined: u64,
 }
 
 /// What has become of the jobs.
@@ -85,7 +100,8 @@ struct Counts {
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let of_cargo: Vec<String> = arguments.by_ref().take_while(|argument| argument != "--").collect();
-    match run(&of_cargo, &arguments.collect::<Vec<_>>()) {
+    let run = times(of_cargo).and_then(|(of_cargo, times)| run(&of_cargo, &arguments.collect::<Vec<_>>(), times));
+    match run {
         Ok(failed) if failed.is_empty() => ExitCode::SUCCESS,
         Ok(failed) => {
             eprintln!("run_tests: {} failed: {}", failed.len(), failed.join(", "));
@@ -98,10 +114,21 @@ fn main() -> ExitCode {
     }
 }
 
+/// The arguments without `--again N`, and how many times each process runs.
+fn times(mut of_cargo: Vec<String>) -> Result<(Vec<String>, u32), AnyError> {
+    let Some(at) = of_cargo.iter().position(|argument| argument == "--again") else { return Ok((of_cargo, 1)) };
+    let number = of_cargo.get(at + 1).and_then(|number| number.parse().ok()).filter(|number| *number > 0);
+    let number = number.ok_or("--again needs a number of at least 1")?;
+    of_cargo.drain(at..at + 2);
+    Ok((of_cargo, number))
+}
+
 /// Names of the programs that failed.
-fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError> {
-    let (mut waiting, folder) = built(of_cargo, of_tests)?;
-    waiting.push(documentation(of_cargo));
+fn run(of_cargo: &[String], of_tests: &[String], times: u32) -> Result<Vec<String>, AnyError> {
+    let Built { jobs: mut waiting, folder, quarantined } = built(of_cargo, of_tests, times)?;
+    if times == 1 {
+        waiting.push(documentation(of_cargo));
+    }
     let done = Done::open()?;
     if let Some(done) = &done {
         let all = waiting.len();
@@ -186,7 +213,10 @@ fn run(of_cargo: &[String], of_tests: &[String]) -> Result<Vec<String>, AnyError
         failed: sum.failed + job.counts.failed,
         skipped: sum.skipped + job.counts.skipped,
     });
-    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
+    if quarantined > 0 {
+        println!("run_tests: {quarantined} in quarantine (tests/quarantine.md), and skipped");
+    }
+    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped + quarantined);
     let failed = ended.iter().filter(|job| !job.passed).map(|job| job.name.clone()).collect();
     seconds.extend(ended.into_iter().map(|job| (job.name, job.seconds)));
     std::fs::write(kept, serde_json::to_vec(&seconds)?)?;
@@ -313,7 +343,7 @@ fn in_short(printed: &str) -> String {
 }
 
 /// Builds all test programs, each to run in its package's folder as cargo runs it; and the folder they lie in.
-fn built(of_cargo: &[String], of_tests: &[String]) -> Result<(Vec<Job>, PathBuf), AnyError> {
+fn built(of_cargo: &[String], of_tests: &[String], times: u32) -> Result<Built, AnyError> {
     let mut child = cargo(of_cargo)
         .args(["--no-run", "--message-format=json-render-diagnostics"])
         .stdout(Stdio::piped())
@@ -323,7 +353,8 @@ fn built(of_cargo: &[String], of_tests: &[String]) -> Result<(Vec<Job>, PathBuf)
     if !child.wait()?.success() {
         return Err("the tests were not built".into());
     }
-    let (mut jobs, mut folder) = (Vec::new(), None);
+    let (mut jobs, mut folder, mut quarantined) = (Vec::new(), None, 0);
+    let in_quarantine = in_quarantine()?;
     for line in text.lines().filter(|line| line.starts_with('{')) {
         let message: Value = serde_json::from_str(line)?;
         let word = |pointer| message.pointer(pointer).and_then(Value::as_str);
@@ -344,20 +375,44 @@ fn built(of_cargo: &[String], of_tests: &[String]) -> Result<(Vec<Job>, PathBuf)
                 command
             };
             let from_outside = message.pointer("/target/kind/0").and_then(Value::as_str) == Some("test");
-            for (module, tests) in if from_outside { modules(program, of_tests)? } else { BTreeMap::new() } {
+            for (module, mut tests) in if from_outside { modules(program, of_tests)? } else { BTreeMap::new() } {
+                let all = tests.len();
+                tests.retain(|test| !in_quarantine.contains(test));
+                quarantined += (all - tests.len()) as u64;
+                if tests.is_empty() {
+                    continue;
+                }
                 let file = module.map_or_else(|| source.to_owned(), |module| source.with_file_name(module + ".rs"));
                 let name = format!("{package}: {}", file.strip_prefix(at).unwrap_or(&file).display());
                 let exact = [&["--exact".to_owned()][..], &tests].concat();
-                jobs.push(Job { name, command: run(&exact) });
+                jobs.extend((0..times).map(|time| Job { name: named(&name, time), command: run(&exact) }));
             }
             if !from_outside {
                 let name = format!("{package}: {}", source.strip_prefix(at)?.display());
-                jobs.push(Job { name, command: run(&[]) });
+                jobs.extend((0..times).map(|time| Job { name: named(&name, time), command: run(&[]) }));
             }
             folder = Path::new(program).ancestors().nth(2).map(Path::to_owned);
         }
     }
-    Ok((jobs, folder.ok_or("no test programs")?))
+    Ok(Built { jobs, folder: folder.ok_or("no test programs")?, quarantined })
+}
+
+fn named(name: &str, time: u32) -> String {
+    if time == 0 { name.to_owned() } else { format!("{name} #{}", time + 1) }
+}
+
+/// Tests that this run leaves out, as libtest names them; none in the long forms.
+fn in_quarantine() -> Result<Vec<String>, AnyError> {
+    if matches!(std::env::var("SLIPSTREAM_TEST_LENGTH").as_deref(), Ok("night" | "soak")) {
+        return Ok(Vec::new());
+    }
+    Ok(listed(&std::fs::read_to_string(QUARANTINE).map_err(|error| format!("{QUARANTINE}: {error}"))?))
+}
+
+/// The second cells of a table's rows that begin with a date.
+fn listed(table: &str) -> Vec<String> {
+    let rows = table.lines().filter(|line| line.starts_with("| 2"));
+    rows.filter_map(|row| row.split('|').nth(2)).map(|test| test.trim().to_owned()).collect()
 }
 
 /// The tests of a program by module; those in none are under `None`.
@@ -438,6 +493,18 @@ mod tests {
         assert_eq!(at_once(Some("3")).unwrap(), 3);
         assert!(["0", "65", "", "two"].iter().all(|wrong| at_once(Some(wrong)).is_err()));
         assert!((1..=8).contains(&at_once(None).unwrap()));
+    }
+
+    #[test]
+    fn what_is_repeated_and_left_out() {
+        let of = |arguments: &[&str]| times(arguments.iter().map(|word| (*word).to_owned()).collect());
+        assert_eq!(of(&["--workspace", "--again", "30", "--locked"]).unwrap().1, 30);
+        assert_eq!(of(&["--workspace", "--again", "30", "--locked"]).unwrap().0, ["--workspace", "--locked"]);
+        assert_eq!(of(&["--workspace"]).unwrap().1, 1);
+        assert!(of(&["--again"]).is_err() && of(&["--again", "0"]).is_err() && of(&["--again", "x"]).is_err());
+        assert_eq!(["a: b.rs", "a: b.rs #3"], [named("a: b.rs", 0), named("a: b.rs", 2)]);
+        let table = "| Date | Test | Log |\n|---|---|---|\n| 2026-11-30 | relay::held | x.log |\n";
+        assert_eq!(listed(table), ["relay::held"]);
     }
 
     #[test]

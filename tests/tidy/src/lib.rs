@@ -8,6 +8,7 @@ pub mod code;
 pub mod limits;
 pub mod links;
 pub mod named;
+pub mod quarantine;
 pub mod ratchets;
 mod repository;
 #[cfg(test)]

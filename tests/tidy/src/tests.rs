@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::code::{self, Measure};
-use crate::{Fault, Repository, calques, limits, links, named, ratchets, text};
+use crate::{Fault, Repository, calques, limits, links, named, quarantine, ratchets, text};
 
 fn here() -> Repository {
     Repository::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
@@ -27,6 +27,13 @@ fn documents_and_cells_are_as_short_as_promised() {
 #[test]
 fn lines_of_documents_are_as_narrow_as_code() {
     none(&limits::widths(&here()));
+}
+
+#[test]
+fn few_tests_are_in_quarantine_and_none_for_long() {
+    let git = std::process::Command::new("git").args(["log", "-1", "--format=%cs"]).output().unwrap();
+    assert!(git.status.success(), "{git:?}");
+    none(&quarantine::quarantine(&here(), String::from_utf8(git.stdout).unwrap().trim()));
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn replay(folder: &Path, catalog: Catalog, log: Author) -> Arc<Store> {
         decoders: 1,
         workers: 2,
         memory_bytes: 64 << 20,
-        apply: ApplyOptions { check_images: CheckImages::All },
+        apply: ApplyOptions { check_images: CheckImages::All, ..ApplyOptions::default() },
         skip: SkipList::new(store.visibility().executed()),
         store: Arc::clone(&store),
         cuts: Some(CutOptions {
