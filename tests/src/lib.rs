@@ -31,7 +31,7 @@ pub use replica::{Replica, slipstream, slipstream_with};
 pub use shop::under_load;
 pub use small_disk::{Ballast, SmallDisk};
 pub use testkit::scratch::folder;
-pub use testkit::{Ran, Random, Server, all_cases, repository, run_with_input, scratch, share};
+pub use testkit::{Group, Ran, Random, Server, all_cases, repository, run_with_input, scratch, share};
 
 /// Deadline of every wait: generous, for busy machines.
 pub const DEADLINE: Duration = Duration::from_secs(120);

@@ -1,9 +1,9 @@
-//! A TCP proxy between replica and server that can cut the dump stream at a chosen byte.
+//! A TCP proxy between replica and server that cuts connections, holds and delays what passes, and falls silent.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Command byte of COM_BINLOG_DUMP_GTID.
@@ -29,6 +29,10 @@ struct Shared {
     silent: AtomicBool,
     /// Bytes of dump streams that may pass before they wait.
     held_at: AtomicU64,
+    /// Milliseconds that all bytes take in each direction.
+    delay_ms: AtomicU64,
+    /// The clients' ends of all connections.
+    clients: Mutex<Vec<TcpStream>>,
 }
 
 impl Proxy {
@@ -46,6 +50,8 @@ impl Proxy {
             closed: AtomicBool::new(false),
             silent: AtomicBool::new(false),
             held_at: AtomicU64::new(u64::MAX),
+            delay_ms: AtomicU64::new(0),
+            clients: Mutex::default(),
         });
         let accepting = Arc::clone(&shared);
         std::thread::spawn(move || {
@@ -74,6 +80,18 @@ impl Proxy {
     /// Cuts the dump stream after this many more bytes.
     pub fn cut_after(&self, bytes: u64) {
         self.shared.let_through.store(i64::try_from(bytes).unwrap(), SeqCst);
+    }
+
+    /// Cuts every connection now; others may be made.
+    pub fn cut(&self) {
+        let clients = std::mem::take(&mut *self.shared.clients.lock().unwrap_or_else(PoisonError::into_inner));
+        // One that has ended cannot be shut down.
+        clients.iter().for_each(|client| drop(client.shutdown(Shutdown::Both)));
+    }
+
+    /// Holds back what passes in either direction for this long.
+    pub fn delay(&self, delay: Duration) {
+        self.shared.delay_ms.store(u64::try_from(delay.as_millis()).unwrap(), SeqCst);
     }
 
     /// Makes dump streams wait after this many more bytes; other connections continue. None ends the wait.
@@ -119,7 +137,8 @@ impl Shared {
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
         let is_dump = Arc::new(AtomicBool::new(false));
         let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-        let dump = Arc::clone(&is_dump);
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).push(client.try_clone().unwrap());
+        let (dump, upstream) = (Arc::clone(&is_dump), Arc::clone(&self));
         std::thread::spawn(move || {
             let mut buffer = [0; 16 << 10];
             while let Ok(read @ 1..) = from_client.read(&mut buffer) {
@@ -128,6 +147,7 @@ impl Shared {
                 if buffer[..read].get(3..5) == Some(&[0, DUMP_GTID]) && is_replica {
                     dump.store(true, SeqCst);
                 }
+                upstream.wait_as_delayed();
                 if to_server.write_all(&buffer[..read]).is_err() {
                     break;
                 }
@@ -137,9 +157,17 @@ impl Shared {
         self.downstream(server, client, &is_dump);
     }
 
+    fn wait_as_delayed(&self) {
+        let delay_ms = self.delay_ms.load(SeqCst);
+        if delay_ms > 0 {
+            std::thread::sleep(Duration::from_millis(delay_ms));
+        }
+    }
+
     fn downstream(&self, mut server: TcpStream, mut client: TcpStream, is_dump: &AtomicBool) {
         let mut buffer = [0; 16 << 10];
         while let Ok(read @ 1..) = server.read(&mut buffer) {
+            self.wait_as_delayed();
             while self.silent.load(SeqCst) && !self.ended.load(SeqCst) {
                 std::thread::sleep(Duration::from_millis(10));
             }

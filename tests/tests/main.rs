@@ -33,6 +33,7 @@ mod fail_over;
 mod filters;
 mod follow;
 mod full_disk_waits;
+mod groups;
 mod history;
 mod hostile_source;
 mod huge;

@@ -5,6 +5,7 @@
 //! ends; logs, and what they mean. Never here: an assertion about the product, a dependency of the product on this crate.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod group;
 pub mod history;
 pub mod log;
 pub mod process;
@@ -20,6 +21,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 pub use base::Random;
+pub use group::Group;
 pub use process::{Ran, run_with_input};
 pub use raw_client::RawClient;
 pub use scratch::scratch;

@@ -90,8 +90,17 @@ impl Server {
         if ran.code != 0 {
             return Err(ran.err);
         }
-        server.port = server.ask("port").parse().unwrap();
+        server.find_port();
         Ok(server)
+    }
+
+    /// A member that `testbed/mysql group` starts.
+    pub(crate) fn of_group(name: &str) -> Server {
+        Server { script: "mysql", name: name.to_owned(), port: 0 }
+    }
+
+    pub(crate) fn find_port(&mut self) {
+        self.port = self.ask("port").parse().unwrap();
     }
 
     /// A server, not synced, that the tests of this process share while any of them holds it.
@@ -297,6 +306,6 @@ pub fn mysql_client() -> Command {
 /// InnoDB clears the 64 MiB of its default at each start: a tenth of the CPU time of one.
 const SMALL_LOG_BUFFER: &str = "--innodb-log-buffer-size=8M";
 
-fn testbed(script: &str) -> Command {
+pub(crate) fn testbed(script: &str) -> Command {
     Command::new(repository().join("testbed").join(script))
 }
