@@ -13,19 +13,19 @@ const TABLES: &str = "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, n
     CREATE TABLE t.load_ (id INT AUTO_INCREMENT PRIMARY KEY, v CHAR(200))";
 
 /// A client of the replica that reads at this level.
-fn reader(socket: &std::path::Path, level: &str) -> RawClient {
+pub(crate) fn reader(socket: &std::path::Path, level: &str) -> RawClient {
     let mut client = RawClient::over_socket(socket, "admin", CAPABILITIES);
     set(&mut client, &format!("slipstream_read_consistency = {level}"));
     client
 }
 
-fn set(client: &mut RawClient, what: &str) {
+pub(crate) fn set(client: &mut RawClient, what: &str) {
     let answer = client.query(format!("SET {what}"));
     assert_eq!(answer[0][0], 0, "SET {what}: {}", answer[0].escape_ascii());
 }
 
 /// The value that it reads, or the error.
-fn read(client: &mut RawClient) -> Result<u64, String> {
+pub(crate) fn read(client: &mut RawClient) -> Result<u64, String> {
     let answer = client.query("SELECT n FROM t.a WHERE id = 1");
     let last = answer.last().unwrap();
     if last.first() == Some(&0xff) {

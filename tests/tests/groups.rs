@@ -1,10 +1,14 @@
-//! A replica of a group: it follows one member while members are killed, cut off and expelled.
+//! A replica of a group: it follows one member while members are killed, cut off and expelled; how fresh its reads are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use whole_program_tests::{Group, Proxy, Replica, assert_equal, folder};
+use testkit::RawClient;
+use whole_program_tests::{Group, Proxy, Replica, Server, SetAtEnd, all_cases, assert_equal, folder, length, wait_for};
+
+use crate::door_fresh::{read, reader, set};
 
 /// The tests of this module have it one after the other: three members take 1.5 GiB.
 static GROUP: Mutex<Option<Group>> = Mutex::new(None);
@@ -17,12 +21,45 @@ fn group() -> Option<MutexGuard<'static, Option<Group>>> {
     Group::borrowed(&GROUP, || Group::or_skip("groups", 3, &["--multi-primary"]))
 }
 
+/// As [`group`], for what the gate has no time for.
+fn group_at_night() -> Option<MutexGuard<'static, Option<Group>>> {
+    if all_cases() { group() } else { None }
+}
+
 /// A replica of a source, with a socket for clients.
 fn follow(url: &str, name: &str) -> (Replica, PathBuf) {
     let data = folder(name);
     let socket = data.with_extension("sock");
     let option = format!("--socket={}", socket.display());
     (Replica::start(url, &data, &["--on-stop=stay", &option]), socket)
+}
+
+fn number(client: &mut RawClient) -> u64 {
+    read(client).unwrap()
+}
+
+/// Reads again until it gets an answer.
+fn answered(client: &mut RawClient) -> u64 {
+    wait_for("an answer", || read(client).ok(), String::new)
+}
+
+/// Writes the row over and over, each time reading it here once its writer was answered; a read that fails is none that
+/// is stale. What it counts: reads, failures, stale ones.
+fn never_stale(writer: &Server, socket: &Path, ended: &AtomicBool) -> [u64; 3] {
+    let mut writes = writer.connect();
+    let mut global = reader(socket, "GLOBAL");
+    set(&mut global, "slipstream_read_timeout = 2000");
+    let (mut counts, mut n) = ([0; 3], 0);
+    while !ended.load(SeqCst) {
+        n += 1;
+        writes.query(&format!("UPDATE t.a SET n = {n} WHERE id = 1")).unwrap();
+        let [reads, failures, stale] = &mut counts;
+        match read(&mut global) {
+            Ok(seen) => (*reads, *stale) = (*reads + 1, *stale + u64::from(seen < n)),
+            Err(_) => *failures += 1,
+        }
+    }
+    counts
 }
 
 #[test]
@@ -34,20 +71,169 @@ fn a_member_is_followed_while_members_are_killed_cut_off_and_expelled() {
     writer.sql(TABLES);
     let proxy = Proxy::start(followed.port());
     let source = format!("{}&get-server-public-key=1", proxy.url());
-    let (mut replica, _) = follow(&source, "groups");
-    let writes = || writer.sql("UPDATE t.a SET n = n + 1 WHERE id = 1");
-    group.kill(2);
-    writes();
+    let (mut replica, socket) = follow(&source, "groups");
     replica.catch_up(writer);
-    proxy.cut();
-    writes();
+    let ended = AtomicBool::new(false);
+    let counts = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| never_stale(writer, &socket, &ended));
+        let _ends = SetAtEnd(&ended);
+        let mut look = reader(&socket, "GLOBAL");
+        answered(&mut look);
+        group.kill(2);
+        answered(&mut look);
+        proxy.cut();
+        answered(&mut look);
+        group.expel(0);
+        assert_eq!(group.view_of(1).len(), 1, "{:?}", group.view_of(1));
+        // It need not know yet, and is asked at once.
+        let _ = read(&mut look);
+        group.mend();
+        proxy.delay(Duration::from_millis(20));
+        replica.catch_up(writer);
+        answered(&mut look);
+        ended.store(true, SeqCst);
+        beside.join().unwrap()
+    });
+    println!("reads, failures, stale: {counts:?}");
+    assert!(counts[0] > 0 && counts[2] == 0, "{counts:?}");
+    assert_equal(followed, &mut replica, &["t"]);
+    replica.stop();
+}
+
+#[test]
+fn a_read_waits_for_what_the_followed_member_has_not_applied() {
+    let Some(group) = group() else { return };
+    let group = group.as_ref().unwrap();
+    let [followed, writer, _] = group.members() else { panic!() };
+    writer.sql(TABLES);
+    let (mut replica, socket) = follow(&followed.url("repl"), "groups-held");
     replica.catch_up(writer);
-    group.expel(0);
-    assert_eq!(group.view_of(1).len(), 1, "{:?}", group.view_of(1));
-    writes();
-    group.mend();
-    proxy.delay(Duration::from_millis(20));
-    writes();
+    let mut global = reader(&socket, "GLOBAL");
+    assert_eq!(number(&mut global), 0);
+    let mut holds = followed.connect();
+    holds.query("LOCK TABLES t.a READ").unwrap();
+    writer.sql("UPDATE t.a SET n = 1 WHERE id = 1");
+    // A planted fault: a plain SELECT of the followed member's set, which many take for fresh.
+    let mut planted = reader(&socket, "SESSION");
+    set(&mut planted, &format!("slipstream_read_gtids = '{}'", followed.gtid_executed()));
+    assert_eq!(number(&mut planted), 0, "a plain SELECT is held: the fault that these tests look for is none");
+    set(&mut global, "slipstream_read_timeout = 500");
+    let late = read(&mut global).unwrap_err();
+    assert!(late.contains("read consistency GLOBAL: the source has not answered after 500 ms"), "{late}");
+    set(&mut global, "slipstream_read_timeout = 60000");
+    let late = read(&mut global).unwrap_err();
+    let why = "has not committed what its group had ordered within 8 s: 0 transactions to certify and 1 to apply";
+    assert!(late.contains(why), "{late}");
+    // One barrier for all who wait.
+    let begun = |server: &Server| -> u64 {
+        let row = server.sql("SHOW GLOBAL STATUS LIKE 'Com_begin'");
+        row.trim().rsplit('\t').next().unwrap().parse().unwrap()
+    };
+    let before = begun(followed);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..16)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = reader(&socket, "GLOBAL");
+                    number(&mut client)
+                })
+            })
+            .collect();
+        let waits = "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'START TRANSACTION READ ONLY'";
+        wait_for("a barrier", || (followed.sql(waits).trim() == "1").then_some(()), String::new);
+        holds.query("UNLOCK TABLES").unwrap();
+        assert!(readers.into_iter().all(|reader| reader.join().unwrap() == 1));
+    });
+    let barriers = begun(followed) - before;
+    println!("{barriers} barriers for 16 readers");
+    assert!(barriers <= 8, "{barriers}");
+    replica.stop();
+}
+
+#[test]
+fn a_member_that_left_answers_for_nobody() {
+    let Some(group) = group_at_night() else { return };
+    let group = group.as_ref().unwrap();
+    let [left, writer, _] = group.members() else { panic!() };
+    writer.sql(TABLES);
+    let (mut replica, socket) = follow(&left.url("repl"), "groups-left");
+    replica.catch_up(writer);
+    let (mut global, mut eventual) = (reader(&socket, "GLOBAL"), reader(&socket, "EVENTUAL"));
+    assert_eq!(number(&mut global), 0);
+    group.leave(0);
+    writer.sql("UPDATE t.a SET n = 1 WHERE id = 1");
+    let why = read(&mut global).unwrap_err();
+    assert!(why.contains("the source has left its group (MEMBER_STATE is OFFLINE)"), "{why}");
+    assert_eq!(number(&mut eventual), 0);
+    group.join(0);
+    assert_eq!(answered(&mut global), 1);
+    replica.stop();
+}
+
+#[test]
+fn a_member_without_a_majority_answers_nobody() {
+    let Some(group) = group_at_night() else { return };
+    let group = group.as_ref().unwrap();
+    let [alone, writer, _] = group.members() else { panic!() };
+    writer.sql(TABLES);
+    let (mut replica, socket) = follow(&alone.url("repl"), "groups-alone");
+    replica.catch_up(writer);
+    let mut global = reader(&socket, "GLOBAL");
+    set(&mut global, "slipstream_read_timeout = 60000");
+    assert_eq!(number(&mut global), 0);
+    {
+        let _others = (group.freeze(1), group.freeze(2));
+        let why = wait_for(
+            "the others to be unreachable",
+            || read(&mut global).err().filter(|why| why.contains("2 of 3 members are unreachable")),
+            String::new,
+        );
+        assert!(why.contains("cannot reach a majority of its group"), "{why}");
+    }
+    assert_eq!(answered(&mut global), 0);
+    replica.stop();
+}
+
+/// Each write that was acknowledged, and each row that its own member shows, by either of two writers.
+#[test]
+fn reads_are_as_fresh_as_two_writers_saw() {
+    let Some(group) = group_at_night() else { return };
+    let group = group.as_ref().unwrap();
+    let [followed, one, two] = group.members() else { panic!() };
+    one.sql(TABLES);
+    let (mut replica, socket) = follow(&followed.url("repl"), "groups-two");
+    replica.catch_up(one);
+    let (ended, looks, older) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let ended = &ended;
+        let _ends = SetAtEnd(ended);
+        for (writer, id) in [(one, 1), (two, 2), (followed, 2)] {
+            scope.spawn(move || {
+                let mut writes = writer.connect();
+                while !ended.load(SeqCst) {
+                    // Certification rolls one of two back.
+                    let _ = writes.query(&format!("UPDATE t.a SET n = n + 1 WHERE id = {id}"));
+                }
+            });
+        }
+        let (looks, older, socket) = (&looks, &older, &socket);
+        for writer in [one, two, followed] {
+            scope.spawn(move || {
+                let (mut there, mut here) = (writer.connect(), reader(socket, "GLOBAL"));
+                while !ended.load(SeqCst) {
+                    let shown = there.query("SELECT n FROM t.a WHERE id = 1").unwrap().first_text().unwrap();
+                    let shown: u64 = shown.parse().unwrap();
+                    let seen = number(&mut here);
+                    looks.fetch_add(1, SeqCst);
+                    older.fetch_add(u64::from(seen < shown), SeqCst);
+                }
+            });
+        }
+        let enough = length(2000, 20_000);
+        wait_for("looks", || (looks.load(SeqCst) >= enough).then_some(()), || looks.load(SeqCst).to_string());
+    });
+    println!("{older:?} of {looks:?} looks were older than what a member had shown");
+    assert_eq!(older.into_inner(), 0);
     assert_equal(followed, &mut replica, &["t"]);
     replica.stop();
 }

@@ -75,6 +75,9 @@ pub struct ConnectOptions {
     pub read_timeout: Option<Duration>,
     /// Default database of the session.
     pub database: Option<String>,
+    /// Statement run after the login, as the option of that name of MySQL's client. One that the server refuses counts
+    /// as none: not every server knows it.
+    pub init_command: Option<&'static str>,
     /// Allow several statements in one query.
     pub multi_statements: bool,
     /// The client whose commands are passed on as they are; None: our own.
@@ -107,6 +110,7 @@ impl Default for ConnectOptions {
             connect_timeout: Duration::from_secs(10),
             read_timeout: None,
             database: None,
+            init_command: None,
             multi_statements: false,
             on_behalf: None,
         }

@@ -8,9 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use base::{GtidSet, LogPosition};
-use client::{ClientError, ConnectOptions, Connection};
+use client::{ClientError, ConnectOptions, Connection, Interrupter};
 use door::{Registration, SourceSet, SqlError, Waker};
 use replica::{Replica, SourceLogin};
+use source::group::{self, BarrierError};
 use source::preflight::parse_owned;
 
 use crate::engine::Engine;
@@ -18,7 +19,10 @@ use crate::gtids::is_received;
 
 /// How long one packet of the source may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// How often the thread looks whether it is still needed.
+/// How long a member of a group is waited for until it has committed all that its group had ordered: less than
+/// slipstream_read_timeout by default, so that readers are told what it waits for.
+const BARRIER_WITHIN: Duration = Duration::from_secs(8);
+/// How often the thread looks whether it is still needed, and whether the source belongs to a group by now.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A look at what has been received, while a set of the source's waits for it: the first, and the longest time between.
 const RECEIVED_LOOKS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
@@ -29,8 +33,8 @@ const IDLE: Duration = Duration::from_secs(60);
 struct Answer {
     asked: Instant,
     set: Arc<GtidSet>,
-    /// It is a member of a group: others may have acknowledged more.
-    is_member: bool,
+    /// Why others may have acknowledged more: it has left its group.
+    not_of_all: Option<SqlError>,
 }
 
 #[derive(Default)]
@@ -43,6 +47,8 @@ struct State {
     is_wanted: bool,
     waiting: Vec<Waker>,
     has_thread: bool,
+    /// Ends the question that is being asked, which went to the source of this number of requests.
+    asking: Option<(u64, Interrupter)>,
 }
 
 /// Asks the source, in a thread that begins with the first request.
@@ -68,11 +74,9 @@ impl SourceAsker {
     ) -> SourceSet {
         let mut state = self.lock();
         if let Some(answer) = state.answer.as_ref().filter(|answer| answer.asked >= since) {
-            return match answer.is_member && of_all {
-                true => SourceSet::Failed(error(
-                    "the source is a member of a group, and does not know what other members have acknowledged",
-                )),
-                false => SourceSet::Known(Arc::clone(&answer.set)),
+            return match answer.not_of_all.as_ref().filter(|_| of_all) {
+                Some(why) => SourceSet::Failed(why.clone()),
+                None => SourceSet::Known(Arc::clone(&answer.set)),
             };
         }
         if let Some((asked, error)) = &state.failure
@@ -83,6 +87,10 @@ impl SourceAsker {
         let Some(login) = engine.login().cloned() else {
             return SourceSet::Failed(error("the source is files, which cannot be asked"));
         };
+        if let Some((_, asked)) = state.asking.take_if(|(requests, _)| *requests != login.requests()) {
+            // The one that does not answer need not be the source any more.
+            asked.shutdown();
+        }
         state.waiting.retain(Waker::is_live);
         state.waiting.push(waker);
         state.is_wanted = true;
@@ -133,7 +141,8 @@ impl SourceAsker {
             let asked = Instant::now();
             let answer = match visible {
                 Err(failure) => Err(error(&failure.text)),
-                Ok(visible) => ask(&mut connection, login)
+                Ok(visible) => self
+                    .ask(&mut connection, login)
                     .and_then(|said| said.checked(&engine, &visible))
                     .and_then(|said| self.with_shown(said, &engine)),
             };
@@ -183,8 +192,8 @@ impl SourceAsker {
     fn answered(&self, asked: Instant, answer: Result<Said, SqlError>) {
         let mut state = self.lock();
         match answer {
-            Ok(Said { executed, is_member, .. }) => {
-                state.answer = Some(Answer { asked, set: Arc::new(executed), is_member });
+            Ok(Said { executed, not_of_all, .. }) => {
+                state.answer = Some(Answer { asked, set: Arc::new(executed), not_of_all });
             }
             Err(error) => state.failure = Some((asked, error)),
         }
@@ -207,7 +216,7 @@ struct Said {
     owned: GtidSet,
     executed: GtidSet,
     purged: GtidSet,
-    is_member: bool,
+    not_of_all: Option<SqlError>,
     /// Asked for after all others, where transactions are in progress.
     end_of_log: Option<LogPosition>,
 }
@@ -218,26 +227,74 @@ fn received_to(replica: &Replica, end: &LogPosition) -> Option<GtidSet> {
     (is_received(&received, &end.file, end.offset) == Some(true)).then_some(received.gtids)
 }
 
-/// Asks over the kept connection, or over a new one if that is gone.
-fn ask(connection: &mut Option<(Connection, bool)>, login: &SourceLogin) -> Result<Said, SqlError> {
-    if let Some((kept, is_member)) = connection {
-        if let Ok(said) = read(kept, *is_member) {
-            return Ok(said);
-        }
-        *connection = None;
-    }
-    let options =
-        ConnectOptions { connect_timeout: ANSWER_WITHIN, read_timeout: Some(ANSWER_WITHIN), ..login.for_try() };
-    let failed = |why: client::ClientError| error(&format!("the source cannot be asked: {why}"));
-    let mut new = Connection::connect(&options).map_err(failed)?;
-    let group = new.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'").map_err(failed)?;
-    let is_member = group.text(0, 1).is_some_and(|name| !name.is_empty());
-    let said = read(&mut new, is_member).map_err(failed)?;
-    *connection = Some((new, is_member));
-    Ok(said)
+/// A kept connection to the source.
+struct Kept {
+    connection: Connection,
+    /// The source is to be in a group, as of this time.
+    is_member: (bool, Instant),
 }
 
-fn read(connection: &mut Connection, is_member: bool) -> client::Result<Said> {
+impl Kept {
+    fn connect(login: &SourceLogin) -> client::Result<Kept> {
+        // A member that waits for its group's transactions says nothing meanwhile.
+        let read_timeout = Some(BARRIER_WITHIN + ANSWER_WITHIN);
+        let options = ConnectOptions { connect_timeout: ANSWER_WITHIN, read_timeout, ..login.for_try() };
+        let mut connection = Connection::connect(&options)?;
+        let is_member = (group::is_member(&mut connection)?, Instant::now());
+        if !is_member.0 {
+            connection.set_read_timeout(Some(ANSWER_WITHIN))?;
+        }
+        Ok(Kept { connection, is_member })
+    }
+
+    fn read(&mut self) -> Result<Said, BarrierError> {
+        if self.is_member.1.elapsed() > LOOK_EVERY {
+            let is_member = group::is_member(&mut self.connection)?;
+            if is_member != self.is_member.0 {
+                return Err(ClientError::Closed.into());
+            }
+            self.is_member.1 = Instant::now();
+        }
+        if !self.is_member.0 {
+            return Ok(read(&mut self.connection)?);
+        }
+        match group::behind_barrier(&mut self.connection, BARRIER_WITHIN, read) {
+            // One that has left keeps answering, of itself.
+            Err(why @ (BarrierError::NotOnline(_) | BarrierError::NoMajority(_))) => {
+                Ok(Said { not_of_all: Some(error(&why.to_string())), ..read(&mut self.connection)? })
+            }
+            said => said,
+        }
+    }
+}
+
+impl SourceAsker {
+    /// Asks over the kept connection, or over a new one if that is gone or the group has changed meanwhile.
+    fn ask(&self, kept: &mut Option<Kept>, login: &SourceLogin) -> Result<Said, SqlError> {
+        let failed = |why: ClientError| error(&format!("the source cannot be asked: {why}"));
+        let mut may_retry = true;
+        loop {
+            let mut asked = match kept.take() {
+                Some(kept) => kept,
+                None => Kept::connect(login).map_err(failed)?,
+            };
+            self.lock().asking = Some((login.requests(), asked.connection.interrupter().map_err(failed)?));
+            let said = asked.read();
+            self.lock().asking = None;
+            match said {
+                Ok(said) => {
+                    *kept = said.not_of_all.is_none().then_some(asked);
+                    return Ok(said);
+                }
+                Err(BarrierError::Client(_) | BarrierError::ViewChanged { .. }) if may_retry => may_retry = false,
+                Err(BarrierError::Client(why)) => return Err(failed(why)),
+                Err(why) => return Err(error(&why.to_string())),
+            }
+        }
+    }
+}
+
+fn read(connection: &mut Connection) -> client::Result<Said> {
     // gtid_owned first: a transaction that ends in between is then in one of the two.
     let what = "SELECT @@global.server_uuid, @@global.gtid_owned, @@global.gtid_executed, @@global.gtid_purged";
     let answer = connection.query(what)?;
@@ -246,7 +303,7 @@ fn read(connection: &mut Connection, is_member: bool) -> client::Result<Said> {
     let (server_uuid, executed, purged) =
         (answer.told(0, 0, what)?, answer.told(0, 2, what)?, answer.told(0, 3, what)?);
     let end_of_log = if owned.is_empty() { None } else { Some(end_of_log(connection)?) };
-    Ok(Said { server_uuid, owned, executed, purged, is_member, end_of_log })
+    Ok(Said { server_uuid, owned, executed, purged, not_of_all: None, end_of_log })
 }
 
 /// The end of the source's log.
@@ -280,6 +337,9 @@ impl Said {
         }
         let lost = self.lacks(visible);
         if !lost.is_empty() {
+            if let Some(why) = self.not_of_all {
+                return Err(why);
+            }
             return Err(error(&format!("the source lacks transactions that were visible here: {lost}")));
         }
         let received = replica.received().gtids;
@@ -304,7 +364,7 @@ mod tests {
             owned: parse_owned("aaaaaaaa-0000-0000-0000-000000000001:8#14:10#15").unwrap(),
             executed: set("A:1-7:9"),
             purged: GtidSet::new(),
-            is_member: false,
+            not_of_all: None,
             end_of_log: None,
         };
         assert!(said.lacks(&set("A:1-10")).is_empty());

@@ -99,6 +99,7 @@ impl ServerOptions {
         options.ssl_key = self.ssl_key.clone().or(options.ssl_key);
         options.server_public_key_path = self.server_public_key_path.clone().or(options.server_public_key_path);
         set(&mut options.ssl_mode, self.ssl_mode.as_ref());
+        options.init_command = Some(source::group::WAIT_FOR_NOTHING);
         Ok(options)
     }
 

@@ -59,8 +59,13 @@ impl Side {
         client: OnBehalf,
         database: Option<&str>,
     ) -> Result<Side> {
-        let options =
-            ConnectOptions { database: database.map(str::to_owned), on_behalf: Some(client), ..options.clone() };
+        let options = ConnectOptions {
+            database: database.map(str::to_owned),
+            on_behalf: Some(client),
+            // It is the client's session, with the server's defaults.
+            init_command: None,
+            ..options.clone()
+        };
         let connection = Connection::connect(&options).map_err(|source| ShadowError::Server { which, source })?;
         Ok(Side { which, connection, capabilities: client.capabilities, status: status::AUTOCOMMIT })
     }

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod copy_check;
 pub mod files;
 mod filter;
+pub mod group;
 pub mod history;
 pub mod polite_lock;
 pub mod preflight;

@@ -55,8 +55,12 @@ impl Connection {
             FirstPacket::Refused(err) => return login.attempt(|| Err(server_error(err))),
         };
         login.attempt(|| connection.log_in(options))?;
-        connection.stream.set_timeout(options.read_timeout)?;
         connection.input.set_limit(packet::MAX_PAYLOAD_LEN);
+        match options.init_command.map(|statement| connection.exec(statement)) {
+            Some(Err(error)) if error.server_code().is_none() => return Err(error),
+            _ => {}
+        }
+        connection.stream.set_timeout(options.read_timeout)?;
         Ok(connection)
     }
 
