@@ -346,7 +346,7 @@ mod tests {
             names.push(children(&catalog).join(" "));
             assert!(catalog.parts_since(Some(&catalog)).is_empty());
         }
-        assert_eq!(names.iter().filter(|names| *names == "`d`.`c`").count(), 10, "{names:?}");
+        assert_eq!(names.iter().filter(|names| *names == "`d`.`c`").count(), 16, "{names:?}");
         let lost: BTreeMap<_, _> = kept.iter().filter(|(name, _)| !name.starts_with("table/")).collect();
         let lost = lost.into_iter().map(|(name, part)| (name.clone(), part.clone())).collect();
         let error = from(&catalog.head(), &lost).unwrap_err().to_string();

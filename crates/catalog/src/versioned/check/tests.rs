@@ -130,7 +130,7 @@ fn a_table_is_in_its_place() {
     let by_name = told(sql, |outcome| {
         let other = outcome.catalog.table("d", "c").cloned().unwrap();
         let inner = Arc::make_mut(&mut outcome.catalog.inner);
-        Arc::make_mut(inner.databases.get_mut("d").unwrap()).tables.insert("x".into(), other);
+        inner.change_database("d", |database| drop(database.tables.insert("x".into(), other)));
     });
     assert_eq!(by_name, "`d`.`x` is not in its place");
     assert_eq!(
