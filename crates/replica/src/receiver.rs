@@ -175,8 +175,8 @@ impl Receiver {
     }
 }
 
-/// The connection of a first start; None if receiving began earlier and the source's facts are known, or if it cannot be
-/// reached and they are.
+/// The connection of a first start. None if the source's facts are known and either receiving began earlier or the
+/// source cannot be reached.
 fn connect_first(
     session: &mut Session,
     choice: &mut SourceChoice,

@@ -632,7 +632,7 @@ fn damaged(_: ValueError) -> RowError {
     RowError { kind: RowErrorKind::Damaged }
 }
 
-/// True if this row is sampled for a before-image check of what is in memory. Sampled by the key's hash, which needs no
+/// True if this row's before image is compared where the row is in memory. Sampled by the key's hash, which needs no
 /// counter: the same rows are sampled every time.
 #[inline]
 fn compares(check: CheckImages, hash: u64) -> bool {

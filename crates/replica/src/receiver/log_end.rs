@@ -40,7 +40,7 @@ impl LogEnd {
         self.intake.writer().retrieved()
     }
 
-    /// Where the source has the end of what was received.
+    /// Position in the source's log up to which events were received.
     pub(super) fn source_position(&self) -> &LogPosition {
         self.intake.source_position()
     }

@@ -166,7 +166,7 @@ impl Session {
         }
     }
 
-    /// `moved`: the source's log goes on further than what was received.
+    /// `moved`: the source's position is after the last event that it sent.
     fn note_heartbeat(&mut self, moved: bool) {
         self.asked_why = false;
         let mut state = self.link.lock();
