@@ -1,4 +1,5 @@
-//! A replica of a group: it follows one member while members are killed, cut off and expelled; how fresh its reads are.
+//! A replica of a group: it follows one member while members are killed, cut off and expelled; how fresh its reads are;
+//! what is errant.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -151,7 +152,34 @@ fn a_read_waits_for_what_the_followed_member_has_not_applied() {
 }
 
 #[test]
-fn a_member_that_left_answers_for_nobody() {
+fn a_member_that_lags_is_followed_though_it_lacks_what_is_here() {
+    let Some(group) = group() else { return };
+    let group = group.as_ref().unwrap();
+    let [lags, writer, _] = group.members() else { panic!() };
+    writer.sql(TABLES);
+    let (mut replica, _) = follow(&writer.url("repl"), "groups-lag");
+    let mut holds = lags.connect();
+    replica.catch_up(writer);
+    wait_for("the table", || lags.try_sql("SELECT n FROM t.a").ok().filter(|rows| !rows.is_empty()), String::new);
+    // Sessions that do not say otherwise wait for the applier.
+    lags.sql("SET GLOBAL group_replication_consistency = 'BEFORE'");
+    holds.query("LOCK TABLES t.a READ").unwrap();
+    writer.sql("UPDATE t.a SET n = 1 WHERE id = 1");
+    replica.catch_up(writer);
+    let data = replica.data.clone();
+    replica.stop();
+    let mut replica = Replica::start(&lags.url("repl"), &data, &["--on-stop=stay"]);
+    replica.wait_until("the member that lags", |status| status["source"]["state"] == "connected");
+    holds.query("SET GLOBAL group_replication_consistency = DEFAULT").unwrap();
+    assert!(!replica.log().contains("errant"), "{}", replica.log_end());
+    holds.query("UNLOCK TABLES").unwrap();
+    lags.sql("UPDATE t.a SET n = n + 1 WHERE id = 2");
+    assert_equal(lags, &mut replica, &["t"]);
+    replica.stop();
+}
+
+#[test]
+fn a_member_that_left_answers_for_nobody_and_is_waited_for() {
     let Some(group) = group_at_night() else { return };
     let group = group.as_ref().unwrap();
     let [left, writer, _] = group.members() else { panic!() };
@@ -165,8 +193,17 @@ fn a_member_that_left_answers_for_nobody() {
     let why = read(&mut global).unwrap_err();
     assert!(why.contains("the source has left its group (MEMBER_STATE is OFFLINE)"), "{why}");
     assert_eq!(number(&mut eventual), 0);
+    // From one that has the transaction to the one that left.
+    let data = replica.data.clone();
+    replica.stop();
+    let mut replica = Replica::start(&writer.url("repl"), &data, &["--on-stop=stay"]);
+    replica.catch_up(writer);
+    replica.stop();
+    let mut replica = Replica::start(&left.url("repl"), &data, &["--on-stop=stay"]);
+    replica.waits_for_log(&["may be on their way to the source", "has left its group", "waiting for"]);
     group.join(0);
-    assert_eq!(answered(&mut global), 1);
+    replica.wait_until("the member that is back", |status| status["source"]["state"] == "connected");
+    assert_equal(left, &mut replica, &["t"]);
     replica.stop();
 }
 
@@ -236,4 +273,34 @@ fn reads_are_as_fresh_as_two_writers_saw() {
     assert_eq!(older.into_inner(), 0);
     assert_equal(followed, &mut replica, &["t"]);
     replica.stop();
+}
+
+/// A member that cannot know is waited for. Once its membership was forced it does know, and what it lacks is errant.
+#[test]
+fn after_a_forced_membership_what_it_lacks_is_errant_at_once() {
+    if !all_cases() {
+        return;
+    }
+    let Some(group) = Group::or_skip("groups-forced", 3, &["--multi-primary"]) else { return };
+    let [survivor, _, writer] = group.members() else { panic!() };
+    writer.sql(TABLES);
+    let (mut replica, _) = follow(&writer.url("repl"), "groups-forced");
+    group.leave(2);
+    writer.sql("SET GLOBAL read_only = OFF; UPDATE t.a SET n = 1 WHERE id = 1");
+    replica.catch_up(writer);
+    group.kill(1);
+    let is_alone = || group.view_of(0).iter().any(|member| member.state == "UNREACHABLE").then_some(());
+    wait_for("a minority", is_alone, String::new);
+    let data = replica.data.clone();
+    replica.stop();
+    let replica = Replica::start(&survivor.url("repl"), &data, &["--on-stop=stay"]);
+    replica.waits_for_log(&["may be on their way to the source", "1 of 2 members are unreachable; waiting for"]);
+    assert!(!replica.log().contains("errant"), "{}", replica.log_end());
+    survivor.sql(
+        "SET @alone = @@GLOBAL.group_replication_local_address; SET GLOBAL group_replication_force_members = @alone",
+    );
+    let errant = format!("not on the source: {}:1", writer.sql("SELECT @@server_uuid").trim());
+    replica.waits_for_log(&["errant GTIDs", &errant, "were written outside this group"]);
+    println!("{}", replica.log_end());
+    replica.kill();
 }

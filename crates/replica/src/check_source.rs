@@ -81,7 +81,7 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
     }
     match preflight_failure(&report) {
         Some(failure) => Err(failure),
-        None => say(out, "the source can be followed"),
+        None => say(out, &report.verdict()),
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use base::{GtidSet, Uuid};
 
 use crate::clock::{self, ClockDifference};
 use crate::copy_check::Needed;
+use crate::group::{self, BarrierError};
 use crate::replication::{semi_sync_state, version_number};
 use client::{ClientError, Connection, Result, ResultSet};
 
@@ -20,6 +22,9 @@ const VERSION_MIN: u32 = 80_000;
 const VERSION_UNTESTED: u32 = 90_800;
 /// Number of round trips of the clock measurement.
 const CLOCK_ROUNDS: u32 = 7;
+/// How long one try waits for a member to commit what its group had ordered: less than a read may take, and so long
+/// that who waits need not ask often.
+const BARRIER_WITHIN: Duration = Duration::from_secs(4);
 
 /// Our identity and the transactions that we have.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +47,8 @@ pub struct PreflightReport {
     pub facts: SourceFacts,
     /// Problems found, worst first.
     pub problems: Vec<Problem>,
+    /// Why it cannot be known yet whether the source has all that we have: a member of a group may have it in a queue.
+    pub undecided: Option<String>,
 }
 
 /// Facts about the source.
@@ -65,6 +72,10 @@ pub struct SourceFacts {
     pub gtid_owned: GtidSet,
     /// `@@global.gtid_purged`.
     pub gtid_purged: GtidSet,
+    /// It is to be a member of a group, ONLINE or not.
+    pub is_member: bool,
+    /// What a member has received from other members of its group, applied or not.
+    pub group_received: GtidSet,
     /// How long the source keeps its log, seconds (binlog_expire_logs_seconds); None if it never purges it by itself.
     pub log_expires_s: Option<u64>,
     /// Difference between the source's clock and ours.
@@ -121,6 +132,15 @@ impl PreflightReport {
         self.problems.iter().map(|problem| problem.exit_code).find(|&code| code != 0).unwrap_or(0)
     }
 
+    /// What is said of a source that is not refused.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        match &self.undecided {
+            None => "the source can be followed".into(),
+            Some(why) => format!("the source can be followed once it can say what it lacks: {why}"),
+        }
+    }
+
     fn refuse(&mut self, what: impl Into<String>, fix: impl Into<String>) {
         self.add(Severity::Refused, EXIT_REFUSED, what.into(), fix.into());
     }
@@ -142,7 +162,7 @@ impl PreflightReport {
 pub fn check(connection: &mut Connection, input: PreflightInput<'_>) -> Result<PreflightReport> {
     let version = connection.server_version().to_owned();
     let facts = SourceFacts { version: version.clone(), tls: connection.tls_description(), ..SourceFacts::default() };
-    let mut report = PreflightReport { facts, problems: Vec::new() };
+    let mut report = PreflightReport { facts, problems: Vec::new(), undecided: None };
     if connection.is_mariadb() {
         let what = format!("the source is MariaDB ({version}); its binary log and GTIDs are not MySQL's");
         report.refuse(what, "use a MySQL 8.0 to 9.7 source");
@@ -157,6 +177,7 @@ pub fn check(connection: &mut Connection, input: PreflightInput<'_>) -> Result<P
     check_log_settings(&variables, &mut report);
     check_privileges(connection, &mut report)?;
     check_server_id(connection, &input, &mut report)?;
+    report.undecided = ask_group(connection, &ours(&input), &mut report.facts)?;
     check_gtids(&input, &mut report);
     report.problems.sort_by_key(|problem| problem.severity);
     Ok(report)
@@ -211,6 +232,7 @@ impl Variables {
             "binlog_transaction_compression",
             "binlog_expire_logs_seconds",
             "binlog_expire_logs_auto_purge",
+            "group_replication_group_name",
             "sync_binlog",
             "innodb_flush_log_at_trx_commit",
         ];
@@ -253,20 +275,29 @@ impl Variables {
 }
 
 fn read_facts(connection: &mut Connection, variables: &Variables, report: &mut PreflightReport) -> Result<()> {
-    // Read gtid_owned first: a transaction that ends in between is then in one of the two.
-    let what = "SELECT @@global.gtid_owned";
-    let owned: String = connection.query(what)?.told(0, 0, what)?;
-    let owned = parse_owned(&owned).ok_or(ClientError::UnexpectedAnswer { what })?;
+    report.facts.is_member = !variables.get("group_replication_group_name").is_empty();
+    read_in_flight(connection, &mut report.facts)?;
     let what = "SELECT @@global.gtid_executed, @@global.gtid_purged, CURRENT_USER()";
     let sets = connection.query(what)?;
     let facts = &mut report.facts;
-    facts.gtid_owned = owned;
     facts.gtid_executed = sets.told(0, 0, what)?;
     facts.gtid_purged = sets.told(0, 1, what)?;
     facts.account = quote_account(&sets.told::<String>(0, 2, what)?);
     variables.put_facts(facts)?;
     facts.clock = Some(clock::measure(connection, CLOCK_ROUNDS)?);
     facts.semi_sync = semi_sync_state(connection)?;
+    Ok(())
+}
+
+/// Reads what may become executed before gtid_executed is read, in the order in which a transaction passes through: one
+/// that moves in between is then in one of the three.
+fn read_in_flight(connection: &mut Connection, facts: &mut SourceFacts) -> Result<()> {
+    if facts.is_member {
+        facts.group_received = group::received(connection)?;
+    }
+    let what = "SELECT @@global.gtid_owned";
+    let owned: String = connection.query(what)?.told(0, 0, what)?;
+    facts.gtid_owned = parse_owned(&owned).ok_or(ClientError::UnexpectedAnswer { what })?;
     Ok(())
 }
 
@@ -427,19 +458,62 @@ pub fn parse_owned(text: &str) -> Option<GtidSet> {
     set.parse().ok()
 }
 
-/// Those of our GTIDs that the source lacks (errant GTIDs).
-#[must_use]
-pub fn errant(ours: &GtidSet, facts: &SourceFacts) -> GtidSet {
-    ours.subtract(&facts.gtid_executed).subtract(&facts.gtid_owned)
-}
-
-/// As rpl_binlog_sender.cc (`check_start_file`): we may have what the source executed or owns.
-fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
+/// The transactions that we have.
+fn ours(input: &PreflightInput<'_>) -> GtidSet {
     let mut ours = input.executed.clone();
     ours.union_with(input.retrieved);
+    ours
+}
+
+/// What the source is not known to have, or to be about to have. As rpl_binlog_sender.cc (`check_start_file`): we may
+/// have what the source executed or owns; besides what it has received from its group.
+#[must_use]
+pub fn missing(ours: &GtidSet, facts: &SourceFacts) -> GtidSet {
+    ours.subtract(&facts.gtid_executed).subtract(&facts.gtid_owned).subtract(&facts.group_received)
+}
+
+/// Another member may have sent us what this one has neither applied nor certified: it is asked once it has committed
+/// all that its group had ordered by now. Returns why it cannot say.
+fn ask_group(connection: &mut Connection, ours: &GtidSet, facts: &mut SourceFacts) -> Result<Option<String>> {
+    let missing = missing(ours, facts);
+    if missing.is_empty() || !facts.is_member {
+        return Ok(None);
+    }
+    match group::behind_barrier(connection, BARRIER_WITHIN, executed) {
+        Ok(executed) => facts.gtid_executed = executed,
+        Err(BarrierError::Client(error)) => return Err(error),
+        Err(why) => {
+            let text = format!("transactions that are here may be on their way to the source: {missing}\n    {why}");
+            return Ok(Some(text));
+        }
+    }
+    Ok(None)
+}
+
+fn executed(connection: &mut Connection) -> Result<GtidSet> {
+    let what = "SELECT @@global.gtid_executed";
+    connection.query(what)?.told(0, 0, what)
+}
+
+/// The transactions of this set that the source has not and will not have by itself; or why it cannot say.
+///
+/// # Errors
+/// The source cannot be asked.
+pub fn errant(connection: &mut Connection, set: &GtidSet) -> Result<std::result::Result<GtidSet, String>> {
+    let mut facts = SourceFacts { is_member: group::is_member(connection)?, ..SourceFacts::default() };
+    read_in_flight(connection, &mut facts)?;
+    facts.gtid_executed = executed(connection)?;
+    Ok(match ask_group(connection, set, &mut facts)? {
+        Some(undecided) => Err(undecided),
+        None => Ok(missing(set, &facts)),
+    })
+}
+
+fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
+    let ours = ours(input);
     let facts = &report.facts;
     let purged_and_needed = facts.gtid_purged.subtract(&ours);
-    let errant = errant(&ours, facts);
+    let errant = missing(&ours, facts);
     if !purged_and_needed.is_empty() {
         let missing = facts.gtid_executed.subtract(&ours);
         let what = format!(
@@ -455,14 +529,18 @@ fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
         };
         report.add(Severity::Refused, EXIT_PURGED, what, fix.into());
     }
-    if !errant.is_empty() {
+    if !errant.is_empty() && report.undecided.is_none() {
         let what = format!(
             "we have transactions that the source does not have (errant GTIDs, as error 1885)\n    not on the source: {errant}\n    \
              ours:              {ours}\n    source:            {}",
             or_empty(&report.facts.gtid_executed)
         );
-        let fix = "follow the server they came from; or, if they are lost for good, commit each empty on the source (SET \
-                   GTID_NEXT='UUID:N'; BEGIN; COMMIT), start again and verify; or start over in an empty folder";
+        let fix = if report.facts.is_member {
+            "follow the server that has them: they were written outside this group, or lost by a forced membership"
+        } else {
+            "follow the server they came from; or, if they are lost for good, commit each empty on the source (SET \
+             GTID_NEXT='UUID:N'; BEGIN; COMMIT), start again and verify; or start over in an empty folder"
+        };
         report.refuse(what, fix);
     }
 }
@@ -545,7 +623,7 @@ mod tests {
             gtid_purged: purged.parse().unwrap(),
             ..SourceFacts::default()
         };
-        let mut report = PreflightReport { facts, problems: Vec::new() };
+        let mut report = PreflightReport { facts, problems: Vec::new(), undecided: None };
         let (ours, none) = (ours.parse().unwrap(), GtidSet::new());
         let store_empty = false;
         check_gtids(
@@ -583,12 +661,36 @@ mod tests {
             ..SourceFacts::default()
         };
         for (ours, accepted) in [("1-11", true), ("1-13", false)] {
-            let mut report = PreflightReport { facts: facts.clone(), problems: Vec::new() };
+            let mut report = PreflightReport { facts: facts.clone(), problems: Vec::new(), undecided: None };
             let (ours, none) = (format!("{A}:{ours}").parse().unwrap(), GtidSet::new());
             let input =
                 PreflightInput { server_id: 1, uuid: None, executed: &none, retrieved: &ours, store_empty: false };
             check_gtids(&input, &mut report);
             assert_eq!(report.accepted(), accepted);
+        }
+    }
+
+    #[test]
+    fn what_a_member_has_received_or_may_receive_is_not_errant() {
+        let set = |text: &str| format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{text}").parse::<GtidSet>().unwrap();
+        let facts = SourceFacts {
+            gtid_executed: set("1-10"),
+            group_received: set("5-12"),
+            is_member: true,
+            ..SourceFacts::default()
+        };
+        assert_eq!(missing(&set("1-13"), &facts), set("13"));
+        for (undecided, accepted) in [(None, false), (Some("why".to_owned()), true)] {
+            let mut report = PreflightReport { facts: facts.clone(), problems: Vec::new(), undecided };
+            let (ours, none) = (set("1-13"), GtidSet::new());
+            let input =
+                PreflightInput { server_id: 1, uuid: None, executed: &ours, retrieved: &none, store_empty: false };
+            check_gtids(&input, &mut report);
+            assert_eq!(report.accepted(), accepted);
+            assert!(
+                !report.verdict().contains("in an empty folder")
+                    && !report.problems.iter().any(|of| of.fix.contains("empty folder"))
+            );
         }
     }
 }

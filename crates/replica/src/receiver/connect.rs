@@ -95,10 +95,10 @@ impl Connector {
         }
         let history = self.check_history(options, &mut connection, retrieved, &report);
         if let Some(failure) = preflight_failure(&report) {
-            let errant = preflight::errant(retrieved, &report.facts);
+            let errant = preflight::missing(retrieved, &report.facts);
             return Err(Trouble::Fatal(self.refusal(failure, history, retrieved, &errant)));
         }
-        history?;
+        history.and(self.link.decided(report.undecided.as_deref()).map_err(Trouble::Again))?;
         self.look_at_move(options, retrieved, &report)?;
         let settings = self.settings(&mut connection)?;
         self.note_source(options, &connection, report, settings);

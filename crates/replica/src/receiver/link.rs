@@ -45,6 +45,8 @@ pub(crate) struct Link {
     pub received: RateMeter,
     /// Set when the replica ends.
     pub stopping: AtomicBool,
+    /// Since when the source is asked in vain whether it has what we have, µs; 0 while it is not.
+    undecided_since_us: AtomicU64,
     /// What the newest received transaction looks like at the source.
     pub witness: WitnessFile,
     /// What moves to other sources left to be verified.
@@ -125,9 +127,27 @@ impl Link {
             received: RateMeter::new(),
             stopping: AtomicBool::new(false),
             io_stop: AtomicBool::new(false),
+            undecided_since_us: AtomicU64::new(0),
             witness: WitnessFile::open(data)?,
             moves: Moves::open(data)?,
         }))
+    }
+
+    /// Takes note of whether the source could say that it has what we have.
+    ///
+    /// # Errors
+    /// It could not, for this reason, and for how long.
+    pub(crate) fn decided(&self, undecided: Option<&str>) -> Result<(), Failure> {
+        let Some(why) = undecided else {
+            self.undecided_since_us.store(0, Ordering::Relaxed);
+            return Ok(());
+        };
+        let now_us = now_us();
+        let since_us = match self.undecided_since_us.compare_exchange(0, now_us, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => now_us,
+            Err(since_us) => since_us,
+        };
+        Err(Failure::error(format!("{why}; waiting for {} s", now_us.saturating_sub(since_us) / 1_000_000)))
     }
 
     /// What of the source changes answers, as last asked.
