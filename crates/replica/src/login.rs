@@ -5,12 +5,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use client::ConnectOptions;
 
 use crate::config::ServerOptions;
 use crate::exit::Failure;
 use crate::log::{self, Code};
+
+/// Time limit of one question: longer than preflight waits for a member of a group.
+const ASK_WITHIN: Duration = Duration::from_secs(5);
 
 /// How the options of the source are read again.
 pub struct Reread {
@@ -59,6 +63,12 @@ impl SourceLogin {
     pub fn for_try(&self) -> ConnectOptions {
         let _ = self.reload();
         self.lock().options.clone()
+    }
+
+    /// As [`for_try`](Self::for_try), for [questions](for_question).
+    #[must_use]
+    pub(crate) fn for_question(&self) -> ConnectOptions {
+        for_question(self.for_try())
     }
 
     /// As [`for_try`](Self::for_try), with their version.
@@ -161,6 +171,12 @@ impl SourceLogin {
         client::allow_login(&options);
         self.look_again();
     }
+}
+
+/// Options for questions that are answered at once: a server that says nothing must not hold up a thread for ever.
+#[must_use]
+pub(crate) fn for_question(options: ConnectOptions) -> ConnectOptions {
+    ConnectOptions { read_timeout: Some(ASK_WITHIN), ..options }
 }
 
 #[cfg(test)]

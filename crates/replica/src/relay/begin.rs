@@ -22,7 +22,7 @@ use crate::exit::{Exit, Failure};
 use crate::failure::{binlog_failure, shown_set, source_failure};
 use crate::folder::{Folder, read_small, write_atomically};
 use crate::log::{self, Code};
-use crate::login::SourceLogin;
+use crate::login::{SourceLogin, for_question};
 
 /// First line of the file with the set that the served log begins after.
 const FORMAT: &str = "slipstream relay start 1";
@@ -134,7 +134,7 @@ fn first_start(config: &RelayConfig, login: Option<&Arc<SourceLogin>>) -> Result
     let Some(login) = login else {
         return Err(Failure::usage("a relay needs a server as its source: --source mysql://USER@HOST:PORT"));
     };
-    let mut source = Connection::connect(&login.for_try()).map_err(|error| source_failure(&error))?;
+    let mut source = Connection::connect(&login.for_question()).map_err(|error| source_failure(&error))?;
     let purged = gtids_of(&mut source, "SELECT @@GLOBAL.gtid_purged", "the source")?;
     let start = match &config.start {
         RelayStart::Oldest => return Ok(purged),
@@ -156,7 +156,8 @@ fn first_start(config: &RelayConfig, login: Option<&Arc<SourceLogin>>) -> Result
 /// # Errors
 /// It cannot be asked.
 pub(crate) fn executed_of(server: &ServerOptions) -> Result<GtidSet, Failure> {
-    let mut connection = Connection::connect(&server.connect_options()?).map_err(|error| source_failure(&error))?;
+    let options = for_question(server.connect_options()?);
+    let mut connection = Connection::connect(&options).map_err(|error| source_failure(&error))?;
     gtids_of(&mut connection, "SELECT @@GLOBAL.gtid_executed", &server.shown())
 }
 

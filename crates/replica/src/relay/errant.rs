@@ -11,8 +11,8 @@ use std::time::Instant;
 use base::GtidSet;
 use base::periods::LOOK_FOR_ERRANT;
 use client::Connection;
-use client::session::gtid_executed;
 use serve::ReplicaLine;
+use source::preflight;
 
 use super::replica_text;
 use crate::failure::shown_set;
@@ -65,11 +65,13 @@ impl ErrantWatch {
     }
 
     fn ask(&self, ahead: &[(ReplicaLine, GtidSet)], login: &SourceLogin) {
-        // A source that cannot be asked is asked again.
-        let Ok(mut source) = Connection::connect(&login.for_try()) else { return };
-        let Ok(Some(executed)) = gtid_executed(&mut source) else { return };
+        // A source that cannot be asked, or cannot say, is asked again.
+        let Ok(mut source) = Connection::connect(&login.for_question()) else { return };
+        let mut of_any = GtidSet::new();
+        ahead.iter().for_each(|(_, ahead)| of_any.union_with(ahead));
+        let Ok(Ok(lacks)) = preflight::errant(&mut source, &of_any) else { return };
         for (line, ahead) in ahead {
-            let errant = ahead.subtract(&executed);
+            let errant = ahead.intersection(&lacks);
             if errant.is_empty() {
                 continue;
             }

@@ -25,10 +25,9 @@ use crate::config::ServerOptions;
 use crate::exit::{Exit, Failure};
 use crate::folder::{Folder, read_small, write_secret};
 use crate::log::{self, Code};
+use crate::login::for_question;
 
 const FILE: &str = "holds";
-/// Time limit of one question.
-const ASK_WITHIN: Duration = Duration::from_secs(5);
 /// Interval at which is looked whether to ask, or to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NAME_CHARS_MAX: usize = 64;
@@ -305,8 +304,7 @@ impl Holds {
 
 /// What a server has executed.
 fn ask(server: &ServerOptions, server_uuid: &str) -> Result<GtidSet, String> {
-    let mut options = server.connect_options().map_err(|failure| failure.text)?;
-    options.read_timeout = Some(ASK_WITHIN);
+    let options = for_question(server.connect_options().map_err(|failure| failure.text)?);
     let text = |error: client::ClientError| error.to_string();
     let mut connection = Connection::connect(&options).map_err(text)?;
     let answer = connection.query(EXECUTED).map_err(text)?;

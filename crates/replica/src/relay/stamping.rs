@@ -19,6 +19,7 @@ use copy::DefinitionsNow;
 use observe::bytes_text;
 use relay_log::{Chunk, LogHold, ReadLimit, ReaderOptions, RelayError, RelayReader, RelayShared, TailItem};
 use serve::GrowingLog;
+use source::preflight::errant;
 use stamp::{DdlScan, FolderError, Part, ServedFolder, StampCounts, StampError, StampOptions, Stamper, file_name};
 use store::DiskSpace;
 
@@ -26,7 +27,7 @@ use crate::config::ServerOptions;
 use crate::exit::{DiskTrouble, Exit, Failure};
 use crate::failure::{relay_failure, shown_set, source_failure, stop_failure};
 use crate::log::{self, Code};
-use crate::login::SourceLogin;
+use crate::login::{SourceLogin, for_question};
 use crate::receiver::link::Link;
 use crate::relay::holds::Holds;
 use crate::relay::{LogBegin, ServedKeep};
@@ -312,15 +313,14 @@ impl Stamping {
         login: &SourceLogin,
     ) -> Result<Result<(DefinitionsNow, GtidSet), String>, Failure> {
         let again = |error: client::ClientError| source_failure(&error).text;
-        let ask = |options: &ConnectOptions| -> Result<GtidSet, String> {
-            let executed = Connection::connect(options).and_then(|mut server| gtid_executed(&mut server));
-            executed.map_err(again)?.ok_or_else(|| "it has no gtid_executed".to_owned())
-        };
         let options = server.connect_options()?;
-        let executed = match ask(&options) {
-            Ok(executed) => executed,
-            Err(why) => return Ok(Err(format!("definitions cannot be read at {}: {why}", server.shown()))),
-        };
+        let asked =
+            Connection::connect(&for_question(options.clone())).and_then(|mut server| gtid_executed(&mut server));
+        let executed =
+            match asked.map_err(again).and_then(|set| set.ok_or_else(|| "it has no gtid_executed".to_owned())) {
+                Ok(executed) => executed,
+                Err(why) => return Ok(Err(format!("definitions cannot be read at {}: {why}", server.shown()))),
+            };
         let missing = self.begin.after.subtract(&executed);
         if !missing.is_empty() {
             let text = "stamping begins once it has executed all that the served log begins after; it lacks";
@@ -331,9 +331,11 @@ impl Stamping {
             Err(why) => return Ok(Err(why)),
         };
         // What it has and the source lacks never arrives.
-        Ok(match ask(&login.for_try()) {
-            Ok(of_source) => {
-                let needed = read.executed.intersection(&of_source);
+        let lacks =
+            Connection::connect(&login.for_question()).and_then(|mut source| errant(&mut source, &read.executed));
+        Ok(match lacks.map_err(again).flatten() {
+            Ok(errant) => {
+                let needed = read.executed.subtract(&errant);
                 Ok((read, needed))
             }
             Err(why) => Err(format!("the source cannot be asked: {why}")),
