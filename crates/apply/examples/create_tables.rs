@@ -1,9 +1,9 @@
 //! Rate at which CREATE TABLE is replayed, by the number of tables that are there.
 //!
 //! `cargo run --release -p apply --example create_tables [TABLES] [DATABASES]`; default 12,000 tables in 1,200
-//! databases. A written log of one statement a transaction is replayed into a store on disk with a cut a second. Prints,
-//! per 2,000 tables, statements a second by the clock and by the CPU time of all threads, then their ratio, the last
-//! 2,000 to the first.
+//! databases. A written log of one statement a transaction is replayed into a store on disk with a cut a second.
+//! Prints, per 2,000 tables, statements a second by the clock and by the CPU time of all threads, then their ratio, the
+//! last 2,000 to the first.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
@@ -33,8 +33,8 @@ fn statement(number: u64, databases: u64) -> String {
 
 fn written(tables: u64, databases: u64) -> Vec<u8> {
     let mut author = Author::new(Uuid([7; 16]));
-    (0..databases).for_each(|db| drop(author.sql(&format!("CREATE DATABASE shop{db}"))));
-    (0..tables).for_each(|number| drop(author.sql(&statement(number, databases))));
+    (0..databases).for_each(|db| _ = author.sql(&format!("CREATE DATABASE shop{db}")));
+    (0..tables).for_each(|number| _ = author.sql(&statement(number, databases)));
     author.events()
 }
 

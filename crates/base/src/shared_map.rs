@@ -1,12 +1,12 @@
 //! An ordered map whose versions share what did not change.
 //!
 //! In: keys and values. Out: versions: a clone costs one reference count, a change O(log n), and the differences of two
-//! versions O(log n) each, whatever they hold in common. Never here: unsafe code; a recursion deeper than the tree, which
-//! no choice of keys makes deep.
+//! versions O(log n) each, whatever they hold in common. Never here: unsafe code; a recursion deeper than the tree,
+//! which no choice of keys makes deep.
 //!
-//! A treap: the keys in order, and above every key only keys of higher priority, which a keyed hash gives each key. So the
-//! keys alone determine the shape, two versions have the same subtrees wherever they have the same entries, and whoever
-//! compares them can pass over what both point to.
+//! A treap: the keys in order, and above every key only keys of higher priority, which a keyed hash gives each key. So
+//! the keys alone determine the shape, two versions have the same subtrees wherever they have the same entries, and
+//! whoever compares them can pass over what both point to.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;

@@ -30,7 +30,7 @@ use values::collation;
 
 use crate::error::{CopyError, at_table};
 use crate::members::spell_members;
-use crate::progress::Preparing;
+use crate::preparing::Preparing;
 
 const SCHEMATA: &str = "information_schema.SCHEMATA";
 const TABLES: &str = "information_schema.TABLES";

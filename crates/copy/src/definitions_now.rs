@@ -14,7 +14,7 @@ use source::replication::version_number;
 
 use crate::definitions::{Definition, Listing, Name, build_catalog, define, read_definitions};
 use crate::error::CopyError;
-use crate::progress::Preparing;
+use crate::preparing::Preparing;
 
 /// Definitions read, one after the other, while the source works.
 pub struct DefinitionsNow {

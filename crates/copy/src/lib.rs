@@ -66,6 +66,7 @@ mod members;
 mod options;
 mod plan;
 mod prepare;
+mod preparing;
 mod progress;
 mod rate;
 mod recorded;
@@ -88,7 +89,8 @@ pub use let_in::let_in;
 pub use options::{CopyLock, CopyOptions, Unsettled};
 pub use plan::{CopyPlan, PlannedTable, SourceFacts};
 pub use prepare::SourceCopy;
-pub use progress::{Preparing, Progress, TableProgress, TableState, Totals};
+pub use preparing::Preparing;
+pub use progress::{Progress, TableProgress, TableState, Totals};
 pub use tables_now::TablesNow;
 
 /// Savepoint to which each reading connection rolls back after a range.

@@ -30,7 +30,7 @@ use source::polite_lock::{LockTries, LockTry, ROW_WAITS_PAUSE};
 
 use crate::error::CopyError;
 use crate::options::CopyOptions;
-use crate::progress::Preparing;
+use crate::preparing::Preparing;
 
 /// ER_LOCK_WAIT_TIMEOUT.
 const LOCK_WAIT_TIMEOUT: u16 = 1205;

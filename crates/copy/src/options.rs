@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use source::TableFilter;
 
-use crate::progress::Preparing;
+use crate::preparing::Preparing;
 
 /// How the rows are assigned to a GTID set (`--copy-lock`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -286,8 +286,8 @@ fn finish(
             ));
         }
     }
-    // Largest first, so that the copy does not end with one large table that has just been started. Small ones follow by
-    // database, so that they can be read in groups.
+    // Largest first, so that the copy does not end with one large table that has just been started. Small ones follow
+    // by database, so that they can be read in groups.
     tables.sort_by(|(one, name), (other, name_of_other)| {
         let large = |table: &PlannedTable| Some(table.bytes_estimated).filter(|bytes| *bytes > SMALL_BYTES);
         large(other).cmp(&large(one)).then_with(|| name.cmp(name_of_other))

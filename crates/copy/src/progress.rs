@@ -1,48 +1,16 @@
 //! Progress of a copy: counters that reading threads update and anybody may read, and their text.
 //!
-//! In: rows and bytes handed to the sink. Out: totals, estimates, lines for people. Never here: a lock while tables are
-//! read; values may be slightly out of step with each other.
+//! In: rows and bytes handed to the sink. Out: totals, estimates, lines for people. Never here: a lock; values may be
+//! slightly out of step with each other.
 
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::plan::CopyPlan;
 
 const BAR_CHARS: usize = 20;
-
-/// What the preparation of a copy does, while there is no plan yet.
-#[derive(Debug, Default)]
-pub struct Preparing {
-    /// What it does, and of how many tables.
-    step: Mutex<(&'static str, usize)>,
-    /// Tables done in this step.
-    done: AtomicU64,
-}
-
-impl Preparing {
-    /// Begins a step that concerns `tables` tables; 0 if they are not counted.
-    pub(crate) fn begin(&self, step: &'static str, tables: usize) {
-        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = (step, tables);
-        self.done.store(0, Ordering::Relaxed);
-    }
-
-    pub(crate) fn table_done(&self) {
-        self.done.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// One line: what is done, and how far it is. Its change shows that the source answers.
-    #[must_use]
-    pub fn line(&self) -> String {
-        let (step, tables) = *self.step.lock().unwrap_or_else(PoisonError::into_inner);
-        match (step, tables) {
-            ("", _) => "preparing the copy: connecting to the source".to_owned(),
-            (step, 0) => format!("preparing the copy: {step}"),
-            (step, tables) => format!("preparing the copy: {step}, {} of {tables}", self.done.load(Ordering::Relaxed)),
-        }
-    }
-}
 
 /// State of a table's copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,17 +256,6 @@ mod tests {
         assert_eq!((totals.fraction, progress.eta()), (1.0, Some(Duration::ZERO)));
         assert!(progress.line().contains("[####################] 100%  tables 2/2  rows 200/200  20.0 MB"));
         assert_eq!(progress.table_lines(9), "");
-    }
-
-    #[test]
-    fn a_preparation_tells_how_far_it_is() {
-        let preparing = Preparing::default();
-        assert_eq!(preparing.line(), "preparing the copy: connecting to the source");
-        preparing.begin("reading definitions", 3);
-        preparing.table_done();
-        assert_eq!(preparing.line(), "preparing the copy: reading definitions, 1 of 3");
-        preparing.begin("listing tables", 0);
-        assert_eq!(preparing.line(), "preparing the copy: listing tables");
     }
 
     #[test]

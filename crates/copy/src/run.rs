@@ -2,17 +2,17 @@
 //!
 //! In: open snapshots, a plan, a sink. Out: every row once, in batches; each table reported done once, after its last
 //! row. Invariants: ranges of a table do not overlap and together contain every key; a table is reported done only if
-//! its definition was seen unchanged after its last row was read, while the metadata lock of that read was held; rows of
-//! a partition whose rule is understood belong there. Never here: a metadata lock held for longer than one range, or than
-//! a group of small tables.
+//! its definition was seen unchanged after its last row was read, while the metadata lock of that read was held; rows
+//! of a partition whose rule is understood belong there. Never here: a metadata lock held for longer than one range, or
+//! than a group of small tables.
 //!
 //! A connection takes the next table that nobody has started; if there is none, it joins one that is being read.
 //! Whoever takes a range first asks for its end, so a table is divided evenly whatever the gaps in its key. Partitions
 //! are read one by one, as one range each if their table is small or its key begins with a column that decides the
 //! partition: with a condition on it the source would not look for rows outside their partition's rule. After each
 //! range the connection rolls back to its savepoint, which releases the metadata lock, so DDL on the source waits for
-//! one range at most. Small tables of one database are read in groups, whose definitions one query compares: where there
-//! are many, that query would take longer than the rows.
+//! one range at most. Small tables of one database are read in groups, whose definitions one query compares: where
+//! there are many, that query would take longer than the rows.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -480,8 +480,8 @@ impl Run<'_> {
         }
     }
 
-    /// Reads small tables of one database, each with one query, then compares their definitions while the metadata locks
-    /// of all these reads are held.
+    /// Reads small tables of one database, each with one query, then compares their definitions while the metadata
+    /// locks of all these reads are held.
     fn copy_group(
         &self,
         connection: &mut Connection,

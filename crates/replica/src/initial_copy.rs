@@ -514,8 +514,8 @@ impl Drop for Shown {
     }
 }
 
-/// Shows a progress bar on a terminal; otherwise a line in the log every ten seconds, and one early in a preparation that
-/// takes longer than a second.
+/// Shows a progress bar on a terminal; otherwise a line in the log every ten seconds, and one early in a preparation
+/// that takes longer than a second.
 pub(crate) fn show(copying: &Arc<CopyInProgress>) -> Shown {
     let end = Arc::new(AtomicBool::new(false));
     let work = {

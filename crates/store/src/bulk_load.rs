@@ -6,9 +6,9 @@
 //!
 //! A source sends rows in the order of their key, which mostly is their order here too. Each thread of an initial copy
 //! has an open run, to which its rows go directly as long as their keys ascend. Whatever does not fit is collected,
-//! sorted, and begins the thread's next run: rows of keys with another order here, and the entries of secondary indexes,
-//! which have a run of their own each time. What is left of tables once all their rows were taken is gathered, and
-//! written as one run for many tables: a run for each would take longer than its rows.
+//! sorted, and begins the thread's next run: rows of keys with another order here, and the entries of secondary
+//! indexes, which have a run of their own each time. What is left of tables once all their rows were taken is gathered,
+//! and written as one run for many tables: a run for each would take longer than its rows.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,12 +1,12 @@
 //! The record of a cut: what the tree says about itself.
 //!
-//! In: the state at a transaction boundary, and at the cut before. Out: the records that a cut writes after its rows, and
-//! what a start reads from them. Never here: rows; a record of a table or a definition that did not change, but for the
-//! cuts that write all.
+//! In: the state at a transaction boundary, and at the cut before. Out: the records that a cut writes after its rows,
+//! and what a start reads from them. Never here: rows; a record of a table or a definition that did not change, but for
+//! the cuts that write all.
 //!
-//! The catalog is in parts, and each table has a record of its own, so that a cut costs what changed. Both are kept under
-//! the number of the cut that wrote all of them, which the cut's record names: whatever a damaged file brings to light
-//! again is of another number.
+//! The catalog is in parts, and each table has a record of its own, so that a cut costs what changed. Both are kept
+//! under the number of the cut that wrote all of them, which the cut's record names: whatever a damaged file brings to
+//! light again is of another number.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -168,8 +168,8 @@ struct PreparedRecord {
     bytes: usize,
 }
 
-/// What a cut knows of a table besides its definition, as JSON. A table without rows, all of whose indexes are complete,
-/// has none.
+/// What a cut knows of a table besides its definition, as JSON. A table without rows, all of whose indexes are
+/// complete, has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TableRecord {
@@ -384,8 +384,8 @@ impl Disk {
 }
 
 impl Run<'_> {
-    /// Appends the cut's records, whose keys sort after all rows. Returns the number that parts of the catalog and records
-    /// of tables are under.
+    /// Appends the cut's records, whose keys sort after all rows. Returns the number that parts of the catalog and
+    /// records of tables are under.
     pub(crate) fn records(&mut self, facts: &CutFacts<'_>) -> Result<u64, StoreError> {
         let before = facts.tables_before;
         let parts = before.map_or(facts.sequence, |(_, parts)| parts);
@@ -776,7 +776,8 @@ mod tests {
         }
         let (_, _, indexes, parts) = written.state.as_ref().unwrap();
         assert_eq!((indexes.incomplete(&catalog), *parts), (1, 1));
-        // A file with removals is lost, and all is written again: what it removed stands there again, and does not count.
+        // A file with removals is lost, and all is written again: what it removed stands there again, and does not
+        // count.
         assert!(written.cut(&catalog, &rows, true) > all * 9 / 10);
         let mut run = written.disk.begin().unwrap();
         let gone = Catalog::new(0).with_ids_from(TableId(9));

@@ -89,8 +89,9 @@ impl Default for IndexStates {
 }
 
 impl IndexStates {
-    /// Parses the record, for the catalog of the same tree. `incomplete` are the indexes that the records of tables name;
-    /// None if there are no such records: the one here lists the complete ones then, and without it none is complete.
+    /// Parses the record, for the catalog of the same tree. `incomplete` are the indexes that the records of tables
+    /// name; None if there are no such records: the one here lists the complete ones then, and without it none is
+    /// complete.
     ///
     /// # Errors
     /// If it is no such record, or lacks the list that it needs.

@@ -53,8 +53,8 @@ pub(crate) struct LastCut {
     /// Sum of the rows of the catalog's tables.
     rows_sum: i64,
     pub(crate) catalog: Option<Catalog>,
-    /// The number that parts of the catalog and records of tables are under; None if the tree has none, and the next cut
-    /// writes all.
+    /// The number that parts of the catalog and records of tables are under; None if the tree has none, and the next
+    /// cut writes all.
     pub(crate) parts: Option<u64>,
     /// True if its rows are exact, that is, no copy without a lock is still settling.
     pub(crate) is_consistent: bool,
@@ -591,8 +591,8 @@ fn balance(layer: &Layer, table: TableId) -> i64 {
     }
 }
 
-/// Row counts under this catalog with what these layers add to a cut, and their sum over the catalog's tables. Only tables
-/// that have rows in the layers, and those that came or went since the cut, are looked at.
+/// Row counts under this catalog with what these layers add to a cut, and their sum over the catalog's tables. Only
+/// tables that have rows in the layers, and those that came or went since the cut, are looked at.
 fn rows_at(
     last: &LastCut,
     layers: &[Layer],

@@ -15,7 +15,7 @@ use testkit::log::{Author, INT, insert, int};
 
 use crate::run::closing;
 
-/// A catalog of so many tables, a hundred to a database.
+/// A catalog of this many tables, a hundred to a database.
 fn many(tables: u32) -> Catalog {
     let context = StatementContext::default();
     let one = Catalog::new(0).apply(&context, b"CREATE TABLE d.t (i INT PRIMARY KEY)").unwrap().catalog;
@@ -67,7 +67,8 @@ fn replay(folder: &Path, catalog: Catalog, log: Author) -> Arc<Store> {
     store
 }
 
-/// How many tables a log of many kinds of statements looks at, its cut and the status included, where so many others are.
+/// How many tables a log of many kinds of statements looks at, its cut and the status included, where this many others
+/// are.
 fn visited(tables: u32) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let mut log = Author::new(Uuid([1; 16]));

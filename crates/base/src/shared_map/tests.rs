@@ -60,7 +60,7 @@ fn a_shape_follows_from_the_keys_and_is_shallow() {
     }
     let up: SharedMap<u32, ()> = (0..20_000).map(|key| (key, ())).collect();
     let mut down: SharedMap<u32, ()> = (0..30_000).rev().map(|key| (key, ())).collect();
-    (20_000..30_000).for_each(|key| drop(down.remove(&key)));
+    (20_000..30_000).for_each(|key| _ = down.remove(&key));
     assert!(same(&up.root, &down.root));
     // Of 20,000 keys about 34 on average; 100 would be a chance of one in 10^20.
     assert!(depth(&up.root) < 100, "{}", depth(&up.root));

@@ -15,8 +15,8 @@ pub struct Seen<'a> {
     pub catalog: &'a Catalog,
     /// True for schemas that may be seen.
     pub may_see: &'a dyn Fn(&str) -> bool,
-    /// False for tables, by schema and name, whose rows nobody asks for; without a name, for a schema of such tables only,
-    /// which are not looked at then.
+    /// False for tables, by schema and name, whose rows nobody asks for; without a name, for a schema of such tables
+    /// only, which are not looked at then.
     pub wanted: &'a dyn Fn(&str, Option<&str>) -> bool,
     /// Whose rows are listed now.
     pub part: Part<'a>,
