@@ -44,8 +44,8 @@ fn answered(client: &mut RawClient) -> u64 {
     wait_for("an answer", || read(client).ok(), String::new)
 }
 
-/// Writes the row over and over, each time reading it here once its writer was answered; a read that fails is none that
-/// is stale. What it counts: reads, failures, stale ones.
+/// Writes the row over and over, each time reading it here once its writer was answered; a read that fails is not
+/// stale. What it counts: reads, failures, stale ones.
 fn never_stale(writer: &Server, socket: &Path, ended: &AtomicBool) -> [u64; 3] {
     let mut writes = writer.connect();
     let mut global = reader(socket, "GLOBAL");

@@ -85,7 +85,7 @@ fn semi_sync_acknowledges_after_the_sync() {
     replica.stop();
 }
 
-/// A source sends its log before its engine commits: a replica is ahead of it, unless it shows only what is acknowledged.
+/// A source sends its log before its engine commits: a replica is ahead of it, unless it shows acknowledged ones only.
 #[test]
 fn what_the_source_has_not_committed_is_not_shown_if_so_asked() {
     let server = Server::start("ahead", &[]);

@@ -66,7 +66,7 @@ impl ShownOptions {
             retry_count: self.retry_count,
             retrieved: report.gtid.retrieved.clone(),
             executed: report.gtid.executed.clone(),
-            until_condition: report.replay.until_condition.clone(),
+            until_condition: report.replay.until.condition.clone(),
             delay_s: report.replay.delay_s,
             remaining_delay_s: report.replay.remaining_delay_us.map(|us| us.div_ceil(1_000_000)),
         }

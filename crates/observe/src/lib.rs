@@ -25,8 +25,8 @@ pub use rates::{RateMeter, RateSample, Work};
 pub use render::{bytes_text, count_text, duration_text};
 pub use status::{
     Backlog, BackupProgress, ClientsReport, ConnectionState, DiskReport, ErrorReport, GtidReport, HeldReport,
-    LagReport, MemoryReport, PositionReport, RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport,
-    StatusReport, StoreReport, UnansweredReport, WaitReport,
+    LagReport, MemoryReport, MovesReport, PositionReport, RatesReport, ReplayReport, ReplayState, ServedReport,
+    SourceReport, StatusReport, StoreReport, UnansweredReport, UntilReport, WaitReport,
 };
 pub use terminal::{PlainText, one_line, prefixed_lines};
 pub use time::{now_us, utc_text};

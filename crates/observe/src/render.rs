@@ -118,11 +118,11 @@ impl StatusReport {
         if !replay.drifted.is_empty() {
             let _ = write!(state, ", tables that differ from the source: {}", replay.drifted.len());
         }
-        if !replay.to_verify.is_empty() {
-            let _ = write!(state, ", tables to be verified: {}", replay.to_verify.len());
+        if !replay.moves.to_verify.is_empty() {
+            let _ = write!(state, ", tables to be verified: {}", replay.moves.to_verify.len());
         }
-        if !replay.unproven_move.is_empty() {
-            let _ = write!(state, ", every change is checked: {}", replay.unproven_move);
+        if !replay.moves.unproven.is_empty() {
+            let _ = write!(state, ", every change is checked: {}", replay.moves.unproven);
         }
         if !replay.table_copy.is_empty() {
             let _ = write!(state, ", copying {}", replay.table_copy);
@@ -131,8 +131,8 @@ impl StatusReport {
             let _ = write!(state, ": {}", replay.detail);
         }
         line(text, "Replica_SQL_Running", &state);
-        if !replay.until_condition.is_empty() {
-            line(text, "Until", &format!("{} = '{}'", replay.until_condition, replay.until_gtids));
+        if !replay.until.condition.is_empty() {
+            line(text, "Until", &format!("{} = '{}'", replay.until.condition, replay.until.gtids));
         }
         if replay.delay_s > 0 {
             let next =

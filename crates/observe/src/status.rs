@@ -414,6 +414,27 @@ pub struct DiskReport {
     pub full_in_us: Option<u64>,
 }
 
+/// Up to where replay was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UntilReport {
+    /// Condition of the last order to start replay, as SHOW REPLICA STATUS names it; empty without one.
+    #[serde(rename = "until_condition", default)]
+    pub condition: String,
+    #[serde(rename = "until_gtids", default)]
+    pub gtids: String,
+}
+
+/// Consequences of moves to another source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MovesReport {
+    /// Tables that transactions which a source lacked had changed, until they are verified or copied.
+    #[serde(rename = "to_verify", default)]
+    pub to_verify: Vec<String>,
+    /// The move to another source that nothing proves complete, while every change is checked for it; else empty.
+    #[serde(rename = "unproven_move", default)]
+    pub unproven: String,
+}
+
 /// Replay and the tables it maintains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayReport {
@@ -455,12 +476,8 @@ pub struct ReplayReport {
     /// Tables with rows that contradict the log, each with the number of such rows and one of them.
     #[serde(rename = "drifted", default)]
     pub drifted: Vec<String>,
-    /// Tables that transactions which a source lacked had changed, until they are verified or copied.
-    #[serde(rename = "to_verify", default)]
-    pub to_verify: Vec<String>,
-    /// The move to another source that nothing proves complete, while every change is checked for it; else empty.
-    #[serde(rename = "unproven_move", default)]
-    pub unproven_move: String,
+    #[serde(flatten)]
+    pub moves: MovesReport,
     /// Why not every table of the source is here, or is not known to be, without names; empty if every table is.
     #[serde(rename = "comparison", default)]
     pub comparison: String,
@@ -483,11 +500,8 @@ pub struct ReplayReport {
     /// What the slow check of all files does, or found last; empty before its first round.
     #[serde(rename = "scrub", default)]
     pub scrub: String,
-    /// Condition of the last order to start replay, as SHOW REPLICA STATUS names it; empty without one.
-    #[serde(rename = "until_condition", default)]
-    pub until_condition: String,
-    #[serde(rename = "until_gtids", default)]
-    pub until_gtids: String,
+    #[serde(flatten)]
+    pub until: UntilReport,
     /// How long after its commit at the source a transaction is applied, at the earliest, in seconds.
     #[serde(rename = "delay_s", default)]
     pub delay_s: u64,

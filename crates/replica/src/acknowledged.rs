@@ -15,6 +15,7 @@ use base::{Gtid, GtidSet};
 use client::{ConnectOptions, Connection, ResultSet};
 
 use crate::exit::Failure;
+use crate::inbound::Inbound;
 use crate::login::SourceLogin;
 use crate::receiver::link::Link;
 
@@ -25,11 +26,18 @@ const SOURCE_WAITS_S: u32 = 1;
 /// How long an answer may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Starts the thread that asks; it ends with receiving. Nothing more becomes visible before its first answer.
+/// Starts the thread that asks, if `wanted`; it ends with receiving. Nothing is shown before its first answer.
 ///
 /// # Errors
-/// The system cannot start a thread.
-pub(crate) fn watch(login: &Arc<SourceLogin>, link: &Arc<Link>, publisher: &Arc<Publisher>) -> Result<(), Failure> {
+/// The source cannot be asked because it is files, or the system cannot start a thread.
+pub(crate) fn watch(wanted: bool, inbound: &Inbound, publisher: &Arc<Publisher>) -> Result<(), Failure> {
+    if !wanted {
+        return Ok(());
+    }
+    let Inbound { login: Some(login), link, .. } = inbound else {
+        let text = "--show=acknowledged asks the source what it has executed: it needs a server, not files";
+        return Err(Failure::usage(text));
+    };
     publisher.show_only_acknowledged();
     let (login, link, publisher) = (Arc::clone(login), Arc::downgrade(link), Arc::downgrade(publisher));
     let thread = std::thread::Builder::new().name("acknowledged".into());

@@ -1,7 +1,7 @@
-//! `check-store` on a stopped folder: every byte of the store and of the relay log that has a checksum, what the log says
-//! of every row on disk, and a sample of the rows and their index entries.
+//! `check-store` on a stopped folder: every byte of the store and of the relay log that has a checksum, every row on
+//! disk against the log, and a sample of the rows and their index entries.
 //!
-//! In: an owned, stopped folder. Out: a line for each part; what is damaged or contradicts the log, on the store's lists.
+//! In: an owned, stopped folder. Out: a line for each part; damaged files and contradicting rows on the store's lists.
 //! Never here: a repair; rows of the relay log that no cut holds, which the next start replays and checks.
 
 use catalog::IndexSet;
@@ -91,7 +91,7 @@ fn check_files(disk: &Disk, catalog: &catalog::Catalog, say: &mut dyn FnMut(&str
     Ok(names)
 }
 
-/// Merges what was cut into the last level, where what the log says of a row is compared with what is there.
+/// Merges all cuts into the last level, where each row is compared with the log.
 fn check_rows(store: &Store, catalog: &catalog::Catalog, say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     store.check_rows().map_err(|error| store_failure(&error))?;
     let drifted = drifted(store, catalog);

@@ -172,6 +172,8 @@ pub struct PipelineConfig {
     pub queue_memory: u64,
     /// How often old rows are compared with before images.
     pub check_images: CheckImages,
+    /// Whether a transaction becomes visible only once the source has executed it.
+    pub show_acknowledged: bool,
     /// CPUs of the stages' threads.
     pub affinity: ThreadAffinity,
 }
@@ -269,8 +271,6 @@ pub struct ReplicaConfig {
     pub semi_sync: bool,
     /// How long after its commit at the source a transaction is applied, at the earliest.
     pub source_delay: Duration,
-    /// Whether a transaction becomes visible only once the source has executed it.
-    pub show_acknowledged: bool,
     /// Whether a start leaves receiving and replay stopped.
     pub skip_replica_start: bool,
     /// Which databases and tables are replicated, under which names.

@@ -16,7 +16,7 @@ use store::Recovered;
 
 use crate::config::ReplicaConfig;
 use crate::exit::{Exit, Failure};
-use crate::folder::{Folder, read_small, write_atomically};
+use crate::folder::{FILTERS_FILE, Folder, read_small, write_atomically};
 
 pub(crate) const FILE: &str = "filter-orders";
 
@@ -202,6 +202,59 @@ pub(crate) fn take_over(folder: &Folder, recovered: Option<&Recovered>) -> Resul
         }
     }
     Ok(catalog)
+}
+
+impl Folder {
+    /// The replication filters with which its rows were replicated.
+    ///
+    /// # Errors
+    /// Code 7 if the file is damaged; 8 for disk errors.
+    pub(crate) fn filters(&self) -> Result<ReplicationFilters, Failure> {
+        if let Some(filters) = FilterOrders::of(self)?.of_change()? {
+            return Ok(filters);
+        }
+        let path = self.path().join(FILTERS_FILE);
+        let text = read_small(&path)?.unwrap_or_default();
+        let broken = |error| Failure::new(Exit::Corrupt, format!("{}: {error}", path.display()));
+        ReplicationFilters::from_text(&text).map_err(broken)
+    }
+
+    /// Accepts the filters of this start: a folder without rows stores them, otherwise they must equal the stored ones.
+    ///
+    /// # Errors
+    /// Code 2 if they differ; as [`Folder::filters`].
+    pub(crate) fn keep_filters(&self, filters: &ReplicationFilters, is_empty: bool) -> Result<(), Failure> {
+        let kept = if is_empty { None } else { Some(self.filters()?) };
+        match kept {
+            Some(kept) if kept == *filters => {
+                let text = filters.to_string();
+                // A change of filters may have been kept elsewhere alone.
+                match read_small(&self.path().join(FILTERS_FILE))?.unwrap_or_default() == text {
+                    true => Ok(()),
+                    false => write_atomically(&self.path().join(FILTERS_FILE), text.as_bytes()),
+                }
+            }
+            Some(kept) => {
+                let only = |these: &ReplicationFilters, others: &ReplicationFilters| {
+                    let others: Vec<_> = others.rules().collect();
+                    let rules = these.rules().filter(|rule| !others.contains(rule));
+                    let texts: Vec<String> = rules.map(|(option, value)| format!("--{option}='{value}'")).collect();
+                    if texts.is_empty() { "none".to_owned() } else { texts.join(" ") }
+                };
+                let text = format!(
+                    "{} was filled with other replication filters, so its rows would not be those that the given ones \
+                     choose. Only in the folder: {}; only given: {}",
+                    self.path().display(),
+                    only(&kept, filters),
+                    only(filters, &kept)
+                );
+                Err(Failure::usage(text)
+                    .with_hint("start with the filters it has, and change them by CHANGE REPLICATION FILTER"))
+            }
+            None if filters.is_empty() && read_small(&self.path().join(FILTERS_FILE))?.is_none() => Ok(()),
+            None => write_atomically(&self.path().join(FILTERS_FILE), filters.to_string().as_bytes()),
+        }
+    }
 }
 
 #[cfg(test)]

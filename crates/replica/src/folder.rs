@@ -34,17 +34,15 @@ use std::path::{Path, PathBuf};
 
 use base::own_files::{give_to_owner_of_folder, may_be_planted};
 use base::{GtidSet, Uuid};
-use catalog::ReplicationFilters;
 use observe::{ConnectionState, ReplayState, StatusReport, UnansweredReport};
 
 use crate::exit::{Exit, Failure};
 use crate::failure::error_report;
-use crate::filter_orders::FilterOrders;
 use crate::lock::{FolderLock, LOCK_FILE, owner};
 use crate::log::{self, Code};
 
 /// Replication filters, one rule per line.
-const FILTERS_FILE: &str = "filters";
+pub(crate) const FILTERS_FILE: &str = "filters";
 /// A relay log that RESET REPLICA cleared, until it is removed.
 const CLEARED: &str = "relay-log.cleared";
 /// The last status report.
@@ -213,57 +211,6 @@ impl Folder {
     #[must_use]
     pub(crate) fn scratch(&self) -> PathBuf {
         self.path.join("scratch")
-    }
-
-    /// The replication filters with which its rows were replicated.
-    ///
-    /// # Errors
-    /// Code 7 if the file is damaged; 8 for disk errors.
-    pub(crate) fn filters(&self) -> Result<ReplicationFilters, Failure> {
-        if let Some(filters) = FilterOrders::of(self)?.of_change()? {
-            return Ok(filters);
-        }
-        let path = self.path.join(FILTERS_FILE);
-        let text = read_small(&path)?.unwrap_or_default();
-        let broken = |error| Failure::new(Exit::Corrupt, format!("{}: {error}", path.display()));
-        ReplicationFilters::from_text(&text).map_err(broken)
-    }
-
-    /// Accepts the filters of this start: a folder without rows stores them, otherwise they must equal the stored ones.
-    ///
-    /// # Errors
-    /// Code 2 if they differ; as [`Folder::filters`].
-    pub(crate) fn keep_filters(&self, filters: &ReplicationFilters, is_empty: bool) -> Result<(), Failure> {
-        let kept = if is_empty { None } else { Some(self.filters()?) };
-        match kept {
-            Some(kept) if kept == *filters => {
-                let text = filters.to_string();
-                // A change of filters may have been kept elsewhere alone.
-                match read_small(&self.path.join(FILTERS_FILE))?.unwrap_or_default() == text {
-                    true => Ok(()),
-                    false => write_atomically(&self.path.join(FILTERS_FILE), text.as_bytes()),
-                }
-            }
-            Some(kept) => {
-                let only = |these: &ReplicationFilters, others: &ReplicationFilters| {
-                    let others: Vec<_> = others.rules().collect();
-                    let rules = these.rules().filter(|rule| !others.contains(rule));
-                    let texts: Vec<String> = rules.map(|(option, value)| format!("--{option}='{value}'")).collect();
-                    if texts.is_empty() { "none".to_owned() } else { texts.join(" ") }
-                };
-                let text = format!(
-                    "{} was filled with other replication filters, so its rows would not be those that the given ones \
-                     choose. Only in the folder: {}; only given: {}",
-                    self.path.display(),
-                    only(&kept, filters),
-                    only(filters, &kept)
-                );
-                Err(Failure::usage(text)
-                    .with_hint("start with the filters it has, and change them by CHANGE REPLICATION FILTER"))
-            }
-            None if filters.is_empty() && read_small(&self.path.join(FILTERS_FILE))?.is_none() => Ok(()),
-            None => write_atomically(&self.path.join(FILTERS_FILE), filters.to_string().as_bytes()),
-        }
     }
 
     /// Puts the relay log and the store aside, so that a start fetches everything again; all else in the folder stays.

@@ -18,6 +18,7 @@ use base::{GtidSet, Uuid};
 use binlog::reader::BinlogFile;
 use binlog::{BinlogError, ParsedEvent, event_type};
 use catalog::{Catalog, ReplicationFilters, TableDef, TableId};
+use observe::MovesReport;
 use relay_log::LogPart;
 use serde::{Deserialize, Serialize};
 use store::Store;
@@ -102,7 +103,7 @@ impl Moves {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is kept, durably if it changes.
+    /// Changes the file's content, durably if it changes.
     fn change(&self, change: impl FnOnce(&mut Kept)) -> Result<(), Failure> {
         let mut kept = self.lock();
         let mut next = kept.clone();
@@ -119,7 +120,7 @@ impl Moves {
     /// the relay log, still tell. Returns a sentence for the refusal.
     ///
     /// # Errors
-    /// The relay log cannot be read, or what is found cannot be kept.
+    /// The relay log cannot be read, or the file cannot be written.
     pub(crate) fn note_lost(&self, lost: &GtidSet, parts: &[LogPart]) -> Result<String, Failure> {
         let known = || self.lock().lost.parse::<GtidSet>().unwrap_or_default();
         let new = lost.subtract(&known());
@@ -243,10 +244,12 @@ impl Moves {
         lines
     }
 
-    /// The move that nothing proves complete, for status.
-    pub(crate) fn unproven(&self) -> String {
+    /// All that is to be shown.
+    pub(crate) fn report(&self, catalog: &Catalog) -> MovesReport {
+        let to_verify = self.to_verify(catalog);
         let kept = self.lock();
-        kept.unproven.as_ref().map(|of| format!("the source was {} and is {}", of.from, of.to)).unwrap_or_default()
+        let unproven = kept.unproven.as_ref().map(|of| format!("the source was {} and is {}", of.from, of.to));
+        MovesReport { to_verify, unproven: unproven.unwrap_or_default() }
     }
 
     /// An operator has verified tables, or with `all` whatever was marked. Returns how many marks that took away.
@@ -312,7 +315,7 @@ struct Changed {
     unknown: GtidSet,
 }
 
-/// Which tables transactions changed, by the files of a log, newest first: what is lost was received last.
+/// Which tables transactions changed, by the files of a log, newest first: lost transactions were received last.
 fn changed_by(gtids: &GtidSet, parts: &[LogPart]) -> Result<Changed, BinlogError> {
     let (mut changed, mut found) = (Changed::default(), GtidSet::new());
     for part in parts.iter().rev() {

@@ -184,8 +184,7 @@ impl Replica {
         };
         let store = Arc::new(store.map_err(|error| store_failure(&error))?);
         changed.into_iter().for_each(|catalog| store.start_with(catalog));
-        let bytes = if config.snapshot_memory == 0 { memory.snapshot_bytes } else { config.snapshot_memory };
-        store.visibility().limit_snapshots(SnapshotLimits { bytes, age: config.snapshot_age });
+        limit_snapshots(&store, config, memory.snapshot_bytes);
         if let Err(error) = store.readable() {
             log::write(Code::CopyFoundNotConsistent, "Copy", &error.to_string());
         }
@@ -196,10 +195,7 @@ impl Replica {
             decoders: if config.pipeline.decoders == 0 { (cores() / 2).max(1) } else { config.pipeline.decoders },
             workers,
             memory_bytes: memory.queue_bytes,
-            apply: ApplyOptions {
-                check_images: config.pipeline.check_images,
-                checks_all: Arc::clone(inbound.link.moves.checks_all()),
-            },
+            apply: apply_options(config, &inbound),
             skip: skip.clone(),
             store,
             cuts: Some(cuts),
@@ -209,12 +205,7 @@ impl Replica {
         };
         let pipeline = begin_replay(tail, options, config.source_delay, replay);
         inbound.watch_clock();
-        if config.show_acknowledged {
-            let login = inbound.login.as_ref().ok_or_else(|| {
-                Failure::usage("--show=acknowledged asks the source what it has executed: it needs a server, not files")
-            })?;
-            acknowledged::watch(login, &inbound.link, &pipeline.publisher)?;
-        }
+        acknowledged::watch(config.pipeline.show_acknowledged, &inbound, &pipeline.publisher)?;
         let of_engine = OfEngine { config, inbound: &inbound, lower_case_table_names };
         let served = match serve.as_ref().zip(served) {
             Some((serve, opened)) => Some((Arc::clone(&opened.serving), serve.stamps(opened, &of_engine)?)),
@@ -608,7 +599,7 @@ impl Replica {
         drift::report(&self.drifted(), &self.inbound.link.moves.to_verify(&self.replay.catalog()))
     }
 
-    /// Accepts a table (`SCHEMA.TABLE`, or `*.*` for all) as it is. What is found later is reported again.
+    /// Accepts a table (`SCHEMA.TABLE`, or `*.*` for all) as it is. Later findings are reported again.
     ///
     /// # Errors
     /// The table is not one of [`drifted`](Self::drifted), or the list cannot be written.
@@ -762,6 +753,16 @@ fn to_skip(config: &ReplicaConfig, folder: &Folder) -> Result<GtidSet, Failure> 
     }
     log::write(Code::OperatorCommand, "Server", &format!("--skip-gtids asks to skip {}", config.skip));
     crate::skip::add(folder, &config.skip)
+}
+
+fn limit_snapshots(store: &Store, config: &ReplicaConfig, planned_bytes: u64) {
+    let bytes = if config.snapshot_memory == 0 { planned_bytes } else { config.snapshot_memory };
+    store.visibility().limit_snapshots(SnapshotLimits { bytes, age: config.snapshot_age });
+}
+
+fn apply_options(config: &ReplicaConfig, inbound: &Inbound) -> ApplyOptions {
+    let checks_all = Arc::clone(inbound.link.moves.checks_all());
+    ApplyOptions { check_images: config.pipeline.check_images, checks_all }
 }
 
 /// The definitions to begin with where they differ from the cut's: under other filters, or without tables in damaged

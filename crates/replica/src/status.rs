@@ -10,8 +10,8 @@ use apply::CutWait;
 use catalog::Catalog;
 use observe::{
     Backlog, ConnectionState, DiskReport, GtidReport, LagReport, MemoryReport, PositionReport, ProcessFacts,
-    RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport, StoreReport, WaitReport, now_us,
-    utc_text,
+    RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport, StoreReport, UntilReport,
+    WaitReport, now_us, utc_text,
 };
 
 use crate::disk_trouble::receiving_waits;
@@ -129,14 +129,15 @@ impl Replica {
             missing,
             copy: self.upkeep.all_tables.when().name().to_owned(),
             drifted: self.drifted().iter().map(ToString::to_string).collect(),
-            to_verify: self.inbound.link.moves.to_verify(catalog),
-            unproven_move: self.inbound.link.moves.unproven(),
+            moves: self.inbound.link.moves.report(catalog),
             check_images: self.replay.check_images.name().to_owned(),
             ended: self.replay.pipeline.is_finished(),
             damaged: self.damaged(),
             scrub: self.upkeep.scrub.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            until_condition: until.as_ref().map(|until| until.name().to_owned()).unwrap_or_default(),
-            until_gtids: until.as_ref().map(|until| until.set().to_string()).unwrap_or_default(),
+            until: UntilReport {
+                condition: until.as_ref().map(|until| until.name().to_owned()).unwrap_or_default(),
+                gtids: until.as_ref().map(|until| until.set().to_string()).unwrap_or_default(),
+            },
             delay_s: self.replay.pipeline.delay().as_secs(),
             remaining_delay_us: remaining_delay.map(|left| u64::try_from(left.as_micros()).unwrap_or(u64::MAX)),
         }

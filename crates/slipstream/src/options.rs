@@ -478,7 +478,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         FOLLOW,
         "show",
         "WHEN",
-        Kind::Text(|s, text| parse_show(text).map(|acknowledged| s.config.show_acknowledged = acknowledged)),
+        Kind::Text(|s, text| parse_show(text).map(|acknowledged| s.config.pipeline.show_acknowledged = acknowledged)),
         "When a transaction becomes visible: received (and replayed) or acknowledged (the source has executed it, too)",
     )
     .under(PIPELINE_PART)
@@ -1237,20 +1237,19 @@ fn parse_check_images(value: &str) -> Result<CheckImages, String> {
     mode.ok_or_else(|| format!("'{value}' is not one of off, sample, all"))
 }
 
+/// The value of this name; the names are told if none of them is meant.
+fn one_of<T: Copy>(value: &str, values: &[(&str, T)]) -> Result<T, String> {
+    let found = values.iter().find(|(name, _)| value.eq_ignore_ascii_case(name));
+    let names = || values.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    found.map(|(_, value)| *value).ok_or_else(|| format!("'{value}' is not one of {}", names()))
+}
+
 fn parse_show(value: &str) -> Result<bool, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "received" => Ok(false),
-        "acknowledged" => Ok(true),
-        _ => Err(format!("'{value}' is not one of received, acknowledged")),
-    }
+    one_of(value, &[("received", false), ("acknowledged", true)])
 }
 
 fn parse_on_drift(value: &str) -> Result<OnDrift, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "copy" => Ok(OnDrift::Copy),
-        "stop" => Ok(OnDrift::Stop),
-        _ => Err(format!("'{value}' is not one of copy, stop")),
-    }
+    one_of(value, &[("copy", OnDrift::Copy), ("stop", OnDrift::Stop)])
 }
 
 fn parse_serve(value: &str) -> Result<bool, String> {
@@ -1262,19 +1261,11 @@ fn parse_serve(value: &str) -> Result<bool, String> {
 }
 
 fn parse_on_stop(value: &str) -> Result<OnStop, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "stay" => Ok(OnStop::Stay),
-        "exit" => Ok(OnStop::Exit),
-        _ => Err(format!("'{value}' is not one of stay, exit")),
-    }
+    one_of(value, &[("stay", OnStop::Stay), ("exit", OnStop::Exit)])
 }
 
 fn parse_on_damage(value: &str) -> Result<OnDamage, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "copy" => Ok(OnDamage::Copy),
-        "stop" => Ok(OnDamage::Stop),
-        _ => Err(format!("'{value}' is not one of copy, stop")),
-    }
+    one_of(value, &[("copy", OnDamage::Copy), ("stop", OnDamage::Stop)])
 }
 
 fn parse_copy(value: &str) -> Result<CopyWhen, String> {
@@ -1282,19 +1273,11 @@ fn parse_copy(value: &str) -> Result<CopyWhen, String> {
 }
 
 fn parse_copy_lock(value: &str) -> Result<copy::CopyLock, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "auto" => Ok(copy::CopyLock::Auto),
-        "none" => Ok(copy::CopyLock::None),
-        _ => Err(format!("'{value}' is not one of auto, none")),
-    }
+    one_of(value, &[("auto", copy::CopyLock::Auto), ("none", copy::CopyLock::None)])
 }
 
 fn parse_log_format(value: &str) -> Result<LogFormat, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "text" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
-        _ => Err(format!("'{value}' is neither text nor json")),
-    }
+    one_of(value, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
 }
 
 fn bytes_within(value: &str, least: u64, most: u64) -> Result<u64, String> {

@@ -122,7 +122,6 @@ impl Default for Settings {
             retry_count: 0,
             semi_sync: false,
             source_delay: Duration::ZERO,
-            show_acknowledged: false,
             skip_replica_start: false,
             filters: Arc::default(),
             skip: GtidSet::new(),

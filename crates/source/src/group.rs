@@ -85,7 +85,7 @@ pub fn is_member(connection: &mut Connection) -> Result<bool> {
 /// What a member says of itself.
 ///
 /// # Errors
-/// The connection fails, or the answer is none.
+/// The connection fails, or it answers otherwise.
 pub fn membership(connection: &mut Connection) -> Result<Membership> {
     let what = "SELECT m.MEMBER_STATE, s.VIEW_ID, s.COUNT_TRANSACTIONS_IN_QUEUE, \
         s.COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE, \
@@ -131,19 +131,13 @@ pub enum BarrierError {
     /// What the group had ordered was not committed in time.
     #[error("the source has not committed what its group had ordered within {} s: {now}", .within.as_secs())]
     Late {
-        /// The limit.
         within: Duration,
         /// What the member waits for.
         now: Membership,
     },
     /// A member came or went meanwhile; another try may do.
     #[error("the source's group changed while it was asked, from view {before} to {after}")]
-    ViewChanged {
-        /// VIEW_ID before.
-        before: String,
-        /// VIEW_ID after.
-        after: String,
-    },
+    ViewChanged { before: String, after: String },
     /// The connection failed, or a statement.
     #[error(transparent)]
     Client(#[from] ClientError),

@@ -137,11 +137,11 @@ pub fn compare(mut connection: Connection, past: &PastEvent) -> Result<Past> {
 }
 
 /// Whether another server has a transaction as the server before committed it: the same GTID, server_id and time of its
-/// first commit, which a replica keeps. One that was committed empty under that GTID has others. `received` has the GTID.
+/// first commit, which a replica keeps. One committed empty under that GTID has others. `received` has the GTID.
 /// Takes a connection of its own, and does not register as a replica.
 ///
 /// # Errors
-/// The connection fails.
+/// The connection fails, or its answer cannot be read.
 pub fn is_elsewhere(connection: Connection, past: &PastEvent, received: &base::GtidSet) -> Result<Past> {
     let Some((_, server_id, then)) = meaning(&past.bytes) else {
         return Ok(Past::Unknown("the newest received transaction is not known".into()));

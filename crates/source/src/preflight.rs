@@ -23,7 +23,7 @@ const VERSION_UNTESTED: u32 = 90_800;
 /// Number of round trips of the clock measurement.
 const CLOCK_ROUNDS: u32 = 7;
 /// How long one try waits for a member to commit what its group had ordered: less than a read may take, and so long
-/// that who waits need not ask often.
+/// that waiters need not ask often.
 const BARRIER_WITHIN: Duration = Duration::from_secs(4);
 
 /// Our identity and the transactions that we have.
@@ -132,7 +132,7 @@ impl PreflightReport {
         self.problems.iter().map(|problem| problem.exit_code).find(|&code| code != 0).unwrap_or(0)
     }
 
-    /// What is said of a source that is not refused.
+    /// The sentence on a source that is not refused.
     #[must_use]
     pub fn verdict(&self) -> String {
         match &self.undecided {

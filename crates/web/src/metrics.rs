@@ -180,7 +180,7 @@ impl Figures {
         to.gauge("quarantined_tables", "Tables that wait for their copy", len(&replay.quarantined))?;
         let complete = f64::from(u8::from(replay.comparison.is_empty()));
         to.gauge("tables_complete", "1 if every table of the source is known to be here", complete)?;
-        let to_verify = len(&replay.to_verify);
+        let to_verify = len(&replay.moves.to_verify);
         to.gauge("tables_to_verify", "Tables changed by transactions that a source lacked", to_verify)?;
         to.gauge("drifted_tables", "Tables with rows that contradict the log", len(&replay.drifted))?;
         to.gauge("damaged_files", "Damaged files of the store", len(&replay.damaged))?;

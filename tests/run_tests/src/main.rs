@@ -48,7 +48,7 @@ struct Job {
     command: Command,
 }
 
-/// What is to be run.
+/// The run's jobs.
 struct Built {
     jobs: Vec<Job>,
     /// Where the test programs lie.

@@ -165,7 +165,7 @@ fn what_becomes_visible_follows_what_is() {
     }
 }
 
-/// The source's log is ahead of what it has executed: nothing of that is shown, and each answer shows what it has.
+/// The source's log is ahead of its gtid_executed: nothing of that is shown, and each answer shows more.
 #[test]
 fn what_the_source_has_not_executed_is_not_shown() {
     let (store, publisher) = publisher();
@@ -184,7 +184,7 @@ fn what_the_source_has_not_executed_is_not_shown() {
     };
     publisher.acknowledge(upto(1));
     assert_eq!((store.visibility().watermark().0, publisher.wait_unacknowledged(now)), (1, Some(gtid(2))));
-    // The prefix that verify asks for is not exceeded, and what is beyond the answer is not shown for it.
+    // The prefix that verify asks for is not exceeded, nor the answer for its sake.
     assert!(!publisher.advance_to(&upto(3), now) && store.visibility().watermark().0 == 1);
     publisher.acknowledge(upto(9));
     assert!(publisher.advance_to(&upto(3), now) && store.visibility().watermark().0 == 3);
