@@ -346,7 +346,7 @@ fn look_through(
             };
             current = gtid.filter(|gtid| gtids.contains(gtid));
             if let Some(gtid) = &current {
-                found.add(gtid.clone());
+                found.add(*gtid);
             }
             continue;
         }
@@ -363,7 +363,7 @@ fn look_through(
             event => note(&event, &mut changed.names),
         };
         if !is_known {
-            changed.unknown.add(gtid.clone());
+            changed.unknown.add(*gtid);
         }
     }
     Ok(())

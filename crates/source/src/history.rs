@@ -148,7 +148,7 @@ pub fn is_elsewhere(connection: Connection, past: &PastEvent, received: &base::G
     };
     let Some(gtid) = then.gtid else { return Ok(Past::Unknown("the newest received transaction has no GTID".into())) };
     let mut alone = base::GtidSet::new();
-    alone.add(gtid.clone());
+    alone.add(gtid);
     let others = received.subtract(&alone);
     let mut stream = start_dump(connection, &DumpRequest { non_block: true, ..DumpRequest::new(0, &others) })?;
     loop {
