@@ -58,7 +58,8 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Follows a server into a folder and checks every image; returns once the replica answers.
+    /// Follows a server into a folder and checks every image; returns once the replica answers, and an initial copy has
+    /// its snapshots: what the server is told afterwards is replayed.
     #[track_caller]
     pub fn follow(server: &Server, data: &Path, options: &[&str]) -> Replica {
         Replica::start(&server.url("repl"), data, options)
@@ -74,8 +75,15 @@ impl Replica {
                 command.env("SLIPSTREAM_FAILPOINT", "periods=10");
             }
         });
-        replica.wait_until("an answer", |_| true);
+        replica.answers();
         replica
+    }
+
+    /// Waits until it answers, and prepares no initial copy any more.
+    #[track_caller]
+    fn answers(&mut self) {
+        let prepares = |replay: &Value| replay["state"] == "copying" && replay["tables"] == 0;
+        self.wait_until("an answer", |status| !prepares(&status["replay"]));
     }
 
     /// As `follow`, with a unix socket for clients beside the folder; returns its path too, once all is visible.
@@ -98,7 +106,7 @@ impl Replica {
     #[track_caller]
     pub fn start(source: &str, data: &Path, options: &[&str]) -> Replica {
         let mut replica = Replica::spawn(source, data, options, |_| ());
-        replica.wait_until("an answer", |_| true);
+        replica.answers();
         replica
     }
 
