@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use apply::Publisher;
 use base::{Gtid, GtidSet};
-use client::{ConnectOptions, Connection, ResultSet};
+use client::{Connection, ResultSet};
 
 use crate::exit::Failure;
 use crate::inbound::Inbound;
@@ -23,8 +23,6 @@ use crate::receiver::link::Link;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long the source waits for the transaction before it answers, seconds.
 const SOURCE_WAITS_S: u32 = 1;
-/// How long an answer may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Starts the thread that asks, if `wanted`; it ends with receiving. Nothing is shown before its first answer.
 ///
@@ -45,11 +43,11 @@ pub(crate) fn watch(wanted: bool, inbound: &Inbound, publisher: &Arc<Publisher>)
     started.map(drop).map_err(|error| Failure::error(format!("cannot start a thread: {error}")))
 }
 
-fn ask_while_needed(login: &SourceLogin, link: &Weak<Link>, publisher: &Weak<Publisher>) {
+fn ask_while_needed(login: &SourceLogin, link: &Weak<Link>, asking: &Weak<Publisher>) {
     let mut connection: Option<Connection> = None;
     let mut seen = login.requests();
     loop {
-        let (Some(link), Some(publisher)) = (link.upgrade(), publisher.upgrade()) else { return };
+        let (Some(link), Some(publisher)) = (link.upgrade(), asking.upgrade()) else { return };
         if link.stopping.load(Ordering::Acquire) {
             return;
         }
@@ -58,14 +56,19 @@ fn ask_while_needed(login: &SourceLogin, link: &Weak<Link>, publisher: &Weak<Pub
             // The source may be another one now.
             connection = None;
         }
-        let Some(gtid) = publisher.wait_unacknowledged(LOOK_EVERY) else { continue };
+        let waits = publisher.wait_unacknowledged(LOOK_EVERY);
+        // It has the store, which an engine that ends must be able to close while the source is asked.
+        drop(publisher);
+        let Some(gtid) = waits else { continue };
         if connection.is_none() {
-            let options = ConnectOptions { read_timeout: Some(ANSWER_WITHIN), ..login.for_try() };
-            connection = Connection::connect(&options).ok();
+            connection = Connection::connect(&login.for_question()).ok();
         }
         let followed = link.lock().source.facts.server_uuid.clone();
         match connection.as_mut().and_then(|connection| executed(connection, &gtid).ok()) {
-            Some((server_uuid, set)) if server_uuid == followed => publisher.acknowledge(set),
+            Some((server_uuid, set)) if server_uuid == followed => {
+                let Some(publisher) = asking.upgrade() else { return };
+                publisher.acknowledge(set);
+            }
             _ => {
                 connection = None;
                 std::thread::sleep(LOOK_EVERY);

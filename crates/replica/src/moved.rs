@@ -117,29 +117,27 @@ impl Moves {
     }
 
     /// A source was refused because it lacks `lost`: notes which tables these changed, as far as `parts`, the files of
-    /// the relay log, still tell. Returns a sentence for the refusal.
+    /// the relay log, still tell.
     ///
     /// # Errors
     /// The relay log cannot be read, or the file cannot be written.
-    pub(crate) fn note_lost(&self, lost: &GtidSet, parts: &[LogPart]) -> Result<String, Failure> {
+    pub(crate) fn note_lost(&self, lost: &GtidSet, parts: &[LogPart]) -> Result<(), Failure> {
         let known = || self.lock().lost.parse::<GtidSet>().unwrap_or_default();
         let new = lost.subtract(&known());
-        if !new.is_empty() {
-            let found = changed_by(&new, parts).map_err(crate::failure::binlog_failure)?;
-            self.change(|kept| {
-                let with = |set: &str, more: &GtidSet| {
-                    let mut set: GtidSet = set.parse().unwrap_or_default();
-                    set.union_with(more);
-                    set.to_string()
-                };
-                kept.lost = with(&kept.lost, &new);
-                kept.unknown = with(&kept.unknown, &found.unknown);
-                kept.names.extend(found.names);
-            })?;
+        if new.is_empty() {
+            return Ok(());
         }
-        Ok("what they changed is still here, and would stay if they were committed empty there: then slipstream \
-            verify, and slipstream copy for each table that differs"
-            .into())
+        let found = changed_by(&new, parts).map_err(crate::failure::binlog_failure)?;
+        self.change(|kept| {
+            let with = |set: &str, more: &GtidSet| {
+                let mut set: GtidSet = set.parse().unwrap_or_default();
+                set.union_with(more);
+                set.to_string()
+            };
+            kept.lost = with(&kept.lost, &new);
+            kept.unknown = with(&kept.unknown, &found.unknown);
+            kept.names.extend(found.names);
+        })
     }
 
     /// True if this move was looked at in this run.
@@ -160,15 +158,21 @@ impl Moves {
         received: &GtidSet,
         unproven: Option<String>,
     ) -> Result<(), Failure> {
+        if let Some(why) = unproven {
+            self.check_all_since(from, &to.to_string(), received, &why)?;
+        }
+        // Not before: what could not be kept is looked at again.
         *self.looked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some((from.into(), to));
-        let to = to.to_string();
-        let Some(why) = unproven else { return Ok(()) };
+        Ok(())
+    }
+
+    fn check_all_since(&self, from: &str, to: &str, received: &GtidSet, why: &str) -> Result<(), Failure> {
         if self.lock().unproven.as_ref().is_some_and(|unproven| unproven.from == from && unproven.to == to) {
             return Ok(());
         }
         let unproven = Unproven {
             from: from.into(),
-            to: to.clone(),
+            to: to.into(),
             received: received.to_string(),
             newest_file: None,
             sequence: None,
@@ -195,31 +199,23 @@ impl Moves {
     /// # Errors
     /// It cannot be kept.
     pub(crate) fn step(&self, store: &Store, catalog: &Catalog, filters: &ReplicationFilters) -> Result<(), Failure> {
-        let kept = self.lock().clone();
-        let mut next = kept.clone();
-        let lower = catalog.lower_case_table_names();
-        for (db, name) in std::mem::take(&mut next.names) {
-            if let Some(table) = catalog.table(filters.rewritten(&db, lower), &name) {
-                next.tables.insert(table.id.0);
+        let (mut lost, mut found, mut ended) = (String::new(), Vec::new(), false);
+        // Under one lock: the receiver notes refusals and moves meanwhile.
+        self.change(|kept| {
+            let lower = catalog.lower_case_table_names();
+            for (db, name) in std::mem::take(&mut kept.names) {
+                let table = catalog.table(filters.rewritten(&db, lower), &name);
+                found.extend(table.filter(|table| kept.tables.insert(table.id.0)).map(|table| table.full_name()));
             }
-        }
-        next.tables.retain(|id| catalog.table_by_id(TableId(*id)).is_some());
-        if let Some(unproven) = &mut next.unproven {
-            unproven.step(store);
-            if unproven.is_settled(store) {
-                next.unproven = None;
+            kept.tables.retain(|id| catalog.table_by_id(TableId(*id)).is_some());
+            ended = kept.unproven.as_mut().is_some_and(|unproven| unproven.step(store));
+            if ended {
+                kept.unproven = None;
             }
-        }
-        let ended = kept.unproven.is_some() && next.unproven.is_none();
-        let tables: Vec<String> = next
-            .tables
-            .difference(&kept.tables)
-            .filter_map(|id| Some(catalog.table_by_id(TableId(*id))?.full_name()))
-            .collect();
-        let lost = kept.lost.clone();
-        self.change(|kept| *kept = next)?;
-        if !tables.is_empty() {
-            let text = format!("{} changed {}: {VERIFY_THEN_COPY}", one_set(&lost), tables.join(", "));
+            lost.clone_from(&kept.lost);
+        })?;
+        if !found.is_empty() {
+            let text = format!("{} changed {}: {VERIFY_THEN_COPY}", one_set(&lost), found.join(", "));
             log::write(Code::TablesToVerify, "Source", &observe::one_line(&text));
         }
         if ended {
@@ -277,6 +273,10 @@ impl Moves {
     }
 }
 
+/// The hint of a refusal by a source that lacks transactions.
+pub(crate) const LOST_STAYS: &str = "what they changed is still here, and would stay if they were committed empty \
+    there: then slipstream verify, and slipstream copy for each table that differs";
+
 /// What the operator does about rows that only this replica may have.
 pub(crate) const VERIFY_THEN_COPY: &str = "their rows are still here: slipstream verify, then slipstream copy";
 
@@ -285,15 +285,19 @@ fn one_set(set: &str) -> String {
 }
 
 impl Unproven {
-    /// Notes the store's newest file once it has all rows of before the move.
-    fn step(&mut self, store: &Store) {
-        let received: GtidSet = self.received.parse().unwrap_or_default();
-        if self.newest_file.is_some() {
-            return;
+    /// Notes the store's newest file once it has all rows of before the move. True once these have been compared.
+    fn step(&mut self, store: &Store) -> bool {
+        if self.newest_file.is_none() {
+            self.look_for_cut(store);
         }
-        let visible = store.visibility().current();
-        if self.sequence.is_none() && received.is_subset_of(&visible.executed) {
-            self.sequence = Some(visible.sequence.0);
+        self.is_settled(store)
+    }
+
+    fn look_for_cut(&mut self, store: &Store) {
+        if self.sequence.is_none() {
+            let received: GtidSet = self.received.parse().unwrap_or_default();
+            let visible = store.visibility().current();
+            self.sequence = received.is_subset_of(&visible.executed).then_some(visible.sequence.0);
         }
         if self.sequence.is_some_and(|sequence| store.last_cut() >= sequence)
             && let Some(disk) = store.disk()

@@ -19,6 +19,7 @@ use crate::exit::{Exit, Failure};
 use crate::failure::{SourceTrouble as Trouble, preflight_failure, trouble};
 use crate::folder::Folder;
 use crate::log::{self, Code};
+use crate::moved::LOST_STAYS;
 use crate::source_facts::{self, FACTS_FILE, SourceFacts, SourceSettings};
 use crate::witness::Witness;
 
@@ -119,10 +120,12 @@ impl Connector {
             failure.text = format!("{}\n{}", failure.text, reset.text);
         }
         if !errant.is_empty() && failure.exit == Exit::PreflightRefused {
-            return match self.link.moves.note_lost(errant, &self.relay.parts()) {
-                Ok(sentence) => failure.with_hint(sentence),
-                Err(not_noted) => not_noted,
-            };
+            // The refusal stands whether or not its tables can be noted.
+            if let Err(not_noted) = self.link.moves.note_lost(errant, &self.relay.parts()) {
+                failure.text =
+                    format!("{}\nwhich tables these changed could not be noted: {}", failure.text, not_noted.text);
+            }
+            return failure.with_hint(LOST_STAYS);
         }
         // Not an empty folder, which an initial copy would have filled.
         if failure.exit != Exit::SourcePurged || !retrieved.is_empty() {
