@@ -560,16 +560,15 @@ fn new_state<'a>(
     check: CheckImages,
     scratch: &'a mut Vec<u8>,
 ) -> Result<Option<RowState<&'a [u8]>>, RowError> {
-    let shape = target.shape;
+    let (shape, compare) = (target.shape, compares(check, target.hash));
     let fail = |kind| Err(RowError { kind });
-    let as_logged = |before| check_old(shape, old, before, compares(check, target.hash), check);
     Ok(Some(match *change {
         RowChange::Insert { .. } if matches!(old, Some(RowState::Row(_))) && check.refuses() => {
             return fail(RowErrorKind::Duplicate);
         }
         RowChange::Insert { image } => RowState::Row(image),
         RowChange::Update { before, image } => {
-            as_logged(before)?;
+            check_old(shape, old, before, compare, check)?;
             RowState::Row(image)
         }
         RowChange::Merge { before, present, image, .. } => {
@@ -577,20 +576,20 @@ fn new_state<'a>(
             let Some(RowState::Row(stored)) = old else {
                 return if check == CheckImages::NotYetConsistent { Ok(None) } else { fail(RowErrorKind::NotFound) };
             };
-            as_logged(before)?;
+            check_old(shape, old, before, compare, check)?;
             scratch.clear();
             shape.layout.merge(stored, present, image, scratch).map_err(damaged)?;
             RowState::Row(scratch.as_slice())
         }
         RowChange::MergeJson { before, present, partial, image } => {
             let Some(RowState::Row(stored)) = old else { return fail(RowErrorKind::NotFound) };
-            as_logged(before)?;
+            check_old(shape, old, before, compare, check)?;
             scratch.clear();
             merge_json(shape, stored, present, partial, image, scratch)?;
             RowState::Row(scratch.as_slice())
         }
         RowChange::Delete { before } => {
-            as_logged(before)?;
+            check_old(shape, old, before, compare, check)?;
             // Without a row there is nothing to hide, so no tombstone is written. An unknown row gets one.
             if matches!(old, Some(RowState::Deleted)) {
                 return Ok(None);
