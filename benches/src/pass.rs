@@ -9,7 +9,7 @@ pub mod warm;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -172,7 +172,7 @@ impl Line {
         let store = Store::over(LANES, disk, folder.join("scratch"), recovered, Catalog::new(0))?;
         let store = Arc::new(store);
         let (lag, rates, ledger) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()), Arc::new(Ledger::new()));
-        let publisher = Arc::new(Publisher::new(Watermark::of(&store), lag, rates, Arc::new(AtomicI64::new(0))));
+        let publisher = Arc::new(Publisher::new(Watermark::of(&store), lag, rates, Arc::default()));
         let gate = MemoryGate::new(u64::MAX);
         let start = store.visibility().current();
         let shared = Arc::new(SharedCatalog::new(start.catalog));

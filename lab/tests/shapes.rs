@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions};
@@ -199,7 +199,7 @@ fn nothing_of_a_huge_transaction_is_visible_before_all_of_it_is() {
                     waits_for_space: false,
                     after_cut: Box::new(|_, _| {}),
                 }),
-                clock_difference_us: Arc::new(AtomicI64::new(0)),
+                source_clock: Arc::default(),
                 lag_by_part: Arc::default(),
             },
             SplitOptions { piece_bytes: 64 << 10, slice_bytes: 128 << 10 },

@@ -68,9 +68,15 @@ impl Replica {
     /// As `follow`, with waits for copies and questions that are a tenth of what is shipped, but in the night.
     #[track_caller]
     pub fn hurried(server: &Server, data: &Path, options: &[&str]) -> Replica {
+        Replica::hurried_from(&server.url("repl"), data, options)
+    }
+
+    /// As `hurried`, from the source of this URL.
+    #[track_caller]
+    pub fn hurried_from(source: &str, data: &Path, options: &[&str]) -> Replica {
         let is_night =
             std::env::var("SLIPSTREAM_TEST_LENGTH").is_ok_and(|length| length == "night" || length == "soak");
-        let mut replica = Replica::spawn(&server.url("repl"), data, options, |command| {
+        let mut replica = Replica::spawn(source, data, options, |command| {
             if !is_night {
                 command.env("SLIPSTREAM_FAILPOINT", "periods=10");
             }

@@ -63,5 +63,6 @@ mod store_damage;
 mod supervision;
 mod transactions;
 mod twice;
+mod unknown_is_not_zero;
 mod upgrades;
 mod watched;

@@ -7,7 +7,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 use std::time::{Duration, Instant};
 
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions, lanes_for};
@@ -62,7 +61,7 @@ fn start(folder: &std::path::Path, bytes: Vec<u8>) -> Pipeline {
         skip: SkipList::new(GtidSet::new()),
         store: Arc::new(store),
         cuts: Some(cuts),
-        clock_difference_us: Arc::new(AtomicI64::new(0)),
+        source_clock: Arc::default(),
         lag_by_part: Arc::default(),
         affinity: base::ThreadAffinity::default(),
     };

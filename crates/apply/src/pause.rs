@@ -5,13 +5,13 @@
 //! what is let through ends at a transaction boundary; nothing is let through during a pause but the rest of a
 //! transaction that has begun. Never here: what is visible; rows.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use base::{GtidSet, UntilGtids, UntilStep};
 use decode::{Beginning, DecodedPiece, Piece};
-use observe::now_us;
+use observe::SourceClock;
 
 use crate::shutdown::Shutdown;
 
@@ -46,13 +46,13 @@ struct State {
     ended: bool,
     until: Option<UntilStep>,
     delay: Duration,
-    clock: SourceClock,
+    clock: Arc<SourceClock>,
     /// When the transaction that waits for the delay may be applied, by the source's clock, in µs.
     due_us: Option<u64>,
 }
 
 impl Pause {
-    pub(crate) fn new(shutdown: &Arc<Shutdown>, clock_difference_us: Arc<AtomicI64>) -> Pause {
+    pub(crate) fn new(shutdown: &Arc<Shutdown>, source_clock: Arc<SourceClock>) -> Pause {
         Pause {
             shutdown: Arc::clone(shutdown),
             state: Mutex::new(State {
@@ -61,7 +61,7 @@ impl Pause {
                 ended: false,
                 until: None,
                 delay: Duration::ZERO,
-                clock: SourceClock::new(clock_difference_us),
+                clock: source_clock,
                 due_us: None,
             }),
             may_hold: AtomicBool::new(false),
@@ -260,65 +260,5 @@ impl State {
             self.paused = until.is_met();
         }
         true
-    }
-}
-
-/// The source's clock, as far as it was measured. Steps of our own clock do not move it: from one measurement to the
-/// next it goes by the time since.
-struct SourceClock {
-    /// Source clock minus ours, µs.
-    difference_us: Arc<AtomicI64>,
-    /// The difference that the anchor was set with.
-    anchored_with: i64,
-    /// Source's time, and time since boot, of the anchor, µs.
-    anchor: (u64, u64),
-}
-
-impl SourceClock {
-    fn new(difference_us: Arc<AtomicI64>) -> SourceClock {
-        let anchored_with = difference_us.load(Ordering::Relaxed);
-        SourceClock { difference_us, anchored_with, anchor: (now_us().saturating_add_signed(anchored_with), boot_us()) }
-    }
-
-    fn now_us(&mut self) -> u64 {
-        self.at(now_us(), boot_us())
-    }
-
-    /// The source's time, when our clock shows `wall_us` and the machine runs for `boot_us`.
-    fn at(&mut self, wall_us: u64, boot_us: u64) -> u64 {
-        let difference_us = self.difference_us.load(Ordering::Relaxed);
-        if difference_us != self.anchored_with {
-            self.anchored_with = difference_us;
-            self.anchor = (wall_us.saturating_add_signed(difference_us), boot_us);
-        }
-        let (source_us, then_us) = self.anchor;
-        source_us.saturating_add(boot_us.saturating_sub(then_us))
-    }
-}
-
-/// Time since the machine was started, with the time it slept, in µs.
-fn boot_us() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    time.tv_sec.cast_unsigned() * 1_000_000 + time.tv_nsec.cast_unsigned() / 1000
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn steps_of_our_clock_do_not_move_the_source_s() {
-        let difference = Arc::new(AtomicI64::new(500));
-        let mut clock = SourceClock::new(Arc::clone(&difference));
-        clock.anchor = (10_500, 0);
-        assert_eq!(clock.at(10_000, 0), 10_500);
-        assert_eq!(clock.at(10_007, 7), 10_507);
-        // Our clock goes back, and forth.
-        assert_eq!(clock.at(3_000, 20), 10_520);
-        assert_eq!(clock.at(90_000, 30), 10_530);
-        // Measured again after a step back by 5,000.
-        difference.store(5_500, Ordering::Relaxed);
-        assert_eq!(clock.at(5_040, 40), 10_540);
-        assert_eq!(clock.at(5_050, 50), 10_550);
     }
 }

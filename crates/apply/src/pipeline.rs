@@ -4,7 +4,7 @@
 //! reserves memory in log order, so a full queue can never hold what an earlier piece waits for. Never here: a thread
 //! that outlives the others: whatever ends one (the log's end, a failure, a request, a panic) ends all.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use base::{LogPosition, ThreadAffinity, UntilGtids, UntilStep};
 use catalog::ReplicationFilters;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use decode::{DecodeOptions, MemoryGate, SharedCatalog, SkipList, SplitOptions, StatementWrites, Stop};
-use observe::{LagByPart, LagMeter, Ledger, LedgerSnapshot, RateMeter};
+use observe::{LagByPart, LagMeter, Ledger, LedgerSnapshot, RateMeter, SourceClock};
 use store::Store;
 
 use crate::beside::{self, TableCopier};
@@ -52,7 +52,7 @@ pub struct PipelineOptions {
     /// When the store is cut; None for a store in memory, and for one that is opened only to be read.
     pub cuts: Option<CutOptions>,
     /// Source clock minus ours, µs.
-    pub clock_difference_us: Arc<AtomicI64>,
+    pub source_clock: Arc<SourceClock>,
     /// The lag's parts, as the relay log that is replayed measures them (`RelayShared::lag_by_part`).
     pub lag_by_part: Arc<LagByPart>,
     /// CPUs that the threads may use.
@@ -142,7 +142,7 @@ impl Pipeline {
         transactions: Option<TransactionOptions>,
     ) -> Pipeline {
         let threads = Threads::new(options.affinity.clone());
-        let pause = Arc::new(Pause::new(threads.shutdown(), Arc::clone(&options.clock_difference_us)));
+        let pause = Arc::new(Pause::new(threads.shutdown(), Arc::clone(&options.source_clock)));
         threads.on_failure({
             let pause = Arc::clone(&pause);
             move || pause.look_again()
@@ -422,7 +422,7 @@ impl Shared {
                 }),
             },
         }
-        let clock = Arc::clone(&options.clock_difference_us);
+        let clock = Arc::clone(&options.source_clock);
         let publisher = Publisher::new(Watermark::of(&store), Arc::clone(&lag), Arc::clone(&rates), clock)
             .with_parts(Arc::clone(&options.lag_by_part));
         Shared {

@@ -6,13 +6,13 @@
 //! (invariant 29), replay fails before the first transaction in question.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::{CountedCondvar, Gtid, GtidSet, LogPosition, SequenceNumber};
 use decode::{SequencedPiece, Stop, StopClass};
-use observe::{LagByPart, LagMeter, LagSample, PieceTimes, RateMeter, Work, now_us};
+use observe::{LagByPart, LagMeter, LagSample, PieceTimes, RateMeter, SourceClock, Work, steady_us};
 use relay_log::RelayPosition;
 use store::WatermarkHold;
 
@@ -119,7 +119,7 @@ pub struct Publisher {
     rates: Arc<RateMeter>,
     logged_twice: LoggedTwice,
     /// Source clock minus ours, in µs; added to our clock when lag is measured.
-    clock_difference_us: Arc<AtomicI64>,
+    source_clock: Arc<SourceClock>,
     write_transactions: AtomicU64,
     /// Sequence number of the first transaction that must never become visible; a copy of the one in `State::failed`
     /// that workers read without the lock.
@@ -185,7 +185,7 @@ impl Publisher {
         watermark: Watermark,
         lag: Arc<LagMeter>,
         rates: Arc<RateMeter>,
-        clock_difference_us: Arc<AtomicI64>,
+        source_clock: Arc<SourceClock>,
     ) -> Publisher {
         let sequence = watermark.sequence().0;
         Publisher {
@@ -210,7 +210,7 @@ impl Publisher {
             lag,
             lag_by_part: Arc::default(),
             rates,
-            clock_difference_us,
+            source_clock,
             logged_twice: LoggedTwice::default(),
             write_transactions: AtomicU64::new(0),
             limit: AtomicU64::new(u64::MAX),
@@ -294,7 +294,7 @@ impl Publisher {
     /// Called when all lanes have finished the piece; [`InFlight::complete`](crate::stages::InFlight) sees that this
     /// happens once.
     pub fn complete(&self, index: u64) {
-        let done_us = now_us();
+        let done_us = steady_us();
         let mut state = self.lock();
         if index >= state.front + state.queue.len() as u64 {
             return self.never_enqueued(state, index);
@@ -473,9 +473,8 @@ impl Publisher {
                 executed.add(gtid);
             }
         });
-        let now = now_us();
-        let difference = self.clock_difference_us.load(Ordering::Relaxed);
-        let source_now = now.saturating_add_signed(difference);
+        let now = steady_us();
+        let source_now = self.source_clock.now_us();
         lags.clear();
         let timed = members.iter().filter(|m| m.commit_us > 0);
         lags.extend(timed.map(|m| LagSample { lag_us: source_now.saturating_sub(m.commit_us), rows: m.rows }));

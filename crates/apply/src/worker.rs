@@ -691,7 +691,6 @@ fn report(publisher: &Publisher, flight: &InFlight, op: &RowOp, error: &RowError
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicI64;
     use std::sync::{Condvar, Mutex};
 
     use base::GtidSet;
@@ -728,7 +727,7 @@ mod tests {
 
     fn worker(store: &Arc<Store>, shutdown: &Arc<Shutdown>) -> Worker {
         let (lag, rates) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()));
-        let publisher = Publisher::new(Watermark::of(store), lag, rates, Arc::new(AtomicI64::new(0)));
+        let publisher = Publisher::new(Watermark::of(store), lag, rates, Arc::default());
         Worker::new(
             Arc::clone(store),
             Arc::new(publisher),

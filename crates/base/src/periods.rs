@@ -34,6 +34,11 @@ pub const QUIET_BEFORE_COPY: Period = Period::seconds(10);
 pub const ASK_HELD_SERVERS: Period = Period::seconds(5);
 /// Between two looks for transactions that the source does not have.
 pub const LOOK_FOR_ERRANT: Period = Period::seconds(10);
+/// Between two comparisons of the clocks, with a look whether the source still has what was received.
+pub const WATCH_SOURCE: Period = Period::seconds(30);
+/// The shortest time after which a source that sends nothing while it is read is silent: longer than a short pause of
+/// it or of the network.
+pub const SILENT_AFTER: Period = Period::seconds(5);
 /// Before a write of the store is tried again that found the disk full. It doubles, up to the longest: not every limit
 /// shows in the number of free bytes (quotas, inodes).
 pub const WRITE_AGAIN_AFTER: Period = Period::seconds(5);
@@ -54,7 +59,7 @@ mod tests {
         assert_eq!(of(COPY_AGAIN_AFTER), 20_000);
         assert_eq!(of(QUIET_BEFORE_COPY), 10_000);
         assert_eq!(of(ASK_HELD_SERVERS), 5_000);
-        assert_eq!(of(LOOK_FOR_ERRANT), 10_000);
+        assert_eq!((of(LOOK_FOR_ERRANT), of(WATCH_SOURCE), of(SILENT_AFTER)), (10_000, 30_000, 5_000));
         assert_eq!((of(WRITE_AGAIN_AFTER), of(WRITE_AGAIN_AFTER_MAX)), (5_000, 60_000));
         assert_eq!((of(START_AGAIN_AFTER), of(START_AGAIN_AFTER_MAX)), (1_000, 60_000));
     }

@@ -3,8 +3,8 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use socket2::{SockRef, TcpKeepalive};
@@ -12,18 +12,65 @@ use socket2::{SockRef, TcpKeepalive};
 use crate::tls::TlsStream;
 use crate::{ClientError, ConnectOptions, Result};
 
+/// Since when the peer is waited for.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// When the read began that no byte has ended yet, ns by [`clock_ns`]; 0 while nothing is read.
+    since_ns: AtomicU64,
+}
+
+impl Waiting {
+    #[inline]
+    fn begin(&self) {
+        // A read that timed out is taken up again by the next one.
+        if self.since_ns.load(Ordering::Relaxed) == 0 {
+            self.since_ns.store(clock_ns(), Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn end(&self) {
+        self.since_ns.store(0, Ordering::Relaxed);
+    }
+
+    fn time(&self) -> Duration {
+        match self.since_ns.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            since_ns => Duration::from_nanos(clock_ns().saturating_sub(since_ns)),
+        }
+    }
+}
+
+/// Time since the first call, ns; never 0.
+fn clock_ns() -> u64 {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(FIRST.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_add(1)
+}
+
 /// A connected socket.
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub(crate) struct Socket {
+    end: End,
+    waiting: Arc<Waiting>,
+}
+
+#[derive(Debug)]
+enum End {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+impl From<End> for Socket {
+    fn from(end: End) -> Socket {
+        Socket { end, waiting: Arc::default() }
+    }
 }
 
 impl Socket {
     pub(crate) fn connect(options: &ConnectOptions) -> Result<Socket> {
         if let Some(path) = &options.socket {
             let connect_error = |error| ClientError::Connect { address: path.display().to_string(), error };
-            return UnixStream::connect(path).map(Socket::Unix).map_err(connect_error);
+            return UnixStream::connect(path).map(|socket| End::Unix(socket).into()).map_err(connect_error);
         }
         let resolve_error = |error| ClientError::Resolve { host: options.host.clone(), error };
         let addresses = (options.host.as_str(), options.port).to_socket_addrs().map_err(resolve_error)?;
@@ -37,7 +84,7 @@ impl Socket {
                     let _ = socket.set_nodelay(true);
                     let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(60));
                     let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive);
-                    return Ok(Socket::Tcp(socket));
+                    return Ok(End::Tcp(socket).into());
                 }
                 Err(error) => last = error,
             }
@@ -48,23 +95,24 @@ impl Socket {
     pub(crate) fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         // The operating system takes a zero timeout as "none", the standard library as an error.
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
-        match self {
-            Socket::Tcp(socket) => socket.set_read_timeout(timeout).and(socket.set_write_timeout(timeout)),
-            Socket::Unix(socket) => socket.set_read_timeout(timeout).and(socket.set_write_timeout(timeout)),
+        match &self.end {
+            End::Tcp(socket) => socket.set_read_timeout(timeout).and(socket.set_write_timeout(timeout)),
+            End::Unix(socket) => socket.set_read_timeout(timeout).and(socket.set_write_timeout(timeout)),
         }
     }
 
     fn try_clone(&self) -> io::Result<Socket> {
-        Ok(match self {
-            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
-            Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
-        })
+        let end = match &self.end {
+            End::Tcp(socket) => End::Tcp(socket.try_clone()?),
+            End::Unix(socket) => End::Unix(socket.try_clone()?),
+        };
+        Ok(Socket { end, waiting: Arc::clone(&self.waiting) })
     }
 
     fn shutdown(&self) -> io::Result<()> {
-        match self {
-            Socket::Tcp(socket) => socket.shutdown(Shutdown::Both),
-            Socket::Unix(socket) => socket.shutdown(Shutdown::Both),
+        match &self.end {
+            End::Tcp(socket) => socket.shutdown(Shutdown::Both),
+            End::Unix(socket) => socket.shutdown(Shutdown::Both),
         }
     }
 }
@@ -72,19 +120,27 @@ impl Socket {
 impl Read for Socket {
     #[inline]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(socket) => socket.read(buffer),
-            Socket::Unix(socket) => socket.read(buffer),
+        self.waiting.begin();
+        let read = match &mut self.end {
+            End::Tcp(socket) => socket.read(buffer),
+            End::Unix(socket) => socket.read(buffer),
+        };
+        if !read
+            .as_ref()
+            .is_err_and(|error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut))
+        {
+            self.waiting.end();
         }
+        read
     }
 }
 
 impl Write for Socket {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(socket) => socket.write(bytes),
-            Socket::Unix(socket) => socket.write(bytes),
+        match &mut self.end {
+            End::Tcp(socket) => socket.write(bytes),
+            End::Unix(socket) => socket.write(bytes),
         }
     }
 
@@ -93,7 +149,7 @@ impl Write for Socket {
     }
 }
 
-/// Ends a blocked read from another thread: the reader gets [`ClientError::Interrupted`].
+/// Ends a blocked read from another thread: the reader gets [`ClientError::Interrupted`]. Says how long it is blocked.
 #[derive(Debug, Clone)]
 pub struct Interrupter {
     socket: Arc<Socket>,
@@ -106,6 +162,13 @@ impl Interrupter {
         self.interrupted.store(true, Ordering::Release);
         // Fails only if the connection is already gone.
         let _ = self.socket.shutdown();
+    }
+
+    /// How long the reader has waited for a byte; zero while it does not read. A read that timed out goes on counting
+    /// until the next one has ended.
+    #[must_use]
+    pub fn read_waits(&self) -> Duration {
+        self.socket.waiting.time()
     }
 }
 
@@ -206,5 +269,31 @@ impl Stream {
             io::ErrorKind::UnexpectedEof => ClientError::Closed,
             _ => ClientError::Io { error },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_waits_from_its_begin_to_the_first_byte() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let options = ConnectOptions { host: "127.0.0.1".into(), port, ..ConnectOptions::default() };
+        let mut stream = Stream::new(Socket::connect(&options).unwrap());
+        let (mut peer, _) = listener.accept().unwrap();
+        let interrupter = stream.interrupter().unwrap();
+        assert_eq!(interrupter.read_waits(), Duration::ZERO, "nobody reads");
+        stream.set_timeout(Some(Duration::from_millis(1))).unwrap();
+        let mut byte = [0];
+        assert!(matches!(stream.read(&mut byte), Err(ClientError::ReadTimeout)));
+        let first = interrupter.read_waits();
+        assert!(first > Duration::ZERO);
+        assert!(matches!(stream.read(&mut byte), Err(ClientError::ReadTimeout)));
+        assert!(interrupter.read_waits() > first, "the second read continues the first");
+        peer.write_all(b"x").unwrap();
+        stream.set_timeout(None).unwrap();
+        assert_eq!((stream.read(&mut byte).unwrap(), interrupter.read_waits()), (1, Duration::ZERO));
     }
 }

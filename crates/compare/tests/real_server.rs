@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use apply::{ApplyOptions, Pipeline, PipelineOptions};
@@ -55,7 +55,7 @@ impl Replica {
                 skip: Default::default(),
                 store: Arc::new(store::Store::new(apply::lanes_for(2), catalog::Catalog::new(0))),
                 cuts: None,
-                clock_difference_us: Arc::new(AtomicI64::new(0)),
+                source_clock: Arc::default(),
                 lag_by_part: Arc::default(),
                 affinity: base::ThreadAffinity::default(),
             },

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use base::{GtidSet, UntilGtids};
 use door::SchemaState;
-use observe::{ConnectionState, LagHistograms, ReplayState, StatusReport, now_us, utc_text};
+use observe::{ConnectionState, LagHistograms, ReplayState, StatusReport, now_us, steady_us, utc_text};
 use replica::{
     BeginReplay, Begun, CopyInProgress, Failure, FilterOrders, Folder, Movement, Replica, ServeLog, Serving,
     SourceLogin, SourceOrders, SourceSettings, Stopped,
@@ -271,7 +271,7 @@ impl Engine {
     pub(crate) fn lag_summaries(&self) -> Option<Vec<u64>> {
         let replica = self.replica().ok()?;
         let pipeline = replica.pipeline();
-        let parts = pipeline.lag_by_part.report(now_us()).all().map(|(_, figures)| figures.overall);
+        let parts = pipeline.lag_by_part.report(steady_us()).all().map(|(_, figures)| figures.overall);
         let all = std::iter::once(pipeline.lag.overall()).chain(parts);
         Some(all.flat_map(|lag| [lag.p50_us, lag.p99_us, lag.max_us]).collect())
     }

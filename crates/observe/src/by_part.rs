@@ -196,11 +196,10 @@ impl LagByPart {
     }
 
     /// Records the transport of transactions that are in the relay log since `now_us`: `commits_us` are their commit
-    /// times by the source's clock, 0 where the log has none, and `clock_difference_us` is that clock minus ours.
-    pub fn transported(&self, commits_us: &[u64], clock_difference_us: i64, now_us: u64) {
-        let source_now = now_us.saturating_add_signed(clock_difference_us);
+    /// times by the source's clock, 0 where the log has none; that clock shows `source_now_us`.
+    pub fn transported(&self, commits_us: &[u64], source_now_us: u64, now_us: u64) {
         let timed = commits_us.iter().filter(|commit_us| **commit_us > 0);
-        self.meter(LagPart::Transport).record_times(timed.map(|at| (source_now.saturating_sub(*at), 1)), now_us);
+        self.meter(LagPart::Transport).record_times(timed.map(|at| (source_now_us.saturating_sub(*at), 1)), now_us);
     }
 
     /// Notes that the relay log is synced up to `end`.
@@ -295,7 +294,7 @@ mod tests {
     fn a_transaction_goes_through_all_parts() {
         let lags = LagByPart::default();
         lags.arrived((7, 100), 1, 1_000_300);
-        lags.transported(&[1_000_050, 0], -50, 1_000_300);
+        lags.transported(&[1_000_050, 0], 1_000_250, 1_000_300);
         assert_eq!(of(&lags, LagPart::Transport), (1, 200), "our clock is 50 µs ahead of the source's");
         lags.shown(piece(1_000_700, 1_000_710), [100].into_iter());
         assert_eq!(of(&lags, LagPart::Apply), (1, 400));

@@ -29,4 +29,4 @@ pub use status::{
     SourceReport, StatusReport, StoreReport, UnansweredReport, UntilReport, WaitReport,
 };
 pub use terminal::{PlainText, one_line, prefixed_lines};
-pub use time::{now_us, utc_text};
+pub use time::{SourceClock, now_us, steady_us, utc_text};

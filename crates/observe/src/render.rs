@@ -90,6 +90,9 @@ impl StatusReport {
         if !source.waits.is_empty() {
             let _ = write!(state, ", {}", source.waits);
         }
+        if let Some(silence) = source.silence_text() {
+            let _ = write!(state, ", {silence}");
+        }
         if source.semi_sync {
             state.push_str(", semi-sync");
         }

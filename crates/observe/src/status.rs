@@ -149,10 +149,25 @@ pub struct SourceReport {
     /// When the last event or heartbeat arrived; UTC.
     #[serde(rename = "last_received", default)]
     pub last_received: Option<String>,
+    /// Time for which no byte has come from the source while it is read, µs; None while it is not connected.
+    #[serde(rename = "silence_us", default)]
+    pub silence_us: Option<u64>,
+    /// True if that is longer than its heartbeats allow: nobody knows what it has committed since.
+    #[serde(rename = "silent", default)]
+    pub silent: bool,
     /// Time until the source purges, by its binlog_expire_logs_seconds, what has not been received, µs; 0 if it may have
     /// been. None if the source never purges by itself, or that is not known since the start.
     #[serde(rename = "purges_in_us", default)]
     pub purges_in_us: Option<u64>,
+}
+
+impl SourceReport {
+    /// That nothing comes from the source, if it should.
+    #[must_use]
+    pub fn silence_text(&self) -> Option<String> {
+        let silence_us = self.silence_us.filter(|_| self.silent)?;
+        Some(format!("nothing has come from the source for {}", crate::duration_text(silence_us)))
+    }
 }
 
 /// GTID sets in MySQL's text form.
@@ -728,12 +743,18 @@ impl StatusReport {
     /// Why this replica does not meet `--max-lag`, given in µs, or lacks tables of its source; None if all is well.
     #[must_use]
     pub fn lag_above(&self, lag_us_max: u64) -> Option<String> {
-        match self.lag.current_us {
+        let delay_us = self.replay.delay_s.saturating_mul(1_000_000);
+        match self.lag.current_us.map(|lag_us| lag_us.saturating_sub(delay_us)) {
             Some(lag_us) if lag_us <= lag_us_max => {
                 Some(self.replay.comparison.clone()).filter(|text| !text.is_empty())
             }
             Some(lag_us) => {
-                Some(format!("lag {} is above {}", crate::duration_text(lag_us), crate::duration_text(lag_us_max)))
+                let beyond = if delay_us > 0 { " beyond SQL_Delay" } else { "" };
+                let (lag, most) = (crate::duration_text(lag_us), crate::duration_text(lag_us_max));
+                Some(format!("lag {lag}{beyond} is above {most}"))
+            }
+            None if self.source.silent => {
+                Some(format!("lag is not known: {}", self.source.silence_text().unwrap_or_default()))
             }
             None => Some(format!(
                 "lag is not known: connection {}, replay {}",

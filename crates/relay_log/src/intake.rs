@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use base::limits::EVENT_LEN_MAX;
 use base::{Gtid, GtidSet, LogPosition};
@@ -15,6 +14,7 @@ use binlog::{
     ChecksumAlgorithm, EventHeader, GtidEvent, Heartbeat, HeartbeatV2, Rotate, event_body, event_type, flags,
     verify_checksum,
 };
+use observe::SourceClock;
 
 use crate::boundary::{BoundaryError, BoundaryTracker, StepKind};
 use crate::file_header::mended;
@@ -44,7 +44,7 @@ pub struct Intake {
     commits_us: Vec<u64>,
     open_commit_us: u64,
     /// The source's clock minus ours, µs.
-    clock_difference_us: Arc<AtomicI64>,
+    source_clock: Arc<SourceClock>,
     rotate: Option<Vec<u8>>,
     /// True if the ROTATE came from a server rather than from `begin_file`.
     rotate_was_sent: bool,
@@ -115,7 +115,7 @@ impl Intake {
             open: None,
             commits_us: Vec::new(),
             open_commit_us: 0,
-            clock_difference_us: Arc::default(),
+            source_clock: Arc::default(),
             rotate: None,
             rotate_was_sent: false,
             whole_at: start.clone(),
@@ -132,8 +132,8 @@ impl Intake {
 
     /// Measures transport by the source's clock, which is so many µs ahead of ours.
     #[must_use]
-    pub fn with_clock_difference(self, clock_difference_us: Arc<AtomicI64>) -> Intake {
-        Intake { clock_difference_us, ..self }
+    pub fn with_source_clock(self, source_clock: Arc<SourceClock>) -> Intake {
+        Intake { source_clock, ..self }
     }
 
     /// Refuses transactions without a GTID: a source that skips transactions by GTID would send them again after each
@@ -305,8 +305,8 @@ impl Intake {
         let meta = AppendMeta { ends_transaction: true, gtids: &self.gtids, source_position: self.whole_at.clone() };
         let position = self.writer.append_before(next, data, meta)?;
         self.gtids.clear();
-        let difference_us = self.clock_difference_us.load(Ordering::Relaxed);
-        self.writer.shared().lag_by_part().transported(&self.commits_us, difference_us, observe::now_us());
+        let source_now_us = self.source_clock.now_us();
+        self.writer.shared().lag_by_part().transported(&self.commits_us, source_now_us, observe::steady_us());
         self.commits_us.clear();
         Ok(Some(position))
     }

@@ -135,7 +135,9 @@ impl Replica {
         let low = space.free_bytes < space.reserve_bytes.saturating_mul(WARN_AT_RESERVES);
         let nearly_full = low || full_in.is_some_and(|time| time < WARN_BEFORE);
         if nearly_full && !watch.nearly_full_said && !is_waiting {
-            let when = full_in.map_or_else(String::new, |time| format!(", and full in about {}", short(time)));
+            let when = full_in.map_or_else(String::new, |time| {
+                format!(", and full in about {} at the rate of the last hour", short(time))
+            });
             log::write(
                 Code::DiskNearlyFull,
                 "Server",

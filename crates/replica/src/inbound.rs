@@ -81,10 +81,10 @@ impl Inbound {
         })
     }
 
-    /// Measures from now on how far the source's clock is from ours.
-    pub(crate) fn watch_clock(&self) {
+    /// Looks at the source from now on: its clock, and whether it has what was received.
+    pub(crate) fn watch_source(&self) {
         if let Some(login) = &self.login {
-            receiver::watch_clock(login, &self.link);
+            receiver::watch_source(login, &self.link);
         }
     }
 
@@ -199,7 +199,7 @@ impl Inbound {
 
     /// The source and the connection to it, for status. `now` in µs since 1970.
     pub(crate) fn source_report(&self, link: &LinkState, now: u64) -> SourceReport {
-        let clock = self.link.clock_difference_us.load(Ordering::Relaxed);
+        let clock = self.link.source_clock.difference_us();
         SourceReport {
             purges_in_us: link.purges_in_us(now.saturating_add_signed(clock), clock),
             ..status::source_report(&self.shown_source(), link)
@@ -212,7 +212,7 @@ impl Inbound {
             return LagReport::default();
         }
         LagReport {
-            clock_difference_us: Some(self.link.clock_difference_us.load(Ordering::Relaxed)),
+            clock_difference_us: Some(self.link.source_clock.difference_us()),
             clock_error_us: Some(self.link.clock_error_us.load(Ordering::Relaxed)),
             clock_measured: Some(utc_text(link.source.clock_measured_us)),
             ..LagReport::default()

@@ -5,7 +5,7 @@
 //! name are removed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use apply::{ApplyOptions, Pipeline, PipelineOptions, lanes_for};
@@ -140,7 +140,7 @@ impl ReadOnly {
                 skip: SkipList::new(skip),
                 store: Arc::new(store),
                 cuts: None,
-                clock_difference_us: Arc::new(AtomicI64::new(0)),
+                source_clock: Arc::default(),
                 lag_by_part: Arc::default(),
                 affinity: base::ThreadAffinity::default(),
             },

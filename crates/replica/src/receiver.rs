@@ -5,13 +5,13 @@
 
 mod acknowledge;
 mod choice;
-mod clock;
 mod connect;
 mod files;
 pub(crate) mod link;
 mod log_end;
 mod receive;
 mod retry;
+mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,13 +32,13 @@ use crate::room::Room;
 
 use acknowledge::Acknowledger;
 pub(crate) use choice::{LogSource, SourceChoice};
-pub(crate) use clock::watch_clock;
 use connect::Connector;
 pub(crate) use connect::not_verified;
 pub(crate) use files::list_files;
 use link::Link;
 use log_end::LogEnd;
 use receive::Session;
+pub(crate) use watch::watch_source;
 
 #[derive(Clone, Debug, Default)]
 pub enum Receive {
@@ -77,7 +77,7 @@ impl Receiver {
         let start = writer.source_position().cloned();
         let start = start.unwrap_or(LogPosition { file: Arc::from(""), offset: 4 });
         let connector = Connector::new(config, folder, link, writer.shared());
-        let mut intake = Intake::new(writer, start).with_clock_difference(Arc::clone(&link.clock_difference_us));
+        let mut intake = Intake::new(writer, start).with_source_clock(Arc::clone(&link.source_clock));
         if let LogSource::Server(_) = &source {
             intake = intake.with_only_gtids();
         }

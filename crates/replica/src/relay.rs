@@ -199,7 +199,7 @@ impl Relay {
         }
         let inbound = Inbound::begin(follow, &receive, link, login, Feed { relay, relay_sync, receiver })?;
         let stamping = StampingThread::start(&follow.pipeline.affinity, stamping)?;
-        inbound.watch_clock();
+        inbound.watch_source();
         serving.holds.ask_servers();
         Ok(Relay {
             folder: folder.clone(),
@@ -326,7 +326,9 @@ impl Relay {
             (None, false) if waiting == 0 => ReplayState::CaughtUp,
             (None, false) => ReplayState::Running,
         };
-        let current_us = (link.source.connection == ConnectionState::Connected && waiting == 0).then_some(0);
+        let current_us =
+            (link.source.connection == ConnectionState::Connected && waiting == 0 && !link.source.is_silent())
+                .then_some(0);
         let io_error = self.inbound.error(&link, self.folder.path(), None);
         let stamp_error = stamped.failure.as_ref().map(error_report);
         let served = self.serving.report(&stamped, link.source.semi_sync);

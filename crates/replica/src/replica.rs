@@ -199,12 +199,12 @@ impl Replica {
             skip: skip.clone(),
             store,
             cuts: Some(cuts),
-            clock_difference_us: Arc::clone(&inbound.link.clock_difference_us),
+            source_clock: Arc::clone(&inbound.link.source_clock),
             lag_by_part: Arc::clone(relay.lag_by_part()),
             affinity: config.pipeline.affinity.clone(),
         };
         let pipeline = begin_replay(tail, options, config.source_delay, replay);
-        inbound.watch_clock();
+        inbound.watch_source();
         acknowledged::watch(config.pipeline.show_acknowledged, &inbound, &pipeline.publisher)?;
         let of_engine = OfEngine { config, inbound: &inbound, lower_case_table_names };
         let served = match serve.as_ref().zip(served) {

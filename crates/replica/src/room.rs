@@ -62,8 +62,8 @@ impl Room {
 /// Interval between samples, and how many are kept: an hour.
 const SAMPLE_EVERY: Duration = Duration::from_secs(60);
 const SAMPLES: usize = 60;
-/// A trend over less time says nothing: one cut or one merge decides it.
-const TREND_MIN: Duration = Duration::from_secs(300);
+/// A trend over less time says nothing: one large transaction, cut or merge decides it.
+const TREND_MIN: Duration = Duration::from_secs(55 * 60);
 
 /// How fast free space shrinks.
 #[derive(Debug, Default)]

@@ -26,6 +26,8 @@ pub(crate) struct SourceFacts {
     pub server_uuid: String,
     /// The source's lower_case_table_names: 0, 1 or 2.
     pub lower_case_table_names: u8,
+    /// Some once the log says that the source is not verified: whether it said that it has the password, too.
+    pub not_verified_said: Option<bool>,
     /// What of it changes answers.
     pub settings: Arc<SourceSettings>,
 }
@@ -83,6 +85,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<SourceFacts>, Failure> {
         server_id: number("server_id")?,
         server_uuid: fact("server_uuid")?,
         lower_case_table_names: lower_case_table_names.ok_or_else(|| damaged(&format!("{LOWER} is above 2")))?,
+        not_verified_said: value(NOT_VERIFIED_SAID).map(|what| what == "password"),
         settings: Arc::new(SourceSettings {
             globals: SOURCE_GLOBALS
                 .iter()
@@ -99,6 +102,9 @@ pub(crate) fn read(path: &Path) -> Result<Option<SourceFacts>, Failure> {
 }
 
 const LOWER: &str = "lower_case_table_names";
+
+/// In the file, `password` if the log says that a source that is not verified has the password; else `source`.
+const NOT_VERIFIED_SAID: &str = "not_verified_said";
 
 /// In the file, `all` if the source has no other zones than those of the lines `zone.NAME=`.
 const ZONES: &str = "zones";
@@ -218,6 +224,9 @@ pub(crate) fn write(path: &Path, facts: &SourceFacts) -> Result<(), Failure> {
         observe::one_line(&facts.server_uuid),
         facts.lower_case_table_names
     );
+    if let Some(of_password) = facts.not_verified_said {
+        text.push_str(&format!("{NOT_VERIFIED_SAID}={}\n", if of_password { "password" } else { "source" }));
+    }
     // A value with a line break would be another line.
     let globals = facts.settings.globals.iter().filter(|(name, value)| !(name.clone() + value).contains(['\n', '\r']));
     text.extend(globals.map(|(name, value)| format!("global.{name}={value}\n")));
@@ -249,6 +258,7 @@ mod tests {
             server_id: 1,
             server_uuid: "a\r\nzones=some".into(),
             lower_case_table_names: 0,
+            not_verified_said: Some(true),
             settings,
         };
         write(&path, &facts).unwrap();
@@ -256,8 +266,17 @@ mod tests {
         let keys: Vec<&str> = text.lines().filter_map(|line| line.split_once('=')).map(|(key, _)| key).collect();
         assert_eq!(
             keys,
-            ["version", "server_id", "server_uuid", "lower_case_table_names", "global.time_zone", "zones"]
+            [
+                "version",
+                "server_id",
+                "server_uuid",
+                "lower_case_table_names",
+                "not_verified_said",
+                "global.time_zone",
+                "zones"
+            ]
         );
+        assert_eq!(read(&path).unwrap().unwrap().not_verified_said, Some(true));
         assert_eq!(read(&path).unwrap().unwrap().version, "9.7.4 lower_case_table_names=2");
     }
 

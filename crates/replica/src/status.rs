@@ -11,7 +11,7 @@ use catalog::Catalog;
 use observe::{
     Backlog, ConnectionState, DiskReport, GtidReport, LagReport, MemoryReport, PositionReport, ProcessFacts,
     RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport, StoreReport, UntilReport,
-    WaitReport, now_us, utc_text,
+    WaitReport, now_us, steady_us, utc_text,
 };
 
 use crate::disk_trouble::receiving_waits;
@@ -97,13 +97,13 @@ impl Replica {
         }
     }
 
-    fn backlog(&self, transactions: u64, queue_bytes: u64, lag_us: Option<u64>, now_us: u64) -> Backlog {
+    fn backlog(&self, transactions: u64, queue_bytes: u64, lag_us: Option<u64>, steady: u64) -> Backlog {
         let bytes = self.inbound.relay.unread_bytes() + queue_bytes;
         // Below this lag, replay is limited by the source's rate rather than by its own speed.
         let behind =
             transactions > 0 && lag_us.is_none_or(|lag_us| lag_us >= 1_000_000) && !self.replay.pipeline.is_paused();
-        let replayed = if behind { self.replay.pipeline.rates.bytes_per_s_now(now_us) } else { None };
-        let received_per_s = self.inbound.link.received.bytes_per_s_now(now_us).unwrap_or(0.0);
+        let replayed = if behind { self.replay.pipeline.rates.bytes_per_s_now(steady) } else { None };
+        let received_per_s = self.inbound.link.received.bytes_per_s_now(steady).unwrap_or(0.0);
         let catch_up_us = replayed.and_then(|per_s| Backlog::catch_up_us_of(bytes, per_s, received_per_s));
         Backlog { transactions, bytes, catch_up_us }
     }
@@ -144,13 +144,13 @@ impl Replica {
     }
 
     /// How far rows are behind the source, now and lately, and how far its clock is from ours.
-    fn lag_report(&self, current_us: Option<u64>, link: &LinkState, now: u64) -> LagReport {
+    fn lag_report(&self, current_us: Option<u64>, link: &LinkState, steady: u64) -> LagReport {
         LagReport {
             current_us,
             overall: self.replay.pipeline.lag.overall(),
-            last_1s: self.replay.pipeline.lag.last_seconds(1, now),
-            last_10s: self.replay.pipeline.lag.last_seconds(10, now),
-            parts: self.replay.pipeline.lag_by_part.report(now),
+            last_1s: self.replay.pipeline.lag.last_seconds(1, steady),
+            last_10s: self.replay.pipeline.lag.last_seconds(10, steady),
+            parts: self.replay.pipeline.lag_by_part.report(steady),
             ..self.inbound.clock_report(link)
         }
     }
@@ -158,7 +158,7 @@ impl Replica {
     /// The report for `slipstream status`.
     #[must_use]
     pub fn status(&self) -> StatusReport {
-        let now = now_us();
+        let (now, steady) = (now_us(), steady_us());
         let publisher = self.replay.pipeline.publisher.status();
         let (io_error, sql_error) = (self.io_error(), self.sql_error());
         let link = self.inbound.link.lock();
@@ -183,17 +183,20 @@ impl Replica {
         } else {
             ReplayState::Running
         };
-        let clock = self.inbound.link.clock_difference_us.load(Ordering::Relaxed);
         let pending_us = || {
             let oldest = self.replay.pipeline.oldest_pending_commit_us();
-            oldest.map(|commit| now.saturating_add_signed(clock).saturating_sub(commit))
+            oldest.map(|commit| self.inbound.link.source_clock.now_us().saturating_sub(commit))
         };
+        let silent = link.source.is_silent();
         let current_us = match (link.source.connection, state) {
             (_, ReplayState::Failed | ReplayState::Stopping | ReplayState::Stopped) => None,
             // Nothing waits, paused or not.
-            (ConnectionState::Connected | ConnectionState::Files, _) if waiting == 0 => Some(0),
-            // Without a connection, the end of the relay log says nothing about the lag to the source.
+            (ConnectionState::Connected | ConnectionState::Files, _) if waiting == 0 && !silent => Some(0),
+            // Without a connection that lives, the end of the relay log says nothing about the lag to the source.
             _ if waiting == 0 => None,
+            // No transaction is held yet: the last one becomes older while the next one waits.
+            (_, ReplayState::Recovering) => pending_us()
+                .or_else(|| self.replay.pipeline.lag.last().map(|(lag, at)| lag + steady.saturating_sub(at))),
             // The lag of the last visible transaction ages during a pause, so it says nothing.
             (_, ReplayState::Paused) => pending_us(),
             _ => pending_us().or_else(|| self.replay.pipeline.lag.last().map(|(lag, _)| lag)),
@@ -227,11 +230,11 @@ impl Replica {
                 relay_executed: publisher.position.map(|end| end.to_string()),
                 watermark: visible.sequence.0,
             },
-            lag: self.lag_report(current_us, &link, now),
-            backlog: self.backlog(waiting, queue_bytes, current_us, now),
+            lag: self.lag_report(current_us, &link, steady),
+            backlog: self.backlog(waiting, queue_bytes, current_us, steady),
             rates: RatesReport {
-                last_1s: self.replay.pipeline.rates.last_seconds(1, now),
-                last_10s: self.replay.pipeline.rates.last_seconds(10, now),
+                last_1s: self.replay.pipeline.rates.last_seconds(1, steady),
+                last_10s: self.replay.pipeline.rates.last_seconds(10, steady),
                 total: self.replay.pipeline.rates.total(),
             },
             last_error: sql_error.clone().or_else(|| io_error.clone()),
@@ -272,6 +275,8 @@ pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
         next_try: (link.source.next_try_us > 0).then(|| utc_text(link.source.next_try_us)),
         since: (link.source.since_us > 0).then(|| utc_text(link.source.since_us)),
         reconnects: link.source.reconnects,
+        silence_us: link.source.silence().map(|silence| u64::try_from(silence.as_micros()).unwrap_or(u64::MAX)),
+        silent: link.source.is_silent(),
         last_received: (link.received.last_received_us > 0).then(|| utc_text(link.received.last_received_us)),
         purges_in_us: None,
         changed_by_sql: Vec::new(),

@@ -171,6 +171,8 @@ fn full_source() -> SourceReport {
         next_try: Some(text()),
         reconnects: 1,
         last_received: Some(text()),
+        silence_us: Some(1),
+        silent: true,
         purges_in_us: Some(0),
         changed_by_sql: vec![text()],
     }

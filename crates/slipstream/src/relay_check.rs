@@ -110,13 +110,19 @@ fn judge(replica: &Facts, relay: &StatusReport) -> Result<Verdict, Failure> {
     Ok(verdict)
 }
 
-/// Checks a replica against the relay whose status this is.
+/// Checks a replica against a relay, whose status is asked after it: what the replica has and the relay lacks then is
+/// not on its way.
 ///
 /// # Errors
 /// Code 4 or 5 if it cannot be moved.
-pub(crate) fn check(server: &ServerOptions, relay: &StatusReport, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn check(
+    server: &ServerOptions,
+    relay: impl FnOnce() -> Result<StatusReport, Failure>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let facts = Facts::read(server)?;
-    let verdict = judge(&facts, relay)?;
+    let relay = relay()?;
+    let verdict = judge(&facts, &relay)?;
     let mut say = |text: &str| writeln!(out, "{text}").map_err(|error| Failure::output(&error));
     say(&format!("replica  {} version {}, server_id {}", server.shown(), facts.version, facts.server_id))?;
     for note in &verdict.notes {

@@ -137,9 +137,12 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         }
         Command::Relay(RelayFlags { command: Some(RelayCommand::Check(flags)), .. }) => {
             let settings = settings(files, &flags.data.given, None)?;
-            let body = ask_running(&settings.data()?, &Request::Status {})?.unwrap_or_default();
-            let relay = serde_json::from_value(body).map_err(|error| Failure::error(format!("its status: {error}")))?;
-            crate::relay_check::check(&settings.server(&flags.replica), &relay, &mut out)
+            let data = settings.data()?;
+            let status = || {
+                let body = ask_running(&data, &Request::Status {})?.unwrap_or_default();
+                serde_json::from_value(body).map_err(|error| Failure::error(format!("its status: {error}")))
+            };
+            crate::relay_check::check(&settings.server(&flags.replica), status, &mut out)
         }
         Command::Relay(RelayFlags { command: Some(RelayCommand::Hold(flags)), .. }) => {
             crate::relay_hold::run(&settings(files, &flags.data.given, None)?, &flags, &mut out)

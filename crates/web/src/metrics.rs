@@ -149,6 +149,8 @@ impl Figures {
         let source = &self.report.source;
         to.states("source_state", "State of the connection to the source", &CONNECTION_STATES, source.state)?;
         to.counter("source_reconnects", "Reconnects to the source since the start", source.reconnects)?;
+        let about = "Time without a byte from the source while it is read; absent without a connection";
+        to.gauge_seconds("source_silence", about, source.silence_us)?;
         to.gauge_seconds(
             "source_purges_in",
             "Time until the source purges log that has not been received",
@@ -190,6 +192,8 @@ impl Figures {
     fn lag(&self, to: &mut Writer<'_>) -> fmt::Result {
         let lag = &self.report.lag;
         to.gauge_seconds("lag", "Age of the oldest commit that is not visible; absent if not known", lag.current_us)?;
+        let delay_us = self.report.replay.delay_s.saturating_mul(1_000_000);
+        to.gauge_seconds("delay", "Time for which replay holds each transaction back (SQL_Delay)", delay_us)?;
         let difference = lag.clock_difference_us.map(|us| us as f64 / 1e6);
         to.of("clock_difference", "The source's clock minus ours", Some(&Unit::Seconds), difference)?;
         to.gauge_seconds("clock_error", "Maximum error of that difference", lag.clock_error_us)?;
@@ -269,7 +273,7 @@ mod tests {
     /// A report in which everything is known.
     fn full() -> StatusReport {
         let mut report = StatusReport { clients: Some(ClientsReport::default()), ..StatusReport::default() };
-        report.source.purges_in_us = Some(1);
+        (report.source.purges_in_us, report.source.silence_us) = (Some(1), Some(1));
         (report.lag.current_us, report.lag.clock_difference_us, report.lag.clock_error_us) =
             (Some(1), Some(-1), Some(1));
         report.backlog.catch_up_us = Some(1);

@@ -15,7 +15,7 @@ mod samples;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -236,7 +236,7 @@ impl Run {
             skip: decode::SkipList::default(),
             store,
             cuts: cut_options,
-            clock_difference_us: Arc::new(AtomicI64::new(0)),
+            source_clock: Arc::default(),
             lag_by_part,
             affinity: options.affinity.clone(),
         };

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -577,7 +577,7 @@ impl Stages {
             ledger.restore(&earlier);
         }
         let (lag, rates) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()));
-        let publisher = Arc::new(Publisher::new(Watermark::of(store), lag, rates, Arc::new(AtomicI64::new(0))));
+        let publisher = Arc::new(Publisher::new(Watermark::of(store), lag, rates, Arc::default()));
         let gate = MemoryGate::new(sizes.memory_bytes);
         // Nothing waits here: whoever steps `split` observes the bound.
         gate.open();

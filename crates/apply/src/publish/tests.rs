@@ -11,7 +11,7 @@ use crate::in_flight::InFlight;
 fn publisher() -> (Arc<Store>, Publisher) {
     let store = Arc::new(Store::new(1, Catalog::new(0)));
     let (lag, rates) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()));
-    let publisher = Publisher::new(Watermark::of(&store), lag, rates, Arc::new(AtomicI64::new(0)));
+    let publisher = Publisher::new(Watermark::of(&store), lag, rates, Arc::default());
     (store, publisher)
 }
 

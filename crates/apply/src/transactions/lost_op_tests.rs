@@ -4,7 +4,6 @@
 //! In: a log of four transactions. Out: the place where replay stopped. Never here: threads.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use base::Uuid;
@@ -79,7 +78,7 @@ impl Replay {
         let store = Arc::new(store);
         let (ledger, shutdown) = (Arc::new(Ledger::new()), Arc::new(Shutdown::default()));
         let (lag, rates) = (Arc::new(LagMeter::new()), Arc::new(RateMeter::new()));
-        let publisher = Arc::new(Publisher::new(Watermark::of(&store), lag, rates, Arc::new(AtomicI64::new(0))));
+        let publisher = Arc::new(Publisher::new(Watermark::of(&store), lag, rates, Arc::default()));
         let worker = |lanes| {
             let (store, publisher, ledger) = (Arc::clone(&store), Arc::clone(&publisher), Arc::clone(&ledger));
             Worker::new(store, publisher, ledger, ApplyOptions::default(), lanes, Arc::default(), Arc::clone(&shutdown))

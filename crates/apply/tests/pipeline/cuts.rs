@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions, lanes_for};
@@ -87,7 +87,7 @@ fn live(folder: &Path, history: &History, random: &mut Random) -> Result<(bool, 
                 waits_for_space: false,
                 after_cut: Box::new(|_, _| {}),
             }),
-            clock_difference_us: Arc::new(AtomicI64::new(0)),
+            source_clock: Arc::default(),
             lag_by_part: Arc::default(),
             affinity: base::ThreadAffinity::default(),
         },
@@ -180,7 +180,7 @@ fn cuts_of(history: &History, hold: bool) -> u64 {
                     counted.fetch_add(1, Ordering::Relaxed);
                 }),
             }),
-            clock_difference_us: Arc::new(AtomicI64::new(0)),
+            source_clock: Arc::default(),
             lag_by_part: Arc::default(),
             affinity: base::ThreadAffinity::default(),
         },

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 use std::time::{Duration, Instant};
 
 use apply::{ApplyOptions, Finished, LogSource, Pipeline, PipelineOptions, lanes_for};
@@ -74,7 +73,7 @@ impl Setup {
             skip: SkipList::new(self.skip.clone()),
             store: self.store(),
             cuts: None,
-            clock_difference_us: Arc::new(AtomicI64::new(0)),
+            source_clock: Arc::default(),
             lag_by_part: Arc::default(),
             affinity: base::ThreadAffinity::default(),
         }

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 use std::time::{Duration, Instant};
 
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions, lanes_for};
@@ -51,7 +50,7 @@ fn replay(folder: &Path, catalog: Catalog, log: Author) -> Arc<Store> {
             after_cut: Box::new(|_, _| {}),
             waits_for_space: false,
         }),
-        clock_difference_us: Arc::new(AtomicI64::new(0)),
+        source_clock: Arc::default(),
         lag_by_part: Arc::default(),
         affinity: base::ThreadAffinity::default(),
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -280,7 +280,7 @@ impl Replica {
                 skip: Default::default(),
                 store: Arc::new(Store::new(apply::lanes_for(2), Catalog::new(lower_case_table_names))),
                 cuts: None,
-                clock_difference_us: Arc::new(AtomicI64::new(0)),
+                source_clock: Arc::default(),
                 lag_by_part: Arc::default(),
                 affinity: base::ThreadAffinity::default(),
             },

@@ -188,22 +188,25 @@ impl Connector {
         let facts = report.facts;
         let mut state = self.link.lock();
         let source = &mut state.source;
+        source.tls = connection.tls_description();
+        let server_uuid = facts.server_uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
+        let gave_password = connection.gave_password();
+        let not_verified_said = not_verified(options, source.tls.as_deref(), gave_password).map(|text| {
+            let said = source.facts.not_verified_said.filter(|_| source.facts.server_uuid == server_uuid);
+            if said.is_none_or(|said_of_password| gave_password && !said_of_password) {
+                log::write(Code::SourceNotVerified, "Source", &text);
+            }
+            gave_password || said == Some(true)
+        });
         source.facts = SourceFacts {
             version: facts.version,
             server_id: facts.server_id,
-            server_uuid: facts.server_uuid.map(|uuid| uuid.to_string()).unwrap_or_default(),
+            server_uuid,
             lower_case_table_names: facts.lower_case_table_names,
+            not_verified_said,
             settings,
         };
         source.log_expires_s = facts.log_expires_s;
-        source.tls = connection.tls_description();
-        let gave_password = connection.gave_password();
-        if let Some(text) = not_verified(options, source.tls.as_deref(), gave_password)
-            && source.not_verified_said.is_none_or(|said_of_password| gave_password && !said_of_password)
-        {
-            log::write(Code::SourceNotVerified, "Source", &text);
-            source.not_verified_said = Some(gave_password);
-        }
         if source.facts.settings.lacks_zones() && !std::mem::replace(&mut source.zones_not_read_said, true) {
             log::write(Code::ZonesNotRead, "Source", zones_not_read(&source.facts.settings));
         }

@@ -3,11 +3,12 @@
 //! In: state changes of the receiver, the request to stop. Out: the parts that status and the outcome need.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use base::GtidSet;
-use observe::{ConnectionState, ErrorReport, RateMeter, now_us};
+use observe::{ConnectionState, ErrorReport, RateMeter, SourceClock, now_us};
 use relay_log::FirstEvent;
 use source::clock::ClockDifference;
 use source::history::PastEvent;
@@ -18,6 +19,18 @@ use crate::moved::Moves;
 use crate::room::SpaceNeed;
 use crate::source_facts::{SourceFacts, SourceSettings};
 use crate::witness::{Witness, WitnessFile};
+
+impl SourceState {
+    /// How long no byte has come while the source was read; None without a connection.
+    pub(crate) fn silence(&self) -> Option<Duration> {
+        self.interrupter.as_ref().map(client::Interrupter::read_waits)
+    }
+
+    /// True if that is longer than its heartbeats allow.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent_after.zip(self.silence()).is_some_and(|(limit, silence)| silence >= limit)
+    }
+}
 
 impl LinkState {
     /// Time until the source may purge what has not been received; see `SourceReport::purges_in_us`. `now_us` is now by
@@ -38,7 +51,7 @@ impl LinkState {
 pub(crate) struct Link {
     state: Mutex<LinkState>,
     /// Source clock minus our clock, µs.
-    pub clock_difference_us: Arc<AtomicI64>,
+    pub source_clock: Arc<SourceClock>,
     /// Half the round trip of that measurement.
     pub clock_error_us: AtomicU64,
     /// Meter of received log bytes.
@@ -70,8 +83,6 @@ pub(crate) struct SourceState {
     pub facts: SourceFacts,
     /// TLS version and cipher.
     pub tls: Option<String>,
-    /// Some once the log says that the source is not verified: whether it said that it has the password, too.
-    pub not_verified_said: Option<bool>,
     /// True once the log says that the source's time zones cannot be read.
     pub zones_not_read_said: bool,
     /// True once the log says that the source's history cannot be known.
@@ -89,6 +100,10 @@ pub(crate) struct SourceState {
     pub log_expires_s: Option<u64>,
     /// Interrupts a blocked read.
     pub interrupter: Option<client::Interrupter>,
+    /// Why the connection was ended from here.
+    pub doubted: Option<String>,
+    /// Time without a byte after which the source is silent; None if it need not send any.
+    pub silent_after: Option<Duration>,
 }
 
 /// What was received, from whatever source, and why no more is.
@@ -122,7 +137,7 @@ impl Link {
     pub(crate) fn new(data: &Path) -> Result<Arc<Link>, Failure> {
         Ok(Arc::new(Link {
             state: Mutex::new(LinkState::default()),
-            clock_difference_us: Arc::new(AtomicI64::new(0)),
+            source_clock: Arc::default(),
             clock_error_us: AtomicU64::new(0),
             received: RateMeter::new(),
             stopping: AtomicBool::new(false),
@@ -184,9 +199,15 @@ impl Link {
 
     /// Records a comparison of the clocks.
     pub(crate) fn note_clock(&self, clock: ClockDifference) {
-        self.clock_difference_us.store(clock.difference_us, Ordering::Relaxed);
+        self.source_clock.set(clock.difference_us);
         self.clock_error_us.store(clock.round_trip_us / 2, Ordering::Relaxed);
         self.lock().source.clock_measured_us = now_us();
+    }
+
+    /// Ends the connection that receives, for this reason.
+    pub(crate) fn doubt(&self, why: &str) {
+        self.lock().source.doubted = Some(why.to_owned());
+        self.interrupt();
     }
 
     /// Records an error for status and log.

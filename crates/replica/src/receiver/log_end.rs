@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{GtidSet, LogPosition};
-use observe::{ConnectionState, Work, now_us};
+use observe::{ConnectionState, Work, now_us, steady_us};
 use relay_log::{Intake, RelayError, RelayPosition, RelayWriter, Taken};
 
 use super::link::Link;
@@ -120,7 +120,7 @@ impl LogEnd {
     pub(super) fn note_progress(&mut self) -> u64 {
         let (now, bytes) = (now_us(), self.uncounted_bytes());
         self.counted_bytes = self.taken_bytes();
-        self.link.received.add(Work { bytes, ..Work::default() }, now);
+        self.link.received.add(Work { bytes, ..Work::default() }, steady_us());
         let mut state = self.link.lock();
         state.received.last_received_us = now;
         state.received.transactions = self.intake.taken().0;

@@ -4,9 +4,10 @@
 //! connection. Never here: a retry.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base::LogPosition;
+use base::periods::SILENT_AFTER;
 use client::{ClientError, Connection, DumpRefusal};
 use observe::fail_point::{self, Phase};
 use observe::{ConnectionState, now_us};
@@ -63,6 +64,8 @@ impl Session {
             state.source.since_us = now_us();
             state.source.semi_sync = stream.semi_sync();
             state.source.interrupter = Some(stream.interrupter().map_err(|e| trouble(&e))?);
+            state.source.doubted = None;
+            state.source.silent_after = silent_after(self.config.heartbeat);
         }
         let facts = self.link.lock().source.facts.clone();
         let text = format!(
@@ -118,6 +121,10 @@ impl Session {
                 Err(_) if self.link.must_end() => return Ok(()),
                 // Only a look.
                 Err(error) if error.is_timeout() && limit < wait_max && heard.elapsed() < wait_max => continue,
+                Err(ClientError::Interrupted) => {
+                    let why = self.link.lock().source.doubted.take();
+                    return Err(again(why.as_deref().unwrap_or("the connection was ended from here")));
+                }
                 Err(error) => return Err(self.stream_trouble(error)),
             };
             if self.acknowledger.waits_for_replicas() {
@@ -176,6 +183,11 @@ impl Session {
             received.idle_at_us = received.last_received_us;
         }
     }
+}
+
+/// Time without a byte after which a source is silent: three of its heartbeats are missing.
+fn silent_after(heartbeat: Duration) -> Option<Duration> {
+    (!heartbeat.is_zero()).then(|| SILENT_AFTER.get().max(heartbeat.saturating_mul(3)))
 }
 
 fn again(text: &str) -> Trouble {

@@ -1,0 +1,88 @@
+//! What the source is asked from time to time, over a connection of its own: how far its clock is from ours, and whether
+//! it still has what was received.
+//!
+//! In: the login in force. Out: the difference of the clocks, its error and when it was measured, in [`Link`]; the end of
+//! a connection to a source that has lost what is here. Never here: what is wrong with that source, which the next
+//! connection says.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use base::GtidSet;
+use base::periods::{LOOK_FOR_ERRANT, WATCH_SOURCE};
+use client::{ClientError, Connection};
+use observe::ConnectionState;
+use source::preflight;
+
+use super::link::Link;
+use crate::failure::shown_set;
+use crate::login::SourceLogin;
+
+/// Round trips per comparison; the shortest counts.
+const CLOCK_ROUNDS: u32 = 5;
+/// Interval at which the thread looks whether it is still needed.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Asks the source as long as the link is there.
+pub(crate) fn watch_source(login: &Arc<SourceLogin>, link: &Arc<Link>) {
+    let login = Arc::clone(login);
+    let link = Arc::downgrade(link);
+    let work = move || {
+        let mut connection: Option<Connection> = None;
+        let mut next = Instant::now() + WATCH_SOURCE.get();
+        let mut seen = login.requests();
+        let mut suspected = GtidSet::new();
+        loop {
+            std::thread::sleep(LOOK);
+            let Some(link) = link.upgrade() else { return };
+            if link.stopping.load(Ordering::Acquire) {
+                return;
+            }
+            if Instant::now() < next {
+                continue;
+            }
+            let requests = login.requests();
+            if std::mem::replace(&mut seen, requests) != requests {
+                // The source may be another one now.
+                connection = None;
+                suspected = GtidSet::new();
+            }
+            if connection.is_none() {
+                connection = Connection::connect(&login.for_question()).ok();
+            }
+            let lacks = connection.as_mut().map(|connection| ask(connection, &link));
+            let Some(Ok(lacks)) = lacks else {
+                connection = None;
+                next = Instant::now() + WATCH_SOURCE.get();
+                continue;
+            };
+            // What is on its way to the source's engine or group may be missing once.
+            let lost = suspected.intersection(&lacks);
+            if !lost.is_empty() {
+                let text = format!("the source no longer has {}", shown_set(&lost));
+                link.doubt(&format!("{text}; connecting again to find out why"));
+            }
+            let wait = if lacks.is_empty() || !lost.is_empty() { WATCH_SOURCE } else { LOOK_FOR_ERRANT };
+            suspected = if lost.is_empty() { lacks } else { GtidSet::new() };
+            next = Instant::now() + wait.get();
+        }
+    };
+    // Without the thread, lag is shown with the difference measured at connect.
+    let _ = std::thread::Builder::new().name("clock".into()).spawn(work);
+}
+
+/// Measures the clock. Returns what was received and the source has not, as far as it can say.
+fn ask(connection: &mut Connection, link: &Link) -> Result<GtidSet, ClientError> {
+    link.note_clock(source::clock::measure(connection, CLOCK_ROUNDS)?);
+    let received = {
+        let state = link.lock();
+        // Without a connection the next one looks.
+        let connected = state.source.connection == ConnectionState::Connected;
+        if connected { state.received.retrieved.clone() } else { GtidSet::new() }
+    };
+    if received.is_empty() {
+        return Ok(received);
+    }
+    Ok(preflight::errant(connection, &received)?.unwrap_or_default())
+}
