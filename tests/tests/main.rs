@@ -19,6 +19,7 @@ mod differential;
 mod disk_full;
 mod documented_commands;
 mod door;
+mod door_explain;
 mod door_fresh;
 mod door_history;
 mod door_locks;

@@ -8,6 +8,7 @@ mod changes;
 mod creates;
 mod dump;
 mod execute;
+mod explain;
 mod freshness;
 mod listings;
 mod locks;

@@ -99,7 +99,7 @@ fn ordered_by(order: &[Order]) -> Vec<OrderedBy> {
 fn of(statement: &Statement, sql: &[u8]) -> Kind {
     match statement {
         Statement::Select(Select { locking, .. }) if !locking.is_empty() => Kind::Writes,
-        Statement::Select(Select { from: Some(_), .. }) | Statement::Show(_) => Kind::Reads,
+        Statement::Select(Select { from: Some(_), .. }) | Statement::Show(_) | Statement::Explain { .. } => Kind::Reads,
         Statement::Select(select) if select.items.iter().any(|item| waits_or_locks(&item.expression)) => Kind::Writes,
         Statement::Select(_) | Statement::ShowWarnings { .. } | Statement::ShowWarningCount { .. } => Kind::Constant,
         Statement::Do(_)

@@ -218,6 +218,10 @@ impl Nature {
         match statement {
             Statement::Select(select) => of_select(select, schema, charsets),
             Statement::Show(show) => of_show(show),
+            // The optimizer's, in its own words.
+            Statement::Explain { .. } => {
+                Nature { whole: Some(Whole::Own(ESTIMATES)), parts: vec![Part::Star(None)], ..Nature::default() }
+            }
             _ => Nature::default(),
         }
     }

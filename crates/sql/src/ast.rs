@@ -44,6 +44,12 @@ pub enum Statement {
     },
     /// SHOW of what there is, or of something about replication.
     Show(Show),
+    /// EXPLAIN of a SELECT.
+    Explain {
+        /// FORMAT, if given.
+        format: Option<ExplainFormat>,
+        select: Select,
+    },
     /// An order to the replica.
     Replica {
         /// The order.
@@ -66,6 +72,13 @@ pub enum Statement {
     Write,
     /// A statement that is not answered, by its construct.
     Refused(String),
+}
+
+/// FORMAT of EXPLAIN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExplainFormat {
+    Traditional,
+    Tree,
 }
 
 /// A table of LOCK TABLES.
@@ -95,7 +108,7 @@ pub enum Flush {
 /// An option of FLUSH that flushes nothing here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlushOption {
-    /// BINARY, ENGINE, GENERAL or SLOW LOGS.
+    /// LOGS; BINARY, ENGINE, GENERAL or SLOW LOGS.
     Logs,
     /// PRIVILEGES: accounts are read when they change.
     Privileges,
@@ -410,7 +423,7 @@ impl Statement {
             Statement::Set(assignments) => assignments
                 .iter()
                 .any(|assignment| matches!(&assignment.value, NewValue::Expression(value) if value.any(&wanted))),
-            Statement::Select(select) | Statement::Do(select) => {
+            Statement::Select(select) | Statement::Do(select) | Statement::Explain { select, .. } => {
                 let conditions = select.from.iter().filter_map(|from| from.filter.as_ref());
                 select.items.iter().map(|item| &item.expression).chain(conditions).any(|of| of.any(&wanted))
             }

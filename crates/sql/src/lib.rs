@@ -34,8 +34,8 @@ mod variables;
 mod waits;
 
 pub use ast::{
-    AccessMode, Assignment, Characteristics, Comparison, Completion, Expression, Flush, FlushOption, From, Isolation,
-    Item, Limit, LockedTable, Locking, NewValue, Order, Scope, Select, Show, Statement, Target,
+    AccessMode, Assignment, Characteristics, Comparison, Completion, ExplainFormat, Expression, Flush, FlushOption,
+    From, Isolation, Item, Limit, LockedTable, Locking, NewValue, Order, Scope, Select, Show, Statement, Target,
 };
 pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
 pub use charsets::Charsets;

@@ -42,6 +42,7 @@ const RULES: &[(&str, Rule)] = &[
     ("character_set_connection", Rule::ConnectionCharset),
     ("character_set_results", Rule::ResultsCharset),
     ("collation_connection", Rule::Collation),
+    ("explain_format", Rule::Choice(&["TRADITIONAL", "TRADITIONAL_STRICT", "TREE", "JSON"])),
     ("foreign_key_checks", Rule::Switch),
     ("group_concat_max_len", Rule::Integer),
     ("information_schema_stats_expiry", Rule::Integer),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wire::row::type_code;
 
-use crate::ast::{Isolation, Scope};
+use crate::ast::{ExplainFormat, Isolation, Scope};
 use crate::bind::{Field, Value};
 use crate::error::{SqlError, Warning};
 use crate::rules::{self, Rule};
@@ -193,6 +193,18 @@ impl Settings {
     #[must_use]
     pub fn isolation(&self) -> Isolation {
         self.text("transaction_isolation").and_then(Isolation::by_name).unwrap_or(Isolation::RepeatableRead)
+    }
+
+    /// `explain_format`.
+    ///
+    /// # Errors
+    /// 1235 for JSON.
+    pub fn explain_format(&self) -> Result<ExplainFormat> {
+        match self.text("explain_format") {
+            Some("TRADITIONAL" | "TRADITIONAL_STRICT") => Ok(ExplainFormat::Traditional),
+            Some("JSON") => Err(SqlError::not_supported("EXPLAIN")),
+            _ => Ok(ExplainFormat::Tree),
+        }
     }
 
     /// `transaction_read_only`.

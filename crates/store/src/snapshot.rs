@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use base::{GtidSet, SequenceNumber};
-use catalog::{Catalog, TableDef};
+use catalog::{Catalog, TableDef, TableId};
 
 use crate::executed::{Executed, NewGtids};
 use crate::gtid_waiters::{Action, GtidWaiters};
@@ -565,6 +565,12 @@ impl Snapshot {
     #[must_use]
     pub fn reader(&self, table: &Arc<TableDef>) -> Arc<TableReader> {
         self.store.readers().of(table)
+    }
+
+    /// About how many rows a table has now; 0 if nothing can be read.
+    #[must_use]
+    pub fn estimated_rows(&self, table: TableId) -> u64 {
+        self.layers().map_or(0, |layers| self.store.rows_of(&layers, table))
     }
 
     /// Table definitions of this snapshot.

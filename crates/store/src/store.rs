@@ -552,6 +552,13 @@ impl Store {
         (self.waits.readers.stats(), self.waits.writers.stats())
     }
 
+    /// Rows of a table that these layers hold or have below them.
+    pub(crate) fn rows_of(&self, layers: &Layers, table: TableId) -> u64 {
+        let cut = self.cut_state().rows.get(&table.0).copied().unwrap_or(0);
+        let below: i64 = layers.below.iter().map(|layer| balance(layer, table)).sum();
+        u64::try_from(cut + balance_of(&layers.active, table) + below).unwrap_or(0)
+    }
+
     /// Memory and counts. Walks all lanes: call it for status output, not per piece.
     #[must_use]
     pub fn stats(&self) -> StoreStats {

@@ -91,7 +91,7 @@ impl Session {
                 let rows = self.columns_of(statement, sql, parameters, world)?;
                 return Ok(Outcome { rows, lists_warnings: true, ..Outcome::OK });
             }
-            Statement::Select(_) | Statement::Show(_) => {
+            Statement::Select(_) | Statement::Show(_) | Statement::Explain { .. } => {
                 let rows = self.columns_of(statement, sql, parameters, world)?;
                 self.own_warnings();
                 let of_sets = matches!(statement, Statement::Show(Show::Collation { .. } | Show::CharacterSet { .. }));
@@ -136,6 +136,7 @@ impl Session {
             Statement::ShowWarnings { errors, limit } => self.show_warnings(*errors, limit, bind).map(Some),
             Statement::ShowWarningCount { errors } => Ok(Some(self.show_warning_count(*errors))),
             Statement::Show(show) => self.show(show, bind, world).map(Some),
+            Statement::Explain { format, select } => self.explain(*format, select, sql, parameters, world).map(Some),
             _ => Ok(None),
         })
     }
@@ -184,6 +185,7 @@ impl Session {
             Statement::Empty
             | Statement::Select(_)
             | Statement::Show(_)
+            | Statement::Explain { .. }
             | Statement::ShowWarnings { .. }
             | Statement::ShowWarningCount { .. } => {}
         }

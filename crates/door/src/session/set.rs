@@ -15,6 +15,9 @@ const NEEDS: &[(&str, &str)] = &[
     ("sql_log_off", "SUPER, SYSTEM_VARIABLES_ADMIN or SESSION_VARIABLES_ADMIN"),
 ];
 
+/// Global variables that are always on here; whoever manages servers sets them to be sure.
+const ALWAYS_ON: &[&str] = &["read_only", "super_read_only"];
+
 /// What a session has after a SET.
 struct New {
     settings: Settings,
@@ -62,7 +65,7 @@ impl Session {
             warnings.extend(deprecated_variable(name));
             let resolved = match scope {
                 None | Some(Scope::Session) => Settings::check_name(name, &Own { session: self, world }),
-                Some(scope) => Err(self.set_global(*scope, name)),
+                Some(scope) => self.set_global(*scope, name, None),
             };
             if let Err(error) = resolved {
                 self.touch(assignments.get(..number).unwrap_or_default());
@@ -173,7 +176,10 @@ impl Session {
                     None => Ok(tracked),
                 }
             }
-            Target::Variable { scope: Some(scope), name } => Err(self.set_global(*scope, name)),
+            Target::Variable { scope: Some(scope), name } => {
+                let is_on = value.as_ref().and_then(Value::text).is_some_and(|text| is_on(&text));
+                self.set_global(*scope, name, Some(is_on)).map(|()| Vec::new())
+            }
         }
     }
 
@@ -191,16 +197,26 @@ impl Session {
         Ok(tracked)
     }
 
-    /// Values of the server are those of its options.
-    fn set_global(&self, scope: Scope, name: &str) -> SqlError {
+    /// Values of the server are those of its options. That it is read-only may be set, since it always is. `is_on`: the
+    /// value; None: it is not known yet.
+    ///
+    /// # Errors
+    /// 1193, 1227, 1235.
+    fn set_global(&self, scope: Scope, name: &str, is_on: Option<bool>) -> Result<(), SqlError> {
         if !variables().iter().any(|variable| variable.name == name) {
-            return SqlError::unknown_variable(name);
+            return Err(SqlError::unknown_variable(name));
         }
         if !self.identity.rights.admin {
-            return needs("SUPER or SYSTEM_VARIABLES_ADMIN");
+            return Err(needs("SUPER or SYSTEM_VARIABLES_ADMIN"));
+        }
+        if ALWAYS_ON.contains(&name) {
+            return match is_on {
+                None | Some(true) => Ok(()),
+                Some(false) => Err(SqlError::not_supported(&format!("SET GLOBAL {name} = OFF"))),
+            };
         }
         let verb = if scope == Scope::Global { "GLOBAL" } else { "PERSIST" };
-        SqlError::not_supported(&format!("SET {verb} {name}"))
+        Err(SqlError::not_supported(&format!("SET {verb} {name}")))
     }
 
     pub(super) fn set_transaction(
@@ -213,7 +229,7 @@ impl Session {
         match scope {
             None => return self.transaction.set_next(new),
             Some(Scope::Session) => {}
-            Some(scope) => return Err(self.set_global(scope, "transaction_isolation")),
+            Some(scope) => return self.set_global(scope, "transaction_isolation", None),
         }
         self.transaction.session_sets(new.isolation.is_some(), new.access.is_some());
         let isolation = new.isolation.map(|isolation| Value::Text(isolation.name().as_bytes().to_vec()));
@@ -226,6 +242,10 @@ impl Session {
         }
         Ok(())
     }
+}
+
+fn is_on(text: &[u8]) -> bool {
+    text.eq_ignore_ascii_case(b"ON") || text.eq_ignore_ascii_case(b"TRUE") || text == b"1"
 }
 
 fn text(value: &Option<Value>) -> Option<String> {

@@ -436,7 +436,7 @@ impl Session {
         self.statements.give_up(pinned_before, why);
     }
 
-    fn plan(
+    pub(super) fn plan(
         &self,
         select: &Select,
         sql: &[u8],

@@ -4,7 +4,7 @@ use catalog::lexer::Tok;
 
 use super::Parser;
 use crate::Result;
-use crate::ast::{Show, Statement};
+use crate::ast::{ExplainFormat, Show, Statement};
 use crate::error::SqlError;
 use crate::listing::Choice;
 
@@ -174,6 +174,14 @@ impl Parser<'_> {
         ];
         let word = self.word();
         self.advance()?;
+        let format = self.explain_format()?;
+        if self.is("SELECT") {
+            return match (self.select()?, format) {
+                (Statement::Select(select), Ok(format)) => Ok(Statement::Explain { format, select }),
+                (Statement::Refused(construct), _) => Ok(Statement::Refused(construct)),
+                _ => Ok(Statement::Refused(word)),
+            };
+        }
         if self.is_one_of(STATEMENTS) || self.is_punct(b'(') {
             return Ok(Statement::Refused(word));
         }
@@ -195,6 +203,21 @@ impl Parser<'_> {
             self.advance()?;
         }
         Ok(Statement::Show(Show::Columns { full: false, schema, table, choice: Choice { like, filter: None } }))
+    }
+
+    /// `[FORMAT = name]`; an error inside for formats that are not written here.
+    fn explain_format(&mut self) -> Result<std::result::Result<Option<ExplainFormat>, ()>> {
+        if !self.accept("FORMAT")? {
+            return Ok(Ok(None));
+        }
+        self.expect_punct(b'=')?;
+        let name = String::from_utf8_lossy(&self.name()?).into_owned();
+        Ok(match name.to_ascii_uppercase().as_str() {
+            "TRADITIONAL" => Ok(Some(ExplainFormat::Traditional)),
+            "TREE" => Ok(Some(ExplainFormat::Tree)),
+            "JSON" => Err(()),
+            _ => return Err(SqlError::new(1791, "HY000", format!("Unknown EXPLAIN format name: '{name}'"))),
+        })
     }
 
     /// The statement that makes a table or a database.

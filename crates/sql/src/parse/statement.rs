@@ -244,7 +244,8 @@ impl Parser<'_> {
                     }
                     FlushOption::Logs
                 }
-                word @ ("LOGS" | "STATUS") => return Ok(Statement::Refused(format!("FLUSH {word}"))),
+                "LOGS" => FlushOption::Logs,
+                "STATUS" => return Ok(Statement::Refused("FLUSH STATUS".to_owned())),
                 word @ ("ERROR" | "RELAY") => return Ok(Statement::Refused(format!("FLUSH {word} LOGS"))),
                 _ => return Err(self.syntax()),
             };

@@ -278,7 +278,8 @@ fn what_is_not_answered_is_named() {
     for (sql, construct) in [
         ("SHOW CREATE VIEW v", "SHOW CREATE VIEW"),
         ("show extended columns from t", "SHOW EXTENDED COLUMNS"),
-        ("explain select 1", "EXPLAIN"),
+        ("explain format=json select 1", "EXPLAIN"),
+        ("explain update t set a = 1", "EXPLAIN"),
         ("select a from t join u", "SELECT … FROM … JOIN"),
         ("select a from t, u", "SELECT … FROM several tables"),
         ("select a from t where b = 1 group by a", "SELECT … GROUP"),
