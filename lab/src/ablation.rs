@@ -125,32 +125,8 @@ struct Mechanism {
 /// # Errors
 /// A log cannot be read, or a replay stops.
 pub fn ablation(args: &AblationArgs, told: &mut dyn FnMut(&str)) -> anyhow::Result<AblationReport> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let scratch = std::env::temp_dir().join(format!("slipstream-lab-ablation-{}", std::process::id()));
-    let decoders = args.decoders.unwrap_or((cores / 2).max(1)).max(1);
-    let (transactions, base_decoders) = match args.from {
-        Base::Own => (TransactionOptions::default(), decoders),
-        Base::Stock => (grain::stock(), 0),
-    };
-    let base = ReplayOptions {
-        logs: args.logs.clone(),
-        load: args.load.clone(),
-        folder: args.folder.clone().unwrap_or(scratch),
-        workers: args.workers.unwrap_or(cores),
-        decoders: base_decoders,
-        affinity: base::ThreadAffinity::default(),
-        grain: Grain::Transactions(transactions),
-        memory_bytes: 256 << 20,
-        hot_bytes_max: None,
-        on_disk: None,
-        check_images: CheckImages::Sample,
-        relay_sync: SyncPolicy::default(),
-        pace: None,
-        samples: false,
-        reads: 0,
-        readers: 0,
-        hash: true,
-    };
+    let base = base_options(args);
+    let decoders = decoders(args);
     let mechanisms: Vec<Mechanism> = mechanisms(args.from, decoders, base.workers)
         .into_iter()
         .filter(|mechanism| args.only.is_empty() || args.only.iter().any(|text| mechanism.name.contains(text.as_str())))
@@ -169,6 +145,42 @@ pub fn ablation(args: &AblationArgs, told: &mut dyn FnMut(&str)) -> anyhow::Resu
         compare(args.rounds, &base, &mechanism, &mut report, told)?;
     }
     Ok(report)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Decoders of the side that has any.
+fn decoders(args: &AblationArgs) -> usize {
+    args.decoders.unwrap_or(cores() / 2).max(1)
+}
+
+fn base_options(args: &AblationArgs) -> ReplayOptions {
+    let scratch = std::env::temp_dir().join(format!("slipstream-lab-ablation-{}", std::process::id()));
+    let (transactions, decoders) = match args.from {
+        Base::Own => (grain::own(), decoders(args)),
+        Base::Stock => (grain::stock(), 0),
+    };
+    ReplayOptions {
+        logs: args.logs.clone(),
+        load: args.load.clone(),
+        folder: args.folder.clone().unwrap_or(scratch),
+        workers: args.workers.unwrap_or_else(cores),
+        decoders,
+        affinity: base::ThreadAffinity::default(),
+        grain: Grain::Transactions(transactions),
+        memory_bytes: 256 << 20,
+        hot_bytes_max: None,
+        on_disk: None,
+        check_images: CheckImages::Sample,
+        relay_sync: SyncPolicy::default(),
+        pace: None,
+        samples: false,
+        reads: 0,
+        readers: 0,
+        hash: true,
+    }
 }
 
 fn compare(
@@ -241,23 +253,25 @@ fn tracked(kind: TrackerKind, rules: Rules) -> Box<dyn Fn(&mut ReplayOptions)> {
     scheduled(move |options| (options.tracker.kind, options.tracker.rules) = (kind, rules))
 }
 
-/// All mechanisms. From ours, each switches one to stock; from stock, one to ours.
+/// All mechanisms. From ours, each switches one to stock; from stock, one to ours. Each changes one option, but for
+/// "all of them"; a tracker's rules count as one where both sides have any ([`TrackerKind::Source`] has none).
 fn mechanisms(from: Base, decoders: usize, workers: usize) -> Vec<Mechanism> {
     let own = from == Base::Own;
     let mut all = Vec::new();
     let mut add = |name, mirrors, counter, count: fn(&ReplayReport) -> f64, label: &str, change| {
         all.push(Mechanism { name, mirrors, counter, count, label: label.to_owned(), change });
     };
-    add(
-        "grain",
-        "ours",
-        "jobs of whole transactions",
-        |report| count(|counts| counts.jobs as f64, report),
-        "rows",
-        Box::new(move |options: &mut ReplayOptions| {
-            (options.grain, options.decoders) = (Grain::Rows, decoders);
-        }),
-    );
+    // Rows need decoders, so from stock it would be two options.
+    if own {
+        add(
+            "grain",
+            "ours",
+            "jobs of whole transactions",
+            |report| count(|counts| counts.jobs as f64, report),
+            "rows",
+            Box::new(|options: &mut ReplayOptions| options.grain = Grain::Rows),
+        );
+    }
     add(
         "all of them",
         "chapter 10",
@@ -266,12 +280,12 @@ fn mechanisms(from: Base, decoders: usize, workers: usize) -> Vec<Mechanism> {
         if own { "stock" } else { "ours" },
         Box::new(move |options: &mut ReplayOptions| {
             let (transactions, decoders) =
-                if own { (grain::stock(), 0) } else { (TransactionOptions::default(), decoders) };
+                if own { (grain::stock(), 0) } else { (grain::own(), decoders) };
             (options.grain, options.decoders) = (Grain::Transactions(transactions), decoders);
         }),
     );
     let kinds: [(&'static str, &str, TrackerKind, Rules); 7] = [
-        ("tracker source", "source", TrackerKind::Source, Rules::Stock),
+        ("tracker source", "source", TrackerKind::Source, Rules::Own),
         ("tracker commit-order", "commit-order", TrackerKind::CommitOrder, Rules::Own),
         ("tracker writeset", "writeset, own rules", TrackerKind::Writeset, Rules::Own),
         ("tracker writeset stock", "writeset, stock rules", TrackerKind::Writeset, Rules::Stock),
@@ -281,22 +295,19 @@ fn mechanisms(from: Base, decoders: usize, workers: usize) -> Vec<Mechanism> {
     ];
     let distance: fn(&ReplayReport) -> f64 = |report| count(|counts| counts.parent_distance, report);
     for (name, label, kind, rules) in kinds {
-        let is_base = if own { (TrackerKind::Writeset, Rules::Own) } else { (TrackerKind::Source, Rules::Stock) };
-        if (kind, rules) != is_base {
+        let (base_kind, base_rules) =
+            if own { (TrackerKind::Writeset, Rules::Own) } else { (TrackerKind::Source, Rules::Stock) };
+        let (other_kind, other_rules) = (kind != base_kind, own && rules != base_rules);
+        if other_kind != other_rules {
             let mirrors = "binlog_transaction_dependency_tracking; GR post 3.1";
             add(name, mirrors, "mean distance to the parent", distance, label, tracked(kind, rules));
         }
     }
     if own {
         let forgotten: fn(&ReplayReport) -> f64 = |report| count(|counts| counts.forgotten as f64, report);
-        for (name, rules) in [("history size", Rules::Own), ("history size stock", Rules::Stock)] {
-            let change = scheduled(move |options| {
-                (options.tracker.history_size, options.tracker.rules) = (HISTORY_SIZE_OLD, rules);
-            });
-            let label = if rules == Rules::Own { "25,000" } else { "25,000, stock rules" };
-            let mirrors = "binlog_transaction_dependency_history_size";
-            add(name, mirrors, "times it was forgotten", forgotten, label, change);
-        }
+        let change = scheduled(|options| options.tracker.history_size = HISTORY_SIZE_OLD);
+        let mirrors = "binlog_transaction_dependency_history_size";
+        add("history size", mirrors, "times it was forgotten", forgotten, "25,000", change);
     }
     let waits: fn(&ReplayReport) -> f64 = |report| count(|counts| counts.scheduler_waits as f64, report);
     let (label, to) = if own { ("scheduler", WaitAt::Scheduler) } else { ("worker", WaitAt::Worker) };
@@ -380,5 +391,61 @@ impl fmt::Display for AblationReport {
         writeln!(f, "base: {}", self.settings)?;
         writeln!(f, "result hash {} of {}", self.hash, if self.is_equal() { "all" } else { "the first only" })?;
         writeln!(f, "{}, load {}", self.machine, self.load_average)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        ablation: AblationArgs,
+    }
+
+    /// Options in which two replays differ. A kind of tracker without rules differs from one with rules in its kind.
+    fn differing(base: &ReplayOptions, changed: &ReplayOptions) -> Vec<&'static str> {
+        let mut found = Vec::new();
+        let mut note = |name, differs: bool| found.extend(differs.then_some(name));
+        note("workers", base.workers != changed.workers);
+        note("decoders", base.decoders != changed.decoders);
+        note("relay sync", base.relay_sync != changed.relay_sync);
+        match (base.grain, changed.grain) {
+            (Grain::Transactions(a), Grain::Transactions(b)) => {
+                let ruled = a.tracker.kind != TrackerKind::Source && b.tracker.kind != TrackerKind::Source;
+                note("kind", a.tracker.kind != b.tracker.kind);
+                note("rules", ruled && a.tracker.rules != b.tracker.rules);
+                note("history", a.tracker.history_size != b.tracker.history_size);
+                note("wait", a.wait != b.wait);
+                note("commit order", a.commit_order != b.commit_order);
+                note("hand-off", a.hand_off != b.hand_off);
+                note("queue", a.worker_queue_events != b.worker_queue_events);
+            }
+            (a, b) => note("grain", a != b),
+        }
+        found
+    }
+
+    #[test]
+    fn the_bases_are_what_they_are_called_and_every_line_changes_one_option() {
+        for (from, transactions) in [("own", grain::own()), ("stock", grain::stock())] {
+            let args = Cli::try_parse_from(["ablation", "a.index", "--from", from, "--workers", "3"]).unwrap().ablation;
+            let base = base_options(&args);
+            assert_eq!(base.grain, Grain::Transactions(transactions));
+            assert_eq!(base.decoders > 0, from == "own");
+            let all = mechanisms(args.from, decoders(&args), base.workers);
+            assert!(all.len() > 12, "{}", all.len());
+            for mechanism in &all {
+                let mut changed = base.clone();
+                (mechanism.change)(&mut changed);
+                let differing = differing(&base, &changed);
+                match mechanism.name {
+                    "all of them" => assert!(differing.len() > 4, "{differing:?}"),
+                    name => assert_eq!(differing.len(), 1, "{from}, {name}: {differing:?}"),
+                }
+            }
+        }
     }
 }

@@ -167,6 +167,14 @@ impl GrainFlags {
     }
 }
 
+/// The grain of transactions with all of ours: what `--grain transactions` alone means.
+#[must_use]
+pub fn own() -> TransactionOptions {
+    let tracker =
+        TrackerOptions { kind: TrackerKind::Writeset, rules: Rules::Own, history_size: HISTORY_SIZE_MAX };
+    TransactionOptions { tracker, ..TransactionOptions::default() }
+}
+
 /// MySQL's applier as shipped, as closely as this store allows: without decoders.
 #[must_use]
 pub fn stock() -> TransactionOptions {
@@ -221,9 +229,7 @@ mod tests {
     #[test]
     fn flags_reach_the_options() {
         assert_eq!(grain(""), Ok(Grain::Rows));
-        let writeset = TrackerOptions { kind: TrackerKind::Writeset, ..TrackerOptions::default() };
-        let default = TransactionOptions { tracker: writeset, ..TransactionOptions::default() };
-        assert_eq!(grain("--grain transactions"), Ok(Grain::Transactions(default)));
+        assert_eq!(grain("--grain transactions"), Ok(Grain::Transactions(own())));
         let line = "--grain transactions --dependency-tracking source --wait scheduler --preserve-commit-order ON \
                     --hand-off event --worker-queue-events 16384";
         let Ok(Grain::Transactions(options)) = grain(line) else { panic!("not taken") };
