@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use base::{Gtid, Random, Tag, Uuid};
+use base::{Gtid, GtidSet, Random, Tag, Uuid};
 use binlog::writer::BinlogWriter;
 use binlog::{ChecksumAlgorithm, FormatDescription, GtidEvent, RowsEvent, RowsKind, TableMapEvent};
 use catalog::{Catalog, StatementContext, TableDef};
@@ -86,11 +86,11 @@ pub fn synthesize(folder: &Path, options: SynthesizeOptions) -> anyhow::Result<S
     source.begin(&load)?;
     source.load()?;
     let load_rows = source.rows;
-    let load_bytes = source.end()?;
+    let load_bytes = source.end(Some(&run))?;
     source.begin(&run)?;
     source.run()?;
     let run_rows = source.rows - load_rows;
-    let bytes = load_bytes + source.end()?;
+    let bytes = load_bytes + source.end(None)?;
     Ok(SynthesizeReport { load, run, load_rows, run_rows, bytes })
 }
 
@@ -263,6 +263,7 @@ struct Source {
     file: Option<std::fs::File>,
     bytes: u64,
     transactions: u64,
+    executed: GtidSet,
     rows: u64,
     warehouses: Vec<i64>,
     districts: Vec<District>,
@@ -292,6 +293,7 @@ impl Source {
             file: None,
             bytes: 0,
             transactions: 0,
+            executed: GtidSet::new(),
             rows: 0,
             warehouses: vec![0; warehouses],
             districts: (0..districts).map(|_| District { next_order: 1, ..District::default() }).collect(),
@@ -306,6 +308,8 @@ impl Source {
         self.file = Some(file);
         let format = FormatDescription::new("9.7.4", ChecksumAlgorithm::Crc32);
         self.writer = BinlogWriter::start_file(1, (START_US / 1_000_000) as u32, &format);
+        // A source refuses a file without it.
+        self.writer.previous_gtids(&self.executed);
         Ok(())
     }
 
@@ -318,7 +322,12 @@ impl Source {
         Ok(())
     }
 
-    fn end(&mut self) -> anyhow::Result<u64> {
+    /// Ends the file: with the next one's name, or as a server that stops does.
+    fn end(&mut self, next: Option<&Path>) -> anyhow::Result<u64> {
+        match next.and_then(Path::file_name) {
+            Some(name) => self.writer.rotate(name.as_encoded_bytes(), 4),
+            None => self.writer.stop(),
+        }
         self.write()?;
         self.file = None;
         Ok(std::mem::take(&mut self.bytes))
@@ -329,6 +338,7 @@ impl Source {
         let number = self.transactions;
         let at = START_US + number * APART_US;
         let gtid = Gtid { uuid: Uuid([0x51; 16]), tag: Tag::EMPTY, gno: number };
+        self.executed.add(gtid);
         // As from a source that gives no information about what may run in parallel.
         let mut event = GtidEvent::new(Some(gtid), number as i64 - 1, number as i64);
         event.immediate_commit_timestamp_us = at;
