@@ -18,6 +18,7 @@ pub mod read;
 pub mod receive;
 pub mod record;
 pub mod replay;
+mod reported;
 pub mod restamp;
 pub mod serve_bench;
 pub mod servers;

@@ -189,7 +189,7 @@ fn all_contenders_end_with_the_same_rows() {
         "slipstream --memory 64M",
         "slipstream, as stock",
         "mysql applier, defaults",
-        "mysql applier, durable",
+        "mysql applier, 16 workers",
         "mysql applier, relaxed",
         "mysqlbinlog | mysql",
         "mysqlbinlog --raw",
@@ -209,6 +209,36 @@ fn all_contenders_end_with_the_same_rows() {
         assert_eq!(row["first_transactions"].is_null(), !part, "{row}");
         assert!(!row["store_synced"].as_str().unwrap().is_empty());
     }
+    let settings = |at: usize| rows[at]["settings"].as_str().unwrap();
+    assert_eq!((settings(3), settings(4)), ("as it ships", "replica_parallel_workers=16"), "{}", ran.out);
+    assert_eq!((&rows[3]["log_synced"], &rows[3]["store_synced"]), (&"binlog each group".into(), &"each commit group".into()));
+    assert_eq!((&rows[5]["log_synced"], &rows[5]["store_synced"]), (&"no binary log".into(), &"no (once a second)".into()));
+    for six in ["log_bin", "log_replica_updates", "innodb_flush_log", "doublewrite", "redo_log_capacity", "performance_schema"] {
+        assert!(settings(5).contains(six), "{six}: {}", settings(5));
+    }
+}
+
+/// A log of `lab synthesize` is taken too, and an option for every server shows in what the server reports.
+#[test]
+fn a_synthesized_log_is_compared_and_options_show() {
+    let work = folder("synthesized");
+    let logs = work.join("logs").display().to_string();
+    let size = ["--warehouses=1", "--items=20", "--customers=5", "--transactions=120"];
+    slipstream(&[&["lab", "synthesize", "--out", &logs][..], &size].concat()).expect(0, &["row changes"]);
+    let log = TinyLog {
+        load: format!("{logs}/binlog.000001"),
+        run: format!("{logs}/binlog.000002"),
+        gtids: GtidSet::new(),
+        work,
+    };
+    let options = ["--mysqld-option=--sync-binlog=0", "--mysqld-option=--innodb-flush-log-at-trx-commit=2"];
+    let (report, ran) = compare(&log, &[&["--only", "defaults"][..], &options].concat());
+    ran.expect(0, &[]);
+    let row = &report["rows"][0];
+    assert_eq!((&row["log_synced"], &row["difference"]), (&"binlog never".into(), &Value::Null), "{}", ran.out);
+    assert_eq!(row["store_synced"], "no (written; once a second)");
+    assert_eq!(row["settings"], "innodb_flush_log_at_trx_commit=2 sync_binlog=0");
+    LogSource::start(&log, &["--listen", "127.0.0.1:0"]).stop();
 }
 
 /// A stock server that leaves out a table does not end as ours does: the command names the table and fails, and leaves
@@ -241,7 +271,7 @@ fn interrupted(log: &TinyLog) {
         "compare",
         "--no-defaults",
         "--only",
-        "durable",
+        "16 workers",
         "--rounds",
         "99",
         "--load",

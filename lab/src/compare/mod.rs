@@ -25,7 +25,7 @@ pub use report::{CompareReport, LogFacts, Row};
 use crate::ablation::median;
 use crate::servers::Programs;
 use contenders::{Contender, How, contenders};
-use runs::{Bench, Sample};
+use runs::{Bench, Sample, Synced};
 
 /// Options of `lab compare`.
 #[derive(Debug, Clone, Args)]
@@ -55,9 +55,10 @@ pub struct CompareArgs {
     /// innodb_buffer_pool_size of every stock server; warm when the clock starts [default: 1G]
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     pub buffer_pool: String,
-    /// replica_parallel_workers of the durable setting
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub durable_workers: u32,
+    /// replica_parallel_workers of the contender that differs from MySQL's defaults in nothing else
+    #[arg(long, alias = "durable-workers", value_name = "N", default_value_t = 16,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub workers: u32,
     /// replica_parallel_workers of the relaxed setting
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub relaxed_workers: u32,
@@ -162,7 +163,12 @@ fn row(contender: &Contender, samples: &[Sample], report: &CompareReport) -> Res
         times_ours: None,
         cpu_s: median(&mut samples.iter().map(|sample| sample.cpu_s).collect::<Vec<_>>()),
         peak_rss_bytes: samples.iter().map(|sample| sample.peak_rss_bytes).max().unwrap_or(0),
-        traits: contender.traits,
+        traits: match samples.iter().find_map(|sample| sample.synced.clone()) {
+            Some(Synced { log, store }) => {
+                Traits { log_synced: log.into(), store_synced: store.into(), ..contender.traits.clone() }
+            }
+            None => contender.traits.clone(),
+        },
         difference: samples.iter().find_map(|sample| sample.difference.clone()),
     })
 }

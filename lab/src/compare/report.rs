@@ -25,7 +25,7 @@ pub struct LogFacts {
 pub struct Row {
     /// Name of the contender.
     pub contender: String,
-    /// Settings beyond those that all share.
+    /// Settings beyond those that all share; of a stock server, as it reported them.
     pub settings: String,
     /// Transactions in the part it replayed; None for the whole log.
     pub first_transactions: Option<u64>,
@@ -86,7 +86,7 @@ impl fmt::Display for CompareReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<27} {:>10} {:>8} {:>10} {:>8} {:>7} {:>8} {:>8}  {:<16} {:<18} {:<8} {:<10} in order",
+            "{:<27} {:>10} {:>8} {:>10} {:>8} {:>7} {:>8} {:>8}  {:<17} {:<27} {:<8} {:<10} in order",
             "contender",
             "seconds",
             "tx/s",
@@ -117,7 +117,8 @@ impl fmt::Display for CompareReport {
         if self.mysql_version.is_some() {
             writeln!(
                 f,
-                "the appliers' relay log lies there, synced, before the clock starts: they do not write it, ours does"
+                "the appliers' relay log lies there, synced, before the clock starts: they do not write it, ours does;\n\
+                 what they sync and their settings are what the servers reported"
             )?;
         }
         for row in self.rows.iter().filter(|row| !row.settings.is_empty()) {
@@ -148,7 +149,7 @@ impl Row {
         let ratio = self.times_ours.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
         writeln!(
             f,
-            "{:<27} {:>10} {:>8.0} {:>10.0} {:>8.1} {:>7} {:>8.2} {:>8.0}  {:<16} {:<18} {:<8} {:<10} {}{}",
+            "{:<27} {:>10} {:>8.0} {:>10.0} {:>8.1} {:>7} {:>8.2} {:>8.0}  {:<17} {:<27} {:<8} {:<10} {}{}",
             self.contender,
             format!("{scaled}{:.3}", self.median_s),
             self.write_transactions_per_s,
@@ -157,7 +158,7 @@ impl Row {
             format!("{scaled}{ratio}"),
             self.cpu_s,
             self.peak_rss_bytes as f64 / 1e6,
-            self.traits.source_log_synced,
+            self.traits.log_synced,
             self.traits.store_synced,
             self.traits.indexes,
             self.traits.readers,

@@ -15,6 +15,7 @@ use super::CompareArgs;
 use super::contenders::{Contender, How};
 use super::logs::{self, Goal};
 use super::report::LogFacts;
+use crate::reported::{Reported, variable_of};
 use crate::servers::{PATIENCE, Programs, Running, Server, copy_folder, empty_folder, ended_children_cpu_s};
 
 /// Seconds that one query for the end of replay waits in the server before we check for failures and signals.
@@ -32,9 +33,18 @@ pub(super) struct Sample {
     pub wall_s: f64,
     pub cpu_s: f64,
     pub peak_rss_bytes: u64,
-    /// For ours, the settings from its report.
+    /// Settings, as ours or a stock server reported them.
     pub settings: Option<String>,
+    /// Of a stock server, as it reported it.
+    pub synced: Option<Synced>,
     pub difference: Option<String>,
+}
+
+/// When a stock server syncs its binary log and its rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Synced {
+    pub log: String,
+    pub store: String,
 }
 
 /// State at the end of our replay of a log.
@@ -206,7 +216,12 @@ impl<'a> Bench<'a> {
 
     /// Options of all stock servers.
     pub(super) fn common_options(&self) -> Vec<String> {
-        let mut options = vec![
+        [self.harness_options(), self.more_options.clone()].concat()
+    }
+
+    /// Options that the comparison itself needs.
+    fn harness_options(&self) -> Vec<String> {
+        vec![
             format!("--innodb-buffer-pool-size={}", self.buffer_pool),
             "--gtid-mode=ON".into(),
             "--enforce-gtid-consistency=ON".into(),
@@ -215,9 +230,7 @@ impl<'a> Bench<'a> {
             "--relay-log-purge=OFF".into(),
             "--skip-replica-start".into(),
             format!("--server-id={}", self.server_id),
-        ];
-        options.extend(self.more_options.iter().cloned());
-        options
+        ]
     }
 
     fn server(&self, data: &Path, options: &[String]) -> Result<Server> {
@@ -311,16 +324,21 @@ impl<'a> Bench<'a> {
         let peak_rss_bytes = server.peak_rss_bytes();
         drop(server);
         fs::remove_dir_all(&out)?;
-        Ok(Sample { wall_s, cpu_s, peak_rss_bytes, settings: None, difference })
+        Ok(Sample { wall_s, cpu_s, peak_rss_bytes, difference, ..Sample::default() })
     }
 
     /// Hashes a server's rows and compares them.
     fn stock_sample(&self, server: &Server, wall_s: f64, cpu_s: f64, log: &Log) -> Result<Sample> {
         let peak_rss_bytes = server.peak_rss_bytes();
+        let reported = Reported::read(&mut server.connect()?)?;
         let report = crate::hash::hash(&server.address(), &[])?;
         let found = Reference { hash: report.hash, tables: report.tables };
         let difference = difference(&log.reference, &found);
-        Ok(Sample { wall_s, cpu_s, peak_rss_bytes, settings: None, difference })
+        // Options by --mysqld-option are common too, and nevertheless shown.
+        let common: Vec<String> = self.harness_options().iter().map(|option| variable_of(option)).collect();
+        let settings = Some(reported.text_without(&common));
+        let synced = Some(Synced { log: reported.log_synced, store: reported.store_synced });
+        Ok(Sample { wall_s, cpu_s, peak_rss_bytes, settings, synced, difference })
     }
 
     /// Waits until the buffer pool holds what it held at the end of the load.
@@ -393,6 +411,7 @@ fn our_sample(report: &Value, wanted: &Reference) -> Result<Sample> {
         cpu_s: stages.map(|stage| number(stage.get("cpu_s"))).sum(),
         peak_rss_bytes: report.get("peak_rss_bytes").and_then(Value::as_u64).unwrap_or(0),
         settings: report.get("settings").and_then(Value::as_str).map(str::to_owned),
+        synced: None,
         difference: difference(wanted, &reference_of(report)?),
     })
 }
