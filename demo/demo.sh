@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job on this machine, nothing mocked: a real MySQL primary that already holds data and has purged its log, a replica
-# that copies it and follows, TPC-C meanwhile, kill -9 in the middle of it, and a row-by-row comparison at the end. Exit 0 only if every table was equal. Takes under four minutes after the build; cleans up after itself.
+# that copies it and follows, TPC-C meanwhile and reads as fresh as the primary's, kill -9 in the middle of it, and a row-by-row comparison at the end. Exit 0 only if every table was equal. Takes under four minutes after the build; cleans up after itself.
 #
 #   DEMO_SECONDS (60), DEMO_WAREHOUSES (2), DEMO_TERMINALS (4), DEMO_MEMORY (128M), SLIPSTREAM_BIN
 set -euo pipefail
@@ -59,11 +59,29 @@ step "the primary gets $warehouses TPC-C warehouses, and purges its log: it does
     GRANT RELOAD, LOCK TABLES, XA_RECOVER_ADMIN, BACKUP_ADMIN, PROCESS ON *.* TO repl"
 "$slipstream" check --source "$source_url" || die "the source cannot be followed"
 
+# In the run folder, so that the demo takes no port that something else has.
+socket=$work/replica.sock
 start_replica() {
-    "$slipstream" replica --source "$source_url" --data "$data" --on-stop exit --memory "$memory" --cut-interval 5s >>"$work/replica.log" 2>&1 &
+    "$slipstream" replica --source "$source_url" --data "$data" --on-stop exit --memory "$memory" --cut-interval 5s \
+        --port 0 --socket "$socket" >>"$work/replica.log" 2>&1 &
     replica_pid=$!
 }
 state() { "$slipstream" status --data "$data" --json 2>/dev/null | tr -d '\n ' | sed -n 's/.*"replay":{[^}]*"state":"\([a-z_]*\)".*/\1/p'; }
+
+# A client of the replica reads at GLOBAL what one of the primary has just read. Payments only ever add to w_ytd.
+point='SELECT w_ytd FROM tpcc.warehouse WHERE w_id = 1'
+reads=0
+read_at_global() { # SECONDS
+    local until=$((SECONDS + $1)) there here
+    while [ "$SECONDS" -lt "$until" ]; do
+        there=$("$testbed" sql demo -N -B -e "$point")
+        here=$(MYSQL_PWD=demo "$testbed" run mysql --no-defaults --socket="$socket" --user=demo -N -B -e "$point") ||
+            die "the replica's port did not answer"
+        [ "${here/./}" -ge "${there/./}" ] || die "read $here at GLOBAL after the primary had said $there"
+        reads=$((reads + 1))
+        sleep 0.2
+    done
+}
 
 step "a replica of $memory: slipstream replica --source $source_url --data $data --memory $memory"
 begun=$SECONDS
@@ -76,13 +94,16 @@ done
 echo "copied and following after $((SECONDS - begun)) s; its log:"
 { grep -F '[Copy]' "$work/replica.log" || true; } | sed 's/^[^[]*/  /'
 
+step "an account at the replica: slipstream account add demo --may read --read-consistency global --data $data"
+echo demo | "$slipstream" account add demo --may read --read-consistency global --data "$data"
+
 step "TPC-C on the primary for $seconds s, $terminals terminals; the replica, once a second"
 "$slipstream" status --data "$data" --watch &
 watch_pid=$!
 "$slipstream" lab tpcc run --server "$admin_url" --warehouses "$warehouses" --terminals "$terminals" \
     --duration "${seconds}s" >"$work/tpcc.txt" 2>&1 &
 load_pid=$!
-sleep "$((seconds / 2))"
+read_at_global "$((seconds / 2))"
 step "kill -9, in the middle of the load, and a new start"
 alive
 kill -KILL "$replica_pid"
@@ -95,6 +116,7 @@ until "$slipstream" status --data "$data" --json 2>/dev/null | tr -d '\n ' | gre
 done
 echo "answers again after $((($(date +%s%N) - killed) / 1000000)) ms"
 { grep -F 'kept store' "$work/replica.log" || true; } | tail -1 | sed 's/^[^[]*/  /'
+read_at_global "$((seconds / 4))"
 wait "$load_pid" || { cat "$work/tpcc.txt"; die "the load failed"; }
 load_pid=
 goal=$(executed_on_source)
@@ -129,6 +151,7 @@ echo "load        TPC-C, $warehouses warehouses, $terminals terminals, $seconds 
 grep -E 'tpmC, ' "$work/tpcc.txt" | sed 's/^/            /'
 sed -n -E 's/^Replayed +/replica     /p; s/^Lag since start +/lag         /p' "$work/status.txt"
 echo "            caught up ${caught_up_after} s after the load's end (whole seconds)"
+echo "reads       $reads at GLOBAL through the replica's port during the load, none older than the primary's before it"
 echo "gtids       $goal"
 case $verified in
     0) echo "verify      all $tables tables equal" ;;
@@ -142,5 +165,9 @@ Your own primary (MySQL 8.0 or later; what is missing is named with the statemen
     BACKUP_ADMIN, PROCESS, SHOW VIEW, TRIGGER, EVENT ON *.* TO slip@'%';
   slipstream check   --source mysql://slip@HOST:3306
   slipstream replica --source mysql://slip@HOST:3306 --data DIR      # password: MYSQL_PWD, an option file or a prompt
+To read from it:
+  slipstream account add app --may read --data DIR                   # asks for the account's password
+  mysql -h 127.0.0.1 -P 3307 -u app -p
+  SET slipstream_read_consistency = GLOBAL;                          # as fresh as the primary; EVENTUAL by default
 USAGE
 exit "$verified"
