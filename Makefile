@@ -3,16 +3,17 @@
 target_folder := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)
 # What is shipped. Tests start the program that is built with them.
 program := $(target_folder)/release/slipstream
+lab := $(target_folder)/release/slipstream-lab
 
 .PHONY: help check lint build test fuzz-short night soak asan helgrind systemd demo bench dist package static container-folder
 
 help:
 	@echo "make check   format, lints, unit and property tests"
-	@echo "make build   $(program)"
+	@echo "make build   $(program) and slipstream-lab beside it"
 	@echo "make demo    a real MySQL primary, a replica, TPC-C, verify (needs nothing but Rust and a C compiler)"
 	@echo "make test    check + whole-program tests against real servers + short fuzzing (half an hour on two cores)"
 	@echo "make bench   instructions and time of each stage, compared with benches/baseline.json (best with valgrind)"
-	@echo "make package a Debian package with a systemd unit, in $(target_folder)/package"
+	@echo "make package Debian packages, one with a systemd unit and one of the lab, in $(target_folder)/package"
 	@echo "make static  a program that needs no library of the system, in $(container_folder), for packaging/Containerfile"
 	@echo "make dist    a profile-guided build, archived with checksums (needs llvm-profdata)"
 	@echo "make asan    base, store and apply under the address sanitizer (nightly toolchain; part of soak)"
@@ -34,8 +35,9 @@ lint:
 	cargo clippy --workspace --exclude lsm-tree --all-targets --locked --no-deps -- -D warnings
 	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 
+# Both in one go: slipstream-lab starts only the program of its own build.
 build:
-	cargo build --release --locked -p slipstream
+	cargo build --release --locked -p slipstream -p lab
 
 # SLIPSTREAM_TEST_SERVER=1: the crates' tests against real servers run too. All in one go, so that each crate is built
 # once, with one set of features, and the program with its tests. Processes run at once where there are cores for it;
@@ -72,7 +74,7 @@ soak: lint build
 	cargo test --locked -p interleavings
 	SLIPSTREAM_TEST_LENGTH=soak cargo test --release --locked -p simulation -- --test-threads=1 --nocapture
 	SLIPSTREAM_BIN=$(program) SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=soak \
-	    cargo test --locked -p slipstream --test whole_program -- --test-threads=1 --include-ignored --nocapture
+	    cargo test --locked -p slipstream -p lab --test whole_program -- --test-threads=1 --include-ignored --nocapture
 	if [ -x fuzz/run ]; then fuzz/run 60; else echo "no fuzz targets"; fi
 	$(MAKE) asan
 	$(MAKE) helgrind
@@ -109,6 +111,7 @@ dist:
 package: export SLIPSTREAM_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1) (commit $(shell git describe --always --dirty --abbrev=12), $(host))
 package: build
 	packaging/package $(program) $(target_folder)/package
+	packaging/package-lab $(lab) $(target_folder)/package
 
 # glibc is linked in: names are looked up in hosts files and by DNS as libc's own code does it. Other flags, so a folder of
 # its own.

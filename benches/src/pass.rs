@@ -348,7 +348,7 @@ impl Line {
     }
 
     fn hash(&self) -> anyhow::Result<String> {
-        Ok(lab::hash::total(&compare::hash_store(&self.store, &Snapshot::pin(&self.store))?))
+        Ok(replay::total(&compare::hash_store(&self.store, &Snapshot::pin(&self.store))?))
     }
 
     /// Keys of the tables whose rows are read by key.

@@ -1,4 +1,4 @@
-//! Command line of the `slipstream lab …` commands, which the program offers.
+//! Command line of `slipstream-lab`. `slipstream lab …` hands these commands over.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -7,22 +7,19 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::{ArgMatches, Args, FromArgMatches as _, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use client::{ConnectOptions, SslMode};
 use observe::{PlainText, prefixed_lines};
 use replica::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stamp::FolderError;
 
-use crate::ablation::{self, AblationArgs};
 use crate::clocks::ClocksArgs;
 use crate::compare::CompareArgs;
 use crate::generate::{self, GenerateOptions};
 use crate::log_source::{self, SourceArgs};
 use crate::receive::ReceiveArgs;
 use crate::record::{self, RecordOptions};
-pub use crate::replay::command::PipelineOptions;
-use crate::replay::command::{self as replay, ReplayFlags};
 use crate::restamp::{self, RestampArgs};
 use crate::serve_bench::ServeArgs;
 use crate::shapes::{self, MakeOptions, Shape, Tracking};
@@ -32,10 +29,6 @@ use crate::tpcc::{self, Limit, Style, TpccOptions};
 /// `lab` commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum LabCommand {
-    /// Replay recorded logs through the whole pipeline into a fresh store; print rates, CPU by stage and peak memory
-    Replay(ReplayFlags),
-    /// Replay the same log alternately with each mechanism on and off; print medians and ratios
-    Ablation(AblationArgs),
     /// Replay the same log alternately with ours and with MySQL's own tools; print medians and ratios
     Compare(CompareArgs),
     /// Serve a recorded log to replicas as a source does, at a given rate, with fresh commit times
@@ -267,27 +260,34 @@ impl TpccArgs {
     }
 }
 
-/// The commands in clap's form. The program adds the options of [`PipelineOptions`] to `replay`.
-#[must_use]
-pub fn command() -> clap::Command {
-    let command = clap::Command::new("lab").subcommand_required(true).arg_required_else_help(true);
-    LabCommand::augment_subcommands(command).about("Experiments: replay recorded logs, record them, TPC-C")
+#[derive(Debug, Parser)]
+#[command(name = programs::LAB, version = programs::VERSION, max_term_width = 120, propagate_version = true, subcommand_required = true,
+          arg_required_else_help = true)]
+#[command(about = "Experiments around Slipstream: record logs, replay them at MySQL, TPC-C; also as slipstream lab …")]
+struct Program {
+    /// Read no option files: this program never does
+    #[arg(long, global = true, hide = true)]
+    no_defaults: bool,
+    #[command(subcommand)]
+    command: LabCommand,
 }
 
-/// Runs the given command and prints results to standard output. `options` reads the pipeline's options.
+/// The whole command line.
+#[must_use]
+pub fn program() -> clap::Command {
+    Program::command().subcommand(clap::Command::new(programs::BUILD_ID_COMMAND).hide(true).about("Print the build"))
+}
+
+/// Runs the given command and prints results to standard output.
 ///
 /// # Errors
 /// Code 1 if a check fails; otherwise the failure with its exit code.
-pub fn run(
-    given: &ArgMatches,
-    options: &dyn Fn(&ArgMatches) -> Result<PipelineOptions, Failure>,
-) -> Result<(), Failure> {
-    let command = LabCommand::from_arg_matches(given).map_err(|error| Failure::usage(error.to_string()))?;
-    if let (LabCommand::Replay(flags), Some(("replay", given))) = (&command, given.subcommand()) {
-        let decoders = given.try_get_one::<String>("decoders").ok().flatten();
-        let no_decoders = decoders.is_some_and(|given| given.parse() == Ok(0));
-        return replay::run(flags, options(given)?, no_decoders, &mut PlainText::new(std::io::stdout().lock()));
+pub fn run(given: &ArgMatches) -> Result<(), Failure> {
+    if given.subcommand_name() == Some(programs::BUILD_ID_COMMAND) {
+        println!("{}", programs::BUILD_ID);
+        return Ok(());
     }
+    let command = LabCommand::from_arg_matches(given).map_err(|error| Failure::usage(error.to_string()))?;
     match run_other(&command) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Failure::error("the check failed")),
@@ -301,11 +301,10 @@ pub fn run(
     }
 }
 
-/// Runs any command except `replay`. `Ok(false)` means that it ran and a check failed.
+/// `Ok(false)` means that it ran and a check failed.
 fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
     let out = &mut PlainText::new(std::io::stdout());
     match command {
-        LabCommand::Replay(_) => bail!("lab replay has a way of its own"),
         LabCommand::Tpcc(TpccCommand::Prepare(args)) => tpcc::prepare(&args.options()?, out)?,
         LabCommand::Tpcc(TpccCommand::Run(args)) => {
             if args.json {
@@ -359,15 +358,6 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
             let SynthesizeArgs { seed, warehouses, items, customers, transactions, .. } = *args;
             let options = SynthesizeOptions { seed, warehouses, items, customers, transactions };
             writeln!(out, "{}", synthesize::synthesize(&args.out, options)?)?;
-        }
-        LabCommand::Ablation(args) => {
-            let report = ablation::ablation(args, &mut say)?;
-            if args.json {
-                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-            } else {
-                write!(out, "{report}")?;
-            }
-            return Ok(report.is_equal());
         }
         LabCommand::Make(args) => {
             let report = shapes::make(&MakeOptions {
@@ -487,12 +477,44 @@ fn parse_duration(text: &str) -> anyhow::Result<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
 
     #[derive(Parser)]
     struct Cli {
         #[command(subcommand)]
         command: LabCommand,
+    }
+
+    #[test]
+    fn commands_parse() {
+        for line in [
+            "compare a.index --load l.index --rounds 1 --only mysql --first 100 --memory 256M --mysqld-option=--x=1 --json",
+            "source a.index --load l.index --listen 127.0.0.1:0 --rate 5000 --no-defaults",
+            "record --source mysql://h --out /new",
+            "restamp a.index --out /new --dependency-tracking commit-order --history-size 25000 --file-mib 64",
+            "make --out /new --transactions 5 --rate 100 --dependency-tracking commit-order huge --change delete --huge-rows 7",
+            "make --out /new zipf --theta 1.2 --rows 10",
+            "tpcc prepare --server mysql://h --warehouses 2",
+            "tpcc run --server mysql://h --warehouses 2 --terminals 4 --duration 60s --style procedures",
+            "tpcc check --server mysql://h --warehouses 2",
+        ] {
+            let arguments = std::iter::once("slipstream-lab").chain(line.split_whitespace());
+            program().try_get_matches_from(arguments).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+    }
+
+    #[test]
+    fn the_whole_command_line_is_sound_and_documented() {
+        fn walk(command: &clap::Command) {
+            assert!(command.get_about().is_some(), "{} has no text", command.get_name());
+            for argument in command.get_arguments() {
+                assert!(argument.get_help().is_some(), "{}: {} has no text", command.get_name(), argument.get_id());
+            }
+            command.get_subcommands().for_each(walk);
+        }
+        let mut command = program();
+        command.build();
+        command.clone().debug_assert();
+        walk(&command);
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl fmt::Display for GenerateReport {
 /// # Errors
 /// A log cannot be read or is not a TPC-C log, or the folder is not empty or cannot be written.
 pub fn generate(options: &GenerateOptions) -> anyhow::Result<GenerateReport> {
-    let (load, logs) = (crate::replay::expand(&options.load)?, crate::replay::expand(&options.logs)?);
+    let (load, logs) = (replay::expand(&options.load)?, replay::expand(&options.logs)?);
     let (Some(first), false) = (load.first(), logs.is_empty()) else {
         bail!("one log of a load (--load) and one of a run at least");
     };

@@ -6,7 +6,6 @@ use client::ConnectOptions;
 use compare::TableHash;
 use serde::Serialize;
 use source::TableFilter;
-use xxhash_rust::xxh3::xxh3_128;
 
 /// Hashes of a server's tables.
 #[derive(Clone, Debug, Serialize)]
@@ -33,14 +32,5 @@ impl fmt::Display for HashReport {
 /// The server cannot be read.
 pub fn hash(server: &ConnectOptions, patterns: &[String]) -> anyhow::Result<HashReport> {
     let tables = compare::hash_server(server, &TableFilter::parse(patterns))?;
-    Ok(HashReport { hash: total(&tables), tables })
-}
-
-/// Hash over all tables; depends on their names, not on their order.
-#[must_use]
-pub fn total(tables: &[TableHash]) -> String {
-    let of = |table: &TableHash| {
-        xxh3_128(format!("{}.{}\0{}\0{}", table.db, table.table, table.rows, table.hash).as_bytes())
-    };
-    format!("{:032x}", tables.iter().map(of).fold(0u128, u128::wrapping_add))
+    Ok(HashReport { hash: replay::total(&tables), tables })
 }

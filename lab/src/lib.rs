@@ -4,7 +4,6 @@
 //! to do its work.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-pub mod ablation;
 pub mod cli;
 pub mod clocks;
 pub mod compare;
@@ -13,11 +12,9 @@ pub mod hash;
 mod log_files;
 pub mod log_source;
 mod ourselves;
-pub mod pace;
 pub mod read;
 pub mod receive;
 pub mod record;
-pub mod replay;
 mod reported;
 pub mod restamp;
 pub mod serve_bench;

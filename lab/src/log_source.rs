@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::Args;
 use serve::{Hold, LogFiles, Part, RecordedLog, ServeError, ServeOptions};
 
-use crate::pace::{Opening, Pace, Pacer};
+use replay::pace::{Opening, Pace, Pacer};
 
 /// Options of `lab source`.
 #[derive(Debug, Clone, Args)]
@@ -69,7 +69,7 @@ pub fn serve(
     stop: &AtomicBool,
     told: &(dyn Fn(&str) + Sync),
 ) -> Result<()> {
-    let (load, logs) = (crate::replay::expand(&args.load)?, crate::replay::expand(&args.logs)?);
+    let (load, logs) = (replay::expand(&args.load)?, replay::expand(&args.logs)?);
     let log = LogFiles::Recorded(RecordedLog::read(&load, &logs)?);
     let pace = args.pace();
     let hold = |part: Part| -> Hold {

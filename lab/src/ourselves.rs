@@ -1,8 +1,7 @@
-//! The running program as a replica or relay beside stock servers, and programs that run to their end.
+//! Our program as a replica or relay of stock servers, and programs that run to their end.
 //!
 //! In: a data folder, a port, a command. Out: accounts, sessions, output. Never here: a server of MySQL's.
 
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,12 +9,12 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use client::{ConnectOptions, Connection, SslMode};
 
-/// The running program, even if another has been built in its place.
+/// The program in our own folder, of the same build.
 ///
 /// # Errors
-/// The system does not tell it.
+/// It is missing, or of another build.
 pub(crate) fn program() -> Result<PathBuf> {
-    fs::read_link("/proc/self/exe").context("which program runs")
+    Ok(programs::of_this_build(programs::PROGRAM)?)
 }
 
 /// Adds an account whose password is its name; `command` runs our program.

@@ -94,7 +94,7 @@ impl std::fmt::Display for RestampReport {
 /// A log cannot be read or stamped, or the folder cannot be written.
 pub fn restamp(args: &RestampArgs) -> Result<RestampReport> {
     let started = Instant::now();
-    let logs = crate::replay::expand(&args.logs)?;
+    let logs = replay::expand(&args.logs)?;
     let Some(first) = logs.first() else { bail!("no log") };
     let names: HashSet<_> = logs.iter().map(|log| log.file_name()).collect();
     if names.len() != logs.len() {

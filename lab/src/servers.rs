@@ -415,7 +415,7 @@ fn cpu_ticks(path: &str, first: usize) -> f64 {
 /// A TCP port of 127.0.0.1 that was free a moment ago.
 ///
 /// # Errors
-/// There is none.
+/// All ports are taken.
 pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0)).context("no free port")?.local_addr()?.port())
 }

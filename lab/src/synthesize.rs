@@ -623,7 +623,7 @@ fn text(column: u64, row: u64, len: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::{Grain, ReplayOptions, replay};
+    use replay::{Grain, ReplayOptions, replay};
 
     const SMALL: SynthesizeOptions =
         SynthesizeOptions { seed: 3, warehouses: 2, items: 50, customers: 5, transactions: 300 };

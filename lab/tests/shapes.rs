@@ -13,10 +13,10 @@ use base::LogPosition;
 use binlog::reader::BinlogFile;
 use binlog::{GtidEvent, event_type};
 use decode::SplitOptions;
-use lab::replay::grain::{GrainFlags, GrainName, Switch, TrackingName};
-use lab::replay::{Grain, OnDisk, ReplayOptions, ReplayReport, feed, replay};
 use lab::shapes::{Change, MakeOptions, MakeReport, Shape, Tracking, make};
 use relay_log::{Intake, RelayLog, RelayOptions, SyncPolicy};
+use replay::grain::{GrainFlags, GrainName, Switch, TrackingName};
+use replay::{Grain, OnDisk, ReplayOptions, ReplayReport, feed, replay};
 use store::{CheckImages, Disk, DiskOptions, Snapshot, Store};
 
 const HUGE_ROWS: u64 = 20_000;

@@ -211,9 +211,17 @@ fn all_contenders_end_with_the_same_rows() {
     }
     let settings = |at: usize| rows[at]["settings"].as_str().unwrap();
     assert_eq!((settings(3), settings(4)), ("as it ships", "replica_parallel_workers=16"), "{}", ran.out);
-    assert_eq!((&rows[3]["log_synced"], &rows[3]["store_synced"]), (&"binlog each group".into(), &"each commit group".into()));
-    assert_eq!((&rows[5]["log_synced"], &rows[5]["store_synced"]), (&"no binary log".into(), &"no (once a second)".into()));
-    for six in ["log_bin", "log_replica_updates", "innodb_flush_log", "doublewrite", "redo_log_capacity", "performance_schema"] {
+    assert_eq!(
+        (&rows[3]["log_synced"], &rows[3]["store_synced"]),
+        (&"binlog each group".into(), &"each commit group".into())
+    );
+    assert_eq!(
+        (&rows[5]["log_synced"], &rows[5]["store_synced"]),
+        (&"no binary log".into(), &"no (once a second)".into())
+    );
+    for six in
+        ["log_bin", "log_replica_updates", "innodb_flush_log", "doublewrite", "redo_log_capacity", "performance_schema"]
+    {
         assert!(settings(5).contains(six), "{six}: {}", settings(5));
     }
 }
@@ -286,6 +294,57 @@ fn interrupted(log: &TinyLog) {
     Ran::from(child.wait_with_output().unwrap()).expect(1, &["interrupted"]);
     assert!(!bench.exists());
     assert_eq!(servers_on(&bench), 0);
+}
+
+/// A copy of one of our programs, and a script in place of the other one.
+fn with_script(copied: &Path, folder: &Path, script: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::create_dir_all(folder).unwrap();
+    let copy = folder.join(copied.file_name().unwrap());
+    std::fs::copy(copied, &copy).unwrap();
+    let other = if copy.ends_with("slipstream") { "slipstream-lab" } else { "slipstream" };
+    std::fs::write(folder.join(other), script).unwrap();
+    std::fs::set_permissions(folder.join(other), std::fs::Permissions::from_mode(0o755)).unwrap();
+    copy
+}
+
+/// The lab's program is the one in the program's own folder, whatever PATH has; both are of one build.
+#[test]
+fn the_labs_program_is_the_one_in_the_same_folder_and_of_the_same_build() {
+    let work = folder("programs");
+    let run = |program: &Path, arguments: &[&str], path: &Path| {
+        let mut command = Command::new(program);
+        Ran::from(command.args(arguments).env("PATH", format!("{}:/usr/bin:/bin", path.display())).output().unwrap())
+    };
+    // What it is handed, after its own name.
+    let alone = work.join("alone");
+    let copy = with_script(&binary(), &alone, "#!/bin/sh\necho handed \"$@\"\n");
+    let handed = run(&copy, &["lab", "tpcc", "run", "--server", "mysql://h", "-p3"], &alone);
+    assert_eq!(handed.expect(0, &[]).out.trim(), "handed tpcc run --server mysql://h -p3");
+    assert_eq!(run(&copy, &["lab", "build-id"], &alone).expect(0, &[]).out.trim().len(), 16);
+    // On PATH only.
+    let elsewhere = work.join("elsewhere");
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    std::fs::rename(alone.join("slipstream-lab"), elsewhere.join("slipstream-lab")).unwrap();
+    run(&copy, &["lab", "tpcc", "run"], &elsewhere).expect(1, &["no slipstream-lab in the folder of", "make build"]);
+    // A program of another build.
+    let log = tests_log(&work);
+    let lab = with_script(
+        &binary().with_file_name("slipstream-lab"),
+        &work.join("other"),
+        "#!/bin/sh\necho 0123456789abcdef\n",
+    );
+    run(&lab, &["compare", &log], &elsewhere).expect(1, &["of another build (0123456789abcdef)"]);
+    std::fs::remove_file(lab.with_file_name("slipstream")).unwrap();
+    run(&lab, &["compare", &log], &elsewhere).expect(1, &["no slipstream in the folder of"]);
+}
+
+/// Path of a log's run.
+fn tests_log(work: &Path) -> String {
+    let logs = work.join("logs").display().to_string();
+    let size = ["--warehouses=1", "--items=5", "--customers=2", "--transactions=5"];
+    slipstream(&[&["lab", "synthesize", "--out", &logs][..], &size].concat()).expect(0, &[]);
+    format!("{logs}/binlog.000002")
 }
 
 /// `lab source` in the background, killed on drop.

@@ -9,16 +9,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use compare::{Compression, DumpFormat};
 use engine::ReplicaThread;
+use programs::hidden::attached_password;
 
-use crate::hidden::attached_password;
 use crate::options::{self, Flags};
 use crate::settings::OptionFiles;
-
-/// What `--version` says: the version, and in a package the commit that it was built from.
-const VERSION: &str = match option_env!("SLIPSTREAM_VERSION") {
-    Some(version) => version,
-    None => env!("CARGO_PKG_VERSION"),
-};
 
 /// A MySQL replica that keeps up: reads a primary's binary log, replays it in parallel and exactly once, and shows
 /// commits in source order.
@@ -31,7 +25,7 @@ const VERSION: &str = match option_env!("SLIPSTREAM_VERSION") {
 /// or I/O error; 9 data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 16
 /// verify, check-store or shadow found differences; 17 dump left out tables, or wrote definitions as comments.
 #[derive(Debug, Parser)]
-#[command(name = "slipstream", version = VERSION, max_term_width = 120, propagate_version = true, args_override_self = true)]
+#[command(name = "slipstream", version = programs::VERSION, max_term_width = 120, propagate_version = true, args_override_self = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) files: FileFlags,

@@ -16,7 +16,7 @@ use replica::{Exit, log::Code};
 use serde_json::Value;
 
 use crate::options::{Default as OptionDefault, Kind, OPTIONS};
-use crate::run::{Extension, command, with_pipeline_options};
+use crate::run::command;
 
 const LISTED: &str = include_str!("../tests/interface.txt");
 
@@ -378,9 +378,12 @@ fn status_lines() -> Vec<String> {
 
 /// The whole list, one item a line, in the order of its sections.
 fn interface() -> String {
-    let lab =
-        Extension { command: lab::cli::command().mut_subcommand("replay", with_pipeline_options), run: |_, _| Ok(()) };
-    let mut program = command(&lab);
+    let mut extension = crate::lab::lab();
+    // As they are typed, wherever they run.
+    let others = lab::cli::program();
+    let others = others.get_subcommands().filter(|command| command.get_name() != programs::BUILD_ID_COMMAND);
+    extension.command = extension.command.subcommands(others.cloned().collect::<Vec<_>>());
+    let mut program = command(&extension);
     program.build();
     let mut lines = Vec::new();
     command_lines(&program, "slipstream", &mut lines);

@@ -10,9 +10,9 @@ mod backup;
 mod cli;
 mod control;
 mod dump_folder;
-mod hidden;
 #[cfg(test)]
 mod interface;
+pub mod lab;
 mod log_file;
 mod manual;
 pub mod option_file;

@@ -37,7 +37,7 @@ use crate::control::{Client, ControlServer, DumpRequest, Request, Until, VerifyR
 use crate::options::{self, Flags};
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
-use crate::{account, backup, dump_folder, hidden, log_file, option_file, reading, requests, watch};
+use crate::{account, backup, dump_folder, log_file, option_file, reading, requests, watch};
 
 /// Interval at which the main thread checks signals and the replica's outcome.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -82,8 +82,8 @@ pub fn command(extension: &Extension) -> clap::Command {
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>, extension: &Extension) -> ExitCode {
     log_file::install();
-    hidden::from_core_files();
-    let arguments = hidden::arguments(arguments.into_iter().collect());
+    programs::hidden::from_core_files();
+    let arguments = programs::hidden::arguments(arguments.into_iter().collect());
     let matches = match command(extension).try_get_matches_from(normalised(arguments)) {
         Ok(matches) => matches,
         Err(error) => return usage_error(&error),
@@ -274,7 +274,7 @@ fn relay(files: &FileFlags, flags: &RelayFlags) -> Result<(), Failure> {
 /// Other users see a command line.
 fn warn_of_password(password: &PasswordFlag, source: Option<&str>) {
     let given = password.password.as_deref().is_some_and(|password| !password.is_empty());
-    if (given || source.is_some_and(url_has_password)) && !hidden::is_hidden() {
+    if (given || source.is_some_and(url_has_password)) && !programs::hidden::is_hidden() {
         let text = "the password is on the command line, where other users can see it: use an option file or MYSQL_PWD";
         log::write(Code::PasswordOnCommandLine, "Server", text);
     }

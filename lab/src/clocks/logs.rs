@@ -119,7 +119,7 @@ impl<'a> Bench<'a> {
             file.sync_data()?;
             times.push(started.elapsed().as_secs_f64() * 1e6);
         }
-        Ok(crate::ablation::median(&mut times))
+        Ok(replay::ablation::median(&mut times))
     }
 
     /// Options of a stock server.
@@ -238,7 +238,7 @@ impl<'a> Bench<'a> {
 
     /// Hash over the rows of all sources.
     pub(super) fn hash(&self) -> String {
-        let all: Vec<String> = self.recordings.iter().map(|one| crate::hash::total(&one.tables)).collect();
+        let all: Vec<String> = self.recordings.iter().map(|one| replay::total(&one.tables)).collect();
         format!("{:032x}", xxh3_128(all.concat().as_bytes()))
     }
 

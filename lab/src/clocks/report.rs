@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::ClocksArgs;
 use super::logs::Log;
 use super::runs::Sample;
-use crate::ablation::median;
+use replay::ablation::median;
 
 /// One log, applied in one way.
 #[derive(Clone, Debug, Serialize)]
@@ -87,7 +87,7 @@ impl ClocksReport {
             flush_log: args.flush_log,
             disk_sync_us,
             mysql_version,
-            machine: crate::replay::machine(),
+            machine: replay::machine(),
             load_average: Default::default(),
         }
     }

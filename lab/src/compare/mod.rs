@@ -22,9 +22,9 @@ use clap::Args;
 pub use contenders::Traits;
 pub use report::{CompareReport, LogFacts, Row};
 
-use crate::ablation::median;
 use crate::servers::Programs;
 use contenders::{Contender, How, contenders};
+use replay::ablation::median;
 use runs::{Bench, Sample, Synced};
 
 /// Options of `lab compare`.
@@ -128,7 +128,7 @@ pub fn compare(args: &CompareArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)
         rounds: args.rounds,
         mysql_version: programs.as_ref().map(Programs::version).transpose()?,
         mysql_common: bench.common_options().join(" "),
-        machine: crate::replay::machine(),
+        machine: replay::machine(),
         load_average: [load_before, load_average()],
     };
     for (contender, samples) in contenders.iter().zip(samples) {

@@ -14,7 +14,7 @@ pub struct LogFacts {
     /// Transactions that change rows.
     pub write_transactions: u64,
     pub rows: u64,
-    /// Bytes of binlog.
+    /// Bytes of binlog, all files together.
     pub bytes: u64,
     /// Hash of the rows at the end of the log, as `lab hash` computes it.
     pub hash: String,

@@ -20,8 +20,6 @@ use crate::servers::{PATIENCE, Programs, Running, Server, copy_folder, empty_fol
 
 /// Seconds that one query for the end of replay waits in the server before we check for failures and signals.
 const ASK_S: f64 = 0.5;
-/// The running program, even if another has been built in its place: all rounds use the same one.
-const OURSELVES: &str = "/proc/self/exe";
 /// Base name of the relay log files put in place.
 const RELAY: &str = "relay-log";
 /// Base name of the binary log files that the copy limit's server serves.
@@ -75,6 +73,8 @@ impl Drop for Scratch {
 /// Logs, folders and servers of a comparison.
 pub(super) struct Bench<'a> {
     scratch: Scratch,
+    /// The program whose replays are measured.
+    ourselves: PathBuf,
     programs: Option<&'a Programs>,
     stop: &'a AtomicBool,
     load: Vec<PathBuf>,
@@ -87,7 +87,7 @@ pub(super) struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     pub(super) fn new(args: &CompareArgs, programs: Option<&'a Programs>, stop: &'a AtomicBool) -> Result<Bench<'a>> {
-        let (load, files) = (crate::replay::expand(&args.load)?, crate::replay::expand(&args.logs)?);
+        let (load, files) = (replay::expand(&args.load)?, replay::expand(&args.logs)?);
         let goal = logs::goal(&files)?;
         ensure!(goal.transactions > 0, "no transaction in the log");
         let folder = empty_folder(args.folder.as_deref(), "compare")?;
@@ -98,6 +98,7 @@ impl<'a> Bench<'a> {
         }
         Ok(Bench {
             scratch: Scratch(folder),
+            ourselves: crate::ourselves::program()?,
             programs,
             stop,
             load,
@@ -154,7 +155,7 @@ impl<'a> Bench<'a> {
     /// Runs `lab replay` as a process of its own and returns its report.
     fn replay(&self, part: bool, arguments: &[String]) -> Result<Value> {
         let (out, err) = (self.at("replay.json"), self.at("replay.err"));
-        let mut command = Command::new(OURSELVES);
+        let mut command = Command::new(&self.ourselves);
         command.args(["lab", "replay", "--no-defaults", "--json", "--hash", "--folder"]).arg(self.at("replay"));
         for file in &self.load {
             command.arg("--load").arg(file);

@@ -18,10 +18,10 @@ use serde::Serialize;
 
 pub use report::{Figures, Line, ServeReport};
 
-use crate::ablation::median;
 use crate::servers::Programs;
 use client::Sysbench;
 use places::{Place, Places};
+use replay::ablation::median;
 
 /// Options of `lab serve-bench`.
 #[derive(Debug, Clone, Args)]
@@ -130,7 +130,7 @@ pub fn serve_bench(args: &ServeArgs, stop: &AtomicBool, told: &mut dyn FnMut(&st
         client: sysbench.version()?,
         seconds: args.seconds,
         rounds: args.rounds,
-        machine: crate::replay::machine(),
+        machine: replay::machine(),
         load_average: [load_before, String::new()],
     };
     let wanted =

@@ -6,6 +6,7 @@
 pub mod calques;
 pub mod code;
 pub mod limits;
+pub mod linked;
 pub mod links;
 pub mod named;
 pub mod quarantine;

@@ -4,10 +4,14 @@
 use std::path::Path;
 
 use crate::code::{self, Measure};
-use crate::{Fault, Repository, calques, limits, links, named, quarantine, ratchets, text};
+use crate::{Fault, Repository, calques, limits, linked, links, named, quarantine, ratchets, text};
 
 fn here() -> Repository {
     Repository::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
+}
+
+fn lock_file() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock")).unwrap()
 }
 
 fn none(faults: &[Fault]) {
@@ -56,6 +60,11 @@ fn links_lead_to_files_and_headings() {
 #[test]
 fn tables_of_contents_have_every_heading() {
     none(&links::contents(&here()));
+}
+
+#[test]
+fn the_program_has_nothing_that_only_the_lab_needs() {
+    none(&linked::forbidden(&here(), &lock_file()));
 }
 
 #[test]
@@ -265,4 +274,13 @@ fn literals_of_code_are_cut_as_rust_cuts_them() {
     let code = "f('\"', \"a \\\" b\"); // \"no\"\nlet x: &'static str = r#\"c \" d\"#;\nb\"e\\\n   f\"";
     let wanted = [(1, "a \\\" b"), (2, "c \" d"), (3, "e    f")];
     assert_eq!(text::literals(code), wanted.map(|(line, text)| (line, text.to_owned())));
+}
+
+#[test]
+fn a_driver_that_is_linked_into_the_program_is_noticed() {
+    let mut repository = here();
+    let manifest = repository.files.iter_mut().find(|file| file.path == "crates/replay/Cargo.toml").unwrap();
+    manifest.text = manifest.text.replace("[dependencies]", "[dependencies]\nlab.workspace = true");
+    let faults = linked::forbidden(&repository, &lock_file());
+    assert!(faults.iter().any(|fault| fault.contains("lab is linked into the program")), "{faults:?}");
 }

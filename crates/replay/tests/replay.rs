@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use base::Uuid;
-use lab::replay::{OnDisk, Pace, ReplayOptions, ReplayReport, replay};
 use relay_log::SyncPolicy;
+use replay::{OnDisk, Pace, ReplayOptions, ReplayReport, replay};
 use store::CheckImages;
 use testkit::log::{APART_US, Author, INT, Row, inserts, int, update};
 
@@ -42,7 +42,7 @@ fn run(folder: &Path, change: impl FnOnce(&mut ReplayOptions)) -> ReplayReport {
         workers: 2,
         decoders: 1,
         affinity: base::ThreadAffinity::default(),
-        grain: lab::replay::Grain::Rows,
+        grain: replay::Grain::Rows,
         memory_bytes: 64 << 20,
         hot_bytes_max: None,
         on_disk: None,

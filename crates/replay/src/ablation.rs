@@ -14,7 +14,7 @@ use relay_log::SyncPolicy;
 use serde::Serialize;
 use store::CheckImages;
 
-use crate::replay::{Grain, ReplayOptions, ReplayReport, grain, replay};
+use crate::{Grain, ReplayOptions, ReplayReport, grain, replay};
 
 /// MySQL's default history size before 9.5.
 const HISTORY_SIZE_OLD: usize = 25_000;
@@ -231,12 +231,13 @@ fn compare(
 }
 
 /// The middle value; the lower of the two middle values if their number is even.
-pub(crate) fn median(values: &mut [f64]) -> f64 {
+#[must_use]
+pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }
 
-fn count(of: impl Fn(&crate::replay::TransactionReport) -> f64, report: &ReplayReport) -> f64 {
+fn count(of: impl Fn(&crate::TransactionReport) -> f64, report: &ReplayReport) -> f64 {
     report.transactions.as_ref().map_or(0.0, of)
 }
 
@@ -279,8 +280,7 @@ fn mechanisms(from: Base, decoders: usize, workers: usize) -> Vec<Mechanism> {
         |report| count(|counts| counts.jobs as f64, report),
         if own { "stock" } else { "ours" },
         Box::new(move |options: &mut ReplayOptions| {
-            let (transactions, decoders) =
-                if own { (grain::stock(), 0) } else { (grain::own(), decoders) };
+            let (transactions, decoders) = if own { (grain::stock(), 0) } else { (grain::own(), decoders) };
             (options.grain, options.decoders) = (Grain::Transactions(transactions), decoders);
         }),
     );

@@ -1,12 +1,18 @@
-//! `lab replay`: replays recorded binlogs through the whole pipeline into a fresh store, and times it.
+//! `lab replay` and `lab ablation`: replays recorded binlogs through the whole pipeline into a fresh store, and times
+//! it.
 //!
 //! In: binlog files; those of a load phase are timed separately. Out: wall time, rates, CPU and waits by stage, peak
 //! memory, lag if paced, read rates, a hash of the result. The relay log is written and synced by the given policy. A
 //! phase's clock stops when everything is visible and synced. Never here: a server.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod ablation;
+pub mod cli;
 pub mod command;
 pub mod feed;
 pub mod grain;
+pub mod pace;
 mod readers;
 mod reads;
 mod report;
@@ -22,9 +28,11 @@ use anyhow::{Context, bail};
 use apply::{ApplyOptions, CutOptions, Pipeline, PipelineOptions};
 use base::ThreadAffinity;
 use base::limits::TRANSACTION_SLICE_BYTES;
+use compare::TableHash;
 use observe::{LagDivision, ProcessFacts, ThreadCpu, Work};
 use relay_log::{RelayLog, RelayOptions, RelaySync, SyncPolicy};
 use store::{CheckImages, Disk, DiskOptions, Snapshot, Store};
+use xxhash_rust::xxh3::xxh3_128;
 
 pub use crate::pace::Pace;
 pub use feed::feed;
@@ -209,7 +217,7 @@ fn run(load: &[PathBuf], logs: &[PathBuf], options: &ReplayOptions) -> anyhow::R
     }
     if options.hash {
         report.tables = compare::hash_store(&store, &Snapshot::pin(&store))?;
-        report.hash = Some(crate::hash::total(&report.tables));
+        report.hash = Some(total(&report.tables));
     }
     Ok(report)
 }
@@ -383,8 +391,20 @@ fn make_store(options: &ReplayOptions) -> anyhow::Result<Made> {
     Ok((Arc::new(store), Some(cuts), taken))
 }
 
+/// Hash over all tables; depends on their names, not on their order.
+#[must_use]
+pub fn total(tables: &[TableHash]) -> String {
+    let of = |table: &TableHash| {
+        xxh3_128(format!("{}.{}\0{}\0{}", table.db, table.table, table.rows, table.hash).as_bytes())
+    };
+    format!("{:032x}", tables.iter().map(of).fold(0u128, u128::wrapping_add))
+}
+
 /// Replaces index files by the files they list.
-pub(crate) fn expand(logs: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+///
+/// # Errors
+/// An index file cannot be read.
+pub fn expand(logs: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for log in logs {
         if log.extension().is_some_and(|e| e == "index") {
@@ -433,7 +453,8 @@ fn settings(options: &ReplayOptions) -> String {
     )
 }
 
-pub(crate) fn machine() -> String {
+#[must_use]
+pub fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info
         .lines()

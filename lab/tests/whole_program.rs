@@ -1,4 +1,5 @@
-//! The TPC-C driver and `lab record` against real servers. Runs only with SLIPSTREAM_TEST_SERVER=1.
+//! The TPC-C driver and `lab record` against real servers. Runs only with SLIPSTREAM_TEST_SERVER=1. Its name is that of
+//! the program's own tests: whoever builds these gets `slipstream-lab`, which they start.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;

@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use apply::transactions::{CommitOrder, HandOff, TransactionOptions, WaitAt};
 use base::Uuid;
 use decode::trackers::{Rules, TrackerKind, TrackerOptions};
-use lab::ablation::{AblationArgs, Base, ablation};
-use lab::replay::{Grain, Pace, ReplayOptions, ReplayReport, TransactionReport, grain, replay};
 use relay_log::SyncPolicy;
+use replay::ablation::{AblationArgs, Base, ablation};
+use replay::{Grain, Pace, ReplayOptions, ReplayReport, TransactionReport, grain, replay};
 use store::CheckImages;
 use testkit::log::{Author, INT, Row, insert, inserts, int, update};
 
@@ -360,7 +360,7 @@ fn every_line_of_an_ablation_reaches_the_scheduler() {
             };
             let report = ablation(&args, &mut |_| {}).unwrap();
             assert!(report.is_equal(), "{report}");
-            let same = |row: &&lab::ablation::Row| row.base.counter == row.changed.counter;
+            let same = |row: &&replay::ablation::Row| row.base.counter == row.changed.counter;
             report.rows.iter().filter(same).map(|row| row.mechanism.to_owned()).collect::<Vec<String>>()
         };
         let mut left = run(&logs, std::slice::from_ref(&load), Vec::new(), 3);

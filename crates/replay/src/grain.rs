@@ -170,8 +170,7 @@ impl GrainFlags {
 /// The grain of transactions with all of ours: what `--grain transactions` alone means.
 #[must_use]
 pub fn own() -> TransactionOptions {
-    let tracker =
-        TrackerOptions { kind: TrackerKind::Writeset, rules: Rules::Own, history_size: HISTORY_SIZE_MAX };
+    let tracker = TrackerOptions { kind: TrackerKind::Writeset, rules: Rules::Own, history_size: HISTORY_SIZE_MAX };
     TransactionOptions { tracker, ..TransactionOptions::default() }
 }
 

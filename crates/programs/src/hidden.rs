@@ -5,10 +5,11 @@
 //! In: the arguments. Out: the same arguments. Never here: a password in the environment, in a file, or in a message.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -25,27 +26,29 @@ const BYTES_MAX: usize = 32 << 10;
 static HIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// True if the process list shows no password of the command line.
-pub(crate) fn is_hidden() -> bool {
+pub fn is_hidden() -> bool {
     HIDDEN.load(Relaxed)
 }
 
 /// Returns the arguments, in a process whose list of arguments has no password. Where that cannot be had, in the process
 /// as it is.
-pub(crate) fn arguments(given: Vec<OsString>) -> Vec<OsString> {
+pub fn arguments(given: Vec<OsString>) -> Vec<OsString> {
     if let Some(whole) = received() {
         HIDDEN.store(whole.len() == given.len(), Relaxed);
         return if is_hidden() { whole } else { given };
     }
     let masked = masked(&given);
-    if masked != given {
-        start_again(&given, &masked);
+    if masked != given
+        && let Ok(program) = std::env::current_exe()
+    {
+        let _ = exec_masked(&program, &given, &masked);
     }
     given
 }
 
 /// No core file of this process from now on. A limit, and not PR_SET_DUMPABLE: that would take debuggers from the user
 /// who runs the program, and files in `/proc/self` from the program.
-pub(crate) fn from_core_files() {
+pub fn from_core_files() {
     let hard = getrlimit(Resource::Core).maximum;
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: hard });
 }
@@ -61,25 +64,39 @@ fn received() -> Option<Vec<OsString>> {
     Some(whole.split(|byte| *byte == 0).map(|text| OsString::from_vec(text.to_vec())).collect())
 }
 
-/// Does not return if it succeeds.
-fn start_again(given: &[OsString], masked: &[OsString]) {
+/// Becomes a program with these arguments, of which the first is its name, and shows no password of them. Returns why
+/// it cannot.
+pub fn exec(program: &Path, given: &[OsString]) -> io::Error {
+    let masked = masked(given);
+    if masked != given
+        && let Some(error) = exec_masked(program, given, &masked)
+    {
+        return error;
+    }
+    let Some((name, rest)) = given.split_first() else { return io::ErrorKind::InvalidInput.into() };
+    Command::new(program).arg0(name).args(rest).exec()
+}
+
+/// As [`exec`]; None if the arguments cannot be handed over by a pipe.
+fn exec_masked(program: &Path, given: &[OsString], masked: &[OsString]) -> Option<io::Error> {
     let whole: Vec<u8> = given.iter().flat_map(|text| [text.as_bytes(), b"\0"].concat()).collect();
-    let (Some((name, rest)), Ok(program)) = (masked.split_first(), std::env::current_exe()) else { return };
-    let Ok((reader, mut writer)) = std::io::pipe() else { return };
+    let (name, rest) = masked.split_first()?;
+    let (reader, mut writer) = io::pipe().ok()?;
     if whole.len() > BYTES_MAX || writer.write_all(&whole).is_err() {
-        return;
+        return None;
     }
     drop(writer);
-    if fcntl_setfd(&reader, FdFlags::empty()).is_ok() {
-        let _ = Command::new(program).arg0(name).args(rest).env(VARIABLE, reader.as_raw_fd().to_string()).exec();
-        let _ = fcntl_setfd(&reader, FdFlags::CLOEXEC);
-    }
+    fcntl_setfd(&reader, FdFlags::empty()).ok()?;
+    let error = Command::new(program).arg0(name).args(rest).env(VARIABLE, reader.as_raw_fd().to_string()).exec();
+    let _ = fcntl_setfd(&reader, FdFlags::CLOEXEC);
+    Some(error)
 }
 
 /// The arguments without the passwords of URLs and of `-pPASSWORD`.
 fn masked(given: &[OsString]) -> Vec<OsString> {
     // The lab's commands have a flag -p of another meaning, if any.
-    let lab = given.get(1).is_some_and(|command| command == "lab");
+    let is_lab = |name: &OsString| Path::new(name).file_name().is_some_and(|name| name == crate::LAB);
+    let lab = given.get(1).is_some_and(|command| command == "lab") || given.first().is_some_and(is_lab);
     let mask = |argument: &OsString| match argument.to_str() {
         Some(text) if !lab && is_password(text) => {
             OsString::from(if text.starts_with("--") { "--password=***" } else { "-p***" })
@@ -96,22 +113,13 @@ fn is_password(argument: &str) -> bool {
 }
 
 /// The password of `-pPASSWORD`.
-pub(crate) fn attached_password(argument: &OsStr) -> Option<&str> {
+pub fn attached_password(argument: &OsStr) -> Option<&str> {
     argument.to_str()?.strip_prefix("-p").filter(|password| !password.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_command_runs_without_core_files() {
-        let extension = crate::run::Extension { command: clap::Command::new("lab"), run: |_, _| Ok(()) };
-        let hard = getrlimit(Resource::Core).maximum;
-        setrlimit(Resource::Core, Rlimit { current: hard, maximum: hard }).unwrap();
-        let _ = crate::run::run(["slipstream", "lab"].map(OsString::from), &extension);
-        assert_eq!(getrlimit(Resource::Core), Rlimit { current: Some(0), maximum: hard });
-    }
 
     #[test]
     fn passwords_are_masked_wherever_they_stand() {
@@ -127,5 +135,7 @@ mod tests {
         assert_eq!(masked(&without), without);
         let lab = texts(&["slipstream", "lab", "x", "-p3"]);
         assert_eq!(masked(&lab), lab);
+        let lab = texts(&["/usr/bin/slipstream-lab", "x", "-p3", "mysql://u:five@h"]);
+        assert_eq!(masked(&lab), texts(&["/usr/bin/slipstream-lab", "x", "-p3", "mysql://u:***@h"]));
     }
 }
