@@ -379,3 +379,50 @@ fn every_line_of_an_ablation_reaches_the_scheduler() {
         assert!(left.is_empty(), "from {from:?}: no difference at {left:?}");
     }
 }
+
+/// The transactions of chapter 10's figure 10-15: 12759 depends on 12757, which is long; all after it only on 12756.
+fn write_figure_10_15(folder: &Path) -> PathBuf {
+    let mut author = Author::new(Uuid([5; 16]));
+    author.sql("CREATE DATABASE d");
+    author.table("d.t", &[INT; 2], "id INT PRIMARY KEY, v INT");
+    author.rows(&[inserts("d.t", (0..10).map(|id| row(id, 0)))]);
+    author.last = 12_755;
+    let one =
+        |author: &mut Author, parent, id, v| author.rows_after(parent, &[update("d.t", &row(id, v), &row(id, v + 1))]);
+    one(&mut author, 12_755, 0, 0);
+    let long: Vec<_> = (0..6_000).map(|v| update("d.t", &row(1, v), &row(1, v + 1))).collect();
+    author.rows_after(12_756, &long);
+    one(&mut author, 12_756, 2, 0);
+    assert_eq!(one(&mut author, 12_757, 1, 6_000), 12_759);
+    for id in 3..8 {
+        one(&mut author, 12_756, id, 0);
+    }
+    assert_eq!(author.last, 12_764);
+    let path = folder.join("binlog.000001");
+    std::fs::write(&path, author.end_file()).unwrap();
+    path
+}
+
+/// What the figure shows: the scheduler that waits for 12757 hands out 12757 and 12758 only; where the worker waits,
+/// all up to 12764 are handed out beyond the low-water mark, 12756.
+#[test]
+fn the_low_water_mark_of_figure_10_15_holds_back_the_scheduler_or_one_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = write_figure_10_15(folder.path());
+    let with = |wait| {
+        let mut transactions = TransactionOptions { wait, ..TransactionOptions::default() };
+        transactions.tracker.kind = TrackerKind::Source;
+        let report = run(|options| {
+            (options.logs, options.load) = (vec![log.clone()], Vec::new());
+            (options.grain, options.workers) = (Grain::Transactions(transactions), 8);
+        });
+        (report.transactions.unwrap(), report.hash)
+    };
+    // On a busy machine 12757 may end before the scheduler gets to 12759.
+    let found = (0..200).map(|_| (with(WaitAt::Scheduler), with(WaitAt::Worker))).find(|(scheduler, worker)| {
+        assert_eq!(scheduler.1, worker.1);
+        assert_eq!((scheduler.0.worker_waits, worker.0.scheduler_waits), (0, 0));
+        scheduler.0.scheduler_waits > 0 && worker.0.worker_waits > 0 && worker.0.at_once_max == 8
+    });
+    found.expect("one of 200 runs has 12757 run while the others are handed out");
+}
