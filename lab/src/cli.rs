@@ -1,5 +1,6 @@
 //! Command line of `slipstream-lab`. `slipstream lab …` hands these commands over.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,11 +12,13 @@ use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, S
 use client::{ConnectOptions, SslMode};
 use observe::{PlainText, prefixed_lines};
 use replica::Failure;
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stamp::FolderError;
 
 use crate::clocks::ClocksArgs;
 use crate::compare::CompareArgs;
+use crate::figures::FigureArgs;
 use crate::generate::{self, GenerateOptions};
 use crate::log_source::{self, SourceArgs};
 use crate::receive::ReceiveArgs;
@@ -31,6 +34,8 @@ use crate::tpcc::{self, Limit, Style, TpccOptions};
 pub enum LabCommand {
     /// Replay the same log alternately with ours and with MySQL's own tools; print medians and ratios
     Compare(CompareArgs),
+    /// Measure figures of the documents by their numbers: pairs by turns, a page each with a verdict, an index of all
+    Figure(FigureArgs),
     /// Serve a recorded log to replicas as a source does, at a given rate, with fresh commit times
     Source(SourceArgs),
     /// Copy a server's log from its first statement on, for replay
@@ -374,30 +379,20 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
         LabCommand::Compare(args) => {
             let stop = stop_at_signals()?;
             let report = crate::compare::compare(args, &stop, &mut say)?;
-            if args.json {
-                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-            } else {
-                write!(out, "{report}")?;
-            }
+            print(&report, args.json, out)?;
             return Ok(report.is_equal());
         }
+        LabCommand::Figure(args) if args.list => write!(out, "{}", crate::figures::list())?,
+        LabCommand::Figure(args) => return crate::figures::figure(args, &*stop_at_signals()?, &say),
         LabCommand::ServeBench(args) => {
             let stop = stop_at_signals()?;
             let report = crate::serve_bench::serve_bench(args, &stop, &mut say)?;
-            if args.json {
-                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-            } else {
-                write!(out, "{report}")?;
-            }
+            print(&report, args.json, out)?;
         }
         LabCommand::Clocks(args) => {
             let stop = stop_at_signals()?;
             let report = crate::clocks::clocks(args, &stop, &mut say)?;
-            if args.json {
-                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-            } else {
-                write!(out, "{report}")?;
-            }
+            print(&report, args.json, out)?;
         }
         LabCommand::Source(args) => {
             let stop = stop_at_signals()?;
@@ -421,6 +416,15 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Writes a report as JSON or as its table.
+fn print(report: &(impl Serialize + Display), json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    match json {
+        true => writeln!(out, "{}", serde_json::to_string_pretty(report)?)?,
+        false => write!(out, "{report}")?,
+    }
+    Ok(())
 }
 
 /// A line on stderr about how far a command has come.

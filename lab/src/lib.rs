@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod clocks;
 pub mod compare;
+pub mod figures;
 pub mod generate;
 pub mod hash;
 mod log_files;

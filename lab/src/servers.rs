@@ -367,6 +367,38 @@ impl Server {
         cpu_s(self.process.pid())
     }
 
+    /// Number, name and CPU seconds of each of the server's threads.
+    #[must_use]
+    pub fn threads_cpu_s(&self) -> Vec<(u32, String, f64)> {
+        let folder = format!("/proc/{}/task", self.process.pid());
+        let threads = fs::read_dir(folder).into_iter().flatten().flatten();
+        let thread = |entry: fs::DirEntry| {
+            let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+            let stat = entry.path().join("stat").display().to_string();
+            let number = entry.file_name().to_str()?.parse().ok()?;
+            Some((number, name.trim().to_owned(), cpu_ticks(&stat, 11) / USER_HZ))
+        };
+        threads.filter_map(thread).collect()
+    }
+
+    /// The allocator that the server has mapped, by file; none of these: its libc's.
+    #[must_use]
+    pub fn allocator(&self) -> String {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.process.pid())).unwrap_or_default();
+        let files = maps.lines().filter_map(|line| line.rsplit('/').next());
+        let is_one =
+            |name: &&str| ["libjemalloc", "libtcmalloc", "libmimalloc"].iter().any(|one| name.starts_with(one));
+        let mut found: Vec<&str> = files.filter(is_one).collect();
+        found.dedup();
+        if found.is_empty() { "libc's malloc".to_owned() } else { found.join(", ") }
+    }
+
+    /// URL of the server, as root.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("mysql://root@127.0.0.1:{}", self.port)
+    }
+
     /// Peak resident memory of the server in bytes.
     #[must_use]
     pub fn peak_rss_bytes(&self) -> u64 {

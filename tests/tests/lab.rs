@@ -226,6 +226,34 @@ fn all_contenders_end_with_the_same_rows() {
     }
 }
 
+/// A figure of each family that has its own way of measuring: numbers, no verdict, a page and an index; and nothing
+/// remains of it.
+#[test]
+fn a_figure_is_measured_stored_and_shown() {
+    let work = folder("figure");
+    let (out, scratch) = (work.join("pages"), work.join("scratch"));
+    let (out_text, scratch_text) = (out.display().to_string(), scratch.display().to_string());
+    let fixed = ["lab", "figure", "--quick", "--rounds", "1", "--out", &out_text, "--folder", &scratch_text];
+    let ran = slipstream(&[&fixed[..], &["10-7"]].concat());
+    ran.expect(0, &[]);
+    assert!(ran.err.contains("no verdict: the quick form"), "{}", ran.err);
+    assert!(!scratch.exists() && servers_on(&scratch) == 0, "left behind");
+    let stored: Value = serde_json::from_slice(&std::fs::read(out.join("10-7.json")).unwrap()).unwrap();
+    let names: Vec<&str> =
+        stored["found"]["series"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert!(names.iter().any(|name| name.starts_with("rpl_rca_sql")), "{names:?}");
+    assert_eq!((&stored["verdict"], &stored["rounds"]), (&Value::Null, &1.into()));
+    let page = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    assert!(page("10-7.html").contains("<svg ") && page("index.html").contains("<a href=\"10-7.html\">"));
+    slipstream(&[&fixed[..], &["10-99"]].concat()).expect(1, &["no figure 10-99"]);
+    let listed = slipstream(&["lab", "figure", "--list"]);
+    assert!(listed.expect(0, &[]).out.contains("10-22 = 11-11"), "{}", listed.out);
+    // What cannot be had says why, and is no failure.
+    let ran = slipstream(&[&fixed[..], &["10-3"]].concat());
+    ran.expect(0, &[]);
+    assert!(ran.err.contains("two NUMA nodes"), "{}", ran.err);
+}
+
 /// A log of `lab synthesize` is taken too, and an option for every server shows in what the server reports.
 #[test]
 fn a_synthesized_log_is_compared_and_options_show() {

@@ -4,12 +4,13 @@
 //! a stock server syncs: that is read from the server that ran.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use super::CompareArgs;
 
 /// Something that replays the log, or copies it.
 #[derive(Clone, Debug)]
-pub(super) struct Contender {
+pub(crate) struct Contender {
     pub name: String,
     pub how: How,
     /// Settings as text for the report; ours and MySQL's appliers report them themselves.
@@ -18,11 +19,40 @@ pub(super) struct Contender {
     pub traits: Traits,
     /// True if it replays only the first part of the log.
     pub first_part: bool,
+    /// A question to a stock server at its end: names and numbers.
+    pub ask: Option<&'static str>,
+    /// A library that a stock server loads first.
+    pub preload: Option<PathBuf>,
+}
+
+impl Contender {
+    /// MySQL's applier with these options and nothing else that differs from how it ships.
+    pub(crate) fn applier(name: &str, options: Vec<String>) -> Contender {
+        Contender {
+            name: name.to_owned(),
+            settings: String::new(),
+            how: How::Applier(options),
+            traits: APPLIER,
+            first_part: false,
+            ask: None,
+            preload: None,
+        }
+    }
+
+    /// As [`applier`](Self::applier), with a library loaded first.
+    pub(crate) fn preloaded(name: &str, library: PathBuf) -> Contender {
+        Contender { preload: Some(library), ..Contender::applier(name, Vec::new()) }
+    }
+
+    /// `lab replay` with these arguments.
+    pub(crate) fn ours(name: &str, arguments: &[&str]) -> Contender {
+        ours(name, arguments, OURS)
+    }
 }
 
 /// How a contender runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(crate) enum How {
     /// `lab replay` with these arguments.
     Slipstream(Vec<String>),
     /// MySQL's applier over relay logs that are already in place, with these server options.
@@ -117,16 +147,15 @@ fn ours(name: &str, arguments: &[&str], traits: Traits) -> Contender {
         settings: String::new(),
         traits,
         first_part: false,
+        ask: None,
+        preload: None,
     }
 }
 
 fn mysql(args: &CompareArgs) -> Vec<Contender> {
     let applier = |name: String, options: Vec<String>| Contender {
-        name,
-        settings: String::new(),
-        how: How::Applier(options),
-        traits: APPLIER,
         first_part: args.first.is_some(),
+        ..Contender::applier(&name, options)
     };
     let workers = args.workers;
     let relaxed = relaxed(args.relaxed_workers);
@@ -140,6 +169,8 @@ fn mysql(args: &CompareArgs) -> Vec<Contender> {
             how: How::Client(relaxed),
             traits: Traits { visible_in_order: "yes, serial", ..APPLIER },
             first_part: true,
+            ask: None,
+            preload: None,
         },
         Contender {
             name: "mysqlbinlog --raw".into(),
@@ -153,6 +184,8 @@ fn mysql(args: &CompareArgs) -> Vec<Contender> {
                 visible_in_order: "-",
             },
             first_part: false,
+            ask: None,
+            preload: None,
         },
     ]
 }

@@ -23,9 +23,11 @@ pub use contenders::Traits;
 pub use report::{CompareReport, LogFacts, Row};
 
 use crate::servers::Programs;
-use contenders::{Contender, How, contenders};
+pub(crate) use contenders::Contender;
+use contenders::{How, contenders};
 use replay::ablation::median;
-use runs::{Bench, Sample, Synced};
+use runs::Synced;
+pub(crate) use runs::{Bench, Sample};
 
 /// Options of `lab compare`.
 #[derive(Debug, Clone, Args)]
@@ -71,6 +73,27 @@ pub struct CompareArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl CompareArgs {
+    /// The defaults, over these logs.
+    pub(crate) fn over(logs: Vec<PathBuf>) -> CompareArgs {
+        CompareArgs {
+            logs,
+            load: Vec::new(),
+            rounds: 1,
+            only: Vec::new(),
+            first: None,
+            memory: None,
+            mysqld_bin: None,
+            buffer_pool: "1G".into(),
+            workers: 16,
+            relaxed_workers: 4,
+            mysqld_option: Vec::new(),
+            folder: None,
+            json: false,
+        }
+    }
 }
 
 /// `mysqlbinlog | mysql` replays one part in this many of the log: all of it takes minutes.

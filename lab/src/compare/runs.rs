@@ -1,5 +1,6 @@
 //! One run of one contender, from a folder made for it to the hash of what it left.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -27,7 +28,7 @@ const SERVED: &str = "served";
 
 /// Measurements of one run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     pub wall_s: f64,
     pub cpu_s: f64,
     pub peak_rss_bytes: u64,
@@ -35,12 +36,18 @@ pub(super) struct Sample {
     pub settings: Option<String>,
     /// Of a stock server, as it reported it.
     pub synced: Option<Synced>,
+    /// CPU seconds of a stock server's threads while it replayed, by name.
+    pub threads: Vec<(String, f64)>,
+    /// Answer of a stock server to the contender's question.
+    pub asked: Vec<(String, f64)>,
+    /// A stock server's allocator, by what it has mapped.
+    pub allocator: String,
     pub difference: Option<String>,
 }
 
 /// When a stock server syncs its binary log and its rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Synced {
+pub(crate) struct Synced {
     pub log: String,
     pub store: String,
 }
@@ -71,7 +78,7 @@ impl Drop for Scratch {
 }
 
 /// Logs, folders and servers of a comparison.
-pub(super) struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     scratch: Scratch,
     /// The program whose replays are measured.
     ourselves: PathBuf,
@@ -86,7 +93,7 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub(super) fn new(args: &CompareArgs, programs: Option<&'a Programs>, stop: &'a AtomicBool) -> Result<Bench<'a>> {
+    pub(crate) fn new(args: &CompareArgs, programs: Option<&'a Programs>, stop: &'a AtomicBool) -> Result<Bench<'a>> {
         let (load, files) = (replay::expand(&args.load)?, replay::expand(&args.logs)?);
         let goal = logs::goal(&files)?;
         ensure!(goal.transactions > 0, "no transaction in the log");
@@ -135,7 +142,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Replays the log, or its first part, with ours, to learn its content and the expected result.
-    pub(super) fn reference(&mut self, part: bool) -> Result<LogFacts> {
+    pub(crate) fn reference(&mut self, part: bool) -> Result<LogFacts> {
         let report = self.replay(part, &[])?;
         let measured = report.get("measured").cloned().unwrap_or_default();
         let number = |name: &str| measured.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -179,7 +186,7 @@ impl<'a> Bench<'a> {
     }
 
     /// A data folder that holds the load, from which rounds start.
-    pub(super) fn load_stock(&mut self) -> Result<()> {
+    pub(crate) fn load_stock(&mut self) -> Result<()> {
         let data = self.at("loaded");
         copy_folder(&self.empty()?, &data, self.stop)?;
         let load = Log { goal: logs::goal(&self.load)?, files: self.load.clone(), reference: Reference::default() };
@@ -240,7 +247,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Runs a contender once.
-    pub(super) fn run(&self, contender: &Contender) -> Result<Sample> {
+    pub(crate) fn run(&self, contender: &Contender) -> Result<Sample> {
         let log = self.log(contender.first_part);
         let data = self.at("server");
         let sample = match &contender.how {
@@ -248,7 +255,7 @@ impl<'a> Bench<'a> {
                 let report = self.replay(contender.first_part, arguments)?;
                 our_sample(&report, &log.reference)
             }
-            How::Applier(options) => self.applier(log, options, &data),
+            How::Applier(options) => self.applier(log, contender, options, &data),
             How::Client(options) => self.client(log, options, &data),
             How::Copy => self.copy(log, &data),
         };
@@ -258,18 +265,29 @@ impl<'a> Bench<'a> {
         sample
     }
 
-    fn applier(&self, log: &Log, options: &[String], data: &Path) -> Result<Sample> {
+    fn applier(&self, log: &Log, contender: &Contender, options: &[String], data: &Path) -> Result<Sample> {
         copy_folder(&self.at("loaded"), data, self.stop)?;
         logs::place(&log.files, data, RELAY)?;
-        let server = self.server(data, options)?;
+        let programs = match &contender.preload {
+            Some(library) => &self.programs()?.preloading(library, &[]),
+            None => self.programs()?,
+        };
+        let options = [&self.common_options(), options].concat();
+        let server = Server::start(programs, data, &options, self.stop)?;
         let mut connection = server.connect()?;
         self.warm(&mut connection)?;
         configure_applier(&mut connection)?;
-        let (cpu, started) = (server.cpu_s(), Instant::now());
+        let (cpu, before, started) = (server.cpu_s(), server.threads_cpu_s(), Instant::now());
         connection.exec("START REPLICA SQL_THREAD")?;
         self.wait_applied(&mut connection, &log.goal)?;
         let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), server.cpu_s() - cpu);
-        self.stock_sample(&server, wall_s, cpu_s, log)
+        let threads = by_thread(&before, &server.threads_cpu_s());
+        let asked = match contender.ask {
+            Some(question) => numbers(&mut connection, question)?,
+            None => Vec::new(),
+        };
+        let sample = self.stock_sample(&server, wall_s, cpu_s, log)?;
+        Ok(Sample { threads, asked, allocator: server.allocator(), ..sample })
     }
 
     fn client(&self, log: &Log, options: &[String], data: &Path) -> Result<Sample> {
@@ -339,7 +357,7 @@ impl<'a> Bench<'a> {
         let common: Vec<String> = self.harness_options().iter().map(|option| variable_of(option)).collect();
         let settings = Some(reported.text_without(&common));
         let synced = Some(Synced { log: reported.log_synced, store: reported.store_synced });
-        Ok(Sample { wall_s, cpu_s, peak_rss_bytes, settings, synced, difference })
+        Ok(Sample { wall_s, cpu_s, peak_rss_bytes, settings, synced, difference, ..Sample::default() })
     }
 
     /// Waits until the buffer pool holds what it held at the end of the load.
@@ -373,6 +391,28 @@ impl<'a> Bench<'a> {
             crate::servers::check_stop(self.stop)?;
         }
     }
+}
+
+/// CPU seconds of each thread since `before`, by thread number; those of one name are counted.
+fn by_thread(before: &[(u32, String, f64)], after: &[(u32, String, f64)]) -> Vec<(String, f64)> {
+    let mut after = after.to_vec();
+    after.sort_by_key(|(thread, ..)| *thread);
+    let mut known: HashMap<String, u32> = HashMap::new();
+    let mut found = Vec::new();
+    for (thread, name, seconds) in after {
+        let earlier = before.iter().find(|(other, ..)| *other == thread).map_or(0.0, |(_, _, seconds)| *seconds);
+        let count = known.entry(name.clone()).or_default();
+        *count += 1;
+        found.push((if *count > 1 { format!("{name} ({count})") } else { name }, seconds - earlier));
+    }
+    found
+}
+
+/// The first two columns of an answer.
+fn numbers(connection: &mut Connection, question: &str) -> Result<Vec<(String, f64)>> {
+    let answer = connection.query(question)?;
+    let row = |row| Some((answer.text(row, 0)?, answer.text(row, 1)?.parse().ok()?));
+    Ok((0..answer.rows.len()).filter_map(row).collect())
 }
 
 /// Makes a server use the files put in place as its relay log.
@@ -412,8 +452,8 @@ fn our_sample(report: &Value, wanted: &Reference) -> Result<Sample> {
         cpu_s: stages.map(|stage| number(stage.get("cpu_s"))).sum(),
         peak_rss_bytes: report.get("peak_rss_bytes").and_then(Value::as_u64).unwrap_or(0),
         settings: report.get("settings").and_then(Value::as_str).map(str::to_owned),
-        synced: None,
         difference: difference(wanted, &reference_of(report)?),
+        ..Sample::default()
     })
 }
 
@@ -454,6 +494,15 @@ mod tests {
             hash: hash.into(),
         };
         Reference { hash: hash.into(), tables: tables.iter().map(table).collect() }
+    }
+
+    #[test]
+    fn threads_of_one_name_are_told_apart_and_count_from_the_start() {
+        let thread = |id, name: &str, seconds| (id, name.to_owned(), seconds);
+        let before = [thread(1, "wkr", 1.0)];
+        let after = [thread(2, "wkr", 2.0), thread(1, "wkr", 1.5), thread(3, "sql", 1.0)];
+        let wanted = [("wkr".to_owned(), 0.5), ("wkr (2)".to_owned(), 2.0), ("sql".to_owned(), 1.0)];
+        assert_eq!(by_thread(&before, &after), wanted);
     }
 
     #[test]

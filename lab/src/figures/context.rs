@@ -1,0 +1,32 @@
+//! What a figure's run is given.
+//!
+//! In: options, and where MySQL's programs are. Out: the same. Never here: a measurement.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, Result};
+
+use crate::servers::Programs;
+
+/// What a figure's run is given.
+pub struct Context<'a> {
+    pub(super) quick: bool,
+    pub(super) rounds: u32,
+    pub(super) programs: Option<&'a Programs>,
+    pub(super) mysqld_bin: Option<PathBuf>,
+    /// For this figure alone; removed after it.
+    pub(super) folder: PathBuf,
+    pub(super) stop: &'a AtomicBool,
+    pub(super) told: &'a dyn Fn(&str),
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn programs(&self) -> Result<&'a Programs> {
+        self.programs.context("no mysqld on PATH, in SLIPSTREAM_TEST_MYSQLD or in the testbed: testbed/mysql install")
+    }
+
+    pub(super) fn tell(&self, line: &str) {
+        (self.told)(line);
+    }
+}

@@ -1,0 +1,275 @@
+//! A figure's page, and the index of all: HTML without any other file.
+//!
+//! In: a stored figure; the registry and the folder of JSON documents. Out: pages for screens, in the light and the
+//! dark, for paper and for the keyboard. Never here: a script, a request, a number that is not in the JSON document.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use super::entry::{Entry, How};
+use super::picture;
+use super::result::{Side, Stored};
+use super::verdict::ROUNDS_MIN;
+
+const STYLE: &str = "
+:root { color-scheme: light dark; --line: #8886; --quiet: #666; }
+@media (prefers-color-scheme: dark) { :root { --quiet: #aaa; } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 54rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.4rem; line-height: 1.25; }
+blockquote { margin: 1rem 0; padding-left: 1rem; border-left: 3px solid var(--line); }
+figure { margin: 1rem 0; overflow-x: auto; }
+figure:focus-visible, a:focus-visible { outline: 2px solid; }
+svg { max-width: 100%; min-width: 34rem; height: auto; }
+svg text[fill=\"#000000\"] { fill: currentColor; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; }
+th, td { text-align: left; padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+td.n { text-align: right; font-variant-numeric: tabular-nums; }
+.verdict { font-weight: 600; }
+.quiet { color: var(--quiet); }
+code { font-size: .9em; overflow-wrap: anywhere; }
+@media print { body { max-width: none; font-size: 11px; } a { color: inherit; } svg { min-width: 0; } }
+";
+
+fn head(title: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\
+         <style>{STYLE}</style>\n</head>\n<body>\n",
+        escaped(title)
+    )
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The verdict in words, or the reason for having none.
+pub(super) fn verdict_text(stored: &Stored) -> String {
+    match stored.verdict {
+        Some(verdict) => format!("verdict: {verdict}"),
+        None if stored.quick => "no verdict: the quick form gives numbers only".to_owned(),
+        None => format!("no verdict: {} rounds, of {ROUNDS_MIN} at least", stored.rounds),
+    }
+}
+
+/// Page of a stored figure, whole.
+///
+/// # Errors
+/// The picture cannot be drawn.
+pub(super) fn page(stored: &Stored) -> Result<String> {
+    let found = &stored.found;
+    let base = found.series.iter().find(|series| series.side == Side::Base).and_then(|series| series.points.first());
+    let mark = stored.seeds_ratio.zip(base).map(|(ratio, base)| ratio * base.median());
+    let mut out = head(&format!("Figure {}", stored.title));
+    let row = |name: &str, text: &str| {
+        format!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escaped(name), escaped(text))
+    };
+    let _ = write!(
+        out,
+        "<p><a href=\"index.html\">All figures</a></p>\n<main>\n<h1>Figure {}: {}</h1>\n<blockquote>{}<br>\
+         <span class=\"quiet\">seed {}, its number: {}</span></blockquote>\n<p class=\"verdict\">{}</p>\n",
+        escaped(&stored.title),
+        escaped(stored.question),
+        escaped(stored.sentence),
+        stored.seed,
+        escaped(&stored.seeds_number),
+        escaped(&verdict_text(stored)),
+    );
+    let _ = write!(
+        out,
+        "<figure tabindex=\"0\" aria-label=\"{}\">\n{}\n<figcaption class=\"quiet\">Medians of {} rounds; whiskers: least \
+         and largest round{}.</figcaption>\n</figure>\n",
+        escaped(&format!("{} by contender; the table below has the values", stored.plan.measure)),
+        picture::svg(found, mark)?,
+        stored.rounds,
+        if mark.is_some() { "; the upright mark: the seed's ratio, from this base" } else { "" },
+    );
+    values(&mut out, stored);
+    out.push_str("<h2>What was compared</h2>\n<div class=\"scroll\"><table>\n");
+    for (name, text) in [
+        ("load", stored.plan.load),
+        ("contenders differ in", stored.plan.factor),
+        ("measured", stored.plan.measure),
+        ("kind", stored.plan.kind.as_str()),
+        ("agrees if", stored.plan.rule),
+    ] {
+        out.push_str(&row(name, text));
+    }
+    for (name, interval) in [("changed / base", stored.interval), ("base / base", stored.interval_again)] {
+        if let Some(interval) = interval {
+            out.push_str(&row(name, &interval.to_string()));
+        }
+    }
+    for line in &found.shown {
+        out.push_str(&row("a round showed", line));
+    }
+    for line in &found.notes {
+        out.push_str(&row("note", line));
+    }
+    out.push_str("</table></div>\n<h2>How</h2>\n<div class=\"scroll\"><table>\n");
+    let [before, after] = &stored.load_average;
+    out.push_str(&row("machine", &format!("{}, load {before} to {after}", stored.machine)));
+    out.push_str(&row("MySQL", &found.mysql_version));
+    out.push_str(&row("Slipstream's build", stored.build));
+    if let Some(hash) = &found.hash {
+        out.push_str(&row("hash of the rows of all", hash));
+    }
+    out.push_str(&row("took", &format!("{:.0} s", stored.seconds)));
+    let _ = write!(
+        out,
+        "<tr><th scope=\"row\">again</th><td><code>{}</code></td></tr>\n</table></div>\n<p><a href=\"{}.json\">All \
+         values</a></p>\n</main>\n</body>\n</html>\n",
+        escaped(&stored.again),
+        stored.number
+    );
+    Ok(out)
+}
+
+/// The table of values.
+fn values(out: &mut String, stored: &Stored) {
+    let axis = stored.found.axis.unwrap_or_default();
+    let _ = write!(
+        out,
+        "<div class=\"scroll\"><table>\n<tr><th scope=\"col\">contender</th><th scope=\"col\">{}</th><th \
+         scope=\"col\">{}</th><th scope=\"col\">rounds</th><th scope=\"col\">options</th></tr>\n",
+        escaped(axis),
+        escaped(stored.found.unit)
+    );
+    for series in &stored.found.series {
+        for point in &series.points {
+            let rounds: Vec<String> = point.values.iter().map(|value| format!("{value:.1}")).collect();
+            let _ = writeln!(
+                out,
+                "<tr><td>{}</td><td>{}</td><td class=\"n\">{:.1}</td><td>{}</td><td>{}</td></tr>",
+                escaped(&series.name),
+                escaped(&point.at),
+                point.median(),
+                rounds.join(" "),
+                escaped(&series.options)
+            );
+        }
+    }
+    out.push_str("</table></div>\n");
+}
+
+/// Writes the index of all figures, with what the folder has of each.
+///
+/// # Errors
+/// The folder cannot be read or written.
+pub(super) fn write_index(out: &Path, all: &[&Entry]) -> Result<()> {
+    let path = out.join("index.html");
+    fs::write(
+        &path,
+        index(all, &|number| serde_json::from_slice(&fs::read(out.join(format!("{number}.json"))).ok()?).ok()),
+    )
+    .with_context(|| path.display().to_string())
+}
+
+/// The index. `stored` has a figure's JSON document, if there is one.
+fn index(all: &[&Entry], stored: &dyn Fn(&str) -> Option<Value>) -> String {
+    let mut out = head("The documents' figures");
+    out.push_str(
+        "<main>\n<h1>The documents' figures</h1>\n<p>Every figure of the documents, whether it holds on this machine, and \
+         what Slipstream makes of it. A verdict comes from six rounds at least; each page has its own machine.</p>\n\
+         <div class=\"scroll\"><table>\n<tr><th scope=\"col\">figure</th><th scope=\"col\">question</th><th \
+         scope=\"col\">here</th></tr>\n",
+    );
+    for entry in all {
+        for number in entry.numbers {
+            let found = stored(entry.name());
+            let here = match (&entry.how, &found) {
+                (How::Measured(_), Some(found)) => match found["verdict"].as_str() {
+                    Some(verdict) => verdict.replace('-', " "),
+                    None => format!("measured, {} rounds, no verdict", found["rounds"]),
+                },
+                (How::Measured(_), None) => "not measured yet".to_owned(),
+                (How::Diagram(place), _) => format!("a diagram: {place}"),
+                (How::NotYet(why) | How::NotHere(why), _) => format!("{}; it needs {why}", entry.state()),
+            };
+            let name = match found {
+                Some(_) => format!("<a href=\"{}.html\">{number}</a>", entry.name()),
+                None => (*number).to_owned(),
+            };
+            let _ = writeln!(
+                out,
+                "<tr><td>{name}</td><td>{}</td><td>{}</td></tr>",
+                escaped(entry.question),
+                escaped(&here)
+            );
+        }
+    }
+    out.push_str("</table></div>\n</main>\n</body>\n</html>\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::result::{Declared, Found, Point, Series};
+    use super::*;
+
+    fn stored(axis: Option<&'static str>) -> Stored {
+        let series = |name: &str, side, at: &[(&str, f64)]| Series {
+            name: name.into(),
+            side,
+            options: "sync_binlog=0".into(),
+            points: at.iter().map(|(at, v)| Point { at: (*at).into(), values: vec![*v, v * 1.1] }).collect(),
+        };
+        let places: &[(&str, f64)] = if axis.is_some() { &[("1", 10.0), ("8", 40.0)] } else { &[("", 10.0)] };
+        Stored {
+            number: "10-22",
+            title: "10-22 = 11-11".into(),
+            seed: "000",
+            sentence: "a < b & \"c\"",
+            seeds_number: "direction only".into(),
+            seeds_ratio: Some(1.157),
+            question: "Why?",
+            plan: Declared { load: "load", factor: "factor", measure: "speed", kind: "ratio".into(), rule: "rule" },
+            quick: true,
+            rounds: 2,
+            found: Found {
+                unit: "tx/s",
+                axis,
+                series: vec![series("MySQL <1>", Side::Base, places), series("ours", Side::Slipstream, places)],
+                ..Found::default()
+            },
+            interval: None,
+            interval_again: None,
+            verdict: None,
+            machine: "m".into(),
+            load_average: ["1".into(), "2".into()],
+            build: "b",
+            seconds: 1.0,
+            again: "slipstream lab figure 10-22 --quick".into(),
+        }
+    }
+
+    #[test]
+    fn a_page_stands_by_itself_and_escapes_what_it_quotes() {
+        for axis in [None, Some("terminals")] {
+            let page = page(&stored(axis)).unwrap();
+            for part in ["<svg ", "a &lt; b &amp; &quot;c&quot;", "MySQL &lt;1&gt;", "no verdict", "--quick"] {
+                assert!(page.contains(part), "{part}: {page}");
+            }
+            let outside = ["src=", "http://", "https://", "<script", "@import", "url("];
+            let without_names = page.replace("http://www.w3.org/2000/svg", "");
+            assert!(outside.iter().all(|part| !without_names.contains(part)), "{page}");
+            assert_eq!(page.matches("<table>").count(), page.matches("</table>").count());
+        }
+    }
+
+    #[test]
+    fn the_index_has_all_numbers_and_links_what_is_there() {
+        let all = super::super::registry();
+        let there =
+            |number: &str| (number == "10-22").then(|| serde_json::json!({"rounds": 6, "verdict": "no-effect-here"}));
+        let index = index(&all, &there);
+        assert_eq!(index.matches("<tr><td>").count(), 58);
+        assert!(index.contains("<a href=\"10-22.html\">11-11</a>") && index.contains("no effect here"));
+        assert!(index.contains("not measured yet") && index.contains("two NUMA nodes"));
+    }
+}
