@@ -26,6 +26,26 @@ fn tls_error(message: impl Into<String>) -> ClientError {
     ClientError::Tls { message: message.into() }
 }
 
+/// What ended a handshake, and what to do where that is known.
+fn in_words(error: &io::Error, host: &str) -> String {
+    let of_certificate = match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(of_certificate)) => of_certificate,
+        _ => return error.to_string(),
+    };
+    match of_certificate {
+        CertificateError::UnknownIssuer => "the server's certificate is from an authority that is not known here: \
+             source-ssl-ca=FILE (in a URL ssl-ca=FILE) names it; on the server, SHOW VARIABLES LIKE 'ssl_ca' shows the file"
+            .to_owned(),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => format!(
+            "the server's certificate is not for the name '{host}': use a name that is in it, or ssl-mode=VERIFY_CA"
+        ),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the server's certificate has expired".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// A TLS session over a socket.
 pub(crate) struct TlsStream {
     session: ClientConnection,
@@ -46,7 +66,7 @@ impl TlsStream {
         while session.is_handshaking() {
             session.complete_io(&mut socket).map_err(|error| match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ClientError::ReadTimeout,
-                _ => tls_error(error.to_string()),
+                _ => tls_error(in_words(&error, host)),
             })?;
         }
         let input = vec![0; wire::packet::READ_LEN].into_boxed_slice();
@@ -119,6 +139,12 @@ fn client_config(options: &ConnectOptions) -> Result<ClientConfig> {
     let verify = matches!(options.ssl_mode, SslMode::VerifyCa | SslMode::VerifyIdentity);
     let chain = if verify {
         let roots = Arc::new(roots(options.ssl_ca.as_deref())?);
+        if roots.is_empty() {
+            return Err(tls_error(
+                "this machine has no certificates of authorities to verify the server with: install ca-certificates, \
+                 or name the server's with source-ssl-ca=FILE (in a URL ssl-ca=FILE)",
+            ));
+        }
         let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
         Some(verifier.map_err(|error| tls_error(format!("ssl-ca: {error}")))?)
     } else {

@@ -116,7 +116,11 @@ impl StatusReport {
         }
         let mut state = format!("{}, {}", replay.state.as_mysql(), replay.state.sentence());
         if !replay.quarantined.is_empty() {
-            let _ = write!(state, ", tables that wait for their copy: {}", replay.quarantined.len());
+            let tables = match replay.quarantined.len() {
+                1 => "1 table cannot be read until it is copied again".to_owned(),
+                tables => format!("{tables} tables cannot be read until they are copied again"),
+            };
+            let _ = write!(state, ", {tables}");
         }
         if !replay.drifted.is_empty() {
             let _ = write!(state, ", tables that differ from the source: {}", replay.drifted.len());

@@ -144,13 +144,13 @@ pub(crate) fn trouble(error: &ClientError) -> SourceTrouble {
     let (exit, hint) = match error.dump_refusal() {
         Some(DumpRefusal::Purged) => (
             Exit::SourcePurged,
-            "the source purged log that this replica needs: start with an empty folder, from a source whose log reaches \
-             back to its first statement",
+            "the source purged log that this replica needs: follow a server that still has it, or copy everything again: \
+             slipstream replica --start-anew",
         ),
         Some(DumpRefusal::MoreGtidsThanSource) => (
             Exit::PreflightRefused,
-            "this replica has transactions that the source has lost: compare both sets, then start \
-             with an empty folder",
+            "this replica has transactions that the source does not have: follow the server they came from, or copy \
+             everything again: slipstream replica --start-anew",
         ),
         Some(DumpRefusal::SameUuid) => (
             Exit::PreflightRefused,

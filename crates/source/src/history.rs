@@ -7,6 +7,7 @@
 use base::Gtid;
 use binlog::{ChecksumAlgorithm, EventHeader, GtidEvent, event_body, event_type, verify_checksum};
 use client::{ClientError, Connection, DumpPacket, Result, ResultSet};
+use observe::utc_text;
 use wire::command::{self, parse_dump_event};
 
 use crate::replication::{DumpRequest, session_settings, start_dump};
@@ -62,7 +63,8 @@ fn shown(bytes: &[u8]) -> String {
     };
     let gtid = event.gtid.map_or("an anonymous transaction".to_owned(), |gtid| gtid.to_string());
     let (at, first_at) = (event.immediate_commit_timestamp_us, event.original_commit_timestamp_us);
-    format!("{gtid}, committed at {at} us (first at {first_at} us) by server_id {server_id}")
+    let first = if first_at == at { String::new() } else { format!(" (first {})", utc_text(first_at)) };
+    format!("{gtid}, committed {}{first} by server_id {server_id}", utc_text(at))
 }
 
 /// Number at the end of a binlog file's name, and the name before it.

@@ -525,7 +525,7 @@ fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
         let fix = if input.store_empty && ours.is_empty() {
             "an empty data folder is filled by an initial copy: slipstream replica makes it"
         } else {
-            "follow a server that still has these transactions, or start over in an empty folder"
+            "follow a server that still has these transactions, or copy everything again: slipstream replica --start-anew"
         };
         report.add(Severity::Refused, EXIT_PURGED, what, fix.into());
     }
@@ -539,7 +539,8 @@ fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
             "follow the server that has them: they were written outside this group, or lost by a forced membership"
         } else {
             "follow the server they came from; or, if they are lost for good, commit each empty on the source (SET \
-             GTID_NEXT='UUID:N'; BEGIN; COMMIT), start again and verify; or start over in an empty folder"
+             GTID_NEXT='UUID:N'; BEGIN; COMMIT), start again, then slipstream verify, and slipstream copy what differs; or copy everything again: \
+             slipstream replica --start-anew"
         };
         report.refuse(what, fix);
     }

@@ -254,7 +254,8 @@ impl Connector {
                      received at {place}: {}\n    the source has there: {there}",
                     event.shown()
                 );
-                let hint = "compare with: slipstream verify; then start with an empty folder";
+                let hint = "the source cannot be compared with what is here: slipstream replica --start-anew copies everything \
+                            again and keeps the old store aside";
                 Err(Trouble::Fatal(Failure::new(Exit::PreflightRefused, text).with_number(1236).with_hint(hint)))
             }
         }
