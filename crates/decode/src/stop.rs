@@ -88,8 +88,8 @@ impl Stop {
                  lacks its changes)"
             ),
             (StopClass::DataDiffers, Some(gtid)) => format!(
-                "compare with: slipstream verify --data DIR --source URL; to leave this transaction out: slipstream \
-                 skip {gtid} --data DIR, then {START_SQL}"
+                "to leave this transaction out: slipstream skip {gtid} --data DIR, then {START_SQL}, then slipstream verify \
+                 and slipstream copy for each table that differs"
             ),
             (StopClass::Corrupt, _) => {
                 "the relay log is damaged: stop the replica, remove the folder and start with an empty one to fetch \
