@@ -6,6 +6,7 @@
 
 pub mod all_types;
 pub mod compare;
+pub mod definition_statements;
 pub mod definitions;
 pub mod differential;
 pub mod hostile;

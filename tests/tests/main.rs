@@ -15,6 +15,7 @@ mod copy;
 mod damage;
 mod ddl;
 mod definitions;
+mod definitions_drawn;
 mod differential;
 mod disk_full;
 mod documented_commands;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use base::queue::Waker;
 use base::{GtidSet, LogPosition};
-use catalog::{Catalog, Found, TableDef, TableId};
+use catalog::{Answer, Catalog, Found, TableDef, TableId};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use decode::DecodedPiece;
 
@@ -50,6 +50,7 @@ pub(crate) enum Command {
     Quarantine(Vec<(TableId, String)>, Sender<Option<u64>>),
     /// With the epoch of the catalog that was compared. Answers whether it was taken over.
     Add(Found, u64, Sender<bool>),
+    Answer(Box<Answer>, Sender<()>),
 }
 
 /// Error: replay has ended, or the hold had expired.
@@ -182,6 +183,14 @@ impl TableCopier {
     /// As `look`.
     pub fn add(&self, found: Found, epoch: u64, stop: &AtomicBool) -> Result<bool, Refused> {
         self.ask(|reply| Command::Add(found, epoch, reply), stop)
+    }
+
+    /// Takes over what the source says of definitions that are not settled.
+    ///
+    /// # Errors
+    /// As `look`.
+    pub fn answer(&self, answer: Answer, stop: &AtomicBool) -> Result<(), Refused> {
+        self.ask(|reply| Command::Answer(Box::new(answer), reply), stop)
     }
 
     /// Ends the hold.

@@ -190,6 +190,11 @@ impl Sequencing {
                 }
                 answer(&reply, flight.is_some());
             }
+            Command::Answer(said, reply) => {
+                let flight = self.stage.add_answer(&said);
+                self.send(&flight);
+                answer(&reply, ());
+            }
             // The hold has expired. Dropping the reply channel tells the caller.
             Command::Switch(..) | Command::Release => {}
         }

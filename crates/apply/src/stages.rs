@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use base::LogPosition;
-use catalog::{Found, TableDef, TableId};
+use catalog::{Answer, Found, TableDef, TableId};
 use decode::{DecodedPiece, Piece, PieceKind, SequencedPiece, Sequencer, SharedCatalog, Splitter, Stop, StopClass};
 use observe::Ledger;
 use observe::fail_point::{self, Phase};
@@ -310,6 +310,14 @@ impl SequenceStage {
         let empty = DecodedPiece::empty(self.target.store().lane_count());
         let piece = self.sequencer.add_found(found, epoch, empty, &self.shared)?;
         Some(self.hand_on_copied(piece, None))
+    }
+
+    /// Takes over what the source says of definitions. Call only at a transaction boundary.
+    pub fn add_answer(&mut self, answer: &Answer) -> Arc<InFlight> {
+        self.target.before_copied(&self.sequencer);
+        let empty = DecodedPiece::empty(self.target.store().lane_count());
+        let piece = self.sequencer.add_answer(answer, empty, &self.shared);
+        self.hand_on_copied(piece, None)
     }
 
     fn hand_on_copied(&mut self, sequenced: SequencedPiece, track: Option<Arc<CopyTrack>>) -> Arc<InFlight> {

@@ -7,6 +7,7 @@
 //! truncated, deeply nested or not text at all.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod account;
 mod alter;
 mod charset;
 mod client_text;
@@ -65,7 +66,7 @@ pub use shown::{
     now as shown_now, quoted as shown_text, show_create_database, show_create_table, show_create_table_in,
     shown_default, shown_partitions,
 };
-pub use stored_objects::{Definition, DefinitionKind, Recorded};
+pub use stored_objects::{Answer, Definition, DefinitionKind, Recorded, Unsettled};
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,
     ReferenceAction, TableDef, TableId, expected_table_map,

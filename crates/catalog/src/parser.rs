@@ -38,6 +38,8 @@ pub(crate) struct Parser<'a> {
     /// The session's time zone.
     time_zone: Option<String>,
     names: Option<SourceNames>,
+    /// Who ran the statement.
+    invoker: Option<(String, String)>,
 }
 
 /// An expression's tokens in a canonical spelling, independent of the session's modes and of the writer's spaces,
@@ -121,6 +123,7 @@ impl<'a> Parser<'a> {
             sql_mode: context.sql_mode,
             time_zone: context.time_zone.clone(),
             names: context.names.filters.renames().then(|| context.names.clone()),
+            invoker: context.invoker.clone(),
         }
     }
 
@@ -136,6 +139,7 @@ impl<'a> Parser<'a> {
             client_charset: "utf8mb4",
             time_zone: self.time_zone.clone(),
             names: self.names.clone(),
+            invoker: self.invoker.clone(),
             ..*self
         }
     }
@@ -157,6 +161,11 @@ impl<'a> Parser<'a> {
             ..StatementContext::default()
         };
         expression::spelled(&context, text)
+    }
+
+    /// User and host of whoever ran the statement.
+    pub(crate) fn invoker(&self) -> Option<(&str, &str)> {
+        self.invoker.as_ref().map(|(user, host)| (user.as_str(), host.as_str()))
     }
 
     /// The session's time zone.

@@ -15,7 +15,7 @@ const TOKENS_MAX: usize = 64;
 /// Bytes at the beginning of the statement that are UTF-8.
 pub(crate) fn utf8_len(sql: &[u8]) -> usize {
     let starts = |words: &[&[u8]]| words.iter().any(|word| sql.starts_with(word));
-    if starts(&[b"CREATE USER '", b"ALTER USER '"]) {
+    if starts(&[b"CREATE USER '", b"ALTER USER '", b"CREATE USER IF NOT EXISTS '", b"ALTER USER IF EXISTS '"]) {
         return sql.len();
     }
     if starts(&[b"GRANT "]) {

@@ -4,6 +4,7 @@
 mod alter_copies;
 mod alter_names;
 mod corpus;
+mod definitions;
 mod hostile;
 mod statements;
 mod stored_names;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use catalog::{Catalog, StatementContext};
+use catalog::{Answer, Catalog, Definition, DefinitionKind, StatementContext};
 use serde_json::Value;
 
 const STATEMENTS: &[&str] = &[
@@ -27,6 +27,8 @@ const STATEMENTS: &[&str] = &[
     "ALTER TABLE d.told ALTER v DROP DEFAULT",
     "CREATE TABLE d.each (id INT PRIMARY KEY) PARTITION BY HASH (id) (PARTITION a COMMENT 'c')",
     "CREATE VIEW d.seen AS SELECT 1",
+    "CREATE TRIGGER d.runs BEFORE INSERT ON d.parent FOR EACH ROW SET NEW.v = 1",
+    "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1",
     "CREATE USER u@h",
 ];
 
@@ -34,6 +36,11 @@ const STATEMENTS: &[&str] = &[
 const OPTIONAL: &[&str] = &[
     "quarantined",
     "definitions",
+    "unsettled",
+    "answered",
+    "definitions_known",
+    "order",
+    "timestamp_us",
     "expression",
     "geometry",
     "vector_entries",
@@ -61,12 +68,16 @@ const OPTIONAL: &[&str] = &[
 fn stored() -> Value {
     let mut catalog = Catalog::new(0);
     for sql in STATEMENTS {
-        let context = StatementContext { default_db: "d".into(), ..StatementContext::default() };
+        let context =
+            StatementContext { default_db: "d".into(), timestamp_us: Some(1), ..StatementContext::default() };
         catalog = catalog.apply(&context, sql.as_bytes()).unwrap_or_else(|error| panic!("{sql}: {error}")).catalog;
     }
     let misplaced = catalog.table("d", "parts").unwrap().with_misplaced_rows();
     catalog = catalog.with_copied(&std::sync::Arc::new(misplaced)).0;
     let catalog = catalog.with_virtual_unknown(&[("d".into(), "layouts".into())]);
+    let seen = catalog.definitions().find(|one| one.kind == DefinitionKind::View).unwrap();
+    let older = Definition { name: "older".into(), ..Definition::clone(seen) };
+    let catalog = catalog.with_answer(&Answer { whole: true, definitions: vec![older], ..Answer::default() });
     serde_json::from_slice(&catalog.to_json().unwrap()).unwrap()
 }
 

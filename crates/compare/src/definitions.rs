@@ -1,11 +1,11 @@
-//! `dump --definitions`: views, routines, triggers, events, users and grants as the statements that created them.
+//! `dump --definitions`: accounts, libraries, routines, views, triggers and events as statements that make them.
 //!
 //! In: a catalog. Out: a script for the mysql client that sets the session as it was for each statement. Never here:
 //! tables, rows; a guarantee that a view comes after the objects it reads; a statement that a client could take for
 //! several (`client_split`), other than as comments.
 
-use std::collections::HashSet;
 use std::io::Write;
+use std::sync::Arc;
 
 use catalog::{Catalog, Definition, DefinitionKind, Recorded};
 
@@ -19,6 +19,8 @@ pub struct DefinitionsReport {
     pub objects: u64,
     /// Statements that are written as comments: kind and name of the object, and why.
     pub as_comments: Vec<String>,
+    /// Objects that may be otherwise at the source, which has not been asked yet: kind and name, and why.
+    pub unsettled: Vec<String>,
 }
 
 /// Writes all definitions.
@@ -30,24 +32,33 @@ pub fn dump_definitions(
     executed: &str,
     out: &mut dyn Write,
 ) -> Result<DefinitionsReport, CompareError> {
-    writeln!(out, "-- Slipstream definitions: the last definition of each object in the log or the initial copy.")?;
+    writeln!(out, "-- Slipstream definitions: each object as the source has it at this GTID set.")?;
     writeln!(out, "-- Users come with their password hashes: keep this text as safe as the server's.")?;
     writeln!(out, "-- GTID set: {}", comment_safe(&executed.replace('\n', "")))?;
+    let mut unsettled = Vec::new();
+    for one in catalog.unsettled_definitions() {
+        let called = comment_safe(&called(one.kind, &one.db, &one.name));
+        writeln!(out, "-- Not settled: {called}: {}", comment_safe(&one.why))?;
+        unsettled.push(format!("{called} ({})", comment_safe(&one.why)));
+    }
     writeln!(out, "{READ_AS_UTF8}")?;
     let all = || catalog.definitions().flat_map(|one| one.made.iter().chain(&one.later));
     let delimiter = delimiter_for(all().map(|recorded| recorded.text.as_str()));
-    let mut writer = Writer { delimiter, written: HashSet::new(), out, report: DefinitionsReport::default() };
-    // Grants of roles name other accounts, so all accounts come first, then their grants.
-    let is_user = |one: &&std::sync::Arc<Definition>| one.kind == DefinitionKind::User;
+    let report = DefinitionsReport { unsettled, ..DefinitionsReport::default() };
+    let mut writer = Writer { delimiter, out, report };
+    // Grants name other accounts, and programs.
+    let is_user = |one: &&Arc<Definition>| one.kind == DefinitionKind::User;
     for one in catalog.definitions().filter(is_user) {
         writer.object(one, one.made.as_slice())?;
     }
-    for one in catalog.definitions().filter(is_user).filter(|one| !one.later.is_empty()) {
-        writer.object(one, &one.later)?;
-    }
-    for one in catalog.definitions().filter(|one| !is_user(one)) {
+    let mut others: Vec<&Arc<Definition>> = catalog.definitions().filter(|one| !is_user(one)).collect();
+    others.sort_by_key(|one| (one.kind, one.order));
+    for one in others {
         writer.object(one, one.made.as_slice())?;
         writer.statements(one, &one.later)?;
+    }
+    for one in catalog.definitions().filter(is_user).filter(|one| !one.later.is_empty()) {
+        writer.object(one, &one.later)?;
     }
     let Writer { out, mut report, .. } = writer;
     report.objects = catalog.definitions().count() as u64;
@@ -58,15 +69,13 @@ pub fn dump_definitions(
 struct Writer<'a> {
     /// No text holds it, or a routine's author could end the statement.
     delimiter: String,
-    /// Statements about several accounts are written once. Equal texts in two databases make two objects.
-    written: HashSet<[String; 4]>,
     out: &'a mut dyn Write,
     report: DefinitionsReport,
 }
 
 impl Writer<'_> {
     fn object(&mut self, one: &Definition, recorded: &[Recorded]) -> Result<(), CompareError> {
-        writeln!(self.out, "\n-- {}", comment_safe(&called(one)))?;
+        writeln!(self.out, "\n-- {}", comment_safe(&called_of(one)))?;
         if one.made.is_none() {
             writeln!(self.out, "-- It existed before the log began; only later changes are known.")?;
         }
@@ -74,15 +83,7 @@ impl Writer<'_> {
     }
 
     fn statements(&mut self, one: &Definition, recorded: &[Recorded]) -> Result<(), CompareError> {
-        for recorded in recorded {
-            let Recorded { gtid, default_db, sql_mode, text, .. } = recorded;
-            if self.written.insert([gtid, default_db, sql_mode, text].map(String::clone)) {
-                self.statement(one, recorded)?;
-            } else {
-                writeln!(self.out, "-- {}: above", source_of(recorded))?;
-            }
-        }
-        Ok(())
+        recorded.iter().try_for_each(|recorded| self.statement(one, recorded))
     }
 
     fn statement(&mut self, one: &Definition, recorded: &Recorded) -> Result<(), CompareError> {
@@ -99,7 +100,7 @@ impl Writer<'_> {
         let db = if recorded.default_db.is_empty() { &one.db } else { &recorded.default_db };
         let foreign = not_of_a_server(recorded).or_else(|| hazard(text, Reading::of_definition(&recorded.sql_mode)));
         if let Some(why) = foreign.or_else(|| hazard(&quoted(db), Reading::of_own())) {
-            self.report.as_comments.push(format!("{} ({why})", comment_safe(&called(one))));
+            self.report.as_comments.push(format!("{} ({why})", comment_safe(&called_of(one))));
             writeln!(self.out, "-- Do not run it as it is: {why}. sql_mode {}", known(&recorded.sql_mode))?;
             self.out.write_all(as_comments(text).as_bytes())?;
             return Ok(());
@@ -124,14 +125,29 @@ impl Writer<'_> {
         if !recorded.time_zone.is_empty() {
             writeln!(self.out, "SET time_zone = '{}';", recorded.time_zone)?;
         }
+        // An event's schedule counts from the moment of the statement.
+        if let Some(moment) = recorded.timestamp_us {
+            writeln!(self.out, "SET timestamp = {};", moment / 1_000_000)?;
+        }
         writeln!(self.out, "DELIMITER {0}\n{text}\n{0}\nDELIMITER ;", self.delimiter)?;
+        if recorded.timestamp_us.is_some() {
+            writeln!(self.out, "SET timestamp = DEFAULT;")?;
+        }
         Ok(())
     }
 }
 
-fn called(one: &Definition) -> String {
-    let name = if one.db.is_empty() { one.name.clone() } else { format!("{}.{}", quoted(&one.db), quoted(&one.name)) };
-    format!("{} {name}", one.kind.name())
+fn called_of(one: &Definition) -> String {
+    called(one.kind, &one.db, &one.name)
+}
+
+fn called(kind: DefinitionKind, db: &str, name: &str) -> String {
+    let name = match (db, name) {
+        ("", "") => "of any name".to_owned(),
+        ("", name) => name.to_owned(),
+        (db, name) => format!("{}.{}", quoted(db), quoted(name)),
+    };
+    format!("{} {name}", kind.name())
 }
 
 fn source_of(recorded: &Recorded) -> String {
@@ -167,9 +183,12 @@ mod tests {
         for (gtid, sql) in [
             ("g:1", "CREATE DATABASE d COLLATE latin1_bin"),
             ("g:2", "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT ';;'; END"),
-            ("g:3", "CREATE USER a, b"),
-            ("g:4", "GRANT SELECT ON d.* TO a"),
+            ("g:3", "CREATE ROLE b, a"),
+            ("g:4", "GRANT EXECUTE ON PROCEDURE d.p TO a"),
             ("g:5", "ALTER EVENT e DISABLE"),
+            ("g:6", "CREATE EVENT f ON SCHEDULE EVERY 1 DAY DO SELECT 1"),
+            ("g:7", "CREATE TRIGGER b BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1"),
+            ("g:8", "CREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW FOLLOWS b SET NEW.a = 2"),
         ] {
             let context = StatementContext {
                 default_db: "d".into(),
@@ -177,23 +196,36 @@ mod tests {
                 sql_mode: 4,
                 collation_client: Some(8),
                 collation_connection: Some(47),
+                timestamp_us: Some(1_700_000_000_900_000),
                 ..StatementContext::default()
             };
             catalog = catalog.apply(&context, sql.as_bytes()).unwrap().catalog;
         }
         let mut out = Vec::new();
-        let report = dump_definitions(&catalog, "g:1-5", &mut out).unwrap();
-        assert_eq!(report, DefinitionsReport { objects: 4, as_comments: Vec::new() });
+        let report = dump_definitions(&catalog, "g:1-8", &mut out).unwrap();
+        let unsettled = vec!["EVENT `d`.`e` (it may be older than the log)".to_owned()];
+        assert_eq!(report, DefinitionsReport { objects: 6, as_comments: Vec::new(), unsettled });
         let text = String::from_utf8(out).unwrap();
         let procedure = "-- PROCEDURE `d`.`p`\n-- GTID g:2\n\
              -- character_set_client latin1, collation_connection latin1_bin, the database's collation latin1_bin\n\
              SET NAMES utf8mb4;\nUSE `d`;\nSET NAMES latin1;\nSET collation_connection = latin1_bin;\n\
              SET sql_mode = '';\nSET sql_mode = 'ANSI_QUOTES';\n\
-             DELIMITER //\nCREATE PROCEDURE p() BEGIN SELECT 1; SELECT ';;'; END\n//\nDELIMITER ;\n";
+             DELIMITER //\nCREATE PROCEDURE `d`.`p`() BEGIN SELECT 1; SELECT ';;'; END\n//\nDELIMITER ;\n";
         assert!(text.contains(procedure), "{text}");
-        assert_eq!(text.matches("CREATE USER a, b").count(), 1);
-        assert!(text.contains("-- GTID g:3: above") && text.contains("GRANT SELECT"), "{text}");
-        assert!(text.contains("before the log began"), "{text}");
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        // Accounts before what names them, grants after what they are on, triggers in the order in which they run.
+        let places = [
+            "-- Not settled: EVENT `d`.`e`: it may be older than the log\n",
+            "CREATE USER `a`@`%`",
+            "CREATE USER `b`@`%`",
+            "CREATE PROCEDURE",
+            "CREATE TRIGGER `d`.`b` BEFORE INSERT ON `d`.`t` FOR EACH ROW SET NEW.a = 1",
+            "CREATE TRIGGER `d`.`a` BEFORE INSERT ON `d`.`t` FOR EACH ROW  SET NEW.a = 2",
+            "SET timestamp = 1700000000;\nDELIMITER //\nCREATE EVENT `d`.`f` ON SCHEDULE EVERY 1 DAY DO SELECT 1\n//\nDELIMITER ;\n\
+             SET timestamp = DEFAULT;\n",
+            "GRANT EXECUTE ON PROCEDURE `d`.`p` TO `a`@`%`",
+        ];
+        assert!(places.map(at).is_sorted(), "{text}");
     }
 
     /// Texts, settings and names that would run something where they are loaded.
@@ -206,6 +238,7 @@ mod tests {
             table: None,
             made: Some(recorded),
             later: Vec::new(),
+            order: None,
         };
         let recorded = |text: &str| Recorded { text: text.into(), ..Recorded::default() };
         let hidden =

@@ -42,6 +42,7 @@ fn procedure(name: &str, sql_mode: &str, text: &str) -> Definition {
         table: None,
         made: Some(recorded),
         later: Vec::new(),
+        order: None,
     }
 }
 

@@ -58,6 +58,7 @@
 mod batch;
 mod chunk;
 mod definitions;
+mod definitions_asked;
 mod definitions_now;
 mod error;
 mod let_in;
@@ -83,6 +84,7 @@ use base::GtidSet;
 use catalog::TableDef;
 
 pub use batch::RowBatch;
+pub use definitions_asked::{Question, ask_definitions};
 pub use definitions_now::DefinitionsNow;
 pub use error::CopyError;
 pub use let_in::let_in;

@@ -7,20 +7,41 @@
 //! from the log, in order.
 
 use catalog::{Definition, DefinitionKind, Recorded, SourceNames};
-use client::session::quoted;
+use client::session::{quoted, quoted_text};
 use client::{ClientError, Connection, ResultSet};
 use source::NOT_SYSTEM;
 use source::copy_check::{Needed, missing_privileges};
 
-/// Privileges needed to see all of them.
-const PRIVILEGES: &[Needed] =
-    &[("SHOW VIEW", &[]), ("SHOW_ROUTINE", &["SELECT"]), ("TRIGGER", &[]), ("EVENT", &[]), ("SELECT", &[])];
+/// All kinds.
+pub(crate) const KINDS: [DefinitionKind; 7] = [
+    DefinitionKind::View,
+    DefinitionKind::Function,
+    DefinitionKind::Procedure,
+    DefinitionKind::Library,
+    DefinitionKind::Trigger,
+    DefinitionKind::Event,
+    DefinitionKind::User,
+];
+
+/// The privilege needed to see all of a kind.
+fn needed(kind: DefinitionKind) -> Needed {
+    match kind {
+        DefinitionKind::View => ("SHOW VIEW", &[]),
+        DefinitionKind::Function | DefinitionKind::Procedure | DefinitionKind::Library => ("SHOW_ROUTINE", &["SELECT"]),
+        DefinitionKind::Trigger => ("TRIGGER", &[]),
+        DefinitionKind::Event => ("EVENT", &[]),
+        DefinitionKind::User => ("SELECT", &[]),
+    }
+}
 
 const ROUTINES: &str = "information_schema.ROUTINES";
 const EVENTS: &str = "information_schema.EVENTS";
 const VIEWS: &str = "information_schema.VIEWS";
 const TRIGGERS: &str = "information_schema.TRIGGERS";
 const USERS: &str = "mysql.user";
+/// Of a table of information_schema that this server does not have.
+const ER_UNKNOWN_TABLE: u16 = 1109;
+const LIBRARIES: &str = "information_schema.LIBRARIES";
 
 /// Definitions that were read, and notes on those that were not.
 #[derive(Default)]
@@ -35,22 +56,43 @@ struct Shown {
     db: String,
     name: String,
     table: Option<(String, String)>,
+    /// ACTION_ORDER of a trigger.
+    order: Option<u32>,
 }
+
+/// Which definitions are read, by kind, database and name on this replica.
+type Wanted<'a> = &'a dyn Fn(DefinitionKind, &str, &str) -> bool;
 
 /// Reads all definitions. `names` says which databases and tables are replicated.
 ///
 /// # Errors
 /// If the connection fails.
 pub(crate) fn read(connection: &mut Connection, names: &SourceNames) -> client::Result<Definitions> {
+    read_some(connection, names, &KINDS, &|_, _, _| true)
+}
+
+/// Reads those of these kinds that are wanted.
+///
+/// # Errors
+/// As `read`.
+pub(crate) fn read_some(
+    connection: &mut Connection,
+    names: &SourceNames,
+    kinds: &[DefinitionKind],
+    wanted: Wanted<'_>,
+) -> client::Result<Definitions> {
     let mut found = Definitions::default();
-    let (account, missing) = missing_privileges(connection, PRIVILEGES)?;
+    let mut privileges: Vec<Needed> = kinds.iter().map(|kind| needed(*kind)).collect();
+    privileges.dedup();
+    let (account, missing) = missing_privileges(connection, &privileges)?;
     if !missing.is_empty() {
         found.notes.push(format!(
-            "views, routines, triggers, events and users are recorded as far as {account} sees them: it lacks {}",
+            "accounts, libraries, routines, views, triggers and events are recorded as far as {account} sees them: it lacks {}",
             missing.join(", ")
         ));
     }
-    for shown in list(connection, names)? {
+    let listed = list(connection, names)?;
+    for shown in listed.into_iter().filter(|one| wanted(one.kind, names.database(&one.db), &one.name)) {
         let what = format!("{} {}.{}", shown.kind.name(), quoted(&shown.db), quoted(&shown.name));
         let sql = format!("SHOW CREATE {what}");
         match connection.query(&sql) {
@@ -63,7 +105,7 @@ pub(crate) fn read(connection: &mut Connection, names: &SourceNames) -> client::
         }
     }
     if names.filters.is_empty() || names.filters.database_passes("", names.lower_case_table_names) {
-        users(connection, &mut found)?;
+        users(connection, &mut found, wanted)?;
     }
     Ok(found)
 }
@@ -83,7 +125,10 @@ fn list(connection: &mut Connection, names: &SourceNames) -> client::Result<Vec<
             _ => continue,
         };
         let (db, name) = (routines.told(row, 0, ROUTINES)?, routines.told(row, 1, ROUTINES)?);
-        all.push(Shown { kind, db, name, table: None });
+        all.push(Shown { kind, db, name, table: None, order: None });
+    }
+    for (db, name) in libraries(connection)? {
+        all.push(Shown { kind: DefinitionKind::Library, db, name, table: None, order: None });
     }
     let events = connection.query(&format!(
         "SELECT EVENT_SCHEMA, EVENT_NAME FROM {EVENTS} WHERE {}",
@@ -91,18 +136,18 @@ fn list(connection: &mut Connection, names: &SourceNames) -> client::Result<Vec<
     ))?;
     for row in 0..events.rows.len() {
         let (db, name) = (events.told(row, 0, EVENTS)?, events.told(row, 1, EVENTS)?);
-        all.push(Shown { kind: DefinitionKind::Event, db, name, table: None });
+        all.push(Shown { kind: DefinitionKind::Event, db, name, table: None, order: None });
     }
     all.retain(|one| passes(&one.db));
     let views = connection.query(&format!("SELECT TABLE_SCHEMA, TABLE_NAME FROM {VIEWS} WHERE {NOT_SYSTEM}"))?;
     for row in 0..views.rows.len() {
         let (db, name): (String, String) = (views.told(row, 0, VIEWS)?, views.told(row, 1, VIEWS)?);
         if names.replicates(names.database(&db), &name) {
-            all.push(Shown { kind: DefinitionKind::View, db, name, table: None });
+            all.push(Shown { kind: DefinitionKind::View, db, name, table: None, order: None });
         }
     }
     let triggers = connection.query(&format!(
-        "SELECT TRIGGER_SCHEMA, TRIGGER_NAME, EVENT_OBJECT_TABLE FROM {TRIGGERS} WHERE {}",
+        "SELECT TRIGGER_SCHEMA, TRIGGER_NAME, EVENT_OBJECT_TABLE, ACTION_ORDER FROM {TRIGGERS} WHERE {}",
         NOT_SYSTEM.replace("TABLE_SCHEMA", "TRIGGER_SCHEMA")
     ))?;
     for row in 0..triggers.rows.len() {
@@ -110,10 +155,27 @@ fn list(connection: &mut Connection, names: &SourceNames) -> client::Result<Vec<
         let (db, name, table) = (text(0)?, text(1)?, text(2)?);
         if names.replicates(names.database(&db), &table) {
             let table = Some((here(&db), table));
-            all.push(Shown { kind: DefinitionKind::Trigger, db, name, table });
+            let order = Some(triggers.told(row, 3, TRIGGERS)?);
+            all.push(Shown { kind: DefinitionKind::Trigger, db, name, table, order });
         }
     }
     Ok(all)
+}
+
+/// Servers have them since 9.2.
+fn libraries(connection: &mut Connection) -> client::Result<Vec<(String, String)>> {
+    let found = connection.query(&format!(
+        "SELECT LIBRARY_SCHEMA, LIBRARY_NAME FROM {LIBRARIES} WHERE {}",
+        NOT_SYSTEM.replace("TABLE_SCHEMA", "LIBRARY_SCHEMA")
+    ));
+    match found {
+        Err(error) if error.server_code() == Some(ER_UNKNOWN_TABLE) => Ok(Vec::new()),
+        found => {
+            let found = found?;
+            let names = |row| Ok((found.told(row, 0, LIBRARIES)?, found.told(row, 1, LIBRARIES)?));
+            (0..found.rows.len()).map(names).collect()
+        }
+    }
 }
 
 /// None if the account may not see the text, which is NULL then.
@@ -127,6 +189,7 @@ fn definition(result: &ResultSet, shown: Shown, names: &SourceNames) -> client::
         DefinitionKind::Procedure => "Create Procedure",
         DefinitionKind::Trigger => "SQL Original Statement",
         DefinitionKind::Event => "Create Event",
+        DefinitionKind::Library => "Create Library",
         DefinitionKind::User => return Ok(None),
     };
     let at = result.column(made).ok_or_else(|| ClientError::unexpected_value(WHAT, made, None))?;
@@ -141,55 +204,99 @@ fn definition(result: &ResultSet, shown: Shown, names: &SourceNames) -> client::
         connection_collation: of("collation_connection")?,
         database_collation: of("Database Collation")?,
         time_zone: of("time_zone")?,
+        timestamp_us: None,
     };
-    let Shown { kind, name, table, .. } = shown;
-    Ok(Some(Definition { kind, db, name, table, made: Some(recorded), later: Vec::new() }))
+    let Shown { kind, name, table, order, .. } = shown;
+    Ok(Some(Definition { kind, db, name, table, made: Some(recorded), later: Vec::new(), order }))
 }
 
-fn users(connection: &mut Connection, found: &mut Definitions) -> client::Result<()> {
+fn users(connection: &mut Connection, found: &mut Definitions, wanted: Wanted<'_>) -> client::Result<()> {
     // Password hashes may contain any bytes.
     match connection.exec("SET SESSION print_identified_with_as_hex = ON") {
         Err(error) if error.server_code().is_none() => return Err(error),
         _ => {}
     }
-    let own = "'mysql.infoschema', 'mysql.session', 'mysql.sys'";
-    let accounts = connection.query(&format!("SELECT User, Host FROM {USERS} WHERE User NOT IN ({own})"));
-    let accounts = match accounts {
+    let accounts = match account_names(connection) {
         Err(error) if error.server_code().is_some() => {
             found.notes.push(format!("users are not recorded: {error}"));
             return Ok(());
         }
         accounts => accounts?,
     };
-    for row in 0..accounts.rows.len() {
-        let (name, host): (String, String) = (accounts.told(row, 0, USERS)?, accounts.told(row, 1, USERS)?);
-        let account = format!("{}@{}", quoted(&name), quoted(&host));
-        let mut texts = Vec::new();
-        for what in ["SHOW CREATE USER", "SHOW GRANTS FOR"] {
-            match connection.query(&format!("{what} {account}")) {
-                Ok(result) => {
-                    let lines = (0..result.rows.len()).map(|row| result.told(row, 0, what));
-                    texts.push(lines.collect::<client::Result<Vec<String>>>()?);
-                }
-                Err(error) if error.server_code().is_some() => {
-                    found.notes.push(format!("{account} is not recorded: {error}"));
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
+    for (name, host) in accounts {
+        if !wanted(DefinitionKind::User, "", &format!("{name}@{host}")) {
+            continue;
         }
-        let [made, grants] = texts.as_slice() else { continue };
-        let recorded = |text: &String| Recorded { text: text.clone(), ..Recorded::default() };
-        found.all.push(Definition {
-            kind: DefinitionKind::User,
-            db: String::new(),
-            name: format!("{name}@{host}"),
-            table: None,
-            made: made.first().map(recorded),
-            later: grants.iter().map(recorded).collect(),
-        });
+        let account = format!("{}@{}", quoted(&name), quoted(&host));
+        match user(connection, &account, &name, &host) {
+            Ok(texts) => {
+                let recorded = |text: &String| Recorded { text: text.clone(), ..Recorded::default() };
+                found.all.push(Definition {
+                    kind: DefinitionKind::User,
+                    db: String::new(),
+                    name: format!("{name}@{host}"),
+                    table: None,
+                    made: texts.first().map(recorded),
+                    later: texts.iter().skip(1).map(recorded).collect(),
+                    order: None,
+                });
+            }
+            Err(error) if error.server_code().is_some() => {
+                found.notes.push(format!("{account} is not recorded: {error}"));
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
+}
+
+fn account_names(connection: &mut Connection) -> client::Result<Vec<(String, String)>> {
+    let own = "'mysql.infoschema', 'mysql.session', 'mysql.sys'";
+    let accounts = connection.query(&format!("SELECT User, Host FROM {USERS} WHERE User NOT IN ({own})"))?;
+    (0..accounts.rows.len()).map(|row| Ok((accounts.told(row, 0, USERS)?, accounts.told(row, 1, USERS)?))).collect()
+}
+
+/// The statements that make an account.
+fn user(connection: &mut Connection, account: &str, name: &str, host: &str) -> client::Result<Vec<String>> {
+    let mut texts = Vec::new();
+    let created = connection.query(&format!("SHOW CREATE USER {account}"))?;
+    texts.push(created.told::<String>(0, 0, "SHOW CREATE USER")?);
+    texts.extend(hidden(connection, account, name, host)?);
+    let grants = connection.query(&format!("SHOW GRANTS FOR {account}"))?;
+    for row in 0..grants.rows.len() {
+        texts.push(grants.told(row, 0, "SHOW GRANTS")?);
+    }
+    Ok(texts)
+}
+
+/// What SHOW CREATE USER does not show: the old one of two passwords, and how long the password of an account lasts
+/// whose password has expired.
+fn hidden(connection: &mut Connection, account: &str, name: &str, host: &str) -> client::Result<Vec<String>> {
+    // Servers have the column since 8.0.14.
+    let old = "HEX(User_attributes->>'$.additional_password')";
+    let columns = "plugin, HEX(authentication_string), password_expired, password_lifetime";
+    let place = format!("FROM {USERS} WHERE User = {} AND Host = {}", quoted_text(name), quoted_text(host));
+    let row = match connection.query(&format!("SELECT {columns}, {old} {place}")) {
+        Err(error) if error.server_code().is_some() => connection.query(&format!("SELECT {columns}, NULL {place}"))?,
+        row => row?,
+    };
+    let mut texts = Vec::new();
+    let Some(plugin) = row.text(0, 0) else { return Ok(texts) };
+    let expired = row.text(0, 2).as_deref() == Some("Y");
+    if let (Some(secret), Some(old)) = (row.text(0, 1), row.text(0, 4).filter(|old| !old.is_empty())) {
+        let with = format!("ALTER USER {account} IDENTIFIED WITH {} AS", quoted_text(&plugin));
+        texts.push(format!("{with} 0x{old}"));
+        texts.push(format!("{with} 0x{secret} RETAIN CURRENT PASSWORD"));
+        if expired {
+            texts.push(format!("ALTER USER {account} PASSWORD EXPIRE"));
+        }
+    }
+    match row.text(0, 3).as_deref() {
+        Some("0") if expired => texts.push(format!("ALTER USER {account} PASSWORD EXPIRE NEVER")),
+        Some(days) if expired => texts.push(format!("ALTER USER {account} PASSWORD EXPIRE INTERVAL {days} DAY")),
+        _ => {}
+    }
+    Ok(texts)
 }
 
 #[cfg(test)]
@@ -200,7 +307,7 @@ mod tests {
         let column = |(name, _): &(&str, _)| client::Column { name: (*name).to_owned(), ..Default::default() };
         let row = of.iter().map(|(_, text)| text.map(|text| text.into())).collect();
         let result = ResultSet { columns: of.iter().map(column).collect(), rows: vec![row], ..ResultSet::default() };
-        let shown = Shown { kind: DefinitionKind::View, db: "d".into(), name: "v".into(), table: None };
+        let shown = Shown { kind: DefinitionKind::View, db: "d".into(), name: "v".into(), table: None, order: None };
         definition(&result, shown, &SourceNames::default())
     }
 

@@ -11,7 +11,7 @@ use base::limits::PREPARED_BYTES_MAX;
 use base::{Gtid, GtidSet, Prepared, PreparedSet, SequenceNumber};
 use catalog::sql_mode;
 use catalog::{
-    Catalog, DdlEffect, Filtered, Found, MISSING, Named, NamedTable, Quarantined, ReplicationFilters, Rewrite,
+    Answer, Catalog, DdlEffect, Filtered, Found, MISSING, Named, NamedTable, Quarantined, ReplicationFilters, Rewrite,
     SourceNames, StatementContext, TableDef, TableId, Written,
 };
 use values::collation::UTF8MB4_0900_AI_CI;
@@ -488,6 +488,18 @@ impl Sequencer {
         Some(piece)
     }
 
+    /// Takes over what the source says of definitions that are not settled, as a transaction without a GTID. `decoded`
+    /// is any piece without changes. Call only at a transaction boundary.
+    #[must_use]
+    pub fn add_answer(&mut self, answer: &Answer, decoded: DecodedPiece, shared: &SharedCatalog) -> SequencedPiece {
+        let mut piece = self.copied(decoded);
+        self.state.catalog = self.state.catalog.with_answer(answer);
+        self.state.version += 1;
+        shared.publish(self.epoch, self.state.version, &self.state.catalog);
+        piece.catalogs.push((piece.first, self.state.catalog.clone()));
+        piece
+    }
+
     /// Reserves an id for a table that is being copied; None when ids are exhausted.
     pub fn reserve_table_id(&mut self) -> Option<TableId> {
         let (catalog, id) = self.state.catalog.reserve_id()?;
@@ -888,6 +900,11 @@ pub(crate) fn context_of(
             .flags2
             .is_some_and(|flags| flags & binlog::QueryStatus::NO_FOREIGN_KEY_CHECKS != 0),
         gtid: statement.gtid.map(|gtid| gtid.to_string()).unwrap_or_default(),
+        changed: status.ddl_xid.is_some(),
+        invoker: status.invoker.map(|of| {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            (text(of.user), text(of.host))
+        }),
         // Every server since 8.0.13 writes the former with CREATE and ALTER TABLE. Without it the latter says nothing.
         atomic: status.sql_require_primary_key.map(|_| is_of_select(query.sql) || status.ddl_xid.is_some()),
         names,

@@ -499,6 +499,12 @@ pub struct ReplayReport {
     /// Tables of the source that are not here.
     #[serde(rename = "missing", default)]
     pub missing: Vec<String>,
+    /// Definitions that may be otherwise at the source, until it is asked.
+    #[serde(rename = "definitions_unsettled", default)]
+    pub definitions_unsettled: u64,
+    /// Definitions about which the source was asked since the engine started.
+    #[serde(rename = "definitions_asked", default)]
+    pub definitions_asked: u64,
     /// `--copy` of this replica; empty if not known. A stopped folder is read with it.
     #[serde(rename = "copy", default)]
     pub copy: String,

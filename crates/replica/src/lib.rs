@@ -51,6 +51,7 @@ mod source_orders;
 mod status;
 mod stopped;
 mod table_copy;
+mod unsettled;
 mod upkeep;
 mod witness;
 

@@ -127,6 +127,8 @@ impl Replica {
             logged_twice_last: self.replay.logged_twice_last(),
             comparison,
             missing,
+            definitions_unsettled: catalog.unsettled_definitions().count() as u64,
+            definitions_asked: self.upkeep.definitions.asked(),
             copy: self.upkeep.all_tables.when().name().to_owned(),
             drifted: self.drifted().iter().map(ToString::to_string).collect(),
             moves: self.inbound.link.moves.report(catalog),

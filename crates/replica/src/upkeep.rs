@@ -25,6 +25,7 @@ use crate::exit::Failure;
 use crate::log::{self, Code};
 use crate::replica::Replica;
 use crate::running_copies::RunningCopies;
+use crate::unsettled::AskedDefinitions;
 
 /// What [`Upkeep`] holds.
 pub(crate) struct Upkeep {
@@ -41,6 +42,7 @@ pub(crate) struct Upkeep {
     /// What the slow check does, or found.
     pub scrub: Mutex<String>,
     pub backups: RunningBackups,
+    pub definitions: AskedDefinitions,
 }
 
 /// Copies of single tables.
@@ -94,6 +96,7 @@ impl Replica {
         }
         self.compare_tables();
         self.look_at_moves();
+        self.ask_source();
         self.look_for_drift();
         self.look_for_damage();
         self.begin_scrub();
@@ -120,6 +123,15 @@ impl Replica {
         let pipeline = &self.replay.pipeline;
         // What cannot be kept on a full disk is looked at again.
         let _ = moves.step(&pipeline.store, &self.replay.catalog(), &pipeline.decode_options().filters);
+    }
+
+    /// Asks the source about definitions that the log does not settle.
+    fn ask_source(self: &Arc<Self>) {
+        let Some(login) = &self.inbound.login else { return };
+        let connected = self.inbound.link.lock().source.connection == ConnectionState::Connected;
+        if connected && !self.is_stopping() && !self.replay.pipeline.is_paused() {
+            self.upkeep.definitions.begin(self, login, &self.replay.catalog());
+        }
     }
 
     fn look_for_drift(&self) {

@@ -313,7 +313,7 @@ pub(crate) struct DumpFlags {
     /// Compress the output, or each file
     #[arg(long, value_name = "METHOD", value_parser = compression())]
     pub compress: Option<Compression>,
-    /// Instead of rows: views, routines, triggers, events, users and grants, each as its last statement with its GTID
+    /// Instead of rows: accounts with grants, libraries, routines, views, triggers and events, as the source has them
     #[arg(long, conflicts_with_all = ["tables", "ignore_table", "format", "all_columns", "binary_as_hex", "no_create_info", "to", "compress"])]
     pub definitions: bool,
 }

@@ -227,6 +227,8 @@ fn full_replay() -> ReplayReport {
         moves: observe::MovesReport { to_verify: vec![text()], unproven: text() },
         comparison: text(),
         missing: vec![text()],
+        definitions_unsettled: 1,
+        definitions_asked: 1,
         copy: text(),
         check_images: text(),
         ended: true,

@@ -194,7 +194,7 @@ fn dump_store(
     if options.definitions {
         let executed = snapshot.executed().to_string();
         let report = compare::dump_definitions(snapshot.catalog(), &executed, out).map_err(dump_failure)?;
-        return left_out(&report.as_comments);
+        return left_out(&report);
     }
     refuse_quarantined(snapshot.catalog(), options)?;
     let threads = usize::try_from(options.threads).unwrap_or(usize::MAX);
@@ -240,17 +240,24 @@ fn named(all: &[String]) -> String {
     }
 }
 
-/// Says which statements are comments in the text above.
-fn left_out(names: &[String]) -> Result<(), Failure> {
-    if names.is_empty() {
+/// Says which statements are comments in the text above, and which objects may be otherwise at the source.
+fn left_out(report: &compare::DefinitionsReport) -> Result<(), Failure> {
+    let (mut texts, mut hints) = (Vec::new(), Vec::new());
+    if !report.as_comments.is_empty() {
+        let all = named(&report.as_comments);
+        texts.push(format!(
+            "statements that the mysql client could split, or run parts of, are written as comments: {all}"
+        ));
+        hints.push("read them before you create them, with a client that sends a text as it is");
+    }
+    if !report.unsettled.is_empty() {
+        texts.push(format!("objects that may be otherwise at the source: {}", named(&report.unsettled)));
+        hints.push("a replica that reaches its source asks it; dump again then");
+    }
+    if texts.is_empty() {
         return Ok(());
     }
-    let text = format!(
-        "statements that the mysql client could split, or run parts of, are written as comments: {}",
-        named(names)
-    );
-    let hint = "read them before you create them, with a client that sends a text as it is";
-    Err(Failure::new(Exit::DefinitionsLeftOut, text).with_hint(hint))
+    Err(Failure::new(Exit::DefinitionsLeftOut, texts.join("; ")).with_hint(hints.join("; ")))
 }
 
 fn dump_failure(error: compare::CompareError) -> Failure {

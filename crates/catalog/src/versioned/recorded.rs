@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use crate::context::StatementContext;
-use crate::stored_objects::{Change as DefinitionChange, Definition, Recorded};
+use crate::stored_objects::{
+    Answer, Change as DefinitionChange, Definition, DefinitionKind, Definitions, Recorded, Source, StoredAnswer,
+    Unsettled,
+};
 use crate::syntax::{AlterAction, Statement, TableName};
 
 use super::{Catalog, Inner};
@@ -21,13 +24,43 @@ impl Catalog {
         self.inner.definitions.all()
     }
 
+    /// Definitions that may not be as the source has them.
+    pub fn unsettled_definitions(&self) -> impl Iterator<Item = &Unsettled> {
+        self.inner.definitions.unsettled()
+    }
+
+    /// True if all of the source's definitions have been read once: by the initial copy, or besides.
+    #[must_use]
+    pub fn knows_definitions(&self) -> bool {
+        self.inner.definitions.all_known()
+    }
+
+    /// The next snapshot after the source's answer about unsettled definitions.
+    #[must_use]
+    pub fn with_answer(&self, answer: &Answer) -> Catalog {
+        let mut inner = Inner::clone(&self.inner);
+        let lower = inner.lower_case_table_names;
+        let is_table = |db: &str, name: &str| self.table(db, name).is_some() || self.is_quarantined(db, name);
+        inner.definitions.settle(answer, &is_table, &move |name: &str| folded(lower, name));
+        Catalog { inner: Arc::new(inner) }
+    }
+
     /// The next snapshot with additional definitions, from the initial copy.
     #[must_use]
     pub fn with_definitions(&self, more: Vec<Definition>) -> Catalog {
         let mut inner = Inner::clone(&self.inner);
         let mut all: Vec<Definition> = inner.definitions.all().map(|one| Definition::clone(one)).collect();
+        // Only a copy that sees accounts sees everything.
+        let of_copy = |one: &Definition| {
+            one.kind == DefinitionKind::User && one.made.as_ref().is_some_and(|made| made.gtid.is_empty())
+        };
+        let is_copy = more.iter().any(of_copy);
         all.extend(more);
-        inner.keep_definitions(all);
+        let unsettled = inner.definitions.unsettled().cloned().collect();
+        inner.keep_definitions(all, unsettled);
+        if is_copy {
+            inner.definitions.know_all();
+        }
         Catalog { inner: Arc::new(inner) }
     }
 
@@ -37,8 +70,8 @@ impl Catalog {
     /// It names so many accounts that its text, kept with each of them, would take more than [`KEPT_BYTES_MAX`].
     pub(super) fn recorded(&self, context: &StatementContext, sql: &[u8]) -> Result<Option<Catalog>, Problem> {
         let Some(change) = DefinitionChange::of(context, sql) else { return Ok(None) };
-        if change.texts().saturating_mul(sql.len()) > KEPT_BYTES_MAX {
-            return Problem::unsupported("a statement of too many accounts: its text is kept with each of them");
+        if change.accounts().saturating_mul(sql.len()) > KEPT_BYTES_MAX {
+            return Problem::unsupported("a statement of too many accounts: its options are kept with each of them");
         }
         let mut inner = Inner::clone(&self.inner);
         inner.record(context, sql, change);
@@ -47,16 +80,39 @@ impl Catalog {
 }
 
 impl Inner {
-    pub(super) fn keep_definitions(&mut self, list: Vec<Definition>) {
+    pub(super) fn keep_definitions(&mut self, list: Vec<Definition>, unsettled: Vec<Unsettled>) {
         let lower = self.lower_case_table_names;
-        self.definitions = crate::stored_objects::Definitions::from_list(list, &move |name| folded(lower, name));
+        let folded = move |name: &str| folded(lower, name);
+        let definitions = Definitions::from_list(list, unsettled, &folded);
+        let earlier = std::mem::replace(&mut self.definitions, definitions);
+        self.definitions.succeed(earlier);
+    }
+
+    pub(super) fn is_known_view(&self, db: &str, name: &str) -> bool {
+        let lower = self.lower_case_table_names;
+        self.definitions.is_view(db, name, &move |name| folded(lower, name))
+    }
+
+    pub(super) fn keep_answers(&mut self, answers: Vec<StoredAnswer>, all_known: bool) {
+        self.definitions.keep_answers(answers);
+        if all_known {
+            self.definitions.know_all();
+        }
     }
 
     fn record(&mut self, context: &StatementContext, sql: &[u8], change: DefinitionChange) {
         let lower = self.lower_case_table_names;
         let database = self.databases.get(self.folded(&context.default_db).as_ref());
         let recorded = Recorded::of(context, sql, database.and_then(|database| database.collation));
-        self.definitions.take(change, &recorded, &move |name| folded(lower, name));
+        let mut definitions = std::mem::take(&mut self.definitions);
+        let source = Source {
+            server_version: context.server_version,
+            changed: context.changed,
+            folded: &move |name| folded(lower, name),
+            is_table: &|db, name| self.table(db, name).is_some(),
+        };
+        definitions.take(change, &recorded, &source);
+        self.definitions = definitions;
     }
 
     /// Updates the definitions for a statement about tables, views or databases.
@@ -72,14 +128,13 @@ impl Inner {
                 }
                 return;
             }
-            _ if self.definitions.is_empty() => return,
             Statement::DropDatabase { name, .. } => {
-                self.definitions.database_gone(&folded(name), &folded);
+                self.definitions.database_gone(&folded(name), &context.gtid, &folded);
                 return;
             }
             Statement::DropTable { names, .. } => {
                 for (db, name) in names.iter().map(full) {
-                    self.definitions.table_gone(&db, &name, &folded);
+                    self.definitions.table_gone(&db, &name, &context.gtid, &folded);
                 }
                 return;
             }
@@ -94,7 +149,7 @@ impl Inner {
             _ => return,
         };
         for (from, to) in &renames {
-            self.definitions.table_renamed((&from.0, &from.1), (&to.0, &to.1), &folded);
+            self.definitions.table_renamed((&from.0, &from.1), (&to.0, &to.1), &context.gtid, &folded);
         }
     }
 

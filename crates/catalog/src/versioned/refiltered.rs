@@ -63,7 +63,8 @@ impl Catalog {
         }
         // Of two the later one counts: the log has changed it since it was let in.
         let all = let_in.definitions.iter().chain(self.definitions().map(AsRef::as_ref));
-        inner.keep_definitions(all.filter(|one| one.passes(filters, lower)).cloned().collect());
+        let all = all.filter(|one| one.passes(filters, lower)).cloned().collect();
+        inner.keep_definitions(all, self.unsettled_definitions().cloned().collect());
         Catalog { inner: Arc::new(inner) }
     }
 }
@@ -93,7 +94,7 @@ mod tests {
 
     fn view(db: &str, name: &str) -> Definition {
         let (db, name) = (db.to_owned(), name.to_owned());
-        Definition { kind: DefinitionKind::View, db, name, table: None, made: None, later: Vec::new() }
+        Definition { kind: DefinitionKind::View, db, name, table: None, made: None, later: Vec::new(), order: None }
     }
 
     #[test]

@@ -147,10 +147,19 @@ impl<'a> Change<'a> {
         Ok(self.inner.is_view(self.db_of(name)?, &name.name))
     }
 
+    /// True for a view that was made before the log began, so that no statement of the log has put it among the views.
+    fn is_older_view(&self, name: &TableName) -> Result<bool, Problem> {
+        let db = self.db_of(name)?;
+        Ok(self.inner.table(db, &name.name).is_none() && self.inner.is_known_view(db, &name.name))
+    }
+
     fn create_view(&mut self, name: &TableName) -> Result<Done, Problem> {
         let db = self.db_of(name)?.to_owned();
-        let key = self.inner.folded(&name.name).as_ref().into();
-        self.inner.change_database(&db, |database| _ = database.views.insert(key, ()));
+        // IF NOT EXISTS of a table's name makes no view.
+        if self.inner.table(&db, &name.name).is_none() {
+            let key = self.inner.folded(&name.name).as_ref().into();
+            self.inner.change_database(&db, |database| _ = database.views.insert(key, ()));
+        }
         Ok(Done::Views)
     }
 
@@ -251,7 +260,7 @@ impl<'a> Change<'a> {
     pub(super) fn rename_tables(&mut self, pairs: &[(TableName, TableName)]) -> Result<Done, Problem> {
         let mut done = Done::Views;
         for (from, to) in pairs {
-            if self.is_view(from)? {
+            if self.is_view(from)? || self.is_older_view(from)? {
                 self.drop_views(std::slice::from_ref(from))?;
                 self.create_view(to)?;
                 continue;

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{Catalog, Database, Inner};
 use crate::engine::EngineRows;
 use crate::index_set;
-use crate::stored_objects::Definition;
+use crate::stored_objects::{Definition, Kept, StoredAnswer, Unsettled};
 use crate::table::TableDef;
 
 /// A catalog as the store keeps it, in JSON.
@@ -36,6 +36,18 @@ struct Stored {
     // Absent if empty.
     #[serde(rename = "definitions", default, skip_serializing_if = "Vec::is_empty")]
     definitions: Vec<Definition>,
+    /// Those about which the source must be asked.
+    // Absent if empty.
+    #[serde(rename = "unsettled", default, skip_serializing_if = "Vec::is_empty")]
+    unsettled: Vec<Unsettled>,
+    /// When the source was asked, where the log is not past it.
+    // Absent if empty.
+    #[serde(rename = "answered", default, skip_serializing_if = "Vec::is_empty")]
+    answered: Vec<StoredAnswer>,
+    /// True if a copy has read the source's definitions.
+    // Absent if false.
+    #[serde(rename = "definitions_known", default, skip_serializing_if = "std::ops::Not::not")]
+    definitions_known: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -92,6 +104,10 @@ pub struct CatalogHead {
     /// Number of tables, so that a part that is lost is noticed.
     #[serde(rename = "tables")]
     tables: usize,
+    /// True if a copy has read the source's definitions.
+    // Absent if false.
+    #[serde(rename = "definitions_known", default, skip_serializing_if = "std::ops::Not::not")]
+    definitions_known: bool,
 }
 
 /// A part of a catalog, under a name of its own.
@@ -115,6 +131,12 @@ pub enum Part {
     Quarantined(String, String, String),
     #[serde(rename = "definition")]
     Definition(Arc<Definition>),
+    /// A definition about which the source must be asked.
+    #[serde(rename = "unsettled")]
+    Unsettled(Arc<Unsettled>),
+    /// When the source was asked about one.
+    #[serde(rename = "answered")]
+    Answered(StoredAnswer),
 }
 
 /// Parts that changed, by name; None if a part is gone.
@@ -131,6 +153,9 @@ impl Catalog {
             epoch: self.inner.epoch,
             next_table_id: self.inner.next_table_id,
             definitions: self.definitions().map(|one| Definition::clone(one)).collect(),
+            unsettled: self.unsettled_definitions().cloned().collect(),
+            answered: self.inner.definitions.answers().collect(),
+            definitions_known: self.inner.definitions.all_known(),
             quarantined: self.quarantined().map(|(db, name, why)| (db.into(), name.into(), why.into())).collect(),
             databases: (self.inner.databases.values())
                 .map(|database| StoredDatabase {
@@ -158,7 +183,8 @@ impl Catalog {
         };
         let mut inner = Inner::empty(stored.lower_case_table_names);
         (inner.epoch, inner.next_table_id) = (stored.epoch, stored.next_table_id);
-        inner.keep_definitions(stored.definitions);
+        inner.keep_definitions(stored.definitions, stored.unsettled);
+        inner.keep_answers(stored.answered, stored.definitions_known);
         for (db, name, why) in stored.quarantined {
             inner.wait((db, name), &why);
         }
@@ -176,7 +202,8 @@ impl Catalog {
     #[must_use]
     pub fn head(&self) -> CatalogHead {
         let Inner { lower_case_table_names, epoch, next_table_id, .. } = *self.inner;
-        CatalogHead { lower_case_table_names, epoch, next_table_id, tables: self.table_count() }
+        let (tables, definitions_known) = (self.table_count(), self.inner.definitions.all_known());
+        CatalogHead { lower_case_table_names, epoch, next_table_id, tables, definitions_known }
     }
 
     /// The parts in which this catalog differs from an earlier one, or all of them, by name; None for a part that is
@@ -210,8 +237,13 @@ impl Catalog {
             let part = change.after.map(|waiting| Part::Quarantined(db.clone(), name.clone(), waiting.why.clone()));
             parts.insert(format!("quarantined/{db}\0{name}"), part);
         }
-        for (name, definition) in now.definitions.changes_since(&before.definitions) {
-            parts.insert(format!("definition/{name}"), definition.map(Part::Definition));
+        for (name, kept) in now.definitions.changes_since(&before.definitions) {
+            let part = kept.map(|kept| match kept {
+                Kept::Definition(one) => Part::Definition(one),
+                Kept::Unsettled(one) => Part::Unsettled(one),
+                Kept::Answered(one) => Part::Answered(one),
+            });
+            parts.insert(name, part);
         }
         parts
     }
@@ -223,7 +255,8 @@ impl Catalog {
     pub fn from_parts(head: &CatalogHead, parts: impl IntoIterator<Item = Part>) -> Result<Catalog, serde_json::Error> {
         let mut inner = Inner::empty(head.lower_case_table_names);
         (inner.epoch, inner.next_table_id) = (head.epoch, head.next_table_id);
-        let (mut definitions, mut tables) = (Vec::new(), 0);
+        let (mut definitions, mut unsettled, mut answered) = (Vec::new(), Vec::new(), Vec::new());
+        let mut tables = 0;
         for part in parts {
             match part {
                 Part::Database { name, collation } => {
@@ -243,10 +276,13 @@ impl Catalog {
                     inner.change_database(&db, |database| _ = database.views.insert(name.into(), ()));
                 }
                 Part::Quarantined(db, name, why) => inner.wait((db, name), &why),
-                Part::Definition(definition) => definitions.push(Arc::unwrap_or_clone(definition)),
+                Part::Definition(one) => definitions.push(Arc::unwrap_or_clone(one)),
+                Part::Unsettled(one) => unsettled.push(Arc::unwrap_or_clone(one)),
+                Part::Answered(one) => answered.push(one),
             }
         }
-        inner.keep_definitions(definitions);
+        inner.keep_definitions(definitions, unsettled);
+        inner.keep_answers(answered, head.definitions_known);
         if tables != head.tables {
             let what = format!("{tables} tables in a catalog of {}", head.tables);
             return Err(serde_json::Error::custom(what));

@@ -1,0 +1,353 @@
+//! What one account has been granted, at every level.
+//!
+//! In: grants and revocations. Out: the statements that SHOW GRANTS prints. Never here: roles' own grants; whether the
+//! grantor was allowed to. Rules without another source were seen on 9.7.
+
+use std::collections::BTreeMap;
+
+use super::name::{AccountName, quoted_list};
+use super::privileges::Privileges;
+use crate::parser::backticked;
+
+/// Privileges at one place.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Held {
+    privileges: Privileges,
+    grant_option: bool,
+}
+
+impl Held {
+    fn is_empty(self) -> bool {
+        self == Held::default()
+    }
+
+    fn add(&mut self, asked: &Asked) {
+        self.privileges = self.privileges.with(asked.privileges);
+        self.grant_option |= asked.grant_option;
+    }
+
+    fn remove(&mut self, asked: &Asked) {
+        self.privileges = self.privileges.without(asked.privileges);
+        self.grant_option &= !asked.grant_option;
+    }
+
+    fn suffix(self) -> &'static str {
+        if self.grant_option { " WITH GRANT OPTION" } else { "" }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Default)]
+struct OnTable {
+    held: Held,
+    /// By privilege, so that they print as the server's: names of columns as they were granted.
+    columns: BTreeMap<String, Privileges>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RoutineKind {
+    Procedure,
+    Function,
+    Library,
+}
+
+impl RoutineKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            RoutineKind::Procedure => "PROCEDURE",
+            RoutineKind::Function => "FUNCTION",
+            RoutineKind::Library => "LIBRARY",
+        }
+    }
+}
+
+/// Kind, folded database name, name in lower case.
+pub(crate) type Routine = (RoutineKind, String, String);
+
+/// Where privileges are granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Level {
+    Global,
+    Database(String),
+    Table(String, String),
+    /// The name in lower case, as the server keeps it.
+    Routine(RoutineKind, String, String),
+}
+
+impl Level {
+    /// What ALL means there.
+    fn all(&self) -> Privileges {
+        match self {
+            Level::Global => Privileges::GLOBAL,
+            Level::Database(_) => Privileges::DATABASE,
+            Level::Table(..) => Privileges::TABLE,
+            Level::Routine(..) => Privileges::ROUTINE,
+        }
+    }
+}
+
+/// Privileges that a statement grants or revokes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Asked {
+    pub(crate) all: bool,
+    pub(crate) privileges: Privileges,
+    /// A privilege and the columns in brackets after it.
+    pub(crate) columns: Vec<(Privileges, Vec<String>)>,
+    /// Dynamic privileges, in upper case.
+    pub(crate) dynamic: Vec<String>,
+    /// The words GRANT OPTION, or WITH GRANT OPTION.
+    pub(crate) grant_option: bool,
+    /// USAGE, which is no privilege, but makes a statement one about static privileges.
+    pub(crate) usage: bool,
+}
+
+impl Asked {
+    fn at(&self, level: &Level) -> Asked {
+        let all = if self.all { level.all() } else { Privileges::default() };
+        Asked { privileges: self.privileges.with(all), ..self.clone() }
+    }
+}
+
+/// Whether the source runs with `partial_revokes`, under which REVOKE at a database takes a part of a global privilege
+/// away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PartialRevokes {
+    On,
+    /// Off, or nothing shows that it is on. `if_exists`: the statement may have had no effect.
+    Unknown {
+        if_exists: bool,
+    },
+}
+
+/// What cannot be told of a statement's effect from the statement and what is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotKnown;
+
+#[derive(Clone, PartialEq, Eq, Default)]
+pub(crate) struct Grants {
+    global: Held,
+    /// With GRANT OPTION if true.
+    dynamic: BTreeMap<String, bool>,
+    databases: BTreeMap<String, Held>,
+    /// Parts of global privileges that are revoked, by database.
+    restrictions: BTreeMap<String, Privileges>,
+    tables: BTreeMap<(String, String), OnTable>,
+    routines: BTreeMap<Routine, Held>,
+    /// With GRANT OPTION if true.
+    pub(crate) proxies: BTreeMap<AccountName, bool>,
+    /// With ADMIN OPTION if true.
+    pub(crate) roles: BTreeMap<AccountName, bool>,
+}
+
+impl Grants {
+    pub(crate) fn is_restricted(&self) -> bool {
+        !self.restrictions.is_empty()
+    }
+
+    /// GRANT of privileges. ALL at `*.*` adds the static privileges; which dynamic ones exist, the source alone knows.
+    pub(crate) fn grant(&mut self, level: &Level, asked: &Asked) {
+        let asked = asked.at(level);
+        match level {
+            Level::Global => {
+                let is_static = asked.usage || asked.all || !asked.privileges.is_empty() || asked.dynamic.is_empty();
+                if is_static {
+                    self.global.add(&asked);
+                    self.lift_everywhere(asked.privileges);
+                }
+                for name in &asked.dynamic {
+                    *self.dynamic.entry(name.clone()).or_default() |= asked.grant_option;
+                }
+            }
+            Level::Database(db) => {
+                let restricted = self.restrictions.get(db).copied().unwrap_or_default();
+                let lifted = restricted.both(asked.privileges);
+                self.lift(db, lifted);
+                let mut held = self.databases.get(db).copied().unwrap_or_default();
+                held.add(&Asked { privileges: asked.privileges.without(lifted), ..asked });
+                put(&mut self.databases, db.clone(), held);
+            }
+            Level::Table(db, table) => {
+                let on = self.tables.entry((db.clone(), table.clone())).or_default();
+                on.held.add(&asked);
+                for (privilege, columns) in &asked.columns {
+                    for column in columns {
+                        let held = on.columns.entry(column.clone()).or_default();
+                        *held = held.with(*privilege);
+                    }
+                }
+                self.tables.retain(|_, on| *on != OnTable::default());
+            }
+            Level::Routine(kind, db, name) => {
+                let key = (*kind, db.clone(), name.clone());
+                let mut held = self.routines.get(&key).copied().unwrap_or_default();
+                held.add(&asked);
+                put(&mut self.routines, key, held);
+            }
+        }
+    }
+
+    /// REVOKE of privileges.
+    ///
+    /// # Errors
+    /// It depends on whether `partial_revokes` is on. What is revoked either way, is.
+    pub(crate) fn revoke(&mut self, level: &Level, asked: &Asked, partial: PartialRevokes) -> Result<(), NotKnown> {
+        let asked = asked.at(level);
+        match level {
+            Level::Global => {
+                self.global.remove(&asked);
+                self.lift_everywhere(asked.privileges);
+                for name in &asked.dynamic {
+                    self.dynamic.remove(name);
+                }
+            }
+            Level::Database(db) => {
+                let before = self.databases.get(db).copied().unwrap_or_default();
+                let mut held = before;
+                held.remove(&asked);
+                put(&mut self.databases, db.clone(), held);
+                let part = asked.privileges.both(self.global.privileges).without(before.privileges);
+                // Without partial_revokes a revocation of nothing is an error, so it is not in a log.
+                let of_nothing =
+                    before.privileges.both(asked.privileges).is_empty() && !(before.grant_option && asked.grant_option);
+                let is_on = match partial {
+                    PartialRevokes::On => true,
+                    PartialRevokes::Unknown { if_exists } => of_nothing && !if_exists,
+                };
+                if !part.is_empty() && is_on {
+                    let restricted = self.restrictions.entry(db.clone()).or_default();
+                    *restricted = restricted.with(part);
+                } else if !part.is_empty() {
+                    return Err(NotKnown);
+                }
+            }
+            Level::Table(db, table) => {
+                let key = (db.clone(), table.clone());
+                let Some(on) = self.tables.get_mut(&key) else { return Ok(()) };
+                on.held.remove(&asked);
+                // A privilege of the table includes those of its columns.
+                on.columns.values_mut().for_each(|held| *held = held.without(asked.privileges));
+                for (privilege, columns) in &asked.columns {
+                    for column in columns {
+                        if let Some(held) = on.columns.get_mut(column) {
+                            *held = held.without(*privilege);
+                        }
+                    }
+                }
+                on.columns.retain(|_, held| !held.is_empty());
+                if *on == OnTable::default() {
+                    self.tables.remove(&key);
+                }
+            }
+            Level::Routine(kind, db, name) => {
+                let key = (*kind, db.clone(), name.clone());
+                let mut held = self.routines.get(&key).copied().unwrap_or_default();
+                held.remove(&asked);
+                put(&mut self.routines, key, held);
+            }
+        }
+        Ok(())
+    }
+
+    /// REVOKE ALL PRIVILEGES, GRANT OPTION: roles and proxies stay.
+    pub(crate) fn revoke_all(&mut self) {
+        let Grants { proxies, roles, .. } = std::mem::take(self);
+        *self = Grants { proxies, roles, ..Grants::default() };
+    }
+
+    pub(crate) fn lacks_routines_of(&self, db: &str) -> bool {
+        let of_database = self.databases.get(db).copied().unwrap_or_default().privileges;
+        !Privileges::ROUTINE.without(self.global.privileges.with(of_database)).is_empty()
+    }
+
+    pub(crate) fn has_routine(&self, routine: &Routine) -> bool {
+        self.routines.contains_key(routine)
+    }
+
+    /// A dropped routine takes its grants along (`automatic_sp_privileges`, on by default).
+    pub(crate) fn routine_gone(&mut self, routine: &Routine) {
+        self.routines.remove(routine);
+    }
+
+    fn lift(&mut self, db: &str, privileges: Privileges) {
+        if let Some(restricted) = self.restrictions.get_mut(db) {
+            *restricted = restricted.without(privileges);
+            if restricted.is_empty() {
+                self.restrictions.remove(db);
+            }
+        }
+    }
+
+    fn lift_everywhere(&mut self, privileges: Privileges) {
+        self.restrictions.retain(|_, restricted| {
+            *restricted = restricted.without(privileges);
+            !restricted.is_empty()
+        });
+    }
+
+    /// What SHOW GRANTS prints for this account, in its order.
+    pub(crate) fn shown(&self, account: &AccountName) -> Vec<String> {
+        let to = account.quoted();
+        let usage = |names: String| if names.is_empty() { "USAGE".to_owned() } else { names };
+        let mut lines =
+            vec![format!("GRANT {} ON *.* TO {to}{}", usage(self.global.privileges.names()), self.global.suffix())];
+        for (option, suffix) in [(false, ""), (true, " WITH GRANT OPTION")] {
+            let names: Vec<&str> =
+                self.dynamic.iter().filter(|(_, with)| **with == option).map(|(name, _)| name.as_str()).collect();
+            if !names.is_empty() {
+                lines.push(format!("GRANT {} ON *.* TO {to}{suffix}", names.join(",")));
+            }
+        }
+        let of = |held: Held, all: Privileges| match held.privileges {
+            privileges if privileges == all => "ALL PRIVILEGES".to_owned(),
+            privileges => privileges.names(),
+        };
+        for (db, held) in &self.databases {
+            let names = usage(of(*held, Privileges::DATABASE));
+            lines.push(format!("GRANT {names} ON {}.* TO {to}{}", backticked(db), held.suffix()));
+        }
+        for (db, privileges) in &self.restrictions {
+            lines.push(format!("REVOKE {} ON {}.* FROM {to}", privileges.names(), backticked(db)));
+        }
+        for ((db, table), on) in &self.tables {
+            let mut names: Vec<String> =
+                Some(of(on.held, Privileges::TABLE)).filter(|names| !names.is_empty()).into_iter().collect();
+            let in_columns = on.columns.values().fold(Privileges::default(), |all, one| all.with(*one));
+            for (one, name) in in_columns.each() {
+                let has = on.columns.iter().filter(|(_, held)| !held.both(one).is_empty());
+                let columns: Vec<String> = has.map(|(column, _)| backticked(column)).collect();
+                names.push(format!("{name} ({})", columns.join(", ")));
+            }
+            let names = usage(names.join(", "));
+            lines.push(format!(
+                "GRANT {names} ON {}.{} TO {to}{}",
+                backticked(db),
+                backticked(table),
+                on.held.suffix()
+            ));
+        }
+        for ((kind, db, name), held) in &self.routines {
+            let (names, kind) = (usage(held.privileges.names()), kind.name());
+            let place = format!("{}.{}", backticked(db), backticked(name));
+            lines.push(format!("GRANT {names} ON {kind} {place} TO {to}{}", held.suffix()));
+        }
+        for (proxied, option) in &self.proxies {
+            let suffix = if *option { " WITH GRANT OPTION" } else { "" };
+            lines.push(format!("GRANT PROXY ON {} TO {to}{suffix}", proxied.quoted()));
+        }
+        for (admin, suffix) in [(false, ""), (true, " WITH ADMIN OPTION")] {
+            let names = quoted_list(self.roles.iter().filter(|(_, with)| **with == admin).map(|(name, _)| name));
+            if !names.is_empty() {
+                lines.push(format!("GRANT {names} TO {to}{suffix}"));
+            }
+        }
+        lines
+    }
+}
+
+/// Nothing held is no entry.
+fn put<K: Ord>(all: &mut BTreeMap<K, Held>, key: K, held: Held) {
+    if held.is_empty() {
+        all.remove(&key);
+    } else {
+        all.insert(key, held);
+    }
+}
