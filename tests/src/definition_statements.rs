@@ -85,7 +85,7 @@ fn of_accounts(random: &mut Random) -> String {
             verb.replace("{u}", random.pick(&USERS)).replace("{r}", &roles)
         }
         9 => format!(
-            "SET PASSWORD FOR {} = 'pass{}'{}",
+            "SET PASSWORD FOR {} = 'hidden-{}'{}",
             any(random),
             random.below(99u64),
             maybe(random, "RETAIN CURRENT PASSWORD")
