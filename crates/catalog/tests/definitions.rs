@@ -241,7 +241,17 @@ fn accounts_are_what_statements_make_of_them() {
                 "GRANT SELECT ON `d`.* TO 'a'@'%'",
                 "revoke all, grant option from a",
             ],
-            &[plain, usage, "GRANT PROXY ON `b`@`%` TO `a`@`%` WITH GRANT OPTION", "GRANT `q1`@`%` TO `a`@`%`"],
+            &[
+                plain,
+                usage,
+                "GRANT PROXY ON `b`@`%` TO `a`@`%` WITH GRANT OPTION",
+                "REVOKE GRANT OPTION ON *.* FROM `a`@`%`",
+                "GRANT `q1`@`%` TO `a`@`%`",
+            ],
+        ),
+        (
+            &["GRANT PROXY ON 'b'@'%' TO 'a'@'%' WITH GRANT OPTION", "revoke proxy on b from a"],
+            &[plain, "GRANT USAGE ON *.* TO `a`@`%` WITH GRANT OPTION"],
         ),
         (
             &[

@@ -161,9 +161,10 @@ impl Accounts {
             }
             AccountStatement::GrantProxy { on, to, option } => {
                 for name in &to {
-                    self.change(name, done, |account| {
-                        account.grants.proxies.insert(on.clone(), option);
-                    });
+                    self.change(name, done, |account| drop(account.grants.proxies.insert(on.clone(), option)));
+                    if option && !under.of_the_source {
+                        self.change(name, done, |account| account.grants.grant_onward());
+                    }
                 }
             }
             AccountStatement::RevokeProxy { on, from } => {
@@ -229,9 +230,7 @@ impl Accounts {
 
     fn drop(&mut self, name: AccountName, done: &mut Changed) {
         self.all.remove(&name);
-        let has = |account: &Account| {
-            account.grants.roles.contains_key(&name) || account.default_roles.contains(&name)
-        };
+        let has = |account: &Account| account.grants.roles.contains_key(&name) || account.default_roles.contains(&name);
         let having = self.all.iter().filter(|(_, account)| has(account));
         for other in having.map(|(other, _)| other.clone()).collect::<Vec<_>>() {
             self.change(&other, done, |account| account.lose_role(&name));

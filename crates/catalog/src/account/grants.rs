@@ -253,6 +253,11 @@ impl Grants {
         *self = Grants { proxies, roles, ..Grants::default() };
     }
 
+    /// GRANT OPTION at `*.*`, which the server gives with GRANT PROXY … WITH GRANT OPTION too, so seen on 9.7.
+    pub(crate) fn grant_onward(&mut self) {
+        self.global.grant_option = true;
+    }
+
     pub(crate) fn lacks_routines_of(&self, db: &str) -> bool {
         let of_database = self.databases.get(db).copied().unwrap_or_default().privileges;
         !Privileges::ROUTINE.without(self.global.privileges.with(of_database)).is_empty()
@@ -283,7 +288,7 @@ impl Grants {
         });
     }
 
-    /// What SHOW GRANTS prints for this account, in its order.
+    /// What SHOW GRANTS prints for this account, in its order; and a revocation of what that would give beyond it.
     pub(crate) fn shown(&self, account: &AccountName) -> Vec<String> {
         let to = account.quoted();
         let usage = |names: String| if names.is_empty() { "USAGE".to_owned() } else { names };
@@ -332,6 +337,9 @@ impl Grants {
         for (proxied, option) in &self.proxies {
             let suffix = if *option { " WITH GRANT OPTION" } else { "" };
             lines.push(format!("GRANT PROXY ON {} TO {to}{suffix}", proxied.quoted()));
+        }
+        if !self.global.grant_option && self.proxies.values().any(|option| *option) {
+            lines.push(format!("REVOKE GRANT OPTION ON *.* FROM {to}"));
         }
         for (admin, suffix) in [(false, ""), (true, " WITH ADMIN OPTION")] {
             let names = quoted_list(self.roles.iter().filter(|(_, with)| **with == admin).map(|(name, _)| name));
