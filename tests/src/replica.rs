@@ -245,11 +245,13 @@ impl Replica {
         }
     }
 
-    /// As `catch_up`, and until the source has been asked about definitions that its log does not settle.
+    /// As `catch_up`, and until the source has been asked about definitions that its log does not settle or hold.
     #[track_caller]
     pub fn settled(&mut self, server: &Server) -> Value {
         self.catch_up(server);
-        self.wait_until("answers of the source", |status| status["replay"]["definitions_unsettled"] == 0)
+        self.wait_until("answers of the source", |status| {
+            status["replay"]["definitions_unsettled"] == 0 && status["replay"]["definitions_read"] == true
+        })
     }
 
     /// Waits until everything the server has executed so far is visible here.

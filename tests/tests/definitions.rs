@@ -130,6 +130,41 @@ fn from_the_log_and_from_a_copy() {
     replica.kill();
 }
 
+/// Statements about what is older than the log come before the source's answer and after it.
+#[test]
+fn what_is_older_than_the_log_is_read_at_the_source() {
+    let server = Server::start_unsynced("older", &[]);
+    server.sql(MADE);
+    server.sql(
+        "CREATE USER copier@'%' IDENTIFIED BY 'repl'; GRANT ALL ON *.* TO copier@'%'; CREATE USER gone;
+         CREATE VIEW d.gone AS SELECT 1; RESET BINARY LOGS AND GTIDS",
+    );
+    server.sql(
+        "GRANT UPDATE ON d.* TO app@'%'; ALTER PROCEDURE d.p COMMENT 'before'; DROP VIEW d.gone; DROP USER gone;
+         CREATE OR REPLACE VIEW d.v3 AS SELECT 3 AS three; ALTER USER another@localhost ACCOUNT LOCK",
+    );
+    let data = folder("older");
+    let mut replica = Replica::start(&server.url("copier"), &data, &[]);
+    replica.settled(&server);
+    replica.waits_for_log(&["SLIP-000140", "for those that its log does not hold"]);
+    server.sql(
+        "REVOKE SELECT ON d.* FROM app@'%'; ALTER EVENT e.ev2 COMMENT 'after'; RENAME TABLE d.v TO d.x; RENAME TABLE d.x
+         TO d.v; DROP FUNCTION d.f; CREATE FUNCTION d.f() RETURNS INT DETERMINISTIC RETURN 2; DROP ROLE r; CREATE ROLE r",
+    );
+    replica.settled(&server);
+    let dump = |data: &str| slipstream(&["dump", "--definitions", "--data", data]).expect(0, &[]).out.clone();
+    let text = dump(replica.data());
+    made_again("older-again", &text, &shown(&server));
+    replica.stop();
+    assert_eq!(dump(data.to_str().unwrap()), text);
+    // It is not read again.
+    let mut replica = Replica::start(&server.url("copier"), &data, &[]);
+    replica.settled(&server);
+    assert_eq!(dump(replica.data()), text);
+    assert!(!replica.log().contains("does not hold"), "{}", replica.log());
+    replica.stop();
+}
+
 /// Under ANSI_QUOTES `"a\"` is a whole name for the server and an open string for the mysql client, so they disagree
 /// where a comment begins. Whoever may make procedures in one schema tried to run SQL, and a shell command, by that.
 #[test]

@@ -50,7 +50,8 @@ pub(crate) enum Command {
     Quarantine(Vec<(TableId, String)>, Sender<Option<u64>>),
     /// With the epoch of the catalog that was compared. Answers whether it was taken over.
     Add(Found, u64, Sender<bool>),
-    Answer(Box<Answer>, Sender<()>),
+    /// Answers whether it was taken over as a whole.
+    Answer(Box<Answer>, Sender<bool>),
 }
 
 /// Error: replay has ended, or the hold had expired.
@@ -185,11 +186,11 @@ impl TableCopier {
         self.ask(|reply| Command::Add(found, epoch, reply), stop)
     }
 
-    /// Takes over what the source says of definitions that are not settled.
+    /// Takes over what the source says of definitions; true if as a whole.
     ///
     /// # Errors
     /// As `look`.
-    pub fn answer(&self, answer: Answer, stop: &AtomicBool) -> Result<(), Refused> {
+    pub fn answer(&self, answer: Answer, stop: &AtomicBool) -> Result<bool, Refused> {
         self.ask(|reply| Command::Answer(Box::new(answer), reply), stop)
     }
 

@@ -191,9 +191,10 @@ impl Sequencing {
                 answer(&reply, flight.is_some());
             }
             Command::Answer(said, reply) => {
+                let was_taken = self.stage.takes(&said);
                 let flight = self.stage.add_answer(&said);
                 self.send(&flight);
-                answer(&reply, ());
+                answer(&reply, was_taken);
             }
             // The hold has expired. Dropping the reply channel tells the caller.
             Command::Switch(..) | Command::Release => {}

@@ -312,6 +312,11 @@ impl SequenceStage {
         Some(self.hand_on_copied(piece, None))
     }
 
+    /// True if what the source says of definitions can be taken over as a whole.
+    pub fn takes(&self, answer: &Answer) -> bool {
+        self.sequencer.catalog().takes(answer)
+    }
+
     /// Takes over what the source says of definitions. Call only at a transaction boundary.
     pub fn add_answer(&mut self, answer: &Answer) -> Arc<InFlight> {
         self.target.before_copied(&self.sequencer);

@@ -16,8 +16,8 @@ mod answer;
 mod change;
 
 pub(crate) use all::{Definitions, Kept, Source};
-pub use answer::Answer;
 pub(crate) use answer::StoredAnswer;
+pub use answer::{Answer, Older};
 pub(crate) use change::Change;
 
 /// Kinds of objects, in an order in which they can be created again.

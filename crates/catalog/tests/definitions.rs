@@ -1,6 +1,6 @@
 //! Definitions after statements as logs have them, against what the server (9.7.4) printed of the same objects.
 
-use catalog::{Catalog, Definition, DefinitionKind, Recorded, StatementContext};
+use catalog::{Catalog, Definition, DefinitionKind, Older, Recorded, StatementContext};
 
 fn context(gtid: usize) -> StatementContext {
     let gtid = format!("g:{gtid}");
@@ -556,7 +556,7 @@ fn an_answer_counts_from_the_moment_at_which_it_was_read() {
     };
     let answer = catalog::Answer {
         asked: asked(&catalog),
-        whole: false,
+        older: Older::None,
         definitions: vec![user("a"), user("b"), event, user("not_asked")],
         before: format!("{SOURCE}:1-6").parse().unwrap(),
         after: format!("{SOURCE}:1-8").parse().unwrap(),
@@ -581,4 +581,73 @@ fn an_answer_counts_from_the_moment_at_which_it_was_read() {
     assert_eq!(of(&later, "a"), "GRANT PROCESS ON *.* TO `a`@`%`");
     assert_eq!(find(&later, "EVENT d.old").later.len(), 1);
     assert_eq!(later.definitions().count(), 3);
+}
+
+/// An answer about everything brings what the log does not hold, and nothing that has been removed since.
+#[test]
+fn what_is_older_than_the_log_comes_with_an_answer() {
+    let begun = ["CREATE DATABASE d", "CREATE TABLE t (a INT)", "CREATE PROCEDURE p() SELECT 1"];
+    let catalog = replayed(&Catalog::new(0), 1, &begun);
+    let one = |kind, name: &str, table: Option<&str>, text: &str| Definition {
+        kind,
+        db: "d".into(),
+        name: name.into(),
+        table: table.map(|table| ("d".into(), table.into())),
+        made: Some(Recorded { text: text.into(), default_db: "d".into(), ..Recorded::default() }),
+        later: Vec::new(),
+        order: table.map(|_| 1),
+    };
+    let answer = catalog::Answer {
+        older: Older::All,
+        definitions: vec![
+            one(DefinitionKind::Procedure, "p", None, "CREATE PROCEDURE p() SELECT 2"),
+            one(DefinitionKind::Procedure, "old", None, "CREATE PROCEDURE old() SELECT 3"),
+            one(DefinitionKind::View, "v", None, "CREATE VIEW v AS SELECT 4"),
+            one(
+                DefinitionKind::Trigger,
+                "on_t",
+                Some("t"),
+                "CREATE TRIGGER on_t BEFORE INSERT ON t FOR EACH ROW SET @a = 1",
+            ),
+            one(
+                DefinitionKind::Trigger,
+                "gone",
+                Some("u"),
+                "CREATE TRIGGER gone BEFORE INSERT ON u FOR EACH ROW SET @a = 1",
+            ),
+        ],
+        before: format!("{SOURCE}:1-5").parse().unwrap(),
+        after: format!("{SOURCE}:1-6").parse().unwrap(),
+        ..catalog::Answer::default()
+    };
+    for removing in ["DROP PROCEDURE old", "DROP USER u", "DROP DATABASE e", "RENAME TABLE t TO t2"] {
+        let later = replayed(&replayed(&catalog, 4, &["CREATE DATABASE e"]), 5, &[removing]);
+        assert!(later.takes(&answer), "{removing}");
+        let context = StatementContext { gtid: format!("{SOURCE}:6"), ..context(0) };
+        let later = replayed(&catalog, 5, &["CREATE DATABASE e"]).apply(&context, removing.as_bytes()).unwrap().catalog;
+        let refused = later.with_answer(&answer);
+        assert!(!later.takes(&answer) && !refused.knows_definitions(), "{removing}");
+        assert_eq!(refused.definitions().count(), 1, "{removing}");
+    }
+    let catalog = catalog.with_answer(&answer);
+    assert!(catalog.knows_definitions());
+    let all: Vec<&str> = catalog.definitions().map(|one| one.name.as_str()).collect();
+    assert_eq!(all, ["old", "p", "v", "on_t"]);
+    assert_eq!(shown(&catalog, "PROCEDURE d.p"), ["CREATE PROCEDURE `d`.`p`() SELECT 1"]);
+    // The first two are in the answer, which replay has not reached yet.
+    let catalog = replayed(
+        &catalog,
+        4,
+        &[
+            "DROP PROCEDURE old",
+            "CREATE PROCEDURE old() SELECT 3",
+            "RENAME TABLE v TO w",
+            "ALTER PROCEDURE old COMMENT 'c'",
+        ],
+    );
+    assert_eq!(
+        shown(&catalog, "PROCEDURE d.old"),
+        ["CREATE PROCEDURE `d`.`old`() SELECT 3", "ALTER PROCEDURE `d`.`old` COMMENT 'c'"]
+    );
+    assert!(catalog.is_view("d", "w") && !catalog.is_view("d", "v"));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use catalog::{Answer, Catalog, Definition, DefinitionKind, StatementContext};
+use catalog::{Answer, Catalog, Definition, DefinitionKind, Older, StatementContext};
 use serde_json::Value;
 
 const STATEMENTS: &[&str] = &[
@@ -68,8 +68,7 @@ const OPTIONAL: &[&str] = &[
 fn stored() -> Value {
     let mut catalog = Catalog::new(0);
     for sql in STATEMENTS {
-        let context =
-            StatementContext { default_db: "d".into(), timestamp_us: Some(1), ..StatementContext::default() };
+        let context = StatementContext { default_db: "d".into(), timestamp_us: Some(1), ..StatementContext::default() };
         catalog = catalog.apply(&context, sql.as_bytes()).unwrap_or_else(|error| panic!("{sql}: {error}")).catalog;
     }
     let misplaced = catalog.table("d", "parts").unwrap().with_misplaced_rows();
@@ -77,7 +76,7 @@ fn stored() -> Value {
     let catalog = catalog.with_virtual_unknown(&[("d".into(), "layouts".into())]);
     let seen = catalog.definitions().find(|one| one.kind == DefinitionKind::View).unwrap();
     let older = Definition { name: "older".into(), ..Definition::clone(seen) };
-    let catalog = catalog.with_answer(&Answer { whole: true, definitions: vec![older], ..Answer::default() });
+    let catalog = catalog.with_answer(&Answer { older: Older::All, definitions: vec![older], ..Answer::default() });
     serde_json::from_slice(&catalog.to_json().unwrap()).unwrap()
 }
 

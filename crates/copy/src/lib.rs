@@ -84,7 +84,7 @@ use base::GtidSet;
 use catalog::TableDef;
 
 pub use batch::RowBatch;
-pub use definitions_asked::{Question, ask_definitions};
+pub use definitions_asked::{Asked, Question, ask_definitions};
 pub use definitions_now::DefinitionsNow;
 pub use error::CopyError;
 pub use let_in::let_in;

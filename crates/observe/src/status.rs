@@ -505,6 +505,9 @@ pub struct ReplayReport {
     /// Definitions about which the source was asked since the engine started.
     #[serde(rename = "definitions_asked", default)]
     pub definitions_asked: u64,
+    /// True if definitions that are older than the log have been read, as far as the account sees them.
+    #[serde(rename = "definitions_read", default)]
+    pub definitions_read: bool,
     /// `--copy` of this replica; empty if not known. A stopped folder is read with it.
     #[serde(rename = "copy", default)]
     pub copy: String,

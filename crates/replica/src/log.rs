@@ -301,7 +301,7 @@ codes! {
     MoveNotProven = 135 Warning "`slipstream check-store` compares all rows now",
     /// All rows from before such a move were compared.
     MoveCompared = 136 Note "nothing",
-    /// The source was asked how definitions are that its log does not settle; the line names them.
+    /// The source was asked how definitions are that its log does not settle or hold.
     DefinitionsAsked = 140 Note "nothing",
     /// The source could not be asked about definitions; the line has the reason.
     DefinitionsNotAsked = 141 Warning "grant what is missing, or remove the cause; it is asked again",

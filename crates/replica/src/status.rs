@@ -128,6 +128,7 @@ impl Replica {
             comparison,
             missing,
             definitions_unsettled: catalog.unsettled_definitions().count() as u64,
+            definitions_read: self.upkeep.definitions.are_read(catalog),
             definitions_asked: self.upkeep.definitions.asked(),
             copy: self.upkeep.all_tables.when().name().to_owned(),
             drifted: self.drifted().iter().map(ToString::to_string).collect(),

@@ -1,13 +1,14 @@
-//! Definitions that the log alone does not settle: the source is asked how they are.
+//! Definitions that the log alone does not settle, or that are older than it: the source is asked how they are.
 //!
-//! In: the catalog's unsettled definitions, while the source is connected. Out: its answers, in the catalog; words for
-//! whoever watches. Never here: rows; a text of a definition in a message.
+//! In: the catalog, while the source is connected. Out: the source's answers, in the catalog; words for whoever watches.
+//! Never here: rows; a text of a definition in a message.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use catalog::{Catalog, DefinitionKind, SourceNames};
+use catalog::{Catalog, DefinitionKind, Older, SourceNames};
+use copy::{Asked, Question};
 
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
@@ -17,6 +18,8 @@ use crate::replica::Replica;
 const SETTLE: Duration = Duration::from_secs(1);
 /// Pause after an answer, so that a source is not asked without end about what changes all the time.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Pause after all was read in vain, because something was removed meanwhile.
+const AGAIN_AFTER_REMOVAL: Duration = Duration::from_secs(10);
 /// Pause after the source could not be asked, or the account does not see everything.
 const AGAIN_AFTER_TROUBLE: Duration = Duration::from_secs(60);
 /// Names in a message.
@@ -28,6 +31,8 @@ pub(crate) struct AskedDefinitions {
     runs: AtomicBool,
     /// Definitions that were settled so.
     asked: AtomicU64,
+    /// True once those that are older than the log have been read as far as the account sees them.
+    older_read: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -45,21 +50,39 @@ impl AskedDefinitions {
         self.asked.load(Ordering::Relaxed)
     }
 
+    /// True if those that are older than the log are here, as far as the account sees them.
+    pub(crate) fn are_read(&self, catalog: &Catalog) -> bool {
+        catalog.knows_definitions() || self.older_read.load(Ordering::Acquire)
+    }
+
     /// Asks the source beside replay, if there is something to ask.
     pub(crate) fn begin(&self, replica: &Arc<Replica>, login: &Arc<SourceLogin>, catalog: &Catalog) {
-        if catalog.unsettled_definitions().next().is_none() {
+        if self.lock().not_before.is_some_and(|moment| Instant::now() < moment) {
             return;
         }
-        let waits = self.lock().not_before.is_some_and(|moment| Instant::now() < moment);
-        if waits || self.runs.swap(true, Ordering::AcqRel) {
+        let unsettled = catalog.unsettled_definitions();
+        let about: Vec<_> = unsettled.map(|one| (one.kind, one.db.clone(), one.name.clone())).collect();
+        if (about.is_empty() && self.are_read(catalog)) || self.runs.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (of, login, catalog) = (Arc::clone(replica), Arc::clone(login), catalog.clone());
+        let asking = Asking {
+            replica: Arc::downgrade(replica),
+            login: Arc::clone(login),
+            names: SourceNames {
+                filters: Arc::clone(&replica.replay.pipeline.decode_options().filters),
+                lower_case_table_names: catalog.lower_case_table_names(),
+            },
+            older: about.is_empty(),
+            about,
+        };
         let run = move || {
-            let ended = ask(&of, &login, &catalog);
-            let state = &of.upkeep.definitions;
-            state.note(ended);
-            state.runs.store(false, Ordering::Release);
+            let of = Weak::clone(&asking.replica);
+            let ended = asking.run();
+            if let Some(replica) = of.upgrade() {
+                let state = &replica.upkeep.definitions;
+                state.note(ended);
+                state.runs.store(false, Ordering::Release);
+            }
         };
         if let Err(error) = std::thread::Builder::new().name("ask-source".into()).spawn(run) {
             self.note(Err(format!("cannot start a thread: {error}")));
@@ -71,10 +94,12 @@ impl AskedDefinitions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, ended: Result<(), String>) {
+    fn note(&self, ended: Result<Duration, String>) {
         let mut state = self.lock();
-        let trouble = ended.err().unwrap_or_default();
-        let pause = if trouble.is_empty() { AGAIN_AFTER } else { AGAIN_AFTER_TROUBLE };
+        let (pause, trouble) = match ended {
+            Ok(pause) => (pause, String::new()),
+            Err(trouble) => (AGAIN_AFTER_TROUBLE, trouble),
+        };
         state.not_before = Some(Instant::now() + pause);
         if !trouble.is_empty() && state.trouble != trouble {
             let text =
@@ -85,32 +110,61 @@ impl AskedDefinitions {
     }
 }
 
-/// Asks, and hands the answer to replay.
-fn ask(replica: &Arc<Replica>, login: &SourceLogin, catalog: &Catalog) -> Result<(), String> {
-    let unsettled: Vec<_> = catalog.unsettled_definitions().collect();
-    let asked: Vec<(DefinitionKind, String, String)> =
-        unsettled.iter().map(|one| (one.kind, one.db.clone(), one.name.clone())).collect();
-    let named: Vec<String> = asked.iter().take(NAMES_MAX).map(name).collect();
-    let more = asked.len().saturating_sub(NAMES_MAX);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let named = format!("{}{more}", named.join(", "));
-    let count = asked.len() as u64;
-    let names = SourceNames {
-        filters: Arc::clone(&replica.replay.pipeline.decode_options().filters),
-        lower_case_table_names: catalog.lower_case_table_names(),
-    };
-    let question = copy::Question { about: asked, whole: false };
-    let answer = copy::ask_definitions(&login.for_try(), &names, question, SETTLE);
-    let (answer, unseen) = answer.map_err(|error| error.to_string())?;
-    if !unseen.is_empty() {
-        return Err(unseen.join("; "));
-    }
-    let text = format!("asked the source how these are, because the log alone does not say it: {named}");
-    if replica.replay.pipeline.copier().answer(answer, &replica.stopping).is_ok() {
-        replica.upkeep.definitions.asked.fetch_add(count, Ordering::Relaxed);
+/// One question. Without the replica, so that a source that does not answer does not hold up its end.
+struct Asking {
+    replica: Weak<Replica>,
+    login: Arc<SourceLogin>,
+    names: SourceNames,
+    about: Vec<(DefinitionKind, String, String)>,
+    /// About what is older than the log too.
+    older: bool,
+}
+
+impl Asking {
+    /// Asks, and hands the answer to replay. Returns the pause before the next question, or the trouble.
+    fn run(self) -> Result<Duration, String> {
+        let named = named(&self.about);
+        let count = self.about.len() as u64;
+        let question = Question { about: self.about, older: self.older };
+        let asked = copy::ask_definitions(&self.login.for_try(), &self.names, question, SETTLE);
+        let Asked { answer, unseen, keeps_none } = asked.map_err(|error| error.to_string())?;
+        let unseen = unseen.join("; ");
+        let Some(replica) = self.replica.upgrade() else { return Ok(AGAIN_AFTER) };
+        let state = &replica.upkeep.definitions;
+        if self.older && keeps_none {
+            state.older_read.store(true, Ordering::Release);
+            return Ok(AGAIN_AFTER);
+        }
+        if !self.older && !unseen.is_empty() {
+            return Err(unseen);
+        }
+        let (all, found) = (answer.older == Older::All, answer.definitions.len());
+        let Ok(was_taken) = replica.replay.pipeline.copier().answer(answer, &replica.stopping) else {
+            return Ok(AGAIN_AFTER);
+        };
+        if !self.older {
+            state.asked.fetch_add(count, Ordering::Relaxed);
+            let text = format!("asked the source how these are, because the log alone does not say it: {named}");
+            log::write(Code::DefinitionsAsked, "Copy", &text);
+            return Ok(AGAIN_AFTER);
+        }
+        if !was_taken {
+            return Ok(AGAIN_AFTER_REMOVAL);
+        }
+        state.older_read.store(true, Ordering::Release);
+        let seen = if all { String::new() } else { format!(", as far as the account sees them: {unseen}") };
+        let text = format!("read the source's definitions, {found}, for those that its log does not hold{seen}");
         log::write(Code::DefinitionsAsked, "Copy", &text);
+        Ok(AGAIN_AFTER)
     }
-    Ok(())
+}
+
+/// Some of their names.
+fn named(about: &[(DefinitionKind, String, String)]) -> String {
+    let named: Vec<String> = about.iter().take(NAMES_MAX).map(name).collect();
+    let more = about.len().saturating_sub(NAMES_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", named.join(", "))
 }
 
 fn name((kind, db, name): &(DefinitionKind, String, String)) -> String {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::SharedMap;
 
-use super::answer::{Answer, Answered, Moment, StoredAnswer};
+use super::answer::{Answer, Answered, Moment, Older, StoredAnswer};
 use super::change::{Located, OfTrigger, located, renamed, when_of};
 use super::{Change, Definition, DefinitionKind, Recorded, Unsettled};
 use crate::account::{AccountName, AccountStatement, Accounts, Changed, RoutineKind, Under};
@@ -76,10 +76,6 @@ impl std::fmt::Debug for Definitions {
 }
 
 impl Definitions {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty() && self.unsettled.is_empty()
-    }
-
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Definition>> {
         self.all.values()
     }
@@ -198,10 +194,14 @@ impl Definitions {
             }
             self.answered.insert(at, Arc::new(Answered::of(answer)));
         }
-        // Otherwise something in it may be gone.
-        if answer.whole && answer.holds(&self.removed) {
+        if answer.older != Older::None && self.takes(answer) {
             self.complete(answer, is_table, folded);
         }
+    }
+
+    /// False if something was removed or renamed that may be in the answer.
+    pub(crate) fn takes(&self, answer: &Answer) -> bool {
+        answer.older == Older::None || answer.holds(&self.removed)
     }
 
     /// Takes over what is older than the log: what the log has made or changed, it knows better.
@@ -215,7 +215,7 @@ impl Definitions {
                 self.answered.insert(at, Arc::new(Answered::of(answer)));
             }
         }
-        self.all_known = true;
+        self.all_known |= answer.older == Older::All;
     }
 
     /// Whether an answer about the object has the transaction already; None if there is no such answer any more.
@@ -553,13 +553,7 @@ impl Definitions {
     }
 
     /// RENAME TABLE of a table or view. Triggers follow their table; the source moves neither to another database.
-    pub(crate) fn table_renamed(
-        &mut self,
-        from: (&str, &str),
-        to: (&str, &str),
-        gtid: &str,
-        folded: Folded<'_>,
-    ) {
+    pub(crate) fn table_renamed(&mut self, from: (&str, &str), to: (&str, &str), gtid: &str, folded: Folded<'_>) {
         gtid.clone_into(&mut self.removed);
         let to = (to.0.to_owned(), to.1.to_owned());
         let mut unclear = Vec::new();
@@ -596,15 +590,7 @@ impl Definitions {
         }
     }
 
-    fn mark(
-        &mut self,
-        kind: DefinitionKind,
-        db: &str,
-        name: &str,
-        gtid: &str,
-        why: &str,
-        folded: Folded<'_>,
-    ) {
+    fn mark(&mut self, kind: DefinitionKind, db: &str, name: &str, gtid: &str, why: &str, folded: Folded<'_>) {
         let one =
             Unsettled { kind, db: db.to_owned(), name: name.to_owned(), gtid: gtid.to_owned(), why: why.to_owned() };
         self.unsettled.insert(key(kind, db, name, folded), Arc::new(one));

@@ -11,14 +11,24 @@ use serde::{Deserialize, Serialize};
 
 use super::{Definition, DefinitionKind};
 
+/// Definitions in an answer that it was not asked for by name, and that may be older than the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Older {
+    #[default]
+    None,
+    /// As far as the account sees them.
+    Seen,
+    All,
+}
+
 /// The source's answer.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     /// Kind, database and name of what was asked about, as [`Unsettled`](super::Unsettled) has them.
     pub asked: Vec<(DefinitionKind, String, String)>,
-    /// True if it holds all that the source has.
-    pub whole: bool,
-    /// What of it there is.
+    /// What is in it besides.
+    pub older: Older,
+    /// What there is of both.
     pub definitions: Vec<Definition>,
     /// What the source had executed before.
     pub before: GtidSet,

@@ -35,6 +35,12 @@ impl Catalog {
         self.inner.definitions.all_known()
     }
 
+    /// True if the answer is taken over as a whole: nothing was removed or renamed since the source was asked.
+    #[must_use]
+    pub fn takes(&self, answer: &Answer) -> bool {
+        self.inner.definitions.takes(answer)
+    }
+
     /// The next snapshot after the source's answer about unsettled definitions.
     #[must_use]
     pub fn with_answer(&self, answer: &Answer) -> Catalog {
