@@ -130,7 +130,7 @@ fn from_the_log_and_from_a_copy() {
     replica.kill();
 }
 
-/// Statements about what is older than the log come before the source's answer and after it.
+/// Statements about objects that are older than the log come before the source's answer and after it.
 #[test]
 fn what_is_older_than_the_log_is_read_at_the_source() {
     let server = Server::start_unsynced("older", &[]);

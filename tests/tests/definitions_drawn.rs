@@ -18,7 +18,7 @@ fn accounts_of(dump: &str) -> Vec<String> {
         let Some(delimiter) = line.strip_prefix("DELIMITER ").filter(|delimiter| *delimiter != ";") else { continue };
         let text: Vec<&str> = lines.by_ref().take_while(|line| *line != delimiter).collect();
         let text = text.join("\n");
-        // Of what GRANT PROXY would give besides.
+        // GRANT PROXY would give it too.
         if text.starts_with("REVOKE GRANT OPTION ON *.* ") {
             continue;
         }
@@ -42,6 +42,8 @@ fn in_order(text: &str) -> String {
 
 /// The same from the source: what SHOW CREATE USER and SHOW GRANTS print, and what they hide.
 fn accounts_on(connection: &mut Connection) -> Vec<String> {
+    // Until it reads its tables again, the server shows limits of 0, and ADMIN OPTION not where it was given before.
+    connection.exec("FLUSH LOCAL PRIVILEGES").unwrap();
     let mut rows = |sql: &str| -> Vec<Vec<String>> {
         let found = connection.query(sql).unwrap();
         let text = |row: usize, column: usize| found.text(row, column).unwrap_or_default();
@@ -55,8 +57,6 @@ fn accounts_on(connection: &mut Connection) -> Vec<String> {
         let name = format!("`{}`@`{}`", user[0].replace('`', "``"), user[1]);
         // The dump doubles a quote, for clients that know no escapes.
         let mut made = rows(&format!("SHOW CREATE USER {name}"))[0][0].replace("\\'", "''");
-        // Shown until the next FLUSH PRIVILEGES.
-        made = made.replace(" MAX_UPDATES_PER_HOUR 0", "");
         if let (Some(from), Some(to)) = (made.find(" DEFAULT ROLE "), made.find(" REQUIRE ")) {
             made.replace_range(from..to, "");
         }

@@ -186,10 +186,10 @@ impl TableCopier {
         self.ask(|reply| Command::Add(found, epoch, reply), stop)
     }
 
-    /// Takes over what the source says of definitions; true if as a whole.
+    /// Takes over the source's answer about definitions; true if as a whole.
     ///
     /// # Errors
-    /// As `look`.
+    /// The same as those of `look`.
     pub fn answer(&self, answer: Answer, stop: &AtomicBool) -> Result<bool, Refused> {
         self.ask(|reply| Command::Answer(Box::new(answer), reply), stop)
     }

@@ -25,8 +25,6 @@ use statement::{Authentication, Expire, Options};
 
 /// The plugin of CREATE ROLE, whose statement names none. A role cannot log in, so another default has no effect.
 const PLUGIN_OF_ROLES: &str = "caching_sha2_password";
-/// Plugins whose accounts without a hash must set a password first, when ALTER USER makes them so.
-const PLUGINS_WITH_HASHES: [&str; 3] = ["caching_sha2_password", "sha256_password", "mysql_native_password"];
 /// Resource limits, in the order of SHOW CREATE USER.
 const LIMITS: [&str; 4] =
     ["MAX_QUERIES_PER_HOUR", "MAX_UPDATES_PER_HOUR", "MAX_CONNECTIONS_PER_HOUR", "MAX_USER_CONNECTIONS"];
@@ -58,11 +56,11 @@ pub(crate) struct Account {
     /// Days; None for `default_password_lifetime`, 0 for never.
     lifetime: Option<u64>,
     locked: bool,
-    /// None for `password_history`.
+    /// None: `password_history` of the server.
     history: Option<u64>,
     /// Days; None for `password_reuse_interval`.
     reuse: Option<u64>,
-    /// None for `password_require_current`.
+    /// None: `password_require_current` of the server.
     require_current: Option<bool>,
     attempts: u64,
     /// Days; None for UNBOUNDED.
@@ -103,7 +101,6 @@ impl Account {
             Authentication::Unchanged => {}
             Authentication::DiscardOld => self.old_secret.clear(),
             Authentication::With { plugin, secret, retain } => {
-                let secret_given = secret.is_some();
                 let new = secret.clone().unwrap_or_default();
                 let old = std::mem::replace(&mut self.secret, new);
                 if *retain {
@@ -114,7 +111,7 @@ impl Account {
                 } else if *plugin != self.plugin || self.secret.is_empty() {
                     self.old_secret.clear();
                 }
-                self.expired = !secret_given && PLUGINS_WITH_HASHES.contains(&plugin.as_str());
+                self.expired = with.leaves_no_password();
                 self.plugin.clone_from(plugin);
             }
         }
@@ -144,8 +141,8 @@ impl Account {
         }
     }
 
-    /// CREATE USER as SHOW CREATE USER prints it, but for default roles, which may not exist yet; and what comes after
-    /// it: what CREATE USER cannot say, grants as SHOW GRANTS prints them, default roles.
+    /// CREATE USER as SHOW CREATE USER prints it, but for default roles, which may not exist yet; and the statements
+    /// after it: settings that CREATE USER cannot express, grants as SHOW GRANTS prints them, default roles.
     pub(crate) fn statements(&self, name: &AccountName) -> (String, Vec<String>) {
         let quoted = name.quoted();
         let plugin = sql_string(&self.plugin);

@@ -63,11 +63,11 @@ pub struct StatementContext {
     pub no_foreign_key_checks: bool,
     /// GTID of the transaction as text; empty if it has none.
     pub gtid: String,
-    /// True if the source logged that the statement changed its data dictionary (`Q_DDL_LOGGED_WITH_XID`). Servers write
-    /// it since 8.0; of views, programs, triggers and events not where IF NOT EXISTS did nothing, so seen on 9.7.
+    /// True if the source logged that the statement changed its data dictionary (`Q_DDL_LOGGED_WITH_XID`). Servers
+    /// write it since 8.0; of views, programs, triggers and events not where IF NOT EXISTS did nothing, so seen on 9.7.
     pub changed: bool,
-    /// User and host of whoever ran the statement, where the event names them: those that mention CURRENT_USER, and
-    /// CREATE of programs.
+    /// User and host of whoever ran the statement, where the event names them: statements that mention CURRENT_USER,
+    /// and those that create programs.
     pub invoker: Option<(String, String)>,
     /// True if the text is the source's own, as SHOW CREATE TABLE gives it: its expressions are spelled already.
     pub of_the_source: bool,

@@ -70,7 +70,7 @@ fn accounts_are_what_statements_make_of_them() {
     let create = "CREATE USER 'a'@'%' IDENTIFIED WITH 'caching_sha2_password'";
     let cases: &[(&[&str], &[&str])] = &[
         (&[create], &[plain, usage]),
-        // IF NOT EXISTS of what is there changes nothing, several accounts in one statement are several.
+        // IF NOT EXISTS of an account that exists changes nothing, several accounts in one statement are several.
         (
             &[
                 create,
@@ -128,6 +128,17 @@ fn accounts_are_what_statements_make_of_them() {
             ],
         ),
         (
+            &[
+                "ALTER USER 'a'@'%' PASSWORD EXPIRE NEVER",
+                "ALTER USER 'a'@'%' IDENTIFIED WITH 'caching_sha2_password' PASSWORD EXPIRE INTERVAL 30 DAY",
+            ],
+            &[
+                "CREATE USER `a`@`%` REQUIRE NONE PASSWORD EXPIRE NEVER ACCOUNT UNLOCK",
+                "ALTER USER `a`@`%` PASSWORD EXPIRE",
+                usage,
+            ],
+        ),
+        (
             &["ALTER USER 'a'@'%' PASSWORD EXPIRE", "ALTER USER 'a'@'%' IDENTIFIED WITH 'caching_sha2_password' AS ''"],
             &[plain, usage],
         ),
@@ -164,7 +175,7 @@ fn accounts_are_what_statements_make_of_them() {
                 "set default role all to a",
                 "revoke q2 from a",
             ],
-            &[plain, usage, "GRANT `q1`@`%` TO `a`@`%`", "ALTER USER `a`@`%` DEFAULT ROLE `q1`@`%`"],
+            &[plain, usage, "GRANT `q1`@`%` TO `a`@`%` WITH ADMIN OPTION", "ALTER USER `a`@`%` DEFAULT ROLE `q1`@`%`"],
         ),
         (
             &[
@@ -515,7 +526,7 @@ fn names(catalog: &Catalog) -> Vec<String> {
     catalog.unsettled_definitions().map(|one| format!("{} {}", one.kind.name(), one.name)).collect()
 }
 
-/// An answer is ahead of replay: what is in it already is not done again, what may be in it is asked again.
+/// An answer is ahead of replay: statements in it are not applied again, those that may be are asked about again.
 #[test]
 fn an_answer_counts_from_the_moment_at_which_it_was_read() {
     let catalog = replayed(
@@ -586,7 +597,8 @@ fn an_answer_counts_from_the_moment_at_which_it_was_read() {
 /// An answer about everything brings what the log does not hold, and nothing that has been removed since.
 #[test]
 fn what_is_older_than_the_log_comes_with_an_answer() {
-    let begun = ["CREATE DATABASE d", "CREATE TABLE t (a INT)", "CREATE PROCEDURE p() SELECT 1"];
+    let begun =
+        ["CREATE DATABASE d", "CREATE TABLE t (a INT)", "CREATE TABLE u (a INT)", "CREATE PROCEDURE p() SELECT 1"];
     let catalog = replayed(&Catalog::new(0), 1, &begun);
     let one = |kind, name: &str, table: Option<&str>, text: &str| Definition {
         kind,
@@ -629,6 +641,8 @@ fn what_is_older_than_the_log_comes_with_an_answer() {
         assert!(!later.takes(&answer) && !refused.knows_definitions(), "{removing}");
         assert_eq!(refused.definitions().count(), 1, "{removing}");
     }
+    let context = StatementContext { gtid: format!("{SOURCE}:6"), ..context(0) };
+    let catalog = catalog.apply(&context, b"DROP TABLE u").unwrap().catalog;
     let catalog = catalog.with_answer(&answer);
     assert!(catalog.knows_definitions());
     let all: Vec<&str> = catalog.definitions().map(|one| one.name.as_str()).collect();

@@ -31,8 +31,8 @@ pub struct Asked {
 
 /// Asks the source; `names` are those of the objects on this replica.
 ///
-/// `later` passes before the source is asked what it has executed: an object can be seen a moment before its transaction
-/// is in that set.
+/// `later` passes before the source is asked what it has executed: an object can be seen a moment before its
+/// transaction is in that set.
 ///
 /// # Errors
 /// The source cannot be reached or read, or has no GTIDs.

@@ -12,7 +12,6 @@ use client::{ClientError, Connection, ResultSet};
 use source::NOT_SYSTEM;
 use source::copy_check::{Needed, missing_privileges};
 
-/// All kinds.
 pub(crate) const KINDS: [DefinitionKind; 7] = [
     DefinitionKind::View,
     DefinitionKind::Function,
@@ -74,7 +73,7 @@ pub(crate) fn read(connection: &mut Connection, names: &SourceNames) -> client::
 /// Reads those of these kinds that are wanted.
 ///
 /// # Errors
-/// As `read`.
+/// If the connection fails.
 pub(crate) fn read_some(
     connection: &mut Connection,
     names: &SourceNames,
@@ -296,7 +295,26 @@ fn hidden(connection: &mut Connection, account: &str, name: &str, host: &str) ->
         Some(days) if expired => texts.push(format!("ALTER USER {account} PASSWORD EXPIRE INTERVAL {days} DAY")),
         _ => {}
     }
+    texts.extend(hidden_admin(connection, account, name, host)?);
     Ok(texts)
+}
+
+/// ADMIN OPTION that was given once: after a GRANT without it SHOW GRANTS does not show it until the server has read
+/// its tables again.
+fn hidden_admin(connection: &mut Connection, account: &str, name: &str, host: &str) -> client::Result<Vec<String>> {
+    const EDGES: &str = "mysql.role_edges";
+    let (name, host) = (quoted_text(name), quoted_text(host));
+    let with = format!("WHERE TO_USER = {name} AND TO_HOST = {host} AND WITH_ADMIN_OPTION = 'Y'");
+    let roles = match connection.query(&format!("SELECT FROM_USER, FROM_HOST FROM {EDGES} {with}")) {
+        // Servers have roles since 8.0.
+        Err(error) if error.server_code().is_some() => return Ok(Vec::new()),
+        roles => roles?,
+    };
+    let text = |row| {
+        let (role, host): (String, String) = (roles.told(row, 0, EDGES)?, roles.told(row, 1, EDGES)?);
+        Ok(format!("GRANT {}@{} TO {account} WITH ADMIN OPTION", quoted(&role), quoted(&host)))
+    };
+    (0..roles.rows.len()).map(text).collect()
 }
 
 #[cfg(test)]

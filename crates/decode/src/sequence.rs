@@ -11,8 +11,8 @@ use base::limits::PREPARED_BYTES_MAX;
 use base::{Gtid, GtidSet, Prepared, PreparedSet, SequenceNumber};
 use catalog::sql_mode;
 use catalog::{
-    Answer, Catalog, DdlEffect, Filtered, Found, MISSING, Named, NamedTable, Quarantined, ReplicationFilters, Rewrite,
-    SourceNames, StatementContext, TableDef, TableId, Written,
+    Catalog, DdlEffect, Filtered, MISSING, Named, NamedTable, Quarantined, ReplicationFilters, Rewrite, SourceNames,
+    StatementContext, TableDef, TableId, Written,
 };
 use values::collation::UTF8MB4_0900_AI_CI;
 
@@ -21,6 +21,8 @@ use crate::piece::{DecodedPiece, Piece, PieceKind, SkipReason, Transaction};
 use crate::skip::{Sequenced, SkipList};
 use crate::stop::{StopClass, defect_reason};
 use crate::writes::StatementWrites;
+
+mod beside_log;
 
 /// Number of no piece: nothing is sequenced any more.
 const NEVER: u64 = u64::MAX;
@@ -445,61 +447,6 @@ impl Sequencer {
         true
     }
 
-    /// Quarantines tables, each with the reason, as a transaction without a GTID: their rows cannot be read. `decoded`
-    /// is any piece without changes. Call only at a transaction boundary.
-    #[must_use]
-    pub fn quarantine_unreadable(
-        &mut self,
-        tables: &[(NamedTable, String)],
-        decoded: DecodedPiece,
-        shared: &SharedCatalog,
-    ) -> SequencedPiece {
-        let mut piece = self.copied(decoded);
-        for (table, why) in tables {
-            let (catalog, gone) = self.state.catalog.with_quarantined(table, why);
-            self.state.catalog = catalog;
-            piece.dropped.extend(gone.map(|id| (piece.first, id)));
-        }
-        self.state.version += 1;
-        shared.publish(self.epoch, self.state.version, &self.state.catalog);
-        piece.catalogs.push((piece.first, self.state.catalog.clone()));
-        piece
-    }
-
-    /// Takes over what a comparison with the source found, as a transaction without a GTID. None, with nothing done, if
-    /// the catalog is not at this epoch any more: some of it may be wrong by now. `decoded` is any piece without
-    /// changes. Call only at a transaction boundary.
-    #[must_use]
-    pub fn add_found(
-        &mut self,
-        found: &Found,
-        epoch: u64,
-        decoded: DecodedPiece,
-        shared: &SharedCatalog,
-    ) -> Option<SequencedPiece> {
-        if self.state.catalog.epoch() != epoch {
-            return None;
-        }
-        let mut piece = self.copied(decoded);
-        self.state.catalog = self.state.catalog.with_found(found);
-        self.state.version += 1;
-        shared.publish(self.epoch, self.state.version, &self.state.catalog);
-        piece.catalogs.push((piece.first, self.state.catalog.clone()));
-        Some(piece)
-    }
-
-    /// Takes over what the source says of definitions that are not settled, as a transaction without a GTID. `decoded`
-    /// is any piece without changes. Call only at a transaction boundary.
-    #[must_use]
-    pub fn add_answer(&mut self, answer: &Answer, decoded: DecodedPiece, shared: &SharedCatalog) -> SequencedPiece {
-        let mut piece = self.copied(decoded);
-        self.state.catalog = self.state.catalog.with_answer(answer);
-        self.state.version += 1;
-        shared.publish(self.epoch, self.state.version, &self.state.catalog);
-        piece.catalogs.push((piece.first, self.state.catalog.clone()));
-        piece
-    }
-
     /// Reserves an id for a table that is being copied; None when ids are exhausted.
     pub fn reserve_table_id(&mut self) -> Option<TableId> {
         let (catalog, id) = self.state.catalog.reserve_id()?;
@@ -870,6 +817,10 @@ fn begins_with_generated_key(sql: &[u8]) -> bool {
     behind.and_then(|at| sql.get(at..)).is_some_and(|rest| rest.starts_with(TYPE))
 }
 
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
 /// Returns the context that the log gives for a statement, with databases under their local names.
 pub(crate) fn context_of(
     statement: &Statement<'_>,
@@ -901,10 +852,7 @@ pub(crate) fn context_of(
             .is_some_and(|flags| flags & binlog::QueryStatus::NO_FOREIGN_KEY_CHECKS != 0),
         gtid: statement.gtid.map(|gtid| gtid.to_string()).unwrap_or_default(),
         changed: status.ddl_xid.is_some(),
-        invoker: status.invoker.map(|of| {
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            (text(of.user), text(of.host))
-        }),
+        invoker: status.invoker.map(|of| (lossy(of.user), lossy(of.host))),
         // Every server since 8.0.13 writes the former with CREATE and ALTER TABLE. Without it the latter says nothing.
         atomic: status.sql_require_primary_key.map(|_| is_of_select(query.sql) || status.ddl_xid.is_some()),
         names,

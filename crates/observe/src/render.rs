@@ -146,14 +146,14 @@ impl StatusReport {
                 replay.remaining_delay_us.map(|left| format!(", the next transaction in {}", duration_text(left)));
             line(text, "SQL_Delay", &format!("{} s{}", replay.delay_s, next.unwrap_or_default()));
         }
-        if replay.definitions_unsettled > 0 {
-            let count = replay.definitions_unsettled;
+        if replay.compared.definitions_unsettled > 0 {
+            let count = replay.compared.definitions_unsettled;
             line(text, "Definitions", &format!("{count} may be otherwise at the source, which is asked"));
         }
-        if !replay.comparison.is_empty() {
-            line(text, "Not healthy", &replay.comparison);
+        if !replay.compared.comparison.is_empty() {
+            line(text, "Not healthy", &replay.compared.comparison);
         }
-        for table in replay.missing.iter().take(MISSING_SHOWN) {
+        for table in replay.compared.missing.iter().take(MISSING_SHOWN) {
             line(text, "Missing table", table);
         }
         // The newest are the last.

@@ -450,6 +450,26 @@ pub struct MovesReport {
     pub unproven: String,
 }
 
+/// Whether everything is here that the source has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComparedReport {
+    /// Why not every table of the source is here, or is not known to be, without names; empty if every table is.
+    #[serde(rename = "comparison", default)]
+    pub comparison: String,
+    /// Tables of the source that are not here.
+    #[serde(rename = "missing", default)]
+    pub missing: Vec<String>,
+    /// Definitions that may be otherwise at the source, until it is asked.
+    #[serde(rename = "definitions_unsettled", default)]
+    pub definitions_unsettled: u64,
+    /// Definitions about which the source was asked since the engine started.
+    #[serde(rename = "definitions_asked", default)]
+    pub definitions_asked: u64,
+    /// True if definitions that are older than the log have been read, as far as the account sees them.
+    #[serde(rename = "definitions_read", default)]
+    pub definitions_read: bool,
+}
+
 /// Replay and the tables it maintains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayReport {
@@ -493,21 +513,8 @@ pub struct ReplayReport {
     pub drifted: Vec<String>,
     #[serde(flatten)]
     pub moves: MovesReport,
-    /// Why not every table of the source is here, or is not known to be, without names; empty if every table is.
-    #[serde(rename = "comparison", default)]
-    pub comparison: String,
-    /// Tables of the source that are not here.
-    #[serde(rename = "missing", default)]
-    pub missing: Vec<String>,
-    /// Definitions that may be otherwise at the source, until it is asked.
-    #[serde(rename = "definitions_unsettled", default)]
-    pub definitions_unsettled: u64,
-    /// Definitions about which the source was asked since the engine started.
-    #[serde(rename = "definitions_asked", default)]
-    pub definitions_asked: u64,
-    /// True if definitions that are older than the log have been read, as far as the account sees them.
-    #[serde(rename = "definitions_read", default)]
-    pub definitions_read: bool,
+    #[serde(flatten)]
+    pub compared: ComparedReport,
     /// `--copy` of this replica; empty if not known. A stopped folder is read with it.
     #[serde(rename = "copy", default)]
     pub copy: String,
@@ -755,7 +762,7 @@ impl StatusReport {
         let delay_us = self.replay.delay_s.saturating_mul(1_000_000);
         match self.lag.current_us.map(|lag_us| lag_us.saturating_sub(delay_us)) {
             Some(lag_us) if lag_us <= lag_us_max => {
-                Some(self.replay.comparison.clone()).filter(|text| !text.is_empty())
+                Some(self.replay.compared.comparison.clone()).filter(|text| !text.is_empty())
             }
             Some(lag_us) => {
                 let beyond = if delay_us > 0 { " beyond SQL_Delay" } else { "" };
@@ -792,7 +799,7 @@ mod tests {
         report.lag.current_us = Some(10_000_000);
         assert_eq!(report.lag_above(10_000_000), None);
         assert_eq!(report.lag_above(9_999_999).as_deref(), Some("lag 10.0 s is above 9.99 s"));
-        report.replay.comparison = "tables are missing".into();
+        report.replay.compared.comparison = "tables are missing".into();
         assert_eq!(report.lag_above(10_000_000).as_deref(), Some("tables are missing"));
     }
 

@@ -25,6 +25,7 @@ use crate::folder::{Folder, read_small, write_atomically};
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
 use crate::replica::Replica;
+use crate::unsettled::AskedDefinitions;
 
 /// File in the folder once all tables were here; contains the GTID set at which they were.
 const FILE: &str = "tables-compared";
@@ -44,6 +45,8 @@ pub(crate) struct AllTables {
     when: CopyWhen,
     state: Mutex<State>,
     runs: AtomicBool,
+    /// Objects other than tables.
+    pub(crate) definitions: Arc<AskedDefinitions>,
 }
 
 struct State {
@@ -82,7 +85,8 @@ impl AllTables {
         let was_made = !has_server || read_small(&folder.path().join(FILE))?.is_some();
         let state =
             State { source: String::new(), was_made, trouble: String::new(), missing: Vec::new(), listed_said: false };
-        Ok(AllTables { when, state: Mutex::new(state), runs: AtomicBool::new(false) })
+        let definitions = Arc::new(AskedDefinitions::default());
+        Ok(AllTables { when, state: Mutex::new(state), runs: AtomicBool::new(false), definitions })
     }
 
     /// `--copy`.

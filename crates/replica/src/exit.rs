@@ -61,7 +61,7 @@ exits! {
     Defect = 10 "an internal check failed (a defect of Slipstream)",
     /// `verify`, `check-store` or `shadow` found differences.
     VerifyDifferences = 16 "verify found differences",
-    /// `dump` left out tables, or `dump --definitions` wrote statements as comments, or has objects that are not settled.
+    /// `dump` left out tables, or `dump --definitions` wrote statements as comments, or has unsettled objects.
     DefinitionsLeftOut = 17 "tables or definitions are left out of a dump",
 }
 

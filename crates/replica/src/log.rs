@@ -304,7 +304,7 @@ codes! {
     /// The source was asked how definitions are that its log does not settle or hold.
     DefinitionsAsked = 140 Note "nothing",
     /// The source could not be asked about definitions; the line has the reason.
-    DefinitionsNotAsked = 141 Warning "grant what is missing, or remove the cause; it is asked again",
+    DefinitionsNotAsked = 141 Warning "grant the privileges that it names, or remove the cause; it is asked again",
 }
 
 impl Code {

@@ -41,7 +41,6 @@ use crate::serve_log::{OfEngine, ServeLog};
 use crate::skip::Listed;
 use crate::source_facts::SourceSettings;
 use crate::table_copy::{TableCopy, TableCopyReport};
-use crate::unsettled::AskedDefinitions;
 use crate::upkeep::{TableCopies, Upkeep};
 
 /// A running replica.
@@ -245,7 +244,6 @@ impl Replica {
                 scrub_interval: Mutex::new(config.scrub_interval),
                 scrub: Mutex::new(String::new()),
                 backups: RunningBackups::default(),
-                definitions: AskedDefinitions::default(),
             },
             served,
         })

@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use apply::CutWait;
 use catalog::Catalog;
 use observe::{
-    Backlog, ConnectionState, DiskReport, GtidReport, LagReport, MemoryReport, PositionReport, ProcessFacts,
-    RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport, StoreReport, UntilReport,
-    WaitReport, now_us, steady_us, utc_text,
+    Backlog, ComparedReport, ConnectionState, DiskReport, GtidReport, LagReport, MemoryReport, PositionReport,
+    ProcessFacts, RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport, StoreReport,
+    UntilReport, WaitReport, now_us, steady_us, utc_text,
 };
 
 use crate::disk_trouble::receiving_waits;
@@ -125,11 +125,13 @@ impl Replica {
             quarantined: quarantined(catalog, &[]),
             rows_logged_twice: self.replay.pipeline.publisher.logged_twice().rows(),
             logged_twice_last: self.replay.logged_twice_last(),
-            comparison,
-            missing,
-            definitions_unsettled: catalog.unsettled_definitions().count() as u64,
-            definitions_read: self.upkeep.definitions.are_read(catalog),
-            definitions_asked: self.upkeep.definitions.asked(),
+            compared: ComparedReport {
+                comparison,
+                missing,
+                definitions_unsettled: catalog.unsettled_definitions().count() as u64,
+                definitions_read: self.upkeep.all_tables.definitions.are_read(catalog),
+                definitions_asked: self.upkeep.all_tables.definitions.asked(),
+            },
             copy: self.upkeep.all_tables.when().name().to_owned(),
             drifted: self.drifted().iter().map(ToString::to_string).collect(),
             moves: self.inbound.link.moves.report(catalog),

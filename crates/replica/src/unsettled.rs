@@ -1,18 +1,17 @@
 //! Definitions that the log alone does not settle, or that are older than it: the source is asked how they are.
 //!
-//! In: the catalog, while the source is connected. Out: the source's answers, in the catalog; words for whoever watches.
-//! Never here: rows; a text of a definition in a message.
+//! In: the catalog, while the source is connected. Out: the source's answers; words for whoever watches. Never here:
+//! rows; a text of a definition in a message.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use catalog::{Catalog, DefinitionKind, Older, SourceNames};
+use catalog::{Answer, Catalog, DefinitionKind, Older, ReplicationFilters, SourceNames};
 use copy::{Asked, Question};
 
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
-use crate::replica::Replica;
 
 /// A commit can be seen a moment before its GTID is in gtid_executed; no server takes this long between the two.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -55,8 +54,15 @@ impl AskedDefinitions {
         catalog.knows_definitions() || self.older_read.load(Ordering::Acquire)
     }
 
-    /// Asks the source beside replay, if there is something to ask.
-    pub(crate) fn begin(&self, replica: &Arc<Replica>, login: &Arc<SourceLogin>, catalog: &Catalog) {
+    /// Asks the source next to replay, if there is something to ask. `hand_on` gives the answer to replay: true if it
+    /// was taken over as a whole, None if replay ends.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        login: &Arc<SourceLogin>,
+        filters: Arc<ReplicationFilters>,
+        catalog: &Catalog,
+        hand_on: impl FnOnce(Answer) -> Option<bool> + Send + 'static,
+    ) {
         if self.lock().not_before.is_some_and(|moment| Instant::now() < moment) {
             return;
         }
@@ -66,23 +72,16 @@ impl AskedDefinitions {
             return;
         }
         let asking = Asking {
-            replica: Arc::downgrade(replica),
+            of: Arc::clone(self),
             login: Arc::clone(login),
-            names: SourceNames {
-                filters: Arc::clone(&replica.replay.pipeline.decode_options().filters),
-                lower_case_table_names: catalog.lower_case_table_names(),
-            },
+            names: SourceNames { filters, lower_case_table_names: catalog.lower_case_table_names() },
             older: about.is_empty(),
             about,
         };
         let run = move || {
-            let of = Weak::clone(&asking.replica);
-            let ended = asking.run();
-            if let Some(replica) = of.upgrade() {
-                let state = &replica.upkeep.definitions;
-                state.note(ended);
-                state.runs.store(false, Ordering::Release);
-            }
+            let of = Arc::clone(&asking.of);
+            of.note(asking.run(hand_on));
+            of.runs.store(false, Ordering::Release);
         };
         if let Err(error) = std::thread::Builder::new().name("ask-source".into()).spawn(run) {
             self.note(Err(format!("cannot start a thread: {error}")));
@@ -112,25 +111,24 @@ impl AskedDefinitions {
 
 /// One question. Without the replica, so that a source that does not answer does not hold up its end.
 struct Asking {
-    replica: Weak<Replica>,
+    of: Arc<AskedDefinitions>,
     login: Arc<SourceLogin>,
     names: SourceNames,
     about: Vec<(DefinitionKind, String, String)>,
-    /// About what is older than the log too.
+    /// About everything that is older than the log too.
     older: bool,
 }
 
 impl Asking {
     /// Asks, and hands the answer to replay. Returns the pause before the next question, or the trouble.
-    fn run(self) -> Result<Duration, String> {
+    fn run(self, hand_on: impl FnOnce(Answer) -> Option<bool>) -> Result<Duration, String> {
         let named = named(&self.about);
         let count = self.about.len() as u64;
         let question = Question { about: self.about, older: self.older };
         let asked = copy::ask_definitions(&self.login.for_try(), &self.names, question, SETTLE);
         let Asked { answer, unseen, keeps_none } = asked.map_err(|error| error.to_string())?;
         let unseen = unseen.join("; ");
-        let Some(replica) = self.replica.upgrade() else { return Ok(AGAIN_AFTER) };
-        let state = &replica.upkeep.definitions;
+        let state = &self.of;
         if self.older && keeps_none {
             state.older_read.store(true, Ordering::Release);
             return Ok(AGAIN_AFTER);
@@ -139,9 +137,7 @@ impl Asking {
             return Err(unseen);
         }
         let (all, found) = (answer.older == Older::All, answer.definitions.len());
-        let Ok(was_taken) = replica.replay.pipeline.copier().answer(answer, &replica.stopping) else {
-            return Ok(AGAIN_AFTER);
-        };
+        let Some(was_taken) = hand_on(answer) else { return Ok(AGAIN_AFTER) };
         if !self.older {
             state.asked.fetch_add(count, Ordering::Relaxed);
             let text = format!("asked the source how these are, because the log alone does not say it: {named}");

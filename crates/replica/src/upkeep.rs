@@ -25,7 +25,6 @@ use crate::exit::Failure;
 use crate::log::{self, Code};
 use crate::replica::Replica;
 use crate::running_copies::RunningCopies;
-use crate::unsettled::AskedDefinitions;
 
 /// What [`Upkeep`] holds.
 pub(crate) struct Upkeep {
@@ -42,7 +41,6 @@ pub(crate) struct Upkeep {
     /// What the slow check does, or found.
     pub scrub: Mutex<String>,
     pub backups: RunningBackups,
-    pub definitions: AskedDefinitions,
 }
 
 /// Copies of single tables.
@@ -130,7 +128,13 @@ impl Replica {
         let Some(login) = &self.inbound.login else { return };
         let connected = self.inbound.link.lock().source.connection == ConnectionState::Connected;
         if connected && !self.is_stopping() && !self.replay.pipeline.is_paused() {
-            self.upkeep.definitions.begin(self, login, &self.replay.catalog());
+            let replica = Arc::downgrade(self);
+            let hand_on = move |answer| {
+                let replica = replica.upgrade()?;
+                replica.replay.pipeline.copier().answer(answer, &replica.stopping).ok()
+            };
+            let filters = Arc::clone(&self.replay.pipeline.decode_options().filters);
+            self.upkeep.all_tables.definitions.begin(login, filters, &self.replay.catalog(), hand_on);
         }
     }
 

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 
 use clap::{Arg, ArgAction};
 use observe::{
-    Backlog, BackupProgress, ClientsReport, ConnectionState, DiskReport, ErrorReport, GtidReport, HeldReport,
-    LagPartReport, LagPartsReport, LagReport, LagSummary, LedgerCounts, LedgerRow, LedgerSnapshot, MemoryReport,
-    PositionReport, RateSample, RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport,
-    StoreReport, ThreadCpu, UnansweredReport, WaitReport, Work,
+    Backlog, BackupProgress, ClientsReport, ComparedReport, ConnectionState, DiskReport, ErrorReport, GtidReport,
+    HeldReport, LagPartReport, LagPartsReport, LagReport, LagSummary, LedgerCounts, LedgerRow, LedgerSnapshot,
+    MemoryReport, PositionReport, RateSample, RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport,
+    StatusReport, StoreReport, ThreadCpu, UnansweredReport, WaitReport, Work,
 };
 use replica::{Exit, log::Code};
 use serde_json::Value;
@@ -225,10 +225,13 @@ fn full_replay() -> ReplayReport {
         quarantined: vec![text()],
         drifted: vec![text()],
         moves: observe::MovesReport { to_verify: vec![text()], unproven: text() },
-        comparison: text(),
-        missing: vec![text()],
-        definitions_unsettled: 1,
-        definitions_asked: 1,
+        compared: ComparedReport {
+            comparison: text(),
+            missing: vec![text()],
+            definitions_unsettled: 1,
+            definitions_asked: 1,
+            definitions_read: true,
+        },
         copy: text(),
         check_images: text(),
         ended: true,

@@ -180,7 +180,7 @@ impl Figures {
         to.gauge("rows", "Rows in the store", replay.rows as f64)?;
         let len = |list: &Vec<String>| list.len() as f64;
         to.gauge("quarantined_tables", "Tables that wait for their copy", len(&replay.quarantined))?;
-        let complete = f64::from(u8::from(replay.comparison.is_empty()));
+        let complete = f64::from(u8::from(replay.compared.comparison.is_empty()));
         to.gauge("tables_complete", "1 if every table of the source is known to be here", complete)?;
         let to_verify = len(&replay.moves.to_verify);
         to.gauge("tables_to_verify", "Tables changed by transactions that a source lacked", to_verify)?;

@@ -61,8 +61,8 @@ impl Accounts {
         self.all.remove(name);
     }
 
-    /// True for an account that is known and may be granted a routine by creating it, because nothing at the database or
-    /// above says that it may run and alter it (`automatic_sp_privileges`).
+    /// True for an account that is known and may be granted a routine by creating it, because no privilege at the
+    /// database or above lets it run and alter routines (`automatic_sp_privileges`).
     pub(crate) fn lacks_routines_of(&self, name: &AccountName, db: &str) -> bool {
         self.all.get(name).is_some_and(|account| account.grants.lacks_routines_of(db))
     }
@@ -101,8 +101,13 @@ impl Accounts {
                         continue;
                     }
                     self.change(name, &mut done, |account| {
+                        let lifetime = account.lifetime;
                         account.authenticate(with);
                         account.set(&options);
+                        if with.leaves_no_password() {
+                            // The server takes no notice of PASSWORD EXPIRE … then, so seen on 9.7.
+                            (account.expired, account.lifetime) = (true, lifetime);
+                        }
                         if let Some(roles) = &default_roles {
                             account.set_default_roles(roles);
                         }
@@ -161,7 +166,7 @@ impl Accounts {
             }
             AccountStatement::GrantProxy { on, to, option } => {
                 for name in &to {
-                    self.change(name, done, |account| drop(account.grants.proxies.insert(on.clone(), option)));
+                    self.change(name, done, |account| _ = account.grants.proxies.insert(on.clone(), option));
                     if option && !under.of_the_source {
                         self.change(name, done, |account| account.grants.grant_onward());
                     }
@@ -177,7 +182,11 @@ impl Accounts {
             AccountStatement::GrantRoles { roles, to, admin } => {
                 for name in &to {
                     self.change(name, done, |account| {
-                        account.grants.roles.extend(roles.iter().map(|role| (role.clone(), admin)));
+                        // The server keeps an earlier ADMIN OPTION in its tables, and shows it once it has read them
+                        // again, so seen on 9.7.
+                        for role in &roles {
+                            *account.grants.roles.entry(role.clone()).or_default() |= admin;
+                        }
                     });
                 }
             }

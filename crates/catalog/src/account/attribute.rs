@@ -10,7 +10,7 @@ use serde_json::Value;
 /// JSON keys in MySQL's order: shorter ones first, then by bytes.
 type Key = (usize, String);
 
-/// Members of the object; empty if there is none.
+/// Members of the object, empty without one.
 #[derive(Clone, PartialEq, Default)]
 pub(crate) struct Attribute(BTreeMap<Key, Value>);
 

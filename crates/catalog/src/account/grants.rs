@@ -118,7 +118,7 @@ pub(crate) enum PartialRevokes {
     },
 }
 
-/// What cannot be told of a statement's effect from the statement and what is known.
+/// The statement and the accounts do not say which effect it had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotKnown;
 
@@ -185,7 +185,7 @@ impl Grants {
         }
     }
 
-    /// REVOKE of privileges.
+    /// Revokes privileges, but no roles or proxies.
     ///
     /// # Errors
     /// It depends on whether `partial_revokes` is on. What is revoked either way, is.
@@ -288,7 +288,7 @@ impl Grants {
         });
     }
 
-    /// What SHOW GRANTS prints for this account, in its order; and a revocation of what that would give beyond it.
+    /// The statements that SHOW GRANTS prints for this account, in its order; and one that revokes their excess.
     pub(crate) fn shown(&self, account: &AccountName) -> Vec<String> {
         let to = account.quoted();
         let usage = |names: String| if names.is_empty() { "USAGE".to_owned() } else { names };

@@ -13,6 +13,8 @@ use crate::error::Problem;
 use crate::lexer::Tok;
 use crate::parser::Parser;
 
+/// Plugins whose accounts without a hash must set a password first, when ALTER USER makes them so.
+const PLUGINS_WITH_HASHES: [&str; 3] = ["caching_sha2_password", "sha256_password", "mysql_native_password"];
 /// Most words of a privilege's name: CREATE TEMPORARY TABLES.
 const PRIVILEGE_WORDS_MAX: usize = 3;
 
@@ -24,9 +26,15 @@ pub(crate) enum Authentication {
         plugin: String,
         /// None: no clause AS.
         secret: Option<Vec<u8>>,
-        /// RETAIN CURRENT PASSWORD.
         retain: bool,
     },
+}
+
+impl Authentication {
+    /// True if ALTER USER leaves the account without a password by it, so that it must set one first.
+    pub(crate) fn leaves_no_password(&self) -> bool {
+        matches!(self, Authentication::With { plugin, secret: None, .. } if PLUGINS_WITH_HASHES.contains(&plugin.as_str()))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +70,6 @@ pub(crate) enum Roles {
 #[derive(Clone, PartialEq)]
 pub(crate) struct From {
     pub(crate) accounts: Vec<AccountName>,
-    /// IGNORE UNKNOWN USER.
     pub(crate) ignore_unknown: bool,
 }
 
@@ -301,7 +308,7 @@ fn options(parser: &mut Parser<'_>) -> Result<Options, Problem> {
     }
 }
 
-/// The server takes such a string for UTF-8, whatever the client's character set, and shows what is none as question
+/// The server takes such a string for UTF-8, whatever the client's character set, and shows other bytes as question
 /// marks (seen on 9.7).
 fn option_text(parser: &mut Parser<'_>) -> Result<String, Problem> {
     let bytes = parser.string()?.bytes;
@@ -332,7 +339,7 @@ fn tls(parser: &mut Parser<'_>) -> Result<Tls, Problem> {
         } else if parser.eat_word("CIPHER")? {
             &mut cipher
         } else if (&subject, &issuer, &cipher) == (&None, &None, &None) {
-            return parser.wrong("what is required expected");
+            return parser.wrong("a requirement expected");
         } else {
             return Ok(Tls::Specified { subject, issuer, cipher });
         };

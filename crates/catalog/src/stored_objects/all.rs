@@ -18,6 +18,10 @@ use crate::parser::Parser;
 /// reach the limit; the source is then asked how the object is.
 const LATER_MAX: usize = 1000;
 
+/// Most dropped tables kept until the definitions of before the log are read. After more, an answer that is older than
+/// the last of them is not taken.
+const DROPPED_MAX: usize = 1000;
+
 const NOT_UNDERSTOOD: &str = "a statement about it is not understood";
 const OLDER: &str = "it may be older than the log";
 const TOO_MANY: &str = "too many statements changed it";
@@ -55,11 +59,13 @@ pub(crate) struct Definitions {
     unsettled: SharedMap<Key, Arc<Unsettled>>,
     /// When the source was asked, where later statements may be in its answer already.
     answered: SharedMap<Key, Arc<Answered>>,
-    /// True if the source's definitions have been read: what is not here does not exist there.
+    /// True if the source's definitions have been read: others do not exist there.
     all_known: bool,
-    /// GTID of the last transaction that removed or renamed something. Not kept: an answer that it is compared with does
-    /// not outlast the process either.
+    /// GTID of the last transaction that removed or renamed something. Not stored: an answer that it is compared with
+    /// does not outlast the process either.
     removed: String,
+    /// Tables that were dropped while the triggers of before the log are not known, each with the GTID. Not stored.
+    dropped: SharedMap<(Arc<str>, Arc<str>), Arc<str>>,
 }
 
 /// A part of the definitions, as a cut writes it.
@@ -97,11 +103,12 @@ impl Definitions {
         self.all.contains_key(&key(DefinitionKind::View, db, name, folded))
     }
 
-    /// Keeps what an earlier version knew besides the definitions.
+    /// Takes over an earlier version's knowledge, other than its definitions.
     pub(crate) fn succeed(&mut self, earlier: Definitions) {
         self.answered = earlier.answered;
         self.all_known = earlier.all_known;
         self.removed = earlier.removed;
+        self.dropped = earlier.dropped;
     }
 
     pub(crate) fn answers(&self) -> impl Iterator<Item = StoredAnswer> {
@@ -116,7 +123,7 @@ impl Definitions {
         }
     }
 
-    /// What is otherwise than in an earlier version, by names of its own; None for what is gone.
+    /// The differences from an earlier version, by names of their own; None for an object that is gone.
     pub(crate) fn changes_since<'a>(
         &'a self,
         earlier: &'a Definitions,
@@ -171,7 +178,7 @@ impl Definitions {
     }
 
     /// Takes over what the source says. What a statement has changed since must be asked again.
-    pub(crate) fn settle(&mut self, answer: &Answer, is_table: &dyn Fn(&str, &str) -> bool, folded: Folded<'_>) {
+    pub(crate) fn settle(&mut self, answer: &Answer, folded: Folded<'_>) {
         for (kind, db, name) in &answer.asked {
             let at = key(*kind, db, name, folded);
             if !self.unsettled.get(&at).is_some_and(|mark| answer.holds(&mark.gtid)) {
@@ -195,7 +202,7 @@ impl Definitions {
             self.answered.insert(at, Arc::new(Answered::of(answer)));
         }
         if answer.older != Older::None && self.takes(answer) {
-            self.complete(answer, is_table, folded);
+            self.complete(answer, folded);
         }
     }
 
@@ -204,11 +211,14 @@ impl Definitions {
         answer.older == Older::None || answer.holds(&self.removed)
     }
 
-    /// Takes over what is older than the log: what the log has made or changed, it knows better.
-    fn complete(&mut self, answer: &Answer, is_table: &dyn Fn(&str, &str) -> bool, folded: Folded<'_>) {
-        // A trigger whose table is not here comes with it from the log, or has gone with it.
-        let has_place = |one: &&Definition| one.table.as_ref().is_none_or(|(db, table)| is_table(db, table));
-        for one in answer.definitions.iter().filter(has_place) {
+    /// Takes over objects that are older than the log. Those that it has made or changed stay.
+    fn complete(&mut self, answer: &Answer, folded: Folded<'_>) {
+        let dropped = std::mem::take(&mut self.dropped);
+        let is_dropped = |(db, table): &(String, String)| {
+            let dropped = dropped.get(&(Arc::from(folded(db)), Arc::from(folded(table))));
+            dropped.is_some_and(|gtid| !answer.holds(gtid))
+        };
+        for one in answer.definitions.iter().filter(|one| !one.table.as_ref().is_some_and(is_dropped)) {
             let at = key(one.kind, &one.db, &one.name, folded);
             if !self.all.contains_key(&at) && !self.unsettled.contains_key(&at) {
                 self.insert(one.clone(), folded);
@@ -295,7 +305,6 @@ impl Definitions {
         Some((Arc::clone(accounts.get(name)?), sure))
     }
 
-    /// Applies a change.
     pub(crate) fn take(&mut self, change: Change, recorded: &Recorded, source: &Source<'_>) {
         match change {
             Change::Accounts(statement) => {
@@ -542,6 +551,13 @@ impl Definitions {
 
     /// DROP TABLE: removes the table's triggers.
     pub(crate) fn table_gone(&mut self, db: &str, name: &str, gtid: &str, folded: Folded<'_>) {
+        if !self.all_known {
+            if self.dropped.len() >= DROPPED_MAX {
+                self.dropped = SharedMap::new();
+                gtid.clone_into(&mut self.removed);
+            }
+            self.dropped.insert((folded(db).into(), folded(name).into()), gtid.into());
+        }
         let gone: Vec<Key> = (self.triggers_of(db, name, folded).into_iter())
             .map(|one| key(one.kind, &one.db, &one.name, folded))
             .filter(|at| !self.has_answer_with(at, gtid))

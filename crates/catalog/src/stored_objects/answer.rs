@@ -1,4 +1,4 @@
-//! What the source says of definitions that it was asked about, beside the log.
+//! The source's answer to a question about definitions, read next to the log.
 //!
 //! In: an answer, with what the source had executed before and after it was read. Out: whether a transaction is in it.
 //! Never here: how it is asked.
@@ -21,12 +21,11 @@ pub enum Older {
     All,
 }
 
-/// The source's answer.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// Kind, database and name of what was asked about, as [`Unsettled`](super::Unsettled) has them.
+    /// Kind, database and name of each object that was asked about, as [`Unsettled`](super::Unsettled) has them.
     pub asked: Vec<(DefinitionKind, String, String)>,
-    /// What is in it besides.
+    /// Whether other definitions are in it.
     pub older: Older,
     /// What there is of both.
     pub definitions: Vec<Definition>,

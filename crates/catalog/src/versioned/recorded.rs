@@ -29,7 +29,7 @@ impl Catalog {
         self.inner.definitions.unsettled()
     }
 
-    /// True if all of the source's definitions have been read once: by the initial copy, or besides.
+    /// True if all of the source's definitions have been read once: by the initial copy, or next to replay.
     #[must_use]
     pub fn knows_definitions(&self) -> bool {
         self.inner.definitions.all_known()
@@ -46,8 +46,7 @@ impl Catalog {
     pub fn with_answer(&self, answer: &Answer) -> Catalog {
         let mut inner = Inner::clone(&self.inner);
         let lower = inner.lower_case_table_names;
-        let is_table = |db: &str, name: &str| self.table(db, name).is_some() || self.is_quarantined(db, name);
-        inner.definitions.settle(answer, &is_table, &move |name: &str| folded(lower, name));
+        inner.definitions.settle(answer, &move |name: &str| folded(lower, name));
         Catalog { inner: Arc::new(inner) }
     }
 
