@@ -123,7 +123,7 @@ impl Pause {
 
     /// How long the next transaction still waits for the delay; None if none does.
     pub(crate) fn remaining_delay(&self) -> Option<Duration> {
-        let mut state = self.lock();
+        let state = self.lock();
         let due_us = state.due_us.filter(|_| !state.paused)?;
         Some(Duration::from_micros(due_us.saturating_sub(state.clock.now_us())))
     }
