@@ -7,11 +7,11 @@ mod acknowledge;
 mod choice;
 mod connect;
 mod files;
+mod inquiry;
 pub(crate) mod link;
 mod log_end;
 mod receive;
 mod retry;
-mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,10 +35,10 @@ pub(crate) use choice::{LogSource, SourceChoice};
 use connect::Connector;
 pub(crate) use connect::not_verified;
 pub(crate) use files::list_files;
+pub(crate) use inquiry::watch_source;
 use link::Link;
 use log_end::LogEnd;
 use receive::Session;
-pub(crate) use watch::watch_source;
 
 #[derive(Clone, Debug, Default)]
 pub enum Receive {
