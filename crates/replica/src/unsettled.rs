@@ -8,13 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use catalog::{Answer, Catalog, DefinitionKind, Older, ReplicationFilters, SourceNames};
-use copy::{Asked, Question};
+use copy::{Asked, CopyError, Question};
 
 use crate::log::{self, Code};
-use crate::login::SourceLogin;
 
-/// A commit can be seen a moment before its GTID is in gtid_executed; no server takes this long between the two.
-const SETTLE: Duration = Duration::from_secs(1);
 /// Pause after an answer, so that a source is not asked without end about what changes all the time.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Pause after all was read in vain, because something was removed meanwhile.
@@ -54,11 +51,11 @@ impl AskedDefinitions {
         catalog.knows_definitions() || self.older_read.load(Ordering::Acquire)
     }
 
-    /// Asks the source next to replay, if there is something to ask. `hand_on` gives the answer to replay: true if it
-    /// was taken over as a whole, None if replay ends.
+    /// Asks the source next to replay, if there is something to ask. `ask` puts the question, and `hand_on` gives the
+    /// answer to replay: true if it was taken over as a whole, None if replay ends.
     pub(crate) fn begin(
         self: &Arc<Self>,
-        login: &Arc<SourceLogin>,
+        ask: impl FnOnce(&SourceNames, Question) -> Result<Asked, CopyError> + Send + 'static,
         filters: Arc<ReplicationFilters>,
         catalog: &Catalog,
         hand_on: impl FnOnce(Answer) -> Option<bool> + Send + 'static,
@@ -73,14 +70,13 @@ impl AskedDefinitions {
         }
         let asking = Asking {
             of: Arc::clone(self),
-            login: Arc::clone(login),
             names: SourceNames { filters, lower_case_table_names: catalog.lower_case_table_names() },
             older: about.is_empty(),
             about,
         };
         let run = move || {
             let of = Arc::clone(&asking.of);
-            of.note(asking.run(hand_on));
+            of.note(asking.run(ask, hand_on));
             of.runs.store(false, Ordering::Release);
         };
         if let Err(error) = std::thread::Builder::new().name("ask-source".into()).spawn(run) {
@@ -112,7 +108,6 @@ impl AskedDefinitions {
 /// One question. Without the replica, so that a source that does not answer does not hold up its end.
 struct Asking {
     of: Arc<AskedDefinitions>,
-    login: Arc<SourceLogin>,
     names: SourceNames,
     about: Vec<(DefinitionKind, String, String)>,
     /// About everything that is older than the log too.
@@ -121,11 +116,15 @@ struct Asking {
 
 impl Asking {
     /// Asks, and hands the answer to replay. Returns the pause before the next question, or the trouble.
-    fn run(self, hand_on: impl FnOnce(Answer) -> Option<bool>) -> Result<Duration, String> {
+    fn run(
+        self,
+        ask: impl FnOnce(&SourceNames, Question) -> Result<Asked, CopyError>,
+        hand_on: impl FnOnce(Answer) -> Option<bool>,
+    ) -> Result<Duration, String> {
         let named = named(&self.about);
         let count = self.about.len() as u64;
         let question = Question { about: self.about, older: self.older };
-        let asked = copy::ask_definitions(&self.login.for_try(), &self.names, question, SETTLE);
+        let asked = ask(&self.names, question);
         let Asked { answer, unseen, keeps_none } = asked.map_err(|error| error.to_string())?;
         let unseen = unseen.join("; ");
         let state = &self.of;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
+use catalog::SourceNames;
 use decode::{Stop, StopClass};
 use observe::ConnectionState;
 use store::DiskSpace;
@@ -25,6 +26,9 @@ use crate::exit::Failure;
 use crate::log::{self, Code};
 use crate::replica::Replica;
 use crate::running_copies::RunningCopies;
+
+/// A commit can be seen a moment before its GTID is in gtid_executed; no server takes this long between the two.
+const DEFINITIONS_SETTLE: Duration = Duration::from_secs(1);
 
 /// What [`Upkeep`] holds.
 pub(crate) struct Upkeep {
@@ -128,13 +132,17 @@ impl Replica {
         let Some(login) = &self.inbound.login else { return };
         let connected = self.inbound.link.lock().source.connection == ConnectionState::Connected;
         if connected && !self.is_stopping() && !self.replay.pipeline.is_paused() {
+            let login = Arc::clone(login);
+            let ask = move |names: &SourceNames, question| {
+                copy::ask_definitions(&login.for_try(), names, question, DEFINITIONS_SETTLE)
+            };
             let replica = Arc::downgrade(self);
             let hand_on = move |answer| {
                 let replica = replica.upgrade()?;
                 replica.replay.pipeline.copier().answer(answer, &replica.stopping).ok()
             };
             let filters = Arc::clone(&self.replay.pipeline.decode_options().filters);
-            self.upkeep.all_tables.definitions.begin(login, filters, &self.replay.catalog(), hand_on);
+            self.upkeep.all_tables.definitions.begin(ask, filters, &self.replay.catalog(), hand_on);
         }
     }
 

@@ -188,7 +188,7 @@ impl Grants {
     /// Revokes privileges, but no roles or proxies.
     ///
     /// # Errors
-    /// It depends on whether `partial_revokes` is on. What is revoked either way, is.
+    /// It depends on whether `partial_revokes` is on. Privileges that are revoked either way, are.
     pub(crate) fn revoke(&mut self, level: &Level, asked: &Asked, partial: PartialRevokes) -> Result<(), NotKnown> {
         let asked = asked.at(level);
         match level {

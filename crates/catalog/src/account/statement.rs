@@ -97,8 +97,8 @@ pub(crate) enum AccountStatement {
         asked: Asked,
         level: Level,
         to: Vec<AccountName>,
-        /// AS, the account as which it is granted, which only a source with `partial_revokes` logs; true if WITH ROLE
-        /// is NONE.
+        /// AS, the account as which it is granted, which only a source with `partial_revokes` logs; true with
+        /// ROLE NONE, or no role at all.
         granted_as: Option<(AccountName, bool)>,
     },
     Revoke {
