@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testkit::RawClient;
 use whole_program_tests::{Group, Proxy, Replica, Server, SetAtEnd, all_cases, assert_equal, folder, length, wait_for};
 
 use crate::door_fresh::{read, reader, set};
+use crate::followed::{is_followed, several, uuid};
 
 /// The tests of this module have it one after the other: three members take 1.5 GiB.
 static GROUP: Mutex<Option<Group>> = Mutex::new(None);
@@ -32,7 +33,7 @@ fn follow(url: &str, name: &str) -> (Replica, PathBuf) {
     let data = folder(name);
     let socket = data.with_extension("sock");
     let option = format!("--socket={}", socket.display());
-    (Replica::start(url, &data, &["--on-stop=stay", &option]), socket)
+    (Replica::start(url, &data, &["--on-stop=stay", "--disk-reserve=100M", &option]), socket)
 }
 
 fn number(client: &mut RawClient) -> u64 {
@@ -103,6 +104,42 @@ fn a_member_is_followed_while_members_are_killed_cut_off_and_expelled() {
     replica.stop();
 }
 
+/// The next one is followed; the one that was left is ONLINE again before the next case.
+#[test]
+fn the_next_member_is_followed_when_one_is_killed_leaves_or_is_expelled() {
+    let Some(group) = group() else { return };
+    let group = group.as_ref().unwrap();
+    let members: Vec<&Server> = group.members().iter().collect();
+    let uuids: Vec<String> = members.iter().map(|member| uuid(member)).collect();
+    members[0].sql(TABLES);
+    let (mut replica, socket) = follow(&several(&members), "groups-next");
+    let mut eventual = reader(&socket, "EVENTUAL");
+    let mut n = 0;
+    for (at, what) in ["killed", "left", "expelled"].into_iter().enumerate() {
+        let next = (at + 1) % 3;
+        replica.wait_until("the member", |status| is_followed(status, &uuids[at]));
+        replica.catch_up(members[at]);
+        let begun = Instant::now();
+        match what {
+            "killed" => group.kill(at),
+            "left" => group.leave(at),
+            _ => group.expel(at),
+        }
+        let gone = Instant::now();
+        n += 1;
+        members[next].sql(&format!("UPDATE t.a SET n = {n} WHERE id = 1"));
+        let status = replica.wait_until("the next member", |status| is_followed(status, &uuids[next]));
+        println!("{what} in {:?}: the next member's first event {:?} after it", gone - begun, gone.elapsed());
+        println!("left: {}", status["source"]["left"]);
+        replica.catch_up(members[next]);
+        assert_eq!(number(&mut eventual), n);
+        group.mend();
+    }
+    assert!(!replica.log().contains("SLIP-000135"), "{}", replica.log_end());
+    assert_equal(members[0], &mut replica, &["t"]);
+    replica.stop();
+}
+
 #[test]
 fn a_read_waits_for_what_the_followed_member_has_not_applied() {
     let Some(group) = group() else { return };
@@ -170,7 +207,7 @@ fn a_member_that_lags_is_followed_though_it_lacks_what_is_here() {
     replica.catch_up(writer);
     let data = replica.data.clone();
     replica.stop();
-    let mut replica = Replica::start(&lags.url("repl"), &data, &["--on-stop=stay"]);
+    let mut replica = Replica::start(&lags.url("repl"), &data, &["--on-stop=stay", "--disk-reserve=100M"]);
     replica.wait_until("the member that lags", |status| status["source"]["state"] == "connected");
     holds.query("SET GLOBAL group_replication_consistency = DEFAULT").unwrap();
     assert!(!replica.log().contains("errant"), "{}", replica.log_end());
@@ -198,10 +235,10 @@ fn a_member_that_left_answers_for_nobody_and_is_waited_for() {
     // From one that has the transaction to the one that left.
     let data = replica.data.clone();
     replica.stop();
-    let mut replica = Replica::start(&writer.url("repl"), &data, &["--on-stop=stay"]);
+    let mut replica = Replica::start(&writer.url("repl"), &data, &["--on-stop=stay", "--disk-reserve=100M"]);
     replica.catch_up(writer);
     replica.stop();
-    let mut replica = Replica::start(&left.url("repl"), &data, &["--on-stop=stay"]);
+    let mut replica = Replica::start(&left.url("repl"), &data, &["--on-stop=stay", "--disk-reserve=100M"]);
     replica.waits_for_log(&["may be on their way to the source", "has left its group", "waiting for"]);
     group.join(0);
     replica.wait_until("the member that is back", |status| status["source"]["state"] == "connected");
@@ -295,7 +332,7 @@ fn after_a_forced_membership_what_it_lacks_is_errant_at_once() {
     wait_for("a minority", is_alone, String::new);
     let data = replica.data.clone();
     replica.stop();
-    let replica = Replica::start(&survivor.url("repl"), &data, &["--on-stop=stay"]);
+    let replica = Replica::start(&survivor.url("repl"), &data, &["--on-stop=stay", "--disk-reserve=100M"]);
     replica.waits_for_log(&["may be on their way to the source", "1 of 2 members are unreachable; waiting for"]);
     assert!(!replica.log().contains("errant"), "{}", replica.log_end());
     survivor.sql(

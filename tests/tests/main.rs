@@ -34,6 +34,7 @@ mod engines;
 mod fail_over;
 mod filters;
 mod follow;
+mod followed;
 mod full_disk_waits;
 mod groups;
 mod history;

@@ -171,6 +171,9 @@ impl ConnectOptions {
     }
 
     fn set_address(&mut self, address: &str) -> Result<()> {
+        if address.contains(',') {
+            return Err(ClientError::usage("the URL names several servers, and one is needed here"));
+        }
         let (host, port) = if let Some(rest) = address.strip_prefix('[') {
             let (host, rest) =
                 rest.split_once(']').ok_or_else(|| ClientError::usage("an IPv6 address lacks its ']'"))?;

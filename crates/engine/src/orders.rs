@@ -10,7 +10,7 @@ use base::UntilGtids;
 use base::units::parse_number;
 use catalog::{LetIn, ReplicationFilters};
 use door::Ordered;
-use replica::config::{Secret, SourceSpec};
+use replica::config::{Secret, ServerOptions, SourceSpec};
 use replica::log::{self, Code};
 use replica::{Failure, Replica, SourceOrders};
 use sql::{Charsets, FilterRules, OptionValue, ReplicaOrder, SourceOption, SqlError, Statement, ThreadOrder};
@@ -206,13 +206,18 @@ fn change_source(engine: &Engine, more: &SourceOrders) -> Result<Ordered, SqlErr
         (kept.over(engine.start_config()).map_err(failed)?, all.over(engine.start_config()).map_err(failed)?);
     match (&before.source, &after.source) {
         (SourceSpec::Server(before), SourceSpec::Server(after)) => {
-            let (from, to) = (before.connect_options().map_err(failed)?, after.connect_options().map_err(failed)?);
-            if from.host != to.host && (more.user.is_none() || more.password.is_none()) {
+            let places = |server: &ServerOptions| -> Result<Vec<(String, u16)>, Failure> {
+                let each = server.each()?;
+                each.iter().map(|one| one.connect_options().map(|of| (of.host, of.port))).collect()
+            };
+            let (from, to) = (places(before).map_err(failed)?, places(after).map_err(failed)?);
+            let is_known = |host: &str| from.iter().any(|(known, _)| known == host);
+            if !to.iter().all(|(host, _)| is_known(host)) && (more.user.is_none() || more.password.is_none()) {
                 let text = "Incorrect arguments to CHANGE REPLICATION SOURCE TO: a new SOURCE_HOST needs SOURCE_USER and \
                             SOURCE_PASSWORD in the same statement";
                 return Err(SqlError::new(1210, "HY000", text));
             }
-            if (&from.host, from.port) != (&to.host, to.port) {
+            if from != to {
                 engine.replica().and_then(|replica| replica.try_source(after)).map_err(failed)?;
             }
         }

@@ -40,9 +40,13 @@ impl ShownOptions {
     }
 
     pub fn status(&self, report: &StatusReport) -> ReplicaStatus {
-        let options = self.server.as_ref().and_then(|server| server.connect_options().ok());
+        let options = self.server.as_ref().and_then(|server| server.each().ok()?.first()?.connect_options().ok());
         let tls = options.as_ref().map(source_tls).unwrap_or_default();
-        let (host, user, port) = options.map(|o| (o.host, o.user, o.port)).unwrap_or_default();
+        let (mut host, user, mut port) = options.map(|o| (o.host, o.user, o.port)).unwrap_or_default();
+        if !report.source.candidates.is_empty() {
+            // The one of several that is followed.
+            (host, port) = (report.source.host.clone(), report.source.port);
+        }
         ReplicaStatus {
             io_state: io_state(report),
             source_host: host,

@@ -100,6 +100,17 @@ impl StatusReport {
             let _ = write!(state, ", {} reconnects", count_text(source.reconnects));
         }
         line(text, "Replica_IO_Running", &state);
+        for candidate in &source.candidates {
+            let state = match (candidate.followed, &candidate.tried) {
+                (true, _) => format!("followed since {}", source.followed_since.as_deref().unwrap_or("-")),
+                (false, Some(at)) => format!("not followed: {} ({at})", candidate.why_not),
+                (false, None) => "may be followed".to_owned(),
+            };
+            line(text, "Candidate", &format!("{}: {state}", candidate.uri));
+        }
+        if let Some(left) = &source.left {
+            line(text, "Left", &format!("{} at {}: {}", left.uri, left.at, left.why));
+        }
         if let Some(at) = &source.last_received {
             line(text, "Last received", at);
         }

@@ -159,6 +159,50 @@ pub struct SourceReport {
     /// been. None if the source never purges by itself, or that is not known since the start.
     #[serde(rename = "purges_in_us", default)]
     pub purges_in_us: Option<u64>,
+    /// Host and port of the server that is followed or tried; empty and 0 for files.
+    #[serde(rename = "host", default)]
+    pub host: String,
+    #[serde(rename = "port", default)]
+    pub port: u16,
+    /// Since when that server is followed; UTC. None while none is.
+    #[serde(rename = "followed_since", default)]
+    pub followed_since: Option<String>,
+    /// The server that was followed before, of several.
+    #[serde(rename = "left", default)]
+    pub left: Option<LeftReport>,
+    /// The servers of which one is followed, in the order in which they are tried; none if there is only one.
+    #[serde(rename = "candidates", default)]
+    pub candidates: Vec<CandidateReport>,
+}
+
+/// The server that was followed before the one of now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LeftReport {
+    #[serde(rename = "uri")]
+    pub uri: String,
+    #[serde(rename = "why")]
+    pub why: String,
+    /// When it was left; UTC.
+    #[serde(rename = "at")]
+    pub at: String,
+}
+
+/// One of several servers, any of which may be followed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CandidateReport {
+    /// Its URI, without the password.
+    #[serde(rename = "uri")]
+    pub uri: String,
+    #[serde(rename = "followed")]
+    pub followed: bool,
+    /// Why it could not be followed when it was last tried; empty if that was not since another one is.
+    #[serde(rename = "why_not")]
+    pub why_not: String,
+    /// When that was; UTC.
+    #[serde(rename = "tried")]
+    pub tried: Option<String>,
 }
 
 impl SourceReport {

@@ -12,7 +12,7 @@ use client::{ClientError, Connection};
 use relay_log::{RelayError, RelayFiles};
 use source::preflight::{self, PreflightInput};
 
-use crate::config::{ReplicaConfig, SourceSpec};
+use crate::config::{ReplicaConfig, ServerOptions, SourceSpec};
 use crate::exit::Failure;
 use crate::failure::{binlog_failure, preflight_failure, relay_failure, source_failure};
 use crate::receiver::{list_files, not_verified};
@@ -22,7 +22,6 @@ use crate::receiver::{list_files, not_verified};
 /// # Errors
 /// Code 4 or 5 if the source would be refused.
 pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure> {
-    let say = |out: &mut dyn Write, text: &str| writeln!(out, "{text}").map_err(|e| Failure::output(&e));
     let server = match &config.source {
         SourceSpec::Server(server) => server,
         SourceSpec::Files(path) => {
@@ -33,6 +32,33 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
             return Ok(());
         }
     };
+    let each = server.each()?;
+    if let [one] = &each[..] {
+        return check_server(config, one, false, out);
+    }
+    let mut failures = Vec::new();
+    for server in &each {
+        if let Err(failure) = check_server(config, server, true, out) {
+            say(out, &format!("{}: {}", server.shown(), failure.text))?;
+            failures.push(failure);
+        }
+        say(out, "")?;
+    }
+    let good = each.len() - failures.len();
+    say(out, &format!("{good} of {} sources can be followed now", each.len()))?;
+    failures.into_iter().next().map_or(Ok(()), Err)
+}
+
+fn say(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    writeln!(out, "{text}").map_err(|e| Failure::output(&e))
+}
+
+fn check_server(
+    config: &ReplicaConfig,
+    server: &ServerOptions,
+    has_others: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let retrieved = kept_gtids(&config.data.join("relay-log"))?;
     let mut options = server.connect_options()?;
     options.read_timeout = Some(config.read_timeout);
@@ -44,10 +70,11 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
         executed: &retrieved,
         retrieved: &retrieved,
         store_empty: retrieved.is_empty(),
+        has_others,
     };
     let mut report = preflight::check(&mut connection, input).map_err(failed)?;
     let version = observe::one_line(&report.facts.version);
-    say(out, &format!("source   {} version {version}", config.source.shown()))?;
+    say(out, &format!("source   {} version {version}", server.shown()))?;
     say(out, &format!("account  {}", observe::one_line(&report.facts.account)))?;
     say(out, &format!("tls      {}", report.facts.tls.as_deref().unwrap_or("none")))?;
     if let Some(text) = not_verified(&options, report.facts.tls.as_deref(), connection.gave_password()) {
@@ -59,6 +86,9 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
     }
     for problem in &report.problems {
         say(out, &problem.to_string())?;
+    }
+    if has_others && let Some(why) = source::group::why_unfit(&mut connection).map_err(failed)? {
+        return Err(Failure::error(why));
     }
     if needs_copy && report.accepted() {
         let (text, problems, failure) = crate::initial_copy::check(config, server, &mut connection, None)?;

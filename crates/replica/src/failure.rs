@@ -111,7 +111,9 @@ pub(crate) enum SourceTrouble {
     Login(Failure, Duration),
     /// The disk has no room for the next transaction.
     NoRoom(SpaceNeed),
-    /// Reconnecting will not help.
+    /// This source will not do; another one may.
+    Refused(Failure),
+    /// No source will do.
     Fatal(Failure),
 }
 
@@ -124,7 +126,10 @@ pub fn source_failure(error: &ClientError) -> Failure {
 impl From<SourceTrouble> for Failure {
     fn from(trouble: SourceTrouble) -> Failure {
         match trouble {
-            SourceTrouble::Again(failure) | SourceTrouble::Login(failure, _) | SourceTrouble::Fatal(failure) => failure,
+            SourceTrouble::Again(failure)
+            | SourceTrouble::Login(failure, _)
+            | SourceTrouble::Refused(failure)
+            | SourceTrouble::Fatal(failure) => failure,
             SourceTrouble::NoRoom(need) => {
                 Failure::error(format!("no disk space for a transaction of {}", bytes_text(need.transaction_bytes)))
             }
@@ -158,10 +163,10 @@ pub(crate) fn trouble(error: &ClientError) -> SourceTrouble {
         ),
         Some(DumpRefusal::Other) => (Exit::SourcePurged, "see the source's error log"),
         None if error.is_transient() => return SourceTrouble::Again(failure),
-        None => return SourceTrouble::Fatal(failure),
+        None => return SourceTrouble::Refused(failure),
     };
     failure.exit = exit;
-    SourceTrouble::Fatal(failure.with_hint(hint))
+    SourceTrouble::Refused(failure.with_hint(hint))
 }
 
 /// The server's error number, or the one that MySQL's client gives such an error (errmsg.h).

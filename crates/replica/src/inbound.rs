@@ -200,9 +200,13 @@ impl Inbound {
     /// The source and the connection to it, for status. `now` in µs since 1970.
     pub(crate) fn source_report(&self, link: &LinkState, now: u64) -> SourceReport {
         let clock = self.link.source_clock.difference_us();
-        SourceReport {
+        let report = SourceReport {
             purges_in_us: link.purges_in_us(now.saturating_add_signed(clock), clock),
             ..status::source_report(&self.shown_source(), link)
+        };
+        match &self.login {
+            Some(login) => login.report(report),
+            None => report,
         }
     }
 

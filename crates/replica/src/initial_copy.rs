@@ -95,7 +95,12 @@ pub(crate) fn remove_relay_log(folder: &Folder) -> Result<(), Failure> {
 ///
 /// # Errors
 /// A refusal of preflight or of the copy's own check, or the source cannot be reached.
-pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &ServerOptions) -> Result<bool, Failure> {
+pub(crate) fn is_needed(
+    config: &ReplicaConfig,
+    folder: &Folder,
+    server: &ServerOptions,
+    has_others: bool,
+) -> Result<bool, Failure> {
     let options = server.connect_options()?;
     let failed = |error: client::ClientError| source_failure(&error);
     let mut connection = Connection::connect(&options).map_err(failed)?;
@@ -106,8 +111,12 @@ pub(crate) fn is_needed(config: &ReplicaConfig, folder: &Folder, server: &Server
         executed: &none,
         retrieved: &none,
         store_empty: true,
+        has_others,
     };
     let mut report = preflight::check(&mut connection, input).map_err(failed)?;
+    if has_others && let Some(why) = source::group::why_unfit(&mut connection).map_err(failed)? {
+        return Err(Failure::error(why));
+    }
     let needed = settle(&mut report, config.copy.when);
     if let Some(failure) = preflight_failure(&report) {
         return Err(failure);

@@ -301,6 +301,8 @@ codes! {
     MoveNotProven = 135 Warning "`slipstream check-store` compares all rows now",
     /// All rows from before such a move were compared.
     MoveCompared = 136 Note "nothing",
+    /// One of several sources cannot be followed, or no longer; the next one is tried.
+    SourceLeft = 137 Warning "look at that source; `slipstream status` shows which one is followed",
     /// The source was asked how definitions are that its log does not settle or hold.
     DefinitionsAsked = 140 Note "nothing",
     /// The source could not be asked about definitions; the line has the reason.

@@ -1,17 +1,20 @@
-//! The login at the source, read again before each try: a password may change while the replica runs.
+//! The login at the source, read again before each try: a password may change while the replica runs. Of several
+//! servers, all that talk to the source talk to the one that is followed.
 //!
-//! In: the options of the start, a way to read them again, another source by SQL. Out: connection options for one try.
-//! Never here: another source by option files; a password in a text.
+//! In: the options of the start, a way to read them again, another source by SQL, which server was lost. Out:
+//! connection options for one try. Never here: option files that leave out the followed server; a password in a text.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use client::ConnectOptions;
+use observe::{SourceReport, now_us};
 
-use crate::config::ServerOptions;
+use crate::candidates::Candidates;
 use crate::exit::Failure;
 use crate::log::{self, Code};
+use crate::server_options::ServerOptions;
 
 /// Time limit of one question: longer than preflight waits for a member of a group.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
@@ -25,8 +28,7 @@ pub struct Reread {
 }
 
 struct Now {
-    server: ServerOptions,
-    options: ConnectOptions,
+    candidates: Candidates,
     /// Number of changes of the options so far.
     version: u64,
     stamp: u64,
@@ -49,8 +51,7 @@ impl SourceLogin {
     /// Code 2 if the options are invalid.
     pub fn new(server: &ServerOptions, reread: Option<Reread>) -> Result<Arc<SourceLogin>, Failure> {
         let stamp = reread.as_ref().map_or(0, |reread| (reread.stamp)());
-        let now =
-            Now { server: server.clone(), options: server.connect_options()?, version: 0, stamp, complaint: None };
+        let now = Now { candidates: Candidates::of(server)?, version: 0, stamp, complaint: None };
         Ok(Arc::new(SourceLogin { reread, now: Mutex::new(now), requests: AtomicU64::new(0) }))
     }
 
@@ -62,7 +63,7 @@ impl SourceLogin {
     #[must_use]
     pub fn for_try(&self) -> ConnectOptions {
         let _ = self.reload();
-        self.lock().options.clone()
+        self.lock().candidates.now().options.clone()
     }
 
     /// As [`for_try`](Self::for_try), for [questions](for_question).
@@ -76,19 +77,88 @@ impl SourceLogin {
     pub(crate) fn versioned_for_try(&self) -> (u64, ConnectOptions) {
         let _ = self.reload();
         let now = self.lock();
-        (now.version, now.options.clone())
+        (now.version, now.candidates.now().options.clone())
     }
 
     /// As [`for_try`](Self::for_try), in the form of the configuration.
     #[must_use]
     pub(crate) fn server_for_try(&self) -> ServerOptions {
         let _ = self.reload();
-        self.lock().server.clone()
+        self.lock().candidates.now().server.clone()
     }
 
-    /// The source, without a password.
+    /// The source that is followed or tried, without a password.
     pub(crate) fn shown(&self) -> String {
-        self.lock().server.shown()
+        self.lock().candidates.now().server.shown()
+    }
+
+    /// Number of servers of which one is followed.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.lock().candidates.count()
+    }
+
+    /// The server of a try with this version of the options is followed.
+    pub(crate) fn follows(&self, tried: u64) {
+        let mut now = self.lock();
+        if now.version == tried {
+            now.candidates.follows(now_us());
+        }
+    }
+
+    /// The server of a try with this version of the options cannot be followed, or no longer: of several, the next one
+    /// is tried. Whoever talks to the source talks to that one from then on. True if all have failed by now.
+    pub(crate) fn leave(&self, tried: u64, why: &Failure) -> bool {
+        let mut now = self.lock();
+        if now.version != tried || now.candidates.count() == 1 {
+            return false;
+        }
+        let all_failed = now.candidates.leave(&why.text, now_us());
+        now.version += 1;
+        drop(now);
+        self.look_again();
+        all_failed
+    }
+
+    /// Why none of several servers can be followed.
+    pub(crate) fn none_can_be_followed(&self) -> Failure {
+        let now = self.lock();
+        let count = now.candidates.count();
+        Failure::error(format!("none of {count} sources can be followed:\n{}", now.candidates.reasons()))
+    }
+
+    /// Does this with the source, or with the first of several with which it can be done.
+    ///
+    /// # Errors
+    /// Why it cannot be done; of several, with each of them.
+    pub(crate) fn with_any<T>(&self, mut of: impl FnMut(&ServerOptions) -> Result<T, Failure>) -> Result<T, Failure> {
+        loop {
+            let count = self.count();
+            let _ = self.reload();
+            let (tried, server) = {
+                let now = self.lock();
+                (now.version, now.candidates.now().server.clone())
+            };
+            match of(&server) {
+                Err(failure) if count > 1 => {
+                    log::write(Code::SourceLeft, "Source", &format!("{}: {}", server.shown(), failure.text));
+                    if self.leave(tried, &failure) {
+                        break;
+                    }
+                }
+                done => return done,
+            }
+        }
+        Err(self.none_can_be_followed())
+    }
+
+    /// Which server is followed, and each that may be, for status.
+    pub(crate) fn report(&self, report: SourceReport) -> SourceReport {
+        let now = self.lock();
+        let ConnectOptions { host, port, .. } = &now.candidates.now().options;
+        let (followed_since, left) = now.candidates.followed();
+        let candidates = now.candidates.report();
+        SourceReport { host: host.clone(), port: *port, followed_since, left, candidates, ..report }
     }
 
     /// Reads the options again; true if they changed.
@@ -98,21 +168,13 @@ impl SourceLogin {
     pub fn reload(&self) -> Result<bool, Failure> {
         let Some(reread) = &self.reread else { return Ok(false) };
         let stamp = (reread.stamp)();
-        let read = (reread.read)().and_then(|server| Ok((server.connect_options()?, server)));
+        let read = (reread.read)();
         let mut now = self.lock();
         now.stamp = stamp;
-        let place = |options: &ConnectOptions| (options.host.clone(), options.port, options.socket.clone());
-        let read = read.and_then(|(options, server)| {
-            if place(&options) == place(&now.options) {
-                return Ok((options, server));
-            }
-            Err(Failure::usage(format!("the options name another source now, {options}: start the replica again")))
-        });
-        match read {
-            Ok((options, server)) => {
-                let changed = now.server != server;
+        match read.and_then(|server| now.candidates.replace(&server)) {
+            Ok(changed) => {
                 now.version += u64::from(changed);
-                (now.options, now.server, now.complaint) = (options, server, None);
+                now.complaint = None;
                 Ok(changed)
             }
             Err(failure) => {
@@ -134,10 +196,10 @@ impl SourceLogin {
     /// # Errors
     /// Code 2 if the options are invalid.
     pub fn change(&self, server: &ServerOptions) -> Result<(), Failure> {
-        let options = server.connect_options()?;
+        let candidates = Candidates::of(server)?;
         let mut now = self.lock();
         now.version += 1;
-        (now.options, now.server, now.complaint) = (options, server.clone(), None);
+        (now.candidates, now.complaint) = (candidates, None);
         drop(now);
         self.look_again();
         Ok(())
@@ -184,7 +246,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     use super::*;
-    use crate::config::Secret;
+    use crate::server_options::Secret;
 
     #[test]
     fn a_change_that_another_reader_saw_first_is_still_a_change() {

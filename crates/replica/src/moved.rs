@@ -27,6 +27,7 @@ use crate::exit::{Exit, Failure};
 use crate::failure::shown_set;
 use crate::folder::{read_small, removal, write_atomically};
 use crate::log::{self, Code};
+use crate::witness::Witness;
 
 const FILE: &str = "moved";
 /// Uncompressed events of one transaction that are looked at, bytes.
@@ -38,7 +39,7 @@ pub(crate) struct Moves {
     kept: Mutex<Kept>,
     checks_all: Arc<AtomicBool>,
     /// The last move that was looked at in this run.
-    looked_at: Mutex<Option<(String, Uuid)>>,
+    looked_at: Mutex<Option<(Witness, Uuid)>>,
 }
 
 /// Content of the file.
@@ -140,8 +141,8 @@ impl Moves {
         })
     }
 
-    /// True if this move was looked at in this run.
-    pub(crate) fn is_known(&self, from: &str, to: Uuid) -> bool {
+    /// True if this move was looked at in this run: to a server that comes and goes there are several.
+    pub(crate) fn is_known(&self, from: &Witness, to: Uuid) -> bool {
         let looked_at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
         looked_at.as_ref().is_some_and(|(was, is)| was == from && *is == to)
     }
@@ -153,16 +154,16 @@ impl Moves {
     /// It cannot be kept.
     pub(crate) fn note_move(
         &self,
-        from: &str,
+        from: Witness,
         to: Uuid,
         received: &GtidSet,
         unproven: Option<String>,
     ) -> Result<(), Failure> {
         if let Some(why) = unproven {
-            self.check_all_since(from, &to.to_string(), received, &why)?;
+            self.check_all_since(&from.server_uuid, &to.to_string(), received, &why)?;
         }
         // Not before: what could not be kept is looked at again.
-        *self.looked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some((from.into(), to));
+        *self.looked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some((from, to));
         Ok(())
     }
 

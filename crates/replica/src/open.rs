@@ -71,7 +71,7 @@ impl Opening<'_> {
         if recovered.is_none()
             && let SourceSpec::Server(server) = &self.config.source
             && !initial_copy::has_relay_log(&self.folder.relay_log())
-            && initial_copy::is_needed(self.config, self.folder, server)?
+            && self.needs_copy(server)?
         {
             // It receives beside, also where receiving is stopped once it has ended.
             return Opening { receive: &Receive::First, ..*self }.copy(server, disk);
@@ -81,6 +81,14 @@ impl Opening<'_> {
             initial_copy::unmark(self.folder)?;
         }
         self.open_relay(disk, recovered)
+    }
+
+    fn needs_copy(&self, server: &ServerOptions) -> Result<bool, Failure> {
+        let Some(login) = self.login else {
+            return initial_copy::is_needed(self.config, self.folder, server, false);
+        };
+        let has_others = login.count() > 1;
+        login.with_any(|server| initial_copy::is_needed(self.config, self.folder, server, has_others))
     }
 
     fn open_disk(&self) -> Result<(Disk, Option<Recovered>), Failure> {

@@ -12,6 +12,7 @@ pub(crate) mod link;
 mod log_end;
 mod receive;
 mod retry;
+mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,6 +32,7 @@ use crate::log::{self, Code};
 use crate::room::Room;
 
 use acknowledge::Acknowledger;
+use choice::Try;
 pub(crate) use choice::{LogSource, SourceChoice};
 use connect::Connector;
 pub(crate) use connect::not_verified;
@@ -130,8 +132,17 @@ impl Receiver {
     /// Why it may not, or that it cannot be reached.
     pub(crate) fn try_source(&self, server: &ServerOptions) -> Result<(), Failure> {
         let read_timeout = Some(self.session.config.read_timeout);
-        let options = ConnectOptions { read_timeout, ..server.connect_options()? };
-        self.session.connector.try_source(&options, self.session.end.retrieved())
+        let mut result = Ok(());
+        // One of several is enough.
+        for server in server.each()? {
+            let options = ConnectOptions { read_timeout, ..server.connect_options()? };
+            let attempt = Try { options, has_others: false };
+            result = self.session.connector.try_source(&attempt, self.session.end.retrieved());
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
     }
 
     /// Receives until stopped, or until a failure that a retry cannot fix. Returns the receiver if it may go on later:
@@ -175,6 +186,25 @@ impl Receiver {
     }
 }
 
+/// Connects to the source, or to the first of several that can be followed.
+fn connect_any(session: &Session, choice: &mut SourceChoice) -> Result<Connection, Trouble> {
+    choice.forget_failures();
+    loop {
+        let trouble = match session.connector.connect(&choice.next(), session.end.retrieved()) {
+            Ok(connection) => return Ok(connection),
+            Err(trouble) => trouble,
+        };
+        if !choice.has_others() || matches!(trouble, Trouble::Fatal(_) | Trouble::NoRoom(_)) {
+            return Err(trouble);
+        }
+        let (shown, failure) = (choice.shown(), Failure::from(trouble));
+        log::write(Code::SourceLeft, "Source", &format!("{shown}: {}", failure.text));
+        if choice.again(&failure).is_none_or(|attempt| attempt.all_failed) {
+            return Err(Trouble::Again(choice.none_can_be_followed()));
+        }
+    }
+}
+
 /// The connection of a first start. None if the source's facts are known and either receiving began earlier or the
 /// source cannot be reached.
 fn connect_first(
@@ -191,7 +221,7 @@ fn connect_first(
             state.source.facts = known;
             None
         }
-        known => match session.connector.connect(&choice.next(), session.end.retrieved()) {
+        known => match connect_any(session, choice) {
             Ok(connection) => Some(Box::new(connection)),
             Err(Trouble::Again(failure)) => {
                 let Some(known) = known else { return Err(failure) };

@@ -192,23 +192,28 @@ impl SourceOrders {
         if !self.concern_connection() {
             return Ok(start.clone());
         }
+        let moves = self.host.is_some() || self.port.is_some();
         // Each by itself: a URL would hide what it says.
-        let options = start.connect_options()?;
+        let each = start.each()?;
+        let first = each.first().unwrap_or(start);
+        let options = first.connect_options()?;
         let given = |path: &Option<PathBuf>, start: Option<PathBuf>| match path {
             Some(path) if path.as_os_str().is_empty() => None,
             Some(path) => Some(path.clone()),
             None => start,
         };
-        let moves = self.host.as_ref().is_some_and(|host| *host != options.host) || self.port.is_some();
+        let other_host = self.host.as_ref().is_some_and(|host| *host != options.host) || self.port.is_some();
+        let stays_several = each.len() > 1 && !moves;
         let ssl_ca = given(&self.ssl_ca, options.ssl_ca);
         Ok(ServerOptions {
-            url: Secret::default(),
+            // Each of several takes the given options.
+            url: if stays_several { start.url.clone() } else { Secret::default() },
             ssl_mode: Some(self.ssl_mode(options.ssl_mode, ssl_ca.is_some())),
-            host: Some(self.host.clone().unwrap_or(options.host)),
-            port: Some(self.port.unwrap_or(options.port)),
+            host: (!stays_several).then(|| self.host.clone().unwrap_or(options.host)),
+            port: (!stays_several).then(|| self.port.unwrap_or(options.port)),
             user: Some(self.user.clone().unwrap_or(options.user)),
             password: self.password.clone().or(options.password.map(Secret)),
-            socket: options.socket.filter(|_| !moves),
+            socket: options.socket.filter(|_| !other_host),
             ssl_ca,
             ssl_cert: given(&self.ssl_cert, options.ssl_cert),
             ssl_key: given(&self.ssl_key, options.ssl_key),
@@ -255,6 +260,21 @@ mod tests {
         assert_eq!((options.host.as_str(), options.port, options.user.as_str()), ("a", 1, "v"));
         assert_eq!((options.password.as_deref(), options.ssl_mode), (Some("geheim"), SslMode::VerifyIdentity));
         assert!(!SourceOrders { delay_s: Some(1), ..SourceOrders::default() }.concern_receiving());
+    }
+
+    #[test]
+    fn several_sources_stay_unless_another_one_is_named() {
+        let start = ServerOptions::from_url("mysql://u:geheim@a:1,b:2/?ssl-mode=REQUIRED");
+        let over = |orders: &SourceOrders| orders.over_server(&start).unwrap().each().unwrap();
+        let user = SourceOrders { user: Some("v".into()), ssl_verify: Some(true), ..SourceOrders::default() };
+        let places: Vec<_> = over(&user).iter().map(|server| server.connect_options().unwrap()).collect();
+        let [a, b] = &places[..] else { panic!("{places:?}") };
+        assert_eq!((a.host.as_str(), a.port, b.host.as_str(), b.port), ("a", 1, "b", 2));
+        assert!(places.iter().all(|of| of.user == "v" && of.password.as_deref() == Some("geheim")));
+        assert!(places.iter().all(|of| of.ssl_mode == SslMode::VerifyIdentity));
+        let host = SourceOrders { host: Some("c".into()), ..SourceOrders::default() };
+        let [c] = &over(&host)[..] else { panic!() };
+        assert_eq!(c.connect_options().unwrap().to_string(), "mysql://u@c:1");
     }
 
     #[test]

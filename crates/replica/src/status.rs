@@ -283,8 +283,7 @@ pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
         silence_us: link.source.silence().map(|silence| u64::try_from(silence.as_micros()).unwrap_or(u64::MAX)),
         silent: link.source.is_silent(),
         last_received: (link.received.last_received_us > 0).then(|| utc_text(link.received.last_received_us)),
-        purges_in_us: None,
-        changed_by_sql: Vec::new(),
+        ..SourceReport::default()
     }
 }
 

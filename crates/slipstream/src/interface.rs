@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 
 use clap::{Arg, ArgAction};
 use observe::{
-    Backlog, BackupProgress, ClientsReport, ComparedReport, ConnectionState, DiskReport, ErrorReport, GtidReport,
-    HeldReport, LagPartReport, LagPartsReport, LagReport, LagSummary, LedgerCounts, LedgerRow, LedgerSnapshot,
-    MemoryReport, PositionReport, RateSample, RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport,
-    StatusReport, StoreReport, ThreadCpu, UnansweredReport, WaitReport, Work,
+    Backlog, BackupProgress, CandidateReport, ClientsReport, ComparedReport, ConnectionState, DiskReport, ErrorReport,
+    GtidReport, HeldReport, LagPartReport, LagPartsReport, LagReport, LagSummary, LedgerCounts, LedgerRow,
+    LedgerSnapshot, LeftReport, MemoryReport, PositionReport, RateSample, RatesReport, ReplayReport, ReplayState,
+    ServedReport, SourceReport, StatusReport, StoreReport, ThreadCpu, UnansweredReport, WaitReport, Work,
 };
 use replica::{Exit, log::Code};
 use serde_json::Value;
@@ -175,6 +175,11 @@ fn full_source() -> SourceReport {
         silent: true,
         purges_in_us: Some(0),
         changed_by_sql: vec![text()],
+        host: text(),
+        port: 1,
+        followed_since: Some(text()),
+        left: Some(LeftReport { uri: text(), why: text(), at: text() }),
+        candidates: vec![CandidateReport { uri: text(), followed: true, why_not: text(), tried: Some(text()) }],
     }
 }
 

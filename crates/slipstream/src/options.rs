@@ -301,7 +301,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "source",
         "URL",
         Kind::Text(|s, text| put(&mut s.source, checked_source(text))),
-        "mysql://USER@HOST:PORT, or file:PATH of a binlog or of an index that lists several",
+        "mysql://USER@HOST:PORT[,HOST:PORT]…, one of which is followed, or file:PATH of a binlog or an index of several",
     )
     .under(SOURCE_PART),
     option(
@@ -706,13 +706,13 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         RECEIVE,
         "replica-net-timeout",
         "TIME",
-        Kind::Span(|s, span| s.config.read_timeout = span),
-        "Reconnect if nothing arrives for this long",
+        Kind::Span(|s, span| s.read_timeout = Some(span)),
+        "Reconnect, or follow another one of several sources, if nothing arrives for this long",
     )
     .under(REPLICATION_PART)
     .also(&["read-timeout"])
     .in_files(&["slave-net-timeout"])
-    .default("60s"),
+    .otherwise("60s; 3s with several sources"),
     option(
         RECEIVE,
         "source-connect-retry",

@@ -61,8 +61,9 @@ pub(crate) fn verify(replica: &Replica, options: &VerifyRequest, out: &mut dyn W
     let watermark = UnlessPaused(replica);
     let engine = compare::Engine { store: &pipeline.store, watermark: Some(&watermark) };
     let source = match &options.source {
-        Some(server) => server.connect_options()?,
-        None => replica.source_options().ok_or_else(no_server)?,
+        Some(server) if !server.names_several() => server.connect_options()?,
+        // The one of several that is followed.
+        _ => replica.source_options().ok_or_else(no_server)?,
     };
     let result = verify_engine(&engine, &source, &pipeline.decode_options().filters, options, out);
     result.map_err(|failure| match &failure.text {
@@ -159,7 +160,7 @@ pub(crate) fn stopped_dump(folder: &Folder, options: &DumpRequest, out: &mut dyn
 /// # Errors
 /// Code 1 with both sets if the source has moved on; 16 if tables differ.
 pub(crate) fn stopped_verify(folder: &Folder, options: &VerifyRequest, out: &mut dyn Write) -> Result<(), Failure> {
-    let source = options.source.as_ref().ok_or_else(no_server)?.connect_options()?;
+    let source = options.source.as_ref().ok_or_else(no_server)?.that_answers()?;
     let stopped = ReadOnly::open(folder, replica::skip::load(folder)?)?;
     let engine = compare::Engine { store: &stopped.pipeline.store, watermark: None };
     verify_engine(&engine, &source, &stopped.pipeline.decode_options().filters, options, out)
@@ -175,7 +176,7 @@ pub(crate) fn verify_servers(
     options: &VerifyRequest,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let (source, replica) = (source.connect_options()?, replica.connect_options()?);
+    let (source, replica) = (source.that_answers()?, replica.connect_options()?);
     verified(options, out, |out| compare::verify_servers(&source, &replica, &compare_options(options), out))
 }
 

@@ -21,6 +21,11 @@ use crate::option_file::{self, OptionFileError, Setting};
 use crate::options::{self, OPTIONS};
 use crate::relay::RelaySettings;
 
+/// Silence after which a source counts as dead, as MySQL's replica_net_timeout.
+const SILENCE: Duration = Duration::from_secs(60);
+/// The same where another one can be followed instead: three heartbeats.
+const SILENCE_OF_SEVERAL: Duration = Duration::from_secs(3);
+
 /// Our section of the option files.
 pub const SECTION: &str = "slipstream";
 
@@ -59,6 +64,8 @@ pub struct Settings {
     pub(crate) data: Option<PathBuf>,
     /// None: one second, or less if the connection counts as dead sooner.
     pub(crate) heartbeat: Option<Duration>,
+    /// None: [`SILENCE`], or [`SILENCE_OF_SEVERAL`] sources.
+    pub(crate) read_timeout: Option<Duration>,
     pub(crate) filters: ReplicationFilters,
     /// Everything else. `replica` adds source, folder, heartbeat and filters from the fields above.
     pub(crate) config: ReplicaConfig,
@@ -138,6 +145,7 @@ impl Default for Settings {
             server: ServerOptions::default(),
             data: None,
             heartbeat: None,
+            read_timeout: None,
             filters: ReplicationFilters::default(),
             config,
             log: LogConfig::default(),
@@ -408,8 +416,10 @@ impl Settings {
                 "semi-sync acknowledges only synced transactions, so it cannot be combined with relay-sync=never",
             ));
         }
-        let heartbeat = self.heartbeat.unwrap_or(Duration::from_secs(1).min(config.read_timeout / 2));
-        if heartbeat >= config.read_timeout {
+        let several = matches!(&source, SourceSpec::Server(server) if server.names_several());
+        let read_timeout = self.read_timeout.unwrap_or(if several { SILENCE_OF_SEVERAL } else { SILENCE });
+        let heartbeat = self.heartbeat.unwrap_or(Duration::from_secs(1).min(read_timeout / 2));
+        if heartbeat >= read_timeout {
             return Err(Failure::usage(
                 "source-heartbeat-period must be shorter than replica-net-timeout, or an idle source would count as dead",
             ));
@@ -418,6 +428,7 @@ impl Settings {
             source,
             data: self.data()?,
             heartbeat,
+            read_timeout,
             filters: Arc::new(self.filters.clone()),
             ..config.clone()
         })

@@ -108,6 +108,23 @@ pub fn membership(connection: &mut Connection) -> Result<Membership> {
     })
 }
 
+/// Why a server that is to be in a group is not to be followed while others can be: by its own word it takes no part in
+/// the group, or cannot reach a majority of it. None for one that does, or is to be in none.
+///
+/// # Errors
+/// The connection fails, or it answers otherwise.
+pub fn why_unfit(connection: &mut Connection) -> Result<Option<String>> {
+    if !is_member(connection)? {
+        return Ok(None);
+    }
+    let now = membership(connection)?;
+    Ok(match (now.is_online(), now.has_majority()) {
+        (false, _) => Some(now.why_not()),
+        (true, false) => Some(BarrierError::NoMajority(now).to_string()),
+        (true, true) => None,
+    })
+}
+
 /// The transactions of other members that this one has received and certified; it has applied a part of them.
 ///
 /// # Errors

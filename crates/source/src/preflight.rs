@@ -38,6 +38,8 @@ pub struct PreflightInput<'a> {
     pub retrieved: &'a GtidSet,
     /// True if nothing was ever replayed into the store.
     pub store_empty: bool,
+    /// Other servers may be followed instead, by themselves.
+    pub has_others: bool,
 }
 
 /// Result of the check.
@@ -509,6 +511,8 @@ pub fn errant(connection: &mut Connection, set: &GtidSet) -> Result<std::result:
     })
 }
 
+const OTHERS_ARE_TRIED: &str = "the other sources are tried, of which one may still have these transactions";
+
 fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
     let ours = ours(input);
     let facts = &report.facts;
@@ -524,6 +528,8 @@ fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
         );
         let fix = if input.store_empty && ours.is_empty() {
             "an empty data folder is filled by an initial copy: slipstream replica makes it"
+        } else if input.has_others {
+            OTHERS_ARE_TRIED
         } else {
             "follow a server that still has these transactions, or copy everything again: slipstream replica --start-anew"
         };
@@ -535,7 +541,9 @@ fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
              ours:              {ours}\n    source:            {}",
             or_empty(&report.facts.gtid_executed)
         );
-        let fix = if report.facts.is_member {
+        let fix = if input.has_others {
+            "a server that lags is followed once it has them; until then the other sources are tried"
+        } else if report.facts.is_member {
             "follow the server that has them: they were written outside this group, or lost by a forced membership"
         } else {
             "follow the server they came from; or, if they are lost for good, commit each empty on the source (SET \
@@ -618,6 +626,11 @@ mod tests {
         }
     }
 
+    fn input(executed: &GtidSet) -> PreflightInput<'_> {
+        let retrieved = executed;
+        PreflightInput { server_id: 1, uuid: None, executed, retrieved, store_empty: false, has_others: false }
+    }
+
     fn gtid_report(executed: &str, purged: &str, ours: &str) -> PreflightReport {
         let facts = SourceFacts {
             gtid_executed: executed.parse().unwrap(),
@@ -626,11 +639,7 @@ mod tests {
         };
         let mut report = PreflightReport { facts, problems: Vec::new(), undecided: None };
         let (ours, none) = (ours.parse().unwrap(), GtidSet::new());
-        let store_empty = false;
-        check_gtids(
-            &PreflightInput { server_id: 1, uuid: None, executed: &ours, retrieved: &none, store_empty },
-            &mut report,
-        );
+        check_gtids(&PreflightInput { retrieved: &none, ..input(&ours) }, &mut report);
         report
     }
 
@@ -646,6 +655,27 @@ mod tests {
         assert_eq!(report.exit_code(), EXIT_REFUSED);
         assert!(report.problems[0].what.contains(&format!("not on the source: {B}:7\n")));
         assert!(gtid_report(&format!("{A}:1-10"), &format!("{A}:1-3"), &format!("{A}:1-3")).accepted());
+    }
+
+    #[test]
+    fn nobody_is_told_to_start_over_while_there_are_others() {
+        const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        let set = |text: &str| format!("{A}:{text}").parse::<GtidSet>().unwrap();
+        for (executed, purged, ours, fix) in [
+            ("1-10", "1-5", "1-3", "of which one may still have these"),
+            ("1-10", "1-3", "1-12", "is followed once it has them"),
+        ] {
+            let facts =
+                SourceFacts { gtid_executed: set(executed), gtid_purged: set(purged), ..SourceFacts::default() };
+            let ours = set(ours);
+            for has_others in [false, true] {
+                let mut report = PreflightReport { facts: facts.clone(), problems: Vec::new(), undecided: None };
+                check_gtids(&PreflightInput { has_others, ..input(&ours) }, &mut report);
+                let [problem] = &report.problems[..] else { panic!("{:?}", report.problems) };
+                assert_eq!(problem.fix.contains("start over in an empty folder"), !has_others, "{}", problem.fix);
+                assert_eq!(problem.fix.contains(fix), has_others, "{}", problem.fix);
+            }
+        }
     }
 
     /// Found by power cuts under semi-synchronous replication: the source sends a transaction before it executes it.
@@ -664,8 +694,7 @@ mod tests {
         for (ours, accepted) in [("1-11", true), ("1-13", false)] {
             let mut report = PreflightReport { facts: facts.clone(), problems: Vec::new(), undecided: None };
             let (ours, none) = (format!("{A}:{ours}").parse().unwrap(), GtidSet::new());
-            let input =
-                PreflightInput { server_id: 1, uuid: None, executed: &none, retrieved: &ours, store_empty: false };
+            let input = PreflightInput { retrieved: &ours, ..input(&none) };
             check_gtids(&input, &mut report);
             assert_eq!(report.accepted(), accepted);
         }
@@ -684,8 +713,7 @@ mod tests {
         for (undecided, accepted) in [(None, false), (Some("why".to_owned()), true)] {
             let mut report = PreflightReport { facts: facts.clone(), problems: Vec::new(), undecided };
             let (ours, none) = (set("1-13"), GtidSet::new());
-            let input =
-                PreflightInput { server_id: 1, uuid: None, executed: &ours, retrieved: &none, store_empty: false };
+            let input = PreflightInput { retrieved: &none, ..input(&ours) };
             check_gtids(&input, &mut report);
             assert_eq!(report.accepted(), accepted);
             assert!(

@@ -371,7 +371,14 @@ fn dump_of_a_log_with_gtids() {
     assert_eq!(error.server_code(), Some(1236));
     assert_eq!(error.dump_refusal(), Some(client::DumpRefusal::Purged));
     let none = GtidSet::new();
-    let input = PreflightInput { server_id: 99, uuid: None, executed: &before, retrieved: &none, store_empty: false };
+    let input = PreflightInput {
+        server_id: 99,
+        uuid: None,
+        executed: &before,
+        retrieved: &none,
+        store_empty: false,
+        has_others: false,
+    };
     let report = preflight::check(&mut Connection::connect(&clear).unwrap(), input).unwrap();
     report.problems.iter().for_each(|problem| eprintln!("preflight: {problem}"));
     assert_eq!(report.exit_code(), 5);
@@ -439,7 +446,14 @@ fn status(c: &mut Connection, name: &str) -> String {
 
 fn problems(server: &Server, options: &ConnectOptions, server_id: u32) -> String {
     let none = GtidSet::new();
-    let input = PreflightInput { server_id, uuid: None, executed: &none, retrieved: &none, store_empty: true };
+    let input = PreflightInput {
+        server_id,
+        uuid: None,
+        executed: &none,
+        retrieved: &none,
+        store_empty: true,
+        has_others: false,
+    };
     let report = preflight::check(&mut Connection::connect(options).unwrap(), input).unwrap();
     let text: String = report.problems.iter().map(|problem| format!("{:?}: {problem}\n", problem.severity)).collect();
     eprintln!("preflight of {}: exit {}, {:?}\n{text}", server.name(), report.exit_code(), report.facts.clock);

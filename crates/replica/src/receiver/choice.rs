@@ -17,6 +17,14 @@ use crate::login::SourceLogin;
 
 /// First pause before a reconnect; doubles up to `connect_retry`.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// First and longest pause once each of several sources has failed. The last one is a minute: until then, a try of a
+/// server that was started again comes soon, after it none of them is likely to.
+const ALL_FAILED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Pause before the next of several sources: two that end every connection at once are not tried in a spin.
+const NEXT_AFTER: Duration = Duration::from_millis(20);
+/// Time limit of one question to one of several sources, and of one attempt to connect to it: longer than preflight
+/// waits for a member of a group, and no longer than a person waits for the next one.
+const ONE_OF_SEVERAL_WITHIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3));
 
 /// Where the log comes from.
 pub(crate) enum LogSource {
@@ -43,17 +51,27 @@ pub(crate) struct SourceChoice {
     read_timeout: Duration,
     connect_retry: Duration,
     retry_count: u64,
-    /// Version of the login last tried.
+    /// Version of the login last tried, and its options.
     tried: u64,
+    tried_options: Option<Box<ConnectOptions>>,
     pause: Duration,
     attempts: u64,
 }
 
 /// The next attempt to connect.
 pub(super) struct Attempt {
-    /// Number of attempts since events last arrived.
+    /// Number of attempts since events last arrived; of several sources, of rounds.
     pub number: u64,
     pub wait: Duration,
+    /// Each of several sources has failed.
+    pub all_failed: bool,
+}
+
+/// One try to follow a source.
+pub(super) struct Try {
+    pub options: ConnectOptions,
+    /// There are others that may be followed instead.
+    pub has_others: bool,
 }
 
 impl SourceChoice {
@@ -64,6 +82,7 @@ impl SourceChoice {
             connect_retry: config.connect_retry,
             retry_count: config.retry_count,
             tried: 0,
+            tried_options: None,
             pause: RETRY_FIRST,
             attempts: 0,
         }
@@ -80,27 +99,65 @@ impl SourceChoice {
         self.login.shown()
     }
 
-    /// Options for one try.
-    pub(super) fn next(&mut self) -> ConnectOptions {
+    /// There are several sources.
+    pub(super) fn has_others(&self) -> bool {
+        self.login.count() > 1
+    }
+
+    /// One try, with the source of now.
+    pub(super) fn next(&mut self) -> Try {
         let options;
         (self.tried, options) = self.login.versioned_for_try();
-        ConnectOptions { read_timeout: Some(self.read_timeout), ..options }
+        let has_others = self.has_others();
+        let (answer, connect) = ONE_OF_SEVERAL_WITHIN;
+        let (read_timeout, connect_timeout) = match has_others {
+            true => (self.read_timeout.max(answer), options.connect_timeout.min(connect)),
+            false => (self.read_timeout, options.connect_timeout),
+        };
+        let options = ConnectOptions { read_timeout: Some(read_timeout), connect_timeout, ..options };
+        self.tried_options = Some(Box::new(options.clone()));
+        Try { options, has_others }
+    }
+
+    /// Options of the last try, if there are others that may be followed instead.
+    pub(super) fn one_of_several(&self) -> Option<ConnectOptions> {
+        self.tried_options.as_deref().filter(|_| self.has_others()).cloned()
+    }
+
+    /// The source of the last try is followed.
+    pub(super) fn follows(&self) {
+        self.login.follows(self.tried);
     }
 
     /// Forgets earlier failures: the next one is the first.
     pub(super) fn forget_failures(&mut self) {
-        (self.pause, self.attempts) = (RETRY_FIRST, 0);
+        let first = if self.has_others() { ALL_FAILED.0 } else { RETRY_FIRST };
+        (self.pause, self.attempts) = (first, 0);
     }
 
-    /// The attempt after a failure that a retry may fix; None if there were enough.
-    pub(super) fn again(&mut self) -> Option<Attempt> {
+    /// The attempt after a failure that a retry may fix; None if there were enough. Of several sources, it is with the
+    /// next one.
+    pub(super) fn again(&mut self, failure: &Failure) -> Option<Attempt> {
+        let longest = if self.has_others() {
+            if !self.login.leave(self.tried, failure) {
+                return Some(Attempt { number: self.attempts + 1, wait: NEXT_AFTER, all_failed: false });
+            }
+            ALL_FAILED.1
+        } else {
+            self.connect_retry.max(RETRY_FIRST)
+        };
         self.attempts += 1;
         if self.retry_count > 0 && self.attempts >= self.retry_count {
             return None;
         }
         let wait = jittered(self.pause);
-        self.pause = (self.pause * 2).min(self.connect_retry.max(RETRY_FIRST));
-        Some(Attempt { number: self.attempts, wait })
+        self.pause = (self.pause * 2).min(longest);
+        Some(Attempt { number: self.attempts, wait, all_failed: self.has_others() })
+    }
+
+    /// Why none of several sources can be followed.
+    pub(super) fn none_can_be_followed(&self) -> Failure {
+        self.login.none_can_be_followed()
     }
 
     /// Number of requests to try now.
@@ -126,16 +183,25 @@ mod tests {
     use crate::config::ServerOptions;
 
     fn choice(retry_count: u64) -> SourceChoice {
-        let login = SourceLogin::new(&ServerOptions::from_url("mysql://alone@127.0.0.1:3306"), None).unwrap();
+        of("mysql://alone@127.0.0.1:3306", retry_count)
+    }
+
+    fn of(url: &str, retry_count: u64) -> SourceChoice {
+        let login = SourceLogin::new(&ServerOptions::from_url(url), None).unwrap();
         SourceChoice {
             login,
             read_timeout: Duration::from_secs(30),
             connect_retry: Duration::from_secs(1),
             retry_count,
             tried: 0,
+            tried_options: None,
             pause: RETRY_FIRST,
             attempts: 0,
         }
+    }
+
+    fn lost() -> Failure {
+        Failure::error("lost")
     }
 
     #[test]
@@ -143,19 +209,49 @@ mod tests {
         let mut choice = choice(0);
         let whole: Vec<u64> = [100, 200, 400, 800, 1000, 1000].into();
         for (number, whole_ms) in (1..).zip(whole) {
-            let attempt = choice.again().unwrap();
+            let attempt = choice.again(&lost()).unwrap();
             let waits_ms = attempt.wait.as_secs_f64() * 1000.0;
             assert_eq!(attempt.number, number);
             assert!(waits_ms >= whole_ms as f64 * 0.75 && waits_ms <= whole_ms as f64, "{whole_ms}: {waits_ms}");
         }
         choice.forget_failures();
-        let attempt = choice.again().unwrap();
+        let attempt = choice.again(&lost()).unwrap();
         assert!(attempt.number == 1 && attempt.wait <= RETRY_FIRST);
     }
 
     #[test]
     fn attempts_end_at_the_count() {
         let mut choice = choice(3);
-        assert!(choice.again().is_some() && choice.again().is_some() && choice.again().is_none());
+        let mut again = || choice.again(&lost());
+        assert!(again().is_some() && again().is_some() && again().is_none());
+    }
+
+    #[test]
+    fn several_are_tried_one_after_the_other_and_waited_for_once_all_have_failed() {
+        let mut choice = of("mysql://u@a,b,c", 0);
+        choice.forget_failures();
+        let mut round = |whole_s: u64| {
+            for at in 1..=3 {
+                let _ = choice.next();
+                let attempt = choice.again(&lost()).unwrap();
+                let waits_s = attempt.wait.as_secs_f64();
+                assert_eq!((attempt.all_failed, waits_s >= 0.75), (at == 3, at == 3));
+                assert!(
+                    at < 3 || waits_s >= whole_s as f64 * 0.75 && waits_s <= whole_s as f64,
+                    "{whole_s}: {waits_s}"
+                );
+            }
+        };
+        [1, 2, 4, 8, 16, 32, 60, 60].into_iter().for_each(&mut round);
+        assert_eq!(choice.next().options.host, "a");
+        let _ = choice.again(&lost());
+        assert_eq!(choice.next().options.host, "b");
+        assert!(choice.none_can_be_followed().text.contains("mysql://u@c: lost"));
+        choice.follows();
+        choice.forget_failures();
+        // Beginning after the one that was lost; the others' reasons are those of now.
+        assert!(!choice.again(&Failure::error("gone")).unwrap().all_failed);
+        assert_eq!(choice.next().options.host, "c");
+        assert_eq!(choice.none_can_be_followed().text, "none of 3 sources can be followed:\nmysql://u@b: gone");
     }
 }

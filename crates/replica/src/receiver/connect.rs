@@ -10,9 +10,11 @@ use base::{GtidSet, Uuid};
 use client::{ConnectOptions, Connection, SslMode};
 use observe::ConnectionState;
 use relay_log::RelayShared;
+use source::group;
 use source::history::{self, Past};
 use source::preflight::{self, PreflightInput, PreflightReport, Severity};
 
+use super::choice::Try;
 use super::link::{Link, SourceState};
 use crate::config::ReplicaConfig;
 use crate::exit::{Exit, Failure};
@@ -67,12 +69,12 @@ impl Connector {
     ///
     /// # Errors
     /// Why it may not be followed, or that it cannot be reached.
-    pub(super) fn try_source(&self, options: &ConnectOptions, retrieved: &GtidSet) -> Result<(), Failure> {
+    pub(super) fn try_source(&self, attempt: &Try, retrieved: &GtidSet) -> Result<(), Failure> {
         let before = {
             let SourceState { connection, facts, tls, log_expires_s, .. } = &self.link.lock().source;
             (*connection, facts.clone(), tls.clone(), *log_expires_s)
         };
-        let result = self.connect(options, retrieved).map(drop);
+        let result = self.connect(attempt, retrieved).map(drop);
         let mut state = self.link.lock();
         let source = &mut state.source;
         (source.connection, source.facts, source.tls, source.log_expires_s) = before;
@@ -80,7 +82,8 @@ impl Connector {
     }
 
     /// Connects to the source and checks it again: it may be a different one, or have purged in the meantime.
-    pub(super) fn connect(&self, options: &ConnectOptions, retrieved: &GtidSet) -> Result<Connection, Trouble> {
+    pub(super) fn connect(&self, attempt: &Try, retrieved: &GtidSet) -> Result<Connection, Trouble> {
+        let Try { options, has_others } = attempt;
         self.link.lock().source.connection = ConnectionState::Connecting;
         let mut connection = Connection::connect(options).map_err(|e| trouble(&e))?;
         let input = PreflightInput {
@@ -89,21 +92,40 @@ impl Connector {
             executed: retrieved,
             retrieved,
             store_empty: retrieved.is_empty(),
+            has_others: *has_others,
         };
         let report = preflight::check(&mut connection, input).map_err(|e| trouble(&e))?;
+        self.check_names(retrieved, report.facts.lower_case_table_names)?;
+        if *has_others && let Some(why) = group::why_unfit(&mut connection).map_err(|e| trouble(&e))? {
+            return Err(Trouble::Refused(Failure::error(why)));
+        }
         for problem in report.problems.iter().filter(|p| p.severity != Severity::Refused) {
             log::write(Code::PreflightWarning, "Source", &problem.to_string());
         }
         let history = self.check_history(options, &mut connection, retrieved, &report);
         if let Some(failure) = preflight_failure(&report) {
-            let errant = preflight::missing(retrieved, &report.facts);
-            return Err(Trouble::Fatal(self.refusal(failure, history, retrieved, &errant)));
+            // One of several may only lag; if it never has them, the move to it is not proven.
+            let errant = if *has_others { GtidSet::new() } else { preflight::missing(retrieved, &report.facts) };
+            return Err(Trouble::Refused(self.refusal(failure, history, retrieved, &errant)));
         }
         history.and(self.link.decided(report.undecided.as_deref()).map_err(Trouble::Again))?;
         self.look_at_move(options, retrieved, &report)?;
         let settings = self.settings(&mut connection)?;
         self.note_source(options, &connection, report, settings);
         Ok(connection)
+    }
+
+    /// Names that were received under one rule of comparison mean other tables under another.
+    fn check_names(&self, retrieved: &GtidSet, lower_case_table_names: u8) -> Result<(), Trouble> {
+        let Some(known) = self.known_facts.as_ref().filter(|_| !retrieved.is_empty()) else { return Ok(()) };
+        let before = known.lower_case_table_names;
+        if before == lower_case_table_names {
+            return Ok(());
+        }
+        let text = format!(
+            "lower_case_table_names of the source is {lower_case_table_names}; this replica received names under {before}"
+        );
+        Err(Trouble::Refused(Failure::new(Exit::PreflightRefused, text)))
     }
 
     /// The failure for preflight's problems, with what is known of the source's history and a way on.
@@ -114,7 +136,7 @@ impl Connector {
         retrieved: &GtidSet,
         errant: &GtidSet,
     ) -> Failure {
-        if let Err(Trouble::Fatal(reset)) = history
+        if let Err(Trouble::Refused(reset)) = history
             && reset.exit == Exit::PreflightRefused
         {
             failure.text = format!("{}\n{}", failure.text, reset.text);
@@ -144,21 +166,21 @@ impl Connector {
         retrieved: &GtidSet,
         report: &PreflightReport,
     ) -> Result<(), Trouble> {
-        let (Some(Witness { server_uuid, event }), Some(now)) = (self.link.witness.kept(), report.facts.server_uuid)
-        else {
+        let (Some(witness), Some(now)) = (self.link.witness.kept(), report.facts.server_uuid) else {
             return Ok(());
         };
+        let Witness { server_uuid, event } = &witness;
         let moves = &self.link.moves;
         let has_it = event.gtid().is_some_and(|gtid| retrieved.contains(&gtid));
-        if server_uuid == now.to_string() || !has_it || moves.is_known(&server_uuid, now) {
+        if *server_uuid == now.to_string() || !has_it || moves.is_known(&witness, now) {
             return Ok(());
         }
         let second = Connection::connect(options).map_err(|e| trouble(&e))?;
-        let unproven = match history::is_elsewhere(second, &event, retrieved).map_err(|e| trouble(&e))? {
+        let unproven = match history::is_elsewhere(second, event, retrieved).map_err(|e| trouble(&e))? {
             Past::Same => None,
             Past::Other(why) | Past::Unknown(why) => Some(why),
         };
-        moves.note_move(&server_uuid, now, retrieved, unproven).map_err(Trouble::Fatal)
+        moves.note_move(witness, now, retrieved, unproven).map_err(Trouble::Fatal)
     }
 
     /// What of the source changes answers; the last known if it cannot say.
@@ -256,7 +278,7 @@ impl Connector {
                 );
                 let hint = "the source cannot be compared with what is here: slipstream replica --start-anew copies everything \
                             again and keeps the old store aside";
-                Err(Trouble::Fatal(Failure::new(Exit::PreflightRefused, text).with_number(1236).with_hint(hint)))
+                Err(Trouble::Refused(Failure::new(Exit::PreflightRefused, text).with_number(1236).with_hint(hint)))
             }
         }
     }

@@ -20,11 +20,16 @@ use super::choice::SourceChoice;
 use super::connect::Connector;
 use super::link::Link;
 use super::log_end::LogEnd;
+use super::watch::Watch;
 use crate::config::ReplicaConfig;
 use crate::exit::{DiskTrouble, Failure};
 use crate::failure::{SourceTrouble as Trouble, relay_failure, shown_set, source_failure, trouble};
 use crate::log::{self, Code};
 use crate::room::SpaceNeed;
+
+/// How long one of several sources may look in its log before it sends the first event: it reads the heads of its
+/// files, thousands of them where much is kept, and sends no heartbeats meanwhile.
+const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 
 /// What one connection after the other receives with.
 pub(super) struct Session {
@@ -77,7 +82,19 @@ impl Session {
             shown_set(&retrieved)
         );
         log::write(Code::Connected, "Source", &text);
-        let result = self.receive(&mut stream);
+        // Left once it takes no part in its group any more, if another one may be followed.
+        let watch = match choice.one_of_several() {
+            Some(options) => Some(Watch::begin(options, stream.interrupter().map_err(|e| trouble(&e))?)),
+            None => None,
+        };
+        let result = self.receive(&mut stream, choice);
+        let result = match watch.as_ref().and_then(Watch::why) {
+            Some(why) => result.and(Err(Trouble::Again(why.clone()))).map_err(|trouble| match trouble {
+                fatal @ (Trouble::Fatal(_) | Trouble::NoRoom(_)) => fatal,
+                _ => Trouble::Again(why),
+            }),
+            None => result,
+        };
         self.link.lock().source.interrupter = None;
         self.note_progress();
         // Without the file, a check of the source's history is left out.
@@ -100,12 +117,15 @@ impl Session {
 
     /// Stores events as they arrive. Appends and acknowledges when nothing is buffered, so that a busy source's
     /// transactions share a write and a sync.
-    fn receive(&mut self, stream: &mut DumpStream) -> Result<(), Trouble> {
+    fn receive(&mut self, stream: &mut DumpStream, choice: &SourceChoice) -> Result<(), Trouble> {
         let mut ack: Option<LogPosition> = None;
         self.acknowledger.clear();
-        let wait_max = self.config.read_timeout;
-        let mut limit = wait_max;
+        // A source says nothing while it looks where the dump begins.
+        let begins_within = choice.one_of_several().map_or(Duration::ZERO, |_| BEGINS_WITHIN);
+        let mut wait_max = self.config.read_timeout.max(begins_within);
+        let mut limit = Duration::ZERO;
         let mut heard = Instant::now();
+        let mut has_begun = false;
         loop {
             if self.link.must_end() {
                 return Ok(());
@@ -129,6 +149,10 @@ impl Session {
             };
             if self.acknowledger.waits_for_replicas() {
                 heard = Instant::now();
+            }
+            if !std::mem::replace(&mut has_begun, true) {
+                wait_max = self.config.read_timeout;
+                choice.follows();
             }
             let ack_wanted = event.ack_wanted;
             if let Some(need) = self.end.lacks_room_for(event.event) {

@@ -43,6 +43,11 @@ pub(super) fn follow(
                 session.end.wait_for_room(need)?;
                 continue;
             }
+            // Its advice is for a source without others.
+            Trouble::Refused(failure) | Trouble::Login(failure, _) if choice.has_others() => {
+                Failure { hint: None, ..failure }
+            }
+            Trouble::Refused(failure) => return Err(failure),
             Trouble::Login(failure, _) if session.config.on_stop == OnStop::Exit => return Err(failure),
             Trouble::Login(failure, wait) => {
                 wait_for_login(session, choice, &failure, wait);
@@ -54,13 +59,35 @@ pub(super) fn follow(
         if session.end.taken_bytes() > received_before {
             choice.forget_failures();
         }
-        let Some(attempt) = choice.again() else { return Err(failure) };
-        pause(session, &failure, &attempt);
+        let shown = choice.shown();
+        let Some(attempt) = choice.again(&failure) else { return Err(failure) };
+        if choice.has_others() {
+            tell_of_next(session, choice, &format!("{shown}: {}", failure.text), &attempt);
+        } else {
+            tell_of_retry(session, &failure, &attempt);
+        }
+        pause(session, choice, &attempt);
     }
     Ok(())
 }
 
-fn pause(session: &Session, failure: &Failure, attempt: &Attempt) {
+/// One of several sources has failed.
+fn tell_of_next(session: &Session, choice: &SourceChoice, failed: &str, attempt: &Attempt) {
+    if attempt.all_failed {
+        let failure = choice.none_can_be_followed();
+        let wait_ms = attempt.wait.as_millis();
+        let text =
+            format!("{failed}\n{}\neach is tried again in {wait_ms} ms (round {})", failure.text, attempt.number);
+        log::write(Code::SourceLeft, "Source", &text);
+        session.link.note_error(&failure);
+    } else {
+        let text = format!("{failed}; the next one is {}, position {}", choice.shown(), session.end.source_position());
+        log::write(Code::SourceLeft, "Source", &text);
+        session.link.note_error(&Failure::error(failed));
+    }
+}
+
+fn tell_of_retry(session: &Session, failure: &Failure, attempt: &Attempt) {
     session.link.note_error(failure);
     let text = format!(
         "{}; reconnecting in {} ms (attempt {}), position {}",
@@ -70,6 +97,12 @@ fn pause(session: &Session, failure: &Failure, attempt: &Attempt) {
         session.end.source_position()
     );
     log::write(Code::ConnectionLost, "Source", &text);
+}
+
+/// Waits before the next attempt. Where all of several sources have failed, an operator who asks for a try, or a changed
+/// option file, ends the wait.
+fn pause(session: &Session, choice: &SourceChoice, attempt: &Attempt) {
+    let requests = choice.requests();
     {
         let mut state = session.link.lock();
         state.source.connection = ConnectionState::Connecting;
@@ -77,8 +110,18 @@ fn pause(session: &Session, failure: &Failure, attempt: &Attempt) {
         state.source.since_us = now_us();
     }
     let until = Instant::now() + attempt.wait;
+    let mut looked = Instant::now();
     while Instant::now() < until && !session.link.must_end() {
         std::thread::sleep(LOOK);
+        if attempt.all_failed && looked.elapsed() >= LOOK_AT_FILES_EVERY {
+            looked = Instant::now();
+            if choice.has_changed() {
+                return;
+            }
+        }
+        if attempt.all_failed && choice.requests() != requests {
+            return;
+        }
     }
 }
 

@@ -134,8 +134,11 @@ fn first_start(config: &RelayConfig, login: Option<&Arc<SourceLogin>>) -> Result
     let Some(login) = login else {
         return Err(Failure::usage("a relay needs a server as its source: --source mysql://USER@HOST:PORT"));
     };
-    let mut source = Connection::connect(&login.for_question()).map_err(|error| source_failure(&error))?;
-    let purged = gtids_of(&mut source, "SELECT @@GLOBAL.gtid_purged", "the source")?;
+    let purged = login.with_any(|server| {
+        let options = for_question(server.connect_options()?);
+        let mut source = Connection::connect(&options).map_err(|error| source_failure(&error))?;
+        gtids_of(&mut source, "SELECT @@GLOBAL.gtid_purged", "the source")
+    })?;
     let start = match &config.start {
         RelayStart::Oldest => return Ok(purged),
         RelayStart::After(set) => set.clone(),

@@ -1,0 +1,229 @@
+//! A replica with several sources: it follows one of them, leaves it for the next one, and waits when none will do.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use base::GtidSet;
+use serde_json::Value;
+use whole_program_tests::{Proxy, Replica, Server, SetAtEnd, assert_equal, folder, slipstream, wait_for};
+
+use crate::door_fresh::{read, reader, set};
+
+const TABLES: &str =
+    "CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, n INT); INSERT INTO t.a VALUES (1, 0), (2, 0)";
+
+/// `mysql://repl@` and the address of each.
+pub(crate) fn several(servers: &[&Server]) -> String {
+    let addresses: Vec<String> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+    format!("mysql://repl@{}", addresses.join(","))
+}
+
+pub(crate) fn is_followed(status: &Value, server: &str) -> bool {
+    status["source"]["state"] == "connected" && status["source"]["server_uuid"] == server
+}
+
+pub(crate) fn uuid(server: &Server) -> String {
+    server.sql("SELECT @@server_uuid").trim().to_owned()
+}
+
+fn why_not(status: &Value, candidate: usize) -> &str {
+    status["source"]["candidates"][candidate]["why_not"].as_str().unwrap()
+}
+
+fn await_set(server: &Server, set: &GtidSet) {
+    assert_eq!(server.sql(&format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', 60)")).trim(), "0");
+}
+
+fn replicate(from: &Server, to: &Server) {
+    to.sql(&format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={}, SOURCE_USER='repl', \
+         SOURCE_PASSWORD='repl', SOURCE_AUTO_POSITION=1, SOURCE_SSL=1; START REPLICA",
+        from.port()
+    ));
+}
+
+/// A source with rows, and a replica of MySQL's that has them.
+fn pair(name: &str) -> Option<(Server, Server)> {
+    let first = Server::or_skip(name, &[])?;
+    let second = Server::start(&format!("{name}-second"), &[]);
+    replicate(&first, &second);
+    first.sql(TABLES);
+    await_set(&second, &first.gtid_executed());
+    Some((first, second))
+}
+
+fn follow(source: &str, data: &Path, options: &[&str]) -> (Replica, PathBuf) {
+    let socket = data.with_extension("sock");
+    let option = format!("--socket={}", socket.display());
+    (Replica::start(source, data, &[&["--on-stop=stay", "--disk-reserve=100M", &option], options].concat()), socket)
+}
+
+/// Writes to the server of now, and reads here what its writer knows to be there; a read that fails is not older.
+/// Counts writes, failures and reads that were older.
+fn never_older(writes_to: &Mutex<&Server>, socket: &Path, ended: &AtomicBool) -> [u64; 3] {
+    let mut session = reader(socket, "SESSION");
+    let (mut counts, mut n) = ([0; 3], 0);
+    while !ended.load(SeqCst) {
+        n += 1;
+        let server = *writes_to.lock().unwrap();
+        let written = server.try_sql(&format!("UPDATE t.a SET n = {n} WHERE id = 1; SELECT @@GLOBAL.gtid_executed"));
+        // A server that was killed may have committed it, and its successor may have it.
+        let Ok(executed) = written else { continue };
+        let [writes, failures, older] = &mut counts;
+        *writes += 1;
+        set(&mut session, &format!("slipstream_read_gtids = '{}'", executed.replace('\n', "")));
+        match read(&mut session) {
+            Ok(seen) => *older += u64::from(seen < n),
+            Err(_) => *failures += 1,
+        }
+    }
+    counts
+}
+
+#[test]
+fn the_other_one_of_a_pair_is_followed_when_one_is_killed() {
+    let Some((first, second)) = pair("followed") else { return };
+    let data = folder("followed");
+    let (mut replica, socket) = follow(&several(&[&first, &second]), &data, &[]);
+    let uuids = [uuid(&first), uuid(&second)];
+    replica.wait_until("the first one", |status| is_followed(status, &uuids[0]));
+    replica.catch_up(&first);
+    let writes_to = Mutex::new(&first);
+    let ended = AtomicBool::new(false);
+    let counts = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| never_older(&writes_to, &socket, &ended));
+        let _ends = SetAtEnd(&ended);
+        let written = |server: &Server| {
+            let at = server.gtid_executed();
+            wait_for("writes", || (server.gtid_executed() != at).then_some(()), String::new);
+        };
+        written(&first);
+        // Its last writes would be lost with it, and the replica would wait for a server that has them.
+        let mut paused = writes_to.lock().unwrap();
+        await_set(&second, &first.gtid_executed());
+        replica.catch_up(&first);
+        first.kill();
+        let killed = Instant::now();
+        second.sql("STOP REPLICA; RESET REPLICA ALL");
+        *paused = &second;
+        drop(paused);
+        let status = replica.wait_until("the second one", |status| is_followed(status, &uuids[1]));
+        println!("killed: the second one's first event {:?} after it", killed.elapsed());
+        assert!(status["source"]["left"]["uri"].as_str().unwrap().contains(&first.port().to_string()), "{status}");
+        assert!(
+            status["source"]["followed_since"].is_string() && status["source"]["port"] == second.port(),
+            "{status}"
+        );
+        written(&second);
+        // And back, once it is its replica.
+        first.restart(&[]);
+        replicate(&second, &first);
+        let mut paused = writes_to.lock().unwrap();
+        await_set(&first, &second.gtid_executed());
+        replica.catch_up(&second);
+        second.stop();
+        let stopped = Instant::now();
+        *paused = &first;
+        drop(paused);
+        replica.wait_until("the first one again", |status| is_followed(status, &uuids[0]));
+        println!("shut down: the first one's first event {:?} after it", stopped.elapsed());
+        written(&first);
+        ended.store(true, SeqCst);
+        beside.join().unwrap()
+    });
+    println!("writes, failures, older: {counts:?}");
+    assert!(counts[0] > 0 && counts[2] == 0, "{counts:?}");
+    let log = replica.log();
+    assert!(log.contains("SLIP-000137") && !log.contains("SLIP-000135"), "{}", replica.log_end());
+    assert_equal(&first, &mut replica, &["t"]);
+    let text = slipstream(&["status", "--data", replica.data()]);
+    text.expect(0, &["Candidate", "followed since", "may be followed", "Left"]);
+    replica.stop();
+}
+
+#[test]
+fn one_that_lacks_what_is_here_or_purged_what_is_not_is_passed_over_with_its_reason() {
+    let Some((first, second)) = pair("followed-lacks") else { return };
+    let data = folder("followed-lacks");
+    let source = several(&[&first, &second]);
+    let (mut replica, socket) = follow(&source, &data, &[]);
+    replica.catch_up(&first);
+    let uuids = [uuid(&first), uuid(&second)];
+    // Lost with the first one, until that is back.
+    second.sql("STOP REPLICA");
+    first.sql("UPDATE t.a SET n = 1 WHERE id = 2");
+    replica.catch_up(&first);
+    first.kill();
+    let status = replica.wait_until("none", |status| {
+        let error = status["last_io_error"]["text"].as_str().unwrap_or_default();
+        error.contains("none of 2 sources can be followed") && !why_not(status, 1).is_empty()
+    });
+    let (one, two) = (why_not(&status, 0), why_not(&status, 1));
+    assert!(one.contains("cannot connect") || one.contains("refused") || one.contains("closed"), "{one}");
+    assert!(two.contains("errant GTIDs") && two.contains(&format!("not on the source: {}", uuids[0])), "{two}");
+    assert!(two.contains("is followed once it has them") && !status.to_string().contains("empty folder"), "{status}");
+    assert_eq!(read(&mut reader(&socket, "EVENTUAL")).unwrap(), 0, "readers are served");
+    let moves = &status["replay"]["to_verify"];
+    assert!(moves.as_array().unwrap().is_empty(), "it may only lag: {moves}");
+    first.restart(&[]);
+    replica.wait_until("the first one", |status| is_followed(status, &uuids[0]));
+    // Purged where we are not.
+    second.sql("START REPLICA");
+    replica.stop();
+    first.sql("UPDATE t.a SET n = 2 WHERE id = 2; INSERT INTO t.a VALUES (3, 3)");
+    await_set(&second, &first.gtid_executed());
+    first.purge_binary_logs();
+    let (mut replica, _) = follow(&source, &data, &[]);
+    let status = replica.wait_until("the second one", |status| is_followed(status, &uuids[1]));
+    assert!(status["source"]["left"].is_null(), "{status}");
+    replica.waits_for_log(&["has purged binary logs", "of which one may still have these", "the next one is"]);
+    assert_equal(&second, &mut replica, &["t"]);
+    let checked = slipstream(&["check", "--source", &source, "--data", replica.data()]);
+    assert!(checked.code == 0 && checked.out.contains("2 of 2 sources can be followed now"), "{checked:?}");
+    replica.stop();
+}
+
+#[test]
+fn one_that_is_silent_is_left_after_three_heartbeats() {
+    let Some((first, second)) = pair("followed-silent") else { return };
+    let proxy = Proxy::start(first.port());
+    let source = format!("mysql://repl@127.0.0.1:{},127.0.0.1:{}", port(&proxy.url()), second.port());
+    let source = format!("{source}/?get-server-public-key=1");
+    let (mut replica, _) = follow(&source, &folder("followed-silent"), &[]);
+    let uuids = [uuid(&first), uuid(&second)];
+    replica.wait_until("the first one", |status| is_followed(status, &uuids[0]));
+    proxy.silence(true);
+    let silent = Instant::now();
+    replica.wait_until("the second one", |status| is_followed(status, &uuids[1]));
+    println!("silent: the second one's first event {:?} after it", silent.elapsed());
+    assert!(silent.elapsed() < Duration::from_secs(30), "as after replica-net-timeout of a single source");
+    first.sql("UPDATE t.a SET n = 7 WHERE id = 1");
+    await_set(&second, &first.gtid_executed());
+    assert_equal(&second, &mut replica, &["t"]);
+    replica.stop();
+}
+
+fn port(url: &str) -> String {
+    url.chars().skip_while(|c| *c != '@').skip_while(|c| *c != ':').filter(char::is_ascii_digit).collect()
+}
+
+/// A start takes the first one that will do.
+#[test]
+fn a_first_start_copies_from_the_one_that_is_there() {
+    let Some((first, second)) = pair("followed-first") else { return };
+    let source = several(&[&first, &second]);
+    first.sql("GRANT RELOAD, XA_RECOVER_ADMIN, LOCK TABLES, BACKUP_ADMIN, PROCESS ON *.* TO repl");
+    await_set(&second, &first.gtid_executed());
+    first.kill();
+    second.purge_binary_logs();
+    let (mut replica, _) = follow(&source, &folder("followed-first"), &[]);
+    replica.waits_for_log(&["SLIP-000137", "SLIP-000027"]);
+    assert_equal(&second, &mut replica, &["t"]);
+    replica.stop();
+    second.stop();
+    let refused = Replica::spawn(&source, &folder("followed-none"), &["--disk-reserve=100M"], |_| ());
+    let log = refused.expect_exit(1, &["none of 2 sources can be followed", &second.port().to_string()]);
+    assert!(log.matches("mysql://repl@127.0.0.1").count() >= 4, "{log}");
+}
