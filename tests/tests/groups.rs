@@ -140,6 +140,47 @@ fn the_next_member_is_followed_when_one_is_killed_leaves_or_is_expelled() {
     replica.stop();
 }
 
+/// Only one member is named; the others are found, and known at the next start though that one is down.
+#[test]
+fn members_that_one_has_told_of_are_followed_once_it_is_gone() {
+    let Some(group) = group() else { return };
+    let group = group.as_ref().unwrap();
+    let [named, second, third] = group.members() else { panic!() };
+    let uuids = [named, second, third].map(uuid);
+    second.sql(TABLES);
+    let source = format!("{}/?group&ssl-mode=REQUIRED", named.url("repl"));
+    let (mut replica, _) = follow(&source, "groups-found");
+    let is_known = |status: &serde_json::Value| {
+        let candidates = status["source"]["candidates"].as_array().unwrap();
+        candidates.len() == 3 && candidates.iter().all(|of| of["member_state"] == "ONLINE")
+    };
+    replica.wait_until("three members", is_known);
+    replica.catch_up(second);
+    let data = replica.data.clone();
+    assert!(std::fs::read_to_string(data.join("source-members")).unwrap().contains(&uuids[2]));
+    group.kill(0);
+    let killed = Instant::now();
+    let status =
+        replica.wait_until("another member", |status| is_followed(status, &uuids[1]) || is_followed(status, &uuids[2]));
+    println!("killed: the other member's first event {:?} after it: {}", killed.elapsed(), status["source"]["left"]);
+    third.sql("UPDATE t.a SET n = 1 WHERE id = 1");
+    replica.catch_up(third);
+    replica.stop();
+    let options = ["--on-stop=stay", "--disk-reserve=100M"];
+    let mut replica = Replica::start(&source, &data, &options);
+    replica.wait_until("a kept member", |status| is_followed(status, &uuids[1]) || is_followed(status, &uuids[2]));
+    assert_equal(third, &mut replica, &["t"]);
+    group.mend();
+    replica.stop();
+    // A certificate that nobody verifies: the member's word for an address is not enough.
+    let source = format!("{}/?group", named.url("repl"));
+    let replica = Replica::start(&source, &folder("groups-not-dialled"), &options);
+    replica.waits_for_log(&["SLIP-000138", &format!("{} at 127.0.0.1", uuids[2]), "--member-address"]);
+    let status = replica.status().unwrap();
+    assert_eq!(status["source"]["candidates"].as_array().unwrap().len(), 1, "{status}");
+    replica.stop();
+}
+
 #[test]
 fn a_read_waits_for_what_the_followed_member_has_not_applied() {
     let Some(group) = group() else { return };

@@ -106,7 +106,11 @@ impl StatusReport {
                 (false, Some(at)) => format!("not followed: {} ({at})", candidate.why_not),
                 (false, None) => "may be followed".to_owned(),
             };
-            line(text, "Candidate", &format!("{}: {state}", candidate.uri));
+            let member = match candidate.member_state.as_str() {
+                "" => String::new(),
+                state => format!(", {state} {}, {} queued", candidate.member_role, count_text(candidate.queued)),
+            };
+            line(text, "Candidate", &format!("{}: {state}{member}", candidate.uri));
         }
         if let Some(left) = &source.left {
             line(text, "Left", &format!("{} at {}: {}", left.uri, left.at, left.why));

@@ -203,6 +203,16 @@ pub struct CandidateReport {
     /// When that was; UTC.
     #[serde(rename = "tried")]
     pub tried: Option<String>,
+    /// server_uuid, MEMBER_STATE and MEMBER_ROLE of a member of a group, as the followed one sees it; empty if unknown.
+    #[serde(rename = "server_uuid")]
+    pub server_uuid: String,
+    #[serde(rename = "member_state")]
+    pub member_state: String,
+    #[serde(rename = "member_role")]
+    pub member_role: String,
+    /// Transactions that this member has neither certified nor applied, as it last told its group.
+    #[serde(rename = "queued")]
+    pub queued: u64,
 }
 
 impl SourceReport {

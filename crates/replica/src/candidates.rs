@@ -3,15 +3,22 @@
 //! In: the servers that the options name, which of them was lost and why. Out: the one that is to be tried, a report.
 //! Never here: a connection, a wait, a server's password in a text.
 
-use client::ConnectOptions;
+use client::{ConnectOptions, SslMode};
 use observe::{CandidateReport, LeftReport, utc_text};
+use serde::{Deserialize, Serialize};
+use source::group::Member;
 
 use crate::exit::Failure;
-use crate::server_options::ServerOptions;
+use crate::server_options::{Prefer, ServerOptions};
 
 /// One that was followed for less than this, µs, counts as failed like one that refuses: several that end every
 /// connection soon are tried with pauses.
 const STEADY_AFTER_US: u64 = 1_000_000;
+/// A better one that failed is tried again after this, µs: a minute of moves to and fro would be worse than another
+/// member.
+const TRY_BETTER_AFTER_US: u64 = 60_000_000;
+/// Members that are known at once. A group has at most nine; those that are gone are kept, too.
+const MEMBERS_MAX: usize = 32;
 
 pub(crate) type Place = (String, u16, Option<std::path::PathBuf>);
 
@@ -27,6 +34,45 @@ pub(crate) struct Candidate {
     refused: Option<(u64, String)>,
     /// It was tried since the last one was followed for long, or all had failed.
     has_failed: bool,
+    /// When it failed last, µs; 0 if it never did.
+    failed_us: u64,
+    /// What a member of its group said of it last; empty for one that none has told of.
+    member: Member,
+}
+
+impl Candidate {
+    fn new(server: ServerOptions, member: Member) -> Result<Candidate, Failure> {
+        let options = server.connect_options()?;
+        Ok(Candidate { server, options, refused: None, has_failed: false, failed_us: 0, member })
+    }
+
+    fn is(&self, state: &str, role: &str) -> bool {
+        self.member.state == state && self.member.role == role
+    }
+
+    /// The lowest is tried first.
+    fn rank(&self, prefer: Option<Prefer>) -> (u8, u64) {
+        let is_online = self.member.state == "ONLINE";
+        if self.member.state.is_empty() {
+            return (1, 0);
+        }
+        match prefer {
+            _ if !is_online => (3, 0),
+            None => (0, 0),
+            Some(Prefer::LowestLag) => (0, self.member.queued),
+            Some(Prefer::Primary) => (if self.member.role == "PRIMARY" { 0 } else { 2 }, 0),
+            Some(Prefer::Secondary) => (if self.member.role == "SECONDARY" { 0 } else { 2 }, 0),
+        }
+    }
+}
+
+/// A member that was found, as the data folder keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Found {
+    pub server_uuid: String,
+    pub host: String,
+    pub port: u16,
 }
 
 /// The servers, never none, and which of them is followed.
@@ -39,6 +85,12 @@ pub(crate) struct Candidates {
     /// Since when it is followed, µs; 0 if it is not.
     followed_since_us: u64,
     left: Option<LeftReport>,
+    /// The options that name them, or the first of them.
+    named: ServerOptions,
+    /// Members of the group, as one of them told last.
+    found: Vec<Found>,
+    /// Members whose addresses are not dialled, in words.
+    not_dialled: Vec<String>,
 }
 
 impl Candidates {
@@ -47,13 +99,100 @@ impl Candidates {
     pub(crate) fn of(server: &ServerOptions) -> Result<Candidates, Failure> {
         let mut all: Vec<Candidate> = Vec::new();
         for server in server.each()? {
-            let options = server.connect_options()?;
-            if all.iter().any(|other| place(&other.options) == place(&options)) {
+            let candidate = Candidate::new(server, Member::default())?;
+            let options = &candidate.options;
+            if all.iter().any(|other| place(&other.options) == place(options)) {
                 return Err(Failure::usage(format!("the source names {options} twice")));
             }
-            all.push(Candidate { server, options, refused: None, has_failed: false });
+            all.push(candidate);
         }
-        Ok(Candidates { all, at: 0, followed_since_us: 0, left: None })
+        let (named, found, not_dialled) = (server.clone(), Vec::new(), Vec::new());
+        Ok(Candidates { all, at: 0, followed_since_us: 0, left: None, named, found, not_dialled })
+    }
+
+    /// The members of the group may be followed, too.
+    pub(crate) fn finds_members(&self) -> bool {
+        self.named.finds_members()
+    }
+
+    /// What names them, without a password: another one names other groups.
+    pub(crate) fn shown_names(&self) -> String {
+        self.named.shown()
+    }
+
+    /// The members that are known, for the data folder.
+    pub(crate) fn found(&self) -> &[Found] {
+        &self.found
+    }
+
+    /// Members whose addresses are not dialled, in words.
+    pub(crate) fn not_dialled(&self) -> &[String] {
+        &self.not_dialled
+    }
+
+    /// A member has told of these. They may be followed: at the addresses of the options, or at their own where the
+    /// options would notice another server there.
+    pub(crate) fn tell_of(&mut self, members: &[Member]) {
+        for candidate in &mut self.all {
+            candidate.member.state.clear();
+        }
+        self.not_dialled.clear();
+        for member in members.iter().take(MEMBERS_MAX) {
+            self.tell_of_one(member);
+        }
+        let here = |member: &Member| Found {
+            server_uuid: member.server_uuid.clone(),
+            host: member.host.clone(),
+            port: member.port,
+        };
+        // One that is gone for now may be the first that is back.
+        let gone = self.found.iter().filter(|of| members.iter().all(|member| member.server_uuid != of.server_uuid));
+        self.found = members.iter().map(here).chain(gone.cloned()).take(MEMBERS_MAX).collect();
+        self.found.sort_by(|a, b| a.server_uuid.cmp(&b.server_uuid));
+    }
+
+    fn tell_of_one(&mut self, member: &Member) {
+        let given = self.named.member_addresses.iter().find(|(uuid, _)| *uuid == member.server_uuid);
+        let own = if member.host.contains(':') { format!("[{}]", member.host) } else { member.host.clone() };
+        let address = given.map_or_else(|| format!("{own}:{}", member.port), |(_, address)| address.clone());
+        let Some(of) = self.all.first().and_then(|first| self.named.at(&address).ok().map(|server| (first, server)))
+        else {
+            return;
+        };
+        let (first, server) = of;
+        let may_dial = given.is_some() || !matches!(first.options.ssl_mode, SslMode::Disabled | SslMode::Preferred);
+        let Ok(found) = Candidate::new(server, member.clone()) else { return };
+        let is_it = |known: &Candidate| {
+            known.member.server_uuid == member.server_uuid
+                || known.member.server_uuid.is_empty() && place(&known.options) == place(&found.options)
+        };
+        if let Some(known) = self.all.iter_mut().find(|known| is_it(known)) {
+            known.member.clone_from(member);
+        } else if may_dial && self.all.len() < MEMBERS_MAX {
+            self.all.push(found);
+        } else {
+            let text = format!(
+                "{} at {address} is not followed: with this ssl-mode only addresses given by --member-address or in \
+                 --source are dialled; --ssl-mode=VERIFY_IDENTITY (or VERIFY_CA, REQUIRED) dials members' own",
+                member.server_uuid
+            );
+            self.not_dialled.push(text);
+        }
+    }
+
+    /// Why the one that is followed is to be left for another one: `--prefer=primary` wants a primary, and one is known
+    /// that has not failed of late.
+    pub(crate) fn better(&self, now_us: u64) -> Option<String> {
+        if self.named.prefer != Some(Prefer::Primary) || !self.now().is("ONLINE", "SECONDARY") {
+            return None;
+        }
+        let is_better =
+            |of: &&Candidate| of.is("ONLINE", "PRIMARY") && now_us.saturating_sub(of.failed_us) > TRY_BETTER_AFTER_US;
+        let primary = self.all.iter().find(is_better)?;
+        Some(format!(
+            "a member with another role was followed, and {} is the primary that --prefer=primary wants",
+            primary.server.shown()
+        ))
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -71,7 +210,14 @@ impl Candidates {
     /// # Errors
     /// Code 2: the one that is followed is not among them.
     pub(crate) fn replace(&mut self, server: &ServerOptions) -> Result<bool, Failure> {
+        if *server == self.named {
+            return Ok(false);
+        }
         let mut next = Candidates::of(server)?;
+        if next.finds_members() {
+            let members: Vec<Member> = self.all.iter().map(|of| of.member.clone()).collect();
+            next.tell_of(&members.into_iter().filter(|of| !of.host.is_empty()).collect::<Vec<_>>());
+        }
         let here = place(&self.now().options);
         let Some(at) = next.all.iter().position(|candidate| place(&candidate.options) == here) else {
             let named = next.now().options.to_string();
@@ -83,16 +229,19 @@ impl Candidates {
             let before = self.all.iter().find(|before| place(&before.options) == place(&candidate.options));
             if let Some(before) = before {
                 (candidate.refused, candidate.has_failed) = (before.refused.clone(), before.has_failed);
+                (candidate.failed_us, candidate.member) = (before.failed_us, before.member.clone());
             }
         }
         let servers = |of: &Candidates| of.all.iter().map(|candidate| candidate.server.clone()).collect::<Vec<_>>();
         let changed = servers(self) != servers(&next);
-        *self = Candidates { all: next.all, at, followed_since_us: self.followed_since_us, left: self.left.take() };
+        let (followed_since_us, left) = (self.followed_since_us, self.left.take());
+        *self = Candidates { at, followed_since_us, left, found: std::mem::take(&mut self.found), ..next };
         Ok(changed)
     }
 
     /// From now on the one of now is followed, and what others were refused for is forgotten.
-    pub(crate) fn follows(&mut self, now_us: u64) {
+    pub(crate) fn follows(&mut self, server_uuid: &str, now_us: u64) {
+        server_uuid.clone_into(&mut self.all[self.at].member.server_uuid);
         self.followed_since_us = now_us;
         self.all.iter_mut().for_each(|candidate| candidate.refused = None);
     }
@@ -108,7 +257,7 @@ impl Candidates {
             self.left = Some(LeftReport { uri, why: why.to_owned(), at: utc_text(now_us) });
         }
         let left = &mut self.all[self.at];
-        (left.refused, left.has_failed) = (Some((now_us, why.to_owned())), true);
+        (left.refused, left.has_failed, left.failed_us) = (Some((now_us, why.to_owned())), true, now_us);
         let all_failed = self.all.iter().all(|candidate| candidate.has_failed);
         if all_failed {
             self.all.iter_mut().for_each(|candidate| candidate.has_failed = false);
@@ -117,10 +266,12 @@ impl Candidates {
         all_failed
     }
 
-    /// Of those that have not failed, the next one after that of now.
+    /// Of those that have not failed and are preferred, the next one after that of now.
     fn next(&self) -> usize {
         let count = self.all.len();
-        (1..=count).map(|step| (self.at + step) % count).find(|at| !self.all[*at].has_failed).unwrap_or(self.at)
+        let in_order = (1..=count).map(|step| (self.at + step) % count);
+        let may_do = in_order.filter(|at| !self.all[*at].has_failed);
+        may_do.min_by_key(|at| self.all[*at].rank(self.named.prefer)).unwrap_or(self.at)
     }
 
     /// Why each of them cannot be followed, a line each.
@@ -134,7 +285,7 @@ impl Candidates {
 
     /// Each of them, for status; none if there is only one.
     pub(crate) fn report(&self) -> Vec<CandidateReport> {
-        if self.all.len() < 2 {
+        if self.all.len() < 2 && !self.finds_members() {
             return Vec::new();
         }
         let of = |(at, candidate): (usize, &Candidate)| CandidateReport {
@@ -142,6 +293,10 @@ impl Candidates {
             followed: at == self.at && self.followed_since_us > 0,
             why_not: candidate.refused.as_ref().map(|(_, why)| why.clone()).unwrap_or_default(),
             tried: candidate.refused.as_ref().map(|(at_us, _)| utc_text(*at_us)),
+            server_uuid: candidate.member.server_uuid.clone(),
+            member_state: candidate.member.state.clone(),
+            member_role: candidate.member.role.clone(),
+            queued: candidate.member.queued,
         };
         self.all.iter().enumerate().map(of).collect()
     }
@@ -169,7 +324,7 @@ mod tests {
         let mut three = of("mysql://u:geheim@a,b:3307,[::1]:3308/?ssl-mode=REQUIRED");
         assert_eq!((three.count(), host(&three)), (3, "a"));
         assert!(!three.leave("refused", 1));
-        three.follows(2);
+        three.follows("", 2);
         assert_eq!((host(&three), three.now().options.port), ("b", 3307));
         assert!(!three.leave("the source closed the connection", 3_000_000));
         assert_eq!(host(&three), "::1");
@@ -185,6 +340,70 @@ mod tests {
         assert!(!format!("{:?}", three.report()).contains("geheim"));
         assert!(three.leave("refused", 5), "all have failed");
         assert!(!three.leave("refused", 6) && host(&three) == "::1");
+    }
+
+    fn member(number: u8, role: &str) -> Member {
+        Member {
+            server_uuid: format!("00000000-0000-0000-0000-00000000000{number}"),
+            host: format!("m{number}"),
+            port: 3306,
+            state: "ONLINE".into(),
+            role: role.into(),
+            queued: u64::from(9 - number),
+        }
+    }
+
+    #[test]
+    fn members_are_dialled_only_where_the_options_would_notice_another_server() {
+        let members = [member(1, "PRIMARY"), member(2, "SECONDARY"), member(3, "SECONDARY")];
+        for (mode, dialled) in [("DISABLED", 1), ("PREFERRED", 1), ("REQUIRED", 3), ("VERIFY_IDENTITY", 3)] {
+            let mut group = of(&format!("mysql://u@seed/?group&ssl-mode={mode}"));
+            group.follows(&members[0].server_uuid, 1);
+            group.tell_of(&members);
+            assert_eq!((group.count(), group.not_dialled().len()), (dialled, 3 - dialled), "{mode}");
+            assert_eq!(group.found().len(), 3);
+            assert!(group.report()[0].uri.contains("@seed") && group.report()[0].member_role == "PRIMARY");
+        }
+        let uuid = members[1].server_uuid.clone();
+        let given = ServerOptions {
+            member_addresses: vec![(uuid, "other:7".into())],
+            ..ServerOptions::from_url("mysql://u@seed/?group&ssl-mode=PREFERRED")
+        };
+        let mut group = Candidates::of(&given).unwrap();
+        group.follows(&members[0].server_uuid, 1);
+        group.tell_of(&members);
+        assert_eq!((group.count(), group.all[1].options.port), (2, 7));
+        // It is kept while it is gone.
+        group.tell_of(&members[..1]);
+        assert_eq!((group.count(), group.found().len(), group.all[1].member.state.as_str()), (2, 3, ""));
+    }
+
+    #[test]
+    fn the_preferred_member_is_tried_first_and_a_primary_that_is_wanted_moves_the_replica() {
+        let members = [member(1, "SECONDARY"), member(2, "SECONDARY"), member(3, "PRIMARY")];
+        let told = |prefer: Option<Prefer>| {
+            let server = ServerOptions { prefer, ..ServerOptions::from_url("mysql://u@m1/?group&ssl-mode=REQUIRED") };
+            let mut group = Candidates::of(&server).unwrap();
+            group.follows(&members[0].server_uuid, 1);
+            group.tell_of(&members);
+            group
+        };
+        for (prefer, next) in [
+            (None, "m2"),
+            (Some(Prefer::Primary), "m3"),
+            (Some(Prefer::Secondary), "m2"),
+            (Some(Prefer::LowestLag), "m3"),
+        ] {
+            let mut group = told(prefer);
+            assert_eq!(group.better(99_000_000).is_some(), prefer == Some(Prefer::Primary));
+            assert!(!group.leave("lost", 100_000_000));
+            assert_eq!(host(&group), next, "{prefer:?}");
+        }
+        let mut group = told(Some(Prefer::Primary));
+        assert!(!group.leave("better", 100_000_000) && !group.leave("refused", 101_000_000));
+        assert_eq!(host(&group), "m2");
+        assert_eq!(group.better(102_000_000), None, "it has just failed");
+        assert!(group.better(162_000_000).is_some());
     }
 
     #[test]

@@ -18,7 +18,9 @@ use crate::drift::OnDrift;
 use crate::access::Access;
 use crate::relay::ServeConfig;
 
-pub use crate::server_options::{Secret, ServerOptions, mask_passwords, url_has_password};
+pub use crate::server_options::{
+    Prefer, Secret, ServerOptions, mask_passwords, parse_member_address, url_has_password,
+};
 
 /// Source of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]

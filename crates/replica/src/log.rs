@@ -303,6 +303,8 @@ codes! {
     MoveCompared = 136 Note "nothing",
     /// One of several sources cannot be followed, or no longer; the next one is tried.
     SourceLeft = 137 Warning "look at that source; `slipstream status` shows which one is followed",
+    /// A member of the source's group is not followed, or not kept for the next start.
+    MemberNotDialled = 138 Warning "read the line",
     /// The source was asked how definitions are that its log does not settle or hold.
     DefinitionsAsked = 140 Note "nothing",
     /// The source could not be asked about definitions; the line has the reason.

@@ -4,15 +4,19 @@
 //! In: the options of the start, a way to read them again, another source by SQL, which server was lost. Out:
 //! connection options for one try. Never here: option files that leave out the followed server; a password in a text.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use client::ConnectOptions;
 use observe::{SourceReport, now_us};
+use serde::{Deserialize, Serialize};
+use source::group::Member;
 
-use crate::candidates::Candidates;
-use crate::exit::Failure;
+use crate::candidates::{Candidates, Found};
+use crate::exit::{Exit, Failure};
+use crate::folder::{Folder, read_small, removal, write_atomically};
 use crate::log::{self, Code};
 use crate::server_options::ServerOptions;
 
@@ -25,6 +29,18 @@ pub struct Reread {
     pub read: Box<dyn Fn() -> Result<ServerOptions, Failure> + Send + Sync>,
     /// A number that changes when one of the files changes.
     pub stamp: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+/// In the data folder, the members of the source's group, so that one of them is found when the first is gone.
+const MEMBERS_FILE: &str = "source-members";
+
+/// Content of that file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    /// What names the first of them: members found otherwise are of another group.
+    of: String,
+    members: Vec<Found>,
 }
 
 struct Now {
@@ -40,6 +56,8 @@ struct Now {
 pub struct SourceLogin {
     reread: Option<Reread>,
     now: Mutex<Now>,
+    /// Where the members of a group are kept; locked while they are written.
+    members_file: Mutex<Option<PathBuf>>,
     /// Number of requests to try now.
     requests: AtomicU64,
 }
@@ -52,7 +70,68 @@ impl SourceLogin {
     pub fn new(server: &ServerOptions, reread: Option<Reread>) -> Result<Arc<SourceLogin>, Failure> {
         let stamp = reread.as_ref().map_or(0, |reread| (reread.stamp)());
         let now = Now { candidates: Candidates::of(server)?, version: 0, stamp, complaint: None };
-        Ok(Arc::new(SourceLogin { reread, now: Mutex::new(now), requests: AtomicU64::new(0) }))
+        let (now, members_file) = (Mutex::new(now), Mutex::default());
+        Ok(Arc::new(SourceLogin { reread, now, members_file, requests: AtomicU64::new(0) }))
+    }
+
+    /// As [`new`](Self::new). The members of the source's group are kept in this data folder, and known from there.
+    ///
+    /// # Errors
+    /// Code 2 if the options are invalid; 7 if the file is damaged; 8 for disk errors.
+    pub fn kept(server: &ServerOptions, reread: Reread, folder: &Folder) -> Result<Arc<SourceLogin>, Failure> {
+        let login = SourceLogin::new(server, Some(reread))?;
+        let path = folder.path().join(MEMBERS_FILE);
+        let mut now = login.lock();
+        if now.candidates.finds_members()
+            && let Some(text) = read_small(&path)?
+        {
+            let kept: Kept = serde_json::from_str(&text).map_err(|_| {
+                let text = format!("{}: not the members of a group", path.display());
+                Failure::new(Exit::Corrupt, text).with_hint(removal(&path, "the source is asked for them again"))
+            })?;
+            if kept.of == now.candidates.shown_names() {
+                let of = |Found { server_uuid, host, port }| Member { server_uuid, host, port, ..Member::default() };
+                now.candidates.tell_of(&kept.members.into_iter().map(of).collect::<Vec<_>>());
+            }
+        }
+        drop(now);
+        *login.members_file.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
+        Ok(login)
+    }
+
+    /// The server of a try with this version of the options has told of the members of its group. Returns why it is to
+    /// be left for one of them.
+    pub(crate) fn tell_of(&self, tried: u64, members: &[Member]) -> Option<String> {
+        let (kept, not_dialled, better) = {
+            let mut now = self.lock();
+            if now.version != tried {
+                return None;
+            }
+            let candidates = &mut now.candidates;
+            let before = (candidates.found().to_vec(), candidates.not_dialled().to_vec());
+            candidates.tell_of(members);
+            let new = candidates.not_dialled().iter().filter(|text| !before.1.contains(text)).cloned();
+            let kept = Kept { of: candidates.shown_names(), members: candidates.found().to_vec() };
+            let not_dialled: Vec<String> = new.collect();
+            (Some(kept).filter(|kept| kept.members != before.0), not_dialled, candidates.better(now_us()))
+        };
+        for text in not_dialled {
+            log::write(Code::MemberNotDialled, "Source", &text);
+        }
+        if let Some(kept) = kept
+            && let Err(failure) = self.write_members(&kept)
+        {
+            let text = format!("the members of the group are not kept for the next start: {}", failure.text);
+            log::write(Code::MemberNotDialled, "Source", &text);
+        }
+        better
+    }
+
+    fn write_members(&self, kept: &Kept) -> Result<(), Failure> {
+        let file = self.members_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(path) = &*file else { return Ok(()) };
+        let text = serde_json::to_string(kept).map_err(|error| Failure::error(error.to_string()))?;
+        write_atomically(path, text.as_bytes())
     }
 
     fn lock(&self) -> MutexGuard<'_, Now> {
@@ -92,17 +171,23 @@ impl SourceLogin {
         self.lock().candidates.now().server.shown()
     }
 
-    /// Number of servers of which one is followed.
+    /// Other servers may be followed instead of the one of now, or may become known.
     #[must_use]
-    pub fn count(&self) -> usize {
-        self.lock().candidates.count()
+    pub fn has_others(&self) -> bool {
+        let now = self.lock();
+        now.candidates.count() > 1 || now.candidates.finds_members()
+    }
+
+    /// The members of the source's group may be followed, too.
+    pub(crate) fn finds_members(&self) -> bool {
+        self.lock().candidates.finds_members()
     }
 
     /// The server of a try with this version of the options is followed.
-    pub(crate) fn follows(&self, tried: u64) {
+    pub(crate) fn follows(&self, tried: u64, server_uuid: &str) {
         let mut now = self.lock();
         if now.version == tried {
-            now.candidates.follows(now_us());
+            now.candidates.follows(server_uuid, now_us());
         }
     }
 
@@ -110,7 +195,7 @@ impl SourceLogin {
     /// is tried. Whoever talks to the source talks to that one from then on. True if all have failed by now.
     pub(crate) fn leave(&self, tried: u64, why: &Failure) -> bool {
         let mut now = self.lock();
-        if now.version != tried || now.candidates.count() == 1 {
+        if now.version != tried || now.candidates.count() == 1 && !now.candidates.finds_members() {
             return false;
         }
         let all_failed = now.candidates.leave(&why.text, now_us());
@@ -133,14 +218,14 @@ impl SourceLogin {
     /// Why it cannot be done; of several, with each of them.
     pub(crate) fn with_any<T>(&self, mut of: impl FnMut(&ServerOptions) -> Result<T, Failure>) -> Result<T, Failure> {
         loop {
-            let count = self.count();
+            let has_others = self.has_others();
             let _ = self.reload();
             let (tried, server) = {
                 let now = self.lock();
                 (now.version, now.candidates.now().server.clone())
             };
             match of(&server) {
-                Err(failure) if count > 1 => {
+                Err(failure) if has_others => {
                     log::write(Code::SourceLeft, "Source", &format!("{}: {}", server.shown(), failure.text));
                     if self.leave(tried, &failure) {
                         break;

@@ -87,7 +87,7 @@ impl Opening<'_> {
         let Some(login) = self.login else {
             return initial_copy::is_needed(self.config, self.folder, server, false);
         };
-        let has_others = login.count() > 1;
+        let has_others = login.has_others();
         login.with_any(|server| initial_copy::is_needed(self.config, self.folder, server, has_others))
     }
 

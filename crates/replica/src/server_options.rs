@@ -1,8 +1,8 @@
 //! A server that is connected to: its address, its login, and how the connection is secured; or several with the same
 //! login.
 //!
-//! In: a URL and options over it. Out: connection options, a text without the password. Never here: a connection that is
-//! kept.
+//! In: a URL and options over it. Out: connection options, a text without the password. Never here: a connection that
+//! is kept.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -53,6 +53,44 @@ pub struct ServerOptions {
     pub get_server_public_key: Option<bool>,
     /// Time limit of one connection attempt.
     pub connect_timeout: Option<Duration>,
+    /// Which member of a group is followed rather than others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefer: Option<Prefer>,
+    /// server_uuid of members of a group, and of each the address to dial, as a URL has it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub member_addresses: Vec<(String, String)>,
+}
+
+/// Which member of a group is followed rather than others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prefer {
+    /// One that takes writes; another one is left for it.
+    Primary,
+    Secondary,
+    /// The one with the fewest transactions to certify and to apply.
+    LowestLag,
+}
+
+impl Prefer {
+    /// The values of `--prefer`.
+    pub const ALL: [(&'static str, Prefer); 3] =
+        [("primary", Prefer::Primary), ("secondary", Prefer::Secondary), ("lowest-lag", Prefer::LowestLag)];
+}
+
+/// The value of `--member-address`: `UUID=HOST:PORT`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_member_address(text: &str) -> Result<(String, String), String> {
+    let wrong = || format!("'{text}' is not UUID=HOST:PORT");
+    let (uuid, address) = text.split_once('=').ok_or_else(wrong)?;
+    let options = client::ConnectOptions::from_url(&format!("mysql://{address}")).map_err(|_| wrong())?;
+    if address.is_empty() || address.contains(['@', '/', '?']) || options.host.is_empty() {
+        return Err(wrong());
+    }
+    let uuid: base::Uuid = uuid.trim().parse().map_err(|_| wrong())?;
+    Ok((uuid.to_string(), address.to_owned()))
 }
 
 impl ServerOptions {
@@ -99,33 +137,48 @@ impl ServerOptions {
     /// # Errors
     /// Code 2 for an empty address, or an option that would give all of them the same one.
     pub fn each(&self) -> Result<Vec<ServerOptions>, Failure> {
-        let Some((before, addresses, after)) = self.addresses() else { return Ok(vec![self.clone()]) };
+        let Some(parts) = self.parts().filter(|_| self.names_several()) else { return Ok(vec![self.clone()]) };
         if self.host.is_some() || self.port.is_some() || self.socket.is_some() {
             let text = "the source's URL names several servers, each with its own port: host, source-port and \
                         source-socket are for one";
             return Err(Failure::usage(text));
         }
-        let of = |address: &str| match address {
-            "" => Err(Failure::usage(format!("the source has an empty address: {}", self.shown()))),
-            address => Ok(ServerOptions { url: Secret(format!("{before}{address}{after}")), ..self.clone() }),
-        };
-        addresses.split(',').map(of).collect()
+        parts.addresses.split(',').map(|address| self.at(address)).collect()
     }
 
-    /// True if the URL names several servers.
+    /// The same options for the server at this address, in the URL's form.
+    ///
+    /// # Errors
+    /// Code 2 for an empty address.
+    pub(crate) fn at(&self, address: &str) -> Result<ServerOptions, Failure> {
+        let Some(parts) = self.parts().filter(|_| !address.is_empty()) else {
+            return Err(Failure::usage(format!("the source has an empty address: {}", self.shown())));
+        };
+        let kept: Vec<&str> = parts.query.split('&').filter(|pair| !is_group(pair) && !pair.is_empty()).collect();
+        let query = if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) };
+        let url = Secret(format!("{}{address}{}{query}", parts.before, parts.path));
+        Ok(ServerOptions { url, ..self.clone() })
+    }
+
+    /// True if one of several servers is followed: the URL names them, or the group of one is asked for them.
     #[must_use]
     pub fn names_several(&self) -> bool {
-        self.addresses().is_some()
+        self.finds_members() || self.parts().is_some_and(|parts| parts.addresses.contains(','))
     }
 
-    /// The URL's part before its addresses, these, and the part after them; None if it names one server.
-    fn addresses(&self) -> Option<(&str, &str, &str)> {
+    /// True if the members of the source's group may be followed, too: `?group`.
+    #[must_use]
+    pub fn finds_members(&self) -> bool {
+        self.parts().is_some_and(|parts| parts.query.split('&').any(is_group))
+    }
+
+    fn parts(&self) -> Option<Parts<'_>> {
         let url = self.url.0.as_str();
         let scheme = url.find("://")? + 3;
-        let end = url[scheme..].find(['/', '?']).map_or(url.len(), |at| scheme + at);
-        let begin = url[scheme..end].rfind('@').map_or(scheme, |at| scheme + at + 1);
-        let addresses = &url[begin..end];
-        addresses.contains(',').then_some((&url[..begin], addresses, &url[end..]))
+        let (url, query) = url.split_once('?').unwrap_or((url, ""));
+        let end = url.get(scheme..)?.find('/').map_or(url.len(), |at| scheme + at);
+        let begin = url.get(scheme..end)?.rfind('@').map_or(scheme, |at| scheme + at + 1);
+        Some(Parts { before: url.get(..begin)?, addresses: url.get(begin..end)?, path: url.get(end..)?, query })
     }
 
     /// The connection options of the first of its servers that answers; of the only one without asking it.
@@ -161,6 +214,19 @@ impl ServerOptions {
         }
         mask_passwords(&self.url.0)
     }
+}
+
+/// Parts of a URL.
+struct Parts<'a> {
+    /// Everything up to the addresses.
+    before: &'a str,
+    addresses: &'a str,
+    path: &'a str,
+    query: &'a str,
+}
+
+fn is_group(pair: &str) -> bool {
+    matches!(pair, "group" | "group=1" | "group=ON" | "group=on")
 }
 
 /// Serialises `client::SslMode` in MySQL's spelling.
@@ -220,6 +286,25 @@ pub fn mask_passwords(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_is_no_option_of_its_members() {
+        let server = ServerOptions::from_url("mysql://u:p@a:1/?ssl-mode=REQUIRED&group&ssl-ca=/c");
+        assert!(server.finds_members() && server.names_several());
+        let [one] = &server.each().unwrap()[..] else { panic!() };
+        assert_eq!(one.url.0, "mysql://u:p@a:1/?ssl-mode=REQUIRED&ssl-ca=/c");
+        assert!(!one.names_several() && one.connect_options().is_ok());
+        assert_eq!(server.at("b:2").unwrap().url.0, "mysql://u:p@b:2/?ssl-mode=REQUIRED&ssl-ca=/c");
+        let plain = ServerOptions::from_url("mysql://u@a,b?group");
+        let urls: Vec<String> = plain.each().unwrap().into_iter().map(|server| server.url.0).collect();
+        assert_eq!(urls, ["mysql://u@a", "mysql://u@b"]);
+        assert!(!ServerOptions::from_url("mysql://u@a/?ssl-ca=group").finds_members());
+        let uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        assert_eq!(parse_member_address(&format!("{uuid}=h:7")), Ok((uuid.to_owned(), "h:7".to_owned())));
+        for wrong in ["h:7", "x=h:7", &format!("{uuid}="), &format!("{uuid}=u@h"), &format!("{uuid}=h:x")] {
+            assert!(parse_member_address(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn passwords_are_masked_in_any_text() {

@@ -203,7 +203,7 @@ impl SourceOrders {
             None => start,
         };
         let other_host = self.host.as_ref().is_some_and(|host| *host != options.host) || self.port.is_some();
-        let stays_several = each.len() > 1 && !moves;
+        let stays_several = start.names_several() && !moves;
         let ssl_ca = given(&self.ssl_ca, options.ssl_ca);
         Ok(ServerOptions {
             // Each of several takes the given options.
@@ -220,6 +220,8 @@ impl SourceOrders {
             server_public_key_path: given(&self.public_key_path, options.server_public_key_path),
             get_server_public_key: Some(self.get_public_key.unwrap_or(options.get_server_public_key)),
             connect_timeout: Some(options.connect_timeout),
+            prefer: start.prefer,
+            member_addresses: start.member_addresses.clone(),
         })
     }
 

@@ -179,7 +179,16 @@ fn full_source() -> SourceReport {
         port: 1,
         followed_since: Some(text()),
         left: Some(LeftReport { uri: text(), why: text(), at: text() }),
-        candidates: vec![CandidateReport { uri: text(), followed: true, why_not: text(), tried: Some(text()) }],
+        candidates: vec![CandidateReport {
+            uri: text(),
+            followed: true,
+            why_not: text(),
+            tried: Some(text()),
+            server_uuid: text(),
+            member_state: text(),
+            member_role: text(),
+            queued: 1,
+        }],
     }
 }
 

@@ -11,15 +11,14 @@ use base::ThreadAffinity;
 use base::units::{parse_bytes, parse_number, parse_span, parse_switch};
 use clap::{Arg, ArgAction, ArgMatches};
 use client::SslMode;
-use relay_log::SyncPolicy;
 use replica::access::Access;
-use replica::config::{CopyWhen, OnStop, Secret, mask_passwords};
+use replica::config::{CopyWhen, OnStop, Prefer, Secret, mask_passwords, parse_member_address};
 use replica::{OnDamage, OnDrift};
 use store::CheckImages;
 
-use crate::option_file::{dashes, edit_distance};
+use crate::option_file::edit_distance;
 use crate::relay::{checked_start, checked_url, parse_tracking};
-use crate::settings::{LogFormat, Settings};
+use crate::settings::{LogFormat, Settings, checked_report_host, parse_relay_sync};
 
 /// Minimum memory: less leaves no room for the queues and a generation.
 const MEMORY_MIN: u64 = 128 << 20;
@@ -301,7 +300,24 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "source",
         "URL",
         Kind::Text(|s, text| put(&mut s.source, checked_source(text))),
-        "mysql://USER@HOST:PORT[,HOST:PORT]…, one of which is followed, or file:PATH of a binlog or an index of several",
+        "mysql://USER@HOST:PORT[,HOST:PORT]…[?group], of which one is followed (with group: or another member of its \
+         group), or file:PATH of a binlog or of an index that lists several",
+    )
+    .under(SOURCE_PART),
+    option(
+        SOURCE,
+        "prefer",
+        "WHICH",
+        Kind::Text(|s, text| put(&mut s.server.prefer, one_of(text, &Prefer::ALL))),
+        "Member of a group to follow first: primary, secondary or lowest-lag; with primary, any other is left for it",
+    )
+    .under(SOURCE_PART),
+    option(
+        SOURCE,
+        "member-address",
+        "UUID=HOST:PORT",
+        Kind::List(|s, text| parse_member_address(text).map(|member| s.server.member_addresses.push(member))),
+        "Address at which a member of a group is dialled, instead of its report_host and report_port",
     )
     .under(SOURCE_PART),
     option(
@@ -1196,14 +1212,6 @@ fn checked_version(text: &str) -> Result<String, String> {
     Err(format!("'{text}' is not a version such as 9.7.4-slipstream"))
 }
 
-/// The source shows it to everyone who runs SHOW REPLICAS; its packet has one length byte.
-fn checked_report_host(value: &str) -> Result<String, String> {
-    if value.is_empty() || value.len() > 255 || value.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err("needs a host name of at most 255 bytes".to_owned());
-    }
-    Ok(value.to_owned())
-}
-
 fn parse_ssl_mode(value: &str) -> Result<SslMode, String> {
     match value.to_ascii_uppercase().replace('-', "_").as_str() {
         "DISABLED" => Ok(SslMode::Disabled),
@@ -1212,23 +1220,6 @@ fn parse_ssl_mode(value: &str) -> Result<SslMode, String> {
         "VERIFY_CA" => Ok(SslMode::VerifyCa),
         "VERIFY_IDENTITY" => Ok(SslMode::VerifyIdentity),
         _ => Err(format!("'{value}' is not one of DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY")),
-    }
-}
-
-fn parse_relay_sync(value: &str) -> Result<SyncPolicy, String> {
-    let wrong = || format!("'{value}' is not one of every-transaction, MS,BYTES (10,16M), never");
-    match dashes(&value.to_ascii_lowercase()).as_str() {
-        "every-transaction" => Ok(SyncPolicy::EveryTransaction),
-        "never" => Ok(SyncPolicy::Never),
-        both => {
-            let (every, bytes) = both.split_once(',').ok_or_else(wrong)?;
-            let every = parse_span(every.trim(), "ms").map_err(|reason| format!("{}: {reason}", wrong()))?;
-            let bytes = parse_bytes(bytes.trim()).map_err(|reason| format!("{}: {reason}", wrong()))?;
-            if every.is_zero() || bytes == 0 {
-                return Ok(SyncPolicy::EveryTransaction);
-            }
-            Ok(SyncPolicy::Interval { ms: u64::try_from(every.as_millis()).unwrap_or(u64::MAX), bytes })
-        }
     }
 }
 

@@ -224,7 +224,7 @@ fn follow(
     let SourceSpec::Server(server) = &config.receiving.source else {
         return Err(Failure::usage("a relay needs a server as its source"));
     };
-    let login = SourceLogin::new(server, Some(reread))?;
+    let login = SourceLogin::kept(server, reread, folder)?;
     let started = Arc::new(AtomicBool::new(false));
     end_while_starting(signals.stop_flag(), Arc::clone(&started));
     let base = RelayBase::open(config, folder, Some(&login))?;

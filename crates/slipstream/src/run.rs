@@ -344,7 +344,7 @@ fn own_and_follow(
     }
     let source = in_force.source.shown();
     let login = match &in_force.source {
-        SourceSpec::Server(server) => Some(SourceLogin::new(server, Some(over_files(reread, &folder)))?),
+        SourceSpec::Server(server) => Some(SourceLogin::kept(server, over_files(reread, &folder), &folder)?),
         SourceSpec::Files(_) => None,
     };
     let result = follow(&config, door, login, accounts, &folder, &lock, signals);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::GtidSet;
+use base::units::{parse_bytes, parse_span};
 use catalog::ReplicationFilters;
 use engine::DoorSettings;
 use relay_log::SyncPolicy;
@@ -458,6 +459,31 @@ pub fn relay_sync_text(policy: SyncPolicy) -> String {
     }
 }
 
+pub(crate) fn parse_relay_sync(value: &str) -> Result<SyncPolicy, String> {
+    let wrong = || format!("'{value}' is not one of every-transaction, MS,BYTES (10,16M), never");
+    match option_file::dashes(&value.to_ascii_lowercase()).as_str() {
+        "every-transaction" => Ok(SyncPolicy::EveryTransaction),
+        "never" => Ok(SyncPolicy::Never),
+        both => {
+            let (every, bytes) = both.split_once(',').ok_or_else(wrong)?;
+            let every = parse_span(every.trim(), "ms").map_err(|reason| format!("{}: {reason}", wrong()))?;
+            let bytes = parse_bytes(bytes.trim()).map_err(|reason| format!("{}: {reason}", wrong()))?;
+            if every.is_zero() || bytes == 0 {
+                return Ok(SyncPolicy::EveryTransaction);
+            }
+            Ok(SyncPolicy::Interval { ms: u64::try_from(every.as_millis()).unwrap_or(u64::MAX), bytes })
+        }
+    }
+}
+
+/// The source shows it to everyone who runs SHOW REPLICAS; its packet has one length byte.
+pub(crate) fn checked_report_host(value: &str) -> Result<String, String> {
+    if value.is_empty() || value.len() > 255 || value.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err("needs a host name of at most 255 bytes".to_owned());
+    }
+    Ok(value.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use store::CheckImages;
@@ -511,6 +537,8 @@ mod tests {
             let value = match option.name {
                 "source" => "file:/x",
                 "ssl-mode" => "required",
+                "prefer" => "lowest-lag",
+                "member-address" => "3e11fa47-71ca-11e1-9e33-c80aa9429562=h:7",
                 "relay-sync" => "5ms,1M",
                 "check-images" => "all",
                 "on-drift" | "on-damage" => "stop",

@@ -108,6 +108,45 @@ pub fn membership(connection: &mut Connection) -> Result<Membership> {
     })
 }
 
+/// A member of a group, as one of its members sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Member {
+    pub server_uuid: String,
+    /// MEMBER_HOST: what it calls itself, by its report_host.
+    pub host: String,
+    pub port: u16,
+    /// MEMBER_STATE: `ONLINE`, `RECOVERING`, `UNREACHABLE`.
+    pub state: String,
+    /// MEMBER_ROLE: `PRIMARY` for one that takes writes, else `SECONDARY`.
+    pub role: String,
+    /// Transactions that it has neither certified nor applied, as it last told the others.
+    pub queued: u64,
+}
+
+/// The members of the view of one that is ONLINE.
+///
+/// # Errors
+/// The connection fails, or it answers otherwise.
+pub fn members(connection: &mut Connection) -> Result<Vec<Member>> {
+    let what = "SELECT m.MEMBER_ID, m.MEMBER_HOST, m.MEMBER_PORT, m.MEMBER_STATE, m.MEMBER_ROLE, \
+        COALESCE(s.COUNT_TRANSACTIONS_IN_QUEUE + s.COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE, 0) \
+        FROM performance_schema.replication_group_members m \
+        LEFT JOIN performance_schema.replication_group_member_stats s ON s.MEMBER_ID = m.MEMBER_ID \
+        ORDER BY m.MEMBER_ID";
+    let answer = connection.query(what)?;
+    let member = |row: usize| {
+        Ok(Member {
+            server_uuid: answer.told(row, 0, what)?,
+            host: answer.told(row, 1, what)?,
+            port: answer.told(row, 2, what)?,
+            state: answer.told(row, 3, what)?,
+            role: answer.told(row, 4, what)?,
+            queued: answer.told(row, 5, what)?,
+        })
+    };
+    (0..answer.rows.len()).map(member).collect()
+}
+
 /// Why a server that is to be in a group is not to be followed while others can be: by its own word it takes no part in
 /// the group, or cannot reach a majority of it. None for one that does, or is to be in none.
 ///

@@ -101,7 +101,7 @@ impl SourceChoice {
 
     /// There are several sources.
     pub(super) fn has_others(&self) -> bool {
-        self.login.count() > 1
+        self.login.has_others()
     }
 
     /// One try, with the source of now.
@@ -125,8 +125,13 @@ impl SourceChoice {
     }
 
     /// The source of the last try is followed.
-    pub(super) fn follows(&self) {
-        self.login.follows(self.tried);
+    pub(super) fn follows(&self, server_uuid: &str) {
+        self.login.follows(self.tried, server_uuid);
+    }
+
+    /// The login, if the members of the source's group may be followed, too; with its version at the last try.
+    pub(super) fn finds_members(&self) -> Option<(Arc<SourceLogin>, u64)> {
+        self.login.finds_members().then(|| (Arc::clone(&self.login), self.tried))
     }
 
     /// Forgets earlier failures: the next one is the first.
@@ -247,7 +252,7 @@ mod tests {
         let _ = choice.again(&lost());
         assert_eq!(choice.next().options.host, "b");
         assert!(choice.none_can_be_followed().text.contains("mysql://u@c: lost"));
-        choice.follows();
+        choice.follows("");
         choice.forget_failures();
         // Beginning after the one that was lost; the others' reasons are those of now.
         assert!(!choice.again(&Failure::error("gone")).unwrap().all_failed);

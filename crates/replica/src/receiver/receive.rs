@@ -84,7 +84,10 @@ impl Session {
         log::write(Code::Connected, "Source", &text);
         // Left once it takes no part in its group any more, if another one may be followed.
         let watch = match choice.one_of_several() {
-            Some(options) => Some(Watch::begin(options, stream.interrupter().map_err(|e| trouble(&e))?)),
+            Some(options) => {
+                let receiving = stream.interrupter().map_err(|e| trouble(&e))?;
+                Some(Watch::begin(options, choice.finds_members(), receiving))
+            }
             None => None,
         };
         let result = self.receive(&mut stream, choice);
@@ -152,7 +155,7 @@ impl Session {
             }
             if !std::mem::replace(&mut has_begun, true) {
                 wait_max = self.config.read_timeout;
-                choice.follows();
+                choice.follows(&self.link.lock().source.facts.server_uuid);
             }
             let ack_wanted = event.ack_wanted;
             if let Some(need) = self.end.lacks_room_for(event.event) {

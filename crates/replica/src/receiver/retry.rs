@@ -99,8 +99,8 @@ fn tell_of_retry(session: &Session, failure: &Failure, attempt: &Attempt) {
     log::write(Code::ConnectionLost, "Source", &text);
 }
 
-/// Waits before the next attempt. Where all of several sources have failed, an operator who asks for a try, or a changed
-/// option file, ends the wait.
+/// Waits before the next attempt. Where all of several sources have failed, an operator who asks for a try ends the
+/// wait, and so does a changed option file.
 fn pause(session: &Session, choice: &SourceChoice, attempt: &Attempt) {
     let requests = choice.requests();
     {
