@@ -29,7 +29,7 @@ pub(crate) fn watch_source(login: &Arc<SourceLogin>, link: &Arc<Link>) {
     let login = Arc::clone(login);
     let link = Arc::downgrade(link);
     let work = move || {
-        let mut connection: Option<Connection> = None;
+        let mut asked: Option<Asked> = None;
         let mut next = Instant::now() + WATCH_SOURCE.get();
         let mut seen = login.requests();
         let mut suspected = GtidSet::new();
@@ -43,17 +43,18 @@ pub(crate) fn watch_source(login: &Arc<SourceLogin>, link: &Arc<Link>) {
                 continue;
             }
             let requests = login.requests();
-            if std::mem::replace(&mut seen, requests) != requests {
+            let has_changed = std::mem::replace(&mut seen, requests) != requests;
+            if has_changed || asked.as_ref().is_some_and(|asked| !asked.is_followed(&link)) {
                 // The source may be another one now.
-                connection = None;
+                asked = None;
                 suspected = GtidSet::new();
             }
-            if connection.is_none() {
-                connection = Connection::connect(&login.for_question()).ok();
+            if asked.is_none() {
+                asked = Asked::connect(&login).ok();
             }
-            let lacks = connection.as_mut().map(|connection| ask(connection, &link));
+            let lacks = asked.as_mut().filter(|asked| asked.is_followed(&link)).map(|asked| asked.ask(&link));
             let Some(Ok(lacks)) = lacks else {
-                connection = None;
+                asked = None;
                 next = Instant::now() + WATCH_SOURCE.get();
                 continue;
             };
@@ -72,17 +73,38 @@ pub(crate) fn watch_source(login: &Arc<SourceLogin>, link: &Arc<Link>) {
     let _ = std::thread::Builder::new().name("clock".into()).spawn(work);
 }
 
-/// Measures the clock. Returns what was received and the source has not, as far as it can say.
-fn ask(connection: &mut Connection, link: &Link) -> Result<GtidSet, ClientError> {
-    link.note_clock(source::clock::measure(connection, CLOCK_ROUNDS)?);
-    let received = {
-        let state = link.lock();
-        // Without a connection the next one looks.
-        let connected = state.source.connection == ConnectionState::Connected;
-        if connected { state.received.retrieved.clone() } else { GtidSet::new() }
-    };
-    if received.is_empty() {
-        return Ok(received);
+/// A connection to a server, and which one it is.
+struct Asked {
+    connection: Connection,
+    server_uuid: String,
+}
+
+impl Asked {
+    fn connect(login: &SourceLogin) -> Result<Asked, ClientError> {
+        let mut connection = Connection::connect(&login.for_question())?;
+        let server_uuid = connection.query_value("SELECT @@GLOBAL.server_uuid")?.unwrap_or_default();
+        Ok(Asked { connection, server_uuid })
     }
-    Ok(preflight::errant(connection, &received)?.unwrap_or_default())
+
+    /// True if it is the server whose log is received: of several, another one may be followed by now.
+    fn is_followed(&self, link: &Link) -> bool {
+        link.lock().source.facts.server_uuid == self.server_uuid
+    }
+
+    /// Measures the clock. Returns what was received and the server has not, as far as it can say.
+    fn ask(&mut self, link: &Link) -> Result<GtidSet, ClientError> {
+        link.note_clock(source::clock::measure(&mut self.connection, CLOCK_ROUNDS)?);
+        let received = {
+            let state = link.lock();
+            // Without a connection the next one looks.
+            let connected = state.source.connection == ConnectionState::Connected;
+            if connected { state.received.retrieved.clone() } else { GtidSet::new() }
+        };
+        if received.is_empty() {
+            return Ok(received);
+        }
+        let lacks = preflight::errant(&mut self.connection, &received)?.unwrap_or_default();
+        // It was left while it was asked.
+        Ok(if self.is_followed(link) { lacks } else { GtidSet::new() })
+    }
 }
