@@ -79,7 +79,7 @@ fn bars(area: &Area<'_>, found: &Found, mark: Option<f64>) -> Result<()> {
         .margin_left(24)
         .margin_right(70)
         .x_label_area_size(44)
-        .build_cartesian_2d(0.0..most, 0.0..rows)
+        .build_cartesian_2d(0.0..1.02 * most, 0.0..rows)
         .map_err(|error| anyhow!("{error}"))?;
     axes(&mut chart, 0, &|value: &f64| short(*value), None, found.unit)?;
     for (at, series) in found.series.iter().enumerate() {

@@ -516,6 +516,7 @@ fn ranked(
         found.notes = vec![format!("settings: {}", sample.settings.unwrap_or_default())];
     }
     values.sort_by(|a, b| b.1.iter().sum::<f64>().total_cmp(&a.1.iter().sum()));
+    values.retain(|(_, values)| values.iter().sum::<f64>() > 0.0);
     values.truncate(12);
     found.series = values
         .into_iter()
