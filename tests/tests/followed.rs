@@ -205,6 +205,31 @@ fn one_that_is_silent_is_left_after_three_heartbeats() {
     replica.stop();
 }
 
+/// All of it begins again there, with that one's snapshots.
+#[test]
+fn a_first_copy_begins_again_at_the_next_one_when_its_source_is_killed() {
+    let Some((first, second)) = pair("followed-copy") else { return };
+    first.sql(
+        "GRANT RELOAD, XA_RECOVER_ADMIN, LOCK TABLES, BACKUP_ADMIN, PROCESS ON *.* TO repl; \
+         SET SESSION cte_max_recursion_depth = 100000; CREATE TABLE t.b (id INT PRIMARY KEY, v VARCHAR(200)); \
+         INSERT INTO t.b WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000) \
+         SELECT n, REPEAT('x', 200) FROM s",
+    );
+    await_set(&second, &first.gtid_executed());
+    let source = several(&[&first, &second]);
+    let options = ["--on-stop=stay", "--disk-reserve=100M", "--copy=always", "--copy-rate=1M"];
+    let mut replica = Replica::start(&source, &folder("followed-copy"), &options);
+    replica
+        .wait_until("rows of a copy", |status| status["replay"]["state"] == "copying" && status["replay"]["rows"] != 0);
+    first.kill();
+    replica.waits_for_log(&["SLIP-000054", "SLIP-000027"]);
+    let second_uuid = uuid(&second);
+    replica.wait_until("the second one", |status| is_followed(status, &second_uuid));
+    second.sql("STOP REPLICA; RESET REPLICA ALL; DELETE FROM t.b WHERE id = 7");
+    assert_equal(&second, &mut replica, &["t"]);
+    replica.stop();
+}
+
 fn port(url: &str) -> String {
     url.chars().skip_while(|c| *c != '@').skip_while(|c| *c != ':').filter(char::is_ascii_digit).collect()
 }

@@ -159,11 +159,12 @@ impl SourceLogin {
         (now.version, now.candidates.now().options.clone())
     }
 
-    /// As [`for_try`](Self::for_try), in the form of the configuration.
+    /// As [`versioned_for_try`](Self::versioned_for_try), in the form of the configuration.
     #[must_use]
-    pub(crate) fn server_for_try(&self) -> ServerOptions {
+    pub(crate) fn server_for_try(&self) -> (u64, ServerOptions) {
         let _ = self.reload();
-        self.lock().candidates.now().server.clone()
+        let now = self.lock();
+        (now.version, now.candidates.now().server.clone())
     }
 
     /// The source that is followed or tried, without a password.
@@ -219,11 +220,7 @@ impl SourceLogin {
     pub(crate) fn with_any<T>(&self, mut of: impl FnMut(&ServerOptions) -> Result<T, Failure>) -> Result<T, Failure> {
         loop {
             let has_others = self.has_others();
-            let _ = self.reload();
-            let (tried, server) = {
-                let now = self.lock();
-                (now.version, now.candidates.now().server.clone())
-            };
+            let (tried, server) = self.server_for_try();
             match of(&server) {
                 Err(failure) if has_others => {
                     log::write(Code::SourceLeft, "Source", &format!("{}: {}", server.shown(), failure.text));

@@ -115,12 +115,17 @@ impl Opening<'_> {
                 Some(disk) => disk,
                 None => self.open_disk()?.0,
             };
-            let failed = match self.copy_once(server, empty)? {
+            let (tried, server) = self.login.map_or_else(|| (0, server.clone()), |login| login.server_for_try());
+            let failed = match self.copy_once(&server, empty)? {
                 Ok(opened) => return Ok(opened),
                 Err(error) => error,
             };
             if let Some(failure) = initial_copy::hopeless(&failed, tries) {
                 return Err(failure);
+            }
+            if let Some(login) = self.login {
+                // Nothing receives by now that would leave the one that failed.
+                login.leave(tried, &Failure::error(failed.to_string()));
             }
             let pause = initial_copy::pause_after(tries);
             let text = format!("{failed}; starting over in {} ms (attempt {})", pause.as_millis(), tries + 1);
@@ -130,11 +135,10 @@ impl Opening<'_> {
     }
 
     fn copy_once(&self, server: &ServerOptions, disk: Disk) -> Result<Result<Opened, copy::CopyError>, Failure> {
-        let server = self.login.map_or_else(|| server.clone(), |login| login.server_for_try());
         let copying = Arc::new(CopyInProgress::new(self.config, self.folder, self.memory));
         let watching = (self.watch_copy)(Arc::clone(&copying))?;
         let shown = initial_copy::show(&copying);
-        let copy = match initial_copy::prepare(self.config, &server, &copying) {
+        let copy = match initial_copy::prepare(self.config, server, &copying) {
             Ok(copy) => copy,
             Err(error) => return Ok(Err(error)),
         };

@@ -81,7 +81,7 @@ impl Prefer {
 /// The value of `--member-address`: `UUID=HOST:PORT`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The text has another form.
 pub fn parse_member_address(text: &str) -> Result<(String, String), String> {
     let wrong = || format!("'{text}' is not UUID=HOST:PORT");
     let (uuid, address) = text.split_once('=').ok_or_else(wrong)?;
