@@ -476,9 +476,8 @@ impl Definitions {
         if says_more {
             kept = of.add(Recorded { text, timestamp_us: moment, ..recorded.clone() });
         }
-        if at != from {
-            kept &= of.rename(to.clone(), None);
-        }
+        // A copy's text may leave the database out, which a restart puts in.
+        let is_understood = of.rename(to.clone(), None);
         self.put(one, folded);
         if let Some(mark) = mark {
             self.mark(kind, &to.0, &to.1, &recorded.gtid, &mark.why, folded);
@@ -486,6 +485,8 @@ impl Definitions {
             self.mark(kind, &to.0, &to.1, &recorded.gtid, OPEN, folded);
         } else if !kept {
             self.mark(kind, &to.0, &to.1, &recorded.gtid, TOO_MANY, folded);
+        } else if !is_understood {
+            self.mark(kind, &to.0, &to.1, &recorded.gtid, NOT_UNDERSTOOD, folded);
         }
     }
 
