@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use base::GtidSet;
 use serde_json::Value;
+use whole_program_tests::replica::retrieved;
 use whole_program_tests::{Proxy, Replica, Server, SetAtEnd, assert_equal, folder, slipstream, wait_for};
 
 use crate::door_fresh::{read, reader, set};
@@ -228,6 +229,23 @@ fn a_first_copy_begins_again_at_the_next_one_when_its_source_is_killed() {
     second.sql("STOP REPLICA; RESET REPLICA ALL; DELETE FROM t.b WHERE id = 7");
     assert_equal(&second, &mut replica, &["t"]);
     replica.stop();
+}
+
+#[test]
+fn a_relay_follows_the_next_one_without_a_restart() {
+    let Some((first, second)) = pair("followed-relay") else { return };
+    let options = ["--disk-reserve=100M"];
+    let source = several(&[&first, &second]);
+    let mut relay = Replica::spawn_relay(&source, &folder("followed-relay"), &options, |_| ());
+    let uuids = [uuid(&first), uuid(&second)];
+    relay.wait_until("the first one", |status| is_followed(status, &uuids[0]));
+    relay.wait_until("its log", |status| retrieved(status) == first.gtid_executed());
+    first.kill();
+    relay.wait_until("the second one", |status| is_followed(status, &uuids[1]));
+    second.sql("STOP REPLICA; RESET REPLICA ALL; UPDATE t.a SET n = 5 WHERE id = 1");
+    let goal = second.gtid_executed();
+    relay.wait_until("what is new there", |status| retrieved(status) == goal);
+    relay.stop();
 }
 
 fn port(url: &str) -> String {
