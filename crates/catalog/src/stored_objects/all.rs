@@ -636,7 +636,8 @@ impl Definition {
                 whole = false;
                 return true;
             };
-            whole &= !found.if_not_exists && !(is_event && of_log && recorded.timestamp_us.is_none());
+            let lacks_moment = is_event && of_log && recorded.timestamp_us.is_none();
+            whole &= !found.if_not_exists && !lacks_moment;
             recorded.text = found.text;
             found.says_more
         };
