@@ -398,7 +398,7 @@ fn programs_and_views_are_as_last_stated() {
             "rename table t to `t t`",
             "CREATE DEFINER=`root`@`localhost` PROCEDURE `p`(a int)\n    COMMENT 'x'\nselect a",
             "CREATE DEFINER=`root`@`localhost` PROCEDURE IF NOT EXISTS `p`()\nselect 2",
-            "alter procedure p comment 'yy' sql security invoker",
+            "alter procedure P comment 'yy' sql security invoker",
             "CREATE DEFINER=`root`@`localhost` event e on schedule every 1 day do select 1",
             "CREATE DEFINER=`root`@`localhost` event if not exists e on schedule every 2 day do select 3",
             "alter event e disable on slave",

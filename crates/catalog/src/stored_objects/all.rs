@@ -457,6 +457,7 @@ impl Definitions {
         let Located { kind, db, name, renamed, says_more, text, .. } = located;
         let from = key(kind, &db, &name, folded);
         let answered = self.moment(&from, &recorded.gtid);
+        let is_renamed = renamed.is_some();
         let to = renamed.unwrap_or((db, name));
         let at = key(kind, &to.0, &to.1, folded);
         if answered == Some(Moment::Before) && at == from {
@@ -477,7 +478,8 @@ impl Definitions {
             kept = of.add(Recorded { text, timestamp_us: moment, ..recorded.clone() });
         }
         // A copy's text may leave the database out, which a restart puts in.
-        let is_understood = of.rename(to.clone(), None);
+        let kept_name = if is_renamed { to.clone() } else { (of.db.clone(), of.name.clone()) };
+        let is_understood = of.rename(kept_name, None);
         self.put(one, folded);
         if let Some(mark) = mark {
             self.mark(kind, &to.0, &to.1, &recorded.gtid, &mark.why, folded);
