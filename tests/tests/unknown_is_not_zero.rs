@@ -1,4 +1,4 @@
-//! What is not known of the source is not shown as zero: a source that says nothing, one that was reset while it is
+//! An unknown lag is not shown as zero: of a source that says nothing, and of one that was reset while it is
 //! followed.
 
 use serde_json::Value;
@@ -18,13 +18,13 @@ fn a_silent_source_has_no_known_lag() {
     let options = ["--get-server-public-key", "--source-heartbeat-period=100ms", "--replica-net-timeout=10min"];
     let mut replica = Replica::hurried_from(&proxy.url(), &data, &options);
     replica.catch_up(&server);
-    let known = |status: &Value| *lag(status) == 0 && status["source"]["silent"] == false;
+    let known = |status: &Value| *lag(status) == 0 && status["source"]["silence"]["too_long"] == false;
     replica.wait_until("lag 0", known);
     proxy.silence(true);
     server.sql("INSERT INTO s.t VALUES (2)");
-    let status = replica.wait_until("a silence", |status| status["source"]["silent"] == true);
+    let status = replica.wait_until("a silence", |status| status["source"]["silence"]["too_long"] == true);
     assert!(lag(&status).is_null() && status["source"]["state"] == "connected", "{status}");
-    assert!(status["source"]["silence_us"].as_u64() > Some(0));
+    assert!(status["source"]["silence"]["us"].as_u64() > Some(0));
     let path = data.to_str().unwrap();
     slipstream(&["status", "--data", path, "--max-lag=1h"]).expect(1, &["nothing has come from the source for"]);
     slipstream(&["status", "--data", path]).expect(0, &["Yes, since", "nothing has come from the source for", "NULL"]);

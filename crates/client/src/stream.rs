@@ -164,7 +164,7 @@ impl Interrupter {
         let _ = self.socket.shutdown();
     }
 
-    /// How long the reader has waited for a byte; zero while it does not read. A read that timed out goes on counting
+    /// How long the reader has waited for a byte; zero while it does not read. A read that timed out counts on
     /// until the next one has ended.
     #[must_use]
     pub fn read_waits(&self) -> Duration {

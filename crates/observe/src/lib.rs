@@ -26,8 +26,8 @@ pub use render::{bytes_text, count_text, duration_text};
 pub use status::{
     Backlog, BackupProgress, CandidateReport, ClientsReport, ComparedReport, ConnectionState, DiskReport, ErrorReport,
     GtidReport, HeldReport, LagReport, LeftReport, MemoryReport, MovesReport, PositionReport, RatesReport,
-    ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport, StoreReport, UnansweredReport, UntilReport,
-    WaitReport,
+    ReplayReport, ReplayState, ServedReport, SilenceReport, SourceReport, StatusReport, StoreReport, UnansweredReport,
+    UntilReport, WaitReport,
 };
 pub use terminal::{PlainText, one_line, prefixed_lines};
 pub use time::{SourceClock, now_us, steady_us, utc_text};

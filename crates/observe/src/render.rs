@@ -90,7 +90,7 @@ impl StatusReport {
         if !source.waits.is_empty() {
             let _ = write!(state, ", {}", source.waits);
         }
-        if let Some(silence) = source.silence_text() {
+        if let Some(silence) = source.silence.text() {
             let _ = write!(state, ", {silence}");
         }
         if source.semi_sync {

@@ -149,12 +149,9 @@ pub struct SourceReport {
     /// When the last event or heartbeat arrived; UTC.
     #[serde(rename = "last_received", default)]
     pub last_received: Option<String>,
-    /// Time for which no byte has come from the source while it is read, µs; None while it is not connected.
-    #[serde(rename = "silence_us", default)]
-    pub silence_us: Option<u64>,
-    /// True if that is longer than its heartbeats allow: nobody knows what it has committed since.
-    #[serde(rename = "silent", default)]
-    pub silent: bool,
+    /// Time for which nothing has come from it.
+    #[serde(rename = "silence", default)]
+    pub silence: SilenceReport,
     /// Time until the source purges, by its binlog_expire_logs_seconds, what has not been received, µs; 0 if it may have
     /// been. None if the source never purges by itself, or that is not known since the start.
     #[serde(rename = "purges_in_us", default)]
@@ -215,11 +212,23 @@ pub struct CandidateReport {
     pub queued: u64,
 }
 
-impl SourceReport {
+/// Time for which nothing has come from the source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SilenceReport {
+    /// Since the last byte, while the source is read, µs; None while it is not connected.
+    #[serde(rename = "us")]
+    pub us: Option<u64>,
+    /// True if that is longer than its heartbeats allow: nobody knows what it has committed since.
+    #[serde(rename = "too_long")]
+    pub too_long: bool,
+}
+
+impl SilenceReport {
     /// That nothing comes from the source, if it should.
     #[must_use]
-    pub fn silence_text(&self) -> Option<String> {
-        let silence_us = self.silence_us.filter(|_| self.silent)?;
+    pub fn text(&self) -> Option<String> {
+        let silence_us = self.us.filter(|_| self.too_long)?;
         Some(format!("nothing has come from the source for {}", crate::duration_text(silence_us)))
     }
 }
@@ -823,8 +832,8 @@ impl StatusReport {
                 let (lag, most) = (crate::duration_text(lag_us), crate::duration_text(lag_us_max));
                 Some(format!("lag {lag}{beyond} is above {most}"))
             }
-            None if self.source.silent => {
-                Some(format!("lag is not known: {}", self.source.silence_text().unwrap_or_default()))
+            None if self.source.silence.too_long => {
+                Some(format!("lag is not known: {}", self.source.silence.text().unwrap_or_default()))
             }
             None => Some(format!(
                 "lag is not known: connection {}, replay {}",

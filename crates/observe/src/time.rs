@@ -61,8 +61,8 @@ impl SourceClock {
     }
 }
 
-/// As [`now_us`] when the program first asked, and from then on by the time since: what is measured by it does not
-/// change with steps of the clock.
+/// As [`now_us`] when the program first asked, and from then on by the time since: steps of the clock do not
+/// enter differences of such times.
 #[must_use]
 pub fn steady_us() -> u64 {
     static SINCE_BOOT_US: OnceLock<u64> = OnceLock::new();

@@ -10,8 +10,8 @@ use apply::CutWait;
 use catalog::Catalog;
 use observe::{
     Backlog, ComparedReport, ConnectionState, DiskReport, GtidReport, LagReport, MemoryReport, PositionReport,
-    ProcessFacts, RatesReport, ReplayReport, ReplayState, ServedReport, SourceReport, StatusReport, StoreReport,
-    UntilReport, WaitReport, now_us, steady_us, utc_text,
+    ProcessFacts, RatesReport, ReplayReport, ReplayState, ServedReport, SilenceReport, SourceReport, StatusReport,
+    StoreReport, UntilReport, WaitReport, now_us, steady_us, utc_text,
 };
 
 use crate::disk_trouble::receiving_waits;
@@ -280,8 +280,10 @@ pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
         next_try: (link.source.next_try_us > 0).then(|| utc_text(link.source.next_try_us)),
         since: (link.source.since_us > 0).then(|| utc_text(link.source.since_us)),
         reconnects: link.source.reconnects,
-        silence_us: link.source.silence().map(|silence| u64::try_from(silence.as_micros()).unwrap_or(u64::MAX)),
-        silent: link.source.is_silent(),
+        silence: SilenceReport {
+            us: link.source.silence().map(|silence| u64::try_from(silence.as_micros()).unwrap_or(u64::MAX)),
+            too_long: link.source.is_silent(),
+        },
         last_received: (link.received.last_received_us > 0).then(|| utc_text(link.received.last_received_us)),
         ..SourceReport::default()
     }

@@ -10,7 +10,8 @@ use observe::{
     Backlog, BackupProgress, CandidateReport, ClientsReport, ComparedReport, ConnectionState, DiskReport, ErrorReport,
     GtidReport, HeldReport, LagPartReport, LagPartsReport, LagReport, LagSummary, LedgerCounts, LedgerRow,
     LedgerSnapshot, LeftReport, MemoryReport, PositionReport, RateSample, RatesReport, ReplayReport, ReplayState,
-    ServedReport, SourceReport, StatusReport, StoreReport, ThreadCpu, UnansweredReport, WaitReport, Work,
+    ServedReport, SilenceReport, SourceReport, StatusReport, StoreReport, ThreadCpu, UnansweredReport, WaitReport,
+    Work,
 };
 use replica::{Exit, log::Code};
 use serde_json::Value;
@@ -171,8 +172,7 @@ fn full_source() -> SourceReport {
         next_try: Some(text()),
         reconnects: 1,
         last_received: Some(text()),
-        silence_us: Some(1),
-        silent: true,
+        silence: SilenceReport { us: Some(1), too_long: true },
         purges_in_us: Some(0),
         changed_by_sql: vec![text()],
         host: text(),

@@ -117,11 +117,12 @@ fn judge(replica: &Facts, relay: &StatusReport) -> Result<Verdict, Failure> {
 /// Code 4 or 5 if it cannot be moved.
 pub(crate) fn check(
     server: &ServerOptions,
-    relay: impl FnOnce() -> Result<StatusReport, Failure>,
+    status: impl FnOnce() -> Result<Option<serde_json::Value>, Failure>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let facts = Facts::read(server)?;
-    let relay = relay()?;
+    let relay: StatusReport = serde_json::from_value(status()?.unwrap_or_default())
+        .map_err(|error| Failure::error(format!("the relay's status: {error}")))?;
     let verdict = judge(&facts, &relay)?;
     let mut say = |text: &str| writeln!(out, "{text}").map_err(|error| Failure::output(&error));
     say(&format!("replica  {} version {}, server_id {}", server.shown(), facts.version, facts.server_id))?;

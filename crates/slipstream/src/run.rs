@@ -138,10 +138,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Relay(RelayFlags { command: Some(RelayCommand::Check(flags)), .. }) => {
             let settings = settings(files, &flags.data.given, None)?;
             let data = settings.data()?;
-            let status = || {
-                let body = ask_running(&data, &Request::Status {})?.unwrap_or_default();
-                serde_json::from_value(body).map_err(|error| Failure::error(format!("its status: {error}")))
-            };
+            let status = || ask_running(&data, &Request::Status {});
             crate::relay_check::check(&settings.server(&flags.replica), status, &mut out)
         }
         Command::Relay(RelayFlags { command: Some(RelayCommand::Hold(flags)), .. }) => {

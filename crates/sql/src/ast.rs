@@ -46,7 +46,6 @@ pub enum Statement {
     Show(Show),
     /// EXPLAIN of a SELECT.
     Explain {
-        /// FORMAT, if given.
         format: Option<ExplainFormat>,
         select: Select,
     },
@@ -74,7 +73,6 @@ pub enum Statement {
     Refused(String),
 }
 
-/// FORMAT of EXPLAIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExplainFormat {
     Traditional,

@@ -195,8 +195,6 @@ impl Settings {
         self.text("transaction_isolation").and_then(Isolation::by_name).unwrap_or(Isolation::RepeatableRead)
     }
 
-    /// `explain_format`.
-    ///
     /// # Errors
     /// 1235 for JSON.
     pub fn explain_format(&self) -> Result<ExplainFormat> {

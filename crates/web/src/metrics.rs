@@ -150,7 +150,7 @@ impl Figures {
         to.states("source_state", "State of the connection to the source", &CONNECTION_STATES, source.state)?;
         to.counter("source_reconnects", "Reconnects to the source since the start", source.reconnects)?;
         let about = "Time without a byte from the source while it is read; absent without a connection";
-        to.gauge_seconds("source_silence", about, source.silence_us)?;
+        to.gauge_seconds("source_silence", about, source.silence.us)?;
         to.gauge_seconds(
             "source_purges_in",
             "Time until the source purges log that has not been received",
@@ -273,7 +273,7 @@ mod tests {
     /// A report in which everything is known.
     fn full() -> StatusReport {
         let mut report = StatusReport { clients: Some(ClientsReport::default()), ..StatusReport::default() };
-        (report.source.purges_in_us, report.source.silence_us) = (Some(1), Some(1));
+        (report.source.purges_in_us, report.source.silence.us) = (Some(1), Some(1));
         (report.lag.current_us, report.lag.clock_difference_us, report.lag.clock_error_us) =
             (Some(1), Some(-1), Some(1));
         report.backlog.catch_up_us = Some(1);

@@ -21,7 +21,6 @@ const PART_OF_TABLE: u64 = 10;
 
 /// How a table is read.
 struct Way<'a> {
-    /// MySQL's access type.
     kind: &'static str,
     key: Option<&'a Key>,
     /// Columns of the key that hold to a value.
@@ -30,10 +29,8 @@ struct Way<'a> {
 }
 
 impl Session {
-    /// EXPLAIN.
-    ///
     /// # Errors
-    /// Those of binding the SELECT.
+    /// Those of binding the SELECT; 1235 for JSON.
     pub(super) fn explain(
         &self,
         format: Option<ExplainFormat>,

@@ -276,7 +276,7 @@ impl Connector {
                      received at {place}: {}\n    the source has there: {there}",
                     event.shown()
                 );
-                let hint = "the source cannot be compared with what is here: slipstream replica --start-anew copies everything \
+                let hint = "the source cannot be compared with this replica: slipstream replica --start-anew copies everything \
                             again and keeps the old store aside";
                 Err(Trouble::Refused(Failure::new(Exit::PreflightRefused, text).with_number(1236).with_hint(hint)))
             }

@@ -1,9 +1,8 @@
-//! What the source is asked from time to time, over a connection of its own: how far its clock is from ours, and whether
-//! it still has what was received.
+//! Questions to the source from time to time, over a connection of their own: how far its clock is from ours, and
+//! whether it still has all that was received.
 //!
-//! In: the login in force. Out: the difference of the clocks, its error and when it was measured, in [`Link`]; the end of
-//! a connection to a source that has lost what is here. Never here: what is wrong with that source, which the next
-//! connection says.
+//! In: the login in force. Out: the difference of the clocks, its error and when it was measured, in [`Link`]; the end
+//! of a connection to a source that has lost something. Never here: the reason, which the next connection says.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -58,7 +57,7 @@ pub(crate) fn watch_source(login: &Arc<SourceLogin>, link: &Arc<Link>) {
                 next = Instant::now() + WATCH_SOURCE.get();
                 continue;
             };
-            // What is on its way to the source's engine or group may be missing once.
+            // A transaction on its way to the source's engine or group may be missing once.
             let lost = suspected.intersection(&lacks);
             if !lost.is_empty() {
                 let text = format!("the source no longer has {}", shown_set(&lost));
