@@ -18,8 +18,7 @@ fn main() -> ExitCode {
     match lab::cli::run(&given) {
         Ok(()) => Exit::Done.into(),
         Err(failure) => {
-            let text = replica::config::mask_passwords(&failure.text);
-            eprint!("{}", observe::prefixed_lines("slipstream-lab: ", &text));
+            programs::say_why(programs::LAB, &failure);
             failure.exit.into()
         }
     }

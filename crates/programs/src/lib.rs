@@ -29,6 +29,18 @@ pub const LAB: &str = "slipstream-lab";
 /// File name of the program itself.
 pub const PROGRAM: &str = "slipstream";
 
+/// Says on stderr why a program of this name ends, without passwords, and what to do where that is known.
+pub fn say_why(program: &str, failure: &Failure) {
+    if failure.text.is_empty() {
+        return;
+    }
+    let text = replica::config::mask_passwords(&failure.text);
+    eprint!("{}", observe::prefixed_lines(&format!("{program}: "), &text));
+    if let Some(hint) = &failure.hint {
+        eprint!("{}", observe::prefixed_lines(&format!("{program}: hint: "), hint));
+    }
+}
+
 /// The file of this name in the running program's own folder.
 ///
 /// # Errors

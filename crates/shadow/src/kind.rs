@@ -178,7 +178,7 @@ mod tests {
             ("SELECT a FROM t JOIN u USING (a)", Kind::Unanswered),
             ("SELECT a FROM t GROUP BY a", Kind::Unanswered),
             ("WITH x AS (SELECT 1) SELECT * FROM x", Kind::Unanswered),
-            ("EXPLAIN SELECT 1", Kind::Unanswered),
+            ("EXPLAIN SELECT 1", Kind::Reads),
             ("SELECT a FROM t FOR UPDATE", Kind::Writes),
             ("SELECT a FROM t JOIN u USING (a) FOR UPDATE", Kind::Writes),
             ("SELECT 1 INTO @a", Kind::Writes),

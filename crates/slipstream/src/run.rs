@@ -106,12 +106,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, extension: &Extension)
     match result {
         Ok(()) => Exit::Done.into(),
         Err(failure) => {
-            if !failure.text.is_empty() {
-                say("slipstream: ", &replica::config::mask_passwords(&failure.text));
-                if let Some(hint) = &failure.hint {
-                    say("slipstream: hint: ", hint);
-                }
-            }
+            programs::say_why(programs::PROGRAM, &failure);
             failure.exit.into()
         }
     }

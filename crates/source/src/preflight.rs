@@ -672,7 +672,7 @@ mod tests {
                 let mut report = PreflightReport { facts: facts.clone(), problems: Vec::new(), undecided: None };
                 check_gtids(&PreflightInput { has_others, ..input(&ours) }, &mut report);
                 let [problem] = &report.problems[..] else { panic!("{:?}", report.problems) };
-                assert_eq!(problem.fix.contains("start over in an empty folder"), !has_others, "{}", problem.fix);
+                assert_eq!(problem.fix.contains("copy everything again"), !has_others, "{}", problem.fix);
                 assert_eq!(problem.fix.contains(fix), has_others, "{}", problem.fix);
             }
         }
