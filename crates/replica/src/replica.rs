@@ -534,13 +534,13 @@ impl Replica {
     /// # Errors
     /// Why the table is unchanged; code 2 for an invalid name.
     pub fn copy_table(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<TableCopyReport, Failure> {
-        self.copy_table_over(self.upkeep.copies.config.connections, name, say)
+        self.copy_table_for(None, name, say)
     }
 
-    /// As [`copy_table`](Self::copy_table), over this number of reading connections at most.
-    pub(crate) fn copy_table_over(
+    /// As [`copy_table`](Self::copy_table); one that was due by itself reads over this number of connections at most.
+    pub(crate) fn copy_table_for(
         &self,
-        connections: usize,
+        by_itself: Option<usize>,
         name: &str,
         say: &mut dyn FnMut(&str),
     ) -> Result<TableCopyReport, Failure> {
@@ -559,6 +559,7 @@ impl Replica {
                 .with_hint(format!("slipstream resume --data {}", self.folder.path().display())));
         }
         let copies = &self.upkeep.copies;
+        let connections = by_itself.unwrap_or(copies.config.connections);
         let running = copies.running.begin(&self.folder, name)?;
         let copy = TableCopy {
             pipeline: self.pipeline(),
@@ -573,15 +574,16 @@ impl Replica {
             running.says(line);
             say(line);
         });
+        // Before it counts as ended: whoever sees no copy run sees all of them counted.
+        if result.is_ok() {
+            copies.count_one(by_itself.is_some());
+        }
         drop(running);
         if result.as_ref().is_err_and(|failure| failure.exit == Exit::Disk)
             && let Some(disk) = self.replay.pipeline.store.disk()
         {
             // Others need the space; a disk that refuses this too has been named already.
             let _ = disk.remove_unnamed();
-        }
-        if result.is_ok() {
-            copies.done.fetch_add(1, Ordering::Relaxed);
         }
         result
     }

@@ -79,12 +79,14 @@ impl TableCopies {
         self.running.none().ok_or_else(busy)
     }
 
+    pub(crate) fn count_one(&self, by_itself: bool) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+        self.done_by_itself.fetch_add(u64::from(by_itself), Ordering::Relaxed);
+    }
+
     /// Records the result of the copy of a table that was due.
     fn ended(&self, copy: &DueCopy, copied: bool) {
         self.due.lock().unwrap_or_else(PoisonError::into_inner).copied(Instant::now(), copy, copied);
-        if copied {
-            self.done_by_itself.fetch_add(1, Ordering::Relaxed);
-        }
     }
 }
 
@@ -209,7 +211,7 @@ impl Replica {
             let (replica, of) = (Arc::clone(self), copy.clone());
             let run = move || {
                 // The result is logged by the copy.
-                let copied = replica.copy_table_over(connections, &of.name, &mut |_| ()).is_ok();
+                let copied = replica.copy_table_for(Some(connections), &of.name, &mut |_| ()).is_ok();
                 replica.upkeep.copies.ended(&of, copied);
             };
             if std::thread::Builder::new().name("copy-table".into()).spawn(run).is_err() {
