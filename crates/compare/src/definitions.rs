@@ -152,7 +152,7 @@ fn called(kind: DefinitionKind, db: &str, name: &str) -> String {
 
 fn source_of(recorded: &Recorded) -> String {
     if recorded.gtid.is_empty() {
-        "from the initial copy".to_owned()
+        "read from the source, or logged without a GTID".to_owned()
     } else {
         format!("GTID {}", comment_safe(&recorded.gtid))
     }
