@@ -4,14 +4,15 @@
 //!
 //! Of a column that differs by nature its values are left out, and length, decimals and NOT NULL of its definition,
 //! which follow from a value and a version. Its name, type and other flags stay, as do the number of rows, warnings and
-//! status. Of a list of the server's own these are left out of all columns.
+//! status. Of a list of the server's own these are left out of all columns. Of a list of schemas the rows of those that
+//! a server makes for itself are left out.
 
 use wire::read::Reader;
 use wire::response::{ColumnDefinition, ErrPacket, PrepareOk, column_flag, is_err};
-use wire::row::{BinaryRow, ValueType, text_value};
+use wire::row::{BinaryRow, Value, ValueType, text_value};
 
 use crate::compared::{Compared, Parts, columns, compared, parts, types};
-use crate::nature::{Described, Excused, Nature, Whole};
+use crate::nature::{Described, Excused, Nature, Whole, is_own_schema, names_schemas};
 
 /// Errors of a statement about the server's own that one server has and the other has not: what an account may do or
 /// whether it is there (ER_DBACCESS_DENIED_ERROR, ER_NONEXISTING_GRANT, ER_TABLEACCESS_DENIED_ERROR,
@@ -43,7 +44,7 @@ pub(crate) fn beside_nature(
 ) -> Option<(Compared, &'static str)> {
     let (theirs, ours) = (parts(source, form.deprecates_eof)?, parts(replica, form.deprecates_eof)?);
     if is_err(theirs.end) || is_err(ours.end) {
-        let Some(Whole::Own(why)) = nature.over(&[]).whole else { return None };
+        let Some(Whole::Own(why) | Whole::Schemas(why)) = nature.over(&[]).whole else { return None };
         let code = |end| ErrPacket::parse(end).ok().filter(|_| is_err(end)).map(|error| error.code);
         let is_own = |end| code(end).is_some_and(|code| OWN_ERRORS.contains(&code));
         let is_dropped = nature.is_dropped && code(theirs.end) == Some(SYNTAX) && code(ours.end).is_none();
@@ -53,8 +54,10 @@ pub(crate) fn beside_nature(
     let why = excused.why()?;
     let left = |answer: &Parts<'_>| {
         let mut left = definitions(&answer.head, &excused, nature.described);
-        if excused.whole.is_none() {
-            left.extend(canonical_rows(answer, &excused, form.is_text));
+        match (excused.whole, names_schemas(&columns(answer))) {
+            (None, _) => left.extend(canonical_rows(answer, &excused, form.is_text)),
+            (Some(Whole::Schemas(_)), Some(name)) => left.extend(rows_of_others(answer, &excused, form.is_text, name)),
+            _ => {}
         }
         // Warnings of rows are as many as these.
         let is_free = matches!(excused.whole, Some(Whole::Chosen(_))) || nature.described == Described::OnlyNamed;
@@ -153,6 +156,25 @@ fn canonical_rows(answer: &Parts<'_>, excused: &Excused, is_text: bool) -> Vec<V
         left.unwrap_or_else(|| row.to_vec())
     };
     answer.rows.iter().map(canonical).collect()
+}
+
+/// The same of rows that are about schemas which are no server's own, by the name in this column.
+fn rows_of_others(answer: &Parts<'_>, excused: &Excused, is_text: bool, name: usize) -> Vec<Vec<u8>> {
+    let types = types(&columns(answer));
+    let is_own = |row: &[u8]| {
+        if is_text {
+            let mut reader = Reader::new(row);
+            (0..name).all(|_| text_value(&mut reader).is_ok())
+                && matches!(text_value(&mut reader), Ok(Some(name)) if is_own_schema(name))
+        } else {
+            BinaryRow::new(row, &types).is_ok_and(|mut row| {
+                (0..name).all(|_| row.next_value().is_ok())
+                    && matches!(row.next_value(), Ok(Value::Bytes(name)) if is_own_schema(name))
+            })
+        }
+    };
+    let rows = answer.rows.iter().zip(canonical_rows(answer, excused, is_text));
+    rows.filter(|(row, _)| !is_own(row)).map(|(_, canonical)| canonical).collect()
 }
 
 fn text_row(row: &[u8], columns: usize, excused: &Excused) -> Option<Vec<u8>> {

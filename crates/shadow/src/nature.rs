@@ -6,7 +6,8 @@
 use std::cell::Cell;
 
 use sql::listing::{Choice, virtual_schema};
-use sql::{Charsets, Expression, Order, Select, Show, Statement};
+use sql::{Charsets, Comparison, Expression, Order, Scope, Select, Show, Statement};
+use wire::response::ColumnDefinition;
 
 const TIME: &str = "time";
 const CHANCE: &str = "chance";
@@ -68,8 +69,6 @@ const TABLES: &[(&str, &str)] = &[
     ("PROCESSLIST", SESSIONS),
     ("PROFILING", SESSIONS),
     ("OPTIMIZER_TRACE", SESSIONS),
-    ("SCHEMATA", SCHEMAS),
-    ("SCHEMATA_EXTENSIONS", SCHEMAS),
     ("ENGINES", ENGINES),
     ("PLUGINS", PLUGINS),
     ("FILES", FILES),
@@ -88,6 +87,28 @@ const TABLES: &[(&str, &str)] = &[
     ("ROLE_ROUTINE_GRANTS", ACCOUNTS),
     ("ROLE_TABLE_GRANTS", ACCOUNTS),
 ];
+
+/// Tables of information_schema that list schemas, by this column.
+const TABLES_OF_SCHEMAS: &[&str] = &["SCHEMATA", "SCHEMATA_EXTENSIONS"];
+const SCHEMA_NAME: &str = "SCHEMA_NAME";
+
+/// Schemas that a server makes for itself.
+const OWN_SCHEMAS: &[&str] = &["mysql", "sys", "information_schema", "performance_schema", "ndbinfo"];
+
+/// Variables that follow the default schema, where the session has one.
+const OF_SCHEMA: &[&str] = &["character_set_database", "collation_database"];
+
+/// Whether a server makes a schema of this name for itself.
+pub(crate) fn is_own_schema(name: &[u8]) -> bool {
+    OWN_SCHEMAS.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// Which of an answer's columns names schemas, by their names and those of the table's columns they come from.
+pub(crate) fn names_schemas(columns: &[ColumnDefinition<'_>]) -> Option<usize> {
+    let of_table = columns.iter().position(|column| column.org_name.eq_ignore_ascii_case(SCHEMA_NAME.as_bytes()));
+    // SHOW DATABASES LIKE 'a%' has `Database (a%)` alone.
+    of_table.or_else(|| matches!(columns, [one] if one.name.starts_with(b"Database")).then_some(0))
+}
 
 /// Columns that are each server's own in a table whose other columns are not, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +172,8 @@ enum Arguments {
 pub(crate) enum Whole {
     /// They list what is the server's own. An error may be as well.
     Own(&'static str),
+    /// They list schemas, some of which are the server's own. Without a column that names them, all of them differ.
+    Schemas(&'static str),
     /// Which rows there are, or in what order, follows from a value that differs by nature.
     Chosen(&'static str),
 }
@@ -201,7 +224,7 @@ impl Excused {
     /// The reason, or one of several.
     pub(crate) fn why(&self) -> Option<&'static str> {
         match self.whole {
-            Some(Whole::Own(why) | Whole::Chosen(why)) => Some(why),
+            Some(Whole::Own(why) | Whole::Schemas(why) | Whole::Chosen(why)) => Some(why),
             None => self.columns.iter().copied().flatten().next(),
         }
     }
@@ -255,13 +278,20 @@ impl Nature {
 }
 
 fn of_select(select: &Select, schema: Option<&str>, charsets: &Charsets) -> Nature {
-    let (mut whole, mut own) = (None, None);
-    if let (Some(schema), Some(from)) = (virtual_schema(select, schema, charsets), &select.from) {
-        (whole, own) = of_virtual(schema, &from.table);
+    let (mut whole, mut own, mut lists_schemas) = (None, None, false);
+    if let (Some(listed), Some(from)) = (virtual_schema(select, schema, charsets), &select.from) {
+        (whole, own) = of_virtual(listed, &from.table);
+        if whole == Some(SCHEMAS) && select.limit.rows.is_none() {
+            let of_others = from.filter.as_ref().is_some_and(names_other_schemas);
+            lists_schemas = !of_others;
+            whole = None;
+        }
     }
+    let has_schema = schema.is_some();
+    let why = |expression: &Expression| why(expression, own, has_schema);
     let part = |expression: &Expression| match expression {
         Expression::Star(_) => Part::Star(own),
-        other => Part::One(why(other, own)),
+        other => Part::One(why(other)),
     };
     let parts: Vec<Part> = select.items.iter().map(|item| part(&item.expression)).collect();
     let order = select.from.as_ref().map(|from| from.order.as_slice()).unwrap_or_default();
@@ -275,18 +305,18 @@ fn of_select(select: &Select, schema: Option<&str>, charsets: &Charsets) -> Natu
     };
     let of_order = |order: &Order| match by_alias(order) {
         Some(Part::One(why)) => why,
-        _ => why(&order.expression, own),
+        _ => why(&order.expression),
     };
     let filter = select.from.as_ref().and_then(|from| from.filter.as_ref());
     let limits = std::iter::once(&select.limit.offset).chain(&select.limit.rows);
-    let chosen = filter.into_iter().chain(limits).find_map(|expression| why(expression, own));
+    let chosen = filter.into_iter().chain(limits).find_map(why);
     let chosen = chosen.or_else(|| order.iter().find_map(of_order));
     let place = |order: &Order| match &order.expression {
         Expression::Number(place) => place.parse::<usize>().ok()?.checked_sub(1),
         _ => None,
     };
     Nature {
-        whole: whole.map(Whole::Own).or(chosen.map(Whole::Chosen)),
+        whole: whole.map(Whole::Own).or(chosen.map(Whole::Chosen)).or(lists_schemas.then_some(Whole::Schemas(SCHEMAS))),
         parts,
         places: order.iter().filter_map(place).collect(),
         ..Nature::default()
@@ -302,6 +332,9 @@ fn of_virtual(schema: &str, table: &[u8]) -> (Option<&'static str>, Option<Own>)
     if let Some((_, why)) = TABLES.iter().find(|(name, _)| is(name)) {
         return (Some(why), None);
     }
+    if TABLES_OF_SCHEMAS.iter().any(|name| is(name)) {
+        return (Some(SCHEMAS), None);
+    }
     if table.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"INNODB_")) {
         return (Some(COUNTERS), None);
     }
@@ -313,7 +346,7 @@ fn of_virtual(schema: &str, table: &[u8]) -> (Option<&'static str>, Option<Own>)
 fn of_show(show: &Show) -> Nature {
     let none = Choice::default();
     let (whole, own, choice) = match show {
-        Show::Databases { choice } => (Some(SCHEMAS), None, choice),
+        Show::Databases { choice } => (None, None, choice),
         Show::Variables { choice, .. } => (Some(SETTINGS), None, choice),
         Show::Status { choice, .. } => (Some(COUNTERS), None, choice),
         Show::Grants { .. } => (Some(ACCOUNTS), None, &none),
@@ -332,9 +365,13 @@ fn of_show(show: &Show) -> Nature {
         | Show::Objects { choice, .. } => (None, None, choice),
         Show::CreateTable { .. } | Show::CreateDatabase { .. } => (None, None, &none),
     };
-    let chosen = choice.filter.as_ref().and_then(|filter| why(filter, own));
+    let chosen = choice.filter.as_ref().and_then(|filter| why(filter, own, true));
+    let whole = match show {
+        Show::Databases { .. } => Some(Whole::Schemas(SCHEMAS)),
+        _ => whole.map(Whole::Own).or(chosen.map(Whole::Chosen)),
+    };
     Nature {
-        whole: whole.map(Whole::Own).or(chosen.map(Whole::Chosen)),
+        whole,
         parts: vec![Part::Star(own)],
         described: match show {
             Show::Grants { .. } => Described::NotNamed,
@@ -346,19 +383,40 @@ fn of_show(show: &Show) -> Nature {
     }
 }
 
-/// Why an expression's value differs.
-fn why(expression: &Expression, own: Option<Own>) -> Option<&'static str> {
+/// Whether a condition lets no schema pass that is a server's own.
+fn names_other_schemas(filter: &Expression) -> bool {
+    let is_name = |side: &Expression| {
+        matches!(side, Expression::Name(name)
+            if name.last().is_some_and(|name| name.eq_ignore_ascii_case(SCHEMA_NAME.as_bytes())))
+    };
+    let is_other = |side: &Expression| matches!(side, Expression::Text { bytes, .. } if !is_own_schema(bytes));
+    match filter {
+        Expression::And(all) => all.iter().any(names_other_schemas),
+        Expression::Compare { operator: Comparison::Equal, sides } => {
+            (is_name(&sides.0) && is_other(&sides.1)) || (is_other(&sides.0) && is_name(&sides.1))
+        }
+        Expression::In { value, list, negated: false } => is_name(value) && list.iter().all(is_other),
+        _ => false,
+    }
+}
+
+/// Why an expression's value differs in a session with or without a default schema.
+fn why(expression: &Expression, own: Option<Own>, has_schema: bool) -> Option<&'static str> {
     let found = Cell::new(None);
     expression.any(&|one| {
-        found.set(of_one(one, own));
+        found.set(of_one(one, own, has_schema));
         found.get().is_some()
     });
     found.get()
 }
 
-fn of_one(expression: &Expression, own: Option<Own>) -> Option<&'static str> {
+fn of_one(expression: &Expression, own: Option<Own>, has_schema: bool) -> Option<&'static str> {
     match expression {
-        Expression::Variable { name, .. } => (!OF_LAST_STATEMENT.contains(&name.as_str())).then_some(SETTINGS),
+        Expression::Variable { name, scope } => {
+            let is = |names: &[&str]| names.contains(&name.as_str());
+            let is_of_schema = has_schema && *scope != Some(Scope::Global) && is(OF_SCHEMA);
+            (!is(OF_LAST_STATEMENT) && !is_of_schema).then_some(SETTINGS)
+        }
         Expression::Call { name, arguments } => {
             let is_it = |(function, takes, _): &&(&str, Arguments, &str)| {
                 function.eq_ignore_ascii_case(name) && (*takes == Arguments::Any || arguments.is_empty())

@@ -519,7 +519,7 @@ impl<'a> Session<'a> {
         }
         if self.pinned && !self.reads_anew {
             let (theirs, ours) = self.both(payload, at_replica)?;
-            let found = self.judged_read(sql, known, run, theirs.as_ref(), ours.as_ref());
+            let found = self.judged_read(sql, known, run, (payload, at_replica), theirs.as_ref(), ours.as_ref());
             self.note(found, sql, theirs.as_ref(), ours.as_ref());
             return Ok((theirs, ours));
         }
@@ -546,7 +546,8 @@ impl<'a> Session<'a> {
                     Ok(()) => {
                         ours = at_replica.and_then(|payload| self.at_replica(payload));
                         if controls.stands_at(&before) {
-                            found = self.judged_read(sql, known, run, theirs.as_ref(), ours.as_ref());
+                            let sent = (payload, at_replica);
+                            found = self.judged_read(sql, known, run, sent, theirs.as_ref(), ours.as_ref());
                         }
                     }
                     Err(why) => found = Found::NotComparable(why),
@@ -584,6 +585,7 @@ impl<'a> Session<'a> {
         sql: &[u8],
         known: &Known,
         run: Run<'_>,
+        sent: (&[u8], Option<&[u8]>),
         theirs: Option<&Answer>,
         ours: Option<&Answer>,
     ) -> Found {
@@ -594,6 +596,10 @@ impl<'a> Session<'a> {
             return Found::NotComparable(IN_PARTS);
         }
         let all = self.without_limit(sql, known, run);
+        // What tells of the last statement, as FOUND_ROWS() and SHOW WARNINGS, tells of the client's.
+        if let (at_source, Some(at_replica)) = sent {
+            self.of_both(at_source, at_replica);
+        }
         let has_failed = |answer: &Answer| answer.last().is_none_or(|last| is_err(last));
         match all {
             Some((theirs, _)) if has_failed(&theirs) => Found::NotComparable(UNASKED),

@@ -289,6 +289,32 @@ fn whole_answers_are_excused_but_for_what_they_describe() {
     }
 }
 
+/// Schemas of the server itself are left out; any other is compared.
+#[test]
+fn a_schema_that_is_missing_is_found() {
+    let listed = |name: &'static str, columns: usize, schemas: &[&'static str]| {
+        let rows: Vec<_> = schemas.iter().map(|schema| (*schema, 1)).collect();
+        Planned::new([name, "n"], &rows).with(|answer| {
+            answer.columns.truncate(columns);
+            answer.rows.iter_mut().for_each(|row| row.truncate(columns));
+        })
+    };
+    let cases = [
+        ("SELECT SCHEMA_NAME, n FROM information_schema.SCHEMATA", "SCHEMA_NAME", 2),
+        ("SHOW DATABASES", "Database", 1),
+        ("SHOW SCHEMAS LIKE 's%'", "Database (s%)", 1),
+    ];
+    for (form, (sql, name, columns)) in FORMS.into_iter().flat_map(|form| cases.map(|case| (form, case))) {
+        let theirs = listed(name, columns, &["information_schema", "mysql", "shop", "sys"]).sent(form);
+        let judged = |schemas: &[&'static str]| {
+            judged(&of(sql), Some(&theirs), Some(&listed(name, columns, schemas).sent(form)), form)
+        };
+        assert_eq!(judged(&["information_schema", "shop"]), Found::ByNature("schemas of the server itself"), "{sql}");
+        assert!(matches!(judged(&["information_schema", "mysql", "sys"]), Found::Different(_)), "{sql}");
+        assert!(matches!(judged(&["information_schema", "shops"]), Found::Different(_)), "{sql}");
+    }
+}
+
 #[test]
 fn limit_excuses_a_choice_of_rows_that_are_the_same() {
     for sql in ["SELECT c, n FROM t LIMIT 2", "SELECT c, n FROM t WHERE n > ? ORDER BY c LIMIT ?"] {

@@ -53,6 +53,7 @@ fn only_the_columns_that_a_value_reaches_are_excused() {
         ("SELECT * FROM information_schema.COLUMNS", &["COLUMN_NAME", "PRIVILEGES"], &[none, Some(ACCOUNTS)]),
         ("SELECT * FROM information_schema.VIEWS", &["TABLE_NAME", "TABLE_ROWS"], &[none, none]),
         ("SHOW CREATE TABLE t", &["Table", "Create Table"], &[none, none]),
+        ("SELECT @@character_set_database, @@global.collation_database", &["a", "b"], &[none, Some(SETTINGS)]),
         ("SET @a = NOW()", &[], &[]),
         // Not the columns that it has.
         ("SELECT NOW(), id FROM t", &["id"], &[none]),
@@ -74,7 +75,7 @@ fn what_chooses_rows_excuses_them_all() {
         ("SELECT TABLE_NAME, TABLE_SCHEMA FROM information_schema.TABLES ORDER BY DATA_LENGTH", Whole::Chosen(FILES)),
         ("SHOW TABLE STATUS WHERE Data_length > 5", Whole::Chosen(FILES)),
         ("SHOW COLUMNS FROM t WHERE Field = USER()", Whole::Chosen(HOST)),
-        ("SHOW DATABASES", Whole::Own(SCHEMAS)),
+        ("SHOW DATABASES", Whole::Schemas(SCHEMAS)),
         ("SHOW GLOBAL VARIABLES LIKE 'a%'", Whole::Own(SETTINGS)),
         ("SHOW STATUS", Whole::Own(COUNTERS)),
         ("SHOW GRANTS", Whole::Own(ACCOUNTS)),
@@ -90,11 +91,20 @@ fn what_chooses_rows_excuses_them_all() {
         ("SELECT * FROM performance_schema.threads", Whole::Own(COUNTERS)),
         ("SELECT a FROM processlist", Whole::Own(SESSIONS)),
         ("SELECT a FROM information_schema.innodb_trx", Whole::Own(COUNTERS)),
-        ("SELECT SCHEMA_NAME FROM information_schema.schemata", Whole::Own(SCHEMAS)),
+        ("SELECT SCHEMA_NAME FROM information_schema.schemata", Whole::Schemas(SCHEMAS)),
+        ("SELECT 1, 2 FROM schemata WHERE schema_name <> 'shop'", Whole::Schemas(SCHEMAS)),
+        ("SELECT 1, 2 FROM schemata WHERE schema_name IN ('shop', 'Sys')", Whole::Schemas(SCHEMAS)),
+        ("SELECT SCHEMA_NAME, 1 FROM information_schema.schemata LIMIT 2", Whole::Own(SCHEMAS)),
         ("SELECT a FROM information_schema.user_privileges", Whole::Own(ACCOUNTS)),
     ] {
         let found = excused(sql, schema, &["a", "b"][..if sql.starts_with("SELECT a ") { 1 } else { 2 }]).whole;
         assert_eq!(found, Some(whole), "{sql}");
+    }
+    for sql in [
+        "SELECT 1, 2 FROM schemata WHERE 1 = 1 AND schema_name = 'shop'",
+        "SELECT 1, 2 FROM schemata s WHERE s.schema_name IN ('shop', 'cart')",
+    ] {
+        assert_eq!(excused(sql, schema, &["1", "2"]).whole, None, "{sql}");
     }
     // By number, as the answer's columns say.
     for (sql, names, whole) in [
