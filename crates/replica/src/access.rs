@@ -3,7 +3,7 @@
 //! In: `--group-access`. Out: the process's umask, and the modes of existing files in the folder. Never here: a
 //! followed symbolic link, a change to a name that is not ours, a file opened for writing.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -36,7 +36,18 @@ const OURS: &[&str] = &[
     "source-orders",
     "filter-orders",
     "relay-log.cleared",
+    "relay-log.state",
+    "source-members",
+    "moved",
+    "tables-compared",
+    "holds",
+    "backing-up",
+    "served-log",
+    "served-start",
+    "relay-start",
 ];
+/// Begins the names of folders with what was put aside.
+pub(crate) const ASIDE: &str = "aside-";
 /// Of these, names that have passwords, their hashes or keys: the group never reads them.
 const PRIVATE: &[&str] = &["accounts", "server-key.pem", "source-orders"];
 /// Suffix of the file left by an interrupted write: NAME.tmp.
@@ -52,6 +63,19 @@ pub enum Access {
     Owner,
     /// The owner and the group may read.
     Group,
+}
+
+fn without_suffix(name: &str) -> &str {
+    name.strip_suffix(TEMPORARY).unwrap_or(name)
+}
+
+/// Whether a name in a data folder is one of ours.
+pub(crate) fn is_ours(name: &str) -> bool {
+    OURS.contains(&without_suffix(name)) || name.starts_with(ASIDE)
+}
+
+fn is_private(name: &str) -> bool {
+    PRIVATE.contains(&without_suffix(name))
 }
 
 impl Access {
@@ -135,12 +159,19 @@ impl Narrowing {
         if let Err(error) = set_mode(folder.as_fd(), mode) {
             self.fail(".", &error);
         }
-        let (access, suffixes) = (self.access, ["", TEMPORARY]);
-        for (ours, suffix) in OURS.iter().flat_map(|name| suffixes.map(|suffix| (*name, suffix))) {
-            let name = format!("{ours}{suffix}");
-            let Ok(c_name) = CString::new(name.as_str()) else { continue };
-            self.access = if PRIVATE.contains(&ours) { Access::Owner } else { access };
-            self.name(folder.as_fd(), &c_name, &name, 0);
+        let entries = match Dir::read_from(folder) {
+            Ok(entries) => entries,
+            Err(error) => return self.fail(".", &error),
+        };
+        let access = self.access;
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => return self.fail(".", &error),
+            };
+            let Some(name) = entry.file_name().to_str().ok().filter(|name| is_ours(name)) else { continue };
+            self.access = if is_private(name) { Access::Owner } else { access };
+            self.name(folder.as_fd(), entry.file_name(), name, 0);
         }
         self.access = access;
     }
@@ -229,7 +260,7 @@ mod tests {
         // Others must be able to reach this folder.
         set(dir.path(), 0o755);
         let data = dir.path().join("data");
-        for folder in ["", "store", "store/tables", "relay-log"] {
+        for folder in ["", "store", "store/tables", "relay-log", "aside-20261130"] {
             fs::create_dir(data.join(folder)).unwrap();
             set(&data.join(folder), 0o755);
         }
@@ -240,6 +271,8 @@ mod tests {
             "store/tables/1",
             "store/v1",
             "relay-log/relay.000001",
+            "aside-20261130/relay.000001",
+            "tables-compared",
             "operators.log",
         ] {
             fs::write(data.join(file), "a customer's row").unwrap();

@@ -36,6 +36,7 @@ use base::own_files::{give_to_owner_of_folder, may_be_planted};
 use base::{GtidSet, Uuid};
 use observe::{ConnectionState, ReplayState, StatusReport, UnansweredReport};
 
+use crate::access::{self, ASIDE};
 use crate::exit::{Exit, Failure};
 use crate::failure::error_report;
 use crate::lock::{FolderLock, LOCK_FILE, owner};
@@ -49,8 +50,6 @@ const CLEARED: &str = "relay-log.cleared";
 const STATUS_FILE: &str = "last-status.json";
 /// The boot id of the machine that a replica runs on.
 const RUNNING_FILE: &str = "running";
-/// Beginning of the name of a folder with a store that was put aside; the time follows.
-const ASIDE: &str = "aside-";
 pub(crate) const FORMAT_FILE: &str = "slipstream.format";
 /// Mark of a folder that is being made of a backup: no replica may take it.
 pub(crate) const RESTORING_FILE: &str = "restoring";
@@ -422,6 +421,13 @@ fn boot_id() -> Option<String> {
     Some(text.trim().to_owned()).filter(|boot| !boot.is_empty())
 }
 
+/// Whether the mode of a file of a data folder is set at a start.
+fn is_listed(path: &Path) -> bool {
+    let is_of_data_folder = path.with_file_name(FORMAT_FILE).exists();
+    let name = path.file_name().and_then(|name| name.to_str());
+    !is_of_data_folder || name.is_some_and(access::is_ours)
+}
+
 /// Writes a file completely or not at all: new file, sync, rename, sync of the folder.
 ///
 /// # Errors
@@ -436,6 +442,7 @@ pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
+    debug_assert!(is_listed(path), "{} is not in the list of access.rs", path.display());
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let temporary = PathBuf::from(temporary);
