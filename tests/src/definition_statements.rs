@@ -210,7 +210,11 @@ fn granted(random: &mut Random) -> (String, String) {
         6..=9 => {
             let all =
                 ["SELECT", "INSERT (a)", "SELECT (a, b)", "UPDATE (b)", "REFERENCES (c)", "ALL", "DELETE, TRIGGER"];
-            (some(random, &all), format!("{db}.{}", random.pick(&["t1", "t2"])))
+            let asked = some(random, &all);
+            // Of a privilege both of the table and of its columns the source logs the table's alone.
+            let is_lost = asked.matches("SELECT").count() > 1;
+            let asked = if is_lost { "SELECT (a, b)".to_owned() } else { asked };
+            (asked, format!("{db}.{}", random.pick(&["t1", "t2"])))
         }
         _ => {
             let kind = random.pick(&["PROCEDURE", "FUNCTION", "LIBRARY"]);
