@@ -1,4 +1,5 @@
-//! A blocking MySQL client: login, TLS, text and prepared statements, the packets of a dump.
+//! A MySQL client: login, TLS, text and prepared statements, the packets of a dump. Blocking; the protocol itself is
+//! without I/O where another loop drives it too ([`steps`]).
 //!
 //! In: a URL or an option file, bytes from a server.
 //! Out: result sets, rows, packets, borrowed from the read buffer when streamed.
@@ -13,6 +14,7 @@ mod login_gate;
 pub mod option_file;
 pub mod options;
 pub mod session;
+pub mod steps;
 mod stream;
 mod tls;
 
