@@ -188,6 +188,22 @@ impl Pause {
         }
     }
 
+    /// Notes the first transaction of these pieces as the one that waits, if none is noted.
+    pub(crate) fn note_held<'a>(&self, mut pieces: impl Iterator<Item = &'a Piece>) {
+        if self.held_commit_us().is_some() {
+            return;
+        }
+        let first = pieces.find_map(|piece| {
+            let mut first = None;
+            piece.each_beginning(|beginning| {
+                first = Some(beginning.commit_us);
+                false
+            });
+            first
+        });
+        self.held_commit_us.store(first.unwrap_or(0), Ordering::Relaxed);
+    }
+
     /// Waits until something changes, at most for this time, or until the next transaction is due.
     pub(crate) fn wait_for_change(&self, at_most: Duration) {
         let state = self.lock();

@@ -153,7 +153,11 @@ impl SequenceStage {
         let Some(coming) = self.sequencer.coming() else { return true };
         match pause.admit(&coming.piece, || self.sequencer.executed().clone()) {
             Let::All => true,
-            Let::Nothing => false,
+            Let::Nothing => {
+                // After a start the first piece may be the head of a file.
+                pause.note_held(self.sequencer.taken().map(|taken| &taken.piece));
+                false
+            }
             Let::Before(at) => {
                 self.sequencer.cut_coming(at);
                 true

@@ -272,6 +272,11 @@ impl Sequencer {
         self.waiting.get(&self.next_piece)
     }
 
+    /// The pieces that were taken and not sequenced, in log order; between them some may be missing.
+    pub fn taken(&self) -> impl Iterator<Item = &DecodedPiece> {
+        self.waiting.range(self.next_piece..).map(|(_, piece)| piece)
+    }
+
     /// Cuts the piece to be sequenced next in two, before the transaction that begins at `at` in its data. Both parts
     /// are decoded by *sequence*, as their turn comes.
     pub fn cut_coming(&mut self, at: usize) {

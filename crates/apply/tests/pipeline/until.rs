@@ -2,11 +2,13 @@
 //! is visible equals the serial model there.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use apply::Pipeline;
 use base::{GtidSet, Random, UntilGtids};
+use decode::SplitOptions;
+use relay_log::TailItem;
 use testkit::history::History;
 use testkit::seeds;
 
@@ -144,4 +146,32 @@ fn nothing_is_applied_before_its_delay_and_no_delay_lets_it_go_on() {
     assert!(pipeline.store.visibility().wait_executed(all, Instant::now() + WITHIN));
     pipeline.stop();
     assert!(pipeline.join().stop.is_none());
+}
+
+/// Found by an operator: paused over a restart, the lag was unknown until something was received, because what comes
+/// first then may be the head of a file.
+#[test]
+fn a_pause_from_the_start_has_its_lag() {
+    for seed in seeds(10) {
+        let history = History::generate(seed);
+        let mut random = Random::new(seed);
+        let mut setup = Setup::random(&mut random);
+        setup.sizes = SplitOptions { piece_bytes: 1, slice_bytes: 16 << 20 };
+        setup.memory_bytes = 64 << 20;
+        let may_read = Arc::new(AtomicBool::new(false));
+        let (gate, mut log) = (Arc::clone(&may_read), quiet(chunks(history.files(), &mut random)));
+        let pipeline = setup.start(Box::new(move |timeout| {
+            if !gate.load(Ordering::Acquire) {
+                std::thread::yield_now();
+                return Ok(TailItem::Idle);
+            }
+            log(timeout)
+        }));
+        pipeline.pause();
+        may_read.store(true, Ordering::Release);
+        wait("has no lag", seed, || pipeline.oldest_pending_commit_us().is_some());
+        assert_eq!(at_rest(&pipeline, &history, seed), 0);
+        pipeline.stop();
+        assert!(pipeline.join().stop.is_none());
+    }
 }
