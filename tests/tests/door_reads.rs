@@ -657,6 +657,26 @@ const TRANSACTIONS: &[Step] = &[
     Read("BEGIN"),
     Read("SELECT * FROM b"),
     Read("COMMIT"),
+    // What reads the dictionary's tables begins a transaction and pins; SHOW CREATE does neither.
+    Read("SET SESSION transaction_isolation = 'REPEATABLE-READ'"),
+    Read("SET autocommit = 0"),
+    Read("SHOW CREATE TABLE b"),
+    Read("SHOW CREATE DATABASE t"),
+    Read("DO 0"),
+    Write("UPDATE t.a SET n = n + 1"),
+    Read("SHOW COLUMNS FROM b"),
+    Read("DO 0"),
+    Write("UPDATE t.a SET n = n + 1"),
+    Read("SELECT * FROM a WHERE id = 2"),
+    Read("COMMIT"),
+    Read("SHOW TABLES LIKE 'b'"),
+    Write("UPDATE t.a SET n = n + 1"),
+    Read("SELECT * FROM a WHERE id = 2"),
+    Read("COMMIT"),
+    Read("SHOW CREATE TABLE b"),
+    Write("UPDATE t.a SET n = n + 1"),
+    Read("SELECT * FROM a WHERE id = 2"),
+    Read("SET autocommit = 1"),
 ];
 
 /// Levels that the session sets meanwhile; what tracking says of these is not compared.

@@ -140,3 +140,49 @@ fn text_of_every_unicode_collation_is_compared_as_at_the_source() {
     assert!(pair.different.is_empty(), "{} differ\n{}", pair.different.len(), pair.different.join("\n"));
     assert!(taken == COLLATIONS && pair.compared > COLLATIONS * 150, "{taken} collations, {} compared", pair.compared);
 }
+
+/// Clients that quote instead of binding send keys of bytes as they are, in a string of utf8mb4.
+#[test]
+fn bytes_that_are_no_text_are_compared_with_bytes() {
+    let Some(server) = Server::or_skip("door-no-text", &[]) else { return };
+    server.sql(
+        "CREATE DATABASE b; CREATE TABLE b.t (u BINARY(4) PRIMARY KEY, v VARBINARY(9), n INT, w VARCHAR(9)); \
+         INSERT INTO b.t VALUES (x'd2e4a6b8', x'ff41', 1, 'a'), (x'd2e4a6b9', x'41', 2, 'b')",
+    );
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("door-no-text"), &[]);
+    replica.catch_up(&server);
+    let capabilities = CAPABILITIES & !SESSION_TRACK;
+    let mut ours = RawClient::over_socket(&socket, "admin", capabilities);
+    let mut theirs = RawClient::over_socket(&server.socket(), "root", capabilities);
+    let mut same = |sql: &[u8]| {
+        let (ours, theirs) = (ours.query(sql), theirs.query(sql));
+        // The last packet's flags tell of indexes.
+        let rows = |answer: &[Vec<u8>]| answer.split_last().map(|(_, rows)| rows.to_vec());
+        assert_eq!(rows(&ours), rows(&theirs), "{}", sql.escape_ascii());
+        ours
+    };
+    same(b"SET NAMES utf8mb4");
+    for condition in [
+        b"u = '\xd2\xe4\xa6\xb8'".as_slice(),
+        b"u IN ('\xd2\xe4\xa6\xb8', '\xff', 'abc')",
+        b"u > '\xd2\xe4\xa6\xb8'",
+        b"u BETWEEN '\xd2' AND '\xd2\xe4\xa6\xb9'",
+        b"v = '\xffA'",
+        b"v LIKE '\xff%'",
+        b"v LIKE '\xff_'",
+        b"u <> _binary'\xd2\xe4\xa6\xb8'",
+    ] {
+        let answer = same(&[b"SELECT n FROM b.t WHERE ", condition, b" ORDER BY u"].concat());
+        assert!(answer.len() > 3, "{}", condition.escape_ascii());
+        same(b"SHOW WARNINGS");
+    }
+    // Text is not compared with what is none.
+    let refused = ours_refuses(&socket, b"SELECT n FROM b.t WHERE w = '\xff'");
+    assert!(refused.contains("Invalid utf8mb4 character string"), "{refused}");
+    replica.stop();
+}
+
+fn ours_refuses(socket: &std::path::Path, sql: &[u8]) -> String {
+    let answer = RawClient::over_socket(socket, "admin", CAPABILITIES).query(sql);
+    answer[0].escape_ascii().to_string()
+}

@@ -550,7 +550,7 @@ impl State {
             if !self.catalog.is_quarantined(&table.0, &table.1) {
                 let gtid = statement.gtid.map(|gtid| format!(", GTID {gtid}")).unwrap_or_default();
                 let place = format!("relay log {}{gtid}", statement.position);
-                let why = format!("a statement changed its rows as text ({place}): {text}");
+                let why = format!("a statement in STATEMENT format changed it ({place}): {text}");
                 let (catalog, gone) = self.catalog.with_quarantined(&table, &why);
                 self.put_catalog(at, catalog, gone.into_iter().collect());
             }

@@ -7,7 +7,7 @@ mod login;
 mod waiting;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use accounts::{Login, Peer};
@@ -114,8 +114,15 @@ pub(crate) struct Connection {
     told_interest: EventFlags,
     /// Its own loop, while the one for long texts serves it.
     pub(crate) home: Option<Arc<Inbox>>,
-    /// When its last command arrived.
-    since: Instant,
+    asked: Asked,
+}
+
+/// Its last command.
+struct Asked {
+    /// When it arrived.
+    at: Instant,
+    /// True from the arrival of a statement until its answer is made.
+    answers: bool,
 }
 
 /// What a deadline is for.
@@ -153,7 +160,7 @@ impl Connection {
             interest: EventFlags::IN,
             told_interest: EventFlags::IN,
             home: None,
-            since: Instant::now(),
+            asked: Asked { at: Instant::now(), answers: false },
         };
         connection.output.count_by(connection.memory.beside());
         let login = connection.new_login(server)?;
@@ -225,7 +232,10 @@ impl Connection {
             if let Some(what) = self.session.as_mut().and_then(|session| session.take_defect()) {
                 turn.server.facts.note(Note::Defect { connection: self.id, what });
             }
-            match self.flush() {
+            if matches!(self.hold, Hold::None | Hold::Close) {
+                self.note_answer(turn);
+            }
+            match self.flush(&turn.server.gate.sent) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.release();
@@ -354,8 +364,8 @@ impl Connection {
         (self.why, self.deadline) = (why, now + span);
     }
 
-    /// Sends what is put out; false if the socket is full.
-    fn flush(&mut self) -> std::io::Result<bool> {
+    /// Sends what is put out, and counts it; false if the socket is full.
+    fn flush(&mut self, sent: &AtomicU64) -> std::io::Result<bool> {
         if !self.output.is_empty() {
             if let Some(compression) = &mut self.compression
                 && self.squeezed < self.output.len()
@@ -373,6 +383,7 @@ impl Connection {
                     0 => return Ok(false),
                     len => {
                         self.sent += len;
+                        sent.fetch_add(len as u64, Relaxed);
                         // A client that reads at all is not one that never reads.
                         if self.why == Deadline::Write {
                             self.why = Deadline::Busy;
@@ -452,6 +463,7 @@ impl Connection {
         let scratch = turn.scratch.get_mut(..most).unwrap_or_default();
         match self.transport.read(scratch) {
             Ok(Arrived::Bytes(len)) => {
+                turn.server.gate.received.fetch_add(len as u64, Relaxed);
                 let bytes = scratch.get(..len).unwrap_or_default();
                 let counted = if self.compression.is_some() { self.will_hold(0, len) } else { self.will_hold(len, 0) };
                 if let Err(error) = counted
@@ -533,15 +545,29 @@ impl Connection {
 
     fn command(&mut self, range: PayloadRange, turn: &mut Turn<'_>) {
         let Some(session) = &mut self.session else { return };
-        self.since = turn.now;
+        self.asked.at = turn.now;
         let payload = self.input.payload(range);
-        turn.server.gate.questions.fetch_add(u64::from(is_question(payload)), Relaxed);
+        self.asked.answers = is_question(payload);
+        turn.server.gate.running.fetch_add(usize::from(self.asked.answers), Relaxed);
+        turn.server.gate.questions.fetch_add(u64::from(self.asked.answers), Relaxed);
         match session.command(payload, turn.server, &mut self.output) {
             After::ChangeUser => {
                 let payload = payload.to_vec();
                 self.change_user(&payload, turn);
             }
             after => self.after(after),
+        }
+    }
+
+    /// Counts the statement whose answer is made, if there is one. A preparation counts if it failed.
+    fn note_answer(&mut self, turn: &Turn<'_>) {
+        let tally = &turn.server.gate.tally;
+        if std::mem::take(&mut self.asked.answers) {
+            turn.server.gate.running.fetch_sub(1, Relaxed);
+            tally.note(self.asked.at.elapsed());
+        }
+        if let Some(failed) = self.session.as_mut().and_then(|session| session.take_failure()) {
+            tally.note_failure(failed);
         }
     }
 
@@ -606,7 +632,7 @@ impl Connection {
             host: identity.peer_host.clone(),
             schema: session.schema_name(),
             command,
-            time_s: now.saturating_duration_since(self.since).as_secs(),
+            time_s: now.saturating_duration_since(self.asked.at).as_secs(),
             state: match self.hold {
                 _ if let Some((_, state)) = dump => state,
                 Hold::Wait => session.waiting().map_or("", |waiting| state_of(&waiting.event)),
@@ -698,6 +724,7 @@ impl Connection {
     /// Gives back what it holds of the server.
     pub(crate) fn end(&mut self, server: &Server) {
         self.held = None;
+        server.gate.running.fetch_sub(usize::from(std::mem::take(&mut self.asked.answers)), Relaxed);
         if let Some(mut session) = self.session.take() {
             session.end(server);
             server.gate.account_leaves(&session.identity().account);

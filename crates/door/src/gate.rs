@@ -8,6 +8,8 @@ use sql::{ClientMemory, Part, Purse, SqlError};
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use crate::tally::Tally;
+
 /// Prepared statements of all sessions (`max_prepared_stmt_count`).
 const STATEMENTS_MAX: usize = 16_382;
 
@@ -33,6 +35,12 @@ pub(crate) struct Gate {
     pub(crate) unauthenticated: AtomicUsize,
     pub(crate) questions: AtomicU64,
     pub(crate) accepted: AtomicU64,
+    pub(crate) tally: Tally,
+    /// Statements whose answers are being made.
+    pub(crate) running: AtomicUsize,
+    /// Bytes from and to clients that are logged in or want to be, as the sockets take them, inside of TLS.
+    pub(crate) received: AtomicU64,
+    pub(crate) sent: AtomicU64,
     memory: Arc<ClientMemory>,
     /// The most that was seen held since it fell by much.
     most_held: AtomicU64,
@@ -84,6 +92,10 @@ impl Gate {
             unauthenticated: AtomicUsize::new(0),
             questions: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
+            tally: Tally::default(),
+            running: AtomicUsize::new(0),
+            received: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
             memory: ClientMemory::within(memory),
             most_held: AtomicU64::new(0),
             strangers: Arc::new(Part::one_in(STRANGERS_PART)),

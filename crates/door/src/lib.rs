@@ -20,6 +20,7 @@ mod output;
 mod replica_status;
 mod server;
 pub mod session;
+mod tally;
 mod transport;
 mod world;
 
@@ -30,4 +31,5 @@ pub use output::Output;
 pub use replica_status::{FilterTexts, ReplicaStatus, SourceTls, ThreadError};
 pub use server::{Door, DoorError, DoorStatus};
 pub use sql::SqlError;
+pub use tally::{DURATION_BOUNDS_US, Statements};
 pub use world::{ReadLock, SchemaState, Statistics, World};

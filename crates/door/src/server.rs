@@ -12,7 +12,7 @@ use catalog::TableId;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::crypto::SecureRandom;
 use serve::{GrowingLog, ListedFile};
-use sql::{OwnValues, Purse, SqlError};
+use sql::{Command, OwnValues, Purse, SqlError};
 use store::Snapshot;
 use values::Zones;
 use wire::server::NONCE_LEN;
@@ -25,6 +25,7 @@ use crate::gtids::{Gtids, Waker};
 use crate::helper::{Helper, Job, Lister, Listing};
 use crate::listen::{Listeners, SocketFile};
 use crate::replica_status::ReplicaStatus;
+use crate::tally::Statements;
 use crate::world::{ReadLock, SchemaState, Statistics, World};
 
 /// Loops for sessions, at most: each serves some 100,000 short statements a second, and replay needs the other cores.
@@ -50,7 +51,7 @@ pub enum DoorError {
 }
 
 /// What the port shows of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoorStatus {
     /// Address of the TCP listener.
     pub address: Option<SocketAddr>,
@@ -66,6 +67,8 @@ pub struct DoorStatus {
     pub clients_memory: u64,
     /// When the certificate ends.
     pub certificate_expires: SystemTime,
+    /// What became of statements.
+    pub statements: Statements,
 }
 
 pub(crate) struct Server {
@@ -93,6 +96,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// TCP port that is listened on; 0: none.
+    fn port(&self) -> u16 {
+        self.address.map_or(0, |address| address.port())
+    }
+
     /// Random bytes of a greeting.
     pub(crate) fn nonce(&self) -> Option<[u8; NONCE_LEN]> {
         let mut nonce = [0; NONCE_LEN];
@@ -194,6 +202,8 @@ impl World for Server {
         let Statistics { uptime_s, threads, questions } = self.statistics();
         let readable = self.facts.pin().is_ok();
         let mut values = vec![
+            ("Bytes_received", self.gate.received.load(Relaxed).to_string()),
+            ("Bytes_sent", self.gate.sent.load(Relaxed).to_string()),
             ("Connections", self.gate.accepted.load(Relaxed).to_string()),
             ("Current_tls_version", "TLSv1.2,TLSv1.3".to_owned()),
             ("Max_used_connections", self.gate.most_sessions().to_string()),
@@ -203,9 +213,11 @@ impl World for Server {
             ("Slipstream_clients_memory_limit", self.gate.memory().limit().to_string()),
             ("Slipstream_readable", if readable { "ON" } else { "OFF" }.to_owned()),
             ("Threads_connected", threads.to_string()),
+            ("Threads_running", self.gate.running.load(Relaxed).max(1).to_string()),
             ("Uptime", uptime_s.to_string()),
             ("Uptime_since_flush_status", uptime_s.to_string()),
         ];
+        values.extend(self.gate.tally.commands());
         values.extend(self.facts.status_values());
         values
     }
@@ -216,6 +228,10 @@ impl World for Server {
             threads: self.gate.sessions() as u64,
             questions: self.gate.questions.load(Relaxed),
         }
+    }
+
+    fn note_command(&self, command: Command) {
+        self.gate.tally.note_command(command);
     }
 
     fn take_statement(&self) -> bool {
@@ -233,7 +249,11 @@ impl OwnValues for Server {
         Some(match name {
             "version" => self.config.server_version.clone(),
             "version_comment" => "Slipstream".to_owned(),
-            "port" => self.address.map_or(0, |address| address.port()).to_string(),
+            "port" => self.port().to_string(),
+            "report_port" => {
+                let given = self.config.set.get(name).filter(|port| *port != "0");
+                given.cloned().unwrap_or_else(|| self.port().to_string())
+            }
             "bind_address" => self.config.bind_address.to_string(),
             "socket" => self.config.socket.as_ref().map_or_else(String::new, |path| path.display().to_string()),
             "max_connections" => self.config.max_connections.to_string(),
@@ -354,6 +374,7 @@ impl Door {
             questions: gate.questions.load(Relaxed),
             clients_memory: gate.memory().held(),
             certificate_expires: self.server.tls.expires(),
+            statements: gate.tally.report(),
         }
     }
 

@@ -38,8 +38,8 @@ use std::time::Instant;
 use accounts::{Consistency, Identity, Reads, SessionStart};
 use serve::{ReplicaLine, Start};
 use sql::{
-    Bind, Charsets, Field, OwnValues, Progress, Purse, Settings, SqlError, UserVariables, Value, Waits, Warning,
-    gtid_text,
+    Bind, Charsets, Command, Field, OwnValues, Progress, Purse, Settings, SqlError, UserVariables, Value, Waits,
+    Warning, gtid_text,
 };
 use values::Zones;
 use wire::command;
@@ -49,6 +49,7 @@ use wire::server::{self, ClientCommand, ServerOk};
 
 use crate::Output;
 use crate::census::SessionLine;
+use crate::tally::Failed;
 use crate::transport::Encryption;
 use crate::world::{SchemaState, World};
 pub(crate) use beside::ListedRows;
@@ -136,8 +137,16 @@ pub struct Session {
     counted: RefCell<Option<Purse>>,
     encryption: Option<Encryption>,
     replica: Replica,
-    /// What a statement met that cannot be, until it is noted.
+    trouble: Trouble,
+}
+
+/// What became of a statement, until its connection takes note.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// What it met that cannot be.
     defect: Option<String>,
+    /// Why it failed.
+    failed: Option<Failed>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,7 +198,7 @@ impl Session {
             memory: Purse::default(),
             counted: RefCell::default(),
             encryption: None,
-            defect: None,
+            trouble: Trouble::default(),
             replica: Replica::default(),
             start,
         };
@@ -229,7 +238,12 @@ impl Session {
 
     /// What its last statement met that cannot be.
     pub(crate) fn take_defect(&mut self) -> Option<String> {
-        self.defect.take()
+        self.trouble.defect.take()
+    }
+
+    /// Why the statement that has ended failed.
+    pub(crate) fn take_failure(&mut self) -> Option<Failed> {
+        self.trouble.failed.take()
     }
 
     /// Says how its connection is encrypted, for its status variables.
@@ -288,6 +302,14 @@ impl Session {
     }
 
     fn dispatch(&mut self, command: &ClientCommand<'_>, world: &dyn World, out: &mut Output) -> After {
+        match command {
+            ClientCommand::Prepare(_) => world.note_command(Command::StmtPrepare),
+            ClientCommand::Close(_) => world.note_command(Command::StmtClose),
+            ClientCommand::Reset(_) => world.note_command(Command::StmtReset),
+            ClientCommand::Fetch { .. } => world.note_command(Command::StmtFetch),
+            ClientCommand::SendLongData { .. } => world.note_command(Command::StmtSendLongData),
+            _ => {}
+        }
         match command {
             ClientCommand::Quit => return After::Close,
             ClientCommand::ChangeUser => return After::ChangeUser,
@@ -488,9 +510,10 @@ impl Session {
         self.sending = None;
         self.row_count = -1;
         self.own_warnings().push(error.as_warning());
+        self.trouble.failed = Some(Failed::of(error));
         out.send(|out| server::put_err(out, error.code, error.sqlstate, &error.message));
         if error.is_defect() {
-            self.defect = Some(error.message.clone());
+            self.trouble.defect = Some(error.message.clone());
         }
         if error.code == beside::OVER_MEMORY || error.is_defect() { After::Close } else { After::Next }
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use catalog::TableId;
 use serve::{GrowingLog, ListedFile};
-use sql::{OwnValues, SqlError};
+use sql::{Command, OwnValues, SqlError};
 use store::Snapshot;
 
 use crate::gtids::{Gtids, NoGtids};
@@ -98,6 +98,9 @@ pub trait World {
     }
 
     fn statistics(&self) -> Statistics;
+
+    /// Counts a statement, or a command of the protocol.
+    fn note_command(&self, _command: Command) {}
 
     /// Takes one of the server's prepared statements; false if there are too many.
     fn take_statement(&self) -> bool;

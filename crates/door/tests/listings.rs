@@ -62,6 +62,9 @@ const STATEMENTS: &[&str] = &[
     "show variables like 'autocommit'",
     "show collation like 'latin1_bin'",
     "commit",
+    "show open tables like 'x'",
+    "show open tables where in_use > 7",
+    "show open tables where foo = 1",
     "select id from information_schema.collations where id = 8",
     "set autocommit = 1",
 ];

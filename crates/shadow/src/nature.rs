@@ -26,6 +26,7 @@ const FILES: &str = "the server's files";
 const ESTIMATES: &str = "estimates";
 const ENGINES: &str = "the server's engines";
 const PLUGINS: &str = "the server's plugins";
+const CHECKS: &str = "what the server checks";
 
 /// Functions whose value is the moment's or the server's, and why. UNIX_TIMESTAMP(t), RAND(seed) and LAST_INSERT_ID(n)
 /// are none: what follows from their arguments is the same everywhere.
@@ -352,6 +353,8 @@ fn of_show(show: &Show) -> Nature {
         Show::Grants { .. } => (Some(ACCOUNTS), None, &none),
         Show::Engines => (Some(ENGINES), None, &none),
         Show::Plugins => (Some(PLUGINS), None, &none),
+        Show::OpenTables { choice } => (Some(COUNTERS), None, choice),
+        Show::CheckTables(_) => (Some(CHECKS), None, &none),
         Show::Engine { .. } => (Some(COUNTERS), None, &none),
         Show::Processlist { .. } => (Some(SESSIONS), None, &none),
         Show::ReplicaStatus { .. } | Show::Replicas { .. } => (Some(REPLICATION), None, &none),

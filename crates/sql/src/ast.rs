@@ -130,6 +130,13 @@ pub enum Show {
         /// LIKE or WHERE.
         choice: Choice,
     },
+    /// CHECK TABLE, whose answer is one as of a SHOW: schema, if it was given, and name of each table.
+    CheckTables(Vec<(Option<Vec<u8>>, Vec<u8>)>),
+    /// SHOW OPEN TABLES.
+    OpenTables {
+        /// LIKE or WHERE.
+        choice: Choice,
+    },
     Variables {
         global: bool,
         /// LIKE or WHERE.

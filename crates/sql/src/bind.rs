@@ -11,8 +11,8 @@ use wire::response::column_flag;
 use wire::row::{DateTime, Time, type_code};
 
 use crate::ast::{Expression, Item, Limit, Scope, Select};
-use crate::charsets::{bytes_a_character, decoded};
-use crate::error::SqlError;
+use crate::charsets::{bytes_a_character, charset_of, decoded};
+use crate::error::{SqlError, Warning};
 use crate::memory::Purse;
 use crate::settings::Settings;
 use crate::table::least_bytes;
@@ -359,6 +359,21 @@ impl Bind<'_> {
         let length = u32::try_from(String::from_utf8_lossy(&text).chars().count()).unwrap_or(u32::MAX);
         let flags = column_flag::NOT_NULL | binary_flag(to);
         Ok(Bound { field: Field::text(flags, length, to), value: Value::Text(text) })
+    }
+
+    /// A literal that is no text in the client's character set, as the bytes that it is; MySQL takes it as it is
+    /// everywhere, and warns. None for one that is a text.
+    pub(crate) fn bytes_of_no_text(&self, bytes: &[u8]) -> Option<Bound> {
+        let client = self.settings.charsets().client;
+        decoded(client, bytes).err()?;
+        if let Some(progress) = self.waits.progress() {
+            // sql/sql_string.cc, check_well_formed_result: three bytes from the first that is no character.
+            let well_formed = std::str::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
+            let hex: String = bytes.iter().skip(well_formed).take(3).map(|byte| format!("{byte:02X}")).collect();
+            let text = format!("Invalid {} character string: '{hex}'", charset_of(client));
+            progress.borrow_mut().warn(Warning::new(1300, text));
+        }
+        Some(literals::binary_text(bytes))
     }
 
     fn parameter(&self, index: usize) -> Result<Bound> {

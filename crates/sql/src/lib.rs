@@ -11,6 +11,7 @@
 mod ast;
 mod bind;
 mod charsets;
+mod command;
 mod deprecated;
 mod error;
 mod functions;
@@ -39,6 +40,7 @@ pub use ast::{
 };
 pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
 pub use charsets::Charsets;
+pub use command::Command;
 pub use deprecated::deprecated_variable;
 pub use error::{SqlError, Warning};
 pub use functions::{KNOWS_UTC, to_protocol};

@@ -45,6 +45,12 @@ pub fn snapshot_too_old(why: &'static str) -> SqlError {
     error(format!("{TOO_OLD}{why}"))
 }
 
+/// Whether it is [`snapshot_too_old`].
+#[must_use]
+pub fn is_snapshot_too_old(error: &SqlError) -> bool {
+    error.code == 1105 && error.message.starts_with(TOO_OLD)
+}
+
 /// A table has no rows to read.
 #[must_use]
 pub fn not_readable(schema: &str, table: &str, why: &str) -> SqlError {

@@ -92,12 +92,16 @@ impl Session {
                 return Ok(Outcome { rows, lists_warnings: true, ..Outcome::OK });
             }
             Statement::Select(_) | Statement::Show(_) | Statement::Explain { .. } => {
+                let reads = self.reads_dictionary(statement, parameters);
+                // Without one, a listing that needs it says so.
+                let snapshot = if reads { self.snapshot(world).ok() } else { None };
                 let rows = self.columns_of(statement, sql, parameters, world)?;
                 self.own_warnings();
-                let of_sets = matches!(statement, Statement::Show(Show::Collation { .. } | Show::CharacterSet { .. }));
-                // MySQL reads its dictionary's tables for them.
-                if of_sets || self.shows_names(statement, parameters.prepared) {
+                if reads {
                     self.transaction.opens_table(false, &self.settings);
+                }
+                if let Some(snapshot) = snapshot {
+                    self.transaction.reads(&snapshot, false, world.now());
                 }
                 self.row_count = -1;
                 return Ok(Outcome { rows, ..Outcome::OK });
@@ -112,6 +116,16 @@ impl Session {
         let outcome = outcome?;
         self.row_count = 0;
         Ok(outcome)
+    }
+
+    /// True for statements for which MySQL reads its dictionary's tables, in the session's transaction. SHOW CREATE finds
+    /// its definitions in a cache.
+    fn reads_dictionary(&self, statement: &Statement, parameters: Parameters<'_>) -> bool {
+        match statement {
+            Statement::Show(Show::Collation { .. } | Show::CharacterSet { .. }) => true,
+            Statement::Show(Show::CreateTable { .. } | Show::CreateDatabase { .. }) => false,
+            _ => self.shows_names(statement, parameters.prepared),
+        }
     }
 
     /// Columns and rows of a statement that has some; None for others.

@@ -151,6 +151,7 @@ impl Session {
             Show::CharacterSet { choice } => ("SHOW CHARACTER SET", "Charset", choice),
             Show::Engines => ("SHOW ENGINES", "Engine", &none),
             Show::Plugins => ("SHOW PLUGINS", "Name", &none),
+            Show::OpenTables { choice } => ("SHOW OPEN TABLES", "Table", choice),
             Show::Columns { full, schema, table, choice } => {
                 let name = if *full { "SHOW FULL COLUMNS" } else { "SHOW COLUMNS" };
                 let table = self.name_in_show(schema.as_deref(), table)?;
@@ -360,7 +361,8 @@ impl Session {
             "SHOW COLLATION" => recorded_rows(shown("information_schema.COLLATIONS")?).unwrap_or_default(),
             "SHOW CHARACTER SET" => character_sets()?,
             "SHOW ENGINES" | "information_schema.ENGINES" => vec![innodb()],
-            "SHOW PLUGINS" => Vec::new(),
+            // There is no cache of tables.
+            "SHOW PLUGINS" | "SHOW OPEN TABLES" => Vec::new(),
             name => match name.split_once('.') {
                 Some(("performance_schema", _)) => Vec::new(),
                 Some((_, table)) if table.starts_with("INNODB_") || EMPTY.contains(&table) => Vec::new(),

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use sql::{Column, Expression, Field, Item, OUT_OF_MEMORY, ParameterType, Parsed, Purse, SqlError, Statement, Value};
+use sql::{
+    Column, Command, Expression, Field, Item, OUT_OF_MEMORY, ParameterType, Parsed, Purse, SqlError, Statement, Value,
+};
 use wire::handshake::capability;
 use wire::response::{PrepareOk, status};
 use wire::server::{Execute, ParamType};
@@ -307,6 +309,9 @@ impl Session {
 
     pub(super) fn execute(&mut self, execute: &Execute<'_>, world: &dyn World, out: &mut Output) -> After {
         self.statement_begins(world);
+        if self.began.is_none() {
+            world.note_command(Command::StmtExecute);
+        }
         // Taken out while it runs: the session is borrowed by what it runs.
         let Some(mut prepared) = self.statements.list.remove(&execute.statement_id) else {
             return self.fail(&unknown(execute.statement_id), out);
@@ -336,6 +341,7 @@ impl Session {
         let parameters = self.parameters(prepared, execute, world)?;
         let parameters =
             Parameters { values: Some(&parameters), fields: &prepared.fields, prepared: Some(&prepared.under) };
+        self.note_command(&prepared.parsed.statement, world);
         if let Some(select) = self.of_table(&prepared.parsed.statement, Some(&prepared.under)) {
             if !self.is_fresh(self.locks_first(select)?, world)? {
                 return Ok(After::Wait);

@@ -143,6 +143,13 @@ impl Session {
         answer.map(|answer| answer.unwrap_or_else(|error| self.fail(&error, out)))
     }
 
+    /// Counts a statement, once if it waits.
+    pub(super) fn note_command(&self, statement: &Statement, world: &dyn World) {
+        if let Some(command) = statement.command().filter(|_| self.began.is_none()) {
+            world.note_command(command);
+        }
+    }
+
     /// Runs a statement and puts out its result in text form. `known` is of an earlier execution of its text, and
     /// becomes that of this one.
     fn answer(
@@ -154,6 +161,7 @@ impl Session {
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
+        self.note_command(statement, world);
         if let Some(select) = self.of_table(statement, None) {
             return self.read_text(select, sql, more, known, world, out);
         }

@@ -393,7 +393,8 @@ impl Session {
             self.transaction.reads(&snapshot, locking, world.now());
         }
         let reading = Reading::open(snapshot, world.now(), plan, self.settings.charsets(), form)?;
-        self.own_warnings();
+        let warnings = self.progress.get_mut().take_warnings();
+        self.own_warnings().extend(warnings);
         self.row_count = -1;
         Ok(reading)
     }

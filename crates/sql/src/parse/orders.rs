@@ -146,11 +146,16 @@ impl Parser<'_> {
     /// `CHANGE REPLICATION SOURCE TO option = value [, …]` or `CHANGE REPLICATION FILTER option = (rules) [, …]`
     pub(super) fn change(&mut self) -> Result<Statement> {
         self.advance()?;
-        self.expect("REPLICATION")?;
-        let order = if self.accept("FILTER")? {
+        let is_master = self.accept("MASTER")?;
+        if !is_master {
+            self.expect("REPLICATION")?;
+        }
+        let order = if !is_master && self.accept("FILTER")? {
             ReplicaOrder::ChangeFilter(self.filters()?)
         } else {
-            self.expect("SOURCE")?;
+            if !is_master {
+                self.expect("SOURCE")?;
+            }
             self.expect("TO")?;
             match self.source_options()? {
                 Ok(options) => ReplicaOrder::ChangeSource(options),
@@ -164,7 +169,8 @@ impl Parser<'_> {
     fn source_options(&mut self) -> Result<std::result::Result<Vec<SourceOption>, &'static str>> {
         let mut options = Vec::new();
         loop {
-            let word = self.word();
+            // Tools that write CHANGE MASTER TO, as before 8.4, write its options' names so.
+            let word = self.word().replace("MASTER_", "SOURCE_");
             let known = |names: &[&'static str]| names.iter().find(|name| **name == word).copied();
             if let Some(name) = known(NOT_TAKEN) {
                 return Ok(Err(name));
@@ -297,6 +303,13 @@ mod tests {
         assert_eq!(names, ["SOURCE_HOST", "SOURCE_PORT", "SOURCE_PASSWORD", "SOURCE_HEARTBEAT_PERIOD", "SOURCE_DELAY"]);
         assert_eq!(options[3].value, OptionValue::Number("0.5".to_owned()));
         assert!(!format!("{options:?}").contains("geheim"));
+        let Statement::Replica { order: ReplicaOrder::ChangeSource(options), .. } =
+            parsed("CHANGE MASTER TO MASTER_HOST='h', MASTER_AUTO_POSITION=1, GET_MASTER_PUBLIC_KEY=1").unwrap()
+        else {
+            panic!()
+        };
+        let names: Vec<&str> = options.iter().map(|option| option.name).collect();
+        assert_eq!(names, ["SOURCE_HOST", "SOURCE_AUTO_POSITION", "GET_SOURCE_PUBLIC_KEY"]);
         for sql in [
             "change replication source to",
             "change replication source to source_delay = -1",
@@ -304,7 +317,8 @@ mod tests {
             "change replication source to source_host = h",
             "change replication source to source_foo = 1",
             "change replication source to source_delay = 1,",
-            "change master to master_delay = 1",
+            "change master to",
+            "change master filter replicate_do_db = (a)",
         ] {
             assert_eq!(parsed(sql).unwrap_err().code, 1064, "{sql}");
         }

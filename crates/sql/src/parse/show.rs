@@ -14,7 +14,6 @@ const REFUSED: &[&str] = &[
     "ENGINE",
     "FUNCTION",
     "LIBRARY",
-    "OPEN",
     "PARSE_TREE",
     "PRIVILEGES",
     "PROCEDURE",
@@ -94,6 +93,11 @@ impl Parser<'_> {
         }
         if self.accept("CHARSET")? || self.accept_all(&["CHARACTER", "SET"])? {
             return Ok(Some(Show::CharacterSet { choice: self.choice()? }));
+        }
+        if self.accept_all(&["OPEN", "TABLES"])? {
+            // None is open, whatever the schema.
+            self.of_schema()?;
+            return Ok(Some(Show::OpenTables { choice: self.choice()? }));
         }
         if self.accept("ENGINE")? {
             return self.show_engine().map(Some);

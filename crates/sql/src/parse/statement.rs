@@ -2,21 +2,19 @@
 
 use super::Parser;
 use crate::Result;
-use crate::ast::{AccessMode, Completion, Flush, FlushOption, LockedTable, Statement};
+use crate::ast::{AccessMode, Completion, Flush, FlushOption, LockedTable, Show, Statement};
 
 /// First words of statements that change data, definitions or accounts: refused as a read-only server refuses them.
 const WRITES: &[&str] = &[
     "INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "IMPORT", "CREATE", "DROP", "RENAME", "TRUNCATE", "GRANT",
-    "REVOKE",
+    "REVOKE", "ANALYZE", "OPTIMIZE",
 ];
 
 /// First words of other statements that MySQL has and that are not answered here.
 const REFUSED: &[&str] = &[
-    "ANALYZE",
     "BINLOG",
     "CACHE",
     "CALL",
-    "CHECK",
     "CHECKSUM",
     "CLONE",
     "DEALLOCATE",
@@ -25,7 +23,6 @@ const REFUSED: &[&str] = &[
     "HANDLER",
     "HELP",
     "INSTALL",
-    "OPTIMIZE",
     "PREPARE",
     "REPAIR",
     "RESIGNAL",
@@ -84,6 +81,7 @@ impl Parser<'_> {
             "LOCK" => self.lock(),
             "UNLOCK" => self.unlock(),
             "FLUSH" => self.flush(),
+            "CHECK" => self.check(),
             word if WRITES.contains(&word) => Ok(Statement::Write),
             word if REFUSED.contains(&word) => Ok(Statement::Refused(word.to_owned())),
             _ => Err(self.syntax()),
@@ -206,6 +204,27 @@ impl Parser<'_> {
                 return Ok(Statement::LockTables(tables));
             }
         }
+    }
+
+    /// `CHECK TABLE table, … [option …]`; options say how thoroughly.
+    fn check(&mut self) -> Result<Statement> {
+        self.advance()?;
+        self.tables_word()?;
+        let mut tables = Vec::new();
+        loop {
+            tables.push(self.table_name()?);
+            if !self.accept_punct(b',')? {
+                break;
+            }
+        }
+        while self.is_one_of(&["QUICK", "FAST", "MEDIUM", "EXTENDED", "CHANGED"]) {
+            self.advance()?;
+        }
+        // It changes the table's version in the dictionary, so that a read-only server refuses it.
+        if self.accept_all(&["FOR", "UPGRADE"])? {
+            return Ok(Statement::Write);
+        }
+        Ok(Statement::Show(Show::CheckTables(tables)))
     }
 
     fn tables_word(&mut self) -> Result<()> {

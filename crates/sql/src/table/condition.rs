@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use values::collation::BINARY;
 use values::{ValueError, type_code as t};
 
 use super::cut::{Cut, Measure, Scale, Use, cannot, cuts};
@@ -264,6 +265,12 @@ impl Conditions {
     fn constant(&mut self, scope: &Scope<'_>, expression: &Expression, column: usize) -> Result<Option<Bound>> {
         let def = scope.column(column)?;
         compares(def)?;
+        let is_bytes = def.ty.collation == BINARY && matches!(def.ty.code, t::CHAR | t::VARCHAR | t::BLOB);
+        if let (true, Expression::Text { bytes, introducer: None, .. }) = (is_bytes, expression)
+            && let Some(bound) = scope.bind.bytes_of_no_text(bytes)
+        {
+            return Ok(Some(bound));
+        }
         match self.operand(scope, expression, Some(column))? {
             Operand::Constant(constant) => Ok(constant),
             Operand::Column(_) => Err(SqlError::not_supported("two columns compared")),

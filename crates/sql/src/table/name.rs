@@ -97,7 +97,10 @@ impl NoTable {
             NoTable::NoSchema => SqlError::new(1049, "42000", format!("Unknown database '{schema}'")),
             NoTable::Missing => SqlError::new(1146, "42S02", format!("Table '{schema}.{table}' doesn't exist")),
             NoTable::View => SqlError::not_supported("SELECT from a view"),
-            NoTable::NotReadable(why) => crate::passing::not_readable(schema, table, why),
+            // What follows may quote another session's statement.
+            NoTable::NotReadable(why) => {
+                crate::passing::not_readable(schema, table, why.split_once(": ").map_or(why, |(why, _)| why))
+            }
         }
     }
 }
