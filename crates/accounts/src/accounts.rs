@@ -396,8 +396,16 @@ impl Accounts {
         let state = self.state.load();
         let entries = state.by_user.get(user).map(Vec::as_slice).unwrap_or_default();
         match entries.iter().find(|entry| entry.kept.account.name.host.matches(peer)) {
-            Some(entry) => Candidate { stored: entry.kept.password.clone(), entry: Some(Arc::clone(entry)) },
-            None => Candidate { stored: StoredPassword::decoy(&self.decoy_key, user, &state.kinds), entry: None },
+            Some(entry) => Candidate {
+                stored: entry.kept.password.clone(),
+                was_seen: entry.fast.get().is_some(),
+                entry: Some(Arc::clone(entry)),
+            },
+            None => Candidate {
+                stored: StoredPassword::decoy(&self.decoy_key, user, &state.kinds),
+                was_seen: crate::password::decoy_was_seen(&self.decoy_key, user),
+                entry: None,
+            },
         }
     }
 }
@@ -409,6 +417,9 @@ pub(crate) struct Candidate {
     pub entry: Option<Arc<Entry>>,
     /// The account's password, or a decoy.
     pub stored: StoredPassword,
+    /// Whether its password was seen, so that an answer to the nonce can be checked; of an unknown name, whether it is
+    /// to look so.
+    pub was_seen: bool,
 }
 
 impl Account {

@@ -180,6 +180,12 @@ impl StoredPassword {
     }
 }
 
+/// Whether an unknown name is to look as if its password had been seen: always the same for a name.
+pub(crate) fn decoy_was_seen(key: &[u8; 32], user: &str) -> bool {
+    let hash = Sha256::new().chain_update(key).chain_update(b"seen").chain_update(user).finalize();
+    hash.first().is_some_and(|byte| byte & 1 == 1)
+}
+
 /// The fast form of a password, from which a client's answer is checked without thousands of rounds.
 pub(crate) fn fast_form(password: &[u8]) -> [u8; SHA256_LEN] {
     Sha256::digest(Sha256::digest(password)).into()

@@ -329,6 +329,10 @@ impl Login {
             server::put_fast_auth_ok(&mut before_ok);
             return self.accept(&attempt, Some(before_ok));
         }
+        if !attempt.transport.is_secure && !attempt.candidate.was_seen {
+            // Nothing was checked: an agent's right password must not lock its account.
+            return LoginStep::Refused(self.denied(&attempt, NEEDS_FULL_LOGIN));
+        }
         if attempt.answer == KEY_REQUEST || !attempt.transport.is_secure {
             return self.deny(&attempt, NEEDS_FULL_LOGIN);
         }
@@ -403,9 +407,12 @@ impl Login {
 
     fn deny(&mut self, attempt: &Attempt, advice: &str) -> LoginStep {
         self.wrong_passwords = self.guard.failed(&attempt.user, &self.peer);
+        LoginStep::Refused(self.denied(attempt, advice))
+    }
+
+    fn denied(&self, attempt: &Attempt, advice: &str) -> ServerError {
         let shown: String = attempt.user.chars().take(USER_CHARS_MAX).collect();
-        let error = ServerError::access_denied(&shown, &self.peer.host(), attempt.has_password(), advice);
-        LoginStep::Refused(error)
+        ServerError::access_denied(&shown, &self.peer.host(), attempt.has_password(), advice)
     }
 }
 

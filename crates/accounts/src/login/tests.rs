@@ -378,6 +378,32 @@ fn the_tenth_wrong_password_and_all_after_it_are_held_back() {
     assert_eq!(bed.guard.failures("app", &tcp()), 1);
 }
 
+/// Found by an operator: after each restart an agent without TLS locked its account out with the right password.
+#[test]
+fn a_password_that_could_not_be_checked_is_no_wrong_one() {
+    let bed = bed();
+    for _ in 0..30 {
+        assert!(bed.enter(tcp(), None, "app", "secret").refusal().text.contains("without TLS"));
+    }
+    assert_eq!((bed.guard.failures("app", &tcp()), bed.enter(tcp(), Some(&TLS), "app", "secret").waits), (0, vec![]));
+    // From now on it can be checked, and a guess counts.
+    assert_eq!(bed.enter(tcp(), None, "app", "secret").account(), "app@%");
+    assert!(bed.enter(tcp(), None, "app", "wrong").refusal().text.contains("without TLS"));
+    assert_eq!(bed.guard.failures("app", &tcp()), 1);
+    // Unknown names look like the one or the other, each always the same.
+    let fails = |user: &str| {
+        (0..3).for_each(|_| _ = bed.enter(tcp(), None, user, "secret"));
+        bed.guard.failures(user, &tcp())
+    };
+    let is_decoy = |user: &String| bed.accounts.candidate(user, &tcp()).stored.plugin() == PasswordPlugin::CachingSha2;
+    let counts: Vec<u32> =
+        (0..60).map(|number| format!("nobody{number}")).filter(is_decoy).map(|user| fails(&user)).collect();
+    assert!(
+        counts.contains(&0) && counts.contains(&3) && counts.iter().all(|count| [0, 3].contains(count)),
+        "{counts:?}"
+    );
+}
+
 #[test]
 fn how_many_wrong_passwords_there_were_is_told() {
     let bed = bed();
