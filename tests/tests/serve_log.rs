@@ -200,7 +200,8 @@ fn where_the_relay_log_lacks_what_follows_the_served_log_begins_anew() {
     assert_equal(&source, &mut relay.process, &["d"]);
     relay.process.stop();
     // The last file would not get the same bytes.
-    let other = Replica::spawn(&source.url("repl"), &relay.data, &["--serve-log", "--max-binlog-size=64K"], |_| ());
+    let options = ["--serve-log", "--dependency-tracking=commit-order"];
+    let other = Replica::spawn(&source.url("repl"), &relay.data, &options, |_| ());
     other.expect_exit(2, &["was stamped with other settings", "restore the options; or remove"]);
 }
 

@@ -55,7 +55,7 @@ pub enum FolderError {
 /// A folder that is being filled. After an error of [`put`](Self::put) it must be opened again.
 pub struct ServedFolder {
     path: PathBuf,
-    settings: String,
+    options: StampOptions,
     open: Option<(u64, File)>,
     gathered: Vec<u8>,
     /// Names of the complete files.
@@ -86,10 +86,9 @@ impl ServedFolder {
                 None => return Err(FolderError::Foreign { path: path.to_owned(), name }),
             }
         }
-        let settings = settings(options);
         let mut folder = ServedFolder {
             path: path.to_owned(),
-            settings,
+            options: options.clone(),
             open: None,
             gathered: Vec::new(),
             complete: Vec::new(),
@@ -224,8 +223,9 @@ impl ServedFolder {
         let path = self.record(start.number);
         let damaged =
             |error: &dyn std::fmt::Display| FolderError::Record { path: path.clone(), what: error.to_string() };
-        let FileStart { number, at, executed, catalog } = start;
-        let mut text = format!("{RECORD}\n{}\n{number}\n{}\n{}\n{executed}\n", self.settings, at.file, at.offset);
+        let FileStart { number, at, executed, catalog, file_bytes } = start;
+        let settings = settings(&self.options, *file_bytes);
+        let mut text = format!("{RECORD}\n{settings}\n{number}\n{}\n{}\n{executed}\n", at.file, at.offset);
         let definitions = catalog.to_json().map_err(|error| damaged(&error))?;
         text.push_str(&String::from_utf8(definitions).map_err(|error| damaged(&error))?);
         text.push('\n');
@@ -242,9 +242,11 @@ impl ServedFolder {
             return Err(damaged("of another kind or version"));
         }
         let kept = line()?;
-        if kept != self.settings {
-            let (path, kept, given) = (self.path.clone(), kept.to_owned(), self.settings.clone());
-            return Err(FolderError::Settings { path, kept, given });
+        // The file is made again with the size of its time.
+        let own = settings(&self.options, self.options.file_bytes);
+        let file_bytes = file_bytes_in(kept).unwrap_or(self.options.file_bytes);
+        if kept != settings(&self.options, file_bytes) {
+            return Err(FolderError::Settings { path: self.path.clone(), kept: kept.to_owned(), given: own });
         }
         let stated: u64 = line()?.parse().map_err(|_| damaged("no number"))?;
         let file = line()?.into();
@@ -255,14 +257,21 @@ impl ServedFolder {
         if stated != number {
             return Err(damaged("of another file"));
         }
-        Ok(FileStart { number, at: LogPosition { file, offset }, executed, catalog })
+        Ok(FileStart { number, at: LogPosition { file, offset }, executed, catalog, file_bytes })
     }
 }
 
 /// What the bytes of a file depend on beside the log.
-fn settings(options: &StampOptions) -> String {
-    let StampOptions { tracking, history_size, file_bytes, server_id } = options;
-    format!("tracking {tracking:?}, history {history_size}, files of {file_bytes} bytes, server id {server_id}")
+fn settings(options: &StampOptions, file_bytes: u64) -> String {
+    let StampOptions { tracking, history_size, server_id, file_bytes: _ } = options;
+    format!("tracking {tracking:?}, history {history_size}{FILES_OF}{file_bytes} bytes, server id {server_id}")
+}
+
+/// In a record, before the size of its file.
+const FILES_OF: &str = ", files of ";
+
+fn file_bytes_in(settings: &str) -> Option<u64> {
+    settings.split_once(FILES_OF)?.1.split_once(' ')?.0.parse().ok()
 }
 
 fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {

@@ -43,7 +43,8 @@ pub struct StampOptions {
     pub tracking: TrackerKind,
     /// Claims that the tracker remembers.
     pub history_size: usize,
-    /// A file ends before a transaction that would make it longer than this, in bytes; at most [`FILE_BYTES_MAX`].
+    /// A file ends before a transaction that would make it longer than this, in bytes; at most [`FILE_BYTES_MAX`]. May
+    /// differ from run to run: it holds from the next file on.
     pub file_bytes: u64,
     /// Server id of the events that no source wrote: format descriptions, Previous_gtids, Rotate.
     pub server_id: u32,
@@ -59,6 +60,8 @@ pub struct FileStart {
     /// GTIDs of all transactions before it.
     pub executed: GtidSet,
     pub catalog: Catalog,
+    /// [`StampOptions::file_bytes`] of this file. A file that is made again has that of its first time.
+    pub file_bytes: u64,
 }
 
 /// A piece of the served log, in order.

@@ -32,11 +32,14 @@ struct Output {
     /// GTIDs of all transactions so far, and of those before the log.
     executed: GtidSet,
     open: Option<OpenFile>,
+    /// Size of the next file, if it is made again.
+    file_bytes_again: Option<u64>,
     counts: StampCounts,
 }
 
 struct OpenFile {
     file: ServedFile,
+    file_bytes: u64,
     tracker: Tracker,
     format: FormatDescription,
 }
@@ -54,6 +57,7 @@ impl Stamper {
                 number: number.saturating_sub(1),
                 executed,
                 open: None,
+                file_bytes_again: None,
                 counts: StampCounts::default(),
             },
         }
@@ -63,7 +67,9 @@ impl Stamper {
     /// [`FileStart::at`], after the format description in force there.
     #[must_use]
     pub fn again(options: StampOptions, start: &FileStart) -> Stamper {
-        Stamper::new(options, start.number, start.executed.clone(), start.catalog.clone())
+        let mut stamper = Stamper::new(options, start.number, start.executed.clone(), start.catalog.clone());
+        stamper.output.file_bytes_again = Some(start.file_bytes);
+        stamper
     }
 
     /// Takes the next bytes of the log, which may be cut anywhere, and puts out what they complete. `verified` says
@@ -128,6 +134,7 @@ impl Output {
                     at: at(),
                     executed: self.executed.clone(),
                     catalog: transaction.catalog.clone(),
+                    file_bytes: self.file_bytes_again.take().unwrap_or(self.options.file_bytes),
                 };
                 none.insert(begin(&self.options, &start, transaction, header.timestamp, put)?)
             }
@@ -161,7 +168,7 @@ impl Output {
             0
         };
         let len = transaction.events.len() as u64 + grows + GTID_GROWS_MAX;
-        let limit = self.options.file_bytes.min(FILE_BYTES_MAX);
+        let limit = open.file_bytes.min(FILE_BYTES_MAX);
         !same_format || open.file.position() + len > limit
     }
 }
@@ -178,5 +185,10 @@ fn begin(
     put(Part::Bytes(&file.take())).map_err(StampError::Output)?;
     let tracker = TrackerOptions { kind: options.tracking, rules: Rules::InnoDb, history_size: options.history_size };
     debug_assert!(options.tracking != TrackerKind::Database, "no replica of MySQL 8.0 or newer schedules by database");
-    Ok(OpenFile { file, tracker: Tracker::new(tracker, SequenceNumber::ZERO), format: transaction.format.clone() })
+    Ok(OpenFile {
+        file,
+        file_bytes: start.file_bytes,
+        tracker: Tracker::new(tracker, SequenceNumber::ZERO),
+        format: transaction.format.clone(),
+    })
 }

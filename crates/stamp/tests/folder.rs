@@ -34,10 +34,14 @@ fn log() -> Vec<Vec<u8>> {
 
 /// Stamps into the folder until `parts` parts were put; true if that was all.
 fn stamp(dir: &Path, parts: usize) -> bool {
-    let (mut folder, start) = ServedFolder::open(dir, &options()).unwrap();
+    stamp_with(&options(), dir, parts)
+}
+
+fn stamp_with(options: &StampOptions, dir: &Path, parts: usize) -> bool {
+    let (mut folder, start) = ServedFolder::open(dir, options).unwrap();
     let mut stamper = match &start {
-        Some(start) => Stamper::again(options(), start),
-        None => Stamper::new(options(), 1, GtidSet::new(), Catalog::new(0)),
+        Some(start) => Stamper::again(options.clone(), start),
+        None => Stamper::new(options.clone(), 1, GtidSet::new(), Catalog::new(0)),
     };
     let mut left = parts;
     let mut put = |part: Part<'_>| {
@@ -154,4 +158,43 @@ fn what_is_no_served_log_or_another_one_is_refused() {
     assert!(matches!(open(&options()), Some(FolderError::Foreign { .. })));
     std::fs::remove_file(dir.path().join("away")).unwrap();
     assert!(matches!(open(&options()), Some(FolderError::Record { .. })));
+}
+
+/// max_binlog_size may change: the last file is made again with the bytes that it had, and the next ones have the new
+/// size, wherever a stop or a power cut falls.
+#[test]
+fn another_size_holds_from_the_next_file_on() {
+    let whole = tempfile::tempdir().unwrap();
+    assert!(stamp(whole.path(), usize::MAX));
+    let wanted = files(whole.path());
+    let sized = |file_bytes| StampOptions { file_bytes, ..options() };
+    let mut random = Random::new(7);
+    let mut longer = 0;
+    for parts in 3..80 {
+        let dir = tempfile::tempdir().unwrap();
+        stamp(dir.path(), parts);
+        let last = (1..).take_while(|number| dir.path().join(file_name(*number)).exists()).count();
+        // Two stops under the new size, the second of which loses what was not synced.
+        let new = [1_000, 6_000][parts % 2];
+        stamp_with(&sized(new), dir.path(), random.below(30usize));
+        let begun = (1..).take_while(|number| dir.path().join(file_name(*number)).exists()).count();
+        let torn = dir.path().join(file_name(begun as u64));
+        if parts % 3 == 0 && torn.exists() {
+            let bytes = std::fs::read(&torn).unwrap();
+            std::fs::write(&torn, &bytes[..random.below(bytes.len() + 1)]).unwrap();
+        }
+        // Complete files are those of a run that was never stopped.
+        let once = files(dir.path());
+        assert!(stamp_with(&sized(new), dir.path(), usize::MAX));
+        let again = files(dir.path());
+        let complete = once.len().saturating_sub(1);
+        assert!(once[..complete] == again[..complete], "{parts} parts");
+        assert!(again[..last] == wanted[..last], "{parts} parts: the files up to {last} have the size of before");
+        longer += again[last..].iter().filter(|(_, bytes)| bytes.len() > 3_000).count();
+        assert!(new > 3_000 || again[last..].iter().all(|(_, bytes)| bytes.len() <= 1_000), "{parts} parts");
+        // And back.
+        assert!(stamp(dir.path(), usize::MAX));
+        assert!(files(dir.path()) == again, "the last file keeps its size");
+    }
+    assert!(longer > 20, "{longer} files are longer than before");
 }
