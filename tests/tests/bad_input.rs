@@ -28,10 +28,10 @@ fn nobody_there_and_wrong_password() {
         })
     };
     let wrong = try_with(&server.url("repl"), "Geheim-1");
-    wrong.expect(1, &["1045", "access denied", "repl"]);
+    wrong.expect(11, &["1045", "access denied", "repl"]);
     assert!(!format!("{}{}", wrong.out, wrong.err).contains("Geheim-1"));
-    try_with("mysql://repl@no-such-host.invalid:3306", "repl").expect(1, &["no-such-host.invalid"]);
-    try_with("mysql://repl@127.0.0.1:1", "repl").expect(1, &["127.0.0.1:1", "refused"]);
+    try_with("mysql://repl@no-such-host.invalid:3306", "repl").expect(11, &["no-such-host.invalid"]);
+    try_with("mysql://repl@127.0.0.1:1", "repl").expect(11, &["127.0.0.1:1", "refused"]);
     try_with("mysql://repl@127.0.0.1:notaport", "repl").expect(2, &["port"]);
     try_with("http://127.0.0.1", "repl").expect(2, &["mysql://"]);
     try_with("file:/no/such/file.000001", "repl").expect(8, &["/no/such/file.000001"]);

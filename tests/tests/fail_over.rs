@@ -140,6 +140,13 @@ fn a_source_that_has_the_newest_transaction_of_the_one_before_is_proven() {
     second.sql("INSERT INTO shop.o VALUES (5001, 'new')");
     let status = replica.catch_up(&second);
     assert_eq!((&status["replay"]["unproven_move"], to_verify(&status)), (&"".into(), vec![]));
+    let uuid = |server: &Server| server.sql("SELECT @@GLOBAL.server_uuid").trim().to_owned();
+    let (before, now) = (uuid(&first), uuid(&second));
+    assert_eq!(
+        (&status["source"]["before"]["server_uuid"], &status["source"]["server_uuid"]),
+        (&before.clone().into(), &now.clone().into())
+    );
+    replica.waits_for_log(&["SLIP-000150", &format!("{before} → {now}")]);
     assert_equal(&second, &mut replica, &["shop"]);
 
     // What cannot be proved is said: the new source has purged its log.

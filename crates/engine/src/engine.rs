@@ -12,7 +12,7 @@ use base::{GtidSet, UntilGtids};
 use door::SchemaState;
 use observe::{ConnectionState, LagHistograms, ReplayState, StatusReport, now_us, steady_us, utc_text};
 use replica::{
-    BeginReplay, Begun, CopyInProgress, Failure, FilterOrders, Folder, Movement, Replica, ServeLog, Serving,
+    BeginReplay, Begun, CopyInProgress, Failure, FilterOrders, Folder, History, Movement, Replica, ServeLog, Serving,
     SourceLogin, SourceOrders, SourceSettings, Stopped,
     config::{ReplicaConfig, SourceSpec},
     failure::error_report,
@@ -102,6 +102,7 @@ pub struct Engine {
     serve: Option<Arc<ServeLog>>,
     /// Clients that wait for the engine.
     pub parked: Parked,
+    history: History,
     /// Asks the source for clients.
     pub(crate) asker: Arc<SourceAsker>,
 }
@@ -139,8 +140,14 @@ impl Engine {
             web: Mutex::default(),
             serve: ServeLog::of(start, folder),
             parked: Parked::default(),
+            history: History::open(folder),
             asker: Arc::default(),
         }))
+    }
+
+    /// What the last 24 hours were like, over restarts.
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     pub(crate) fn folder(&self) -> &Folder {

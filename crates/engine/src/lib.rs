@@ -22,7 +22,7 @@ pub use disk_mend::DiskMend;
 pub use engine::{Engine, ReplicaThread, Wanted};
 pub use gtid_port::GtidPort;
 pub use gtids::not_now;
-pub use open_door::{DoorSettings, OpenDoor, engine_facts, note, ordered};
+pub use open_door::{DoorSettings, OpenDoor, engine_facts, log_order, note, ordered};
 pub use open_web::OpenWeb;
 pub use replica_status::ShownOptions;
 pub use supervision::Supervision;

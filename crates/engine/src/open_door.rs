@@ -3,6 +3,7 @@
 //! In: settings, the accounts, the engine. Out: an open port, its part of the status report. Never here: sessions
 //! (crate `door`), accounts (crate `accounts`).
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,8 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use accounts::{Accounts, ServerTls, TlsError, TlsFiles};
-use door::{Door, DoorConfig, Facts, Gtids, Note, OrderDone, Ordered, ReadLock, ReplicaStatus, SchemaState};
-use observe::{ClientsReport, utc_text};
+use door::{
+    DURATION_BOUNDS_US, Door, DoorConfig, Facts, Gtids, Note, OrderDone, Ordered, ReadLock, ReplicaStatus, SchemaState,
+    Statements,
+};
+use observe::{ClientsReport, DurationReport, RefusedReport, StatementsReport, utc_text};
 use relay_log::LogPart;
 use replica::log::{self, Code};
 use replica::{Failure, Folder, MemoryPlan, ServeLog, Zones};
@@ -253,6 +257,7 @@ impl OpenDoor {
             accepted: status.accepted,
             questions: status.questions,
             certificate_expires: Some(utc_text(u64::try_from(expires.as_micros()).unwrap_or(u64::MAX))),
+            statements: statements_report(status.statements),
         }
     }
 
@@ -273,6 +278,24 @@ impl OpenDoor {
     }
 }
 
+fn statements_report(statements: Statements) -> StatementsReport {
+    let Statements { failed, refused, too_old, by_duration, duration_us } = statements;
+    let mut by_construct: Vec<RefusedReport> =
+        refused.into_iter().map(|(construct, count)| RefusedReport { construct, count }).collect();
+    by_construct.sort_by_key(|of| Reverse(of.count));
+    StatementsReport {
+        failed,
+        refused: by_construct.iter().map(|of| of.count).sum(),
+        refused_by_construct: by_construct,
+        snapshots_too_old: too_old,
+        duration: DurationReport {
+            bounds_us: DURATION_BOUNDS_US.to_vec(),
+            counts: by_duration.to_vec(),
+            sum_us: duration_us,
+        },
+    }
+}
+
 pub(crate) fn note_reload(result: Result<(), String>) {
     match result {
         Ok(()) => log::write(Code::TlsRead, "Clients", "certificates read again"),
@@ -283,13 +306,27 @@ pub(crate) fn note_reload(result: Result<(), String>) {
     }
 }
 
-/// Carries out an order on a thread of its own.
-pub fn ordered(done: OrderDone, order: impl FnOnce() -> Result<Ordered, SqlError> + Send + 'static) {
+/// Logs what an account asks for, and returns that.
+pub fn log_order(by: &str, order: &ReplicaOrder) -> String {
+    let asked = format!("{by} asked to {}", orders::about(order));
+    log::write(Code::OperatorCommand, "Clients", &asked);
+    asked
+}
+
+/// Carries out an order on a thread of its own. The log says so if it is refused; `asked` is what it says of the order.
+pub fn ordered(done: OrderDone, asked: String, order: impl FnOnce() -> Result<Ordered, SqlError> + Send + 'static) {
     // Kept here too: a thread that cannot be started drops what it was given.
     let done = Arc::new(Mutex::new(Some(done)));
     let of_thread = Arc::clone(&done);
     // Not joined: it ends within the time that each of these has.
-    let run = move || finish(&of_thread, order());
+    let run = move || {
+        let result = order();
+        if let Err(error) = &result {
+            let text = format!("{asked}; this was refused: {}", error.message);
+            log::write(Code::OperatorCommand, "Clients", &observe::one_line(&text));
+        }
+        finish(&of_thread, result);
+    };
     if std::thread::Builder::new().name("order".into()).spawn(run).is_err() {
         finish(&done, Err(not_now("no thread can be started for it")));
     }
@@ -389,8 +426,8 @@ impl Facts for EngineFacts {
 
     fn carry_out(&self, order: ReplicaOrder, by: &str, done: OrderDone) {
         let Some(engine) = self.engine.0.upgrade() else { return done(Err(not_now("the replica is stopping"))) };
-        log::write(Code::OperatorCommand, "Clients", &format!("{by} asked to {}", orders::about(&order)));
-        ordered(done, move || orders::carry_out(&engine, order));
+        let asked = log_order(by, &order);
+        ordered(done, asked, move || orders::carry_out(&engine, order));
     }
 
     fn note(&self, told: Note) {

@@ -7,9 +7,9 @@ use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
 use accounts::{Accounts, ServerTls};
-use observe::{LagHistograms, StatusReport};
+use observe::{ErrorReport, HistoryReport, LagHistograms, StatusReport};
 use replica::log::{self, Code};
-use replica::{Exit, Failure};
+use replica::{Exit, Failure, SOURCE_LACKS, SOURCE_WAS_RESET};
 use web::{Token, Watched, Web};
 
 use crate::engine::Engine;
@@ -35,15 +35,21 @@ impl Watched for WatchedEngine {
         self.0.upgrade()?.lags()
     }
 
-    fn error_words(&self, exit: u8, number: Option<u32>) -> String {
-        let known = match number {
+    fn history(&self) -> HistoryReport {
+        self.0.upgrade().map(|engine| engine.history().report()).unwrap_or_default()
+    }
+
+    fn error_words(&self, error: &ErrorReport) -> String {
+        let known = match error.number {
+            _ if error.text.contains(SOURCE_WAS_RESET) => "the source was reset, or restored from an older backup",
+            _ if error.text.contains(SOURCE_LACKS) => "the source lacks transactions that are here (errant GTIDs)",
             Some(1045 | 1130 | 1698) => "the source refuses the login",
             Some(1236) => "the source cannot send the log that is needed",
             Some(1032) => "a row that the log changes does not exist",
             Some(1062) => "a row that the log writes exists already",
             Some(2002 | 2003 | 2005) => "the source cannot be reached",
             Some(2006 | 2013) => "the connection to the source was lost",
-            _ => return Exit::from_code(exit).to_string(),
+            _ => return Exit::from_code(error.exit).to_string(),
         };
         known.to_owned()
     }

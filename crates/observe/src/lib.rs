@@ -10,6 +10,7 @@ mod by_part;
 pub mod fail_point;
 mod lag;
 mod ledger;
+mod parts;
 mod process;
 mod rates;
 mod render;
@@ -20,14 +21,17 @@ pub mod time;
 pub use by_part::{LagByPart, LagHistograms, LagPart, LagPartReport, LagPartsReport, PieceTimes};
 pub use lag::{LAG_BOUNDS_US, LagDivision, LagHistogram, LagMeter, LagParts, LagSample, LagSummary};
 pub use ledger::{Category, Ledger, LedgerBatch, LedgerCounts, LedgerRow, LedgerSnapshot, OTHER_EVENT_TYPES, Page};
+pub use parts::{
+    ClientsReport, DiskReport, DurationReport, HistoryReport, MemoryReport, RefusedReport, StatementsReport,
+    StoreReport, WaitReport,
+};
 pub use process::{ProcessFacts, ThreadCpu, folder_bytes};
 pub use rates::{RateMeter, RateSample, Work};
 pub use render::{bytes_text, count_text, duration_text};
 pub use status::{
-    Backlog, BackupProgress, CandidateReport, ClientsReport, ComparedReport, ConnectionState, DiskReport, ErrorReport,
-    GtidReport, HeldReport, LagReport, LeftReport, MemoryReport, MovesReport, PositionReport, RatesReport,
-    ReplayReport, ReplayState, ServedReport, SilenceReport, SourceReport, StatusReport, StoreReport, UnansweredReport,
-    UntilReport, WaitReport,
+    Backlog, BackupProgress, BeforeReport, CandidateReport, ComparedReport, ConnectionState, ErrorReport, GtidReport,
+    HeardReport, HeldReport, LagReport, LeftReport, MovesReport, PositionReport, RatesReport, ReplayReport,
+    ReplayState, ServedReport, SilenceReport, SourceReport, StatusReport, UnansweredReport, UntilReport,
 };
 pub use terminal::{PlainText, one_line, prefixed_lines};
 pub use time::{SourceClock, now_us, steady_us, utc_text};

@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 
 use crate::by_part::LagPartReport;
 use crate::ledger::{Category, LedgerSnapshot};
-use crate::status::{Backlog, ConnectionState, ErrorReport, StatusReport, UnansweredReport, WaitReport};
+use crate::parts::WaitReport;
+use crate::status::{Backlog, ConnectionState, ErrorReport, StatusReport, UnansweredReport};
 use crate::terminal::without_control;
 
 /// Width of the label column; the longest label is Retrieved_Gtid_Set.
@@ -74,6 +75,9 @@ impl StatusReport {
             format!("  (MySQL {}, server_id {}, {})", source.server_version, source.server_id, source.server_uuid)
         };
         line(text, "Source", &format!("{}{about}", or_dash(&source.uri)));
+        if let Some(before) = &source.before {
+            line(text, "Source before", &format!("{}, until {}", before.server_uuid, before.until));
+        }
         if !source.changed_by_sql.is_empty() {
             line(text, "Changed by SQL", &source.changed_by_sql.join(", "));
         }
@@ -90,7 +94,7 @@ impl StatusReport {
         if !source.waits.is_empty() {
             let _ = write!(state, ", {}", source.waits);
         }
-        if let Some(silence) = source.silence.text() {
+        if let Some(silence) = source.heard.silence.text() {
             let _ = write!(state, ", {silence}");
         }
         if source.semi_sync {
@@ -115,7 +119,7 @@ impl StatusReport {
         if let Some(left) = &source.left {
             line(text, "Left", &format!("{} at {}: {}", left.uri, left.at, left.why));
         }
-        if let Some(at) = &source.last_received {
+        if let Some(at) = &source.heard.last_received {
             line(text, "Last received", at);
         }
         if let Some(purges_in_us) = source.purges_in_us.filter(|us| *us < PURGE_SHOWN_BELOW_US) {

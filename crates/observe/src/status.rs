@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::by_part::LagPartsReport;
 use crate::lag::LagSummary;
 use crate::ledger::LedgerSnapshot;
+use crate::parts::{ClientsReport, DiskReport, MemoryReport, StoreReport};
 use crate::process::ThreadCpu;
 use crate::rates::{RateSample, Work};
 use crate::render::count_text;
@@ -143,15 +144,14 @@ pub struct SourceReport {
     /// What receiving waits for on our side, in words; empty if nothing.
     #[serde(rename = "waits", default)]
     pub waits: String,
+    /// The server that was the source before; None if it was always the same.
+    #[serde(rename = "before", default)]
+    pub before: Option<BeforeReport>,
     /// Number of reconnects since the start.
     #[serde(rename = "reconnects", default)]
     pub reconnects: u64,
-    /// When the last event or heartbeat arrived; UTC.
-    #[serde(rename = "last_received", default)]
-    pub last_received: Option<String>,
-    /// Time for which nothing has come from it.
-    #[serde(rename = "silence", default)]
-    pub silence: SilenceReport,
+    #[serde(flatten)]
+    pub heard: HeardReport,
     /// Time until the source purges, by its binlog_expire_logs_seconds, what has not been received, µs; 0 if it may have
     /// been. None if the source never purges by itself, or that is not known since the start.
     #[serde(rename = "purges_in_us", default)]
@@ -170,6 +170,17 @@ pub struct SourceReport {
     /// The servers of which one is followed, in the order in which they are tried; none if there is only one.
     #[serde(rename = "candidates", default)]
     pub candidates: Vec<CandidateReport>,
+}
+
+/// The server that was the source before another one answered in its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BeforeReport {
+    #[serde(rename = "server_uuid")]
+    pub server_uuid: String,
+    /// When the other one was first followed; UTC.
+    #[serde(rename = "until")]
+    pub until: String,
 }
 
 /// The server that was followed before the one of now.
@@ -212,6 +223,20 @@ pub struct CandidateReport {
     pub queued: u64,
 }
 
+/// What was last heard from the source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeardReport {
+    /// When the last event or heartbeat arrived; UTC.
+    #[serde(rename = "last_received", default)]
+    pub last_received: Option<String>,
+    /// The same in µs since 1970.
+    #[serde(rename = "last_received_us", default)]
+    pub last_received_us: Option<u64>,
+    /// Time for which nothing has come from it.
+    #[serde(rename = "silence", default)]
+    pub silence: SilenceReport,
+}
+
 /// Time for which nothing has come from the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -245,6 +270,10 @@ pub struct GtidReport {
     /// GTIDs named in `slipstream skip` that have not occurred yet.
     #[serde(rename = "to_skip", default)]
     pub to_skip: String,
+    /// Number of transactions that the source had when it was last asked, or sent since, and that are not visible; None
+    /// if it has not been asked. It is asked every 30 s.
+    #[serde(rename = "behind", default)]
+    pub behind: Option<u64>,
 }
 
 /// Positions in the logs, as `file:offset`.
@@ -356,140 +385,15 @@ pub struct ErrorReport {
     /// What happened, with position and GTID.
     #[serde(rename = "text")]
     pub text: String,
+    /// GTID of the transaction at which replay stopped, if it is known.
+    #[serde(rename = "gtid")]
+    pub gtid: Option<String>,
+    /// Table that it is about, in backticks, if it is one.
+    #[serde(rename = "table")]
+    pub table: Option<String>,
     /// Command that resolves it.
     #[serde(rename = "way_on")]
     pub way_on: Option<String>,
-}
-
-/// The port for clients.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ClientsReport {
-    /// Address and port that are listened on; None without one.
-    #[serde(rename = "address")]
-    pub address: Option<String>,
-    /// Path of the unix socket.
-    #[serde(rename = "socket")]
-    pub socket: Option<String>,
-    /// Number of connections that are logged in; MySQL's Threads_connected.
-    #[serde(rename = "connections")]
-    pub connections: u64,
-    /// Number of connections that are not logged in yet.
-    #[serde(rename = "logging_in")]
-    pub logging_in: u64,
-    /// Number of connections accepted since the start; MySQL's Connections.
-    #[serde(rename = "accepted")]
-    pub accepted: u64,
-    /// Number of statements since the start; MySQL's Questions.
-    #[serde(rename = "questions")]
-    pub questions: u64,
-    /// When the certificate ends; UTC.
-    #[serde(rename = "certificate_expires")]
-    pub certificate_expires: Option<String>,
-}
-
-/// The store on disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StoreReport {
-    /// Sequence number of the newest durable cut, after which a restart replays.
-    #[serde(rename = "last_cut")]
-    pub last_cut: u64,
-    /// When this process made its last cut; UTC.
-    #[serde(rename = "last_cut_at")]
-    pub last_cut_at: Option<String>,
-    /// Number of cuts since the start.
-    #[serde(rename = "cuts")]
-    pub cuts: u64,
-    /// Number of sealed generations that wait for their cut.
-    #[serde(rename = "sealed_generations")]
-    pub sealed_generations: u64,
-    /// Bytes in the tree's files.
-    #[serde(rename = "tree_bytes")]
-    pub tree_bytes: u64,
-    /// Bytes of rows written by cuts since the start.
-    #[serde(rename = "written_bytes")]
-    pub written_bytes: u64,
-    /// Bytes that compaction still has to merge.
-    #[serde(rename = "compaction_debt_bytes")]
-    pub compaction_debt_bytes: u64,
-    /// Number of sorted runs that contain them; a range read looks into each.
-    #[serde(rename = "compaction_debt_runs")]
-    pub compaction_debt_runs: u64,
-    /// Number of sorted runs in level 0.
-    #[serde(rename = "l0_runs")]
-    pub l0_runs: u64,
-    /// Number of compaction steps since the start.
-    #[serde(rename = "compactions")]
-    pub compactions: u64,
-    /// Waits of readers for rows that replay was changing, since the start.
-    #[serde(rename = "reader_waits")]
-    pub reader_waits: WaitReport,
-    /// Waits of replay for rows that readers were reading, since the start.
-    #[serde(rename = "replay_waits")]
-    pub replay_waits: WaitReport,
-}
-
-/// Waits of one side for the other; a lock taken at once is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct WaitReport {
-    #[serde(rename = "count")]
-    pub count: u64,
-    /// Median, in microseconds.
-    #[serde(rename = "p50_us")]
-    pub p50_us: u64,
-    /// 99th percentile, in microseconds.
-    #[serde(rename = "p99_us")]
-    pub p99_us: u64,
-    /// The longest, in microseconds.
-    #[serde(rename = "max_us")]
-    pub max_us: u64,
-}
-
-/// Memory in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MemoryReport {
-    /// Resident memory of the process.
-    #[serde(rename = "rss_bytes")]
-    pub rss_bytes: u64,
-    /// Highest resident memory so far.
-    #[serde(rename = "rss_peak_bytes")]
-    pub rss_peak_bytes: u64,
-    /// Memory of the store's generations.
-    #[serde(rename = "store_bytes")]
-    pub store_bytes: u64,
-    /// Memory of work in the queues.
-    #[serde(rename = "queue_bytes")]
-    pub queue_bytes: u64,
-    /// Limit of the queues.
-    #[serde(rename = "queue_limit_bytes")]
-    pub queue_limit_bytes: u64,
-    /// Limit of the whole process, `--memory`.
-    #[serde(rename = "limit_bytes")]
-    pub limit_bytes: u64,
-}
-
-/// Disk in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DiskReport {
-    /// All files in the data folder.
-    #[serde(rename = "folder_bytes")]
-    pub folder_bytes: u64,
-    /// The relay log's share of them.
-    #[serde(rename = "relay_log_bytes")]
-    pub relay_log_bytes: u64,
-    /// Free space in the file system of the data folder.
-    #[serde(rename = "free_bytes")]
-    pub free_bytes: Option<u64>,
-    /// Part of it that only cuts, purges and merges of the newest runs may use.
-    #[serde(rename = "reserve_bytes")]
-    pub reserve_bytes: Option<u64>,
-    /// Time until only the reserve is free, at the mean rate of the last hour, µs; None if space does not shrink.
-    #[serde(rename = "full_in_us")]
-    pub full_in_us: Option<u64>,
 }
 
 /// Up to where replay was started.
@@ -664,6 +568,9 @@ pub struct ServedReport {
     /// Replicas that are connected, each in words.
     #[serde(rename = "replicas")]
     pub replicas: Vec<String>,
+    /// Number of those that have GTIDs which the source lacks.
+    #[serde(rename = "errant_replicas")]
+    pub errant_replicas: u64,
     /// After how many replicas the source is acknowledged, and whether it is, in words; empty: as soon as it is synced.
     #[serde(rename = "acknowledges")]
     pub acknowledges: String,
@@ -832,8 +739,8 @@ impl StatusReport {
                 let (lag, most) = (crate::duration_text(lag_us), crate::duration_text(lag_us_max));
                 Some(format!("lag {lag}{beyond} is above {most}"))
             }
-            None if self.source.silence.too_long => {
-                Some(format!("lag is not known: {}", self.source.silence.text().unwrap_or_default()))
+            None if self.source.heard.silence.too_long => {
+                Some(format!("lag is not known: {}", self.source.heard.silence.text().unwrap_or_default()))
             }
             None => Some(format!(
                 "lag is not known: connection {}, replay {}",

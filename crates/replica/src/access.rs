@@ -28,6 +28,7 @@ const OURS: &[&str] = &[
     "copying",
     "copying-table",
     "last-status.json",
+    "history",
     "accounts",
     "server-key.pem",
     "server-cert.pem",

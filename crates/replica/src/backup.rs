@@ -123,9 +123,23 @@ struct Progress {
 
 /// The backups that are being made.
 #[derive(Default)]
-pub(crate) struct RunningBackups(Mutex<Vec<Weak<Progress>>>);
+pub(crate) struct RunningBackups {
+    running: Mutex<Vec<Weak<Progress>>>,
+    /// When the last one was complete, µs since 1970; 0: there was none.
+    last_us: AtomicU64,
+}
 
 impl RunningBackups {
+    /// None that runs, after one that was complete then.
+    pub(crate) fn after(last_us: Option<u64>) -> RunningBackups {
+        RunningBackups { last_us: AtomicU64::new(last_us.unwrap_or(0)), ..RunningBackups::default() }
+    }
+
+    /// When the last one was complete, µs since 1970.
+    pub(crate) fn last_us(&self) -> Option<u64> {
+        Some(self.last_us.load(Ordering::Relaxed)).filter(|us| *us > 0)
+    }
+
     fn begin(&self) -> Arc<Progress> {
         let progress = Arc::new(Progress {
             began: Instant::now(),
@@ -133,7 +147,7 @@ impl RunningBackups {
             written: AtomicU64::new(0),
             total: AtomicU64::new(0),
         });
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|other| other.strong_count() > 0);
         running.push(Arc::downgrade(&progress));
         progress
@@ -141,7 +155,7 @@ impl RunningBackups {
 
     /// How far each of them is.
     pub(crate) fn report(&self) -> Vec<BackupProgress> {
-        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let report = |progress: Arc<Progress>| BackupProgress {
             begun_at: progress.begun_at.clone(),
             elapsed_us: u64::try_from(progress.began.elapsed().as_micros()).unwrap_or(u64::MAX),
@@ -191,7 +205,8 @@ impl Replica {
         let seconds = progress.began.elapsed().as_secs_f64();
         match &result {
             Ok(report) => {
-                log::write(Code::BackupMade, "Backup", &format!("a backup was made in {seconds:.1} s: {report}"))
+                self.upkeep.backups.last_us.store(now_us(), Ordering::Relaxed);
+                log::write(Code::BackupMade, "Backup", &format!("a backup was made in {seconds:.1} s: {report}"));
             }
             Err(failure) => {
                 let why = if failure.text.is_empty() { "its reader is gone".to_owned() } else { failure.told() };

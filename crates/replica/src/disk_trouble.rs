@@ -95,8 +95,8 @@ impl Replica {
     }
 
     /// What waits for disk space, in words; None if nothing does.
-    fn waits_for_space(&self) -> Option<String> {
-        let receiving = receiving_waits(&self.inbound.link.lock());
+    pub(crate) fn waits_for_space(&self, link: &LinkState) -> Option<String> {
+        let receiving = receiving_waits(link);
         let replay = (self.replay.pipeline.waits_for() == CutWait::Space).then(|| {
             let wanted = self.replay.pipeline.store.disk().map_or(0, |disk| disk.merge_wants_bytes());
             match wanted {
@@ -115,7 +115,7 @@ impl Replica {
     /// Logs when something begins or ends to wait for space, and warns before.
     pub(crate) fn tell_of_space(&self) {
         let Some(space) = self.space() else { return };
-        let waiting = self.waits_for_space();
+        let waiting = self.waits_for_space(&self.inbound.link.lock());
         let mut watch = self.upkeep.space_watch.lock().unwrap_or_else(PoisonError::into_inner);
         watch.trend.note(Instant::now(), space.free_bytes);
         match (&watch.waiting, &waiting) {

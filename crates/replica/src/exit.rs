@@ -59,6 +59,8 @@ exits! {
     DataDiffers = 9 "data differ from what the log expects",
     /// An internal check failed, a defect of Slipstream: start it again; report it if it stops at the same place.
     Defect = 10 "an internal check failed (a defect of Slipstream)",
+    /// The first start of an empty folder: the source cannot be reached, refuses the login, or cannot be verified.
+    SourceNotReached = 11 "source cannot be reached or refuses the login",
     /// `verify`, `check-store` or `shadow` found differences.
     VerifyDifferences = 16 "verify found differences",
     /// `dump` left out tables, or `dump --definitions` wrote statements as comments, or has unsettled objects.
@@ -70,6 +72,16 @@ impl Exit {
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
+    }
+
+    /// The code of a replica or relay that could not start because of a connection to its source; MySQL's numbers are of
+    /// a host, a login, or TLS.
+    #[must_use]
+    pub fn of_start(self, number: Option<u32>) -> Exit {
+        match (self, number) {
+            (Exit::Error, Some(1044 | 1045 | 1130 | 1698 | 2002 | 2003 | 2005 | 2026)) => Exit::SourceNotReached,
+            _ => self,
+        }
     }
 
     /// The code for a number received over the socket; an unknown number is `Error`.
@@ -195,7 +207,7 @@ mod tests {
     #[test]
     fn codes_are_the_published_ones() {
         let codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
-        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16, 17]);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 16, 17]);
         for exit in Exit::ALL {
             assert_eq!(Exit::from_code(exit.code()), *exit);
             assert!(!exit.to_string().is_empty());

@@ -99,9 +99,27 @@ pub fn error_report(failure: &Failure) -> ErrorReport {
         at: utc_text(now_us()),
         exit: failure.exit.code(),
         number: failure.number,
+        gtid: gtid_in(&failure.text),
+        table: table_in(&failure.text),
         text: failure.text.clone(),
         way_on: failure.hint.clone(),
     }
+}
+
+/// The GTID at which replay stopped, as the text of a [`Stop`] ends with it.
+fn gtid_in(text: &str) -> Option<String> {
+    let (_, gtid) = text.rsplit_once(", GTID ")?;
+    let set: GtidSet = gtid.parse().ok()?;
+    (set.count() == 1).then(|| gtid.to_owned())
+}
+
+/// The table that a text names before anything that may be a value: `db`.`table`.
+fn table_in(text: &str) -> Option<String> {
+    let named = text.get(text.find(['`', '\'', '"', '='])?..)?;
+    let mut parts = named.strip_prefix('`')?.splitn(4, '`');
+    let (db, between, table) = (parts.next()?, parts.next()?, parts.next()?);
+    parts.next()?;
+    (between == "." && !db.is_empty() && !table.is_empty()).then(|| format!("`{db}`.`{table}`"))
 }
 
 /// An error of the source, by whether to retry.
@@ -205,5 +223,20 @@ pub fn binlog_exit(error: &binlog::BinlogError) -> Exit {
         binlog::ErrorClass::NotSupported => Exit::NotSupported,
         binlog::ErrorClass::Corrupt => Exit::Corrupt,
         binlog::ErrorClass::Io => Exit::Disk,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_its_gtid_and_table() {
+        let gtid = "aaaaaaaa-0000-0000-0000-000000000001:7";
+        let text = format!("row not found (1032) in table `d`.`t`: key 'x`.`y'; at relay log a:4, GTID {gtid}");
+        assert_eq!((gtid_in(&text).as_deref(), table_in(&text).as_deref()), (Some(gtid), Some("`d`.`t`")));
+        for text in ["", "value 'a' of `d`.`t`", "`d`", "`d`, `t` and", "`d`.`t", "ends, GTID none", ", GTID "] {
+            assert_eq!((gtid_in(text), table_in(text)), (None, None), "{text}");
+        }
     }
 }

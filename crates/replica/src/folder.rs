@@ -25,6 +25,7 @@
 //! DIR/relay-start, DIR/served-log/   of a relay, which has no store (`crate::relay`)
 //! DIR/aside-TIME/         a relay log and a store that `--start-anew` put aside
 //! DIR/last-status.json    the status report at the last stop, and every few seconds before
+//! DIR/history             lag and rates of the last 24 hours, a line a minute (`history`)
 //! ```
 
 use std::fs::{self, File};
@@ -48,6 +49,8 @@ pub(crate) const FILTERS_FILE: &str = "filters";
 const CLEARED: &str = "relay-log.cleared";
 /// The last status report.
 const STATUS_FILE: &str = "last-status.json";
+/// Lag and rates of the last minutes.
+const HISTORY_FILE: &str = "history";
 /// The boot id of the machine that a replica runs on.
 const RUNNING_FILE: &str = "running";
 pub(crate) const FORMAT_FILE: &str = "slipstream.format";
@@ -264,9 +267,26 @@ impl Folder {
     /// # Errors
     /// Code 8 for disk errors.
     pub fn keep_last_status(&self, report: &StatusReport) -> Result<(), Failure> {
-        let path = self.path.join(STATUS_FILE);
-        let temporary = self.path.join("last-status.json.tmp");
-        let written = fs::write(&temporary, report.to_json()).and_then(|()| fs::rename(&temporary, &path));
+        self.keep_unsynced(STATUS_FILE, report.to_json().as_bytes())
+    }
+
+    /// Stores what the last minutes were like. Not synced, because nothing depends on it.
+    ///
+    /// # Errors
+    /// Code 8 for disk errors.
+    pub(crate) fn keep_history(&self, text: &[u8]) -> Result<(), Failure> {
+        self.keep_unsynced(HISTORY_FILE, text)
+    }
+
+    /// What was stored of the last minutes; None if it cannot be read.
+    pub(crate) fn kept_history(&self) -> Option<String> {
+        read_small(&self.path.join(HISTORY_FILE)).ok().flatten()
+    }
+
+    fn keep_unsynced(&self, name: &str, content: &[u8]) -> Result<(), Failure> {
+        let path = self.path.join(name);
+        let temporary = self.path.join(format!("{name}.tmp"));
+        let written = fs::write(&temporary, content).and_then(|()| fs::rename(&temporary, &path));
         written.map_err(|error| {
             // On a full disk it would stay behind empty.
             let _ = fs::remove_file(&temporary);

@@ -309,6 +309,8 @@ codes! {
     DefinitionsAsked = 140 Note "nothing",
     /// The source could not be asked about definitions; the line has the reason.
     DefinitionsNotAsked = 141 Warning "grant the privileges that it names, or remove the cause; it is asked again",
+    /// Another server answers as the source; the line has both `server_uuid`s.
+    SourceReplaced = 150 System "nothing, if that was intended",
 }
 
 impl Code {

@@ -35,6 +35,7 @@ use acknowledge::Acknowledger;
 use choice::Try;
 pub(crate) use choice::{LogSource, SourceChoice};
 use connect::Connector;
+pub use connect::SOURCE_WAS_RESET;
 pub(crate) use connect::not_verified;
 pub(crate) use files::list_files;
 pub(crate) use inquiry::watch_source;

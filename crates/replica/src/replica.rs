@@ -243,7 +243,7 @@ impl Replica {
                 damage: Mutex::new(damage_watch),
                 scrub_interval: Mutex::new(config.scrub_interval),
                 scrub: Mutex::new(String::new()),
-                backups: RunningBackups::default(),
+                backups: RunningBackups::after(folder.last_status().store.last_backup_us),
             },
             served,
         })

@@ -28,8 +28,18 @@ pub(crate) struct SourceFacts {
     pub lower_case_table_names: u8,
     /// Some once the log says that the source is not verified: whether it said that it has the password, too.
     pub not_verified_said: Option<bool>,
+    /// The server that was followed before this one.
+    pub before: Option<ServerBefore>,
     /// What of it changes answers.
     pub settings: Arc<SourceSettings>,
+}
+
+/// A server that was the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerBefore {
+    pub server_uuid: String,
+    /// When another server was first followed in its place, µs since 1970.
+    pub until_us: u64,
 }
 
 /// What changes answers, as the source tells it.
@@ -86,6 +96,10 @@ pub(crate) fn read(path: &Path) -> Result<Option<SourceFacts>, Failure> {
         server_uuid: fact("server_uuid")?,
         lower_case_table_names: lower_case_table_names.ok_or_else(|| damaged(&format!("{LOWER} is above 2")))?,
         not_verified_said: value(NOT_VERIFIED_SAID).map(|what| what == "password"),
+        before: value(BEFORE).and_then(|before| {
+            let (server_uuid, until_us) = before.rsplit_once(' ')?;
+            Some(ServerBefore { server_uuid: server_uuid.to_owned(), until_us: until_us.parse().ok()? })
+        }),
         settings: Arc::new(SourceSettings {
             globals: SOURCE_GLOBALS
                 .iter()
@@ -105,6 +119,9 @@ const LOWER: &str = "lower_case_table_names";
 
 /// In the file, `password` if the log says that a source that is not verified has the password; else `source`.
 const NOT_VERIFIED_SAID: &str = "not_verified_said";
+
+/// In the file, `server_uuid` of the server before, and until when it was the source, in µs.
+const BEFORE: &str = "before";
 
 /// In the file, `all` if the source has no other zones than those of the lines `zone.NAME=`.
 const ZONES: &str = "zones";
@@ -227,6 +244,9 @@ pub(crate) fn write(path: &Path, facts: &SourceFacts) -> Result<(), Failure> {
     if let Some(of_password) = facts.not_verified_said {
         text.push_str(&format!("{NOT_VERIFIED_SAID}={}\n", if of_password { "password" } else { "source" }));
     }
+    if let Some(before) = &facts.before {
+        text.push_str(&format!("{BEFORE}={} {}\n", observe::one_line(&before.server_uuid), before.until_us));
+    }
     // A value with a line break would be another line.
     let globals = facts.settings.globals.iter().filter(|(name, value)| !(name.clone() + value).contains(['\n', '\r']));
     text.extend(globals.map(|(name, value)| format!("global.{name}={value}\n")));
@@ -259,6 +279,7 @@ mod tests {
             server_uuid: "a\r\nzones=some".into(),
             lower_case_table_names: 0,
             not_verified_said: Some(true),
+            before: Some(ServerBefore { server_uuid: "b\nserver_id=9".into(), until_us: 7 }),
             settings,
         };
         write(&path, &facts).unwrap();
@@ -272,11 +293,14 @@ mod tests {
                 "server_uuid",
                 "lower_case_table_names",
                 "not_verified_said",
+                "before",
                 "global.time_zone",
                 "zones"
             ]
         );
         assert_eq!(read(&path).unwrap().unwrap().not_verified_said, Some(true));
+        let before = read(&path).unwrap().unwrap().before.unwrap();
+        assert_eq!((before.server_uuid.as_str(), before.until_us), ("b server_id=9", 7));
         assert_eq!(read(&path).unwrap().unwrap().version, "9.7.4 lower_case_table_names=2");
     }
 

@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use apply::CutWait;
 use catalog::Catalog;
 use observe::{
-    Backlog, ComparedReport, ConnectionState, DiskReport, GtidReport, LagReport, MemoryReport, PositionReport,
-    ProcessFacts, RatesReport, ReplayReport, ReplayState, ServedReport, SilenceReport, SourceReport, StatusReport,
-    StoreReport, UntilReport, WaitReport, now_us, steady_us, utc_text,
+    Backlog, BeforeReport, ComparedReport, ConnectionState, DiskReport, GtidReport, HeardReport, LagReport,
+    MemoryReport, PositionReport, ProcessFacts, RatesReport, ReplayReport, ReplayState, ServedReport, SilenceReport,
+    SourceReport, StatusReport, StoreReport, UntilReport, WaitReport, now_us, steady_us, utc_text,
 };
 
 use crate::disk_trouble::receiving_waits;
@@ -74,6 +74,7 @@ impl Replica {
         StoreReport {
             last_cut: self.replay.pipeline.store.last_cut(),
             last_cut_at: (last.at_us > 0).then(|| utc_text(last.at_us)),
+            last_backup_us: self.upkeep.backups.last_us(),
             cuts: last.cuts,
             sealed_generations: stats.sealed,
             tree_bytes: tree.bytes,
@@ -87,12 +88,13 @@ impl Replica {
         }
     }
 
-    fn disk_report(&self, relay_log_bytes: u64) -> DiskReport {
+    fn disk_report(&self, relay_log_bytes: u64, link: &LinkState) -> DiskReport {
         let space = self.space();
         DiskReport {
             free_bytes: space.map(|space| space.free_bytes),
             reserve_bytes: space.map(|space| space.reserve_bytes),
             full_in_us: self.full_in().map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
+            waits: self.waits_for_space(link).is_some(),
             ..disk(self.folder().path(), relay_log_bytes)
         }
     }
@@ -227,6 +229,7 @@ impl Replica {
                 retrieved: link.received.retrieved.to_string(),
                 executed: visible.executed.to_string(),
                 to_skip: to_skip.to_string(),
+                behind: link.source.behind(&link.received.retrieved, &visible.executed),
             },
             position: PositionReport {
                 source_received: link.received.source_position.clone(),
@@ -259,7 +262,7 @@ impl Replica {
             backups: self.upkeep.backups.report(),
             served,
             store: self.store_report(&stats),
-            disk: self.disk_report(relay_bytes),
+            disk: self.disk_report(relay_bytes, &link),
             cpu_us: process.cpu_us,
             threads: process.threads,
         }
@@ -268,6 +271,7 @@ impl Replica {
 
 /// The source and the connection to it.
 pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
+    let last_received_us = Some(link.received.last_received_us).filter(|us| *us > 0);
     SourceReport {
         uri: uri.to_owned(),
         state: link.source.connection,
@@ -279,12 +283,21 @@ pub(crate) fn source_report(uri: &str, link: &LinkState) -> SourceReport {
         waits: receiving_waits(link).unwrap_or_default(),
         next_try: (link.source.next_try_us > 0).then(|| utc_text(link.source.next_try_us)),
         since: (link.source.since_us > 0).then(|| utc_text(link.source.since_us)),
+        before: link
+            .source
+            .facts
+            .before
+            .as_ref()
+            .map(|before| BeforeReport { server_uuid: before.server_uuid.clone(), until: utc_text(before.until_us) }),
         reconnects: link.source.reconnects,
-        silence: SilenceReport {
-            us: link.source.silence().map(|silence| u64::try_from(silence.as_micros()).unwrap_or(u64::MAX)),
-            too_long: link.source.is_silent(),
+        heard: HeardReport {
+            last_received: last_received_us.map(utc_text),
+            last_received_us,
+            silence: SilenceReport {
+                us: link.source.silence().map(|silence| u64::try_from(silence.as_micros()).unwrap_or(u64::MAX)),
+                too_long: link.source.is_silent(),
+            },
         },
-        last_received: (link.received.last_received_us > 0).then(|| utc_text(link.received.last_received_us)),
         ..SourceReport::default()
     }
 }

@@ -222,7 +222,12 @@ impl TableCopy<'_> {
         };
         let def = Arc::new(TableDef { id, ..TableDef::clone(&planned.def) });
         let lock_us = plan.lock_us;
-        say(&format!("{} at GTIDs {}: locked for {lock_us} us", def.full_name(), shown_set(&executed)));
+        say(&format!(
+            "{} at GTIDs {}: locked for {}",
+            def.full_name(),
+            shown_set(&executed),
+            observe::duration_text(lock_us)
+        ));
 
         let store = &self.pipeline.store;
         store.begin_table_copy(&def);

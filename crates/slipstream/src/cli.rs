@@ -17,13 +17,15 @@ use crate::settings::OptionFiles;
 /// A MySQL replica that keeps up: reads a primary's binary log, replays it in parallel and exactly once, and shows
 /// commits in source order.
 ///
-/// Options can also be set in the [slipstream] section of /etc/my.cnf, /etc/mysql/my.cnf and ~/.my.cnf. Dashes and
-/// underscores are equivalent; flags override files. Sizes take K, M, G, T; times take ms, s, m, h, d.
+/// Options can also be set in the [slipstream] section of /etc/my.cnf, /etc/mysql/my.cnf, /etc/slipstream/slipstream.cnf
+/// and ~/.my.cnf. Dashes and underscores are equivalent; flags override files. Sizes take K, M, G, T; times take ms, s, m,
+/// h, d.
 ///
 /// Exit codes: 0 done; 1 error; 2 usage or configuration; 3 folder in use; 4 preflight refused; 5 source no longer has
 /// what this replica needs (1236); 6 event or statement not supported; 7 file corrupt or not Slipstream's; 8 disk full
-/// or I/O error; 9 data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 16
-/// verify, check-store or shadow found differences; 17 dump left out tables, or wrote definitions as comments.
+/// or I/O error; 9 data differ from what the log expects; 10 an internal check failed (a defect of Slipstream); 11
+/// the first start cannot reach its source, or is refused by it; 16 verify, check-store or shadow found differences; 17
+/// dump left out tables, or wrote definitions as comments.
 #[derive(Debug, Parser)]
 #[command(name = "slipstream", version = programs::VERSION, max_term_width = 120, propagate_version = true, args_override_self = true)]
 pub(crate) struct Cli {

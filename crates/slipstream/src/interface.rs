@@ -171,8 +171,12 @@ fn full_source() -> SourceReport {
         waits: text(),
         next_try: Some(text()),
         reconnects: 1,
-        last_received: Some(text()),
-        silence: SilenceReport { us: Some(1), too_long: true },
+        before: Some(observe::BeforeReport { server_uuid: text(), until: text() }),
+        heard: observe::HeardReport {
+            last_received: Some(text()),
+            last_received_us: Some(1),
+            silence: SilenceReport { us: Some(1), too_long: true },
+        },
         purges_in_us: Some(0),
         changed_by_sql: vec![text()],
         host: text(),
@@ -202,6 +206,13 @@ fn full_clients() -> ClientsReport {
         accepted: 1,
         questions: 1,
         certificate_expires: text(),
+        statements: observe::StatementsReport {
+            failed: 1,
+            refused: 1,
+            refused_by_construct: vec![observe::RefusedReport { construct: "text".to_owned(), count: 1 }],
+            snapshots_too_old: 1,
+            duration: observe::DurationReport { bounds_us: vec![1], counts: vec![1], sum_us: 1 },
+        },
     }
 }
 
@@ -209,6 +220,7 @@ fn full_store() -> StoreReport {
     StoreReport {
         last_cut: 1,
         last_cut_at: Some("text".to_owned()),
+        last_backup_us: Some(1),
         cuts: 1,
         sealed_generations: 1,
         tree_bytes: 1,
@@ -275,7 +287,15 @@ fn full_ledger() -> LedgerSnapshot {
 
 fn full_error() -> ErrorReport {
     let text = || "text".to_owned();
-    ErrorReport { at: text(), exit: 1, number: Some(1), text: text(), way_on: Some(text()) }
+    ErrorReport {
+        at: text(),
+        exit: 1,
+        number: Some(1),
+        text: text(),
+        gtid: Some(text()),
+        table: Some(text()),
+        way_on: Some(text()),
+    }
 }
 
 /// A report in which every field has a value.
@@ -294,7 +314,7 @@ fn full_report() -> StatusReport {
         server_uuid: text(),
         source: full_source(),
         replay: full_replay(),
-        gtid: GtidReport { retrieved: text(), executed: text(), to_skip: text() },
+        gtid: GtidReport { retrieved: text(), executed: text(), to_skip: text(), behind: Some(1) },
         position: PositionReport {
             source_received: Some(text()),
             source_executed: Some(text()),
@@ -335,6 +355,7 @@ fn full_report() -> StatusReport {
             drains: 1,
             mean_distance: 1.5,
             replicas: vec![String::new()],
+            errant_replicas: 1,
             acknowledges: text(),
             holds: vec![full_hold()],
         }),
@@ -353,6 +374,7 @@ fn full_report() -> StatusReport {
             free_bytes: Some(1),
             reserve_bytes: Some(1),
             full_in_us: Some(1),
+            waits: true,
         },
         cpu_us: 1,
         threads: vec![ThreadCpu { name: text(), threads: 1, cpu_us: 1, core_wait_us: 1 }],

@@ -48,10 +48,14 @@ pub enum OptionFileError {
     },
 }
 
-/// The files read by default, in order; later ones override. They are those of MySQL's programs.
+/// The option file of the Debian package's service.
+pub(crate) const PACKAGE_FILE: &str = "/etc/slipstream/slipstream.cnf";
+
+/// The files read by default, in order; later ones override. They are those of MySQL's programs and the package's, so
+/// that its data folder is found.
 #[must_use]
 pub fn default_files() -> Vec<PathBuf> {
-    let mut files = vec![PathBuf::from("/etc/my.cnf"), PathBuf::from("/etc/mysql/my.cnf")];
+    let mut files = ["/etc/my.cnf", "/etc/mysql/my.cnf", PACKAGE_FILE].map(PathBuf::from).to_vec();
     if let Some(home) = std::env::var_os("HOME") {
         files.push(Path::new(&home).join(".my.cnf"));
     }

@@ -571,7 +571,10 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         RECEIVE,
         "report-host",
         "HOST",
-        Kind::Text(|s, text| put(&mut s.config.report_host, checked_report_host(text))),
+        Kind::Text(|s, text| {
+            s.door.set.push(("report_host".to_owned(), text.to_owned()));
+            put(&mut s.config.report_host, checked_report_host(text))
+        }),
         "Our host, as SHOW REPLICAS on the source shows it",
     )
     .under(REPLICATION_PART),
@@ -579,10 +582,14 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         RECEIVE,
         "report-port",
         "PORT",
-        Kind::Number(0, 65_535, |s, port| s.config.report_port = port as u16),
+        Kind::Number(0, 65_535, |s, port| {
+            s.door.set.push(("report_port".to_owned(), port.to_string()));
+            s.config.report_port = port as u16;
+        }),
         "Our port, as SHOW REPLICAS on the source shows it",
     )
-    .under(REPLICATION_PART),
+    .under(REPLICATION_PART)
+    .otherwise("port"),
     option(
         RECEIVE,
         "max-relay-log-size",

@@ -11,8 +11,8 @@ use accounts::Accounts;
 use base::GtidSet;
 use decode::trackers::TrackerKind;
 use door::{Facts, Gtids, Note, OrderDone, Position, Registration, ReplicaStatus, SchemaState, SqlError, Waker};
-use engine::orders::{self, named};
-use engine::{DoorSettings, OpenDoor, ShownOptions, not_now, note, ordered};
+use engine::orders::named;
+use engine::{DoorSettings, OpenDoor, ShownOptions, log_order, not_now, note, ordered};
 use observe::StatusReport;
 use relay_log::SyncPolicy;
 use replica::config::{OnStop, ReplicaConfig, SourceSpec};
@@ -442,8 +442,8 @@ impl Facts for RelayFacts {
             Ok(relay) => relay,
             Err(failure) => return done(Err(not_now(&failure.text))),
         };
-        log::write(Code::OperatorCommand, "Clients", &format!("{by} asked to {}", orders::about(&order)));
-        ordered(done, move || relay_orders::carry_out(&relay, &order));
+        let asked = log_order(by, &order);
+        ordered(done, asked, move || relay_orders::carry_out(&relay, &order));
     }
 
     fn note(&self, told: Note) {

@@ -17,7 +17,7 @@ use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _};
 use engine::{
     DiskMend, DoorSettings, Engine, GtidPort, OpenDoor, OpenWeb, ReplicaThread, Supervision, Wanted, engine_facts,
 };
-use observe::{ErrorReport, PlainText, ReplayState, StatusReport};
+use observe::{ErrorReport, PlainText, ReplayState, StatusReport, now_us};
 use replica::{
     BackupOptions, BeginReplay, CopyInProgress, Exit, Failure, FilterOrders, Folder, FolderLock, MemoryPlan, Receive,
     Replica, Reread, SourceLogin, SourceOrders, Start, Stopped, access,
@@ -237,13 +237,12 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags, start_anew: bool) -> Result<
     let signals = Signals::install()?;
     let log_is_stderr = settings.log().file.is_none();
     let reread = reread(files, &flags.options.given, settings.asked_password());
-    let result = own_and_follow(config, &settings.door, reread, start_anew, &signals);
+    let result = own_and_follow(config, &settings.door, reread, start_anew, &signals).map_err(of_start);
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log::write(Code::ReplicaFailed, "Replica", &failure.told()),
     }
-    // Do not print it twice on stderr.
-    result.map_err(|failure| if log_is_stderr { Failure { text: String::new(), ..failure } } else { failure })
+    result.map_err(|failure| ended(failure, log_is_stderr))
 }
 
 fn relay(files: &FileFlags, flags: &RelayFlags) -> Result<(), Failure> {
@@ -254,13 +253,33 @@ fn relay(files: &FileFlags, flags: &RelayFlags) -> Result<(), Failure> {
     warn_of_password(&flags.password, flags.options.value("source"));
     let log_is_stderr = settings.log().file.is_none();
     let reread = reread(files, &flags.options.given, settings.asked_password());
-    let result = crate::relay::run(&settings, reread, &signals);
+    let result = crate::relay::run(&settings, reread, &signals).map_err(of_start);
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log::write(Code::ReplicaFailed, "Relay", &failure.told()),
     }
-    // Do not print it twice on stderr.
-    result.map_err(|failure| if log_is_stderr { Failure { text: String::new(), ..failure } } else { failure })
+    result.map_err(|failure| ended(failure, log_is_stderr))
+}
+
+/// The failure of a start, as a service manager has to tell it from others.
+fn of_start(failure: Failure) -> Failure {
+    let exit = failure.exit.of_start(failure.number);
+    let hint = match failure.number.filter(|_| exit == Exit::SourceNotReached) {
+        Some(2026) => {
+            "ssl-mode = VERIFY_CA with source-ssl-ca = FILE, the source's ca.pem, verifies a source that made its \
+                       certificate itself; ssl-mode = REQUIRED verifies nothing"
+        }
+        Some(2002..=2005) => "correct the source's host and port, or start again once it runs",
+        Some(_) => "correct user and password in the option file or at the source, then start again",
+        None => return Failure { exit, ..failure },
+    };
+    let hint = failure.hint.or_else(|| Some(hint.to_owned()));
+    Failure { exit, hint, ..failure }
+}
+
+/// The failure with which the process ends, whose text is not printed twice on stderr.
+fn ended(failure: Failure, is_printed: bool) -> Failure {
+    if is_printed { Failure { text: String::new(), ..failure } } else { failure }
 }
 
 /// Other users see a command line.
@@ -614,6 +633,7 @@ impl Process<'_> {
         }
         let report = replica.status();
         let _ = self.folder.keep_last_status(&report);
+        self.engine.history().keep();
         if let Life::Again(_, wanted) = &life {
             let Wanted { replay, clear_relay_log, .. } = wanted.clone();
             past.clear_relay_log = clear_relay_log;
@@ -685,7 +705,9 @@ impl Process<'_> {
             if kept.elapsed() >= KEEP_STATUS_EVERY {
                 kept = Instant::now();
                 // The relay log reports a full disk; this report is only a convenience.
-                let _ = self.folder.keep_last_status(&replica.status());
+                let report = replica.status();
+                let _ = self.folder.keep_last_status(&report);
+                self.engine.history().note(now_us(), &report);
                 if !self.noted.get() {
                     self.noted.set(note_running(self.folder, &self.engine));
                 }

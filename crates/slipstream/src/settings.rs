@@ -3,6 +3,7 @@
 //! In: settings as text, each with its place. Out: `Settings`, and from them `ReplicaConfig`. Never here: a default
 //! that depends on the machine (0 = automatic, resolved by the component that uses it), a password in an error.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -297,7 +298,14 @@ impl Settings {
     /// # Errors
     /// Code 2 if none is named.
     pub fn data(&self) -> Result<PathBuf, Failure> {
-        self.data.clone().ok_or_else(|| Failure::usage("no data folder given: --data DIR"))
+        self.data.clone().ok_or_else(|| {
+            let file = option_file::PACKAGE_FILE;
+            // It has a password.
+            let is_hidden =
+                matches!(std::fs::File::open(file), Err(error) if error.kind() == ErrorKind::PermissionDenied);
+            let where_else = if is_hidden { format!(", or as a user who can read {file}") } else { String::new() };
+            Failure::usage(format!("no data folder given: --data DIR{where_else}"))
+        })
     }
 
     /// True if a data folder is named.
@@ -431,6 +439,10 @@ impl Settings {
             heartbeat,
             read_timeout,
             filters: Arc::new(self.filters.clone()),
+            report_port: match config.report_port {
+                0 if !self.door.skip_networking => self.door.port,
+                given => given,
+            },
             ..config.clone()
         })
     }

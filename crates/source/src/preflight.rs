@@ -492,7 +492,11 @@ fn ask_group(connection: &mut Connection, ours: &GtidSet, facts: &mut SourceFact
     Ok(None)
 }
 
-fn executed(connection: &mut Connection) -> Result<GtidSet> {
+/// `gtid_executed` of the source.
+///
+/// # Errors
+/// The source cannot be asked.
+pub fn executed(connection: &mut Connection) -> Result<GtidSet> {
     let what = "SELECT @@global.gtid_executed";
     connection.query(what)?.told(0, 0, what)
 }
@@ -510,6 +514,9 @@ pub fn errant(connection: &mut Connection, set: &GtidSet) -> Result<std::result:
         None => Ok(missing(set, &facts)),
     })
 }
+
+/// Begins the problem of a source that lacks what was received.
+pub const SOURCE_LACKS: &str = "we have transactions that the source does not have";
 
 const OTHERS_ARE_TRIED: &str = "the other sources are tried, of which one may still have these transactions";
 
@@ -537,7 +544,7 @@ fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
     }
     if !errant.is_empty() && report.undecided.is_none() {
         let what = format!(
-            "we have transactions that the source does not have (errant GTIDs, as error 1885)\n    not on the source: {errant}\n    \
+            "{SOURCE_LACKS} (errant GTIDs, as error 1885)\n    not on the source: {errant}\n    \
              ours:              {ours}\n    source:            {}",
             or_empty(&report.facts.gtid_executed)
         );

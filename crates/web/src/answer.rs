@@ -133,14 +133,13 @@ impl Site {
             },
             "/status" => match self.report().await {
                 Ok(report) => {
-                    let shown = shown::without_rows(report.status.clone(), &|exit, number| {
-                        self.watched.error_words(exit, number)
-                    });
+                    let shown = shown::without_rows(report.status.clone(), &|error| self.watched.error_words(error));
                     typed(StatusCode::OK, "application/json", shown.to_json())
                 }
                 Err(answer) => answer,
             },
-            _ => text(StatusCode::NOT_FOUND, "there are /, /metrics, /status and /health\n"),
+            "/history" => typed(StatusCode::OK, "application/json", self.watched.history().to_json()),
+            _ => text(StatusCode::NOT_FOUND, "there are /, /metrics, /status, /history and /health\n"),
         }
     }
 

@@ -13,7 +13,7 @@ mod server;
 mod shown;
 mod token;
 
-use observe::{LagHistograms, StatusReport};
+use observe::{ErrorReport, HistoryReport, LagHistograms, StatusReport};
 
 pub use server::{Web, WebConfig};
 pub use token::Token;
@@ -25,6 +25,9 @@ pub trait Watched: Send + Sync + 'static {
     /// Lag of all transactions since the engine's start; None without an engine.
     fn lags(&self) -> Option<LagHistograms>;
 
-    /// What kind of error these are, in words: an exit code, and MySQL's number if there is one.
-    fn error_words(&self, exit: u8, number: Option<u32>) -> String;
+    /// What the last 24 hours were like.
+    fn history(&self) -> HistoryReport;
+
+    /// What kind of error it is, in words, without anything of its text.
+    fn error_words(&self, error: &ErrorReport) -> String;
 }

@@ -63,13 +63,17 @@ fn none() -> Option<&'static Exemplar<[(&'static str, &'static str); 0], f64>> {
     None
 }
 
-fn encode_lags(mut to: MetricEncoder<'_>, lags: &LagHistogram) -> fmt::Result {
+fn encode_lags(to: MetricEncoder<'_>, lags: &LagHistogram) -> fmt::Result {
     let bounds = LAG_BOUNDS_US.iter().map(|us| seconds(*us)).chain([f64::INFINITY]);
     let buckets: Vec<(f64, u64)> = bounds.zip(lags.counts).collect();
+    encode_histogram(to, lags.sum_us, &buckets)
+}
+
+fn encode_histogram(mut to: MetricEncoder<'_>, sum_us: u64, buckets: &[(f64, u64)]) -> fmt::Result {
     to.encode_histogram(
-        seconds(lags.sum_us),
-        lags.counts.iter().sum(),
-        &buckets,
+        seconds(sum_us),
+        buckets.iter().map(|(_, count)| count).sum(),
+        buckets,
         None::<&std::collections::HashMap<usize, Exemplar<[(&str, &str); 0], f64>>>,
     )
 }
@@ -138,6 +142,7 @@ impl Collector for Figures {
         self.replay(&mut to)?;
         self.lag(&mut to)?;
         self.store(&mut to)?;
+        self.served(&mut to)?;
         self.process(&mut to)?;
         self.clients(&mut to)?;
         self.ledger(&mut to)
@@ -149,8 +154,13 @@ impl Figures {
         let source = &self.report.source;
         to.states("source_state", "State of the connection to the source", &CONNECTION_STATES, source.state)?;
         to.counter("source_reconnects", "Reconnects to the source since the start", source.reconnects)?;
+        let about = "When the last event or heartbeat came, seconds since 1970";
+        let last_us = source.heard.last_received_us;
+        to.gauge_seconds("source_last_received_timestamp", about, last_us)?;
+        let about = "Transactions that the source has, by its last answer (every 30 s), and that are not visible";
+        to.gauge("gtids_behind", about, self.report.gtid.behind.map(|count| count as f64))?;
         let about = "Time without a byte from the source while it is read; absent without a connection";
-        to.gauge_seconds("source_silence", about, source.silence.us)?;
+        to.gauge_seconds("source_silence", about, source.heard.silence.us)?;
         to.gauge_seconds(
             "source_purges_in",
             "Time until the source purges log that has not been received",
@@ -226,7 +236,33 @@ impl Figures {
         to.gauge_bytes("relay_log", "Bytes of the relay log in it", disk.relay_log_bytes)?;
         to.gauge_bytes("disk_free", "Free space of the data folder's file system", disk.free_bytes)?;
         to.gauge_bytes("disk_reserve", "Part of it that only cuts and purges may use", disk.reserve_bytes)?;
-        to.gauge_seconds("disk_full_in", "Time until only the reserve is free", disk.full_in_us)
+        to.gauge_seconds("disk_full_in", "Time until only the reserve is free", disk.full_in_us)?;
+        to.gauge(
+            "disk_waits",
+            "1 while receiving or replay waits for free disk space",
+            f64::from(u8::from(disk.waits)),
+        )?;
+        let about = "When the last backup of the running replica was complete, seconds since 1970; absent without one";
+        to.gauge_seconds("last_backup_timestamp", about, self.report.store.last_backup_us)
+    }
+
+    /// The log that is served to replicas.
+    fn served(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let Some(served) = &self.report.served else { return Ok(()) };
+        to.gauge("served_files", "Files of the served log", served.files as f64)?;
+        to.gauge_bytes("served", "Bytes of the served log", served.bytes)?;
+        to.counter("served_transactions", "Transactions stamped since the start", served.transactions)?;
+        to.gauge("served_stopped", "1 if stamping stopped with an error", f64::from(u8::from(served.error.is_some())))?;
+        to.gauge("served_replicas", "Replicas that are connected", served.replicas.len() as f64)?;
+        let about = "Connected replicas with GTIDs that the source lacks";
+        to.gauge("served_replicas_errant", about, served.errant_replicas as f64)?;
+        to.gauge("served_holds", "Replicas for which files are kept", served.holds.len() as f64)?;
+        let lacks = served.holds.iter().filter_map(|held| {
+            let labels = [("name", held.name.clone()), ("server_uuid", held.server_uuid.clone())];
+            Some((labels, held.lacks? as f64))
+        });
+        let about = "Served transactions that a replica with a hold has not executed; absent if not known";
+        to.family("served_hold_lacks", about, None, MetricType::Gauge, lacks)
     }
 
     fn process(&self, to: &mut Writer<'_>) -> fmt::Result {
@@ -251,7 +287,22 @@ impl Figures {
         to.gauge("client_connections", "Clients that are logged in", clients.connections as f64)?;
         to.gauge("clients_logging_in", "Clients that are not logged in yet", clients.logging_in as f64)?;
         to.counter("client_connections_accepted", "Connections of clients since the start", clients.accepted)?;
-        to.counter("client_questions", "Statements of clients since the start", clients.questions)
+        to.counter("client_questions", "Statements of clients since the start", clients.questions)?;
+        let statements = &clients.statements;
+        to.counter("client_statements_failed", "Those that ended with an error", statements.failed)?;
+        let refused =
+            statements.refused_by_construct.iter().map(|of| ([("construct", of.construct.clone())], of.count as f64));
+        let about = "Those refused with 1235, by construct";
+        to.family("client_statements_refused", about, None, MetricType::Counter, refused)?;
+        let about = "Those that ended because their snapshot was too old";
+        to.counter("client_snapshots_too_old", about, statements.snapshots_too_old)?;
+        let duration = &statements.duration;
+        let bounds = duration.bounds_us.iter().map(|us| seconds(*us)).chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(duration.counts.iter().copied()).collect();
+        let about = "Time from the arrival of a client's statement to its answer";
+        let of =
+            to.0.encode_descriptor("client_statement_duration", about, Some(&Unit::Seconds), MetricType::Histogram)?;
+        encode_histogram(of, duration.sum_us, &buckets)
     }
 
     fn ledger(&self, to: &mut Writer<'_>) -> fmt::Result {
@@ -268,12 +319,22 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use observe::{ClientsReport, ErrorReport, LedgerRow, ThreadCpu};
+    use observe::{
+        ClientsReport, DurationReport, ErrorReport, HeldReport, LedgerRow, RefusedReport, ServedReport, ThreadCpu,
+    };
 
     /// A report in which everything is known.
     fn full() -> StatusReport {
-        let mut report = StatusReport { clients: Some(ClientsReport::default()), ..StatusReport::default() };
-        (report.source.purges_in_us, report.source.silence.us) = (Some(1), Some(1));
+        let held = HeldReport { name: "east".into(), lacks: Some(7), ..HeldReport::default() };
+        let served = ServedReport { errant_replicas: 1, holds: vec![held], ..ServedReport::default() };
+        let mut clients = ClientsReport::default();
+        clients.statements.refused_by_construct = vec![RefusedReport { construct: "GROUP BY \"".into(), count: 3 }];
+        clients.statements.duration =
+            DurationReport { bounds_us: vec![100, 1_000], counts: vec![4, 1, 1], sum_us: 2_000_000 };
+        let mut report = StatusReport { clients: Some(clients), served: Some(served), ..StatusReport::default() };
+        (report.source.heard.last_received_us, report.gtid.behind) = (Some(1_700_000_000_500_000), Some(5));
+        report.store.last_backup_us = Some(1_700_000_000_000_000);
+        (report.source.purges_in_us, report.source.heard.silence.us) = (Some(1), Some(1));
         (report.lag.current_us, report.lag.clock_difference_us, report.lag.clock_error_us) =
             (Some(1), Some(-1), Some(1));
         report.backlog.catch_up_us = Some(1);
@@ -306,5 +367,25 @@ mod tests {
         }
         assert!(text.contains("slipstream_clock_difference_seconds -0.000001"), "{text}");
         assert!(text.contains("slipstream_events_total{type=\"Write_rows\",fate=\"applied\"} 1"), "{text}");
+        for line in [
+            "slipstream_source_last_received_timestamp_seconds 1700000000.5",
+            "slipstream_gtids_behind 5.0",
+            "slipstream_last_backup_timestamp_seconds 1700000000.0",
+            "slipstream_disk_waits 0.0",
+            "slipstream_served_replicas_errant 1.0",
+            "slipstream_served_hold_lacks{name=\"east\",server_uuid=\"\"} 7.0",
+            "slipstream_client_statements_refused_total{construct=\"GROUP BY \\\"\"} 3.0",
+            "slipstream_client_statement_duration_seconds_bucket{le=\"0.0001\"} 4",
+            "slipstream_client_statement_duration_seconds_bucket{le=\"+Inf\"} 6",
+            "slipstream_client_statement_duration_seconds_sum 2.0",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line}: {text}");
+        }
+        // What is not known is not zero.
+        let unknown = super::text(StatusReport::default(), None).unwrap();
+        for name in ["gtids_behind ", "last_backup", "last_received", "served_", "client_"] {
+            let is = |line: &str| line.starts_with(&format!("slipstream_{name}"));
+            assert!(!unknown.lines().any(is), "{name}: {unknown}");
+        }
     }
 }

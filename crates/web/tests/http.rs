@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::SystemTime;
 
 use accounts::{Accounts, NewAccount, PasswordPlugin, Requirement, ServerTls, StoredPassword, TlsFiles};
-use observe::{ConnectionState, ErrorReport, LagHistogram, LagHistograms, ReplayState, StatusReport};
+use observe::{ConnectionState, ErrorReport, HistoryReport, LagHistogram, LagHistograms, ReplayState, StatusReport};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use web::{Token, Watched, Web, WebConfig};
 
@@ -48,8 +48,12 @@ impl Watched for Replica {
         Some(lags)
     }
 
-    fn error_words(&self, exit: u8, _: Option<u32>) -> String {
-        format!("kind {exit}")
+    fn error_words(&self, error: &ErrorReport) -> String {
+        format!("kind {}", error.exit)
+    }
+
+    fn history(&self) -> HistoryReport {
+        HistoryReport { at_s: vec![60], lag_us: vec![None], ..HistoryReport::default() }
     }
 }
 
@@ -217,11 +221,12 @@ fn metrics_are_well_formed() {
 #[test]
 fn nothing_of_a_row_is_shown() {
     let bed = bed("127.0.0.1:0");
-    for path in ["/status", "/metrics", "/health", "/"] {
+    for path in ["/status", "/metrics", "/history", "/health", "/"] {
         let answer = bed.get(path);
         assert!(status(&answer) == 200 && !answer.contains("secret"), "{answer}");
     }
     assert!(bed.get("/status").contains("\"`d`.`t`\""));
+    assert!(bed.get("/history").contains("\"at_s\":[60],\"lag_us\":[null]"));
     // One report served all of them that came at once.
     assert!(bed.replica.reports.load(SeqCst) < 5);
 }
@@ -302,7 +307,7 @@ fn a_token_lets_in_as_an_account_does() {
     let with = |token: &str| status(&bed.get_secure("/metrics", &format!("Authorization: {token}\r\n")));
     let asked = bed.get_secure("/metrics", "");
     assert!(asked.contains("www-authenticate: Bearer realm="), "{asked}");
-    for path in ["/", "/metrics", "/status"] {
+    for path in ["/", "/metrics", "/status", "/history"] {
         assert_eq!(status(&bed.get_secure(path, &format!("Authorization: Bearer {TOKEN}\r\n"))), 200, "{path}");
     }
     assert_eq!(with(&format!("bearer  {TOKEN}")), 200);

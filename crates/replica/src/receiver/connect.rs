@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{GtidSet, Uuid};
 use client::{ConnectOptions, Connection, SslMode};
-use observe::ConnectionState;
+use observe::{ConnectionState, now_us};
 use relay_log::RelayShared;
 use source::group;
 use source::history::{self, Past};
@@ -22,8 +22,12 @@ use crate::failure::{SourceTrouble as Trouble, preflight_failure, trouble};
 use crate::folder::Folder;
 use crate::log::{self, Code};
 use crate::moved::LOST_STAYS;
-use crate::source_facts::{self, FACTS_FILE, SourceFacts, SourceSettings};
+use crate::source_facts::{self, FACTS_FILE, ServerBefore, SourceFacts, SourceSettings};
 use crate::witness::Witness;
+
+/// Begins the text of a failure for a source that has another history than the one that was received.
+pub const SOURCE_WAS_RESET: &str =
+    "the source's history is not the one that was received: RESET BINARY LOGS AND GTIDS, or an older backup";
 
 pub(super) struct Connector {
     link: Arc<Link>,
@@ -55,9 +59,19 @@ impl Connector {
         Ok(self.known_facts.clone())
     }
 
-    /// Stores the source's facts if they changed, and syncs the file.
+    /// Stores the source's facts if they changed, and syncs the file. Says so if it is another server.
     pub(super) fn keep_facts(&mut self) -> Result<(), Failure> {
-        let facts = self.link.lock().source.facts.clone();
+        let facts = {
+            let mut state = self.link.lock();
+            let facts = &mut state.source.facts;
+            let known = self.known_facts.as_ref().map_or("", |known| &known.server_uuid);
+            if !known.is_empty() && !facts.server_uuid.is_empty() && known != facts.server_uuid {
+                facts.before = Some(ServerBefore { server_uuid: known.to_owned(), until_us: now_us() });
+                let text = format!("the source is another server now: server_uuid {known} → {}", facts.server_uuid);
+                log::write(Code::SourceReplaced, "Source", &observe::one_line(&text));
+            }
+            facts.clone()
+        };
         if self.known_facts.as_ref() != Some(&facts) {
             source_facts::write(&self.facts_file, &facts)?;
             self.known_facts = Some(facts);
@@ -226,6 +240,7 @@ impl Connector {
             server_uuid,
             lower_case_table_names: facts.lower_case_table_names,
             not_verified_said,
+            before: source.facts.before.take(),
             settings,
         };
         source.log_expires_s = facts.log_expires_s;
@@ -272,7 +287,7 @@ impl Connector {
             }
             Past::Other(there) => {
                 let text = format!(
-                    "the source's history is not the one that was received: RESET BINARY LOGS AND GTIDS, or an older backup\n    \
+                    "{SOURCE_WAS_RESET}\n    \
                      received at {place}: {}\n    the source has there: {there}",
                     event.shown()
                 );

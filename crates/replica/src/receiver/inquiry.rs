@@ -1,8 +1,8 @@
 //! Questions to the source from time to time, over a connection of their own: how far its clock is from ours, and
 //! whether it still has all that was received.
 //!
-//! In: the login in force. Out: the difference of the clocks, its error and when it was measured, in [`Link`]; the end
-//! of a connection to a source that has lost something. Never here: the reason, which the next connection says.
+//! In: the login in force. Out: the difference of the clocks, its error and when it was measured, and what the source has
+//! executed, in [`Link`]; the end of a connection to a source that has lost something. Never here: the reason, which the next connection says.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -93,6 +93,8 @@ impl Asked {
     /// Measures the clock. Returns what was received and the server has not, as far as it can say.
     fn ask(&mut self, link: &Link) -> Result<GtidSet, ClientError> {
         link.note_clock(source::clock::measure(&mut self.connection, CLOCK_ROUNDS)?);
+        let executed = preflight::executed(&mut self.connection)?;
+        link.lock().source.executed = Some((self.server_uuid.clone(), executed));
         let received = {
             let state = link.lock();
             // Without a connection the next one looks.

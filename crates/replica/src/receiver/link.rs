@@ -26,6 +26,14 @@ impl SourceState {
         self.interrupter.as_ref().map(client::Interrupter::read_waits)
     }
 
+    /// Number of transactions that it is known to have and that are not visible; None if it has not been asked.
+    pub(crate) fn behind(&self, retrieved: &GtidSet, visible: &GtidSet) -> Option<u64> {
+        let (_, executed) = self.executed.as_ref().filter(|(server, _)| *server == self.facts.server_uuid)?;
+        let mut known = executed.clone();
+        known.union_with(retrieved);
+        Some(known.subtract(visible).count())
+    }
+
     /// True if that is longer than its heartbeats allow.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent_after.zip(self.silence()).is_some_and(|(limit, silence)| silence >= limit)
@@ -81,6 +89,8 @@ pub(crate) struct SourceState {
     /// Connected, trying, or ended.
     pub connection: ConnectionState,
     pub facts: SourceFacts,
+    /// server_uuid of the server that was asked last for its `gtid_executed`, and that.
+    pub executed: Option<(String, GtidSet)>,
     /// TLS version and cipher.
     pub tls: Option<String>,
     /// True once the log says that the source's time zones cannot be read.

@@ -94,7 +94,7 @@ impl Serving {
     /// Its part of the status report, with what the thread that stamps shows of itself; `semi_sync`: the source is
     /// semi-synchronous.
     pub(crate) fn report(&self, stamped: &super::stamping::State, semi_sync: bool) -> ServedReport {
-        let files = self.log.files();
+        let (files, replicas) = (self.log.files(), self.log.replicas());
         let counts = &stamped.counts;
         ServedReport {
             files: files.len() as u64,
@@ -107,7 +107,8 @@ impl Serving {
             source_clock: counts.kept,
             drains: counts.drains,
             mean_distance: counts.distance as f64 / counts.transactions.max(1) as f64,
-            replicas: self.log.replicas().iter().map(|line| self.about(line)).collect(),
+            errant_replicas: replicas.iter().filter(|line| self.errant.of(&line.server_uuid).is_some()).count() as u64,
+            replicas: replicas.iter().map(|line| self.about(line)).collect(),
             acknowledges: self.acknowledges(semi_sync),
             holds: self.held(),
             waits: stamped.waits.clone(),
