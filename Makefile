@@ -110,6 +110,7 @@ dist:
 # The commit stands in --version; another one builds the program's crate again.
 package: export SLIPSTREAM_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1) (commit $(shell git describe --always --dirty --abbrev=12), $(host))
 package: build
+	rm -f $(target_folder)/package/slipstream*.deb
 	packaging/package $(program) $(target_folder)/package
 	packaging/package-lab $(lab) $(target_folder)/package
 
