@@ -16,6 +16,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stamp::FolderError;
 
+use crate::balance::BalanceArgs;
 use crate::clocks::ClocksArgs;
 use crate::compare::CompareArgs;
 use crate::figures::FigureArgs;
@@ -34,6 +35,8 @@ use crate::tpcc::{self, Limit, Style, TpccOptions};
 pub enum LabCommand {
     /// Replay the same log alternately with ours and with MySQL's own tools; print medians and ratios
     Compare(CompareArgs),
+    /// Search for the highest rate at which replicas follow a log or a primary for good
+    Balance(BalanceArgs),
     /// Measure figures of the documents by their numbers: pairs by turns, a page each with a verdict, an index of all
     Figure(FigureArgs),
     /// Serve a recorded log to replicas as a source does, at a given rate, with fresh commit times
@@ -105,6 +108,10 @@ pub struct TpccArgs {
     /// End the run after this many New-Order, Payment and Delivery transactions instead
     #[arg(long)]
     pub write_transactions: Option<u64>,
+    /// Transactions to begin a second, evenly over all terminals, however long they take [default: each terminal begins
+    /// the next one when the last one ends]
+    #[arg(long, value_name = "TPS", value_parser = crate::log_source::rate)]
+    pub rate: Option<f64>,
     /// Fraction of items, stock, customers and orders to load; below 1 the population is not TPC-C's
     #[arg(long, default_value_t = 1.0)]
     pub scale: f64,
@@ -256,6 +263,7 @@ impl TpccArgs {
             seed: self.seed,
             style: self.style.parse::<Style>()?,
             limit,
+            rate: self.rate,
             scale: self.scale,
             foreign_keys: self.foreign_keys,
             load_threads: self.load_threads,
@@ -384,6 +392,11 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
         }
         LabCommand::Figure(args) if args.list => write!(out, "{}", crate::figures::list())?,
         LabCommand::Figure(args) => return crate::figures::figure(args, &*stop_at_signals()?, &say),
+        LabCommand::Balance(args) => {
+            let stop = stop_at_signals()?;
+            let report = crate::balance::balance(args, &stop, &say)?;
+            print(&report, args.json, out)?;
+        }
         LabCommand::ServeBench(args) => {
             let stop = stop_at_signals()?;
             let report = crate::serve_bench::serve_bench(args, &stop, &mut say)?;
@@ -466,7 +479,7 @@ fn variable(text: &str) -> anyhow::Result<(String, String)> {
     Ok((name.trim().to_owned(), literal))
 }
 
-fn parse_duration(text: &str) -> anyhow::Result<Duration> {
+pub(crate) fn parse_duration(text: &str) -> anyhow::Result<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..) {
         Some("" | "s") => 1,

@@ -1,11 +1,16 @@
-//! `lab hash`: a server's rows as one number, the same that `lab replay --hash` prints for the same rows.
+//! `lab hash`: a server's rows as one number, the same that `lab replay --hash` prints for the same rows, and that a
+//! stopped replica's folder has here.
 
 use std::fmt;
+use std::path::Path;
 
+use base::GtidSet;
 use client::ConnectOptions;
 use compare::TableHash;
+use replica::{Folder, ReadOnly};
 use serde::Serialize;
 use source::TableFilter;
+use store::Snapshot;
 
 /// Hashes of a server's tables.
 #[derive(Clone, Debug, Serialize)]
@@ -32,5 +37,20 @@ impl fmt::Display for HashReport {
 /// The server cannot be read.
 pub fn hash(server: &ConnectOptions, patterns: &[String]) -> anyhow::Result<HashReport> {
     let tables = compare::hash_server(server, &TableFilter::parse(patterns))?;
+    Ok(HashReport { hash: replay::total(&tables), tables })
+}
+
+/// Hashes every table of a stopped replica's folder.
+///
+/// # Errors
+/// The folder cannot be read, or its replay stopped early.
+pub(crate) fn hash_stopped(data: &Path) -> anyhow::Result<HashReport> {
+    let (folder, _lock) = Folder::open_stopped(data)?;
+    let read = ReadOnly::open(&folder, GtidSet::new())?;
+    if let Some(stop) = &read.stop {
+        anyhow::bail!("the replica's folder is not whole: {stop}");
+    }
+    let store = &read.pipeline.store;
+    let tables = compare::hash_store(store, &Snapshot::pin(store))?;
     Ok(HashReport { hash: replay::total(&tables), tables })
 }

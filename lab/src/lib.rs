@@ -4,6 +4,7 @@
 //! to do its work.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod balance;
 pub mod cli;
 pub mod clocks;
 pub mod compare;

@@ -49,7 +49,7 @@ impl SourceArgs {
     }
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
     rate_or_none(text).and_then(|rate| if rate > 0.0 { Ok(rate) } else { Err("a number above 0".into()) })
 }
 

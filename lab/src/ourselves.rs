@@ -2,12 +2,163 @@
 //!
 //! In: a data folder, a port, a command. Out: accounts, sessions, output. Never here: a server of MySQL's.
 
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use client::{ConnectOptions, Connection, SslMode};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::servers::{PATIENCE, Running, check_stop, cpu_s, free_port};
+
+/// The account by which the lab asks a replica, and its password.
+const ACCOUNT: &str = "lab";
+/// Interval between looks at a replica's status.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// `slipstream replica` as a process of its own; killed on drop.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    process: Running,
+    program: PathBuf,
+    data: PathBuf,
+    log: PathBuf,
+    port: u16,
+}
+
+impl Replica {
+    /// Starts it on a data folder, on these CPUs only where some are given.
+    ///
+    /// # Errors
+    /// The program is missing.
+    pub(crate) fn start(source: &str, data: &Path, arguments: &[String], cpus: Option<&str>) -> Result<Replica> {
+        let (program, port, log) = (program()?, free_port()?, data.with_extension("log"));
+        let mut command = match cpus {
+            Some(cpus) => {
+                let mut command = Command::new("taskset");
+                command.arg("-c").arg(cpus).arg(&program);
+                command
+            }
+            None => Command::new(&program),
+        };
+        command.args(["replica", "--no-defaults", "--on-stop", "exit", "--source", source, "--data"]).arg(data);
+        command.args(["--port", &port.to_string()]).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
+        let process = Running::start(&mut command, "slipstream replica")?;
+        Ok(Replica { process, program, data: data.to_owned(), log, port })
+    }
+
+    /// Its status report.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub(crate) fn status(&self) -> Result<Value> {
+        let mut command = Command::new(&self.program);
+        command.args(["status", "--no-defaults", "--json", "--data"]).arg(&self.data);
+        Ok(serde_json::from_str(&output(&mut command, "slipstream status")?)?)
+    }
+
+    /// Waits for a state of its report; `moment` names it.
+    ///
+    /// # Errors
+    /// It ends before, does not reach it, or `stop` is raised.
+    pub(crate) fn await_status(
+        &mut self,
+        moment: &str,
+        stop: &AtomicBool,
+        done: &dyn Fn(&Value) -> bool,
+    ) -> Result<()> {
+        // Until its control socket is there, there is no status.
+        self.wait_until(moment, stop, &|replica| replica.status().is_ok_and(|status| done(&status)))
+    }
+
+    /// A session that may read; adds the account for it where there is none.
+    ///
+    /// # Errors
+    /// As [`await_status`](Self::await_status).
+    pub(crate) fn session(&mut self, stop: &AtomicBool) -> Result<Connection> {
+        // Without an account there is no login to try: a refused password is not tried again.
+        if !self.data.join("accounts").exists() {
+            let add =
+                |replica: &Replica| add_account(Command::new(&replica.program), &replica.data, ACCOUNT, "read,monitor");
+            self.wait_until("its first account", stop, &|replica| add(replica).is_ok())?;
+        }
+        self.wait_until("its first login", stop, &|replica| session(replica.port, ACCOUNT).is_ok())?;
+        session(self.port, ACCOUNT)
+    }
+
+    fn wait_until(&mut self, moment: &str, stop: &AtomicBool, done: &dyn Fn(&Replica) -> bool) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while !done(self) {
+            check_stop(stop)?;
+            self.check().with_context(|| format!("before {moment}"))?;
+            ensure!(Instant::now() < until, "the replica did not reach {moment} within {PATIENCE:?}");
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Fails once it has ended.
+    ///
+    /// # Errors
+    /// It has; the error quotes the last line of its log.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        if let Some(status) = self.process.ended()? {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            bail!("the replica ended ({status}): {}", log.lines().last().unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// CPU seconds that it has used.
+    pub(crate) fn cpu_s(&self) -> f64 {
+        cpu_s(self.process.pid())
+    }
+
+    /// Stops it: its last cut holds all that was visible.
+    ///
+    /// # Errors
+    /// It fails to.
+    pub(crate) fn stop(self, stop: &AtomicBool) -> Result<()> {
+        let pid = i32::try_from(self.process.pid()).ok().and_then(Pid::from_raw).context("no process id")?;
+        kill_process(pid, Signal::TERM)?;
+        let status = self.process.wait(stop)?;
+        ensure!(status.success(), "the replica ended with {status}");
+        Ok(())
+    }
+}
+
+/// Runs `lab replay` of a program as a process of its own and returns its report. It works in folders of `scratch`.
+///
+/// # Errors
+/// The replay fails, or `stop` is raised.
+pub(crate) fn replay(
+    program: &Path,
+    scratch: &Path,
+    load: &[PathBuf],
+    files: &[PathBuf],
+    arguments: &[String],
+    stop: &AtomicBool,
+) -> Result<Value> {
+    let (out, err) = (scratch.join("replay.json"), scratch.join("replay.err"));
+    let mut command = Command::new(program);
+    command.args(["lab", "replay", "--no-defaults", "--json", "--hash", "--folder"]).arg(scratch.join("replay"));
+    for file in load {
+        command.arg("--load").arg(file);
+    }
+    command.args(arguments).args(files);
+    command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&err)?);
+    let status = Running::start(&mut command, "lab replay")?.wait(stop)?;
+    if !status.success() {
+        bail!("our replay failed ({status}): {}", fs::read_to_string(&err).unwrap_or_default().trim());
+    }
+    serde_json::from_str(&fs::read_to_string(&out)?).context("the report of lab replay")
+}
 
 /// The program in our own folder, of the same build.
 ///

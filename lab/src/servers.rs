@@ -66,11 +66,11 @@ impl Programs {
         }
     }
 
-    /// These programs, run on one CPU.
+    /// These programs, run on these CPUs only, as `0` or `0-3,6`.
     #[must_use]
-    pub fn bound_to(&self, cpu: u32) -> Programs {
+    pub fn bound_to(&self, cpus: &str) -> Programs {
         let mut programs = self.clone();
-        programs.before = ["taskset".to_owned(), "-c".to_owned(), cpu.to_string()].map(OsString::from).to_vec();
+        programs.before = ["taskset", "-c", cpus].map(OsString::from).to_vec();
         programs
     }
 
@@ -131,6 +131,18 @@ impl Programs {
             self.share.push(option);
         }
         Ok(())
+    }
+
+    /// A library by file name, of those that the server is linked with or that are installed beside them.
+    #[must_use]
+    pub fn library(&self, name: &str) -> Option<PathBuf> {
+        let own = self.loader.get(2).map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
+        let installed = |folder: &str| {
+            let folders = fs::read_dir(folder).into_iter().flatten().flatten();
+            folders.map(|entry| entry.path()).collect::<Vec<_>>()
+        };
+        let folders: Vec<PathBuf> = [own, installed("/usr/lib"), installed("/lib")].concat();
+        folders.into_iter().map(|folder| folder.join(name)).find(|path| path.is_file())
     }
 
     /// A program by name, run without option files.
@@ -361,6 +373,12 @@ impl Server {
             .collect()
     }
 
+    /// Number of the process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// CPU seconds used by the server.
     #[must_use]
     pub fn cpu_s(&self) -> f64 {
@@ -370,27 +388,17 @@ impl Server {
     /// Number, name and CPU seconds of each of the server's threads.
     #[must_use]
     pub fn threads_cpu_s(&self) -> Vec<(u32, String, f64)> {
-        let folder = format!("/proc/{}/task", self.process.pid());
-        let threads = fs::read_dir(folder).into_iter().flatten().flatten();
-        let thread = |entry: fs::DirEntry| {
-            let name = fs::read_to_string(entry.path().join("comm")).ok()?;
-            let stat = entry.path().join("stat").display().to_string();
-            let number = entry.file_name().to_str()?.parse().ok()?;
-            Some((number, name.trim().to_owned(), cpu_ticks(&stat, 11) / USER_HZ))
-        };
-        threads.filter_map(thread).collect()
+        threads_cpu_s(self.process.pid())
     }
 
-    /// The allocator that the server has mapped, by file; none of these: its libc's.
+    /// The allocator that the server uses, by the libraries that it has mapped.
     #[must_use]
     pub fn allocator(&self) -> String {
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.process.pid())).unwrap_or_default();
-        let files = maps.lines().filter_map(|line| line.rsplit('/').next());
-        let is_one =
-            |name: &&str| ["libjemalloc", "libtcmalloc", "libmimalloc"].iter().any(|one| name.starts_with(one));
-        let mut found: Vec<&str> = files.filter(is_one).collect();
-        found.dedup();
-        if found.is_empty() { "libc's malloc".to_owned() } else { found.join(", ") }
+        let of = |file: &str| format!("/proc/{}/{file}", self.process.pid());
+        let maps = fs::read_to_string(of("maps")).unwrap_or_default();
+        let environment = fs::read(of("environ")).unwrap_or_default();
+        let preloaded = environment.split(|&byte| byte == 0).find_map(|one| one.strip_prefix(b"LD_PRELOAD="));
+        allocator(&maps, &String::from_utf8_lossy(preloaded.unwrap_or_default()))
     }
 
     /// URL of the server, as root.
@@ -422,6 +430,33 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// The allocator of a process: of the libraries that are preloaded and mapped the first that has one, else a linked one;
+/// none of these: its libc's.
+fn allocator(maps: &str, preloaded: &str) -> String {
+    const NAMES: [&str; 3] = ["libjemalloc", "libtcmalloc", "libmimalloc"];
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let mapped: Vec<String> = maps.lines().filter(|line| line.contains('/')).map(name).collect();
+    let has_one = |name: &String| NAMES.iter().any(|one| name.starts_with(one));
+    let first = preloaded.split([':', ' ']).map(name).find(|name| has_one(name) || name.starts_with("libc.so"));
+    match first.filter(|name| mapped.contains(name)).or_else(|| mapped.iter().find(|name| has_one(name)).cloned()) {
+        Some(name) if has_one(&name) => name,
+        _ => "libc's malloc".to_owned(),
+    }
+}
+
+/// Number, name and CPU seconds of each thread of a running process.
+#[must_use]
+pub fn threads_cpu_s(pid: u32) -> Vec<(u32, String, f64)> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let thread = |entry: fs::DirEntry| {
+        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+        let stat = entry.path().join("stat").display().to_string();
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        Some((number, name.trim().to_owned(), cpu_ticks(&stat, 11) / USER_HZ))
+    };
+    threads.filter_map(thread).collect()
 }
 
 /// CPU seconds used by a running process.
@@ -503,6 +538,17 @@ mod tests {
         let stat = format!("/proc/{}/stat", running.pid());
         assert!(format!("{:#}", running.wait(&stop).unwrap_err()).contains("interrupted"));
         assert!(!Path::new(&stat).exists());
+    }
+
+    #[test]
+    fn the_allocator_is_the_first_that_is_preloaded_or_the_one_that_is_linked() {
+        let maps = "55d0-55d1 r-xp 00 0 7 /usr/lib/libtcmalloc_minimal.so.4\n55d2-55d3 r-xp 00 0 7 /usr/lib/libc.so.6\n\
+                    55d4-55d5 r-xp 00 0 7 /opt/libjemalloc.so.2\n55d6-55d7 rw-p 00 0 0 [heap]\n";
+        assert_eq!(allocator(maps, ""), "libtcmalloc_minimal.so.4");
+        assert_eq!(allocator(maps, "/opt/libjemalloc.so.2"), "libjemalloc.so.2");
+        assert_eq!(allocator(maps, "/usr/lib/libstdc++.so.6:/usr/lib/libc.so.6"), "libc's malloc");
+        assert_eq!(allocator(maps, "/opt/libmimalloc.so"), "libtcmalloc_minimal.so.4", "it could not be loaded");
+        assert_eq!(allocator("55d2-55d3 r-xp 00 0 7 /usr/lib/libc.so.6", ""), "libc's malloc");
     }
 
     #[test]

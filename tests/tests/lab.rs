@@ -254,6 +254,53 @@ fn a_figure_is_measured_stored_and_shown() {
     assert!(ran.err.contains("two NUMA nodes"), "{}", ran.err);
 }
 
+/// One try is all that this log has transactions for, so that its rate is a lower bound.
+#[test]
+fn a_replica_follows_a_log_at_a_rate_until_the_log_ends() {
+    let work = folder("balance");
+    let (logs, scratch) = (work.join("logs"), work.join("scratch"));
+    let (out, folder) = (logs.display().to_string(), scratch.display().to_string());
+    slipstream(&["lab", "make", "--out", &out, "--transactions=700", "zipf", "--rows=50"]).expect(0, &[]);
+    let (load, run) = (format!("{out}/load.index"), format!("{out}/run.index"));
+    let fixed = ["lab", "balance", "--load", &load, &run, "--folder", &folder, "--length=quick", "--searches=1"];
+    let ours = ["--contender", "slipstream, unsynced:--relay-sync never", "--from=38"];
+    slipstream(&[&fixed[..], &ours, &["--within=20s"]].concat()).expect(1, &["more than --within allows"]);
+    slipstream(&[&fixed[..], &["--contender", "postgres:"]].concat()).expect(2, &["begins with mysql or slipstream"]);
+    let ran = slipstream(&[&fixed[..], &ours, &["--json"]].concat());
+    let report: Value = serde_json::from_str(&ran.expect(0, &[]).out).unwrap();
+    let contender = &report["contenders"][0];
+    let search = &contender["searches"][0];
+    assert_eq!((&contender["options"], &search["answer"]["rate"]), (&"--relay-sync never".into(), &38.0.into()));
+    assert_eq!((&search["answer"]["at_least"], search["tries"].as_array().unwrap().len()), (&true.into(), 1));
+    assert_eq!(search["tries"][0]["verdict"], "follows");
+    // Of a prefix of the log: what a replay of as much leaves.
+    assert_eq!(search["hash"].as_str().unwrap().len(), 32);
+    assert!(!scratch.exists(), "left behind");
+}
+
+/// An interrupted figure, and an interrupted search, leave no server and no folder.
+#[test]
+fn interrupted_measurements_leave_nothing() {
+    let work = folder("interrupted");
+    let out = work.join("pages").display().to_string();
+    let commands: [&[&str]; 2] = [
+        &["lab", "figure", "10-7", "--quick", "--out", &out],
+        &["lab", "balance", "--primary", "--scale=0.01", "--length=quick", "--contender=mysql:"],
+    ];
+    for (at, command) in commands.into_iter().enumerate() {
+        let scratch = work.join(format!("scratch-{at}"));
+        let mut started = Command::new(binary());
+        started.args(command).arg("--folder").arg(&scratch).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = started.spawn().unwrap();
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).unwrap();
+        wait_for("a server", || (servers_on(&scratch) > 0).then_some(()), String::new);
+        kill_process(pid, Signal::INT).unwrap();
+        Ran::from(child.wait_with_output().unwrap()).expect(1, &["interrupted"]);
+        assert!(!scratch.exists(), "{command:?} leaves its folder");
+        assert_eq!(servers_on(&scratch), 0);
+    }
+}
+
 /// A log of `lab synthesize` is taken too, and an option for every server shows in what the server reports.
 #[test]
 fn a_synthesized_log_is_compared_and_options_show() {

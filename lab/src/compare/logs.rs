@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// What a server must have executed when it has finished.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Goal {
+pub(crate) struct Goal {
     pub gtids: GtidSet,
     pub transactions: u64,
     /// Server ids of the transactions' events; a replica must have none of them.
@@ -20,7 +20,7 @@ pub(super) struct Goal {
 }
 
 /// Reads the transactions' GTIDs.
-pub(super) fn goal(files: &[PathBuf]) -> Result<Goal> {
+pub(crate) fn goal(files: &[PathBuf]) -> Result<Goal> {
     let mut goal = Goal::default();
     for path in files {
         each_transaction(path, &mut |event| {
@@ -52,7 +52,7 @@ fn each_transaction(path: &Path, take: &mut dyn FnMut(&binlog::reader::FileEvent
 }
 
 /// The first `count` transactions as files: whole files where they are, the last one truncated into `folder`.
-pub(super) fn first_part(files: &[PathBuf], count: u64, folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn first_part(files: &[PathBuf], count: u64, folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut part, mut left) = (Vec::new(), count);
     for path in files {
         let mut cut_at = None;
@@ -82,7 +82,7 @@ pub(super) fn first_part(files: &[PathBuf], count: u64, folder: &Path) -> Result
 }
 
 /// Hash of the files' bytes. Ignores the in-use flag, which describes the file's reader and not its content.
-pub(super) fn bytes_hash(files: &[PathBuf]) -> Result<String> {
+pub(crate) fn bytes_hash(files: &[PathBuf]) -> Result<String> {
     /// Offset of the flags in the first event's header, after the magic.
     const FLAGS_AT: usize = 4 + 17;
     let mut hasher = Xxh3::new();
@@ -107,7 +107,7 @@ pub(super) fn bytes_hash(files: &[PathBuf]) -> Result<String> {
 
 /// Copies files into a folder as `BASE.000001` and so on, synced, with an index. Returns their paths in the given
 /// order.
-pub(super) fn place(files: &[PathBuf], folder: &Path, base: &str) -> Result<Vec<PathBuf>> {
+pub(crate) fn place(files: &[PathBuf], folder: &Path, base: &str) -> Result<Vec<PathBuf>> {
     let (mut names, mut index) = (Vec::new(), String::new());
     for (number, path) in files.iter().enumerate() {
         let name = format!("{base}.{:06}", number + 1);

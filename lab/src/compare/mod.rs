@@ -9,7 +9,7 @@
 //! relay log: that is how it replays a file.
 
 mod contenders;
-mod logs;
+pub(crate) mod logs;
 mod report;
 mod runs;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -16,6 +16,7 @@ use super::CompareArgs;
 use super::contenders::{Contender, How};
 use super::logs::{self, Goal};
 use super::report::LogFacts;
+use crate::ourselves;
 use crate::reported::{Reported, variable_of};
 use crate::servers::{PATIENCE, Programs, Running, Server, copy_folder, empty_folder, ended_children_cpu_s};
 
@@ -159,21 +160,8 @@ impl<'a> Bench<'a> {
         Ok(facts)
     }
 
-    /// Runs `lab replay` as a process of its own and returns its report.
     fn replay(&self, part: bool, arguments: &[String]) -> Result<Value> {
-        let (out, err) = (self.at("replay.json"), self.at("replay.err"));
-        let mut command = Command::new(&self.ourselves);
-        command.args(["lab", "replay", "--no-defaults", "--json", "--hash", "--folder"]).arg(self.at("replay"));
-        for file in &self.load {
-            command.arg("--load").arg(file);
-        }
-        command.args(arguments).args(&self.log(part).files);
-        command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&err)?);
-        let status = Running::start(&mut command, "lab replay")?.wait(self.stop)?;
-        if !status.success() {
-            bail!("our replay failed ({status}): {}", fs::read_to_string(&err).unwrap_or_default().trim());
-        }
-        serde_json::from_str(&fs::read_to_string(&out)?).context("the report of lab replay")
+        ourselves::replay(&self.ourselves, &self.scratch.0, &self.load, &self.log(part).files, arguments, self.stop)
     }
 
     /// An empty data folder, made once.

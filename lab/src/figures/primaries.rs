@@ -4,7 +4,6 @@
 //! consistency conditions hold; whether Slipstream followed. Never here: a run on data that another run has changed.
 
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -14,9 +13,9 @@ use super::entry::{Entry, How, Kind, Plan};
 use super::recording::{Size, options};
 use super::result::{Found, Point, Series, Side};
 use super::verdict::{Claim, Verdict, of_rounds};
-use crate::ourselves;
+use crate::ourselves::{self, Replica};
 use crate::reported::{Reported, variable_of};
-use crate::servers::{PATIENCE, Running, Server, check_stop, copy_folder};
+use crate::servers::{Server, check_stop, copy_folder};
 use crate::tpcc::{self, Limit, Style, TpccOptions};
 
 const LOAD: &str = "TPC-C at a stock primary that has the cores to itself, by terminals, no think time";
@@ -333,14 +332,8 @@ fn follow(context: &Context<'_>, way: &Way) -> Result<String> {
     given.extend(way.options.iter().cloned());
     let server = Server::start(context.programs()?, &data, &given, context.stop)?;
     let url = server.url();
-    let program = ourselves::program()?;
-    let mut command = std::process::Command::new(&program);
-    command.args(["replica", "--no-defaults", "--port", "0", "--source", &url, "--data"]).arg(&replica);
-    command.stdout(std::process::Stdio::null()).stderr(fs::File::create(context.folder.join("replica.log"))?);
-    let mut running = Running::start(&mut command, "slipstream replica")?;
-    let status = || status(&program, &replica);
-    let caught_up = |status: &serde_json::Value| status["replay"]["state"] == "caught_up";
-    await_replica(context, &mut running, "the initial copy", &status, &caught_up)?;
+    let mut running = Replica::start(&url, &replica, &[], None)?;
+    running.await_status("the initial copy", context.stop, &|status| status["replay"]["state"] == "caught_up")?;
     let last = terminals(context).last().copied().unwrap_or(1);
     let length = Duration::from_secs(seconds(context));
     let report = tpcc::run(&driver(context, &server, way, last, length), &mut std::io::sink())?;
@@ -351,11 +344,10 @@ fn follow(context: &Context<'_>, way: &Way) -> Result<String> {
         let sql = format!("SELECT GTID_SUBSET(@@GLOBAL.gtid_executed, '{ours}')");
         Ok(server.connect()?.query_value(&sql)?.as_deref() == Some("1"))
     };
-    let has_all = |status: &serde_json::Value| has_all(status).unwrap_or(false);
-    await_replica(context, &mut running, "the end of the load", &status, &has_all)?;
+    running.await_status("the end of the load", context.stop, &|status| has_all(status).unwrap_or(false))?;
     let drained_s = ended.elapsed().as_secs_f64();
-    let lag_us = status()?["lag"]["overall"]["p99_us"].as_u64();
-    let mut verify = std::process::Command::new(&program);
+    let lag_us = running.status()?["lag"]["overall"]["p99_us"].as_u64();
+    let mut verify = std::process::Command::new(ourselves::program()?);
     verify.args(["verify", "--no-defaults", "--source", &url, "--data"]).arg(&replica);
     let equal = ourselves::output(&mut verify, "slipstream verify").is_ok();
     drop((running, server));
@@ -369,33 +361,6 @@ fn follow(context: &Context<'_>, way: &Way) -> Result<String> {
         report.tpmc,
         if equal { "equal" } else { "DIFFERENT" }
     ))
-}
-
-fn status(program: &Path, data: &Path) -> Result<serde_json::Value> {
-    let mut command = std::process::Command::new(program);
-    command.args(["status", "--no-defaults", "--json", "--data"]).arg(data);
-    Ok(serde_json::from_str(&ourselves::output(&mut command, "slipstream status")?)?)
-}
-
-fn await_replica(
-    context: &Context<'_>,
-    replica: &mut Running,
-    moment: &str,
-    status: &dyn Fn() -> Result<serde_json::Value>,
-    done: &dyn Fn(&serde_json::Value) -> bool,
-) -> Result<()> {
-    let until = Instant::now() + PATIENCE;
-    // Until its control socket is there, there is no status.
-    while !status().is_ok_and(|status| done(&status)) {
-        check_stop(context.stop)?;
-        if let Some(status) = replica.ended()? {
-            let log = fs::read_to_string(context.folder.join("replica.log")).unwrap_or_default();
-            bail!("the replica ended before {moment} ({status}): {}", log.lines().last().unwrap_or_default());
-        }
-        ensure!(Instant::now() < until, "the replica did not reach {moment} within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
 }
 
 /// Adds what became of a replica of the changed side. A failure of it is a note: the figure is MySQL's.

@@ -89,6 +89,7 @@ pub(super) fn options(server: &Server, size: Size, session_variables: &[(&str, &
         seed: 1,
         style: Style::Statements,
         limit: Limit::WriteTransactions(size.transactions),
+        rate: None,
         scale: size.scale,
         foreign_keys: false,
         load_threads: 2,

@@ -146,7 +146,7 @@ impl Drop for Places<'_> {
 impl<'a> Places<'a> {
     pub(super) fn new(args: &'a ServeArgs, programs: &Programs, stop: &'a AtomicBool) -> Result<Places<'a>> {
         let folder = servers::empty_folder(args.folder.as_deref(), "serve")?;
-        let programs = programs.bound_to(args.server_cpu);
+        let programs = programs.bound_to(&args.server_cpu.to_string());
         Ok(Places { folder, programs, args, stop, source: None })
     }
 

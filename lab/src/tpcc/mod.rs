@@ -71,6 +71,9 @@ pub struct TpccOptions {
     pub style: Style,
     /// When a run ends.
     pub limit: Limit,
+    /// Transactions that begin a second, evenly, whatever the server takes; None: each terminal begins the next one when
+    /// the last one ends. If terminals are too few for it, each begins as soon as it can.
+    pub rate: Option<f64>,
     /// Fraction (0 to 1) of items, stock, customers and orders; 1 is the specification's.
     pub scale: f64,
     /// True to declare the specification's foreign keys.
@@ -94,6 +97,7 @@ impl TpccOptions {
             seed: 1,
             style: Style::Statements,
             limit: Limit::Duration(Duration::from_secs(60)),
+            rate: None,
             scale: 1.0,
             foreign_keys: false,
             load_threads: 4,

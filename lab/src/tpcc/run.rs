@@ -15,6 +15,8 @@ use super::{Limit, Population, Style, TpccOptions};
 
 /// Interval between lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+/// Longest sleep of a terminal before it looks whether the run has ended.
+const WAIT: Duration = Duration::from_millis(20);
 /// A transaction that loses this often against others is given up and counted as an error.
 const RETRIES_MAX: u32 = 100;
 
@@ -28,6 +30,8 @@ struct Course<'a> {
     new_orders: AtomicU64,
     /// Transactions already promised, so that the limit is met exactly.
     promised: AtomicU64,
+    /// Transactions that a terminal has taken, of those that are due at a rate.
+    turns: AtomicU64,
 }
 
 pub(crate) fn run(options: &TpccOptions, out: &mut dyn Write) -> Result<TpccReport> {
@@ -42,6 +46,7 @@ pub(crate) fn run(options: &TpccOptions, out: &mut dyn Write) -> Result<TpccRepo
         completed: AtomicU64::new(0),
         new_orders: AtomicU64::new(0),
         promised: AtomicU64::new(0),
+        turns: AtomicU64::new(0),
     };
     let mut total = Tally::new()?;
     let mut elapsed = Duration::ZERO;
@@ -106,6 +111,24 @@ impl Course<'_> {
         }
     }
 
+    /// Waits for the moment of the next transaction at the given rate, and returns it: a late start counts into the
+    /// latency. Now, without a rate. None if the run ends first.
+    fn turn(&self) -> Option<Instant> {
+        let Some(rate) = self.options.rate else { return Some(Instant::now()) };
+        let number = self.turns.fetch_add(1, Ordering::Relaxed);
+        let due = Duration::try_from_secs_f64(number as f64 / rate).ok()?;
+        if matches!(self.options.limit, Limit::Duration(duration) if due >= duration) {
+            return None;
+        }
+        while let Some(wait) = due.checked_sub(self.started.elapsed()) {
+            if self.stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            std::thread::sleep(wait.min(WAIT));
+        }
+        Some(self.started + due)
+    }
+
     fn run_terminal(&self, mut terminal: Terminal) -> Result<Tally> {
         let mut tally = Tally::new()?;
         let mut session = self.connect(&mut tally)?;
@@ -115,7 +138,7 @@ impl Course<'_> {
             if !self.promise(transaction) {
                 break;
             }
-            let begun = Instant::now();
+            let Some(begun) = self.turn() else { break };
             let mut retries = 0;
             let outcome = loop {
                 match terminal.perform(&mut session, &input, self.options.style) {
