@@ -474,14 +474,16 @@ impl Publisher {
             }
         });
         let now = steady_us();
-        let source_now = self.source_clock.now_us();
-        lags.clear();
-        let timed = members.iter().filter(|m| m.commit_us > 0);
-        lags.extend(timed.map(|m| LagSample { lag_us: source_now.saturating_sub(m.commit_us), rows: m.rows }));
-        self.lag.record(lags, now);
         let own = || members.iter().filter(|m| !m.copied);
-        let piece = PieceTimes { file_number: entry.file_number, applied_us: entry.done_us, visible_us: now };
-        self.lag_by_part.shown(piece, own().map(|m| m.end));
+        if observe::WATCHES {
+            let source_now = self.source_clock.now_us();
+            lags.clear();
+            let timed = members.iter().filter(|m| m.commit_us > 0);
+            lags.extend(timed.map(|m| LagSample { lag_us: source_now.saturating_sub(m.commit_us), rows: m.rows }));
+            self.lag.record(lags, now);
+            let piece = PieceTimes { file_number: entry.file_number, applied_us: entry.done_us, visible_us: now };
+            self.lag_by_part.shown(piece, own().map(|m| m.end));
+        }
         let work = Work {
             transactions: own().count() as u64,
             rows: own().map(|m| m.rows).sum(),

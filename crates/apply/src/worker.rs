@@ -185,7 +185,7 @@ impl Worker {
         if !self.counts.is_empty() {
             self.ledger.merge(flight.page, &mut self.counts);
         }
-        if self.carried_out > 0 {
+        if observe::WATCHES && self.carried_out > 0 {
             // Relaxed suffices: `remaining.done()` below publishes the sum to the last worker.
             flight.carried_out.fetch_add(self.carried_out, Ordering::Relaxed);
         }

@@ -18,6 +18,9 @@ mod status;
 mod terminal;
 pub mod time;
 
+/// False in a build that measures what watching costs: such a program counts no events, lags or rates.
+pub const WATCHES: bool = !cfg!(feature = "unwatched");
+
 pub use by_part::{LagByPart, LagHistograms, LagPart, LagPartReport, LagPartsReport, PieceTimes};
 pub use lag::{LAG_BOUNDS_US, LagDivision, LagHistogram, LagMeter, LagParts, LagSample, LagSummary};
 pub use ledger::{Category, Ledger, LedgerBatch, LedgerCounts, LedgerRow, LedgerSnapshot, OTHER_EVENT_TYPES, Page};

@@ -311,7 +311,9 @@ impl RelayShared {
 
     /// Notes that everything up to `position` is durable.
     pub(crate) fn note_synced(&self, position: RelayPosition) {
-        self.lag_by_part.synced((position.file_number, position.offset), observe::steady_us());
+        if observe::WATCHES {
+            self.lag_by_part.synced((position.file_number, position.offset), observe::steady_us());
+        }
     }
 
     /// Lets the next transaction begin a new file (FLUSH RELAY LOGS), unless the last one has none yet.
@@ -375,7 +377,9 @@ impl RelayShared {
         if let ChunkEnd::Transaction { anonymous, count } = end {
             file.transactions_end = file.len;
             file.anonymous |= anonymous;
-            self.lag_by_part.arrived((file.number, file.len), count, observe::steady_us());
+            if observe::WATCHES {
+                self.lag_by_part.arrived((file.number, file.len), count, observe::steady_us());
+            }
         }
         let visible = file.visible() > chunk.offset;
         state.sync.unsynced_bytes += len as u64;
