@@ -1,8 +1,6 @@
 //! Options of the grain of transactions: each shows in a counter, and none changes the resulting rows.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use apply::transactions::{CommitOrder, HandOff, TransactionOptions, WaitAt};
 use base::Uuid;
@@ -10,8 +8,9 @@ use decode::trackers::{Rules, TrackerKind, TrackerOptions};
 use relay_log::SyncPolicy;
 use replay::ablation::{AblationArgs, Base, ablation};
 use replay::{Grain, Pace, ReplayOptions, ReplayReport, TransactionReport, grain, replay};
-use store::CheckImages;
 use testkit::log::{Author, INT, Row, insert, inserts, int, update};
+
+use crate::setup::{self, alone};
 
 const ROWS: usize = 40;
 const UPDATES: usize = 400;
@@ -84,35 +83,10 @@ fn write_logs(folder: &Path) -> (PathBuf, Vec<PathBuf>) {
     (paths.remove(0), paths)
 }
 
-/// Threads are counted by name over the whole process, so replays run one at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Options for the rows grain over logs written into a folder.
 fn options(folder: &Path) -> ReplayOptions {
     let (load, logs) = write_logs(folder);
-    ReplayOptions {
-        logs,
-        load: vec![load],
-        folder: folder.join("replay"),
-        workers: 4,
-        decoders: 1,
-        affinity: base::ThreadAffinity::default(),
-        grain: Grain::Rows,
-        memory_bytes: 64 << 20,
-        hot_bytes_max: None,
-        on_disk: None,
-        check_images: CheckImages::All,
-        relay_sync: SyncPolicy::default(),
-        pace: None,
-        samples: false,
-        reads: 0,
-        readers: 0,
-        hash: true,
-    }
+    setup::options(folder, load, logs)
 }
 
 fn run(change: impl FnOnce(&mut ReplayOptions)) -> ReplayReport {

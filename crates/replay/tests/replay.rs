@@ -1,13 +1,12 @@
 //! `lab replay` over a small log written here.
-#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 
 use base::Uuid;
-use relay_log::SyncPolicy;
 use replay::{OnDisk, Pace, ReplayOptions, ReplayReport, replay};
-use store::CheckImages;
 use testkit::log::{APART_US, Author, INT, Row, inserts, int, update};
+
+use crate::setup::{self, alone};
 
 const ROWS: i32 = 200;
 const UPDATES: i32 = 300;
@@ -34,26 +33,9 @@ fn write_logs(folder: &Path) -> (PathBuf, PathBuf) {
 }
 
 fn run(folder: &Path, change: impl FnOnce(&mut ReplayOptions)) -> ReplayReport {
+    let _alone = alone();
     let (load, logs) = write_logs(folder);
-    let mut options = ReplayOptions {
-        logs: vec![logs],
-        load: vec![load],
-        folder: folder.join("replay"),
-        workers: 2,
-        decoders: 1,
-        affinity: base::ThreadAffinity::default(),
-        grain: replay::Grain::Rows,
-        memory_bytes: 64 << 20,
-        hot_bytes_max: None,
-        on_disk: None,
-        check_images: CheckImages::All,
-        relay_sync: SyncPolicy::default(),
-        pace: None,
-        samples: false,
-        reads: 2000,
-        readers: 0,
-        hash: true,
-    };
+    let mut options = ReplayOptions { workers: 2, reads: 2000, ..setup::options(folder, load, vec![logs]) };
     change(&mut options);
     replay(&options).unwrap()
 }
