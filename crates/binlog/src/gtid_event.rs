@@ -116,7 +116,9 @@ impl GtidEvent {
             encode::packed(out, self.transaction_length.unwrap_or(0));
         }
         if versions {
-            let immediate = self.immediate_server_version.unwrap_or(UNDEFINED_VERSION);
+            // Its highest bit says that the other version follows; no version of a server is as high.
+            let immediate = self.immediate_server_version.filter(|version| version & ORIGINAL_VERSION_FOLLOWS == 0);
+            let immediate = immediate.unwrap_or(UNDEFINED_VERSION);
             let original = self.original_server_version.unwrap_or(immediate);
             if immediate == original {
                 out.extend(immediate.to_le_bytes());
@@ -329,6 +331,17 @@ mod tests {
         let mut body = vec![0x02, 0x18, 0x00, 0xff];
         body.extend([0xff; 8]);
         assert!(matches!(GtidEvent::parse(event_type::GTID_TAGGED, &body), Err(BinlogError::Value { .. })));
+    }
+
+    /// Found by fuzzing: such a version, of a tagged event without a tag, was written as if another one followed.
+    #[test]
+    fn a_version_that_no_server_has_promises_no_other() {
+        let event = GtidEvent { immediate_server_version: Some(u32::MAX), ..GtidEvent::new(None, 0, 1) };
+        let mut body = Vec::new();
+        event.encode_into(&mut body);
+        let again = GtidEvent::parse(event_type::ANONYMOUS_GTID, &body).unwrap();
+        assert_eq!(again.immediate_server_version, Some(UNDEFINED_VERSION));
+        assert_eq!(again.original_server_version, Some(u32::MAX));
     }
 
     #[test]

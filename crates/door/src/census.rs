@@ -3,13 +3,12 @@
 //! In: a question, what each loop knows of its connections. Out: the answers, once all loops have given theirs, and a
 //! wake-up. Never here: a lock that a statement takes unless it asks.
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sql::Purse;
 
-use crate::gtids::Waker;
+use session::{SessionLine, Waker};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Question {
@@ -25,26 +24,6 @@ pub(crate) enum Question {
         /// Whether it may end sessions of others.
         is_admin: bool,
     },
-}
-
-/// A session, as SHOW PROCESSLIST shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionLine {
-    pub id: u64,
-    /// Its account, `name@host`.
-    pub account: String,
-    /// User name, as sent.
-    pub user: String,
-    pub host: String,
-    pub schema: Option<String>,
-    /// `Sleep`, `Query` or `Execute`.
-    pub command: &'static str,
-    /// Seconds since its last command arrived.
-    pub time_s: u64,
-    /// What its statement does.
-    pub state: Cow<'static, str>,
-    /// The statement's text, if it is known.
-    pub info: Option<Vec<u8>>,
 }
 
 /// What became of a KILL.

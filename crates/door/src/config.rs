@@ -11,9 +11,9 @@ use sql::{ReplicaOrder, SqlError};
 use store::Snapshot;
 use values::Zones;
 
-use crate::gtids::{Gtids, NoGtids};
-use crate::replica_status::ReplicaStatus;
-use crate::world::{ReadLock, SchemaState};
+use session::ReplicaStatus;
+use session::{Gtids, NoGtids, Ordered};
+use session::{ReadLock, SchemaState};
 
 /// Configuration of the port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,17 +119,6 @@ pub trait Facts: Send + Sync {
 
     /// Takes note of something that an operator should know.
     fn note(&self, note: Note);
-}
-
-/// What became of an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ordered {
-    /// It was carried out.
-    Done = 0,
-    /// There was nothing to do.
-    Already = 1,
-    /// It was carried out, but replay ran before, so that its UNTIL does not count.
-    DoneWithoutUntil = 2,
 }
 
 /// Takes the result of an order.

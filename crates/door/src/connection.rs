@@ -18,14 +18,14 @@ use wire::compress::{Algorithm, Compression};
 use wire::packet::{PacketBuffer, PayloadRange, SKIPPED_HEAD_LEN};
 use wire::server::put_err;
 
-use crate::Output;
-use crate::census::SessionLine;
 use crate::config::Note;
 use crate::event_loop::{Inbox, Kind};
 use crate::helper::{Job, Work, Worked};
 use crate::server::Server;
-use crate::session::{After, Session, is_question};
 use crate::transport::{Arrived, Socket, Transport};
+use session::Output;
+use session::SessionLine;
+use session::{After, Session, is_question};
 use waiting::Held;
 
 /// Largest packet before a login, in bytes.

@@ -12,24 +12,18 @@ mod config;
 mod connection;
 mod event_loop;
 mod gate;
-mod gtids;
 mod guarded;
 mod helper;
 mod listen;
-mod output;
-mod replica_status;
 mod server;
-pub mod session;
 mod tally;
 mod transport;
-mod world;
 
-pub use census::SessionLine;
-pub use config::{DoorConfig, Facts, Note, OrderDone, Ordered};
-pub use gtids::{Gtids, NoGtids, Position, Readable, Registration, SourceSet, Switch, Waker};
-pub use output::Output;
-pub use replica_status::{FilterTexts, ReplicaStatus, SourceTls, ThreadError};
+pub use config::{DoorConfig, Facts, Note, OrderDone};
 pub use server::{Door, DoorError, DoorStatus};
+pub use session::{
+    FilterTexts, Gtids, NoGtids, Ordered, Output, Position, ReadLock, Readable, Registration, ReplicaStatus,
+    SchemaState, SessionLine, SourceSet, SourceTls, Statistics, Switch, ThreadError, Waker, World,
+};
 pub use sql::SqlError;
 pub use tally::{DURATION_BOUNDS_US, Statements};
-pub use world::{ReadLock, SchemaState, Statistics, World};

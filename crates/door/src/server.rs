@@ -21,12 +21,12 @@ use crate::census::{Census, Question};
 use crate::config::{DoorConfig, Facts, Note};
 use crate::event_loop::{Accepting, EventLoop, Inbox, Kind, Loops, UNAUTHENTICATED_MAX};
 use crate::gate::Gate;
-use crate::gtids::{Gtids, Waker};
 use crate::helper::{Helper, Job, Lister, Listing};
 use crate::listen::{Listeners, SocketFile};
-use crate::replica_status::ReplicaStatus;
 use crate::tally::Statements;
-use crate::world::{ReadLock, SchemaState, Statistics, World};
+use session::ReplicaStatus;
+use session::{Gtids, Waker};
+use session::{ReadLock, SchemaState, Statistics, World};
 
 /// Loops for sessions, at most: each serves some 100,000 short statements a second, and replay needs the other cores.
 const LOOPS_MAX: usize = 4;

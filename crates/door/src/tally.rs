@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use sql::{Command, SqlError};
+use session::{Failed, OTHERS};
+use sql::Command;
 
 /// Upper bounds of the classes of statements by duration, µs; above the last one there is one more class.
 pub const DURATION_BOUNDS_US: [u64; 16] = [
@@ -19,10 +20,6 @@ pub const DURATION_BOUNDS_US: [u64; 16] = [
 /// Constructs that are counted by name; the others together. A name may be a client's word, and each is a time series
 /// of who watches.
 const CONSTRUCTS_MAX: usize = 64;
-/// Characters of a construct's name that are kept.
-const CONSTRUCT_LEN: usize = 40;
-/// Where those are counted that have no place.
-const OTHERS: &str = "other";
 
 /// What became of the statements since the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,25 +44,6 @@ pub(crate) struct Tally {
     by_duration: [AtomicU64; DURATION_BOUNDS_US.len() + 1],
     duration_us: AtomicU64,
     commands: [AtomicU64; Command::ALL.len()],
-}
-
-/// Why a statement failed, as far as it is counted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failed {
-    Refused(String),
-    TooOld,
-    Otherwise,
-}
-
-impl Failed {
-    pub(crate) fn of(error: &SqlError) -> Failed {
-        if error.is_not_supported() {
-            let construct = SqlError::construct_in(&error.message).unwrap_or(OTHERS);
-            let shown = construct.chars().map(|c| if c.is_control() { ' ' } else { c });
-            return Failed::Refused(shown.take(CONSTRUCT_LEN).collect());
-        }
-        if sql::passing::is_snapshot_too_old(error) { Failed::TooOld } else { Failed::Otherwise }
-    }
 }
 
 impl Default for Tally {
@@ -133,6 +111,8 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
+    use sql::SqlError;
+
     use super::*;
 
     #[test]
@@ -158,6 +138,6 @@ mod tests {
         let refused = tally.report().refused;
         assert_eq!(refused.len(), CONSTRUCTS_MAX + 1);
         assert_eq!(refused[OTHERS], 1_000 - CONSTRUCTS_MAX as u64);
-        assert!(refused.keys().all(|name| name.chars().count() <= CONSTRUCT_LEN && !name.contains('\n')));
+        assert!(refused.keys().all(|name| name.chars().count() <= 40 && !name.contains('\n')));
     }
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use rustls::{ProtocolVersion, ServerConnection};
+use session::Encryption;
 
 /// Plain bytes that rustls may hold encrypted, in bytes: one record. They are not counted, and hundreds of clients may
 /// leave them unread.
@@ -49,15 +50,6 @@ impl Write for &Socket {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// How a connection is encrypted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Encryption {
-    /// `Ssl_version`.
-    pub(crate) version: &'static str,
-    /// `Ssl_cipher`, under OpenSSL's name.
-    pub(crate) cipher: String,
 }
 
 /// OpenSSL's name of a cipher suite, as MySQL's status shows it, from the name that rustls has for it.

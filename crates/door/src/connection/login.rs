@@ -13,7 +13,7 @@ use super::{Connection, Deadline, Hold, Turn};
 use crate::config::Note;
 use crate::helper::Work;
 use crate::server::Server;
-use crate::session::{After, Session};
+use session::{After, Session};
 
 /// Wrong passwords in a row from which on logins are delayed.
 const DELAYED_FROM: u32 = 10;

@@ -11,10 +11,10 @@ use sql::{Ended, Event, Interrupt, ReplicaOrder, SqlError};
 
 use super::{Connection, Deadline, Hold, Turn};
 use crate::census::{Census, Killed, Question};
-use crate::config::Ordered;
-use crate::gtids::{Position, Readable, Registration, SourceSet, Switch, Waker};
 use crate::guarded::guarded;
-use crate::session::{ListedRows, Waiting};
+use session::Ordered;
+use session::{ListedRows, Waiting};
+use session::{Position, Readable, Registration, SourceSet, Switch, Waker};
 
 /// A wait that has begun.
 #[derive(Default)]

@@ -1,5 +1,6 @@
 //! What sessions know of the server around them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,46 @@ use store::Snapshot;
 
 use crate::gtids::{Gtids, NoGtids};
 use crate::replica_status::ReplicaStatus;
+
+/// A session, as SHOW PROCESSLIST shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionLine {
+    pub id: u64,
+    /// Its account, `name@host`.
+    pub account: String,
+    /// User name, as sent.
+    pub user: String,
+    pub host: String,
+    pub schema: Option<String>,
+    /// `Sleep`, `Query` or `Execute`.
+    pub command: &'static str,
+    /// Seconds since its last command arrived.
+    pub time_s: u64,
+    /// What its statement does.
+    pub state: Cow<'static, str>,
+    /// The statement's text, if it is known.
+    pub info: Option<Vec<u8>>,
+}
+
+/// How a connection is encrypted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Encryption {
+    /// `Ssl_version`.
+    pub version: &'static str,
+    /// `Ssl_cipher`, under OpenSSL's name.
+    pub cipher: String,
+}
+
+/// What became of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ordered {
+    /// It was carried out.
+    Done = 0,
+    /// There was nothing to do.
+    Already = 1,
+    /// It was carried out, but replay ran before, so that its UNTIL does not count.
+    DoneWithoutUntil = 2,
+}
 
 /// State of a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -37,17 +37,17 @@ impl Session {
     }
 
     /// The connection is compressed from now on.
-    pub(crate) fn compressed(&mut self) {
+    pub fn compressed(&mut self) {
         self.replica.compressed = true;
     }
 
     /// True if the client may send acknowledgements while it gets the log.
-    pub(crate) fn takes_acks(&self) -> bool {
+    pub fn takes_acks(&self) -> bool {
         self.replica.semi_sync && self.is_dumping()
     }
 
     /// Takes an acknowledgement; false if it is none.
-    pub(crate) fn take_ack(&mut self, payload: &[u8]) -> bool {
+    pub fn take_ack(&mut self, payload: &[u8]) -> bool {
         match (&self.replica.dump, command::parse_semi_sync_ack(payload)) {
             (Some(dump), Ok((file, position))) => {
                 dump.acknowledged(&String::from_utf8_lossy(file), position);
@@ -58,7 +58,7 @@ impl Session {
     }
 
     /// What it does, for SHOW PROCESSLIST: the command and its state.
-    pub(crate) fn dump_state(&self) -> Option<(&'static str, &'static str)> {
+    pub fn dump_state(&self) -> Option<(&'static str, &'static str)> {
         self.replica.dump.as_ref()?;
         let state = match self.suspended {
             Some(_) => "Source has sent all binlog to replica; waiting for more updates",

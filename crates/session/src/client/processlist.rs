@@ -13,7 +13,7 @@ use super::results::Rows;
 use super::shows::text;
 use super::{After, Parameters, Session};
 use crate::Output;
-use crate::census::SessionLine;
+use crate::world::SessionLine;
 use crate::world::World;
 
 /// Characters of a statement without FULL.
@@ -50,7 +50,7 @@ fn rounded(id: f64) -> u64 {
 
 impl Session {
     /// The sessions that SHOW PROCESSLIST has waited for.
-    pub(crate) fn lists(&mut self, mut sessions: Vec<SessionLine>, memory: Option<Purse>) {
+    pub fn lists(&mut self, mut sessions: Vec<SessionLine>, memory: Option<Purse>) {
         sessions.sort_unstable_by_key(|line| line.id);
         // Who moved to another loop after the first one's answer is in that of the other too.
         sessions.dedup_by_key(|line| line.id);
@@ -58,12 +58,12 @@ impl Session {
     }
 
     /// The name of its default schema.
-    pub(crate) fn schema_name(&self) -> Option<String> {
+    pub fn schema_name(&self) -> Option<String> {
         self.schema.as_ref().map(|schema| schema.name.clone())
     }
 
     /// Ends the statement that sends rows, or those that follow it.
-    pub(crate) fn killed(&mut self, out: &mut Output) -> After {
+    pub fn killed(&mut self, out: &mut Output) -> After {
         if self.is_dumping() {
             return self.dump_killed(out);
         }

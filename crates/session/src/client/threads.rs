@@ -12,8 +12,8 @@ use wire::row::{DateTime, type_code};
 
 use super::Session;
 use super::shows::text;
-use crate::census::SessionLine;
 use crate::replica_status::{ReplicaStatus, ThreadError};
+use crate::world::SessionLine;
 use crate::world::World;
 
 /// Tables about replication, which accounts see that may see SHOW REPLICA STATUS.

@@ -30,9 +30,9 @@ const TABLES_A_PART: usize = 100;
 pub(super) const ROWS_A_TURN: usize = 1_000;
 
 /// Rows of a listing with what counts them, or why there are none.
-pub(crate) type ListedRows = Result<(Vec<Vec<Value>>, Purse), SqlError>;
+pub type ListedRows = Result<(Vec<Vec<Value>>, Purse), SqlError>;
 /// Makes them, as long as somebody waits for them.
-pub(crate) type ListingJob = Box<dyn FnOnce(&dyn Fn() -> bool) -> ListedRows + Send>;
+pub(super) type ListingJob = Box<dyn FnOnce(&dyn Fn() -> bool) -> ListedRows + Send>;
 
 /// A listing that is made beside the loop.
 #[derive(Default)]
@@ -169,12 +169,12 @@ impl Session {
     }
 
     /// The listing that the statement waits for.
-    pub(crate) fn listing_job(&self) -> Option<ListingJob> {
+    pub fn listing_job(&self) -> Option<ListingJob> {
         self.beside.job.borrow_mut().take()
     }
 
     /// Takes the rows that it waited for.
-    pub(crate) fn takes_listed(&self, rows: ListedRows) {
+    pub fn takes_listed(&self, rows: ListedRows) {
         *self.beside.rows.borrow_mut() = Some(rows);
     }
 

@@ -48,11 +48,11 @@ use wire::response::status;
 use wire::server::{self, ClientCommand, ServerOk};
 
 use crate::Output;
-use crate::census::SessionLine;
-use crate::tally::Failed;
-use crate::transport::Encryption;
+use crate::failed::Failed;
+use crate::world::Encryption;
+use crate::world::SessionLine;
 use crate::world::{SchemaState, World};
-pub(crate) use beside::ListedRows;
+pub use beside::ListedRows;
 use beside::{Beside, Sending};
 use changes::Changes;
 use dump::Replica;
@@ -237,17 +237,17 @@ impl Session {
     }
 
     /// What its last statement met that cannot be.
-    pub(crate) fn take_defect(&mut self) -> Option<String> {
+    pub fn take_defect(&mut self) -> Option<String> {
         self.trouble.defect.take()
     }
 
     /// Why the statement that has ended failed.
-    pub(crate) fn take_failure(&mut self) -> Option<Failed> {
+    pub fn take_failure(&mut self) -> Option<Failed> {
         self.trouble.failed.take()
     }
 
     /// Says how its connection is encrypted, for its status variables.
-    pub(crate) fn set_encryption(&mut self, encryption: Option<Encryption>) {
+    pub fn set_encryption(&mut self, encryption: Option<Encryption>) {
         self.encryption = encryption;
     }
 

@@ -17,7 +17,7 @@ pub struct Output {
 
 impl Output {
     /// Counts its memory by another purse from now on.
-    pub(crate) fn count_by(&mut self, memory: Purse) {
+    pub fn count_by(&mut self, memory: Purse) {
         self.memory = memory;
         self.recount();
     }
@@ -81,7 +81,7 @@ impl Output {
     }
 
     /// Puts other bytes in the place of those from `at` on: they were compressed.
-    pub(crate) fn replace_from(&mut self, at: usize, bytes: Vec<u8>) {
+    pub fn replace_from(&mut self, at: usize, bytes: Vec<u8>) {
         if at == 0 {
             self.bytes = bytes;
         } else {
@@ -99,7 +99,7 @@ impl Output {
     }
 
     /// Takes back everything from `len` on: an answer that fails half-way is none.
-    pub(crate) fn truncate(&mut self, len: usize, sequence: u8) {
+    pub fn truncate(&mut self, len: usize, sequence: u8) {
         self.bytes.truncate(len);
         self.bytes.shrink_to(len.max(KEPT_BYTES));
         self.sequence = sequence;

@@ -211,12 +211,12 @@ impl Session {
     }
 
     /// True if the statement is about to read a long row, or to look at a long value, which keeps others waiting.
-    pub(crate) fn is_at_long(&self) -> bool {
+    pub fn is_at_long(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.reading.is_at_long())
     }
 
     /// Whether its statements may do so in the next steps; without, they wait where they are.
-    pub(crate) fn may_take_long(&mut self, may: bool) {
+    pub fn may_take_long(&mut self, may: bool) {
         self.takes_long = may;
     }
 
@@ -226,7 +226,7 @@ impl Session {
     }
 
     /// When the statement that runs is to end at the latest.
-    pub(crate) fn ends_at(&self) -> Option<Instant> {
+    pub fn ends_at(&self) -> Option<Instant> {
         self.running.as_ref()?.until
     }
 

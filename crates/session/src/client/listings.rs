@@ -19,7 +19,7 @@ use store::Snapshot;
 use super::results::{Listed, Rows};
 use super::shows::text;
 use super::{Own, PreparedUnder, Session};
-use crate::transport::Encryption;
+use crate::world::Encryption;
 use crate::world::World;
 
 /// Status variables of what is counted by MySQL only: shown with no value, they would seem to be counted here.

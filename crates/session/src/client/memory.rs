@@ -12,12 +12,12 @@ use crate::world::World;
 
 impl Session {
     /// Counts what it holds by this purse from now on.
-    pub(crate) fn count_by(&mut self, memory: Purse) {
+    pub fn count_by(&mut self, memory: Purse) {
         self.memory = memory;
     }
 
     /// Another purse of the same session.
-    pub(crate) fn purse_beside(&self) -> Purse {
+    pub fn purse_beside(&self) -> Purse {
         self.memory.beside()
     }
 
@@ -36,7 +36,7 @@ impl Session {
     }
 
     /// Answers a command that was not taken whole, by its beginning.
-    pub(crate) fn refuse(&mut self, head: &[u8], error: &SqlError, out: &mut Output) -> After {
+    pub fn refuse(&mut self, head: &[u8], error: &SqlError, out: &mut Output) -> After {
         let [command, a, b, c, d, ..] = head else { return After::Close };
         if *command == command::STMT_SEND_LONG_DATA {
             // It has no answer: the execution is refused.

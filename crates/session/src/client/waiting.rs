@@ -64,7 +64,7 @@ impl Session {
     }
 
     /// How the statement that works arrived, and its text, if that is known.
-    pub(crate) fn statement_text(&self) -> (&'static str, Option<Vec<u8>>) {
+    pub fn statement_text(&self) -> (&'static str, Option<Vec<u8>>) {
         match self.suspended.as_ref().and_then(|suspended| suspended.again.as_ref()) {
             Some(Again::Query(rest)) => ("Query", Some(shown(rest.text()))),
             Some(Again::Execute(payload)) => ("Execute", self.statements.text_of(payload).map(shown)),
@@ -73,7 +73,7 @@ impl Session {
     }
 
     /// The text that a payload executes, if it executes a prepared statement.
-    pub(crate) fn text_to_execute(&self, payload: &[u8]) -> Option<&[u8]> {
+    pub fn text_to_execute(&self, payload: &[u8]) -> Option<&[u8]> {
         if payload.first() != Some(&command::STMT_EXECUTE) {
             return None;
         }

@@ -11,7 +11,7 @@ use sql::{
 use super::Session;
 use super::execute::needs;
 use super::shows::check_channel;
-use crate::config::Ordered;
+use crate::world::Ordered;
 
 /// How orders end, as numbers of [`Ended::Met`].
 const DONE: u64 = Ordered::Done as u64;
