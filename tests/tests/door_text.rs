@@ -176,7 +176,7 @@ fn bytes_that_are_no_text_are_compared_with_bytes() {
         assert!(answer.len() > 3, "{}", condition.escape_ascii());
         same(b"SHOW WARNINGS");
     }
-    // Text is not compared with what is none.
+    // A column of text is not compared with bytes.
     let refused = ours_refuses(&socket, b"SELECT n FROM b.t WHERE w = '\xff'");
     assert!(refused.contains("Invalid utf8mb4 character string"), "{refused}");
     replica.stop();

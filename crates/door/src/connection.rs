@@ -117,9 +117,8 @@ pub(crate) struct Connection {
     asked: Asked,
 }
 
-/// Its last command.
+/// The command that came last.
 struct Asked {
-    /// When it arrived.
     at: Instant,
     /// True from the arrival of a statement until its answer is made.
     answers: bool,

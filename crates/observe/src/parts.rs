@@ -63,7 +63,7 @@ pub struct RefusedReport {
     pub count: u64,
 }
 
-/// Statements by duration.
+/// Statements by their duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DurationReport {
@@ -204,7 +204,6 @@ pub struct HistoryReport {
     pub transactions_per_s: Vec<f64>,
     #[serde(rename = "rows_per_s")]
     pub rows_per_s: Vec<f64>,
-    /// Bytes of log.
     #[serde(rename = "bytes_per_s")]
     pub bytes_per_s: Vec<f64>,
 }

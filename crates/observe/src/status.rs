@@ -272,8 +272,8 @@ pub struct GtidReport {
     pub to_skip: String,
     /// Number of transactions that the source had when it was last asked, or sent since, and that are not visible; None
     /// if it has not been asked. It is asked every 30 s.
-    #[serde(rename = "behind", default)]
-    pub behind: Option<u64>,
+    #[serde(rename = "lacks", default)]
+    pub lacks: Option<u64>,
 }
 
 /// Positions in the logs, as `file:offset`.

@@ -74,8 +74,8 @@ impl Exit {
         self as u8
     }
 
-    /// The code of a replica or relay that could not start because of a connection to its source; MySQL's numbers are of
-    /// a host, a login, or TLS.
+    /// The code of a replica or relay that could not start because of a connection to its source; MySQL's numbers are
+    /// of a host, a login, or TLS.
     #[must_use]
     pub fn of_start(self, number: Option<u32>) -> Exit {
         match (self, number) {

@@ -19,11 +19,11 @@ const MINUTE_US: u64 = 60_000_000;
 /// What one minute was like.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Minute {
-    /// Minutes since 1970.
+    /// Number of the minute since 1970.
     number: u64,
     /// The highest lag, µs; None if it was not known at any time.
     lag_us: Option<u64>,
-    /// Means a second.
+    /// These are means per second.
     transactions: f64,
     rows: f64,
     bytes: f64,
@@ -37,7 +37,7 @@ pub struct History {
 
 #[derive(Default)]
 struct State {
-    /// Oldest first; the last one goes on.
+    /// Oldest first; the last one is not over.
     minutes: VecDeque<Minute>,
     /// Reports that the last one has.
     samples: u32,

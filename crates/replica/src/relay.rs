@@ -348,7 +348,7 @@ impl Relay {
                 retrieved: link.received.retrieved.to_string(),
                 executed: executed.to_string(),
                 to_skip: String::new(),
-                behind: link.source.behind(&link.received.retrieved, &executed),
+                lacks: link.source.lacks(&link.received.retrieved, &executed),
             },
             position: PositionReport {
                 source_received: link.received.source_position.clone(),

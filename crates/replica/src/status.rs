@@ -229,7 +229,7 @@ impl Replica {
                 retrieved: link.received.retrieved.to_string(),
                 executed: visible.executed.to_string(),
                 to_skip: to_skip.to_string(),
-                behind: link.source.behind(&link.received.retrieved, &visible.executed),
+                lacks: link.source.lacks(&link.received.retrieved, &visible.executed),
             },
             position: PositionReport {
                 source_received: link.received.source_position.clone(),

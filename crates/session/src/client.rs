@@ -145,7 +145,6 @@ pub struct Session {
 struct Trouble {
     /// What it met that cannot be.
     defect: Option<String>,
-    /// Why it failed.
     failed: Option<Failed>,
 }
 

@@ -314,7 +314,7 @@ fn full_report() -> StatusReport {
         server_uuid: text(),
         source: full_source(),
         replay: full_replay(),
-        gtid: GtidReport { retrieved: text(), executed: text(), to_skip: text(), behind: Some(1) },
+        gtid: GtidReport { retrieved: text(), executed: text(), to_skip: text(), lacks: Some(1) },
         position: PositionReport {
             source_received: Some(text()),
             source_executed: Some(text()),

@@ -10,6 +10,7 @@ mod backup;
 mod cli;
 mod control;
 mod dump_folder;
+mod ended;
 #[cfg(test)]
 mod interface;
 pub mod lab;

@@ -18,7 +18,7 @@ use store::CheckImages;
 
 use crate::option_file::edit_distance;
 use crate::relay::{checked_start, checked_url, parse_tracking};
-use crate::settings::{LogFormat, Settings, checked_report_host, parse_relay_sync};
+use crate::settings::{LogFormat, Settings, parse_relay_sync};
 
 /// Minimum memory: less leaves no room for the queues and a generation.
 const MEMORY_MIN: u64 = 128 << 20;
@@ -571,10 +571,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         RECEIVE,
         "report-host",
         "HOST",
-        Kind::Text(|s, text| {
-            s.door.set.push(("report_host".to_owned(), text.to_owned()));
-            put(&mut s.config.report_host, checked_report_host(text))
-        }),
+        Kind::Text(|s, text| s.set_report_host(text)),
         "Our host, as SHOW REPLICAS on the source shows it",
     )
     .under(REPLICATION_PART),
@@ -582,14 +579,10 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         RECEIVE,
         "report-port",
         "PORT",
-        Kind::Number(0, 65_535, |s, port| {
-            s.door.set.push(("report_port".to_owned(), port.to_string()));
-            s.config.report_port = port as u16;
-        }),
-        "Our port, as SHOW REPLICAS on the source shows it",
+        Kind::Number(0, 65_535, |s, port| s.set_report_port(port as u16)),
+        "Our port, as SHOW REPLICAS on the source shows it; 0: that of --port",
     )
-    .under(REPLICATION_PART)
-    .otherwise("port"),
+    .under(REPLICATION_PART),
     option(
         RECEIVE,
         "max-relay-log-size",

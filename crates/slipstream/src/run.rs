@@ -37,7 +37,7 @@ use crate::control::{Client, ControlServer, DumpRequest, Request, Until, VerifyR
 use crate::options::{self, Flags};
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
-use crate::{account, backup, dump_folder, log_file, option_file, reading, requests, watch};
+use crate::{account, backup, dump_folder, ended, log_file, option_file, reading, requests, watch};
 
 /// Interval at which the main thread checks signals and the replica's outcome.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -235,14 +235,13 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags, start_anew: bool) -> Result<
     }
     warn_of_password(&flags.password, flags.options.value("source"));
     let signals = Signals::install()?;
-    let log_is_stderr = settings.log().file.is_none();
     let reread = reread(files, &flags.options.given, settings.asked_password());
-    let result = own_and_follow(config, &settings.door, reread, start_anew, &signals).map_err(of_start);
+    let result = own_and_follow(config, &settings.door, reread, start_anew, &signals).map_err(ended::of_start);
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log::write(Code::ReplicaFailed, "Replica", &failure.told()),
     }
-    result.map_err(|failure| ended(failure, log_is_stderr))
+    result.map_err(|failure| ended::shown(failure, settings.log().file.is_none()))
 }
 
 fn relay(files: &FileFlags, flags: &RelayFlags) -> Result<(), Failure> {
@@ -251,35 +250,13 @@ fn relay(files: &FileFlags, flags: &RelayFlags) -> Result<(), Failure> {
     settings.relay()?;
     let signals = crate::relay::prepare(&settings)?;
     warn_of_password(&flags.password, flags.options.value("source"));
-    let log_is_stderr = settings.log().file.is_none();
     let reread = reread(files, &flags.options.given, settings.asked_password());
-    let result = crate::relay::run(&settings, reread, &signals).map_err(of_start);
+    let result = crate::relay::run(&settings, reread, &signals).map_err(ended::of_start);
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log::write(Code::ReplicaFailed, "Relay", &failure.told()),
     }
-    result.map_err(|failure| ended(failure, log_is_stderr))
-}
-
-/// The failure of a start, as a service manager has to tell it from others.
-fn of_start(failure: Failure) -> Failure {
-    let exit = failure.exit.of_start(failure.number);
-    let hint = match failure.number.filter(|_| exit == Exit::SourceNotReached) {
-        Some(2026) => {
-            "ssl-mode = VERIFY_CA with source-ssl-ca = FILE, the source's ca.pem, verifies a source that made its \
-                       certificate itself; ssl-mode = REQUIRED verifies nothing"
-        }
-        Some(2002..=2005) => "correct the source's host and port, or start again once it runs",
-        Some(_) => "correct user and password in the option file or at the source, then start again",
-        None => return Failure { exit, ..failure },
-    };
-    let hint = failure.hint.or_else(|| Some(hint.to_owned()));
-    Failure { exit, hint, ..failure }
-}
-
-/// The failure with which the process ends, whose text is not printed twice on stderr.
-fn ended(failure: Failure, is_printed: bool) -> Failure {
-    if is_printed { Failure { text: String::new(), ..failure } } else { failure }
+    result.map_err(|failure| ended::shown(failure, settings.log().file.is_none()))
 }
 
 /// Other users see a command line.

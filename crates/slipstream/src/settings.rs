@@ -293,6 +293,19 @@ impl Settings {
         options::find(key).ok_or_else(|| options::unknown(key))?.set(self, value)
     }
 
+    /// # Errors
+    /// Why it is no host that can be reported.
+    pub(crate) fn set_report_host(&mut self, text: &str) -> Result<(), String> {
+        self.config.report_host = Some(checked_report_host(text)?);
+        self.door.set.push(("report_host".to_owned(), text.to_owned()));
+        Ok(())
+    }
+
+    pub(crate) fn set_report_port(&mut self, port: u16) {
+        self.config.report_port = port;
+        self.door.set.push(("report_port".to_owned(), port.to_string()));
+    }
+
     /// The data folder.
     ///
     /// # Errors
@@ -489,7 +502,7 @@ pub(crate) fn parse_relay_sync(value: &str) -> Result<SyncPolicy, String> {
 }
 
 /// The source shows it to everyone who runs SHOW REPLICAS; its packet has one length byte.
-pub(crate) fn checked_report_host(value: &str) -> Result<String, String> {
+fn checked_report_host(value: &str) -> Result<String, String> {
     if value.is_empty() || value.len() > 255 || value.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err("needs a host name of at most 255 bytes".to_owned());
     }

@@ -132,9 +132,7 @@ pub enum Show {
     },
     /// CHECK TABLE, whose answer is one as of a SHOW: schema, if it was given, and name of each table.
     CheckTables(Vec<(Option<Vec<u8>>, Vec<u8>)>),
-    /// SHOW OPEN TABLES.
     OpenTables {
-        /// LIKE or WHERE.
         choice: Choice,
     },
     Variables {

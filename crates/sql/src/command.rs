@@ -85,7 +85,7 @@ commands! {
 }
 
 impl Statement {
-    /// What it is counted as; None for what is not answered here.
+    /// What it is counted as; None if it is not answered here.
     #[must_use]
     pub fn command(&self) -> Option<Command> {
         Some(match self {

@@ -158,7 +158,7 @@ impl Figures {
         let last_us = source.heard.last_received_us;
         to.gauge_seconds("source_last_received_timestamp", about, last_us)?;
         let about = "Transactions that the source has, by its last answer (every 30 s), and that are not visible";
-        to.gauge("gtids_behind", about, self.report.gtid.behind.map(|count| count as f64))?;
+        to.gauge("gtids_behind", about, self.report.gtid.lacks.map(|count| count as f64))?;
         let about = "Time without a byte from the source while it is read; absent without a connection";
         to.gauge_seconds("source_silence", about, source.heard.silence.us)?;
         to.gauge_seconds(
@@ -332,7 +332,7 @@ mod tests {
         clients.statements.duration =
             DurationReport { bounds_us: vec![100, 1_000], counts: vec![4, 1, 1], sum_us: 2_000_000 };
         let mut report = StatusReport { clients: Some(clients), served: Some(served), ..StatusReport::default() };
-        (report.source.heard.last_received_us, report.gtid.behind) = (Some(1_700_000_000_500_000), Some(5));
+        (report.source.heard.last_received_us, report.gtid.lacks) = (Some(1_700_000_000_500_000), Some(5));
         report.store.last_backup_us = Some(1_700_000_000_000_000);
         (report.source.purges_in_us, report.source.heard.silence.us) = (Some(1), Some(1));
         (report.lag.current_us, report.lag.clock_difference_us, report.lag.clock_error_us) =
@@ -381,7 +381,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|own| own == line), "{line}: {text}");
         }
-        // What is not known is not zero.
+        // An unknown figure is not zero.
         let unknown = super::text(StatusReport::default(), None).unwrap();
         for name in ["gtids_behind ", "last_backup", "last_received", "served_", "client_"] {
             let is = |line: &str| line.starts_with(&format!("slipstream_{name}"));

@@ -27,7 +27,7 @@ impl SourceState {
     }
 
     /// Number of transactions that it is known to have and that are not visible; None if it has not been asked.
-    pub(crate) fn behind(&self, retrieved: &GtidSet, visible: &GtidSet) -> Option<u64> {
+    pub(crate) fn lacks(&self, retrieved: &GtidSet, visible: &GtidSet) -> Option<u64> {
         let (_, executed) = self.executed.as_ref().filter(|(server, _)| *server == self.facts.server_uuid)?;
         let mut known = executed.clone();
         known.union_with(retrieved);

@@ -118,8 +118,8 @@ impl Session {
         Ok(outcome)
     }
 
-    /// True for statements for which MySQL reads its dictionary's tables, in the session's transaction. SHOW CREATE finds
-    /// its definitions in a cache.
+    /// True for statements for which MySQL reads its dictionary's tables, in the session's transaction. SHOW CREATE
+    /// finds its definitions in a cache.
     fn reads_dictionary(&self, statement: &Statement, parameters: Parameters<'_>) -> bool {
         match statement {
             Statement::Show(Show::Collation { .. } | Show::CharacterSet { .. }) => true,
