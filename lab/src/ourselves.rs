@@ -53,7 +53,7 @@ impl Replica {
         Ok(Replica { process, program, data: data.to_owned(), log, port })
     }
 
-    /// Its status report.
+    /// Its status report, as JSON.
     ///
     /// # Errors
     /// It does not answer.
@@ -77,10 +77,10 @@ impl Replica {
         self.wait_until(moment, stop, &|replica| replica.status().is_ok_and(|status| done(&status)))
     }
 
-    /// A session that may read; adds the account for it where there is none.
+    /// A session that may read; adds the account for it to a folder without accounts.
     ///
     /// # Errors
-    /// As [`await_status`](Self::await_status).
+    /// It ends before, lets nobody in, or `stop` is raised.
     pub(crate) fn session(&mut self, stop: &AtomicBool) -> Result<Connection> {
         // Without an account there is no login to try: a refused password is not tried again.
         if !self.data.join("accounts").exists() {
@@ -120,10 +120,14 @@ impl Replica {
         cpu_s(self.process.pid())
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Stops it: its last cut holds all that was visible.
     ///
     /// # Errors
-    /// It fails to.
+    /// It cannot be told to, or ends with an error.
     pub(crate) fn stop(self, stop: &AtomicBool) -> Result<()> {
         let pid = i32::try_from(self.process.pid()).ok().and_then(Pid::from_raw).context("no process id")?;
         kill_process(pid, Signal::TERM)?;

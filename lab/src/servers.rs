@@ -133,7 +133,7 @@ impl Programs {
         Ok(())
     }
 
-    /// A library by file name, of those that the server is linked with or that are installed beside them.
+    /// A library by file name, of those that the server is linked with or that are installed.
     #[must_use]
     pub fn library(&self, name: &str) -> Option<PathBuf> {
         let own = self.loader.get(2).map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
@@ -432,8 +432,8 @@ impl Server {
     }
 }
 
-/// The allocator of a process: of the libraries that are preloaded and mapped the first that has one, else a linked one;
-/// none of these: its libc's.
+/// The allocator of a process: of the libraries that are preloaded and mapped the first that has one, else a linked
+/// one; without these its libc's.
 fn allocator(maps: &str, preloaded: &str) -> String {
     const NAMES: [&str; 3] = ["libjemalloc", "libtcmalloc", "libmimalloc"];
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -485,6 +485,16 @@ fn cpu_ticks(path: &str, first: usize) -> f64 {
 /// All ports are taken.
 pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0)).context("no free port")?.local_addr()?.port())
+}
+
+/// A command's folder, removed on drop, whatever becomes of the command.
+#[derive(Debug)]
+pub(crate) struct Scratch(pub PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// The folder given for a command's servers, or one of this name in TMPDIR; made if absent.

@@ -39,8 +39,8 @@ pub struct Contender {
 impl FromStr for Contender {
     type Err = String;
 
-    /// `NAME:OPTIONS`. The name begins with `mysql` or `slipstream`; options are words, among them `LD_PRELOAD=FILE` (of
-    /// MySQL) and `CPUS=LIST`.
+    /// `NAME:OPTIONS`. The name begins with `mysql` or `slipstream`; options are words, and
+    /// `CPUS=LIST` and (of MySQL) `LD_PRELOAD=FILE` are among them.
     fn from_str(text: &str) -> Result<Contender, String> {
         let (name, words) = text.split_once(':').unwrap_or((text, ""));
         let whose = match name {
@@ -186,6 +186,14 @@ impl Following {
         match &self.replica {
             Replica::Slipstream(replica) => replica.cpu_s(),
             Replica::Mysql(server) => server.cpu_s(),
+        }
+    }
+
+    /// Number, name and CPU seconds of each of its threads.
+    pub(super) fn threads_cpu_s(&self) -> Vec<(u32, String, f64)> {
+        match &self.replica {
+            Replica::Slipstream(replica) => crate::servers::threads_cpu_s(replica.pid()),
+            Replica::Mysql(server) => server.threads_cpu_s(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A recorded log served at a rate that changes from try to try: `lab source`, turned on and off.
 //!
-//! In: log files; rates. Out: the log to one replica, each transaction with the moment it is sent as its commit time; how
-//! many were sent. Never here: the protocol, a transaction sent twice to one replica.
+//! In: log files; rates. Out: the log to one replica, each transaction with the moment it is sent as its commit time;
+//! how many were sent. Never here: the protocol, a transaction sent twice to one replica.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

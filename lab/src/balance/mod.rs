@@ -1,9 +1,10 @@
 //! `lab balance`: the highest rate at which a replica follows its source for good, by bisection. The unit of chapter 10
-//! of *How to Make MySQL Better*, with a definition: in a window the backlog grows by at most 0.5 % of the rate, the 99th
-//! percentile of the lag is within the limit, the backlog drains within twice that after the load, and rows are equal.
+//! of *How to Make MySQL Better*, with a definition: in a window the backlog grows by at most 0.5 % of the rate, the
+//! 99th percentile of the lag is within the limit, the backlog drains within twice that after the load, and rows are
+//! equal.
 //!
-//! In: a recorded log, or the location of MySQL's programs for a primary under TPC-C; contenders. Out: rates, the lowest
-//! failing rate, every try. Never here: a rate of a replica whose rows were not compared.
+//! In: a recorded log, or the location of MySQL's programs for a primary under TPC-C; contenders. Out: rates, the
+//! lowest failing rate, every try. Never here: a rate of a replica whose rows were not compared.
 
 mod contenders;
 mod feed;
@@ -25,7 +26,7 @@ use serde::Serialize;
 pub use contenders::{Contender, Whose};
 pub use report::{BalanceReport, Balanced, Search, Try};
 
-use crate::servers::{PATIENCE, Programs, Server, check_stop, copy_folder, empty_folder};
+use crate::servers::{PATIENCE, Programs, Scratch, Server, check_stop, copy_folder, empty_folder};
 use crate::tpcc::{self, TpccOptions};
 use contenders::Following;
 use feed::Feed;
@@ -108,8 +109,8 @@ pub struct BalanceArgs {
     /// With --primary: fraction of items, stock, customers and orders
     #[arg(long, default_value_t = 0.2)]
     pub scale: f64,
-    /// A replica: a name that begins with mysql or slipstream, and its options, LD_PRELOAD=FILE and CPUS=LIST among them;
-    /// may be repeated [default: mysql: and slipstream:]
+    /// A replica: a name that begins with mysql or slipstream, and its options, LD_PRELOAD=FILE and CPUS=LIST among
+    /// them; may be repeated [default: mysql: and slipstream:]
     #[arg(long, value_name = "NAME:OPTIONS")]
     pub contender: Vec<Contender>,
     /// Length of a try
@@ -118,14 +119,14 @@ pub struct BalanceArgs {
     /// Limit of the 99th percentile of the lag, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     pub lag_max: f64,
-    /// First rate to try, transactions a second [default: 0.7 of what the replica does at full speed; of a primary 200]
+    /// First rate to try, transactions a second [default: 0.7 of the replica's full speed; of a primary 200]
     #[arg(long, value_name = "TPS", value_parser = crate::log_source::rate)]
     pub from: Option<f64>,
     /// Searches of each contender, by turns
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub searches: u32,
     /// Refuse what would take longer than that (90m, 3h)
-    #[arg(long, value_name = "TIME", value_parser = crate::cli::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = crate::duration::parse)]
     pub within: Option<Duration>,
     /// innodb_buffer_pool_size of every stock server
     #[arg(long, value_name = "SIZE", default_value = "1G")]
@@ -139,15 +140,6 @@ pub struct BalanceArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// Folder for everything, removed on drop.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Searches, or tries by terminals. `told` receives a line for each try and step.
@@ -219,6 +211,34 @@ pub fn balance(args: &BalanceArgs, stop: &AtomicBool, told: &dyn Fn(&str)) -> Re
         machine: replay::machine(),
         load_average: [before, crate::compare::load_average()],
     })
+}
+
+/// Has a replica of ours follow a served log to its end, as fast as it goes, and returns its threads: number, name, CPU
+/// seconds.
+///
+/// # Errors
+/// The replica stops, or `stop` is raised.
+pub(crate) fn threads_after(
+    load: &Path,
+    run: &Path,
+    data: &Path,
+    stop: &AtomicBool,
+) -> Result<Vec<(u32, String, f64)>> {
+    let feed = Feed::start(&[load.to_owned()], &[run.to_owned()])?;
+    feed.turn_to_replica_with(0);
+    let contender: Contender = "slipstream".parse().map_err(anyhow::Error::msg)?;
+    let place = contenders::Place { port: feed.port, is_stock: false };
+    let mut replica = contender.follow(None, data, place, "", stop)?;
+    feed.open(None);
+    let until = Instant::now() + PATIENCE;
+    while replica.shown()? < feed.transactions {
+        check_stop(stop)?;
+        ensure!(Instant::now() < until, "the replica has not reached the log's end after {PATIENCE:?}");
+        std::thread::sleep(LOOK);
+    }
+    let threads = replica.threads_cpu_s();
+    replica.stop(stop)?;
+    Ok(threads)
 }
 
 /// One command's options, and where it works.
@@ -349,7 +369,7 @@ impl Plan<'_> {
             self.programs()?.initialise(&loaded, self.stop)?;
         }
         log.feed.turn_to_replica_with(0);
-        // What it syncs is no part of what it holds afterwards.
+        // Its rows do not depend on when it syncs.
         let plain = Contender {
             options: match contender.whose {
                 Whose::Mysql => ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"].map(str::to_owned).to_vec(),
@@ -492,7 +512,7 @@ impl Plan<'_> {
         }
     }
 
-    /// A rate that is likely to be followed: most of what the replica does when it may.
+    /// A rate that is likely to be followed: most of the replica's full speed.
     fn probe(&self, pair: &mut Pair<'_>) -> Result<f64> {
         if pair.source.get().left().is_none() {
             return Ok(PRIMARY_FROM);

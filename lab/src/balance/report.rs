@@ -14,10 +14,10 @@ const NAMED_S: f64 = 300.0;
 /// Flushes of a store that a try must see, so that it is not a burst.
 const FLUSHES_MIN: u64 = 3;
 
-/// One try.
 #[derive(Clone, Debug, Serialize)]
 pub struct Try {
-    /// Transactions a second that were asked for; None: as many as so many terminals begin.
+    /// Transactions a second that were asked for; None: as many as the terminals begin.
+    #[serde(rename = "asked")]
     pub rate: Option<f64>,
     pub terminals: Option<usize>,
     #[serde(flatten)]
@@ -57,7 +57,7 @@ pub struct Search {
     pub tries: Vec<Try>,
     /// None where rates were not searched for.
     pub answer: Option<Answer>,
-    /// Hash of the rows of the replica and of what it followed, at the search's end.
+    /// Hash of the replica's rows, which are its source's, at the search's end.
     pub hash: String,
 }
 

@@ -29,7 +29,6 @@ pub struct Exactness {
 /// What became of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Tried {
-    /// Transactions a second.
     pub rate: f64,
     pub verdict: Verdict,
 }
@@ -59,7 +58,6 @@ impl fmt::Display for Answer {
     }
 }
 
-/// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
     Try(f64),
@@ -142,7 +140,7 @@ pub fn next(tried: &[Tried], start: f64, exactness: Exactness) -> Step {
 pub enum Together {
     /// They agree; their mean.
     One(f64),
-    /// They do not.
+    /// They differ by more than that; the least and the most.
     Range(f64, f64),
 }
 

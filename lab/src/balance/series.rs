@@ -53,7 +53,7 @@ pub struct Shown {
     pub slope: f64,
     /// 99th percentile of the lag, seconds; None: some of the slowest hundredth never became visible.
     pub lag_p99_s: Option<f64>,
-    /// Median lag, seconds.
+    /// Median of the lag, seconds.
     pub lag_p50_s: Option<f64>,
     /// Seconds from the load's end to the backlog's; None: it did not end in the time it had.
     pub drain_s: Option<f64>,
@@ -64,7 +64,7 @@ pub struct Shown {
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     Follows,
-    /// The backlog grows.
+    /// The backlog grows by more than 0.5 % of the rate.
     BacklogGrows,
     /// The 99th percentile of the lag is above the limit.
     TooLate,
@@ -87,7 +87,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Shown {
-    /// Measures a try. The looks go on until the backlog was gone, or it was given up.
+    /// Measures a try. Its looks end with the backlog, or when that took too long.
     #[must_use]
     pub fn of(looks: &[Look], window: Window) -> Shown {
         let lags = lags(looks, window);

@@ -1,7 +1,7 @@
 //! What a replica follows during a search: a served log, or a stock primary under TPC-C.
 //!
-//! In: a load and its length. Out: how many transactions are committed; the rows that a replica must have. Never here: a
-//! replica.
+//! In: a load and its length. Out: how many transactions are committed; the rows that a replica must have.
+//! Never here: a replica.
 
 use std::fmt;
 use std::fs;
@@ -46,20 +46,18 @@ impl fmt::Display for Load {
     }
 }
 
-/// What replicas follow.
+/// The source that replicas of a search follow.
 pub(super) enum Source {
     Log(Log),
     Primary(Box<Primary>),
 }
 
-/// A served log.
 pub(super) struct Log {
     pub feed: Feed,
     pub load: Vec<PathBuf>,
     pub run: Vec<PathBuf>,
 }
 
-/// A stock primary.
 pub(super) struct Primary {
     server: Server,
     connection: Connection,
@@ -112,7 +110,7 @@ impl Source {
         }
     }
 
-    /// Begins to commit.
+    /// Begins to commit, for as long as that.
     pub(super) fn begin(&mut self, load: Load, length: Duration) {
         match (self, load) {
             (Source::Log(log), Load::Rate(rate)) => log.feed.open(Some(rate)),

@@ -6,7 +6,6 @@
 //! with its source's, time in which the log was still being received (but for `--put-in-between`).
 
 mod logs;
-mod picture;
 mod report;
 mod runs;
 
@@ -16,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
+pub(crate) use report::SPEED;
 pub use report::{ClocksReport, Line, Recorded};
 
 use crate::restamp::RestampTracking;
@@ -82,6 +82,9 @@ pub struct ClocksArgs {
     pub json: bool,
 }
 
+/// The source's own clock.
+pub(crate) const ITS_SOURCE: &str = "its source";
+
 /// Who stamped a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stamps {
@@ -96,7 +99,7 @@ pub(crate) enum Stamps {
 impl Stamps {
     fn name(self) -> String {
         match self {
-            Stamps::Source => "its source".into(),
+            Stamps::Source => ITS_SOURCE.into(),
             Stamps::Relay(how) => format!("relay, {}", word(how)),
             Stamps::Reference => "its source, WRITESET".into(),
         }
@@ -144,7 +147,8 @@ pub fn clocks(args: &ClocksArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)) 
     report.hash = bench.hash();
     report.load_average = [load_before, crate::compare::load_average()];
     if let Some(file) = &args.picture {
-        std::fs::write(file, picture::svg(&report)).with_context(|| format!("cannot write {}", file.display()))?;
+        let svg = crate::figures::picture::svg(&report.found(), None)?;
+        std::fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;
     }
     bench.remove()?;
     Ok(report)

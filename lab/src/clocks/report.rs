@@ -4,10 +4,14 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::ClocksArgs;
 use super::logs::Log;
 use super::runs::Sample;
+use super::{ClocksArgs, ITS_SOURCE};
+use crate::figures::result::{Found, Point, Series, Side};
 use replay::ablation::median;
+
+/// Measure over the number of clients.
+pub(crate) const SPEED: &str = "transactions a second";
 
 /// One log, applied in one way.
 #[derive(Clone, Debug, Serialize)]
@@ -27,6 +31,11 @@ pub struct Line {
 }
 
 impl Line {
+    /// True if another log is applied with as many workers, to a disk that syncs as fast.
+    fn is_applied_as(&self, other: &Line) -> bool {
+        (self.workers, self.sync_delay_ms.to_bits()) == (other.workers, other.sync_delay_ms.to_bits())
+    }
+
     /// Median of the rounds, in seconds.
     #[must_use]
     pub fn median_s(&self) -> f64 {
@@ -107,6 +116,57 @@ impl ClocksReport {
             line.seconds.push(sample.wall_s);
             line.retries += sample.retries;
         }
+    }
+}
+
+impl ClocksReport {
+    /// The report as a figure: transactions a second over the clients that wrote the log, a line for each way of
+    /// stamping and of applying, and one for the sources themselves.
+    #[must_use]
+    pub fn found(&self) -> Found {
+        let transactions = self.transactions as f64;
+        let rate = |seconds: &f64| transactions / seconds.max(1e-9);
+        let mut found = Found {
+            unit: SPEED,
+            axis: Some("clients"),
+            mysql_version: self.mysql_version.clone(),
+            hash: Some(self.hash.clone()),
+            notes: vec![format!("{}; {} transactions", self.workload, self.transactions)],
+            ..Found::default()
+        };
+        let is_one_way =
+            self.lines.iter().all(|line| self.lines.first().is_some_and(|first| line.is_applied_as(first)));
+        for line in &self.lines {
+            let values = line.seconds.iter().map(rate).collect();
+            let point = Point { at: line.clients.to_string(), values, ..Point::default() };
+            let own = line.stamped_by == ITS_SOURCE;
+            let stamps = if own { "COMMIT_ORDER" } else { line.stamped_by.as_str() };
+            let name = match is_one_way {
+                true => stamps.to_owned(),
+                false => format!("{stamps}, {} workers, sync + {} ms", line.workers, line.sync_delay_ms),
+            };
+            match found.series.iter_mut().find(|series| series.name == name) {
+                Some(series) => series.points.push(point),
+                None => found.series.push(Series {
+                    name,
+                    side: if own { Side::Base } else { Side::Slipstream },
+                    options: format!("replica_parallel_workers={}", line.workers),
+                    points: vec![point],
+                }),
+            }
+        }
+        let written = self.recorded.iter().filter(|one| !one.is_reference).map(|one| Point {
+            at: one.clients.to_string(),
+            values: vec![rate(&one.seconds)],
+            ..Point::default()
+        });
+        found.series.push(Series {
+            name: "the source, writing it".into(),
+            side: Side::Base,
+            options: "it syncs every commit".into(),
+            points: written.collect(),
+        });
+        found
     }
 }
 

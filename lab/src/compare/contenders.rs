@@ -21,8 +21,12 @@ pub(crate) struct Contender {
     pub first_part: bool,
     /// A question to a stock server at its end: names and numbers.
     pub ask: Option<&'static str>,
-    /// A library that a stock server loads first.
+    /// A library that a stock server loads first, or several, with colons between.
     pub preload: Option<PathBuf>,
+    /// True if the stacks of a stock server's threads are sampled meanwhile.
+    pub stacks: bool,
+    /// Our program; None: the one of this build.
+    pub program: Option<PathBuf>,
 }
 
 impl Contender {
@@ -36,6 +40,8 @@ impl Contender {
             first_part: false,
             ask: None,
             preload: None,
+            stacks: false,
+            program: None,
         }
     }
 
@@ -149,6 +155,8 @@ fn ours(name: &str, arguments: &[&str], traits: Traits) -> Contender {
         first_part: false,
         ask: None,
         preload: None,
+        stacks: false,
+        program: None,
     }
 }
 
@@ -171,6 +179,8 @@ fn mysql(args: &CompareArgs) -> Vec<Contender> {
             first_part: true,
             ask: None,
             preload: None,
+            stacks: false,
+            program: None,
         },
         Contender {
             name: "mysqlbinlog --raw".into(),
@@ -186,6 +196,8 @@ fn mysql(args: &CompareArgs) -> Vec<Contender> {
             first_part: false,
             ask: None,
             preload: None,
+            stacks: false,
+            program: None,
         },
     ]
 }

@@ -18,7 +18,8 @@ use super::logs::{self, Goal};
 use super::report::LogFacts;
 use crate::ourselves;
 use crate::reported::{Reported, variable_of};
-use crate::servers::{PATIENCE, Programs, Running, Server, copy_folder, empty_folder, ended_children_cpu_s};
+use crate::servers::{PATIENCE, Programs, Running, Scratch, Server, copy_folder, empty_folder, ended_children_cpu_s};
+use crate::stacks::{Sampling, Stack};
 
 /// Seconds that one query for the end of replay waits in the server before we check for failures and signals.
 const ASK_S: f64 = 0.5;
@@ -41,6 +42,8 @@ pub(crate) struct Sample {
     pub threads: Vec<(String, f64)>,
     /// Answer of a stock server to the contender's question.
     pub asked: Vec<(String, f64)>,
+    /// Stacks of a stock server's threads, if they were sampled.
+    pub stacks: Vec<Stack>,
     /// A stock server's allocator, by what it has mapped.
     pub allocator: String,
     pub difference: Option<String>,
@@ -66,16 +69,6 @@ struct Log {
     files: Vec<PathBuf>,
     goal: Goal,
     reference: Reference,
-}
-
-/// Folder for everything, removed on drop.
-#[derive(Debug)]
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Logs, folders and servers of a comparison.
@@ -144,7 +137,7 @@ impl<'a> Bench<'a> {
 
     /// Replays the log, or its first part, with ours, to learn its content and the expected result.
     pub(crate) fn reference(&mut self, part: bool) -> Result<LogFacts> {
-        let report = self.replay(part, &[])?;
+        let report = self.replay(&self.ourselves, part, &[])?;
         let measured = report.get("measured").cloned().unwrap_or_default();
         let number = |name: &str| measured.get(name).and_then(Value::as_u64).unwrap_or(0);
         let reference = reference_of(&report)?;
@@ -160,8 +153,8 @@ impl<'a> Bench<'a> {
         Ok(facts)
     }
 
-    fn replay(&self, part: bool, arguments: &[String]) -> Result<Value> {
-        ourselves::replay(&self.ourselves, &self.scratch.0, &self.load, &self.log(part).files, arguments, self.stop)
+    fn replay(&self, program: &Path, part: bool, arguments: &[String]) -> Result<Value> {
+        ourselves::replay(program, &self.scratch.0, &self.load, &self.log(part).files, arguments, self.stop)
     }
 
     /// An empty data folder, made once.
@@ -240,7 +233,8 @@ impl<'a> Bench<'a> {
         let data = self.at("server");
         let sample = match &contender.how {
             How::Slipstream(arguments) => {
-                let report = self.replay(contender.first_part, arguments)?;
+                let program = contender.program.as_ref().unwrap_or(&self.ourselves);
+                let report = self.replay(program, contender.first_part, arguments)?;
                 our_sample(&report, &log.reference)
             }
             How::Applier(options) => self.applier(log, contender, options, &data),
@@ -265,17 +259,19 @@ impl<'a> Bench<'a> {
         let mut connection = server.connect()?;
         self.warm(&mut connection)?;
         configure_applier(&mut connection)?;
+        let sampling = contender.stacks.then(|| Sampling::begin(server.pid(), &self.scratch.0)).transpose()?;
         let (cpu, before, started) = (server.cpu_s(), server.threads_cpu_s(), Instant::now());
         connection.exec("START REPLICA SQL_THREAD")?;
         self.wait_applied(&mut connection, &log.goal)?;
         let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), server.cpu_s() - cpu);
         let threads = by_thread(&before, &server.threads_cpu_s());
+        let stacks = sampling.map_or(Ok(Vec::new()), |sampling| sampling.end(self.stop))?;
         let asked = match contender.ask {
             Some(question) => numbers(&mut connection, question)?,
             None => Vec::new(),
         };
         let sample = self.stock_sample(&server, wall_s, cpu_s, log)?;
-        Ok(Sample { threads, asked, allocator: server.allocator(), ..sample })
+        Ok(Sample { threads, asked, stacks, allocator: server.allocator(), ..sample })
     }
 
     fn client(&self, log: &Log, options: &[String], data: &Path) -> Result<Sample> {

@@ -15,6 +15,8 @@ pub struct Context<'a> {
     pub(super) rounds: u32,
     pub(super) programs: Option<&'a Programs>,
     pub(super) mysqld_bin: Option<PathBuf>,
+    /// Two builds of our program, where they were given.
+    pub(super) binaries: &'a [PathBuf],
     /// For this figure alone; removed after it.
     pub(super) folder: PathBuf,
     pub(super) stop: &'a AtomicBool,
@@ -24,6 +26,11 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     pub(super) fn programs(&self) -> Result<&'a Programs> {
         self.programs.context("no mysqld on PATH, in SLIPSTREAM_TEST_MYSQLD or in the testbed: testbed/mysql install")
+    }
+
+    /// The same, for a part of the figure.
+    pub(super) fn again(&self) -> Context<'a> {
+        Context { mysqld_bin: self.mysqld_bin.clone(), folder: self.folder.clone(), ..*self }
     }
 
     pub(super) fn tell(&self, line: &str) {

@@ -3,11 +3,15 @@
 //! In: numbers. Out: a JSON document and a page for each, and an index of all. Never here: a verdict from fewer than
 //! six rounds, a rule that is chosen after the run, a figure's text or options anywhere but in its family's file.
 
+mod allocators;
+mod balanced;
+mod binaries;
 mod context;
 pub mod entry;
+mod flames;
 mod others;
 mod page;
-mod picture;
+pub(crate) mod picture;
 mod primaries;
 mod recording;
 mod replays;
@@ -23,7 +27,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use clap::Args;
 
-use crate::servers::{Programs, check_stop};
+use crate::servers::{Programs, Scratch, check_stop};
 use context::Context;
 use entry::{Entry, How, Kind, Plan};
 use result::{Declared, Stored};
@@ -47,6 +51,9 @@ pub struct FigureArgs {
     /// Rounds of each contender; fewer than six give no verdict [default: 6, quick: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     pub rounds: Option<u32>,
+    /// Two builds of slipstream, for the figures that compare them: PGO and watching
+    #[arg(long, value_name = "BASE,CHANGED", value_delimiter = ',')]
+    pub binaries: Vec<PathBuf>,
     /// Folder for pages, JSON documents and the index
     #[arg(long, value_name = "DIR", default_value = "figures")]
     pub out: PathBuf,
@@ -61,7 +68,16 @@ pub struct FigureArgs {
 /// All figures, in the documents' order.
 #[must_use]
 pub fn registry() -> Vec<&'static Entry> {
-    let families = [replays::ENTRIES, primaries::ENTRIES, stamps::ENTRIES, others::ENTRIES];
+    let families = [
+        replays::ENTRIES,
+        allocators::ENTRIES,
+        flames::ENTRIES,
+        balanced::ENTRIES,
+        binaries::ENTRIES,
+        primaries::ENTRIES,
+        stamps::ENTRIES,
+        others::ENTRIES,
+    ];
     let mut all: Vec<&Entry> = families.into_iter().flatten().collect();
     all.sort_by_key(|entry| order(entry.name()));
     all
@@ -143,15 +159,6 @@ fn is_stored(out: &Path, number: &str, quick: bool) -> bool {
     stored["quick"].as_bool().is_some_and(|stored| quick || !stored)
 }
 
-/// Removes a figure's folder, whatever becomes of the figure.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn measure(
     args: &FigureArgs,
     entry: &'static Entry,
@@ -163,8 +170,16 @@ fn measure(
     let folder = crate::servers::empty_folder(args.folder.as_deref(), "figure")?;
     let scratch = Scratch(folder.clone());
     let rounds = args.rounds.unwrap_or(if args.quick { 2 } else { 6 });
-    let context =
-        Context { quick: args.quick, rounds, programs, mysqld_bin: args.mysqld_bin.clone(), folder, stop, told };
+    let context = Context {
+        quick: args.quick,
+        rounds,
+        programs,
+        mysqld_bin: args.mysqld_bin.clone(),
+        binaries: &args.binaries,
+        folder,
+        stop,
+        told,
+    };
     let (started, before) = (Instant::now(), crate::compare::load_average());
     let found = (plan.run)(&context)?;
     drop(scratch);
@@ -211,9 +226,15 @@ fn measure(
     })
 }
 
-/// Writes the JSON document and the page: both whole, or neither is replaced.
+/// Writes the JSON document, the page, and the stacks if there are any: each whole, or not replaced.
 fn store(out: &Path, stored: &Stored) -> Result<()> {
-    for (ending, text) in [("json", serde_json::to_string_pretty(stored)?), ("html", page::page(stored)?)] {
+    let folded = stored.found.folded.clone();
+    for (ending, text) in
+        [("json", serde_json::to_string_pretty(stored)?), ("html", page::page(stored)?), ("folded", folded)]
+    {
+        if text.is_empty() {
+            continue;
+        }
         let path = out.join(format!("{}.{ending}", stored.number));
         let new = path.with_extension(format!("{ending}.new"));
         fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).with_context(|| path.display().to_string())?;
@@ -314,17 +335,18 @@ mod tests {
 
     use super::*;
 
-    /// Chapters 10 and 11 whole, and six that have names.
+    /// Chapters 10 and 11 whole, six that have names, and two of ours.
     #[test]
     fn every_figure_has_one_entry() {
         let mut numbers: Vec<&str> = registry().iter().flat_map(|entry| entry.numbers.iter().copied()).collect();
         let all = numbers.len();
         let chapters = (1..=25).map(|n| format!("10-{n}")).chain((1..=27).map(|n| format!("11-{n}")));
-        let named = ["11-T", "mts-1", "mts-2", "mts-3", "003", "FRW"].map(str::to_owned);
+        // The last two are of our program alone.
+        let named = ["11-T", "mts-1", "mts-2", "mts-3", "003", "FRW", "PGO", "watching"].map(str::to_owned);
         let wanted: BTreeSet<String> = chapters.chain(named).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        assert_eq!((numbers.len(), all), (58, 58), "twice");
+        assert_eq!((numbers.len(), all), (60, 60), "twice");
         assert_eq!(numbers.iter().map(|&number| number.to_owned()).collect::<BTreeSet<_>>(), wanted);
     }
 

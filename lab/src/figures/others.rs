@@ -6,8 +6,6 @@ const GROUP: &str = "a group of members under load, which lab figure does not st
 const NUMA: &str = "two NUMA nodes, and a BIOS that can join them; this kind of machine has one node";
 const PATCHED: &str = "a patched MySQL, which nobody ships";
 const PGO: &str = "a MySQL that is built with PGO and one without; we build none";
-const PERF: &str = "stacks of mysqld's threads by perf, folded and drawn";
-const BALANCE: &str = "lab balance, the search for the rate that a secondary follows for good";
 
 const fn entry(
     numbers: &'static [&'static str],
@@ -50,13 +48,6 @@ pub(super) const ENTRIES: &[Entry] = &[
         How::Diagram("docs/design/pipeline.md"),
     ),
     entry(
-        &["10-8"],
-        "000",
-        "Bottlenecks identified in the flame graph for the SQL thread.",
-        "What does the coordinator spend its time on?",
-        How::NotYet(PERF),
-    ),
-    entry(
         &["10-11"],
         "000",
         "Binding MySQL secondary to a single NUMA node improves replay speed.",
@@ -71,30 +62,12 @@ pub(super) const ENTRIES: &[Entry] = &[
         How::Diagram("docs/design/pipeline.md"),
     ),
     entry(
-        &["10-13"],
-        "000",
-        "SQL thread appears as six separate threads in 'top' display.",
-        "Which threads does the SQL thread become?",
-        How::NotYet(
-            "the threads of a running replica, which top -H shows: receive, split, decode-N, sequence, apply-N",
-        ),
-    ),
-    entry(
         &["10-15"],
         "000",
         "Typical examples of sequence_number and last_committed.",
         "Which transactions may start once 12756 is done?",
         How::Diagram("its log is a test of crates/replay/tests/grain.rs; lab ablation --only wait measures it"),
     ),
-    Entry {
-        numbers: &["10-16"],
-        seed: "000",
-        sentence: "If the processing speed of the MySQL primary exceeds the balanced replay speed, the secondaries may \
-                   not keep up.",
-        number: Some(("70 terminals, 245,439 tpmC", 308)),
-        question: "From how many terminals on does a secondary no longer follow?",
-        how: How::NotYet(BALANCE),
-    },
     entry(
         &["10-18"],
         "000",
@@ -207,13 +180,6 @@ pub(super) const ENTRIES: &[Entry] = &[
         "The replay queue size in Group Replication increases after enabling the Performance Schema.",
         "Does a member's queue grow with the Performance Schema?",
         How::NotYet(GROUP),
-    ),
-    entry(
-        &["11-21"],
-        "004",
-        "Significant bottlenecks related to the Performance Schema.",
-        "What does replay spend on the Performance Schema?",
-        How::NotYet(PERF),
     ),
     entry(
         &["11-22"],

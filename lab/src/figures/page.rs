@@ -90,6 +90,7 @@ pub(super) fn page(stored: &Stored) -> Result<String> {
         if mark.is_some() { "; the upright mark: the seed's ratio, from this base" } else { "" },
     );
     values(&mut out, stored);
+    flames(&mut out, stored);
     out.push_str("<h2>What was compared</h2>\n<div class=\"scroll\"><table>\n");
     for (name, text) in [
         ("load", stored.plan.load),
@@ -128,6 +129,41 @@ pub(super) fn page(stored: &Stored) -> Result<String> {
         stored.number
     );
     Ok(out)
+}
+
+/// Stacks: a picture if inferno's program is there, and the text that others draw.
+fn flames(out: &mut String, stored: &Stored) {
+    if stored.found.folded.is_empty() {
+        return;
+    }
+    let picture = crate::stacks::drawn(&stored.found.folded, &format!("Figure {}", stored.title));
+    let picture = picture.as_deref().and_then(|svg| svg.find("<svg").and_then(|at| svg.get(at..)));
+    let text = format!("<a href=\"{}.folded\">Folded stacks</a>", stored.number);
+    let _ = match picture {
+        Some(svg) => writeln!(
+            out,
+            "<h2>Stacks</h2>\n<figure tabindex=\"0\" aria-label=\"Flame graph\">\n{}\n<figcaption class=\"quiet\">Samples of \
+             all rounds, drawn by inferno. {text}</figcaption>\n</figure>",
+            without_scripts(svg)
+        ),
+        None => writeln!(
+            out,
+            "<h2>Stacks</h2>\n<p>{text} of all rounds, for any flame graph program; inferno's draws them here if it is on \
+             PATH: <code>cargo install inferno</code>.</p>"
+        ),
+    };
+}
+
+/// A picture without the program that inferno puts into it: pages have none.
+fn without_scripts(svg: &str) -> String {
+    let mut out = String::new();
+    let mut rest = svg;
+    while let Some((before, after)) = rest.split_once("<script") {
+        out.push_str(before);
+        rest = after.split_once("</script>").map_or("", |(_, after)| after);
+    }
+    out.push_str(rest);
+    out
 }
 
 /// The table of values.
@@ -217,7 +253,10 @@ mod tests {
             name: name.into(),
             side,
             options: "sync_binlog=0".into(),
-            points: at.iter().map(|(at, v)| Point { at: (*at).into(), values: vec![*v, v * 1.1] }).collect(),
+            points: at
+                .iter()
+                .map(|(at, v)| Point { at: (*at).into(), values: vec![*v, v * 1.1], ..Point::default() })
+                .collect(),
         };
         let places: &[(&str, f64)] = if axis.is_some() { &[("1", 10.0), ("8", 40.0)] } else { &[("", 10.0)] };
         Stored {
@@ -263,12 +302,21 @@ mod tests {
     }
 
     #[test]
+    fn stacks_are_linked_and_a_picture_of_them_has_no_script() {
+        let mut with = stored(None);
+        with.found.folded = "rpl;a;b 3\n".into();
+        assert!(page(&with).unwrap().contains("<a href=\"10-22.folded\">"));
+        assert!(!page(&stored(None)).unwrap().contains("folded"));
+        assert_eq!(without_scripts("<svg><script a=\"b\">x</script><g/><script>y</script></svg>"), "<svg><g/></svg>");
+    }
+
+    #[test]
     fn the_index_has_all_numbers_and_links_what_is_there() {
         let all = super::super::registry();
         let there =
             |number: &str| (number == "10-22").then(|| serde_json::json!({"rounds": 6, "verdict": "no-effect-here"}));
         let index = index(&all, &there);
-        assert_eq!(index.matches("<tr><td>").count(), 58);
+        assert_eq!(index.matches("<tr><td>").count(), 60);
         assert!(index.contains("<a href=\"10-22.html\">11-11</a>") && index.contains("no effect here"));
         assert!(index.contains("not measured yet") && index.contains("two NUMA nodes"));
     }

@@ -27,7 +27,7 @@ type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64
 ///
 /// # Errors
 /// The picture cannot be drawn.
-pub(super) fn svg(found: &Found, mark: Option<f64>) -> Result<String> {
+pub(crate) fn svg(found: &Found, mark: Option<f64>) -> Result<String> {
     let mut out = String::new();
     let height = match found.axis {
         Some(_) => LINES_HEIGHT,
@@ -131,7 +131,10 @@ fn lines(area: &Area<'_>, found: &Found, axis: &str) -> Result<()> {
         for point in &series.points {
             let (x, (least, most)) = (place(&point.at), spread(point));
             draw(&chart, PathElement::new(vec![(x, least), (x, most)], GREY.stroke_width(2)))?;
-            draw(&chart, Circle::new((x, point.median()), 4, colour.filled()))?;
+            match point.falls {
+                true => draw(&chart, Circle::new((x, point.median()), 5, colour.stroke_width(2)))?,
+                false => draw(&chart, Circle::new((x, point.median()), 4, colour.filled()))?,
+            }
         }
         names.extend(line.last().map(|end| (end.1, series, colour)));
         draw(&chart, PathElement::new(line, colour.stroke_width(2)))?;

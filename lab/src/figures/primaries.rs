@@ -4,10 +4,12 @@
 //! consistency conditions hold; whether Slipstream followed. Never here: a run on data that another run has changed.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use super::allocators::{FACTOR, RULE, allocators};
 use super::context::Context;
 use super::entry::{Entry, How, Kind, Plan};
 use super::recording::{Size, options};
@@ -132,6 +134,21 @@ pub(super) const ENTRIES: &[Entry] = &[
         }),
     },
     Entry {
+        numbers: &["11-7"],
+        seed: "004",
+        sentence: "Jemalloc 4.5 outperforms jemalloc 3.6 in terms of performance.",
+        number: None,
+        question: "Does a primary gain by the memory allocator?",
+        how: How::Measured(Plan {
+            load: LOAD,
+            factor: FACTOR,
+            measure: TPMC,
+            kind: Kind::Ratio(Claim::OfAnotherFactor),
+            rule: RULE,
+            run: by_allocator,
+        }),
+    },
+    Entry {
         numbers: &["11-T"],
         seed: "004",
         sentence: "Reducing the number of network interactions with MySQL during application development can \
@@ -144,14 +161,6 @@ pub(super) const ENTRIES: &[Entry] = &[
             round_trips,
         ),
     },
-    Entry {
-        numbers: &["11-7"],
-        seed: "004",
-        sentence: "Jemalloc 4.5 outperforms jemalloc 3.6 in terms of performance.",
-        number: None,
-        question: "Does a primary gain by the memory allocator?",
-        how: How::NotYet("10-17's contenders as primaries: as packaged, glibc, and jemalloc 5 by LD_PRELOAD"),
-    },
 ];
 
 /// One side of a figure.
@@ -162,12 +171,14 @@ struct Way {
     style: Style,
     /// What every session sets.
     variables: Vec<(&'static str, &'static str)>,
+    /// Libraries that the server loads first.
+    preload: Option<PathBuf>,
 }
 
 impl Way {
     fn new(name: &'static str, side: Side, options: &[&str]) -> Way {
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        Way { name, side, options, style: Style::Statements, variables: Vec::new() }
+        Way { name, side, options, style: Style::Statements, variables: Vec::new(), preload: None }
     }
 }
 
@@ -234,11 +245,16 @@ fn run(context: &Context<'_>, way: &Way) -> Result<(Vec<f64>, String)> {
     copy_folder(&context.folder.join("loaded"), &data, context.stop)?;
     let mut given: Vec<String> = COMMON.map(str::to_owned).to_vec();
     given.extend(way.options.iter().cloned());
-    let server = Server::start(context.programs()?, &data, &given, context.stop)?;
+    let programs = match &way.preload {
+        Some(library) => &context.programs()?.preloading(library, &[]),
+        None => context.programs()?,
+    };
+    let server = Server::start(programs, &data, &given, context.stop)?;
     // A log that is on is not listed, one that is off has to be.
     let common = COMMON.iter().map(|option| variable_of(option)).filter(|name| name != "log_bin");
     let common: Vec<String> = common.collect();
     let reported = Reported::read(&mut server.connect()?)?.text_without(&common);
+    let reported = format!("{reported}, {}", server.allocator());
     let drive = |terminals, length| {
         check_stop(context.stop)?;
         tpcc::run(&driver(context, &server, way, terminals, length), &mut std::io::sink())
@@ -271,7 +287,10 @@ fn sweep(context: &Context<'_>, ways: &[Way]) -> Result<Found> {
         ..Found::default()
     };
     for way in ways {
-        let points = terminals(context).iter().map(|at| Point { at: at.to_string(), values: Vec::new() }).collect();
+        let points = terminals(context)
+            .iter()
+            .map(|at| Point { at: at.to_string(), values: Vec::new(), ..Point::default() })
+            .collect();
         found.series.push(Series { name: way.name.into(), side: way.side, options: String::new(), points });
     }
     for round in 0..context.rounds {
@@ -452,6 +471,18 @@ fn round_trips(context: &Context<'_>) -> Result<Found> {
     Ok(found)
 }
 
+fn by_allocator(context: &Context<'_>) -> Result<Found> {
+    let (allocators, missing) = allocators(context.programs()?)?;
+    let mut ways = vec![Way::new("as packaged", Side::Base, &[])];
+    ways.extend(
+        allocators.into_iter().map(|one| Way { preload: Some(one.preload), ..Way::new(one.name, one.side, &[]) }),
+    );
+    ways.push(Way::new("as packaged, again", Side::Again, &[]));
+    let mut found = followed(context, &ways, over_all(context, &ways))?;
+    found.notes.extend(missing);
+    Ok(found)
+}
+
 fn buffer_pool(context: &Context<'_>) -> Result<Found> {
     let sizes: [(&'static str, &'static str); 4] = [("16M", "16M"), ("64M", "64M"), ("256M", "256M"), ("1G", "1G")];
     let ways: Vec<Way> = sizes
@@ -495,7 +526,7 @@ mod tests {
     fn gains_are_by_terminals_and_their_mean_is_geometric() {
         let series = |side, values: [f64; 2]| Series {
             side,
-            points: values.map(|value| Point { at: String::new(), values: vec![value] }).to_vec(),
+            points: values.map(|value| Point { at: String::new(), values: vec![value], ..Point::default() }).to_vec(),
             ..Series::default()
         };
         let found = Found {

@@ -15,8 +15,9 @@ use super::result::{Found, Point, Series, Side};
 use super::verdict::{Claim, of_rounds};
 use crate::compare::{Bench, CompareArgs, Contender, Sample};
 
-const LOAD: &str = "TPC-C recorded at a stock primary with eight terminals, replayed with everything already received";
-const SPEED: &str = "write transactions a second";
+pub(super) const LOAD: &str =
+    "TPC-C recorded at a stock primary with eight terminals, replayed with everything already received";
+pub(super) const SPEED: &str = "write transactions a second";
 
 /// The entries of this family.
 pub(super) const ENTRIES: &[Entry] = &[
@@ -49,21 +50,6 @@ pub(super) const ENTRIES: &[Entry] = &[
             kind: Kind::Ratio(Claim::Times(1.13)),
             rule: "MySQL with MINIMAL images is faster, by the sign test over pairs",
             run: row_images,
-        }),
-    },
-    Entry {
-        numbers: &["10-24"],
-        seed: "000",
-        sentence: "The overhead associated with my_malloc calling PFS-related functions is substantial.",
-        number: None,
-        question: "How much faster is replay without the Performance Schema?",
-        how: How::Measured(Plan {
-            load: LOAD,
-            factor: "performance_schema, ON against OFF",
-            measure: SPEED,
-            kind: Kind::Ratio(Claim::Above),
-            rule: "MySQL without it is faster, by the sign test over pairs; the share of my_malloc needs perf",
-            run: performance_schema,
         }),
     },
     Entry {
@@ -142,39 +128,6 @@ pub(super) const ENTRIES: &[Entry] = &[
             run: memory,
         }),
     },
-    Entry {
-        numbers: &["10-17", "11-8"],
-        seed: "000",
-        sentence: "Jemalloc 3.6 achieves a balanced replay speed of just over 710,000 tpmC, while jemalloc 4.5 reaches \
-                   810,000 tpmC, representing a 14% improvement in performance.",
-        number: Some(("14 %, 810,000 against just over 710,000 tpmC", 320)),
-        question: "Does replay gain by the memory allocator?",
-        how: How::Measured(Plan {
-            load: LOAD,
-            factor: "the allocator: as packaged, against jemalloc 5 by LD_PRELOAD; the seed's 3.6 and 4.5 are another \
-                     factor",
-            measure: SPEED,
-            kind: Kind::Ratio(Claim::Above),
-            rule: "MySQL with jemalloc 5 is faster, by the sign test over pairs",
-            run: allocators,
-        }),
-    },
-    Entry {
-        numbers: &["10-9"],
-        seed: "000",
-        sentence: "Reduced CPU overhead for the SQL thread with improved jemalloc.",
-        number: None,
-        question: "Does the coordinator take less CPU with another allocator?",
-        how: How::NotYet("the coordinator's CPU of 10-17's contenders; 10-7 has it for one"),
-    },
-    Entry {
-        numbers: &["10-10"],
-        seed: "000",
-        sentence: "binlog_event_deserialize constitutes approximately 45% of the workload.",
-        number: Some(("approximately 45 %", 177)),
-        question: "Which share of the coordinator's time does it take to parse events?",
-        how: How::NotYet("stacks of mysqld's coordinator by perf, folded and counted"),
-    },
 ];
 
 const fn size(context: &Context<'_>, terminals: usize) -> Size {
@@ -185,20 +138,20 @@ const fn size(context: &Context<'_>, terminals: usize) -> Size {
 }
 
 /// A contender and its place in the picture.
-struct One {
-    name: String,
-    side: Side,
-    contender: Contender,
-    at: String,
+pub(super) struct One {
+    pub(super) name: String,
+    pub(super) side: Side,
+    pub(super) contender: Contender,
+    pub(super) at: String,
 }
 
 impl One {
-    fn mysql(name: &str, side: Side, options: &[&str]) -> One {
+    pub(super) fn mysql(name: &str, side: Side, options: &[&str]) -> One {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         One { name: name.into(), side, contender: Contender::applier(name, options), at: String::new() }
     }
 
-    fn ours(name: &str, arguments: &[&str]) -> One {
+    pub(super) fn ours(name: &str, arguments: &[&str]) -> One {
         One {
             name: name.into(),
             side: Side::Slipstream,
@@ -217,14 +170,14 @@ impl One {
 }
 
 /// A log that contenders replay.
-struct Field<'a> {
+pub(super) struct Field<'a> {
     bench: Bench<'a>,
     /// Write transactions of the measured part.
-    transactions: u64,
-    hash: String,
+    pub(super) transactions: u64,
+    pub(super) hash: String,
 }
 
-fn field<'a>(context: &'a Context<'_>, recording: &Recording, name: &str) -> Result<Field<'a>> {
+pub(super) fn field<'a>(context: &'a Context<'_>, recording: &Recording, name: &str) -> Result<Field<'a>> {
     field_over(context, vec![recording.load.clone()], recording.run.clone(), name)
 }
 
@@ -241,20 +194,25 @@ fn field_over<'a>(context: &'a Context<'_>, load: Vec<PathBuf>, log: PathBuf, na
     Ok(Field { bench, transactions: facts.write_transactions, hash: facts.hash })
 }
 
-fn recorded(context: &Context<'_>, name: &str, terminals: usize, variables: &[(&str, &str)]) -> Result<Recording> {
+pub(super) fn recorded(
+    context: &Context<'_>,
+    name: &str,
+    terminals: usize,
+    variables: &[(&str, &str)],
+) -> Result<Recording> {
     context.tell(&format!("recording TPC-C at a stock primary ({terminals} terminals)"));
     record(context.programs()?, &context.folder.join(name), size(context, terminals), variables, context.stop)
 }
 
 /// Runs a contender and checks its rows.
-fn run(field: &Field<'_>, one: &One) -> Result<Sample> {
+pub(super) fn run(field: &Field<'_>, one: &One) -> Result<Sample> {
     let sample = field.bench.run(&one.contender).with_context(|| one.name.clone())?;
     ensure!(sample.difference.is_none(), "{}: rows differ: {}", one.name, sample.difference.unwrap_or_default());
     Ok(sample)
 }
 
 /// Runs all contenders, of which each has its log, by turns, every second round the other way round.
-fn by_turns(
+pub(super) fn by_turns(
     context: &Context<'_>,
     contenders: &[(One, &Field<'_>)],
     unit: &'static str,
@@ -264,7 +222,7 @@ fn by_turns(
     let mut found = Found { unit, mysql_version: context.programs()?.version()?, ..Found::default() };
     for (one, _) in contenders {
         let same = |series: &&mut Series| series.name == one.name;
-        let point = Point { at: one.at.clone(), values: Vec::new() };
+        let point = Point { at: one.at.clone(), values: Vec::new(), ..Point::default() };
         match found.series.iter_mut().find(same) {
             Some(series) => series.points.push(point),
             None => found.series.push(Series {
@@ -302,7 +260,7 @@ fn by_turns(
 }
 
 /// Speeds, and ratios of changed and base again to the base.
-fn pair(context: &Context<'_>, contenders: &[(One, &Field<'_>)]) -> Result<Found> {
+pub(super) fn pair(context: &Context<'_>, contenders: &[(One, &Field<'_>)]) -> Result<Found> {
     let speed = |sample: &Sample, field: &Field<'_>| field.transactions as f64 / sample.wall_s.max(1e-9);
     let mut found = by_turns(context, contenders, SPEED, &speed, &mut |_, _| {})?;
     found.ratios = ratios(&found, Side::Changed);
@@ -312,7 +270,7 @@ fn pair(context: &Context<'_>, contenders: &[(One, &Field<'_>)]) -> Result<Found
 }
 
 /// Values of a side over those of the base, round by round.
-fn ratios(found: &Found, side: Side) -> Vec<f64> {
+pub(super) fn ratios(found: &Found, side: Side) -> Vec<f64> {
     let values = |side| {
         let series = found.series.iter().find(|series| series.side == side);
         series.into_iter().flat_map(|series| &series.points).flat_map(|point| point.values.iter().copied())
@@ -368,20 +326,6 @@ fn row_images(context: &Context<'_>) -> Result<Found> {
     Ok(found)
 }
 
-fn performance_schema(context: &Context<'_>) -> Result<Found> {
-    let recording = recorded(context, "recording", 8, &[])?;
-    let field = field(context, &recording, "field")?;
-    pair(
-        context,
-        &[
-            (One::mysql("MySQL, ON", Side::Base, &["--performance-schema=ON"]), &field),
-            (One::mysql("MySQL, OFF", Side::Changed, &["--performance-schema=OFF"]), &field),
-            (One::mysql("MySQL, ON, again", Side::Again, &["--performance-schema=ON"]), &field),
-            (One::ours("Slipstream", &[]), &field),
-        ],
-    )
-}
-
 fn cpu_of_run(context: &Context<'_>) -> Result<Found> {
     beside_the_primary(context, false)
 }
@@ -398,7 +342,7 @@ fn beside_the_primary(context: &Context<'_>, of_load: bool) -> Result<Found> {
         ("MySQL, the primary, again", Side::Again),
         ("Slipstream, replaying", Side::Slipstream),
     ];
-    let point = || vec![Point { at: String::new(), values: Vec::new() }];
+    let point = || vec![Point { at: String::new(), values: Vec::new(), ..Point::default() }];
     let series = names.map(|(name, side)| Series { name: name.into(), side, options: String::new(), points: point() });
     let mut found = Found { unit: "CPU s", mysql_version: context.programs()?.version()?, ..Found::default() };
     found.series = series.to_vec();
@@ -432,40 +376,6 @@ fn beside_the_primary(context: &Context<'_>, of_load: bool) -> Result<Found> {
     found.again = ratios(&found, Side::Again);
     found.hash = Some(hashes.join(", "));
     found.notes.push("Replay has changes only; the primary reads too, and parses statements.".into());
-    Ok(found)
-}
-
-/// Where jemalloc 5 is, if it is installed.
-fn jemalloc() -> Option<PathBuf> {
-    let folders = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
-    folders.map(|folder| folder.join("libjemalloc.so.2")).find(|path| path.is_file())
-}
-
-fn allocators(context: &Context<'_>) -> Result<Found> {
-    let library = jemalloc().context("libjemalloc.so.2 is missing in /usr/lib/*: apt-get install libjemalloc2")?;
-    let recording = recorded(context, "recording", 8, &[])?;
-    let field = field(context, &recording, "field")?;
-    let preloaded = One {
-        contender: Contender::preloaded("MySQL, jemalloc 5", library),
-        ..One::mysql("MySQL, jemalloc 5", Side::Changed, &[])
-    };
-    let mut allocators = Vec::new();
-    let speed = |sample: &Sample, field: &Field<'_>| field.transactions as f64 / sample.wall_s.max(1e-9);
-    let contenders = [
-        (One::mysql("MySQL, as packaged", Side::Base, &[]), &field),
-        (preloaded, &field),
-        (One::mysql("MySQL, as packaged, again", Side::Again, &[]), &field),
-        (One::ours("Slipstream", &[]), &field),
-    ];
-    let mut found = by_turns(context, &contenders, SPEED, &speed, &mut |one, sample| {
-        let line = format!("{}: {}", one.name, sample.allocator);
-        if !sample.allocator.is_empty() && !allocators.contains(&line) {
-            allocators.push(line);
-        }
-    })?;
-    found.ratios = ratios(&found, Side::Changed);
-    found.again = ratios(&found, Side::Again);
-    found.notes.push(format!("allocators by /proc/PID/maps: {}", allocators.join("; ")));
     Ok(found)
 }
 
@@ -520,7 +430,7 @@ fn ranked(
     values.truncate(12);
     found.series = values
         .into_iter()
-        .map(|(name, values)| Series { name, points: vec![Point { at: String::new(), values }], ..Series::default() })
+        .map(|(name, values)| Series { name, points: vec![Point { values, ..Point::default() }], ..Series::default() })
         .collect();
     found.judged = of_rounds(&true, Some(&false), &shown);
     found.hash = Some(field.hash);
@@ -591,7 +501,7 @@ mod tests {
             name: name.into(),
             side,
             options: String::new(),
-            points: vec![Point { at: String::new(), values: values.to_vec() }],
+            points: vec![Point { at: String::new(), values: values.to_vec(), ..Point::default() }],
         };
         let found = Found {
             series: vec![

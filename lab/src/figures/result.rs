@@ -13,6 +13,9 @@ pub struct Point {
     pub at: String,
     /// One value a round.
     pub values: Vec<f64>,
+    /// True if a replica did not follow there, in at least one round.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub falls: bool,
 }
 
 impl Point {
@@ -69,6 +72,9 @@ pub struct Found {
     pub hash: Option<String>,
     /// What else has to be known.
     pub notes: Vec<String>,
+    /// Folded stacks, which are a file of their own; empty if there are none.
+    #[serde(skip)]
+    pub folded: String,
 }
 
 /// How a figure is measured, as it was declared before the run.

@@ -7,13 +7,12 @@ use anyhow::Result;
 
 use super::context::Context;
 use super::entry::{Entry, How, Kind, Plan};
-use super::result::{Found, Point, Series, Side};
+use super::result::Found;
 use super::verdict::of_rounds;
-use crate::clocks::{ClocksArgs, ClocksReport, Line, clocks};
+use crate::clocks::{ClocksArgs, ClocksReport, ITS_SOURCE, Line, SPEED, clocks};
 use crate::restamp::RestampTracking;
 
 const LOAD: &str = "sysbench's oltp_read_write, recorded by numbers of clients at a source without writesets";
-const SPEED: &str = "transactions a second";
 
 /// The entries of this family.
 pub(super) const ENTRIES: &[Entry] = &[
@@ -76,47 +75,10 @@ fn arguments(context: &Context<'_>) -> ClocksArgs {
 
 fn measure(context: &Context<'_>, arguments: &ClocksArgs) -> Result<(ClocksReport, Found)> {
     let report = clocks(arguments, context.stop, &mut |line| context.tell(line))?;
-    let transactions = report.transactions as f64;
-    let mut found = Found {
-        unit: SPEED,
-        axis: Some("clients"),
-        mysql_version: report.mysql_version.clone(),
-        hash: Some(report.hash.clone()),
-        notes: vec![
-            "The writesets are a relay's stamps: this is Slipstream in front of a stock replica.".into(),
-            format!("{}; {} transactions", report.workload, report.transactions),
-        ],
-        ..Found::default()
-    };
-    for line in &report.lines {
-        let values = line.seconds.iter().map(|seconds| transactions / seconds.max(1e-9)).collect();
-        let point = Point { at: line.clients.to_string(), values };
-        let name = if line.stamped_by == ITS_SOURCE { "COMMIT_ORDER" } else { line.stamped_by.as_str() };
-        match found.series.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.points.push(point),
-            None => found.series.push(Series {
-                name: name.into(),
-                side: if line.stamped_by == ITS_SOURCE { Side::Base } else { Side::Slipstream },
-                options: format!("replica_parallel_workers={}", line.workers),
-                points: vec![point],
-            }),
-        }
-    }
-    let points = report
-        .recorded
-        .iter()
-        .map(|one| Point { at: one.clients.to_string(), values: vec![transactions / one.seconds.max(1e-9)] });
-    found.series.push(Series {
-        name: "the source, writing it".into(),
-        side: Side::Base,
-        options: "it syncs every commit".into(),
-        points: points.collect(),
-    });
+    let mut found = report.found();
+    found.notes.insert(0, "The writesets are a relay's stamps: this is Slipstream in front of a stock replica.".into());
     Ok((report, found))
 }
-
-/// What `lab clocks` calls the source's own clock.
-const ITS_SOURCE: &str = "its source";
 
 /// For each round, whether the source's clock is the slowest at every number of clients up to `most`; -1 if it is the
 /// fastest at all of them.

@@ -72,6 +72,8 @@ pub enum Verdict {
     NoEffectHere,
     /// The measurement does not decide.
     Undecided,
+    /// It differs in something else than the seed's contenders, which cannot be had.
+    AnotherFactor,
 }
 
 impl fmt::Display for Verdict {
@@ -82,6 +84,7 @@ impl fmt::Display for Verdict {
             Verdict::Smaller => "smaller",
             Verdict::NoEffectHere => "no effect here",
             Verdict::Undecided => "undecided",
+            Verdict::AnotherFactor => "another factor",
         })
     }
 }
@@ -95,6 +98,8 @@ pub enum Claim {
     Below,
     /// The changed side is this many times the base, and not 1.
     Times(f64),
+    /// None that these contenders can judge.
+    OfAnotherFactor,
 }
 
 /// Judges a ratio: changed to base, pair by pair, and base to base. None for fewer rounds than a verdict needs.
@@ -107,14 +112,15 @@ pub fn of_ratios(claim: Claim, changed: &[f64], again: &[f64]) -> Option<Verdict
     if !noise.is_within(NOISE) {
         return Some(Verdict::Undecided);
     }
-    if found.is_within(NOISE) {
-        return Some(Verdict::NoEffectHere);
-    }
     let above = match claim {
         Claim::Above => true,
         Claim::Below => false,
         Claim::Times(times) => times > 1.0,
+        Claim::OfAnotherFactor => return Some(Verdict::AnotherFactor),
     };
+    if found.is_within(NOISE) {
+        return Some(Verdict::NoEffectHere);
+    }
     if found.low > 1.0 || found.high < 1.0 {
         return Some(if (found.low > 1.0) == above { Verdict::Agrees } else { Verdict::Opposite });
     }
@@ -187,6 +193,8 @@ mod tests {
         let loud = [0.9, 1.0, 1.1, 1.0, 1.05, 0.95];
         assert_eq!(of_ratios(Claim::Above, &gain, &loud), Some(Verdict::Undecided));
         assert_eq!(of_ratios(Claim::Above, &gain, &QUIET), Some(Verdict::Agrees));
+        assert_eq!(of_ratios(Claim::OfAnotherFactor, &gain, &QUIET), Some(Verdict::AnotherFactor));
+        assert_eq!(of_ratios(Claim::OfAnotherFactor, &gain, &loud), Some(Verdict::Undecided));
     }
 
     #[test]

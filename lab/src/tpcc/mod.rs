@@ -71,8 +71,8 @@ pub struct TpccOptions {
     pub style: Style,
     /// When a run ends.
     pub limit: Limit,
-    /// Transactions that begin a second, evenly, whatever the server takes; None: each terminal begins the next one when
-    /// the last one ends. If terminals are too few for it, each begins as soon as it can.
+    /// Transactions that begin a second, evenly, whatever the server takes; None: each terminal begins the next one
+    /// when the last one ends. If terminals are too few for it, each begins as soon as it can.
     pub rate: Option<f64>,
     /// Fraction (0 to 1) of items, stock, customers and orders; 1 is the specification's.
     pub scale: f64,
