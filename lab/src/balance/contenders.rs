@@ -174,6 +174,22 @@ impl Following {
         }
     }
 
+    /// Lag by its own account, seconds: of ours the 99th percentile of the last ten seconds, of MySQL the largest of its
+    /// workers' last transactions by performance_schema. None if it does not tell.
+    pub(super) fn own_lag_s(&mut self) -> Option<f64> {
+        let us = match &self.replica {
+            Replica::Slipstream(replica) => replica.status().ok()?["lag"]["last_10s"]["p99_us"].as_f64(),
+            Replica::Mysql(_) => {
+                let sql = "SELECT MAX(TIMESTAMPDIFF(MICROSECOND, LAST_APPLIED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP,
+                                                    LAST_APPLIED_TRANSACTION_END_APPLY_TIMESTAMP))
+                           FROM performance_schema.replication_applier_status_by_worker
+                           WHERE LAST_APPLIED_TRANSACTION <> ''";
+                self.connection.query_value(sql).ok()?.and_then(|us| us.parse().ok())
+            }
+        };
+        us.map(|us: f64| us / 1e6)
+    }
+
     /// Number of cuts that ours has made; None of a stock server, or if it cannot be asked.
     pub(super) fn cuts(&self) -> Option<u64> {
         match &self.replica {

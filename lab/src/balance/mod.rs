@@ -547,7 +547,7 @@ impl Plan<'_> {
         pair.source.get().begin(load, Duration::from_secs_f64(window.to_s));
         let begun = Instant::now();
         let mut ended_s = None;
-        let mut tpmc = None;
+        let (mut tpmc, mut own_lag_s) = (None, None);
         loop {
             // The replica first: what it shows was committed before.
             let (at_s, shown) = (begun.elapsed().as_secs_f64(), pair.replica.shown()?);
@@ -565,6 +565,8 @@ impl Plan<'_> {
             let is_lost = asked.is_some_and(|rate| series::is_lost(&looks, window, rate, lag_max_s));
             match ended_s {
                 None if at_s >= window.to_s || is_lost => {
+                    // It takes a moment, which must not count as drain.
+                    own_lag_s = pair.replica.own_lag_s();
                     tpmc = pair.source.get().end()?;
                     ended_s = Some(begun.elapsed().as_secs_f64());
                 }
@@ -591,6 +593,7 @@ impl Plan<'_> {
             verdict: shown.verdict(asked, lag_max_s),
             verdict_100_ms: shown.verdict(asked, 0.1),
             flushes,
+            own_lag_s,
             cpus: (cpu.1 - cpu.0) / (judged.to_s - judged.from_s).max(1e-9),
             tpmc,
             shown,

@@ -27,6 +27,8 @@ pub struct Try {
     pub verdict_100_ms: Verdict,
     /// Cuts of our store meanwhile.
     pub flushes: Option<u64>,
+    /// Lag at the load's end by the replica's own account, seconds: status, or performance_schema's applier table.
+    pub own_lag_s: Option<f64>,
     /// CPU seconds of the replica for each second of the window.
     pub cpus: f64,
     /// Of a primary under TPC-C.
@@ -43,9 +45,10 @@ impl fmt::Display for Try {
         };
         let Shown { rate, slope, lag_p99_s, drain_s, .. } = self.shown;
         let (p99, drain) = (seconds(lag_p99_s), seconds(drain_s));
+        let own = self.own_lag_s.map_or(String::new(), |lag| format!(" (at the end it says {lag:.3} s)"));
         write!(
             f,
-            "{asked}: {rate:.0}/s, slope {slope:+.1}/s, p99 of the lag {p99}, drained after {drain}: {}",
+            "{asked}: {rate:.0}/s, slope {slope:+.1}/s, p99 of the lag {p99}{own}, drained after {drain}: {}",
             self.verdict
         )
     }
@@ -143,7 +146,17 @@ mod tests {
         let shown = Shown { rate, slope: 0.5, lag_p99_s: Some(0.05), lag_p50_s: Some(0.01), drain_s: None };
         let verdict_100_ms = if rate < 100.0 { Verdict::Follows } else { Verdict::TooLate };
         let flushes = Some(flushes);
-        Try { rate: Some(rate), terminals: None, shown, verdict, verdict_100_ms, flushes, cpus: 0.5, tpmc: None }
+        Try {
+            rate: Some(rate),
+            terminals: None,
+            shown,
+            verdict,
+            verdict_100_ms,
+            flushes,
+            own_lag_s: None,
+            cpus: 0.5,
+            tpmc: None,
+        }
     }
 
     fn report(window_s: f64, flushes: u64) -> String {
