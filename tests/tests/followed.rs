@@ -46,7 +46,7 @@ fn replicate(from: &Server, to: &Server) {
 }
 
 /// A source with rows, and a replica of MySQL's that has them.
-fn pair(name: &str) -> Option<(Server, Server)> {
+pub(crate) fn pair(name: &str) -> Option<(Server, Server)> {
     let first = Server::or_skip(name, &[])?;
     let second = Server::start(&format!("{name}-second"), &[]);
     replicate(&first, &second);

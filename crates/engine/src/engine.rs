@@ -234,13 +234,28 @@ impl Engine {
         if let (Some(login), SourceSpec::Server(server)) = (&self.login, &config.source) {
             login.change(server)?;
         }
-        let mut in_force = self.in_force();
-        (in_force.orders, in_force.shown) = (orders.clone(), Arc::new(ShownOptions::of(config)));
-        drop(in_force);
+        self.show(orders, config);
         if let Ok(replica) = self.replica() {
             replica.configure(config);
         }
         Ok(())
+    }
+
+    /// As [`put_in_force`](Self::put_in_force), of other servers that may be followed: the one that is followed stays.
+    ///
+    /// # Errors
+    /// The options of the source are invalid.
+    pub(crate) fn relist(&self, orders: &SourceOrders, config: &ReplicaConfig) -> Result<(), Failure> {
+        if let (Some(login), SourceSpec::Server(server)) = (&self.login, &config.source) {
+            login.relist(server)?;
+        }
+        self.show(orders, config);
+        Ok(())
+    }
+
+    fn show(&self, orders: &SourceOrders, config: &ReplicaConfig) {
+        let mut in_force = self.in_force();
+        (in_force.orders, in_force.shown) = (orders.clone(), Arc::new(ShownOptions::of(config)));
     }
 
     /// Starts the engine again with an empty relay log and everything stopped. All that is visible is in the store.

@@ -9,11 +9,14 @@ use std::sync::Arc;
 use base::UntilGtids;
 use base::units::parse_number;
 use catalog::{LetIn, ReplicationFilters};
+use client::SslMode;
 use door::Ordered;
-use replica::config::{Secret, ServerOptions, SourceSpec};
+use replica::config::{Failover, FailoverSource, ManagedGroup, Secret, ServerOptions, SourceSpec};
 use replica::log::{self, Code};
 use replica::{Failure, Replica, SourceOrders};
-use sql::{Charsets, FilterRules, OptionValue, ReplicaOrder, SourceOption, SqlError, Statement, ThreadOrder};
+use sql::{
+    Charsets, FailoverOrder, FilterRules, OptionValue, ReplicaOrder, SourceOption, SqlError, Statement, ThreadOrder,
+};
 
 use crate::engine::{Engine, ReplicaThread};
 use crate::gtids::not_now;
@@ -25,6 +28,10 @@ const HEARTBEAT_S_MAX: f64 = 4_294_967.0;
 /// Longest SOURCE_DELAY in seconds, as MySQL has it.
 const DELAY_S_MAX: u64 = i32::MAX as u64;
 
+/// Servers that lists of asynchronous connection failover may name: candidates are tried one after the other, for up to
+/// 3 s each.
+const FAILOVER_SOURCES_MAX: usize = 32;
+
 /// Carries out an order.
 ///
 /// # Errors
@@ -32,9 +39,13 @@ const DELAY_S_MAX: u64 = i32::MAX as u64;
 pub(crate) fn carry_out(engine: &Engine, order: ReplicaOrder) -> Result<Ordered, SqlError> {
     match order {
         ReplicaOrder::Threads(order) => threads(engine, order).map_err(|failure| told(&failure)),
-        ReplicaOrder::ChangeSource(options) => change_source(engine, &source_orders(&options)?),
+        ReplicaOrder::ChangeSource(options) => {
+            keeps_auto_position(engine, &options)?;
+            change_source(engine, &source_orders(&options)?)
+        }
         ReplicaOrder::ChangeFilter(changes) => change_filter(engine, &changes),
         ReplicaOrder::Reset { all } => reset(engine, all),
+        ReplicaOrder::Failover(order) => change_failover(engine, order),
     }
 }
 
@@ -91,6 +102,7 @@ pub fn about(order: &ReplicaOrder) -> String {
             format!("change {} (CHANGE REPLICATION FILTER)", names.join(", "))
         }
         ReplicaOrder::Reset { all } => format!("RESET REPLICA{}", if *all { " ALL" } else { "" }),
+        ReplicaOrder::Failover(order) => format!("{}()", order.function()),
     }
 }
 
@@ -198,7 +210,9 @@ fn must_stop((io, sql): (bool, bool)) -> Result<(), SqlError> {
 fn change_source(engine: &Engine, more: &SourceOrders) -> Result<Ordered, SqlError> {
     let _alone = engine.changes();
     let (io, sql) = running(engine);
-    must_stop((io && more.concern_receiving(), sql && more.delay_s.is_some()))?;
+    // Either thread is in the way of it, as in MySQL.
+    let both = more.auto_failover.is_some() && (io || sql);
+    must_stop((both || io && more.concern_receiving(), both || sql && more.delay_s.is_some()))?;
     let failed = |failure: Failure| told(&failure);
     let kept = SourceOrders::of(engine.folder()).map_err(failed)?;
     let all = kept.with(more);
@@ -212,7 +226,10 @@ fn change_source(engine: &Engine, more: &SourceOrders) -> Result<Ordered, SqlErr
             };
             let (from, to) = (places(before).map_err(failed)?, places(after).map_err(failed)?);
             let is_known = |host: &str| from.iter().any(|(known, _)| known == host);
-            if !to.iter().all(|(host, _)| is_known(host)) && (more.user.is_none() || more.password.is_none()) {
+            let names_new = !to.iter().all(|(host, _)| is_known(host));
+            if names_new && more.host.is_none() {
+                may_send_password(&all, after)?;
+            } else if names_new && (more.user.is_none() || more.password.is_none()) {
                 let text = "Incorrect arguments to CHANGE REPLICATION SOURCE TO: a new SOURCE_HOST needs SOURCE_USER and \
                             SOURCE_PASSWORD in the same statement";
                 return Err(SqlError::new(1210, "HY000", text));
@@ -228,6 +245,89 @@ fn change_source(engine: &Engine, more: &SourceOrders) -> Result<Ordered, SqlErr
     }
     all.keep(engine.folder()).map_err(failed)?;
     engine.put_in_force(&all, &after).map_err(failed)?;
+    Ok(Ordered::Done)
+}
+
+/// Servers that a list names get the password, so it is one that was given by SQL too, or they are verified.
+fn may_send_password(orders: &SourceOrders, server: &ServerOptions) -> Result<(), SqlError> {
+    let options = server.each().and_then(|each| each.first().unwrap_or(server).connect_options());
+    let is_verified =
+        matches!(options.map_err(|failure| told(&failure))?.ssl_mode, SslMode::VerifyCa | SslMode::VerifyIdentity);
+    if is_verified || orders.user.is_some() && orders.password.is_some() {
+        return Ok(());
+    }
+    let text = "Incorrect arguments to SOURCE_CONNECTION_AUTO_FAILOVER: servers at other hosts need SOURCE_USER and \
+                SOURCE_PASSWORD by CHANGE REPLICATION SOURCE TO, or SOURCE_SSL_VERIFY_SERVER_CERT = 1";
+    Err(SqlError::new(1210, "HY000", text))
+}
+
+/// SOURCE_AUTO_POSITION stays on where the next source may be followed.
+fn keeps_auto_position(engine: &Engine, options: &[SourceOption]) -> Result<(), SqlError> {
+    let is = |name: &str, value: &str| {
+        let is_it =
+            |option: &SourceOption| option.name == name && option.value == OptionValue::Number(value.to_owned());
+        options.iter().any(is_it)
+    };
+    if !is("SOURCE_AUTO_POSITION", "0") {
+        return Ok(());
+    }
+    let kept = SourceOrders::of(engine.folder()).map_err(|failure| told(&failure))?;
+    let (number, text) = if is("SOURCE_CONNECTION_AUTO_FAILOVER", "1") {
+        let text = "Failed to enable Asynchronous Replication Connection Failover feature. The CHANGE REPLICATION SOURCE \
+                    TO SOURCE_CONNECTION_AUTO_FAILOVER = 1 can only be set when SOURCE_AUTO_POSITION option of CHANGE \
+                    REPLICATION SOURCE TO is enabled.";
+        (3991, text)
+    } else if kept.auto_failover == Some(true) && !is("SOURCE_CONNECTION_AUTO_FAILOVER", "0") {
+        let text = "CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 0 cannot be executed because Asynchronous \
+                    Replication Connection Failover is enabled i.e. CHANGE REPLICATION SOURCE TO \
+                    SOURCE_CONNECTION_AUTO_FAILOVER = 1.";
+        (3993, text)
+    } else {
+        return Ok(());
+    };
+    Err(SqlError::new(number, "HY000", text))
+}
+
+/// Changes the lists of servers that may be followed. Receiving goes on meanwhile.
+fn change_failover(engine: &Engine, order: FailoverOrder) -> Result<Ordered, SqlError> {
+    let _alone = engine.changes();
+    let failed = |failure: Failure| told(&failure);
+    let kept = SourceOrders::of(engine.folder()).map_err(failed)?;
+    let mut all = kept.clone();
+    let refused = order.refused();
+    let lists = &mut all.failover;
+    let done = match order {
+        FailoverOrder::AddSource { host, port, weight } => {
+            lists.add_source(FailoverSource { host, port, weight, managed_name: String::new() })
+        }
+        FailoverOrder::DeleteSource { host, port } => lists.delete_source(&host, port),
+        FailoverOrder::AddManaged { name, host, port, primary_weight, secondary_weight } => {
+            if lists.managed.iter().any(|of| !of.name.eq_ignore_ascii_case(&name)) {
+                return Err(SqlError::not_supported("a second managed group"));
+            }
+            lists.add_managed(ManagedGroup { name, primary_weight, secondary_weight }, host, port)
+        }
+        FailoverOrder::DeleteManaged { name } => lists.delete_managed(&name),
+        FailoverOrder::Reset => {
+            *lists = Failover::default();
+            true
+        }
+    };
+    if !done {
+        return Err(refused);
+    }
+    if lists.sources.len() > FAILOVER_SOURCES_MAX {
+        return Err(SqlError::not_supported(&format!("more than {FAILOVER_SOURCES_MAX} servers to follow")));
+    }
+    let after = all.over(engine.start_config()).map_err(failed)?;
+    let SourceSpec::Server(server) = &after.source else {
+        return Err(SqlError::not_supported("asynchronous connection failover where the source is files"));
+    };
+    if server.auto_failover && all.failover.sources.len() > kept.failover.sources.len() {
+        may_send_password(&all, server)?;
+    }
+    all.keep(engine.folder()).map_err(failed)?;
+    engine.relist(&all, &after).map_err(failed)?;
     Ok(Ordered::Done)
 }
 
@@ -316,8 +416,9 @@ fn reset(engine: &Engine, all: bool) -> Result<Ordered, SqlError> {
     }
     drop(replica);
     if all {
-        SourceOrders::forget(engine.folder()).map_err(failed)?;
-        engine.put_in_force(&SourceOrders::default(), engine.start_config()).map_err(failed)?;
+        let left = SourceOrders::forget(engine.folder()).map_err(failed)?;
+        let config = left.over(engine.start_config()).map_err(failed)?;
+        engine.put_in_force(&left, &config).map_err(failed)?;
     }
     engine.restart_without_relay_log(shown).map_err(failed)?;
     Ok(Ordered::Done)
@@ -387,6 +488,7 @@ pub(crate) fn source_orders(options: &[SourceOption]) -> Result<SourceOrders, Sq
                 }
                 seconds => orders.delay_s = Some(narrow(seconds)?),
             },
+            "SOURCE_CONNECTION_AUTO_FAILOVER" => orders.auto_failover = Some(number(1)? > 0),
             // There is no other way here.
             "SOURCE_AUTO_POSITION" if number(u64::MAX)? == 1 => {}
             name => return Err(SqlError::not_supported(&format!("CHANGE REPLICATION SOURCE TO {name} = {}", text()))),

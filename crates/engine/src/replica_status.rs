@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use catalog::ReplicationFilters;
 use client::SslMode;
-use door::{FilterTexts, ReplicaStatus, SourceTls, ThreadError};
+use door::{FailoverLists, FailoverSource, FilterTexts, ReplicaStatus, SourceTls, ThreadError};
 use observe::{ConnectionState, ErrorReport, ReplayState, StatusReport};
+use replica::WEIGHT;
 use replica::config::{ReplicaConfig, ServerOptions, SourceSpec};
 
 /// Options that the statement shows.
@@ -73,8 +74,36 @@ impl ShownOptions {
             until_condition: report.replay.until.condition.clone(),
             delay_s: report.replay.delay_s,
             remaining_delay_s: report.replay.remaining_delay_us.map(|us| us.div_ceil(1_000_000)),
+            failover: self.server.as_ref().map(failover).unwrap_or_default(),
         }
     }
+}
+
+/// The lists that SQL gave; where it gave none, the servers of the options.
+fn failover(server: &ServerOptions) -> FailoverLists {
+    let on = server.names_several();
+    let source = |host: &str, port: u16, weight: u8, group: &str| FailoverSource {
+        host: host.to_owned(),
+        port,
+        weight,
+        managed_name: group.to_owned(),
+    };
+    let given = &server.failover;
+    if !on || server.auto_failover && !given.sources.is_empty() {
+        let sources = given.sources.iter();
+        let groups = given.managed.iter();
+        return FailoverLists {
+            on,
+            sources: sources.map(|of| source(&of.host, of.port, of.weight, &of.managed_name)).collect(),
+            managed: groups.map(|of| (of.name.clone(), of.primary_weight, of.secondary_weight)).collect(),
+        };
+    }
+    let named = server.each().unwrap_or_default().into_iter();
+    let of_options = |one: ServerOptions| {
+        let options = one.connect_options().ok()?;
+        Some(source(&options.host, options.port, one.weight.unwrap_or(WEIGHT), ""))
+    };
+    FailoverLists { on, sources: named.filter_map(of_options).collect(), managed: Vec::new() }
 }
 
 /// What receiving does, in MySQL's words where it has some.

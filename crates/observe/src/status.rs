@@ -221,6 +221,9 @@ pub struct CandidateReport {
     /// Transactions that this member has neither certified nor applied, as it last told its group.
     #[serde(rename = "queued")]
     pub queued: u64,
+    /// The heaviest is tried first, 1 to 100.
+    #[serde(rename = "weight")]
+    pub weight: u8,
 }
 
 /// What was last heard from the source.

@@ -17,6 +17,8 @@ const STEADY_AFTER_US: u64 = 1_000_000;
 /// A better one that failed is tried again after this, µs: a minute of moves to and fro would be worse than another
 /// member.
 const TRY_BETTER_AFTER_US: u64 = 60_000_000;
+/// Weight of a server for which none is given, as MySQL's asynchronous connection failover has it.
+pub const WEIGHT: u8 = 50;
 /// Members that are known at once. A group has at most nine; those that are gone are kept, too.
 const MEMBERS_MAX: usize = 32;
 
@@ -50,19 +52,29 @@ impl Candidate {
         self.member.state == state && self.member.role == role
     }
 
+    /// 1 to 100: of a member of a group by its role, if roles have weights.
+    fn weight(&self, of_group: Option<(u8, u8)>) -> u8 {
+        match of_group.filter(|_| !self.member.state.is_empty()) {
+            Some((primary, _)) if self.member.role == "PRIMARY" => primary,
+            Some((_, secondary)) => secondary,
+            None => self.server.weight.unwrap_or(WEIGHT),
+        }
+    }
+
     /// The lowest is tried first.
-    fn rank(&self, prefer: Option<Prefer>) -> (u8, u64) {
+    fn rank(&self, prefer: Option<Prefer>, of_group: Option<(u8, u8)>) -> (u8, u8, u64) {
+        let lightness = 100 - self.weight(of_group).min(100);
         let is_online = self.member.state == "ONLINE";
         if self.member.state.is_empty() {
-            return (1, 0);
+            return (1, lightness, 0);
         }
-        match prefer {
-            _ if !is_online => (3, 0),
-            None => (0, 0),
-            Some(Prefer::LowestLag) => (0, self.member.queued),
-            Some(Prefer::Primary) => (if self.member.role == "PRIMARY" { 0 } else { 2 }, 0),
-            Some(Prefer::Secondary) => (if self.member.role == "SECONDARY" { 0 } else { 2 }, 0),
-        }
+        let class = match prefer {
+            _ if !is_online => 3,
+            Some(Prefer::Primary) if self.member.role != "PRIMARY" => 2,
+            Some(Prefer::Secondary) if self.member.role != "SECONDARY" => 2,
+            _ => 0,
+        };
+        (class, lightness, if prefer == Some(Prefer::LowestLag) { self.member.queued } else { 0 })
     }
 }
 
@@ -87,6 +99,8 @@ pub(crate) struct Candidates {
     left: Option<LeftReport>,
     /// The options that name them, or the first of them.
     named: ServerOptions,
+    /// Weights of members that are PRIMARY, and of the others, if they have any.
+    of_group: Option<(u8, u8)>,
     /// Members of the group, as one of them told last.
     found: Vec<Found>,
     /// Members whose addresses are not dialled, in words.
@@ -107,7 +121,8 @@ impl Candidates {
             all.push(candidate);
         }
         let (named, found, not_dialled) = (server.clone(), Vec::new(), Vec::new());
-        Ok(Candidates { all, at: 0, followed_since_us: 0, left: None, named, found, not_dialled })
+        let of_group = server.group_weights()?;
+        Ok(Candidates { all, at: 0, followed_since_us: 0, left: None, named, of_group, found, not_dialled })
     }
 
     /// The members of the group may be followed, too.
@@ -180,18 +195,31 @@ impl Candidates {
         }
     }
 
-    /// Why the one that is followed is to be left for another one: `--prefer=primary` wants a primary, and one is known
-    /// that has not failed of late.
+    /// Why the one that is followed is to be left for another one, which has not failed of late: `--prefer=primary` wants
+    /// a primary, or members of another role have a higher weight.
     pub(crate) fn better(&self, now_us: u64) -> Option<String> {
-        if self.named.prefer != Some(Prefer::Primary) || !self.now().is("ONLINE", "SECONDARY") {
+        let now = self.now();
+        let may_do =
+            |of: &&Candidate| of.member.state == "ONLINE" && now_us.saturating_sub(of.failed_us) > TRY_BETTER_AFTER_US;
+        let mut others = self.all.iter().filter(may_do);
+        if self.named.prefer == Some(Prefer::Primary) && now.is("ONLINE", "SECONDARY") {
+            let primary = others.find(|of| of.member.role == "PRIMARY")?;
+            return Some(format!(
+                "a member with another role was followed, and {} is the primary that --prefer=primary wants",
+                primary.server.shown()
+            ));
+        }
+        if self.named.prefer.is_some() || now.member.state != "ONLINE" {
             return None;
         }
-        let is_better =
-            |of: &&Candidate| of.is("ONLINE", "PRIMARY") && now_us.saturating_sub(of.failed_us) > TRY_BETTER_AFTER_US;
-        let primary = self.all.iter().find(is_better)?;
+        let weight = |of: &Candidate| of.weight(self.of_group);
+        let heavier = others.find(|of| self.of_group.is_some() && weight(of) > weight(now))?;
         Some(format!(
-            "a member with another role was followed, and {} is the primary that --prefer=primary wants",
-            primary.server.shown()
+            "its weight is {}, and {} ({}) has {}",
+            weight(now),
+            heavier.server.shown(),
+            heavier.member.role,
+            weight(heavier)
         ))
     }
 
@@ -210,10 +238,26 @@ impl Candidates {
     /// # Errors
     /// Code 2: the one that is followed is not among them.
     pub(crate) fn replace(&mut self, server: &ServerOptions) -> Result<bool, Failure> {
+        self.replace_by(server, Candidates::of(server)?)
+    }
+
+    /// As [`replace`](Self::replace). The one that is followed stays until it is left, though it be no longer named.
+    ///
+    /// # Errors
+    /// Code 2 if the options are invalid.
+    pub(crate) fn relist(&mut self, server: &ServerOptions) -> Result<bool, Failure> {
+        let mut next = Candidates::of(server)?;
+        let now = self.now();
+        if next.all.iter().all(|of| place(&of.options) != place(&now.options)) {
+            next.all.push(now.clone());
+        }
+        self.replace_by(server, next)
+    }
+
+    fn replace_by(&mut self, server: &ServerOptions, mut next: Candidates) -> Result<bool, Failure> {
         if *server == self.named {
             return Ok(false);
         }
-        let mut next = Candidates::of(server)?;
         if next.finds_members() {
             let members: Vec<Member> = self.all.iter().map(|of| of.member.clone()).collect();
             next.tell_of(&members.into_iter().filter(|of| !of.host.is_empty()).collect::<Vec<_>>());
@@ -271,7 +315,7 @@ impl Candidates {
         let count = self.all.len();
         let in_order = (1..=count).map(|step| (self.at + step) % count);
         let may_do = in_order.filter(|at| !self.all[*at].has_failed);
-        may_do.min_by_key(|at| self.all[*at].rank(self.named.prefer)).unwrap_or(self.at)
+        may_do.min_by_key(|at| self.all[*at].rank(self.named.prefer, self.of_group)).unwrap_or(self.at)
     }
 
     /// Why each of them cannot be followed, a line each.
@@ -297,6 +341,7 @@ impl Candidates {
             member_state: candidate.member.state.clone(),
             member_role: candidate.member.role.clone(),
             queued: candidate.member.queued,
+            weight: candidate.weight(self.of_group),
         };
         self.all.iter().enumerate().map(of).collect()
     }
@@ -404,6 +449,36 @@ mod tests {
         assert_eq!(host(&group), "m2");
         assert_eq!(group.better(102_000_000), None, "it has just failed");
         assert!(group.better(162_000_000).is_some());
+    }
+
+    #[test]
+    fn a_heavier_member_moves_the_replica_and_a_heavier_server_of_a_list_is_only_tried_first() {
+        let members = [member(1, "SECONDARY"), member(2, "SECONDARY"), member(3, "PRIMARY")];
+        for (weights, heavier) in [("80&secondary-weight=60", true), ("60&secondary-weight=80", false)] {
+            let mut group = of(&format!("mysql://u@m1/?group&ssl-mode=REQUIRED&primary-weight={weights}"));
+            group.follows(&members[0].server_uuid, 1);
+            group.tell_of(&members);
+            assert_eq!(group.better(99_000_000).is_some(), heavier, "{weights}");
+            assert!(!group.leave("lost", 100_000_000));
+            assert_eq!(host(&group), if heavier { "m3" } else { "m2" });
+        }
+        let mut list = of("mysql://u@a,b,c/?weights=50,60,70");
+        assert_eq!(host(&list), "c");
+        assert!(!list.leave("lost", 1));
+        assert_eq!(host(&list), "b");
+        list.follows("", 2);
+        assert_eq!(list.better(99_000_000), None);
+    }
+
+    #[test]
+    fn a_list_that_no_longer_has_the_followed_one_keeps_it_until_it_is_left() {
+        let mut two = of("mysql://u@a,b");
+        two.follows("a-uuid", 1);
+        assert!(two.relist(&ServerOptions::from_url("mysql://u@c,b")).unwrap());
+        assert_eq!((host(&two), two.count()), ("a", 3));
+        assert!(two.followed().0.is_some());
+        assert!(!two.leave("lost", 2));
+        assert_eq!(host(&two), "c");
     }
 
     #[test]

@@ -19,7 +19,8 @@ use crate::access::Access;
 use crate::relay::ServeConfig;
 
 pub use crate::server_options::{
-    Prefer, Secret, ServerOptions, mask_passwords, parse_member_address, url_has_password,
+    Failover, FailoverSource, ManagedGroup, Prefer, Secret, ServerOptions, mask_passwords, parse_member_address,
+    url_has_password,
 };
 
 /// Source of the log.

@@ -59,6 +59,7 @@ mod upkeep;
 mod witness;
 
 pub use backup::{BackupOptions, BackupReport, backup_stopped};
+pub use candidates::WEIGHT;
 pub use check_source::check;
 pub use check_stopped::check_stopped;
 pub use damage::OnDamage;

@@ -287,6 +287,18 @@ impl SourceLogin {
         Ok(())
     }
 
+    /// Takes other servers that may be followed: an operator has changed their list by SQL. The one that is followed
+    /// stays until it is left.
+    ///
+    /// # Errors
+    /// Code 2 if the options are invalid.
+    pub fn relist(&self, server: &ServerOptions) -> Result<(), Failure> {
+        let mut now = self.lock();
+        // Not another version: a connection goes on, and what it tells counts.
+        now.candidates.relist(server)?;
+        Ok(())
+    }
+
     /// The version of the options that the files have now: another one than that of a try means that the next try is
     /// made with other options. Whoever reads the files counts it up, since each reader takes the change away from
     /// those that look at the files only.

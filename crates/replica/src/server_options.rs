@@ -59,6 +59,100 @@ pub struct ServerOptions {
     /// server_uuid of members of a group, and of each the address to dial, as a URL has it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub member_addresses: Vec<(String, String)>,
+    /// Transactions that others have, and the followed one lacks, from which on it is left for one that lacks less than
+    /// half of them; None: never for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_source_lag: Option<u64>,
+    /// SOURCE_CONNECTION_AUTO_FAILOVER: those in `failover` may be followed, too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub auto_failover: bool,
+    #[serde(skip_serializing_if = "Failover::is_empty")]
+    pub failover: Failover,
+    /// Weight of one of several, 1 to 100: the heaviest is tried first.
+    #[serde(skip)]
+    pub weight: Option<u8>,
+}
+
+/// Servers that may be followed, by `asynchronous_connection_failover_…`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Failover {
+    /// By host, port and group, as MySQL's table has them.
+    pub sources: Vec<FailoverSource>,
+    pub managed: Vec<ManagedGroup>,
+}
+
+/// A row of `performance_schema.replication_asynchronous_connection_failover`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailoverSource {
+    pub host: String,
+    pub port: u16,
+    /// 1 to 100.
+    pub weight: u8,
+    /// The group whose members are found through it; empty for none.
+    pub managed_name: String,
+}
+
+/// A group whose members are found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManagedGroup {
+    /// group_replication_group_name.
+    pub name: String,
+    /// Weight of a member that is PRIMARY, 1 to 100.
+    pub primary_weight: u8,
+    pub secondary_weight: u8,
+}
+
+impl Failover {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sources.is_empty() && self.managed.is_empty()
+    }
+
+    fn position(&self, host: &str, port: u16, managed_name: &str) -> Option<usize> {
+        // Names of hosts have no case.
+        let is = |of: &FailoverSource| of.host.eq_ignore_ascii_case(host) && of.port == port;
+        self.sources.iter().position(|of| is(of) && of.managed_name.eq_ignore_ascii_case(managed_name))
+    }
+
+    /// False if it is there already.
+    #[must_use]
+    pub fn add_source(&mut self, source: FailoverSource) -> bool {
+        if self.position(&source.host, source.port, &source.managed_name).is_some() {
+            return false;
+        }
+        self.sources.push(source);
+        let key = |of: &FailoverSource| (of.host.to_ascii_lowercase(), of.port, of.managed_name.to_ascii_lowercase());
+        self.sources.sort_by_key(key);
+        true
+    }
+
+    /// False if there is none.
+    #[must_use]
+    pub fn delete_source(&mut self, host: &str, port: u16) -> bool {
+        self.position(host, port, "").map(|at| self.sources.remove(at)).is_some()
+    }
+
+    /// False if it is there already.
+    #[must_use]
+    pub fn add_managed(&mut self, group: ManagedGroup, host: String, port: u16) -> bool {
+        let (weight, managed_name) = (group.secondary_weight, group.name.clone());
+        if self.managed.iter().any(|of| of.name.eq_ignore_ascii_case(&group.name)) {
+            return false;
+        }
+        self.managed.push(group);
+        self.add_source(FailoverSource { host, port, weight, managed_name })
+    }
+
+    /// False if there is none.
+    #[must_use]
+    pub fn delete_managed(&mut self, name: &str) -> bool {
+        let before = self.managed.len();
+        self.managed.retain(|of| !of.name.eq_ignore_ascii_case(name));
+        self.sources.retain(|of| !of.managed_name.eq_ignore_ascii_case(name));
+        self.managed.len() < before
+    }
 }
 
 /// Which member of a group is followed rather than others.
@@ -132,18 +226,84 @@ impl ServerOptions {
         Ok(options)
     }
 
-    /// Each server that the URL names: `mysql://USER@HOST:PORT,HOST:PORT/?OPTIONS`, all with the same options.
+    /// Each server that may be followed, all with the same options, in the order in which they are tried: those that
+    /// the URL names (`mysql://USER@HOST:PORT,HOST:PORT/?OPTIONS`), the heaviest first, then those given by SQL.
     ///
     /// # Errors
-    /// Code 2 for an empty address, or an option that would give all of them the same one.
+    /// Code 2 for an empty address, a weight that is none, or an option that would give all of them the same address.
     pub fn each(&self) -> Result<Vec<ServerOptions>, Failure> {
-        let Some(parts) = self.parts().filter(|_| self.names_several()) else { return Ok(vec![self.clone()]) };
+        let mut all = self.each_named()?;
+        let mut more: Vec<&FailoverSource> = self.failover.sources.iter().filter(|_| self.auto_failover).collect();
+        more.sort_by_key(|source| std::cmp::Reverse(source.weight));
+        for source in more {
+            let mut places = all.iter().map(|of| of.connect_options().map(|of| (of.host, of.port)));
+            let is_it = |(host, port): (String, u16)| host.eq_ignore_ascii_case(&source.host) && port == source.port;
+            let known = places.position(|place| place.is_ok_and(is_it));
+            match known.and_then(|at| all.get_mut(at)) {
+                Some(known) => known.weight = known.weight.max(Some(source.weight)),
+                None => {
+                    let host = encoded_host(&source.host);
+                    let weight = Some(source.weight);
+                    all.push(ServerOptions { weight, ..self.at(&format!("{host}:{}", source.port))? });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn each_named(&self) -> Result<Vec<ServerOptions>, Failure> {
+        let Some(parts) = self.parts().filter(|_| self.names_several_in_url()) else {
+            return Ok(vec![self.alone()]);
+        };
         if self.host.is_some() || self.port.is_some() || self.socket.is_some() {
             let text = "the source's URL names several servers, each with its own port: host, source-port and \
                         source-socket are for one";
             return Err(Failure::usage(text));
         }
-        parts.addresses.split(',').map(|address| self.at(address)).collect()
+        let mut all: Vec<ServerOptions> =
+            parts.addresses.split(',').map(|address| self.at(address)).collect::<Result<_, _>>()?;
+        let Some(text) = self.option("weights") else { return Ok(all) };
+        let weights: Vec<Option<u8>> = text.split(',').map(weight).collect();
+        if weights.len() != all.len() || weights.contains(&None) {
+            let text = format!(
+                "weights={text} in the source's URL: one weight from 1 to 100 is needed for each of its {} servers",
+                all.len()
+            );
+            return Err(Failure::usage(text));
+        }
+        all.iter_mut().zip(weights).for_each(|(server, weight)| server.weight = weight);
+        all.sort_by_key(|server| std::cmp::Reverse(server.weight));
+        Ok(all)
+    }
+
+    /// The same options without others that may be followed.
+    fn alone(&self) -> ServerOptions {
+        ServerOptions { auto_failover: false, failover: Failover::default(), ..self.clone() }
+    }
+
+    /// The value of an option in the URL.
+    fn option(&self, name: &str) -> Option<&str> {
+        let pairs = self.parts()?.query.split('&');
+        pairs.filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    /// Weights of members of the group that are PRIMARY, and of the others.
+    ///
+    /// # Errors
+    /// Code 2 for a weight that is none, or the only one of the two.
+    pub(crate) fn group_weights(&self) -> Result<Option<(u8, u8)>, Failure> {
+        if let Some(group) = self.failover.managed.first().filter(|_| self.auto_failover) {
+            return Ok(Some((group.primary_weight, group.secondary_weight)));
+        }
+        match (self.option("primary-weight"), self.option("secondary-weight")) {
+            (None, None) => Ok(None),
+            (primary, secondary) => {
+                primary.and_then(weight).zip(secondary.and_then(weight)).map(Some).ok_or_else(|| {
+                    let text = "the source's URL needs both primary-weight and secondary-weight, each from 1 to 100";
+                    Failure::usage(text)
+                })
+            }
+        }
     }
 
     /// The same options for the server at this address, in the URL's form.
@@ -151,25 +311,36 @@ impl ServerOptions {
     /// # Errors
     /// Code 2 for an empty address.
     pub(crate) fn at(&self, address: &str) -> Result<ServerOptions, Failure> {
-        let Some(parts) = self.parts().filter(|_| !address.is_empty()) else {
+        if address.is_empty() {
             return Err(Failure::usage(format!("the source has an empty address: {}", self.shown())));
+        }
+        let Some(parts) = self.parts() else {
+            let of = client::ConnectOptions::from_url(&format!("mysql://{address}"))
+                .map_err(|error| Failure::usage(error.to_string()))?;
+            return Ok(ServerOptions { host: Some(of.host), port: Some(of.port), socket: None, ..self.alone() });
         };
-        let kept: Vec<&str> = parts.query.split('&').filter(|pair| !is_group(pair) && !pair.is_empty()).collect();
+        let kept: Vec<&str> = parts.query.split('&').filter(|pair| !is_of_several(pair) && !pair.is_empty()).collect();
         let query = if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) };
         let url = Secret(format!("{}{address}{}{query}", parts.before, parts.path));
-        Ok(ServerOptions { url, ..self.clone() })
+        Ok(ServerOptions { url, host: None, port: None, socket: None, ..self.alone() })
     }
 
-    /// True if one of several servers is followed: the URL names them, or the group of one is asked for them.
+    /// True if one of several servers is followed: they are named, or the group of one is asked for them.
     #[must_use]
     pub fn names_several(&self) -> bool {
-        self.finds_members() || self.parts().is_some_and(|parts| parts.addresses.contains(','))
+        self.auto_failover || self.names_several_in_url()
     }
 
-    /// True if the members of the source's group may be followed, too: `?group`.
+    fn names_several_in_url(&self) -> bool {
+        let parts = self.parts();
+        parts.is_some_and(|parts| parts.addresses.contains(',') || parts.query.split('&').any(is_group))
+    }
+
+    /// True if the members of the source's group may be followed, too: `?group`, or a managed group by SQL.
     #[must_use]
     pub fn finds_members(&self) -> bool {
-        self.parts().is_some_and(|parts| parts.query.split('&').any(is_group))
+        self.auto_failover && !self.failover.managed.is_empty()
+            || self.parts().is_some_and(|parts| parts.query.split('&').any(is_group))
     }
 
     fn parts(&self) -> Option<Parts<'_>> {
@@ -227,6 +398,26 @@ struct Parts<'a> {
 
 fn is_group(pair: &str) -> bool {
     matches!(pair, "group" | "group=1" | "group=ON" | "group=on")
+}
+
+/// An option of the URL that is of several servers, and none of each.
+fn is_of_several(pair: &str) -> bool {
+    let key = pair.split('=').next().unwrap_or_default();
+    is_group(pair) || matches!(key, "weights" | "primary-weight" | "secondary-weight")
+}
+
+/// A weight, as MySQL's asynchronous connection failover has it.
+fn weight(text: &str) -> Option<u8> {
+    text.parse().ok().filter(|weight| (1..=100).contains(weight))
+}
+
+/// A host as a URL has it: whatever it holds, it does not end there.
+fn encoded_host(host: &str) -> String {
+    if host.contains(':') {
+        return format!("[{host}]");
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    host.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 /// Serialises `client::SslMode` in MySQL's spelling.
@@ -304,6 +495,37 @@ mod tests {
         for wrong in ["h:7", "x=h:7", &format!("{uuid}="), &format!("{uuid}=u@h"), &format!("{uuid}=h:x")] {
             assert!(parse_member_address(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_heaviest_is_first() {
+        let hosts = |server: &ServerOptions| -> Vec<(String, Option<u8>)> {
+            let each = server.each().unwrap().into_iter();
+            each.map(|one| (one.connect_options().unwrap().to_string(), one.weight)).collect()
+        };
+        let list = ServerOptions::from_url("mysql://u@a,b:1,c/?weights=60,80,60&ssl-mode=REQUIRED");
+        let shown: Vec<String> = hosts(&list).into_iter().map(|(shown, _)| shown).collect();
+        assert_eq!(shown, ["mysql://u@b:1", "mysql://u@a:3306", "mysql://u@c:3306"]);
+        for wrong in ["weights=1", "weights=1,2,101", "weights=1,2,0", "weights=1,2,x", "weights=1,2,3,4"] {
+            let refused = ServerOptions::from_url(&format!("mysql://u@a,b,c/?{wrong}")).each().unwrap_err().text;
+            assert!(refused.contains("one weight from 1 to 100 is needed for each of its 3 servers"), "{refused}");
+        }
+        let group = |options: &str| ServerOptions::from_url(&format!("mysql://u@a/?group{options}")).group_weights();
+        assert_eq!(group("").unwrap(), None);
+        assert_eq!(group("&primary-weight=80&secondary-weight=60").unwrap(), Some((80, 60)));
+        assert!(group("&primary-weight=80").is_err() && group("&primary-weight=0&secondary-weight=1").is_err());
+        // By SQL: the source of now, then the others by weight, each once.
+        let mut failover = Failover::default();
+        let source =
+            |host: &str, weight| FailoverSource { host: host.into(), port: 7, weight, managed_name: "".into() };
+        assert!(failover.add_source(source("::1", 50)) && failover.add_source(source("we/ird,@", 70)));
+        assert!(failover.add_source(source("A", 1)) && !failover.add_source(source("a", 2)));
+        let at = ServerOptions { host: Some("a".into()), port: Some(7), user: Some("u".into()), ..Default::default() };
+        let on = ServerOptions { auto_failover: true, failover, ..at };
+        let places: Vec<_> = on.each().unwrap().iter().map(|one| one.connect_options().unwrap().host).collect();
+        assert_eq!(places, ["a", "we/ird,@", "::1"]);
+        assert_eq!(hosts(&on)[0].1, Some(1));
+        assert_eq!(ServerOptions { auto_failover: false, ..on }.each().unwrap().len(), 1);
     }
 
     #[test]

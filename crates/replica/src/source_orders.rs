@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{ReplicaConfig, Secret, ServerOptions, SourceSpec};
 use crate::exit::{Exit, Failure};
 use crate::folder::{Folder, read_small, write_secret};
+use crate::server_options::Failover;
 
 const FILE: &str = "source-orders";
 
@@ -61,6 +62,12 @@ pub struct SourceOrders {
     /// SOURCE_DELAY, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_s: Option<u32>,
+    /// SOURCE_CONNECTION_AUTO_FAILOVER.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_failover: Option<bool>,
+    /// What asynchronous_connection_failover_… gave; kept by RESET REPLICA ALL, as MySQL does.
+    #[serde(skip_serializing_if = "Failover::is_empty")]
+    pub failover: Failover,
 }
 
 /// Takes `more` where it is given.
@@ -95,18 +102,24 @@ impl SourceOrders {
         write_secret(&folder.path().join(FILE), text.as_bytes())
     }
 
-    /// Forgets them, durably: the options of the start are in force again.
+    /// Forgets them, durably: the options of the start are in force again. What is left.
     ///
     /// # Errors
-    /// Code 8 for disk errors.
-    pub fn forget(folder: &Folder) -> Result<(), Failure> {
+    /// Code 7 if the file is damaged; 8 for disk errors.
+    pub fn forget(folder: &Folder) -> Result<SourceOrders, Failure> {
+        let left = SourceOrders { failover: SourceOrders::of(folder)?.failover, ..SourceOrders::default() };
+        if !left.failover.is_empty() {
+            left.keep(folder)?;
+            return Ok(left);
+        }
         let path = folder.path().join(FILE);
         match fs::remove_file(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(left),
             result => result.map_err(|error| Failure::io(path.display(), &error))?,
         }
         let synced = fs::File::open(folder.path()).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| Failure::io(path.display(), &error))
+        synced.map_err(|error| Failure::io(path.display(), &error))?;
+        Ok(left)
     }
 
     /// These, with those of another statement over them.
@@ -128,6 +141,7 @@ impl SourceOrders {
         put(&mut all.retry_count, more.retry_count.as_ref());
         put(&mut all.heartbeat_ms, more.heartbeat_ms.as_ref());
         put(&mut all.delay_s, more.delay_s.as_ref());
+        put(&mut all.auto_failover, more.auto_failover.as_ref());
         all
     }
 
@@ -150,6 +164,7 @@ impl SourceOrders {
             ("SOURCE_RETRY_COUNT", self.retry_count.is_some()),
             ("SOURCE_HEARTBEAT_PERIOD", self.heartbeat_ms.is_some()),
             ("SOURCE_DELAY", self.delay_s.is_some()),
+            ("SOURCE_CONNECTION_AUTO_FAILOVER", self.auto_failover.is_some()),
         ];
         given.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect()
     }
@@ -189,10 +204,17 @@ impl SourceOrders {
     /// # Errors
     /// Code 2 if the options of the start are invalid.
     pub fn over_server(&self, start: &ServerOptions) -> Result<ServerOptions, Failure> {
-        if !self.concern_connection() {
-            return Ok(start.clone());
-        }
         let moves = self.host.is_some() || self.port.is_some();
+        // Where the options of the start name several, the next one is followed without a statement, too.
+        let auto_failover = self.auto_failover.unwrap_or(start.names_several() && !moves);
+        let failover = self.failover.clone();
+        if !self.concern_connection() {
+            return Ok(ServerOptions {
+                auto_failover: auto_failover && !failover.is_empty(),
+                failover,
+                ..start.clone()
+            });
+        }
         // Each by itself: a URL would hide what it says.
         let each = start.each()?;
         let first = each.first().unwrap_or(start);
@@ -203,7 +225,7 @@ impl SourceOrders {
             None => start,
         };
         let other_host = self.host.as_ref().is_some_and(|host| *host != options.host) || self.port.is_some();
-        let stays_several = start.names_several() && !moves;
+        let stays_several = start.names_several() && !moves && auto_failover;
         let ssl_ca = given(&self.ssl_ca, options.ssl_ca);
         Ok(ServerOptions {
             // Each of several takes the given options.
@@ -222,6 +244,10 @@ impl SourceOrders {
             connect_timeout: Some(options.connect_timeout),
             prefer: start.prefer,
             member_addresses: start.member_addresses.clone(),
+            max_source_lag: start.max_source_lag,
+            auto_failover,
+            failover,
+            weight: None,
         })
     }
 
@@ -308,7 +334,8 @@ mod tests {
         fs::write(&path, "{\"password\": \"geheim\", \"new\": 1}").unwrap();
         let failure = SourceOrders::of(&folder).unwrap_err();
         assert!(failure.exit == Exit::Corrupt && !failure.text.contains("geheim"), "{}", failure.text);
-        SourceOrders::forget(&folder).unwrap();
+        orders.keep(&folder).unwrap();
+        assert_eq!(SourceOrders::forget(&folder).unwrap(), SourceOrders::default());
         SourceOrders::forget(&folder).unwrap();
         assert_eq!(SourceOrders::of(&folder).unwrap(), SourceOrders::default());
     }

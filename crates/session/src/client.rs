@@ -56,6 +56,7 @@ pub use beside::ListedRows;
 use beside::{Beside, Sending};
 use changes::Changes;
 use dump::Replica;
+pub use execute::needs;
 use freshness::Needs;
 use locks::Locks;
 use prepared::Statements;

@@ -43,6 +43,27 @@ pub struct ReplicaStatus {
     pub delay_s: u64,
     /// SQL_Remaining_Delay, seconds; None is NULL.
     pub remaining_delay_s: Option<u64>,
+    pub failover: FailoverLists,
+}
+
+/// Servers that may be followed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FailoverLists {
+    /// SOURCE_CONNECTION_AUTO_FAILOVER.
+    pub on: bool,
+    pub sources: Vec<FailoverSource>,
+    /// Name, Primary_weight and Secondary_weight of groups whose members are found.
+    pub managed: Vec<(String, u8, u8)>,
+}
+
+/// A row of `performance_schema.replication_asynchronous_connection_failover`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FailoverSource {
+    pub host: String,
+    pub port: u16,
+    pub weight: u8,
+    /// Its group; empty for none.
+    pub managed_name: String,
 }
 
 /// Filters, as SHOW REPLICA STATUS lists them: names behind commas.

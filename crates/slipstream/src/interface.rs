@@ -192,6 +192,7 @@ fn full_source() -> SourceReport {
             member_state: text(),
             member_role: text(),
             queued: 1,
+            weight: 50,
         }],
     }
 }

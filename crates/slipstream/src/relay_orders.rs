@@ -52,6 +52,7 @@ pub(crate) fn carry_out(relay: &Relay, order: &ReplicaOrder) -> Result<Ordered, 
         ReplicaOrder::ChangeSource(_) => return refused("CHANGE REPLICATION SOURCE TO"),
         ReplicaOrder::ChangeFilter(_) => return refused("CHANGE REPLICATION FILTER"),
         ReplicaOrder::Reset { .. } => return refused("RESET REPLICA"),
+        ReplicaOrder::Failover(order) => return refused(order.function()),
     };
     let done = start(relay, thread).map_err(|failure| not_now(&failure.text))?;
     Ok(if done { Ordered::Done } else { Ordered::Already })

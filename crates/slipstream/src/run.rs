@@ -309,7 +309,7 @@ fn own_and_follow(
         relay_sync_text(config.relay_sync)
     );
     log::write(Code::Started, "Server", &about);
-    if orders != SourceOrders::default() {
+    if !orders.names().is_empty() {
         let names = orders.names().join(", ");
         let text = format!("{names} are in force as SQL has changed them, until RESET REPLICA ALL");
         log::write(Code::OperatorCommand, "Server", &text);

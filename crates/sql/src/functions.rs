@@ -1,6 +1,7 @@
 //! The functions that are answered: one table of names, arguments and kernels.
 
 mod dates;
+mod failover;
 mod gtids;
 mod texts;
 mod times;
@@ -75,6 +76,12 @@ const FUNCTIONS: &[Function] = &[
     function(&["SOURCE_POS_WAIT"], (2, 4), gtids::source_pos_wait),
     function(&["MASTER_POS_WAIT"], (2, 4), gtids::master_pos_wait),
     function(&["SLEEP"], (1, 1), gtids::sleep),
+    // Loadable functions of MySQL's: they count their arguments themselves.
+    function(&["ASYNCHRONOUS_CONNECTION_FAILOVER_ADD_SOURCE"], (0, usize::MAX), failover::add_source),
+    function(&["ASYNCHRONOUS_CONNECTION_FAILOVER_DELETE_SOURCE"], (0, usize::MAX), failover::delete_source),
+    function(&["ASYNCHRONOUS_CONNECTION_FAILOVER_ADD_MANAGED"], (0, usize::MAX), failover::add_managed),
+    function(&["ASYNCHRONOUS_CONNECTION_FAILOVER_DELETE_MANAGED"], (0, usize::MAX), failover::delete_managed),
+    function(&["ASYNCHRONOUS_CONNECTION_FAILOVER_RESET"], (0, usize::MAX), failover::reset),
 ];
 
 /// True for a function of the current date and time.

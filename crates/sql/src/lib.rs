@@ -47,7 +47,7 @@ pub use functions::{KNOWS_UTC, to_protocol};
 pub use gtid_text::{gtid_set, gtid_text};
 pub use memory::{ClientMemory, OUT_OF_MEMORY, Part, Purse};
 pub use modes::bits as sql_mode_bits;
-pub use orders::{FilterRules, OptionValue, ReplicaOrder, SourceOption, ThreadOrder, UntilText, until};
+pub use orders::{FailoverOrder, FilterRules, OptionValue, ReplicaOrder, SourceOption, ThreadOrder, UntilText, until};
 pub use parameters::{ParameterType, bind_parameters, parameter_types};
 pub use parse::{Next, Parsed, Unparsed, parse, parse_within, trimmed};
 pub use settings::{BEGIN_AS_AT_THE_SOURCE, Settings, Tracked, checked_first_value};

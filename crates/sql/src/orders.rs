@@ -23,6 +23,59 @@ pub enum ReplicaOrder {
         /// What was changed by SQL is forgotten too.
         all: bool,
     },
+    Failover(FailoverOrder),
+}
+
+/// What a function `asynchronous_connection_failover_…` does to the lists of servers to follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FailoverOrder {
+    AddSource {
+        host: String,
+        port: u16,
+        /// 1 to 100.
+        weight: u8,
+    },
+    DeleteSource {
+        host: String,
+        port: u16,
+    },
+    AddManaged {
+        /// group_replication_group_name.
+        name: String,
+        host: String,
+        port: u16,
+        /// Weight of a member that is PRIMARY.
+        primary_weight: u8,
+        secondary_weight: u8,
+    },
+    DeleteManaged {
+        name: String,
+    },
+    Reset,
+}
+
+impl FailoverOrder {
+    /// Its function.
+    #[must_use]
+    pub fn function(&self) -> &'static str {
+        match self {
+            FailoverOrder::AddSource { .. } => "asynchronous_connection_failover_add_source",
+            FailoverOrder::DeleteSource { .. } => "asynchronous_connection_failover_delete_source",
+            FailoverOrder::AddManaged { .. } => "asynchronous_connection_failover_add_managed",
+            FailoverOrder::DeleteManaged { .. } => "asynchronous_connection_failover_delete_managed",
+            FailoverOrder::Reset => "asynchronous_connection_failover_reset",
+        }
+    }
+
+    /// MySQL's error where there is nothing to delete, or what is to be added is there.
+    #[must_use]
+    pub fn refused(&self) -> SqlError {
+        let why = match self {
+            FailoverOrder::AddSource { .. } | FailoverOrder::AddManaged { .. } => "Error inserting row to the table.",
+            _ => "Error no matching row was found to be deleted.",
+        };
+        SqlError::new(3200, "HY000", format!("{} UDF failed; {why}", self.function()))
+    }
 }
 
 /// Starts or stops threads of the replica.

@@ -12,9 +12,7 @@ use sql::{Ended, Event, Interrupt, ReplicaOrder, SqlError};
 use super::{Connection, Deadline, Hold, Turn};
 use crate::census::{Census, Killed, Question};
 use crate::guarded::guarded;
-use session::Ordered;
-use session::{ListedRows, Waiting};
-use session::{Position, Readable, Registration, SourceSet, Switch, Waker};
+use session::{ListedRows, Ordered, Position, Readable, Registration, SourceSet, Switch, Waiting, Waker, needs};
 
 /// A wait that has begun.
 #[derive(Default)]
@@ -201,7 +199,12 @@ impl Connection {
         }
         let result = OrderResult::default();
         held.order = Some(Arc::clone(&result));
-        let by = self.session.as_ref().map_or("", |session| &session.identity().account);
+        let identity = self.session.as_ref()?.identity();
+        // A function's order; that of a statement was refused before.
+        if !identity.rights.admin {
+            return Some(Looked::Ended(Ended::Failed(needs("SUPER or REPLICATION_SLAVE_ADMIN"))));
+        }
+        let by = &identity.account;
         let done = move |how| {
             *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
             waker.wake();

@@ -252,7 +252,7 @@ impl Session {
 }
 
 /// 1227: a right is missing.
-pub(super) fn needs(privilege: &str) -> SqlError {
+pub fn needs(privilege: &str) -> SqlError {
     let text = format!("Access denied; you need (at least one of) the {privilege} privilege(s) for this operation");
     SqlError::new(1227, "42000", text)
 }

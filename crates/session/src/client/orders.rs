@@ -78,7 +78,9 @@ impl Session {
                 };
                 ReplicaOrder::ChangeFilter(all.iter().map(rules).collect::<Result<_, SqlError>>()?)
             }
-            ReplicaOrder::Threads(ThreadOrder { .. }) | ReplicaOrder::Reset { .. } => order.clone(),
+            ReplicaOrder::Threads(ThreadOrder { .. }) | ReplicaOrder::Reset { .. } | ReplicaOrder::Failover(_) => {
+                order.clone()
+            }
         })
     }
 

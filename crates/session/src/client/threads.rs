@@ -12,7 +12,7 @@ use wire::row::{DateTime, type_code};
 
 use super::Session;
 use super::shows::text;
-use crate::replica_status::{ReplicaStatus, ThreadError};
+use crate::replica_status::{FailoverSource, ReplicaStatus, ThreadError};
 use crate::world::SessionLine;
 use crate::world::World;
 
@@ -22,6 +22,8 @@ const OF_REPLICATION: &[&str] = &[
     "replication_applier_status",
     "replication_applier_status_by_coordinator",
     "replication_applier_status_by_worker",
+    "replication_asynchronous_connection_failover",
+    "replication_asynchronous_connection_failover_managed",
     "replication_connection_configuration",
     "replication_connection_status",
 ];
@@ -100,7 +102,7 @@ fn of_replication(listing: &Listing, table: &str, status: &ReplicaStatus, zone: 
             ("PUBLIC_KEY_PATH", text(&status.tls.public_key_path)),
             ("GET_PUBLIC_KEY", yes(status.tls.get_public_key)),
             ("COMPRESSION_ALGORITHM", text("uncompressed")),
-            ("SOURCE_CONNECTION_AUTO_FAILOVER", text("0")),
+            ("SOURCE_CONNECTION_AUTO_FAILOVER", text(if status.failover.on { "1" } else { "0" })),
             ("GTID_ONLY", text("1")),
         ],
         "replication_connection_status" => {
@@ -135,6 +137,34 @@ fn of_replication(listing: &Listing, table: &str, status: &ReplicaStatus, zone: 
     };
     values.push(("CHANNEL_NAME", text("")));
     row(listing, &values)
+}
+
+/// Rows about servers that may be followed.
+fn of_failover(listing: &Listing, table: &str, status: &ReplicaStatus) -> Vec<Vec<Value>> {
+    let lists = &status.failover;
+    if table.ends_with("_managed") {
+        let group = |(name, primary, secondary): &(String, u8, u8)| {
+            let weights = format!("{{\"Primary_weight\": {primary}, \"Secondary_weight\": {secondary}}}");
+            let values = [
+                ("MANAGED_NAME", text(name)),
+                ("MANAGED_TYPE", text("GroupReplication")),
+                ("CONFIGURATION", text(&weights)),
+            ];
+            row(listing, &values)
+        };
+        return lists.managed.iter().map(group).collect();
+    }
+    let source = |of: &FailoverSource| {
+        let values = [
+            ("HOST", text(&of.host)),
+            ("PORT", Value::Int(of.port.into())),
+            ("NETWORK_NAMESPACE", text("")),
+            ("WEIGHT", Value::UInt(of.weight.into())),
+            ("MANAGED_NAME", text(&of.managed_name)),
+        ];
+        row(listing, &values)
+    };
+    lists.sources.iter().map(source).collect()
 }
 
 /// A thread's columns, by their names in all tables but `threads`.
@@ -195,6 +225,9 @@ impl Session {
             if table.ends_with("by_coordinator") {
                 // There is none: workers take pieces of the log themselves.
                 return Ok(Some(Vec::new()));
+            }
+            if table.starts_with("replication_asynchronous") {
+                return Ok(Some(of_failover(listing, table, &status)));
             }
             // Without an error no time is shown.
             let has_time = [&status.io_error, &status.sql_error].iter().any(|error| !error.at.is_empty());

@@ -29,6 +29,7 @@ const NUMBERS: &[&str] = &[
     "SOURCE_SSL_VERIFY_SERVER_CERT",
     "GET_SOURCE_PUBLIC_KEY",
     "SOURCE_AUTO_POSITION",
+    "SOURCE_CONNECTION_AUTO_FAILOVER",
 ];
 
 /// Those that MySQL has and that are not taken here.
@@ -44,7 +45,6 @@ const NOT_TAKEN: &[&str] = &[
     "REQUIRE_TABLE_PRIMARY_KEY_CHECK",
     "SOURCE_BIND",
     "SOURCE_COMPRESSION_ALGORITHMS",
-    "SOURCE_CONNECTION_AUTO_FAILOVER",
     "SOURCE_LOG_FILE",
     "SOURCE_LOG_POS",
     "SOURCE_SSL_CAPATH",
@@ -182,6 +182,10 @@ impl Parser<'_> {
             };
             self.advance()?;
             self.expect_punct(b'=')?;
+            let is_switch = matches!(&self.current.tok, Tok::Number(number) if number == "0" || number == "1");
+            if name == "SOURCE_CONNECTION_AUTO_FAILOVER" && !is_switch {
+                return Err(self.syntax());
+            }
             let value =
                 if text { OptionValue::Text(self.text_literal()?) } else { OptionValue::Number(self.digits()?) };
             options.push(SourceOption { name, value });
@@ -319,6 +323,8 @@ mod tests {
             "change replication source to source_delay = 1,",
             "change master to",
             "change master filter replicate_do_db = (a)",
+            "change replication source to source_connection_auto_failover = 2",
+            "change replication source to source_connection_auto_failover = on",
         ] {
             assert_eq!(parsed(sql).unwrap_err().code, 1064, "{sql}");
         }
