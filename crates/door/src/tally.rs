@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn statements_are_counted_by_duration_and_failure() {
         let tally = Tally::default();
-        [0, 100, 101, 60_000_000].map(|us| tally.note(Duration::from_micros(us)));
+        [0, 100, 101, 60_000_000].into_iter().for_each(|us| tally.note(Duration::from_micros(us)));
         tally.note_failure(Failed::of(&SqlError::read_only()));
         tally.note_failure(Failed::of(&sql::passing::snapshot_too_old("it was given up")));
         tally.note_failure(Failed::of(&SqlError::not_supported("GROUP BY")));

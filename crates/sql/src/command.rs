@@ -112,6 +112,8 @@ impl Statement {
                 ReplicaOrder::ChangeSource(_) => Command::ChangeSource,
                 ReplicaOrder::ChangeFilter(_) => Command::ChangeFilter,
                 ReplicaOrder::Reset { .. } => Command::Reset,
+                // Called by a SELECT.
+                ReplicaOrder::Failover(_) => Command::Select,
             },
             Statement::Kill { .. } => Command::Kill,
             Statement::ReloadTls => Command::AlterInstance,

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use accounts::{Accounts, Identity, Login, LoginGuard, LoginRules, LoginStep, Peer, SessionStart};
-use door::session::{After, Session};
-use door::{Output, ReplicaStatus, SchemaState, Statistics, World};
+use session::{After, Session};
+use session::{Output, ReplicaStatus, SchemaState, Statistics, World};
 use fuzz::{Input, chunk, join, long, seeds};
 use sql::{Ended, OwnValues, SqlError};
 use store::Snapshot;
