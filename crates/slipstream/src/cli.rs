@@ -18,8 +18,8 @@ use crate::settings::OptionFiles;
 /// commits in source order.
 ///
 /// Options can also be set in the [slipstream] section of /etc/my.cnf, /etc/mysql/my.cnf,
-/// /etc/slipstream/slipstream.cnf and ~/.my.cnf. Dashes and underscores are equivalent; flags override files. Sizes take
-/// K, M, G, T; times take ms, s, m, h, d.
+/// /etc/slipstream/slipstream.cnf and ~/.my.cnf. Dashes and underscores are equivalent; flags override files. Sizes
+/// take K, M, G, T; times take ms, s, m, h, d.
 ///
 /// Exit codes: 0 done; 1 error; 2 usage or configuration; 3 folder in use; 4 preflight refused; 5 source no longer has
 /// what this replica needs (1236); 6 event or statement not supported; 7 file corrupt or not Slipstream's; 8 disk full

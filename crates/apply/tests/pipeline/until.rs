@@ -148,8 +148,8 @@ fn nothing_is_applied_before_its_delay_and_no_delay_lets_it_go_on() {
     assert!(pipeline.join().stop.is_none());
 }
 
-/// Found by an operator: paused over a restart, the lag was unknown until something was received, because the first piece
-/// then may be the head of a file.
+/// Found by an operator: paused over a restart, the lag was unknown until something was received, because the first
+/// piece then may be the head of a file.
 #[test]
 fn a_pause_from_the_start_has_its_lag() {
     for seed in seeds(10) {

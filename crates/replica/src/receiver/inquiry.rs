@@ -1,9 +1,9 @@
 //! Questions to the source from time to time, over a connection of their own: how far its clock is from ours, and
 //! whether it still has all that was received.
 //!
-//! In: the login in force. Out: the difference of the clocks, its error and when it was measured, and the executed set of
-//! the source, in [`Link`]; the end of a connection to a source that has lost something. Never here: the reason, which
-//! the next connection says.
+//! In: the login in force. Out: the difference of the clocks, its error and when it was measured, and the executed set
+//! of the source, in [`Link`]; the end of a connection to a source that has lost something. Never here: the reason,
+//! which the next connection says.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
