@@ -10,7 +10,6 @@
 mod account;
 mod alter;
 mod charset;
-mod client_text;
 mod column_type;
 mod context;
 mod create;
@@ -34,7 +33,6 @@ mod partition;
 mod row_key;
 mod server_text;
 mod shown;
-pub mod sql_mode;
 mod statement;
 mod stored_objects;
 mod syntax;
@@ -43,6 +41,9 @@ mod table_build;
 mod targets;
 mod type_syntax;
 mod versioned;
+
+use ::syntax::client_text;
+pub use ::syntax::sql_mode;
 
 pub use context::{SourceNames, StatementContext};
 pub use declared::{Check, DeclaredColumn, DeclaredKey, DeclaredPart, DeclaredTable, Options};

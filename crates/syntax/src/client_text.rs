@@ -6,7 +6,7 @@
 
 /// The character set of a statement's text, as far as the lexer must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ClientText {
+pub struct ClientText {
     trail: Trail,
     /// The byte beyond ASCII that is a blank; 0 for none.
     blank: u8,
@@ -29,10 +29,10 @@ enum Trail {
 }
 
 /// Text of ASCII or UTF-8, and of every character set that is not named below.
-pub(crate) const PLAIN: ClientText = ClientText { trail: Trail::Never, blank: 0, controls: &[], swe7: false };
+pub const PLAIN: ClientText = ClientText { trail: Trail::Never, blank: 0, controls: &[], swe7: false };
 
 impl ClientText {
-    pub(crate) fn of(charset: &str) -> ClientText {
+    pub fn of(charset: &str) -> ClientText {
         let blank = |blank| ClientText { blank, ..PLAIN };
         let trail = |trail| ClientText { trail, ..PLAIN };
         match charset {
@@ -56,17 +56,17 @@ impl ClientText {
         }
     }
 
-    pub(crate) fn is_blank(self, byte: u8) -> bool {
+    pub fn is_blank(self, byte: u8) -> bool {
         matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c) || (byte == self.blank && byte != 0)
     }
 
     /// True if `--` and this byte begin a comment.
-    pub(crate) fn is_blank_or_control(self, byte: u8) -> bool {
+    pub fn is_blank_or_control(self, byte: u8) -> bool {
         self.is_blank(byte) || byte.is_ascii_control() || self.controls.contains(&byte)
     }
 
     /// True for a byte of a name without quotes. Some bytes beyond ASCII are not, and no statement in a log has those.
-    pub(crate) fn is_word(self, byte: u8) -> bool {
+    pub fn is_word(self, byte: u8) -> bool {
         byte.is_ascii_alphanumeric()
             || byte == b'_'
             || byte == b'$'
@@ -76,7 +76,7 @@ impl ClientText {
 
     /// Bytes of the character at the beginning of the text, if its second byte may be ASCII; 1 for all others, and for
     /// bytes that are no whole character.
-    pub(crate) fn character_len(self, text: &[u8]) -> usize {
+    pub fn character_len(self, text: &[u8]) -> usize {
         let [head, trail, ..] = *text else { return 1 };
         if head < 0x80 {
             return 1;
@@ -97,7 +97,7 @@ impl ClientText {
     }
 
     /// Bytes of the word at the beginning of the text.
-    pub(crate) fn word_len(self, text: &[u8]) -> usize {
+    pub fn word_len(self, text: &[u8]) -> usize {
         let mut at = 0;
         while let Some(rest) = text.get(at..)
             && let Some(first) = rest.first()

@@ -1,11 +1,12 @@
 //! Bits of `sql_mode` that affect parsing, types or conversion of values (sql/system_variables.h).
 
-/// REAL means FLOAT.
 pub const REAL_AS_FLOAT: u64 = 1;
 /// `||` concatenates; otherwise it is OR.
 pub const PIPES_AS_CONCAT: u64 = 2;
 /// Double quotes enclose identifiers.
 pub const ANSI_QUOTES: u64 = 4;
+/// Blanks may stand between a function's name and its bracket.
+pub const IGNORE_SPACE: u64 = 8;
 /// DATA DIRECTORY and INDEX DIRECTORY are ignored.
 pub const NO_DIR_IN_CREATE: u64 = 128;
 /// 0 in an AUTO_INCREMENT column is a value like any other.
@@ -34,6 +35,6 @@ pub const NO_ENGINE_SUBSTITUTION: u64 = 1 << 30;
 pub const INTERPRET_UTF8_AS_UTF8MB4: u64 = 1 << 33;
 
 /// True if the mode makes a value that does not fit an error.
-pub(crate) fn is_strict(mode: u64) -> bool {
+pub fn is_strict(mode: u64) -> bool {
     mode & (STRICT_TRANS_TABLES | STRICT_ALL_TABLES) != 0
 }
