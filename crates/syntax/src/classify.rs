@@ -1,7 +1,7 @@
 //! What the statements of a text are, as far as somebody must know who sends it on.
 //!
 //! In: any bytes, perhaps several statements. Out: for each one its place, kind, tables, functions, variables, and what
-//! it changes in its session. Never here: an error. What is not known for sure is said ([`Inexact`]), and a statement
+//! it changes in its session. Never here: an error. Uncertainty is reported ([`Inexact`]), and a statement
 //! may write unless its tree proves that it does not.
 //!
 //! SELECT, TABLE, VALUES and DO are parsed. Of all others the head and the tokens are looked at ([`walk`]): enough for
@@ -196,7 +196,7 @@ bits! {
 bits! {
     /// Why a statement may be other than it says.
     Inexact {
-        /// It depends on the server's version what is executed.
+        /// The server's version decides which tokens are executed.
         VERSION_COMMENT 0
         /// In the character set, bytes beyond ASCII may be quotes or backslashes.
         CHARACTER_SET 1
@@ -210,7 +210,7 @@ bits! {
         TOO_LARGE 5
         /// A stored program with `;` in it: the rest of the text was taken for its own.
         PROGRAM 6
-        /// What is not executed now: the text of PREPARE.
+        /// The text of PREPARE, which runs later.
         LATER 7
     }
 }

@@ -14,7 +14,7 @@ macro_rules! keywords {
         pub enum Keyword {
             $($reserved,)*
             $($other,)*
-            /// Of a word that is none, and of what is no word.
+            /// A word that is not a keyword, or another token.
             NotOne,
         }
 

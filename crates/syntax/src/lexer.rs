@@ -417,7 +417,7 @@ impl<'a> Lexer<'a> {
         kind
     }
 
-    /// Behind the quote that closes what begins here.
+    /// The place after the closing quote.
     fn quoted_end(&self, quote: u8, escapes: bool) -> Option<usize> {
         let mut at = self.at + 1;
         loop {

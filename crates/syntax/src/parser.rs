@@ -50,7 +50,7 @@ pub fn parse_select(text: &[u8], settings: Settings) -> Result<(Tree, QueryId)> 
 /// The tree of an expression.
 ///
 /// # Errors
-/// Where the text is none.
+/// Where the text is not an expression.
 pub fn parse_expression(text: &[u8], settings: Settings) -> Result<(Tree, ExprId)> {
     let mut parser = Parser::new(text, settings);
     let expr = parser.expression(0)?;
@@ -97,30 +97,24 @@ impl<'a> Parser<'a> {
                 _ => tokens.push(token),
             }
         }
+        Parser { tree, ..Parser::of_tokens(text, settings, tokens) }
+    }
+
+    /// Of one statement, whose tokens are known.
+    pub(crate) fn of_tokens(text: &'a [u8], settings: Settings, tokens: Vec<Token>) -> Parser<'a> {
+        let mut tree = Tree::default();
+        // About what a short statement needs; a long one grows.
+        let expected = (tokens.len() / 2).min(64);
+        tree.exprs.reserve(expected);
+        tree.spans.reserve(expected);
+        tree.names.reserve(expected / 2);
+        tree.text.reserve(8 * expected);
         Parser {
             text,
             settings,
             tokens,
             at: 0,
             tree,
-            depth: 0,
-            entries: Vec::new(),
-            operands: Vec::new(),
-            aliases: Vec::new(),
-            tables: Vec::new(),
-            common: Vec::new(),
-            days_unit: None,
-        }
-    }
-
-    /// Of one statement, whose tokens are known.
-    pub(crate) fn of_tokens(text: &'a [u8], settings: Settings, tokens: Vec<Token>) -> Parser<'a> {
-        Parser {
-            text,
-            settings,
-            tokens,
-            at: 0,
-            tree: Tree::default(),
             depth: 0,
             entries: Vec::new(),
             operands: Vec::new(),
@@ -143,7 +137,7 @@ impl<'a> Parser<'a> {
         if self.kind() == Kind::End { Ok(()) } else { self.wrong() }
     }
 
-    /// A whole statement, with `;` behind it or not.
+    /// A whole statement, with `;` after it or not.
     pub(crate) fn statement(&mut self) -> Result<QueryId> {
         let query = self.query_expression()?;
         if self.eat_byte(b';') && self.kind() == Kind::Byte(0) {
@@ -342,7 +336,7 @@ impl<'a> Parser<'a> {
         Ok(Literal { text, form })
     }
 
-    /// Strings beside each other, the first perhaps with an introducer.
+    /// Adjacent strings, the first perhaps with an introducer.
     fn text_literal(&mut self) -> Result<Literal> {
         let form = match self.kind() {
             Kind::Text => LiteralForm::Text,
@@ -397,7 +391,7 @@ impl<'a> Parser<'a> {
         value.is_some_and(|value| value <= most)
     }
 
-    /// A name of at most so many parts.
+    /// A name of at most `parts_max` parts.
     fn name(&mut self, parts_max: usize) -> Result<NameId> {
         let first = self.ident()?;
         let mut name = Name { parts: [first; 3], len: 1 };

@@ -2,7 +2,7 @@
 //!
 //! In: a tree and the settings that the text will be read under, which are those the tree was read under. Out: one
 //! line. Never here: the text that was there before (places of blanks, comments and hints are not kept); recursion:
-//! what is still to be printed stands on a stack.
+//! pieces still to be printed stand on a stack.
 
 mod calls;
 mod query;
@@ -37,12 +37,12 @@ fn printed(tree: &Tree, piece: Piece, settings: Settings) -> Vec<u8> {
     printer.out
 }
 
-/// What is still to be printed.
+/// A part of the text still to be printed.
 #[derive(Debug, Clone, Copy)]
 enum Piece {
     /// After a blank where one is needed.
     Word(&'static str),
-    /// Directly after what is there.
+    /// Directly after the text before it.
     Glue(&'static str),
     Key(Keyword),
     Name(Text),
@@ -347,7 +347,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A row behind INTERVAL would be the arguments of the function of that name.
+    /// A row after INTERVAL would be the arguments of the function of that name.
     fn amount(&self, amount: ExprId) -> Piece {
         let is_row = matches!(self.tree.expr(amount), Expr::Row { word: false, .. });
         Piece::Expr(amount, if is_row { u8::MAX } else { 0 })

@@ -35,7 +35,7 @@ ids! {
     WindowId
     /// A type of CAST, or of a column of JSON_TABLE.
     TypeId
-    /// What a function has besides arguments.
+    /// A function's parts other than arguments.
     DetailId
 }
 
@@ -309,13 +309,13 @@ pub enum MatchMode {
     NaturalLanguageExpansion,
 }
 
-/// What stands in a function's brackets besides its arguments.
+/// A function's parts other than its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Detail {
     Star,
     Distinct,
     Bare,
-    /// TRIM: LEADING, TRAILING or BOTH, if written; with FROM the first argument is what is removed, unless it is
+    /// TRIM: LEADING, TRAILING or BOTH, if written; with FROM the first argument is removed, unless it is
     /// missing.
     Trim {
         side: Option<Keyword>,

@@ -1,4 +1,4 @@
-//! What is said of statements.
+//! The classification of statements.
 
 use proptest::prelude::*;
 use syntax::{Access, Classified, Function, Inexact, Keyword, Settings, State, StatementKind as S, classify, sql_mode};

@@ -1,5 +1,5 @@
-//! The crate's interface: statements beside MySQL's verdicts, trees beside their own text, what is said of
-//! statements.
+//! The crate's interface: statements compared with MySQL's verdicts, trees with their own text, and
+//! the classification of statements.
 #![allow(clippy::unwrap_used)]
 
 mod classified;

@@ -1,4 +1,4 @@
-//! What is printed parses to the same tree.
+//! A printed tree parses to the same tree.
 
 use proptest::prelude::*;
 use syntax::{Settings, parse_select, print_query, sql_mode};
@@ -50,12 +50,12 @@ proptest! {
     }
 }
 
-/// A quarter of what is drawn parses: else the properties above say little.
+/// Two fifths of the drawn statements parse: else the properties above say little.
 #[test]
 fn enough_drawn_statements_parse() {
     let parsed = (0..500).filter(|seed| {
         let text = grammar::statement(&mut Random::new(*seed)).join(" ");
         parse_select(text.as_bytes(), Settings::default()).is_ok()
     });
-    assert!(parsed.count() > 100);
+    assert!(parsed.count() > 200);
 }

@@ -1,4 +1,4 @@
-//! Whether a text is a statement, beside what MySQL 9.7 says of it.
+//! Whether a text is a statement, compared with MySQL 9.7's verdict.
 //!
 //! `statements.txt` has statements with the server's verdict: each one was put to a 9.7.4. With a server, they are put
 //! to it again, and so are drawn and mutated statements: by thousands in the gate, a hundred thousand at night.

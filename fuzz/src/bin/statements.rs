@@ -24,7 +24,7 @@ fuzz::fuzz_target!(init: seeds::write(statements), |data: &[u8]| {
         assert!(one.span.start >= before && one.span.start <= one.span.end);
         before = one.span.end;
     }
-    // In other sets, bytes that make no whole character may be read otherwise beside other bytes.
+    // In other sets, bytes that make no whole character may be read otherwise next to other bytes.
     if let Ok((tree, query)) = parse_select(text, settings)
         && charset == "utf8mb4"
     {

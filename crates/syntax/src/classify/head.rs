@@ -4,7 +4,8 @@ use super::StatementKind;
 use crate::keyword::Keyword;
 use crate::lexer::{Kind, Token};
 
-/// What tells a stored program stands among so many tokens: DEFINER = user@host, OR REPLACE and the like before it.
+/// The word that tells a stored program is among the first tokens, this many at most: DEFINER = user@host, OR REPLACE
+/// and the like come before it.
 pub(super) const WORDS_MAX: usize = 16;
 
 /// True if these are the first tokens of a stored program, in whose text `;` may stand.
@@ -91,7 +92,7 @@ pub(super) fn kind(text: &[u8], tokens: &[Token]) -> StatementKind {
     }
 }
 
-/// What is in a statement's first brackets.
+/// The kind of a statement in brackets.
 fn of_brackets(tokens: &[Token]) -> StatementKind {
     let first = tokens.iter().find(|token| token.kind != Kind::Byte(b'('));
     match first.map(|token| token.keyword) {

@@ -114,7 +114,8 @@ fn dotted(tree: &Tree, name: NameId) -> Vec<u8> {
     parts.join(&b'.')
 }
 
-/// So many are compared, so that a text of many names takes no time by their square; others may be there twice.
+/// Names compared before one is added: a hostile text of many names must not cost quadratic time. Later ones may be
+/// listed twice.
 const COMPARED_MAX: usize = 64;
 
 pub(super) fn add_once<T: PartialEq>(all: &mut Vec<T>, one: T) {

@@ -18,7 +18,7 @@ pub(super) fn add(text: &[u8], settings: Settings, tokens: &[Token], one: &mut C
     walk.end();
 }
 
-/// What is around a token.
+/// The bracket around a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bracket {
     /// A query is in it.
@@ -124,7 +124,7 @@ impl Walk<'_> {
                     _ if self.is_call_bracket() => Bracket::Call,
                     _ => Bracket::Other,
                 };
-                // A bracket around tables goes on with them.
+                // A bracket around tables continues their list.
                 if let Some((depth, access)) = self.list
                     && depth == self.brackets.len()
                     && bracket == Bracket::Other
@@ -217,7 +217,8 @@ impl Walk<'_> {
                 | K::Partition
                 | K::LowPriority
                 | K::HighPriority
-        ) && !(before.kind == Kind::Word && before.keyword == K::Tables)
+                | K::Tables
+        )
     }
 
     fn word(&mut self, token: Token) {
@@ -329,7 +330,7 @@ impl Walk<'_> {
             }
             return;
         }
-        // What is deleted from is written: of several tables all are said to be.
+        // All tables of a DELETE count as written.
         let access = if self.one.kind == S::Delete && self.brackets.is_empty() { Access::Write } else { Access::Read };
         self.list = Some((self.brackets.len(), access));
         self.name_after(access);

@@ -1,4 +1,4 @@
-//! Expressions: operators by their precedence, on a stack of entries beside a stack of operands.
+//! Expressions: operators by their precedence, on two stacks: entries and operands.
 //!
 //! The grammar has layers (an expression, a condition, a predicate, a term of bits and numbers, a simple one), and an
 //! operator takes operands of certain layers only: `a LIKE b + c` is wrong, `a + b LIKE c` is not. Each operand has its
@@ -27,7 +27,7 @@ pub(super) mod level {
     pub(in crate::parser) const ADD: u8 = 10;
     pub(in crate::parser) const MULTIPLY: u8 = 11;
     pub(in crate::parser) const BIT_XOR: u8 = 12;
-    /// What is above is a simple expression.
+    /// From here on: a simple expression.
     pub(in crate::parser) const CONCAT: u8 = 13;
     pub(in crate::parser) const SIGN: u8 = 14;
     pub(in crate::parser) const BANG: u8 = 15;
@@ -366,7 +366,7 @@ impl Parser<'_> {
     }
 
     /// Whether an operator of this level may follow the operand, which is of at least the layer `least`. False: it
-    /// belongs to what is around the expression.
+    /// belongs to the text around the expression.
     fn left_of(&mut self, level: u8, least: u8) -> Result<bool> {
         loop {
             if !self.close(level)? {
@@ -379,8 +379,10 @@ impl Parser<'_> {
                 return Ok(true);
             }
             // These end where their right side cannot go on, and are simple expressions then.
+            let is_such = |entry: &Entry| matches!(entry.what, What::Assign(_) | What::IntervalPlus(_));
+            let mut operators = self.entries.iter().rev().take_while(|entry| entry.what.is_operator());
             match self.top() {
-                Some(top) if matches!(top.what, What::Assign(_) | What::IntervalPlus(_)) => self.reduce(top)?,
+                Some(top) if operators.any(is_such) => self.reduce(top)?,
                 _ => return self.wrong(),
             }
         }
@@ -487,7 +489,7 @@ impl Parser<'_> {
         Ok(Next::Operand)
     }
 
-    /// What is no operator ends a bracket, or the expression.
+    /// Any token but an operator ends a bracket, or the expression.
     fn delimiter(&mut self) -> Result<Next> {
         self.close(level::ASSIGN)?;
         let Some(top) = self.top() else { return self.wrong() };

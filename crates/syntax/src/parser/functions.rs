@@ -82,6 +82,10 @@ impl Parser<'_> {
     /// A function with words in its brackets, or one without brackets; None if no such begins here.
     pub(super) fn special_function(&mut self, token: Token) -> Result<Option<Expr>> {
         use Function as F;
+        // Most words are columns.
+        if token.keyword == Keyword::NotOne && !self.is_byte_at(1, b'(') {
+            return Ok(None);
+        }
         let Some(function) = Function::of(token.span.of(self.text)) else {
             return if token.keyword == Keyword::Match { self.match_against().map(Some) } else { Ok(None) };
         };
@@ -439,7 +443,7 @@ impl Parser<'_> {
         })
     }
 
-    /// COUNT and the like. Of each argument's ALL nothing is kept: it is what is meant without it.
+    /// COUNT and the like. ALL before an argument is dropped: it is the default.
     fn aggregate(&mut self, function: Function, takes_distinct: bool) -> Result<Expr> {
         self.take();
         self.take();

@@ -52,7 +52,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Opens a bracket or what is like one, if one is here, so that an operand follows.
+    /// Opens a bracket, CASE, INTERVAL, an assignment or a call, so that an operand follows.
     fn opened(&mut self) -> Result<Begun> {
         let first = self.operands.len();
         match (self.kind(), self.keyword()) {
@@ -255,7 +255,7 @@ impl Parser<'_> {
         Ok(Begun::Open)
     }
 
-    /// What is called by the name before a bracket; None if it is no name, or a function with words in its brackets.
+    /// The callee that the name before a bracket gives; None for a function with words in its brackets.
     fn callee(&mut self, token: Token) -> Option<Callee> {
         let raw = token.span.of(self.text);
         if matches!(raw.first(), Some(b'`' | b'"')) {
@@ -275,7 +275,7 @@ impl Parser<'_> {
         }
     }
 
-    /// True if the bracket stands directly behind the name, or need not.
+    /// True if the bracket follows the name directly, or need not.
     pub(super) fn is_adjacent(&self, token: Token) -> bool {
         self.settings.has(sql_mode::IGNORE_SPACE) || token.span.end == self.token_at(1).span.start
     }
@@ -301,7 +301,7 @@ impl Parser<'_> {
                 *free = Some(alias);
             }
         }
-        let detail = aliases.iter().any(Option::is_some).then(|| Detail::Aliases(aliases));
+        let detail = aliases.iter().any(Option::is_some).then_some(Detail::Aliases(aliases));
         let detail = detail.map(|detail| self.tree.push_detail(detail));
         let list: Vec<ExprId> = self.operands.drain(first..).map(|operand| operand.id).collect();
         let arguments = self.tree.push_list(&list);

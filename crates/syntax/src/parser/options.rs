@@ -69,7 +69,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn into_clause(&mut self) -> Result<Option<Into>> {
+    pub(super) fn read_into(&mut self) -> Result<Option<Into>> {
         if !self.eat(Keyword::Into) {
             return Ok(None);
         }

@@ -26,7 +26,7 @@ impl Parser<'_> {
         }
     }
 
-    /// True if what is next belongs to a query that was read in brackets.
+    /// True if the next token belongs to a query that was read in brackets.
     pub(super) fn query_goes_on(&self) -> bool {
         use Keyword as K;
         matches!(self.keyword(), K::Union | K::Except | K::Intersect | K::Order | K::Limit | K::For | K::Lock)
@@ -52,7 +52,7 @@ impl Parser<'_> {
         self.no_into(query)
     }
 
-    /// INTO behind a query is the statement's.
+    /// INTO after a query is the statement's.
     fn no_into(&self, query: QueryId) -> Result<QueryId> {
         if self.tree.query(query).into.is_some() { self.wrong() } else { Ok(query) }
     }
@@ -123,7 +123,7 @@ impl Parser<'_> {
         let limit = self.limit()?;
         let mut locking = self.locking()?;
         let into_first = locking.is_empty() && self.keyword() == Keyword::Into;
-        let into = self.into_clause()?;
+        let into = self.read_into()?;
         if into_first {
             locking = self.locking()?;
         }
@@ -207,7 +207,7 @@ impl Parser<'_> {
         let options = self.select_options();
         let mut select = Select { options, ..Select::default() };
         select.items = self.items()?;
-        select.into = self.into_clause()?;
+        select.into = self.read_into()?;
         if self.eat(Keyword::From) {
             select.from = if self.eat(Keyword::Dual) { From::Dual } else { From::Tables(self.table_list()?) };
         }

@@ -61,7 +61,7 @@ impl Parser<'_> {
         let mut scopes = vec![Scope::new(None)];
         loop {
             let (mut table, mut shape) = self.table_factor(&mut scopes)?;
-            // What is a whole table reference may end brackets, each of which makes it another one.
+            // A whole table reference may end brackets, each of which makes it another one.
             loop {
                 let Some(scope) = scopes.last_mut() else { return self.wrong() };
                 if matches!(scope.elements.last(), Some(Element::Join { kind, .. }) if is_natural(*kind))

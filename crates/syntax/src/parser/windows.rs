@@ -8,7 +8,7 @@ use crate::lexer::{Kind, Span};
 use crate::tree::{Bound, Expr, ExprId, Frame, Window, WindowId};
 
 impl Parser<'_> {
-    /// OVER behind a function, which a window function needs.
+    /// OVER after a function; a window function needs it.
     pub(super) fn over(&mut self, call: Expr, function: Function) -> Result<Expr> {
         use Function as F;
         if !self.eat(Keyword::Over) {

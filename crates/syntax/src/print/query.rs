@@ -31,7 +31,7 @@ impl Printer<'_> {
                 if let Some(quantifier) = quantifier {
                     self.push(&[Piece::Key(*quantifier)]);
                 }
-                // INTO behind a plain SELECT would be that SELECT's.
+                // INTO after a plain SELECT would be that SELECT's.
                 if into.is_some() {
                     self.push(&[Piece::Word("("), Piece::Query(*right), Piece::Glue(")")]);
                 } else {
