@@ -35,6 +35,8 @@ const OURS: &[&str] = &[
     "restoring",
     "stopped",
     "source-orders",
+    "source-members",
+    "moved",
     "filter-orders",
     "relay-log.cleared",
     "relay-log.state",

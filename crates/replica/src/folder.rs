@@ -17,6 +17,7 @@
 //! DIR/accounts            who may log in, with password hashes; 0600
 //! DIR/server-cert.pem, DIR/server-key.pem   the certificate that the server made for itself; 0600
 //! DIR/source-orders       what CHANGE REPLICATION SOURCE TO changed, with a password; 0600
+//! DIR/source-members      members of the source's group, as one of them told last
 //! DIR/stopped             what an operator stopped: receiving, replay, or both
 //! DIR/running            the machine's boot id, while a replica runs or after one that did not end cleanly
 //! DIR/copying, DIR/copying-table   an unfinished copy
