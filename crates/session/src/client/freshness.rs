@@ -162,14 +162,46 @@ impl Session {
     fn not_in_time(&self, needs: &Needs, world: &dyn World) -> SqlError {
         let level = self.asked().text("slipstream_read_consistency").unwrap_or_default();
         let timeout = self.asked().text("slipstream_read_timeout").unwrap_or_default();
-        let why = match &needs.set {
+        let missing = needs.set.as_ref().map(|set| set.subtract(&world.gtids().visible().unwrap_or_default()));
+        let why = match &missing {
             None => "the source has not answered".to_owned(),
-            Some(set) => {
-                let visible = world.gtids().visible().unwrap_or_default();
-                format!("{} transactions are not visible yet", set.subtract(&visible).count())
-            }
+            Some(missing) => format!("{} transactions are not visible yet", missing.count()),
         };
-        let text = format!("read consistency {level}: {why} after {timeout} ms (slipstream_read_timeout)");
-        SqlError::new(1105, "HY000", text)
+        let mut text = format!("read consistency {level}: {why} after {timeout} ms (slipstream_read_timeout)");
+        if let Some(missing) = missing {
+            text.push_str(&format!("; missing: {}", shortened(&missing.to_string())));
+        }
+        // Between two sources nothing arrives, and no wait helps.
+        let status = world.replica_status();
+        if matches!(status.io_running.as_str(), "No" | "Connecting") {
+            let why = status.io_error.text.lines().next().unwrap_or_default();
+            text.push_str(&format!("; Replica_IO_Running: {} {}", status.io_running, shortened(why)));
+        }
+        SqlError::new(1105, "HY000", text.trim_end().to_owned())
+    }
+}
+
+/// Characters of a set or an error in an error's text, at most: MySQL's clients show 512 bytes of one.
+const SHOWN_CHARACTERS: usize = 150;
+
+fn shortened(text: &str) -> String {
+    let mut characters = text.chars();
+    let mut short: String = characters.by_ref().take(SHOWN_CHARACTERS).collect();
+    if characters.next().is_some() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_set_is_shortened() {
+        assert_eq!(shortened("a:1-3"), "a:1-3");
+        let long = shortened(&"é".repeat(SHOWN_CHARACTERS + 1));
+        assert!(long.chars().count() == SHOWN_CHARACTERS + 1 && long.ends_with('…'));
+        assert!(!shortened(&"é".repeat(SHOWN_CHARACTERS)).ends_with('…'));
     }
 }
