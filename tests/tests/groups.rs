@@ -7,7 +7,9 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use testkit::RawClient;
-use whole_program_tests::{Group, Proxy, Replica, Server, SetAtEnd, all_cases, assert_equal, folder, length, wait_for};
+use whole_program_tests::{
+    Group, Proxy, Replica, Server, SetAtEnd, all_cases, assert_equal, folder, length, slipstream, wait_for,
+};
 
 use crate::door_fresh::{read, reader, set};
 use crate::followed::{is_followed, several, uuid};
@@ -156,6 +158,12 @@ fn members_that_one_has_told_of_are_followed_once_it_is_gone() {
     };
     replica.wait_until("three members", is_known);
     replica.catch_up(second);
+    let checks = |source: &str, says: &[&str]| {
+        slipstream(&["check", "--source", source]).expect(0, says);
+    };
+    let online = "group    member of a group: MEMBER_STATE ONLINE; 3 of 3 members ONLINE, 3 PRIMARY; 0 transactions";
+    checks(&source, &[online, "GLOBAL and BOUNDED reads wait"]);
+    checks(&named.url("repl"), &[online, "only this member is followed"]);
     let data = replica.data.clone();
     assert!(std::fs::read_to_string(data.join("source-members")).unwrap().contains(&uuids[2]));
     group.kill(0);
@@ -383,4 +391,45 @@ fn after_a_forced_membership_what_it_lacks_is_errant_at_once() {
     replica.waits_for_log(&["errant GTIDs", &errant, "were written outside this group"]);
     println!("{}", replica.log_end());
     replica.kill();
+}
+
+/// As [`members_that_one_has_told_of_are_followed_once_it_is_gone`], by MySQL's statements.
+#[test]
+fn members_of_a_group_that_sql_named_are_followed() {
+    let Some(group) = group() else { return };
+    let group = group.as_ref().unwrap();
+    let [named, second, third] = group.members() else { panic!() };
+    let uuids = [named, second, third].map(uuid);
+    second.sql(TABLES);
+    let (mut replica, socket) = follow(&format!("{}/?ssl-mode=REQUIRED", named.url("repl")), "groups-managed");
+    replica.catch_up(second);
+    let mut operator = reader(&socket, "EVENTUAL");
+    let name = named.sql("SELECT @@group_replication_group_name").trim().to_owned();
+    for sql in [
+        format!(
+            "SELECT asynchronous_connection_failover_add_managed('', 'GroupReplication', '{name}', '127.0.0.1', {}, '', \
+             80, 60)",
+            named.port()
+        ),
+        "STOP REPLICA IO_THREAD".to_owned(),
+        "STOP REPLICA SQL_THREAD".to_owned(),
+        "CHANGE REPLICATION SOURCE TO SOURCE_USER='repl', SOURCE_PASSWORD='repl', SOURCE_CONNECTION_AUTO_FAILOVER=1"
+            .to_owned(),
+        "START REPLICA".to_owned(),
+    ] {
+        let answer = operator.query(&sql);
+        assert_ne!(answer[0][0], 0xff, "{sql}: {}", answer[0].escape_ascii());
+    }
+    let is_known = |status: &serde_json::Value| {
+        let candidates = status["source"]["candidates"].as_array().unwrap();
+        candidates.len() == 3 && candidates.iter().all(|of| of["member_state"] == "ONLINE" && of["weight"] == 80)
+    };
+    replica.wait_until("three members that are PRIMARY", is_known);
+    group.kill(0);
+    replica.wait_until("another member", |status| is_followed(status, &uuids[1]) || is_followed(status, &uuids[2]));
+    third.sql("UPDATE t.a SET n = 1 WHERE id = 1");
+    replica.catch_up(third);
+    assert_equal(third, &mut replica, &["t"]);
+    group.mend();
+    replica.stop();
 }

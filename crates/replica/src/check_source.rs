@@ -34,7 +34,7 @@ pub fn check(config: &ReplicaConfig, out: &mut dyn Write) -> Result<(), Failure>
     };
     let each = server.each()?;
     if let [one] = &each[..] {
-        return check_server(config, one, false, out);
+        return check_server(config, one, server.finds_members(), out);
     }
     let mut failures = Vec::new();
     for server in &each {
@@ -80,6 +80,7 @@ fn check_server(
     if let Some(text) = not_verified(&options, report.facts.tls.as_deref(), connection.gave_password()) {
         say(out, &format!("note: {text}"))?;
     }
+    say_of_group(&mut connection, has_others, out)?;
     let needs_copy = retrieved.is_empty() && crate::initial_copy::settle(&mut report, config.copy.when);
     if retrieved.is_empty() && !needs_copy && report.accepted() {
         report.problems.extend(crate::initial_copy::before_log(config, server, &mut connection, &report)?);
@@ -113,6 +114,34 @@ fn check_server(
         Some(failure) => Err(failure),
         None => say(out, &report.verdict()),
     }
+}
+
+/// What it means that the source is a member of a group.
+fn say_of_group(connection: &mut Connection, has_others: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let failed = |e: ClientError| source_failure(&e);
+    if !source::group::is_member(connection).map_err(failed)? {
+        return Ok(());
+    }
+    let own = source::group::membership(connection).map_err(failed)?;
+    let members = source::group::members(connection).map_err(failed)?;
+    let online = members.iter().filter(|member| member.state == "ONLINE").count();
+    let primaries = members.iter().filter(|member| member.role == "PRIMARY").count();
+    let state = if own.state.is_empty() { "unknown" } else { &own.state };
+    let text = format!(
+        "group    member of a group: MEMBER_STATE {state}; {online} of {} members ONLINE, {primaries} PRIMARY; {own}",
+        members.len()
+    );
+    say(out, &text)?;
+    say(
+        out,
+        "note: GLOBAL and BOUNDED reads wait for what the group had ordered (group_replication_consistency = BEFORE)",
+    )?;
+    if !has_others {
+        let text = "note: only this member is followed, and when it is lost the replica waits for it; ?group in the URL \
+                    follows whichever is alive";
+        say(out, text)?;
+    }
+    Ok(())
 }
 
 /// GTIDs in a relay log; none if its folder does not exist.
