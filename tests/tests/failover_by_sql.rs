@@ -130,7 +130,7 @@ fn lists_of_servers_are_changed_as_in_mysql() {
     carried_out(&socket, "STOP REPLICA; RESET REPLICA ALL");
     assert_eq!(ask(&socket, &show()[0]).out, listed);
     replica.kill();
-    let (mut replica, socket) = Replica::with_socket_unawaited(&server, &data, &["--on-stop=stay"]);
+    let (replica, socket) = Replica::with_socket_unawaited(&server, &data, &["--on-stop=stay"]);
     assert_eq!(ask(&socket, &show()[0]).out, listed);
     replica.stop();
 }

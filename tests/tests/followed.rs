@@ -270,3 +270,36 @@ fn a_first_start_copies_from_the_one_that_is_there() {
     let log = refused.expect_exit(1, &["none of 2 sources can be followed", &second.port().to_string()]);
     assert!(log.matches("mysql://repl@127.0.0.1").count() >= 4, "{log}");
 }
+
+#[test]
+fn a_source_that_lags_is_left_and_a_late_read_says_what_is_missing() {
+    let Some((first, second)) = pair("followed-lag") else { return };
+    let data = folder("followed-lag");
+    let (mut replica, socket) = follow(&several(&[&second, &first]), &data, &["--max-source-lag=2"]);
+    let uuids = [uuid(&first), uuid(&second)];
+    replica.wait_until("the one that lags later", |status| is_followed(status, &uuids[1]));
+    replica.catch_up(&first);
+    second.sql("STOP REPLICA SQL_THREAD");
+    for n in 1..=5 {
+        first.sql(&format!("UPDATE t.a SET n = {n} WHERE id = 2"));
+    }
+    let status = replica.wait_until("the other one", |status| is_followed(status, &uuids[0]));
+    let why = status["source"]["left"]["why"].as_str().unwrap();
+    assert!(why.contains("it lacks 5 transactions that others have, and the next one 0"), "{status}");
+    replica.catch_up(&first);
+    let mut global = reader(&socket, "GLOBAL");
+    set(&mut global, "slipstream_read_timeout = 1000");
+    read(&mut global).unwrap();
+    let mut stops = reader(&socket, "EVENTUAL");
+    stops.query("STOP REPLICA IO_THREAD");
+    let before = first.gtid_executed();
+    first.sql("UPDATE t.a SET n = 6 WHERE id = 2");
+    let missing = first.gtid_executed().subtract(&before);
+    let late = read(&mut global).unwrap_err();
+    let says = format!(
+        "1 transactions are not visible yet after 1000 ms (slipstream_read_timeout); missing: {missing}; \
+         Replica_IO_Running: No"
+    );
+    assert!(late.contains(&says), "{late}");
+    replica.stop();
+}

@@ -35,8 +35,6 @@ const OURS: &[&str] = &[
     "restoring",
     "stopped",
     "source-orders",
-    "source-members",
-    "moved",
     "filter-orders",
     "relay-log.cleared",
     "relay-log.state",

@@ -105,6 +105,10 @@ pub(crate) struct Candidates {
     found: Vec<Found>,
     /// Members whose addresses are not dialled, in words.
     not_dialled: Vec<String>,
+    /// Tried before all others, once.
+    wanted: Option<Place>,
+    /// When the last move began that another one was wanted for, µs; 0 if there was none.
+    moved_us: u64,
 }
 
 impl Candidates {
@@ -122,7 +126,18 @@ impl Candidates {
         }
         let (named, found, not_dialled) = (server.clone(), Vec::new(), Vec::new());
         let of_group = server.group_weights()?;
-        Ok(Candidates { all, at: 0, followed_since_us: 0, left: None, named, of_group, found, not_dialled })
+        Ok(Candidates {
+            all,
+            at: 0,
+            followed_since_us: 0,
+            left: None,
+            named,
+            of_group,
+            found,
+            not_dialled,
+            wanted: None,
+            moved_us: 0,
+        })
     }
 
     /// The members of the group may be followed, too.
@@ -223,6 +238,25 @@ impl Candidates {
         ))
     }
 
+    pub(crate) fn max_source_lag(&self) -> Option<u64> {
+        self.named.max_source_lag
+    }
+
+    /// Others that may be followed: each but the one of now, and those that cannot be.
+    pub(crate) fn others(&self) -> Vec<ConnectOptions> {
+        let others = self.all.iter().enumerate().filter(|(at, of)| *at != self.at && of.refused.is_none());
+        others.map(|(_, of)| of.options.clone()).collect()
+    }
+
+    /// That one is to be followed next. False if one was wanted less than a minute ago.
+    pub(crate) fn want(&mut self, other: &ConnectOptions, now_us: u64) -> bool {
+        if self.moved_us > 0 && now_us.saturating_sub(self.moved_us) < TRY_BETTER_AFTER_US {
+            return false;
+        }
+        (self.wanted, self.moved_us) = (Some(place(other)), now_us);
+        true
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.all.len()
     }
@@ -279,7 +313,8 @@ impl Candidates {
         let servers = |of: &Candidates| of.all.iter().map(|candidate| candidate.server.clone()).collect::<Vec<_>>();
         let changed = servers(self) != servers(&next);
         let (followed_since_us, left) = (self.followed_since_us, self.left.take());
-        *self = Candidates { at, followed_since_us, left, found: std::mem::take(&mut self.found), ..next };
+        let (found, moved_us) = (std::mem::take(&mut self.found), self.moved_us);
+        *self = Candidates { at, followed_since_us, left, found, moved_us, ..next };
         Ok(changed)
     }
 
@@ -306,7 +341,9 @@ impl Candidates {
         if all_failed {
             self.all.iter_mut().for_each(|candidate| candidate.has_failed = false);
         }
-        self.at = self.next();
+        let wanted = self.wanted.take();
+        let is_wanted = |of: &Candidate| !of.has_failed && Some(place(&of.options)) == wanted;
+        self.at = self.all.iter().position(is_wanted).unwrap_or_else(|| self.next());
         all_failed
     }
 
@@ -468,6 +505,19 @@ mod tests {
         assert_eq!(host(&list), "b");
         list.follows("", 2);
         assert_eq!(list.better(99_000_000), None);
+    }
+
+    #[test]
+    fn the_wanted_one_is_next_and_none_is_wanted_again_for_a_minute() {
+        let mut three = of("mysql://u@a,b,c");
+        three.follows("", 1);
+        let c = three.others().pop().unwrap();
+        assert!(three.want(&c, 2_000_000));
+        assert!(!three.leave("it lacks much", 2_000_000));
+        assert_eq!(host(&three), "c");
+        three.follows("", 3_000_000);
+        let a = three.others().remove(0);
+        assert!(!three.want(&a, 60_000_000) && three.want(&a, 63_000_000));
     }
 
     #[test]

@@ -127,6 +127,23 @@ impl SourceLogin {
         better
     }
 
+    /// Others than the server of a try with this version of the options.
+    pub(crate) fn others(&self, tried: u64) -> Vec<ConnectOptions> {
+        let now = self.lock();
+        if now.version == tried { now.candidates.others() } else { Vec::new() }
+    }
+
+    /// The server of that try is to be left for this one. False if it is not, or was for another one a short time ago.
+    pub(crate) fn want(&self, tried: u64, other: &ConnectOptions) -> bool {
+        let mut now = self.lock();
+        now.version == tried && now.candidates.want(other, now_us())
+    }
+
+    /// `--max-source-lag`.
+    pub(crate) fn max_source_lag(&self) -> Option<u64> {
+        self.lock().candidates.max_source_lag()
+    }
+
     fn write_members(&self, kept: &Kept) -> Result<(), Failure> {
         let file = self.members_file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = &*file else { return Ok(()) };

@@ -8,6 +8,7 @@ mod choice;
 mod connect;
 mod files;
 mod inquiry;
+mod lagging;
 pub(crate) mod link;
 mod log_end;
 mod receive;

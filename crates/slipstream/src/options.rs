@@ -314,6 +314,14 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .under(SOURCE_PART),
     option(
         SOURCE,
+        "max-source-lag",
+        "N",
+        Kind::Number(1, u64::MAX, |s, n| s.server.max_source_lag = Some(n)),
+        "Leave one of several sources that lacks more transactions than this, of what others have, for 10 s",
+    )
+    .under(SOURCE_PART),
+    option(
+        SOURCE,
         "member-address",
         "UUID=HOST:PORT",
         Kind::List(|s, text| parse_member_address(text).map(|member| s.server.member_addresses.push(member))),

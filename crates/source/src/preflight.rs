@@ -492,10 +492,10 @@ fn ask_group(connection: &mut Connection, ours: &GtidSet, facts: &mut SourceFact
     Ok(None)
 }
 
-/// `gtid_executed` of the source.
+/// What the server has executed.
 ///
 /// # Errors
-/// The source cannot be asked.
+/// The server cannot be asked, or answers otherwise.
 pub fn executed(connection: &mut Connection) -> Result<GtidSet> {
     let what = "SELECT @@global.gtid_executed";
     connection.query(what)?.told(0, 0, what)

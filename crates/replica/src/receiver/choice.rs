@@ -129,9 +129,9 @@ impl SourceChoice {
         self.login.follows(self.tried, server_uuid);
     }
 
-    /// The login, if the members of the source's group may be followed, too; with its version at the last try.
-    pub(super) fn finds_members(&self) -> Option<(Arc<SourceLogin>, u64)> {
-        self.login.finds_members().then(|| (Arc::clone(&self.login), self.tried))
+    /// The login, with its version at the last try.
+    pub(super) fn login(&self) -> (Arc<SourceLogin>, u64) {
+        (Arc::clone(&self.login), self.tried)
     }
 
     /// Forgets earlier failures: the next one is the first.

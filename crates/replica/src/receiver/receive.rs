@@ -86,7 +86,7 @@ impl Session {
         let watch = match choice.one_of_several() {
             Some(options) => {
                 let receiving = stream.interrupter().map_err(|e| trouble(&e))?;
-                Some(Watch::begin(options, choice.finds_members(), receiving))
+                Some(Watch::begin(options, choice.login(), receiving))
             }
             None => None,
         };

@@ -1,5 +1,6 @@
 //! Looks whether the followed server, one of several, still takes part in its group, and which others do: one that has
-//! left, or cannot reach a majority, still sends its log and heartbeats.
+//! left, or cannot reach a majority, still sends its log and heartbeats. With `--max-source-lag`, whether it has fallen
+//! behind the others.
 //!
 //! In: options of the connection that receives, and a way to end that. Out: why it ended. Never here: what receives.
 
@@ -7,9 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use base::GtidSet;
 use client::{ConnectOptions, Connection, Interrupter};
-use source::group;
+use source::{group, preflight};
 
+use super::lagging::Lagging;
+use crate::candidates::place;
 use crate::exit::Failure;
 use crate::login::SourceLogin;
 
@@ -19,8 +23,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const SLEEP: Duration = Duration::from_millis(50);
 
+/// Interval at which all servers are asked what they have executed.
+const COMPARE_EVERY: Duration = Duration::from_secs(2);
+
 /// Who is told of the members of the group, with the version of the login of the try.
-type Tells = Option<(Arc<SourceLogin>, u64)>;
+type Tells = (Arc<SourceLogin>, u64);
 
 #[derive(Default)]
 struct Shared {
@@ -28,7 +35,14 @@ struct Shared {
     why: Mutex<Option<Failure>>,
 }
 
-/// A thread that looks until this is dropped.
+impl Shared {
+    fn leave(&self, why: String, receiving: &Interrupter) {
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(Failure::error(why));
+        receiving.shutdown();
+    }
+}
+
+/// Threads that look until this is dropped.
 pub(super) struct Watch(Arc<Shared>);
 
 impl Watch {
@@ -36,10 +50,20 @@ impl Watch {
     pub(super) fn begin(options: ConnectOptions, tells: Tells, receiving: Interrupter) -> Watch {
         let shared = Arc::new(Shared::default());
         let watch = Watch(Arc::clone(&shared));
+        if let Some(limit) = tells.0.max_source_lag() {
+            let (shared, options, tells) = (Arc::clone(&shared), options.clone(), (Arc::clone(&tells.0), tells.1));
+            let receiving = receiving.clone();
+            // Beside the other one: a server that does not answer holds it up.
+            let work = move || {
+                if let Some(why) = compare_until_behind(&options, &tells, limit, &shared.ended) {
+                    shared.leave(why, &receiving);
+                }
+            };
+            let _ = std::thread::Builder::new().name("source-lag".into()).spawn(work);
+        }
         let work = move || {
-            if let Some(why) = look_until_unfit(&options, tells.as_ref(), &shared.ended) {
-                *shared.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(Failure::error(why));
-                receiving.shutdown();
+            if let Some(why) = look_until_unfit(&options, &tells, &shared.ended) {
+                shared.leave(why, &receiving);
             }
         };
         let _ = std::thread::Builder::new().name("group-watch".into()).spawn(work);
@@ -58,23 +82,56 @@ impl Drop for Watch {
     }
 }
 
-fn why_to_leave(
-    connection: &mut Connection,
-    tells: Option<&(Arc<SourceLogin>, u64)>,
-) -> client::Result<Option<String>> {
+fn why_to_leave(connection: &mut Connection, (login, tried): &Tells) -> client::Result<Option<String>> {
     let why = group::why_unfit(connection)?;
-    match tells {
-        Some((login, tried)) if why.is_none() => Ok(login.tell_of(*tried, &group::members(connection)?)),
-        _ => Ok(why),
+    if why.is_some() || !login.finds_members() {
+        return Ok(why);
     }
+    Ok(login.tell_of(*tried, &group::members(connection)?))
+}
+
+/// Why the server is to be left for another one that has more; None once the look has ended.
+fn compare_until_behind(
+    options: &ConnectOptions,
+    (login, tried): &Tells,
+    limit: u64,
+    ended: &AtomicBool,
+) -> Option<String> {
+    let mut connections: Vec<(ConnectOptions, Connection)> = Vec::new();
+    let mut executed = |options: &ConnectOptions| -> client::Result<GtidSet> {
+        let options = ConnectOptions { read_timeout: Some(ANSWER_WITHIN), ..options.clone() };
+        let known = connections.iter().position(|(known, _)| place(known) == place(&options));
+        let mut connection = match known.map(|at| connections.swap_remove(at)) {
+            Some((_, connection)) => connection,
+            None => Connection::connect(&options)?,
+        };
+        let set = preflight::executed(&mut connection)?;
+        connections.push((options, connection));
+        Ok(set)
+    };
+    let mut lagging = Lagging::new(limit);
+    let mut next = Instant::now();
+    while !ended.load(Ordering::Acquire) {
+        if Instant::now() < next {
+            std::thread::sleep(SLEEP);
+            continue;
+        }
+        next = Instant::now() + COMPARE_EVERY;
+        // Asked first: what others had before is no lag of it.
+        let of = |other: ConnectOptions| executed(&other).ok().map(|set| (other, set));
+        let (others, sets): (Vec<_>, Vec<_>) = login.others(*tried).into_iter().filter_map(of).unzip();
+        let Ok(own) = executed(options) else { continue };
+        if let Some((at, why)) = lagging.look(&own, &sets, Instant::now())
+            && others.get(at).is_some_and(|other| login.want(*tried, other))
+        {
+            return Some(why);
+        }
+    }
+    None
 }
 
 /// Why the server is to be left; None once the look has ended.
-fn look_until_unfit(
-    options: &ConnectOptions,
-    tells: Option<&(Arc<SourceLogin>, u64)>,
-    ended: &AtomicBool,
-) -> Option<String> {
+fn look_until_unfit(options: &ConnectOptions, tells: &Tells, ended: &AtomicBool) -> Option<String> {
     let options = ConnectOptions { read_timeout: Some(ANSWER_WITHIN), ..options.clone() };
     let mut connection = None;
     let mut next = Instant::now();
