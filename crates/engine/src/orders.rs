@@ -288,7 +288,7 @@ fn keeps_auto_position(engine: &Engine, options: &[SourceOption]) -> Result<(), 
     Err(SqlError::new(number, "HY000", text))
 }
 
-/// Changes the lists of servers that may be followed. Receiving goes on meanwhile.
+/// Changes the lists of servers that may be followed, while receiving continues.
 fn change_failover(engine: &Engine, order: FailoverOrder) -> Result<Ordered, SqlError> {
     let _alone = engine.changes();
     let failed = |failure: Failure| told(&failure);

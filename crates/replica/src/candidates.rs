@@ -210,8 +210,8 @@ impl Candidates {
         }
     }
 
-    /// Why the one that is followed is to be left for another one, which has not failed of late: `--prefer=primary` wants
-    /// a primary, or members of another role have a higher weight.
+    /// Why the one that is followed is to be left for another one, which has not failed of late: `--prefer=primary`
+    /// wants a primary, or members of another role have a higher weight.
     pub(crate) fn better(&self, now_us: u64) -> Option<String> {
         let now = self.now();
         let may_do =

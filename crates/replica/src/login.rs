@@ -311,7 +311,7 @@ impl SourceLogin {
     /// Code 2 if the options are invalid.
     pub fn relist(&self, server: &ServerOptions) -> Result<(), Failure> {
         let mut now = self.lock();
-        // Not another version: a connection goes on, and what it tells counts.
+        // Not another version: the connection stays, and its members count.
         now.candidates.relist(server)?;
         Ok(())
     }

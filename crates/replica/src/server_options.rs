@@ -128,7 +128,7 @@ impl Failover {
         true
     }
 
-    /// False if there is none.
+    /// False if it does not exist.
     #[must_use]
     pub fn delete_source(&mut self, host: &str, port: u16) -> bool {
         self.position(host, port, "").map(|at| self.sources.remove(at)).is_some()
@@ -145,7 +145,7 @@ impl Failover {
         self.add_source(FailoverSource { host, port, weight, managed_name })
     }
 
-    /// False if there is none.
+    /// False if it does not exist.
     #[must_use]
     pub fn delete_managed(&mut self, name: &str) -> bool {
         let before = self.managed.len();
@@ -230,7 +230,7 @@ impl ServerOptions {
     /// the URL names (`mysql://USER@HOST:PORT,HOST:PORT/?OPTIONS`), the heaviest first, then those given by SQL.
     ///
     /// # Errors
-    /// Code 2 for an empty address, a weight that is none, or an option that would give all of them the same address.
+    /// Code 2 for an empty address, a wrong weight, or an option that would give all of them the same address.
     pub fn each(&self) -> Result<Vec<ServerOptions>, Failure> {
         let mut all = self.each_named()?;
         let mut more: Vec<&FailoverSource> = self.failover.sources.iter().filter(|_| self.auto_failover).collect();
@@ -290,7 +290,7 @@ impl ServerOptions {
     /// Weights of members of the group that are PRIMARY, and of the others.
     ///
     /// # Errors
-    /// Code 2 for a weight that is none, or the only one of the two.
+    /// Code 2 for a wrong weight, or only one of the two.
     pub(crate) fn group_weights(&self) -> Result<Option<(u8, u8)>, Failure> {
         if let Some(group) = self.failover.managed.first().filter(|_| self.auto_failover) {
             return Ok(Some((group.primary_weight, group.secondary_weight)));
@@ -400,7 +400,7 @@ fn is_group(pair: &str) -> bool {
     matches!(pair, "group" | "group=1" | "group=ON" | "group=on")
 }
 
-/// An option of the URL that is of several servers, and none of each.
+/// An option of the URL for several servers together.
 fn is_of_several(pair: &str) -> bool {
     let key = pair.split('=').next().unwrap_or_default();
     is_group(pair) || matches!(key, "weights" | "primary-weight" | "secondary-weight")

@@ -317,7 +317,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "max-source-lag",
         "N",
         Kind::Number(1, u64::MAX, |s, n| s.server.max_source_lag = Some(n)),
-        "Leave one of several sources that lacks more transactions than this, of what others have, for 10 s",
+        "Leave one of several sources once it lacks more transactions of the others than this for 10 s",
     )
     .under(SOURCE_PART),
     option(

@@ -1,4 +1,4 @@
-//! Whether the followed server, one of several, has fallen behind another one (`--max-source-lag`).
+//! Whether the followed server, one of several, lags after another one (`--max-source-lag`).
 //!
 //! In: GTID sets that servers have executed, the time. Out: which other one is to be followed, and why. Never here: a
 //! connection.
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use base::GtidSet;
 
-/// How long it is behind before it is left: a pause of a group's flow control, or a large transaction, is no reason.
+/// How long it lags before it is left: a pause of a group's flow control, or a large transaction, is no reason.
 const FOR: Duration = Duration::from_secs(10);
 
 /// The looks at one followed server.

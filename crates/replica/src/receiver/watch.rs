@@ -1,6 +1,6 @@
 //! Looks whether the followed server, one of several, still takes part in its group, and which others do: one that has
-//! left, or cannot reach a majority, still sends its log and heartbeats. With `--max-source-lag`, whether it has fallen
-//! behind the others.
+//! left, or cannot reach a majority, still sends its log and heartbeats. With `--max-source-lag`, whether it lags after
+//! the others.
 //!
 //! In: options of the connection that receives, and a way to end that. Out: why it ended. Never here: what receives.
 
@@ -53,7 +53,7 @@ impl Watch {
         if let Some(limit) = tells.0.max_source_lag() {
             let (shared, options, tells) = (Arc::clone(&shared), options.clone(), (Arc::clone(&tells.0), tells.1));
             let receiving = receiving.clone();
-            // Beside the other one: a server that does not answer holds it up.
+            // A thread of its own: a server that does not answer holds it up.
             let work = move || {
                 if let Some(why) = compare_until_behind(&options, &tells, limit, &shared.ended) {
                     shared.leave(why, &receiving);

@@ -2,7 +2,7 @@
 //!
 //! In: bound arguments. Out: an order to the replica that the statement waits for, and MySQL's answer. Never here: the
 //! lists. Errors and their texts are those of 9.7 (1123 for arguments, 3200 for what the lists do not allow), but for a
-//! port that is none and for a network namespace, which it keeps.
+//! wrong port and for a network namespace, which it keeps.
 
 use wire::response::column_flag;
 
