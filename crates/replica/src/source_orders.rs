@@ -102,7 +102,7 @@ impl SourceOrders {
         write_secret(&folder.path().join(FILE), text.as_bytes())
     }
 
-    /// Forgets them, durably: the options of the start are in force again. What is left.
+    /// Forgets them, durably: the options of the start are in force again. Returns the rest.
     ///
     /// # Errors
     /// Code 7 if the file is damaged; 8 for disk errors.

@@ -22,8 +22,8 @@ impl Lagging {
         Lagging { limit, since: None }
     }
 
-    /// The place in `others` of the one to follow, and why: the followed one lacks more than the limit, of what any of
-    /// them has, for long enough, and that one less than half as much.
+    /// The place in `others` of the one to follow, and why: the followed one lacks more than the limit of the transactions of any of
+    /// them, for long enough, and that one less than half as much.
     pub(super) fn look(&mut self, own: &GtidSet, others: &[GtidSet], now: Instant) -> Option<(usize, String)> {
         let mut all = own.clone();
         others.iter().for_each(|set| all.union_with(set));
