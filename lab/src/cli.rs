@@ -26,6 +26,7 @@ use crate::receive::ReceiveArgs;
 use crate::record::{self, RecordOptions};
 use crate::restamp::{self, RestampArgs};
 use crate::serve_bench::ServeArgs;
+use crate::servers::check_stop;
 use crate::shapes::{self, MakeOptions, Shape, Tracking};
 use crate::synthesize::{self, SynthesizeOptions};
 use crate::tpcc::{self, Limit, Style, TpccOptions};
@@ -372,7 +373,7 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
         }
         LabCommand::Compare(args) => {
             let stop = stop_at_signals()?;
-            let report = crate::compare::compare(args, &stop, &mut say)?;
+            let report = unless_stopped(&stop, crate::compare::compare(args, &stop, &mut say))?;
             print(&report, args.json, out)?;
             return Ok(report.is_equal());
         }
@@ -380,17 +381,17 @@ fn run_other(command: &LabCommand) -> anyhow::Result<bool> {
         LabCommand::Figure(args) => return crate::figures::figure(args, &*stop_at_signals()?, &say),
         LabCommand::Balance(args) => {
             let stop = stop_at_signals()?;
-            let report = crate::balance::balance(args, &stop, &say)?;
+            let report = unless_stopped(&stop, crate::balance::balance(args, &stop, &say))?;
             print(&report, args.json, out)?;
         }
         LabCommand::ServeBench(args) => {
             let stop = stop_at_signals()?;
-            let report = crate::serve_bench::serve_bench(args, &stop, &mut say)?;
+            let report = unless_stopped(&stop, crate::serve_bench::serve_bench(args, &stop, &mut say))?;
             print(&report, args.json, out)?;
         }
         LabCommand::Clocks(args) => {
             let stop = stop_at_signals()?;
-            let report = crate::clocks::clocks(args, &stop, &mut say)?;
+            let report = unless_stopped(&stop, crate::clocks::clocks(args, &stop, &mut say))?;
             print(&report, args.json, out)?;
         }
         LabCommand::Source(args) => {
@@ -451,6 +452,11 @@ fn print(report: &(impl Serialize + Display), json: bool, out: &mut dyn Write) -
 /// A line on stderr about how far a command has come.
 fn say(line: &str) {
     eprint!("{}", prefixed_lines("", line));
+}
+
+/// The result, or "interrupted": a terminal's Ctrl-C ends servers too, whose errors are then no news.
+fn unless_stopped<T>(stop: &AtomicBool, result: anyhow::Result<T>) -> anyhow::Result<T> {
+    result.or_else(|error| check_stop(stop).and(Err(error)))
 }
 
 /// Flag raised by INT, TERM and HUP: commands with folders and processes of their own then clean up and end.
