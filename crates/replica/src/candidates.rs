@@ -167,10 +167,17 @@ impl Candidates {
             candidate.member.state.clear();
         }
         self.not_dialled.clear();
+        let mut known: Vec<&Member> = Vec::new();
         for member in members.iter().take(MEMBERS_MAX) {
-            self.tell_of_one(member);
+            match member.why_none() {
+                None => known.push(member),
+                Some(why) if self.not_dialled.iter().all(|said| said != why) => self.not_dialled.push(why.to_owned()),
+                Some(_) => {}
+            }
         }
-        let here = |member: &Member| Found {
+        let members = known;
+        members.iter().for_each(|member| self.tell_of_one(member));
+        let here = |member: &&Member| Found {
             server_uuid: member.server_uuid.clone(),
             host: member.host.clone(),
             port: member.port,
@@ -433,6 +440,28 @@ mod tests {
             role: role.into(),
             queued: u64::from(9 - number),
         }
+    }
+
+    /// Found by attack: options in a member's address were taken for ours, and the password went to it without TLS.
+    #[test]
+    fn a_member_that_lies_is_not_dialled() {
+        let mut group = of("mysql://u@seed/?group&ssl-mode=VERIFY_IDENTITY");
+        let lie = |host: &str| Member { host: host.into(), ..member(2, "SECONDARY") };
+        for host in ["h/?ssl-mode=DISABLED&x=", "h:1/?socket=/tmp/s#", "u:p@h", "a,b", "a b", "a\nb", &"h".repeat(256)]
+        {
+            group.tell_of(&[member(1, "PRIMARY"), lie(host)]);
+            assert_eq!((group.count(), group.found().len(), group.not_dialled().len()), (2, 1, 1), "{host}");
+            assert!(!group.not_dialled()[0].contains(host));
+        }
+        let nameless = Member { server_uuid: "x\u{1b}[2J".into(), ..member(3, "SECONDARY") };
+        group.tell_of(&[nameless]);
+        assert_eq!((group.count(), group.not_dialled().len()), (2, 1));
+        // Very many of them.
+        let many = (0..500).map(|n| Member { server_uuid: format!("{n:08}-0000-0000-0000-000000000000"), ..lie("h") });
+        group.tell_of(&many.collect::<Vec<_>>());
+        assert_eq!((group.count(), group.found().len()), (MEMBERS_MAX, MEMBERS_MAX));
+        let server = ServerOptions::from_url("mysql://u@seed/?ssl-mode=VERIFY_IDENTITY");
+        assert!(server.at("h/?ssl-mode=DISABLED").is_err() && server.at("[::1]:3307").is_ok());
     }
 
     #[test]

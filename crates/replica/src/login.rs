@@ -60,7 +60,13 @@ pub struct SourceLogin {
     members_file: Mutex<Option<PathBuf>>,
     /// Number of requests to try now.
     requests: AtomicU64,
+    /// Members that were logged as not dialled.
+    not_dialled_said: AtomicU64,
 }
+
+/// Members that are logged as not dialled: a group has nine, and one that invents others must not fill the log.
+const NOT_DIALLED_SAID_MAX: u64 = 64;
+const LAST_NOT_DIALLED: u64 = NOT_DIALLED_SAID_MAX - 1;
 
 impl SourceLogin {
     /// The login of the start. Without `reread` it never changes.
@@ -71,7 +77,13 @@ impl SourceLogin {
         let stamp = reread.as_ref().map_or(0, |reread| (reread.stamp)());
         let now = Now { candidates: Candidates::of(server)?, version: 0, stamp, complaint: None };
         let (now, members_file) = (Mutex::new(now), Mutex::default());
-        Ok(Arc::new(SourceLogin { reread, now, members_file, requests: AtomicU64::new(0) }))
+        Ok(Arc::new(SourceLogin {
+            reread,
+            now,
+            members_file,
+            requests: AtomicU64::new(0),
+            not_dialled_said: AtomicU64::new(0),
+        }))
     }
 
     /// As [`new`](Self::new). The members of the source's group are kept in this data folder, and known from there.
@@ -116,7 +128,14 @@ impl SourceLogin {
             (Some(kept).filter(|kept| kept.members != before.0), not_dialled, candidates.better(now_us()))
         };
         for text in not_dialled {
-            log::write(Code::MemberNotDialled, "Source", &text);
+            match self.not_dialled_said.fetch_add(1, Ordering::Relaxed) {
+                NOT_DIALLED_SAID_MAX.. => {}
+                LAST_NOT_DIALLED => {
+                    let text = format!("{text}; more of them are in the status only");
+                    log::write(Code::MemberNotDialled, "Source", &text);
+                }
+                _ => log::write(Code::MemberNotDialled, "Source", &text),
+            }
         }
         if let Some(kept) = kept
             && let Err(failure) = self.write_members(&kept)

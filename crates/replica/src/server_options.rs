@@ -314,6 +314,10 @@ impl ServerOptions {
         if address.is_empty() {
             return Err(Failure::usage(format!("the source has an empty address: {}", self.shown())));
         }
+        // It would end here, and options of its own would follow.
+        if address.contains(|c: char| "/?@#&".contains(c) || c.is_whitespace() || c.is_control()) {
+            return Err(Failure::usage(format!("the source has an address that is none: {}", self.shown())));
+        }
         let Some(parts) = self.parts() else {
             let of = client::ConnectOptions::from_url(&format!("mysql://{address}"))
                 .map_err(|error| Failure::usage(error.to_string()))?;

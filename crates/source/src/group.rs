@@ -123,6 +123,25 @@ pub struct Member {
     pub queued: u64,
 }
 
+/// Longest name of a host, in characters (HOSTNAME_LENGTH).
+const HOST_LEN_MAX: usize = 255;
+
+impl Member {
+    /// Why it cannot be dialled, whatever the options say: a member tells what it likes, and its words become part of
+    /// an address, of a file and of log lines. Its words are not repeated.
+    #[must_use]
+    pub fn why_none(&self) -> Option<&'static str> {
+        let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+        if self.server_uuid.parse::<base::Uuid>().is_err() {
+            return Some("a member of the group has a MEMBER_ID that is no UUID");
+        }
+        if self.host.len() > HOST_LEN_MAX || !self.host.bytes().all(may_stand) {
+            return Some("a member of the group has a MEMBER_HOST that is no name or address of a host (report_host)");
+        }
+        None
+    }
+}
+
 /// The members of the view of one that is ONLINE.
 ///
 /// # Errors
