@@ -42,11 +42,32 @@ const USERS: &str = "mysql.user";
 const ER_UNKNOWN_TABLE: u16 = 1109;
 const LIBRARIES: &str = "information_schema.LIBRARIES";
 
+/// Memory that all definitions of a source may take: each of its answers has a limit, and so has their sum. A million
+/// grants take about 300 MiB.
+const BYTES_MAX: usize = 512 << 20;
+
 /// Definitions that were read, and notes on those that were not.
 #[derive(Default)]
 pub(crate) struct Definitions {
     pub all: Vec<Definition>,
     pub notes: Vec<String>,
+    /// Bytes of `all`.
+    bytes: usize,
+}
+
+impl Definitions {
+    /// # Errors
+    /// All of them take more than [`BYTES_MAX`].
+    fn add(&mut self, one: Definition) -> client::Result<()> {
+        let of = |recorded: &Recorded| size_of::<Recorded>() + recorded.text.len();
+        self.bytes += size_of::<Definition>() + one.made.iter().chain(&one.later).map(of).sum::<usize>();
+        if self.bytes > BYTES_MAX {
+            let to = "SHOW CREATE and SHOW GRANTS, of all objects together".to_owned();
+            return Err(ClientError::AnswerTooLarge { to, limit_mib: BYTES_MAX >> 20 });
+        }
+        self.all.push(one);
+        Ok(())
+    }
 }
 
 /// An object for SHOW CREATE.
@@ -96,7 +117,7 @@ pub(crate) fn read_some(
         let sql = format!("SHOW CREATE {what}");
         match connection.query(&sql) {
             Ok(result) => match definition(&result, shown, names)? {
-                Some(one) => found.all.push(one),
+                Some(one) => found.add(one)?,
                 None => found.notes.push(format!("the definition of {what} cannot be seen, and is not recorded")),
             },
             Err(error) if error.server_code().is_some() => found.notes.push(format!("{what} is not recorded: {error}")),
@@ -230,7 +251,7 @@ fn users(connection: &mut Connection, found: &mut Definitions, wanted: Wanted<'_
         match user(connection, &account, &name, &host) {
             Ok(texts) => {
                 let recorded = |text: &String| Recorded { text: text.clone(), ..Recorded::default() };
-                found.all.push(Definition {
+                found.add(Definition {
                     kind: DefinitionKind::User,
                     db: String::new(),
                     name: format!("{name}@{host}"),
@@ -238,7 +259,7 @@ fn users(connection: &mut Connection, found: &mut Definitions, wanted: Wanted<'_
                     made: texts.first().map(recorded),
                     later: texts.iter().skip(1).map(recorded).collect(),
                     order: None,
-                });
+                })?;
             }
             Err(error) if error.server_code().is_some() => {
                 found.notes.push(format!("{account} is not recorded: {error}"));
@@ -327,6 +348,24 @@ mod tests {
         let result = ResultSet { columns: of.iter().map(column).collect(), rows: vec![row], ..ResultSet::default() };
         let shown = Shown { kind: DefinitionKind::View, db: "d".into(), name: "v".into(), table: None, order: None };
         definition(&result, shown, &SourceNames::default())
+    }
+
+    #[test]
+    fn all_definitions_together_have_a_limit() {
+        let mut found = Definitions::default();
+        let recorded = Recorded { text: "x".repeat(100 << 20), ..Recorded::default() };
+        let shown = Shown { kind: DefinitionKind::View, db: "d".into(), name: "v".into(), table: None, order: None };
+        let one = || Definition {
+            kind: shown.kind,
+            db: shown.db.clone(),
+            name: shown.name.clone(),
+            table: None,
+            made: Some(recorded.clone()),
+            later: Vec::new(),
+            order: None,
+        };
+        let added = (0..20).take_while(|_| found.add(one()).is_ok()).count();
+        assert_eq!((added, found.all.len()), (5, 5));
     }
 
     #[test]

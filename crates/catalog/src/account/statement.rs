@@ -73,6 +73,9 @@ pub(crate) struct From {
     pub(crate) ignore_unknown: bool,
 }
 
+/// Bytes of an entry of an account, a role or a column that it holds, with its places in the maps.
+const ENTRY_BYTES: usize = 256;
+
 #[derive(Clone, PartialEq)]
 pub(crate) enum AccountStatement {
     Create {
@@ -135,22 +138,45 @@ pub(crate) enum AccountStatement {
 }
 
 impl AccountStatement {
-    /// Accounts that it changes by name.
-    pub(crate) fn accounts(&self) -> usize {
-        match self {
-            AccountStatement::Create { users, .. } | AccountStatement::Alter { users, .. } => users.len(),
+    /// Bytes that its effect takes at most, as a statement of this length: what each account holds then.
+    pub(crate) fn kept_bytes(&self, len: usize) -> usize {
+        let roles = |roles: &Option<Roles>| match roles {
+            Some(Roles::These(names)) => names.len(),
+            _ => 0,
+        };
+        let asked = |asked: &Asked| {
+            let columns: usize = asked.columns.iter().map(|(_, columns)| columns.len()).sum();
+            1 + columns + asked.dynamic.len()
+        };
+        // Options are kept with each account.
+        let of_options = |users: usize, entries: usize| users.saturating_mul(len + entries * ENTRY_BYTES);
+        let entries = match self {
+            AccountStatement::Create { users, default_roles, .. } => {
+                return of_options(users.len(), default_roles.len());
+            }
+            AccountStatement::Alter { users, default_roles, .. } => {
+                return of_options(users.len(), roles(default_roles));
+            }
+            AccountStatement::Grant { to: names, asked: of, .. }
+            | AccountStatement::Revoke { from: From { accounts: names, .. }, asked: of, .. } => {
+                names.len().saturating_mul(asked(of))
+            }
+            AccountStatement::GrantRoles { to: names, roles, .. }
+            | AccountStatement::RevokeRoles { from: From { accounts: names, .. }, roles } => {
+                names.len().saturating_mul(roles.len())
+            }
+            AccountStatement::SetDefaultRoles { to: names, roles: Roles::These(roles) } => {
+                names.len().saturating_mul(roles.len())
+            }
             AccountStatement::CreateRoles { roles: names, .. }
             | AccountStatement::Drop(names)
-            | AccountStatement::Grant { to: names, .. }
             | AccountStatement::GrantProxy { to: names, .. }
-            | AccountStatement::GrantRoles { to: names, .. }
             | AccountStatement::SetDefaultRoles { to: names, .. }
-            | AccountStatement::Revoke { from: From { accounts: names, .. }, .. }
             | AccountStatement::RevokeAll { from: From { accounts: names, .. } }
-            | AccountStatement::RevokeProxy { from: From { accounts: names, .. }, .. }
-            | AccountStatement::RevokeRoles { from: From { accounts: names, .. }, .. } => names.len(),
+            | AccountStatement::RevokeProxy { from: From { accounts: names, .. }, .. } => names.len(),
             AccountStatement::Rename(pairs) => pairs.len(),
-        }
+        };
+        entries.saturating_mul(ENTRY_BYTES)
     }
 
     /// None if the statement is about other objects.

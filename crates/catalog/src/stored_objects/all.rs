@@ -17,6 +17,8 @@ use crate::parser::Parser;
 /// Most later statements kept per object. Of equal texts only the last is kept, so only statements that keep changing
 /// reach the limit; the source is then asked how the object is.
 const LATER_MAX: usize = 1000;
+/// Most bytes of their texts, unless it is one. Each later statement writes all of them anew.
+const LATER_BYTES_MAX: usize = 1 << 20;
 
 /// Most dropped tables kept until the definitions of before the log are read. After more, an answer that is older than
 /// the last of them is not taken.
@@ -653,7 +655,8 @@ impl Definition {
     /// False if there are too many statements.
     fn add(&mut self, recorded: Recorded) -> bool {
         self.later.retain(|other| other.text != recorded.text);
-        let room = self.later.len() < LATER_MAX;
+        let bytes = self.later.iter().map(|other| other.text.len()).sum::<usize>() + recorded.text.len();
+        let room = self.later.is_empty() || self.later.len() < LATER_MAX && bytes <= LATER_BYTES_MAX;
         if room {
             self.later.push(recorded);
         }

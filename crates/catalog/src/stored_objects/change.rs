@@ -60,11 +60,11 @@ pub(crate) struct OfTrigger {
 }
 
 impl Change {
-    /// Accounts of which the statement leaves a text.
-    pub(crate) fn accounts(&self) -> usize {
+    /// Bytes that a statement of this length leaves at most.
+    pub(crate) fn kept_bytes(&self, len: usize) -> usize {
         match self {
-            Change::Accounts(statement) => statement.accounts(),
-            _ => 1,
+            Change::Accounts(statement) => statement.kept_bytes(len),
+            _ => len,
         }
     }
 

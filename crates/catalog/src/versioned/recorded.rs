@@ -15,7 +15,7 @@ use crate::syntax::{AlterAction, Statement, TableName};
 use super::{Catalog, Inner};
 use crate::error::Problem;
 
-/// Bytes of texts that one statement leaves, at most: 1,000 accounts of 60 bytes take as many.
+/// Bytes that one statement leaves, at most: 1,000 accounts with options of 60 KB take as many, or 250,000 grants.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
 impl Catalog {
@@ -72,11 +72,13 @@ impl Catalog {
     /// The next snapshot after a recorded statement; None if the statement names no object that is kept.
     ///
     /// # Errors
-    /// It names so many accounts that its text, kept with each of them, would take more than [`KEPT_BYTES_MAX`].
+    /// What it leaves with all the accounts that it names would take more than [`KEPT_BYTES_MAX`].
     pub(super) fn recorded(&self, context: &StatementContext, sql: &[u8]) -> Result<Option<Catalog>, Problem> {
         let Some(change) = DefinitionChange::of(context, sql) else { return Ok(None) };
-        if change.accounts().saturating_mul(sql.len()) > KEPT_BYTES_MAX {
-            return Problem::unsupported("a statement of too many accounts: its options are kept with each of them");
+        if change.kept_bytes(sql.len()) > KEPT_BYTES_MAX {
+            return Problem::unsupported(
+                "a statement of too many accounts: what it gives them is kept with each of them",
+            );
         }
         let mut inner = Inner::clone(&self.inner);
         inner.record(context, sql, change);
