@@ -51,7 +51,6 @@ const BYTES_MAX: usize = 512 << 20;
 pub(crate) struct Definitions {
     pub all: Vec<Definition>,
     pub notes: Vec<String>,
-    /// Bytes of `all`.
     bytes: usize,
 }
 

@@ -363,7 +363,7 @@ impl Connection {
         (self.why, self.deadline) = (why, now + span);
     }
 
-    /// Sends what is put out, and counts it; false if the socket is full.
+    /// Sends the output, and counts it; false if the socket is full.
     fn flush(&mut self, sent: &AtomicU64) -> std::io::Result<bool> {
         if !self.output.is_empty() {
             if let Some(compression) = &mut self.compression

@@ -72,8 +72,7 @@ impl ShownOptions {
             retrieved: report.gtid.retrieved.clone(),
             executed: report.gtid.executed.clone(),
             until_condition: report.replay.until.condition.clone(),
-            delay_s: report.replay.delay_s,
-            remaining_delay_s: report.replay.remaining_delay_us.map(|us| us.div_ceil(1_000_000)),
+            delay_s: (report.replay.delay_s, report.replay.remaining_delay_us.map(|us| us.div_ceil(1_000_000))),
             failover: self.server.as_ref().map(failover).unwrap_or_default(),
         }
     }

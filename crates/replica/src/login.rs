@@ -158,7 +158,6 @@ impl SourceLogin {
         now.version == tried && now.candidates.want(other, now_us())
     }
 
-    /// `--max-source-lag`.
     pub(crate) fn max_source_lag(&self) -> Option<u64> {
         self.lock().candidates.max_source_lag()
     }

@@ -316,7 +316,7 @@ impl ServerOptions {
         }
         // It would end here, and options of its own would follow.
         if address.contains(|c: char| "/?@#&".contains(c) || c.is_whitespace() || c.is_control()) {
-            return Err(Failure::usage(format!("the source has an address that is none: {}", self.shown())));
+            return Err(Failure::usage(format!("the source has a malformed address: {}", self.shown())));
         }
         let Some(parts) = self.parts() else {
             let of = client::ConnectOptions::from_url(&format!("mysql://{address}"))

@@ -62,7 +62,6 @@ pub struct SourceOrders {
     /// SOURCE_DELAY, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_s: Option<u32>,
-    /// SOURCE_CONNECTION_AUTO_FAILOVER.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_failover: Option<bool>,
     /// What asynchronous_connection_failover_… gave; kept by RESET REPLICA ALL, as MySQL does.

@@ -39,17 +39,14 @@ pub struct ReplicaStatus {
     pub executed: String,
     /// Until_Condition; empty is None.
     pub until_condition: String,
-    /// SQL_Delay, seconds.
-    pub delay_s: u64,
-    /// SQL_Remaining_Delay, seconds; None is NULL.
-    pub remaining_delay_s: Option<u64>,
+    /// SQL_Delay and SQL_Remaining_Delay, seconds; None is NULL.
+    pub delay_s: (u64, Option<u64>),
     pub failover: FailoverLists,
 }
 
 /// Servers that may be followed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FailoverLists {
-    /// SOURCE_CONNECTION_AUTO_FAILOVER.
     pub on: bool,
     pub sources: Vec<FailoverSource>,
     /// Name, Primary_weight and Secondary_weight of groups whose members are found.

@@ -55,7 +55,6 @@ pub enum FailoverOrder {
 }
 
 impl FailoverOrder {
-    /// Its function.
     #[must_use]
     pub fn function(&self) -> &'static str {
         match self {
@@ -67,7 +66,7 @@ impl FailoverOrder {
         }
     }
 
-    /// MySQL's error where there is nothing to delete, or what is to be added is there.
+    /// MySQL's error where there is nothing to delete, or the new one is there already.
     #[must_use]
     pub fn refused(&self) -> SqlError {
         let why = match self {

@@ -174,8 +174,8 @@ impl Following {
         }
     }
 
-    /// Lag by its own account, seconds: of ours the 99th percentile of the last ten seconds, of MySQL the largest of its
-    /// workers' last transactions by performance_schema. None if it does not tell.
+    /// Lag by its own account, seconds: of ours the 99th percentile of the last ten seconds, of MySQL the largest of
+    /// its workers' last transactions by performance_schema. None if it does not tell.
     pub(super) fn own_lag_s(&mut self) -> Option<f64> {
         let us = match &self.replica {
             Replica::Slipstream(replica) => replica.status().ok()?["lag"]["last_10s"]["p99_us"].as_f64(),

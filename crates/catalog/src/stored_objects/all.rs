@@ -17,7 +17,7 @@ use crate::parser::Parser;
 /// Most later statements kept per object. Of equal texts only the last is kept, so only statements that keep changing
 /// reach the limit; the source is then asked how the object is.
 const LATER_MAX: usize = 1000;
-/// Most bytes of their texts, unless it is one. Each later statement writes all of them anew.
+/// Most bytes of their texts, unless it is one. Each later statement writes all of them again.
 const LATER_BYTES_MAX: usize = 1 << 20;
 
 /// Most dropped tables kept until the definitions of before the log are read. After more, an answer that is older than

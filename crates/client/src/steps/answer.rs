@@ -28,7 +28,6 @@ enum Next {
     Rows,
     /// Definitions without a number, up to an EOF.
     Fields,
-    /// The only one.
     Only,
     Nothing,
 }

@@ -22,10 +22,10 @@ pub enum LoginStep {
     Read,
     /// Sends this payload, then reads.
     Send(Vec<u8>),
-    /// Sends this payload, begins TLS, then goes on with [`LoginSteps::secured`]. Bytes that the server has sent after
-    /// its greeting are an attack.
+    /// Sends this payload, begins TLS, then continues with [`LoginSteps::secured`]. Bytes that the server has sent
+    /// after its greeting are an attack.
     SendThenSecure(Vec<u8>),
-    /// It has succeeded.
+    /// The login has succeeded: commands may follow.
     Done,
     /// The server has refused it.
     Refused(ErrPacket),
@@ -128,7 +128,7 @@ impl<'a> LoginSteps<'a> {
         Ok(LoginStep::SendThenSecure(out))
     }
 
-    /// TLS has begun.
+    /// Continues once TLS has begun.
     ///
     /// # Errors
     /// Without a greeting that offers it.

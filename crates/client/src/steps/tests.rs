@@ -97,12 +97,10 @@ impl Kit {
         packet(|out| ColumnDefinition::parse(&definition()).unwrap().write(out))
     }
 
-    /// After definitions.
     fn eof(&self, status: u16) -> Option<Vec<u8>> {
         (!self.deprecates_eof).then(|| self.end(status))
     }
 
-    /// After rows.
     fn end(&self, status: u16) -> Vec<u8> {
         let capabilities = if self.deprecates_eof { capability::DEPRECATE_EOF } else { 0 };
         packet(|out| put_rows_end(out, &ServerOk { status, ..ServerOk::default() }, capabilities))

@@ -12,7 +12,6 @@ const FOR: Duration = Duration::from_secs(10);
 
 /// The looks at one followed server.
 pub(super) struct Lagging {
-    /// Transactions.
     limit: u64,
     since: Option<Instant>,
 }
@@ -22,8 +21,8 @@ impl Lagging {
         Lagging { limit, since: None }
     }
 
-    /// The place in `others` of the one to follow, and why: the followed one lacks more than the limit of the transactions of any of
-    /// them, for long enough, and that one less than half as much.
+    /// The place in `others` of the one to follow, and why: the followed one lacks more transactions of any of them
+    /// than the limit, for long enough, and that one lacks less than half as many.
     pub(super) fn look(&mut self, own: &GtidSet, others: &[GtidSet], now: Instant) -> Option<(usize, String)> {
         let mut all = own.clone();
         others.iter().for_each(|set| all.union_with(set));

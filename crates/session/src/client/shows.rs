@@ -350,8 +350,8 @@ fn columns_of(status: &ReplicaStatus) -> Vec<(&'static str, &'static str, Kind, 
         ("Source_Server_Id", "Master_Server_Id", Long(9), number(status.source_server_id)),
         ("Source_UUID", "Master_UUID", Text(36), text(&status.source_uuid)),
         ("Source_Info_File", "Master_Info_File", Text(1024), none()),
-        ("SQL_Delay", "SQL_Delay", Long(11), number(status.delay_s)),
-        ("SQL_Remaining_Delay", "SQL_Remaining_Delay", Long(9), status.remaining_delay_s.map_or(Value::Null, number)),
+        ("SQL_Delay", "SQL_Delay", Long(11), number(status.delay_s.0)),
+        ("SQL_Remaining_Delay", "SQL_Remaining_Delay", Long(9), status.delay_s.1.map_or(Value::Null, number)),
         ("Replica_SQL_Running_State", "Slave_SQL_Running_State", Text(20), text(&status.sql_state)),
         ("Source_Retry_Count", "Master_Retry_Count", LongLong(11), number(status.retry_count)),
         ("Source_Bind", "Master_Bind", Text(256), none()),
@@ -419,8 +419,7 @@ mod tests {
             retrieved: word("g:1-2"),
             executed: word("g:1"),
             until_condition: word("SQL_AFTER_GTIDS"),
-            delay_s: 8,
-            remaining_delay_s: Some(9),
+            delay_s: (8, Some(9)),
         }
     }
 

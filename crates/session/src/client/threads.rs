@@ -120,14 +120,14 @@ fn of_replication(listing: &Listing, table: &str, status: &ReplicaStatus, zone: 
             values
         }
         "replication_applier_configuration" => vec![
-            ("DESIRED_DELAY", Value::Int(i64::try_from(status.delay_s).unwrap_or(i64::MAX))),
+            ("DESIRED_DELAY", Value::Int(i64::try_from(status.delay_s.0).unwrap_or(i64::MAX))),
             ("REQUIRE_ROW_FORMAT", yes(false)),
             ("REQUIRE_TABLE_PRIMARY_KEY_CHECK", text("STREAM")),
             ("ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS_TYPE", text("OFF")),
         ],
         "replication_applier_status" => vec![
             ("SERVICE_STATE", switch(applies)),
-            ("REMAINING_DELAY", status.remaining_delay_s.map_or(Value::Null, Value::UInt)),
+            ("REMAINING_DELAY", status.delay_s.1.map_or(Value::Null, Value::UInt)),
         ],
         _ => {
             let mut values = vec![("SERVICE_STATE", switch(applies))];
