@@ -577,12 +577,12 @@ fn clocks_of_a_relay_at_stock_replicas() {
         report["lines"].as_array().unwrap().iter().map(|line| line["stamped_by"].as_str().unwrap()).collect();
     assert_eq!(stamped, ["its source", "relay, writeset", "relay, writeset-session", "its source, WRITESET"]);
     let svg = std::fs::read_to_string(&picture).unwrap();
-    // A line for each clock of the one client's log and for its source; the log with WRITESET is a dashed line.
-    assert_eq!(svg.matches("<polyline").count(), 4, "{svg}");
+    // A place for each clock of the one client's log, for its source, and for the log with WRITESET; each is named.
+    assert_eq!(svg.matches("<circle").count(), 5, "{svg}");
     for name in
-        ["its source", "relay, writeset", "relay, writeset-session", "its source, WRITESET", "the source, writing it"]
+        ["COMMIT_ORDER", "relay, writeset", "relay, writeset-session", "its source, WRITESET", "the source, writing it"]
     {
-        assert!(svg.contains(&format!(">{name}</text>")), "{name}: {svg}");
+        assert!(svg.contains(&format!("\n{name}\n</text>")), "{name}: {svg}");
     }
     assert!(!Path::new(servers).exists(), "its folder is left");
     std::fs::remove_dir_all(&work).unwrap();

@@ -214,6 +214,12 @@ fn zones(source: &mut Connection, globals: &[(String, String)], mut zones: Zones
     Ok(zones)
 }
 
+/// Whether a replica or relay in this folder has been connected to its source before.
+#[must_use]
+pub fn knows_source(data: &Path) -> bool {
+    data.join(FACTS_FILE).exists()
+}
+
 /// What of the source changes answers, as last seen by this folder's replica. A file that cannot be read counts as none
 /// here, because a receiver that finds it refuses to start.
 #[must_use]

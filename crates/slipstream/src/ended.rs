@@ -4,7 +4,7 @@
 
 use replica::{Exit, Failure};
 
-/// The failure of a start, as a service manager has to tell it from others.
+/// The failure of a first start, as a service manager has to tell it from others: later a source comes back.
 pub(crate) fn of_start(failure: Failure) -> Failure {
     let exit = failure.exit.of_start(failure.number);
     let hint = match failure.number.filter(|_| exit == Exit::SourceNotReached) {

@@ -236,7 +236,9 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags, start_anew: bool) -> Result<
     warn_of_password(&flags.password, flags.options.value("source"));
     let signals = Signals::install()?;
     let reread = reread(files, &flags.options.given, settings.asked_password());
-    let result = own_and_follow(config, &settings.door, reread, start_anew, &signals).map_err(ended::of_start);
+    let is_first = !replica::knows_source(&config.data);
+    let result = own_and_follow(config, &settings.door, reread, start_anew, &signals);
+    let result = result.map_err(|failure| if is_first { ended::of_start(failure) } else { failure });
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log::write(Code::ReplicaFailed, "Replica", &failure.told()),
@@ -251,7 +253,9 @@ fn relay(files: &FileFlags, flags: &RelayFlags) -> Result<(), Failure> {
     let signals = crate::relay::prepare(&settings)?;
     warn_of_password(&flags.password, flags.options.value("source"));
     let reread = reread(files, &flags.options.given, settings.asked_password());
-    let result = crate::relay::run(&settings, reread, &signals).map_err(ended::of_start);
+    let is_first = !replica::knows_source(&settings.data()?);
+    let result = crate::relay::run(&settings, reread, &signals);
+    let result = result.map_err(|failure| if is_first { ended::of_start(failure) } else { failure });
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log::write(Code::ReplicaFailed, "Relay", &failure.told()),
