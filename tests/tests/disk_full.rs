@@ -205,7 +205,7 @@ fn the_disk_is_full_when_filters_and_facts_are_written() {
     let path = data.to_str().unwrap();
     // A folder without rows: this user was refused.
     slipstream(&["replica", "--source", &server.url("nobody"), "--data", path, "--replicate-do-db=other"])
-        .expect(1, &["nobody"]);
+        .expect(11, &["nobody"]);
     let kept = std::fs::read_to_string(data.join("filters")).unwrap();
     assert!(kept.contains("other"), "{kept}");
     let options = ["--replicate-wild-do-table=full.%"];

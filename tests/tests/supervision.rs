@@ -205,8 +205,6 @@ fn the_package_has_what_the_service_needs() {
     }
     let completions = root.join("usr/share/bash-completion/completions/slipstream");
     run("bash", &["-n", completions.to_str().unwrap()]);
-    let mode = std::fs::metadata(root.join(file)).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "it holds a password");
     assert_eq!(std::fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o755);
     let licences = std::fs::read_to_string(root.join("usr/share/doc/slipstream/third-party-licences")).unwrap();
     // Of the list, of a patched crate, and of C sources that a crate brings along.
@@ -217,7 +215,11 @@ fn the_package_has_what_the_service_needs() {
     let control = at.join("control");
     run("dpkg-deb", &["--control", &package, control.to_str().unwrap()]);
     let files = std::fs::read_to_string(control.join("conffiles")).unwrap();
-    assert!(files.lines().any(|line| line.strip_prefix('/') == Some(file)), "{files}");
+    // The option file is to hold a password, and no upgrade asks about it: it is made once.
+    assert!(root.join("usr/share/slipstream/slipstream.cnf").exists() && !root.join(file).exists());
+    assert!(!files.contains(file), "{files}");
+    let postinst = std::fs::read_to_string(control.join("postinst")).unwrap();
+    assert!(postinst.contains(&format!("install -m 600 /usr/share/slipstream/slipstream.cnf /{file}")), "{postinst}");
     for script in ["postinst", "prerm", "postrm"] {
         run("sh", &["-n", control.join(script).to_str().unwrap()]);
     }
