@@ -341,7 +341,7 @@ mod tests {
         event.encode_into(&mut body);
         let again = GtidEvent::parse(event_type::ANONYMOUS_GTID, &body).unwrap();
         assert_eq!(again.immediate_server_version, Some(UNDEFINED_VERSION));
-        assert_eq!(again.original_server_version, Some(u32::MAX));
+        assert_eq!(again.original_server_version, Some(UNDEFINED_VERSION));
     }
 
     #[test]
