@@ -2,10 +2,18 @@
 //!
 //! In: the failure. Out: its exit code and hint, its text where the log has not said it. Never here: a line of the log.
 
+use std::path::Path;
+
 use replica::{Exit, Failure};
 
-/// The failure of a first start, as a service manager has to tell it from others: later a source comes back.
-pub(crate) fn of_start(failure: Failure) -> Failure {
+/// The result of a replica or relay in this data folder. A service manager has to tell the failure of a first start
+/// from others: a source that was there before comes back.
+pub(crate) fn of(data: &Path, run: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    let is_first = !replica::knows_source(data);
+    run().map_err(|failure| if is_first { of_start(failure) } else { failure })
+}
+
+fn of_start(failure: Failure) -> Failure {
     let exit = failure.exit.of_start(failure.number);
     let hint = match failure.number.filter(|_| exit == Exit::SourceNotReached) {
         Some(2026) => {

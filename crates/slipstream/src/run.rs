@@ -236,9 +236,7 @@ fn replica(files: &FileFlags, flags: &ReplicaFlags, start_anew: bool) -> Result<
     warn_of_password(&flags.password, flags.options.value("source"));
     let signals = Signals::install()?;
     let reread = reread(files, &flags.options.given, settings.asked_password());
-    let is_first = !replica::knows_source(&config.data);
-    let result = own_and_follow(config, &settings.door, reread, start_anew, &signals);
-    let result = result.map_err(|failure| if is_first { ended::of_start(failure) } else { failure });
+    let result = ended::of(&settings.data()?, || own_and_follow(config, &settings.door, reread, start_anew, &signals));
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log::write(Code::ReplicaFailed, "Replica", &failure.told()),
@@ -253,9 +251,7 @@ fn relay(files: &FileFlags, flags: &RelayFlags) -> Result<(), Failure> {
     let signals = crate::relay::prepare(&settings)?;
     warn_of_password(&flags.password, flags.options.value("source"));
     let reread = reread(files, &flags.options.given, settings.asked_password());
-    let is_first = !replica::knows_source(&settings.data()?);
-    let result = crate::relay::run(&settings, reread, &signals);
-    let result = result.map_err(|failure| if is_first { ended::of_start(failure) } else { failure });
+    let result = ended::of(&settings.data()?, || crate::relay::run(&settings, reread, &signals));
     match &result {
         Ok(()) => log::write(Code::Stopped, "Server", "stopped at a transaction boundary"),
         Err(failure) => log::write(Code::ReplicaFailed, "Relay", &failure.told()),
