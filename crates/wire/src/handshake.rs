@@ -48,7 +48,7 @@ pub mod capability {
 }
 
 /// The server's first packet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Greeting {
     /// Version as sent, e.g. `9.7.4` or `5.5.5-10.11.6-MariaDB`.
     pub server_version: String,

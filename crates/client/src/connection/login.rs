@@ -32,14 +32,7 @@ impl Connection {
             types: Vec::new(),
             deprecate_eof: false,
             unread: Unread::Nothing,
-            greeting: Greeting {
-                server_version: String::new(),
-                connection_id: 0,
-                capabilities: 0,
-                collation: 0,
-                auth_plugin: String::new(),
-                nonce: Vec::new(),
-            },
+            greeting: Greeting::default(),
             gave_password: false,
         };
         let greeting = connection.read_login_packet()?;

@@ -58,14 +58,7 @@ impl<'a> LoginSteps<'a> {
     /// The same, once the login is done.
     #[must_use]
     pub fn into_greeting(self) -> Greeting {
-        self.greeting.unwrap_or_else(|| Greeting {
-            server_version: String::new(),
-            connection_id: 0,
-            capabilities: 0,
-            collation: 0,
-            auth_plugin: String::new(),
-            nonce: Vec::new(),
-        })
+        self.greeting.unwrap_or_default()
     }
 
     /// Capabilities of the session: what both have.

@@ -424,15 +424,7 @@ impl Walk<'_> {
         if !self.is_ident(1) {
             return;
         }
-        let mut name = self.token(1).map(|token| self.text_of(token.span)).unwrap_or_default();
-        self.at += 1;
-        if self.is_byte(1, b'.')
-            && let Some(own) = self.token(2)
-        {
-            name.push(b'.');
-            name.extend(self.text_of(own.span));
-            self.at += 2;
-        }
+        let name = self.written_name();
         add_once(&mut self.one.unknown_functions, name);
     }
 
@@ -537,8 +529,12 @@ impl Walk<'_> {
         self.add_system(scope, name, assigned);
     }
 
-    /// The name that is next, with what stands before its dot.
+    /// The name that is next, with what stands before its dot, in lower case.
     fn dotted_name(&mut self) -> Vec<u8> {
+        self.written_name().to_ascii_lowercase()
+    }
+
+    fn written_name(&mut self) -> Vec<u8> {
         let Some(first) = self.token(1) else { return Vec::new() };
         let mut name = self.text_of(first.span);
         self.at += 1;
@@ -549,7 +545,7 @@ impl Walk<'_> {
             name.extend(self.text_of(own.span));
             self.at += 2;
         }
-        name.to_ascii_lowercase()
+        name
     }
 
     fn add_system(&mut self, scope: Option<Keyword>, name: Vec<u8>, set: bool) {
