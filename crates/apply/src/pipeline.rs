@@ -258,7 +258,7 @@ impl Pipeline {
     /// True if replay is paused, and nothing becomes visible any more.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.pause.is_at_rest() && self.publisher.status().pending_transactions == 0
+        self.pause.is_at_rest() && !self.publisher.status().pending
     }
 
     /// The condition up to which replay goes, or went.

@@ -94,8 +94,10 @@ struct State {
 /// Publishing, as shown by status.
 #[derive(Clone, Debug, Default)]
 pub struct PublisherStatus {
-    /// Transactions sequenced and not visible.
+    /// The source's transactions that are sequenced and not visible.
     pub pending_transactions: u64,
+    /// True if anything is sequenced and not visible: a transaction, or what a copy or a question to the source brought.
+    pub pending: bool,
     /// GTID of the newest visible transaction.
     pub last_gtid: Option<Gtid>,
     /// End of the newest visible transaction in the relay log.
@@ -605,8 +607,12 @@ impl Publisher {
     #[must_use]
     pub fn status(&self) -> PublisherStatus {
         let state = self.lock();
+        let pending = |entry: &Entry| entry.members.len() - entry.published;
+        // All members of an entry come from the same place.
+        let transactions = state.queue.iter().filter(|entry| entry.members.first().is_some_and(|first| !first.copied));
         PublisherStatus {
-            pending_transactions: state.queue.iter().map(|e| (e.members.len() - e.published) as u64).sum(),
+            pending: state.queue.iter().any(|entry| pending(entry) > 0),
+            pending_transactions: transactions.map(pending).sum::<usize>() as u64,
             last_gtid: state.shown.last_gtid,
             position: state.shown.position.clone(),
             held: !matches!(state.hold, Hold::None),

@@ -24,8 +24,7 @@ impl Replica {
     pub fn movement(&self) -> Movement {
         let visible = self.replay.pipeline.store.visibility().current();
         let publisher = self.replay.pipeline.publisher.status();
-        let behind = !self.inbound.link.lock().received.retrieved.is_subset_of(&visible.executed)
-            || publisher.pending_transactions > 0;
+        let behind = !self.inbound.link.lock().received.retrieved.is_subset_of(&visible.executed) || publisher.pending;
         let waits = matches!(self.replay.pipeline.waits_for(), CutWait::Space | CutWait::Damage)
             || self.replay.pipeline.remaining_delay().is_some()
             || self.replay.pipeline.publisher.is_read_locked()

@@ -165,6 +165,26 @@ fn what_becomes_visible_follows_what_is() {
     }
 }
 
+/// What a copy brought waits as well, and is no transaction of the source.
+#[test]
+fn what_waits_is_counted_by_where_it_came_from() {
+    let (_store, publisher) = publisher();
+    let pending = || {
+        let status = publisher.status();
+        (status.pending, status.pending_transactions)
+    };
+    publisher.take_read_lock();
+    assert_eq!(pending(), (false, 0));
+    let copied = publisher.enqueue(&piece(1, 1), true);
+    publisher.complete(copied);
+    assert_eq!(pending(), (true, 0));
+    let own = publisher.enqueue(&piece(2, 2), false);
+    publisher.complete(own);
+    assert_eq!(pending(), (true, 2));
+    publisher.release_read_lock();
+    assert_eq!(pending(), (false, 0));
+}
+
 /// The source's log is ahead of its gtid_executed: nothing of that is shown, and each answer shows more.
 #[test]
 fn what_the_source_has_not_executed_is_not_shown() {
