@@ -170,6 +170,14 @@ impl ConnectOptions {
         Ok(options)
     }
 
+    /// Where the server is: `host:port`, or the path of its socket.
+    pub(crate) fn place(&self) -> String {
+        match &self.socket {
+            Some(path) => path.display().to_string(),
+            None => format!("{}:{}", self.host, self.port),
+        }
+    }
+
     fn set_address(&mut self, address: &str) -> Result<()> {
         if address.contains(',') {
             return Err(ClientError::usage("the URL names several servers, and one is needed here"));

@@ -68,9 +68,9 @@ impl From<End> for Socket {
 
 impl Socket {
     pub(crate) fn connect(options: &ConnectOptions) -> Result<Socket> {
+        let failed = |error| ClientError::Connect { address: options.place(), error };
         if let Some(path) = &options.socket {
-            let connect_error = |error| ClientError::Connect { address: path.display().to_string(), error };
-            return UnixStream::connect(path).map(|socket| End::Unix(socket).into()).map_err(connect_error);
+            return UnixStream::connect(path).map(|socket| End::Unix(socket).into()).map_err(failed);
         }
         let resolve_error = |error| ClientError::Resolve { host: options.host.clone(), error };
         let addresses = (options.host.as_str(), options.port).to_socket_addrs().map_err(resolve_error)?;
@@ -89,7 +89,7 @@ impl Socket {
                 Err(error) => last = error,
             }
         }
-        Err(ClientError::Connect { address: format!("{}:{}", options.host, options.port), error: last })
+        Err(failed(last))
     }
 
     pub(crate) fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {

@@ -17,6 +17,12 @@ use crate::{ClientError, ConnectOptions, Result};
 /// Longest packet of a server that has not let us in. The longest real one, a greeting or an RSA key, has 1 KiB or so.
 pub(crate) const LOGIN_PACKET_BYTES_MAX: usize = 64 << 10;
 
+/// Something accepts connections there, for all that is known no server.
+fn no_greeting(options: &ConnectOptions) -> ClientError {
+    let text = format!("it accepted the connection and sent no greeting for {} s", options.connect_timeout.as_secs());
+    ClientError::Connect { address: options.place(), error: std::io::Error::new(std::io::ErrorKind::TimedOut, text) }
+}
+
 impl Connection {
     /// Connects and logs in; each read is limited by `connect_timeout`. A login that was refused is not tried again for
     /// [`HELD_FOR`](crate::HELD_FOR).
@@ -35,7 +41,10 @@ impl Connection {
             greeting: Greeting::default(),
             gave_password: false,
         };
-        let greeting = connection.read_login_packet()?;
+        let greeting = connection.read_login_packet().map_err(|error| match error {
+            ClientError::ReadTimeout => no_greeting(options),
+            error => error,
+        })?;
         login.attempt(|| connection.log_in(options, greeting))?;
         connection.input.set_limit(packet::MAX_PAYLOAD_LEN);
         match options.init_command.map(|statement| connection.exec(statement)) {
