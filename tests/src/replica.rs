@@ -191,11 +191,12 @@ impl Replica {
         self.data.to_str().unwrap()
     }
 
-    /// `status --json`; None while the replica does not answer.
+    /// `status --json`; None while the replica does not answer, or is only starting.
     #[must_use]
     pub fn status(&self) -> Option<Value> {
         let ran = slipstream(&["status", "--json", "--data", self.data()]);
-        (ran.code == 0).then(|| serde_json::from_str(&ran.out).expect("status is JSON"))
+        let status = (ran.code == 0).then(|| serde_json::from_str(&ran.out).expect("status is JSON"));
+        status.filter(|status| !is_starting(status))
     }
 
     /// As `wait_until`, for what may fail.
@@ -223,7 +224,7 @@ impl Replica {
         loop {
             let ran = slipstream(&["status", "--json", "--data", data.to_str().unwrap()]);
             if let Ok(status) = serde_json::from_str::<Value>(&ran.out) {
-                if status["running"] == true && is(&status) {
+                if status["running"] == true && !is_starting(&status) && is(&status) {
                     return status;
                 }
                 last = status.to_string();
@@ -396,6 +397,11 @@ impl Drop for Unread {
             let _ = child.wait();
         }
     }
+}
+
+/// True while the process starts, and has no replica to tell of.
+fn is_starting(status: &Value) -> bool {
+    status["replay"]["detail"].as_str().is_some_and(|detail| detail.starts_with("starting"))
 }
 
 /// gtid.executed of a status.

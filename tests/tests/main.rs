@@ -35,6 +35,7 @@ mod fail_over;
 mod failover_by_sql;
 mod filters;
 mod follow;
+mod first_start;
 mod followed;
 mod full_disk_waits;
 mod groups;

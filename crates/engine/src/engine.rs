@@ -119,7 +119,7 @@ impl Engine {
         folder: &Folder,
         start: &ReplicaConfig,
     ) -> Result<Arc<Engine>, Failure> {
-        let last = folder.last_status();
+        let last = before_start(folder);
         let (orders, filters) = (SourceOrders::of(folder)?, FilterOrders::of(folder)?);
         let mut config = orders.over(start)?;
         filters.over(&mut config)?;
@@ -451,8 +451,8 @@ impl Engine {
                 replica.status()
             }
             Phase::Copying(copy) => copy.status(),
-            Phase::Starting => without_engine(state.last.clone(), None),
-            Phase::Down(failure) => without_engine(state.last.clone(), Some(failure)),
+            Phase::Starting => starting(state.last.clone(), self.login.as_deref()),
+            Phase::Down(failure) => down(state.last.clone(), failure),
         }
     }
 
@@ -608,23 +608,46 @@ impl Engine {
     }
 }
 
+/// The folder's last report as a start begins with it: why an earlier one ended is no news of this one.
+#[must_use]
+pub fn before_start(folder: &Folder) -> StatusReport {
+    StatusReport { last_error: None, last_io_error: None, last_sql_error: None, ..folder.last_status() }
+}
+
+/// A report while a start runs: after the last one, with what it waits for.
+#[must_use]
+pub fn starting(last: StatusReport, login: Option<&SourceLogin>) -> StatusReport {
+    let mut report = without_engine(last);
+    if report.replay.state != ReplayState::Copying {
+        report.replay.state = ReplayState::Stopped;
+        "starting".clone_into(&mut report.replay.detail);
+    }
+    if let Some(login) = login {
+        report.source.uri = login.shown();
+        if let Some((source, since_us)) = login.awaited() {
+            report.source.state = ConnectionState::Connecting;
+            let since = utc_text(since_us);
+            report.replay.detail = format!("starting: connecting to {source} since {since}");
+            report.source.since = Some(since);
+        }
+    }
+    report
+}
+
+/// A report of an engine that could not be started again.
+fn down(last: StatusReport, failure: &Failure) -> StatusReport {
+    let mut report = without_engine(last);
+    report.replay.state = ReplayState::Failed;
+    "the engine could not be started again".clone_into(&mut report.replay.detail);
+    report.last_sql_error = Some(error_report(failure));
+    report.last_error.clone_from(&report.last_sql_error);
+    report
+}
+
 /// A report of an engine that is not there now.
-fn without_engine(last: StatusReport, failure: Option<&Failure>) -> StatusReport {
+fn without_engine(last: StatusReport) -> StatusReport {
     let mut report = StatusReport { at: utc_text(now_us()), running: true, pid: Some(std::process::id()), ..last };
     report.source.state = ConnectionState::Stopped;
     report.lag.current_us = None;
-    match failure {
-        Some(failure) => {
-            report.replay.state = ReplayState::Failed;
-            "the engine could not be started again".clone_into(&mut report.replay.detail);
-            report.last_sql_error = Some(error_report(failure));
-            report.last_error.clone_from(&report.last_sql_error);
-        }
-        None if report.replay.state != ReplayState::Copying => {
-            report.replay.state = ReplayState::Stopped;
-            "starting".clone_into(&mut report.replay.detail);
-        }
-        None => {}
-    }
     report
 }

@@ -19,7 +19,7 @@ mod source_set;
 mod supervision;
 
 pub use disk_mend::DiskMend;
-pub use engine::{Engine, ReplicaThread, Wanted};
+pub use engine::{Engine, ReplicaThread, Wanted, before_start, starting};
 pub use gtid_port::GtidPort;
 pub use gtids::not_now;
 pub use open_door::{DoorSettings, OpenDoor, engine_facts, log_order, note, ordered};

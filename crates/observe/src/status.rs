@@ -745,11 +745,12 @@ impl StatusReport {
             None if self.source.heard.silence.too_long => {
                 Some(format!("lag is not known: {}", self.source.heard.silence.text().unwrap_or_default()))
             }
-            None => Some(format!(
-                "lag is not known: connection {}, replay {}",
-                self.source.state.as_mysql(),
-                self.replay.state.sentence()
-            )),
+            None => {
+                let Self { source, replay, .. } = self;
+                let detail = if replay.detail.is_empty() { String::new() } else { format!(" ({})", replay.detail) };
+                let (connection, replay) = (source.state.as_mysql(), replay.state.sentence());
+                Some(format!("lag is not known: connection {connection}, replay {replay}{detail}"))
+            }
         }
     }
 

@@ -60,8 +60,19 @@ pub struct SourceLogin {
     members_file: Mutex<Option<PathBuf>>,
     /// Number of requests to try now.
     requests: AtomicU64,
+    /// When a start began to wait for the source, µs; 0: none waits.
+    awaited_since_us: AtomicU64,
     /// Members that were logged as not dialled.
     not_dialled_said: AtomicU64,
+}
+
+/// The wait of a start for the source, which ends with it.
+pub(crate) struct Awaits<'a>(&'a SourceLogin);
+
+impl Drop for Awaits<'_> {
+    fn drop(&mut self) {
+        self.0.awaited_since_us.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Members that are logged as not dialled: a group has nine, and one that invents others must not fill the log.
@@ -82,6 +93,7 @@ impl SourceLogin {
             now,
             members_file,
             requests: AtomicU64::new(0),
+            awaited_since_us: AtomicU64::new(0),
             not_dialled_said: AtomicU64::new(0),
         }))
     }
@@ -146,6 +158,20 @@ impl SourceLogin {
         better
     }
 
+    /// A start waits for the source until what this returns is dropped.
+    #[must_use]
+    pub(crate) fn awaits(&self) -> Awaits<'_> {
+        self.awaited_since_us.store(now_us(), Ordering::Relaxed);
+        Awaits(self)
+    }
+
+    /// The source that a start waits for, without a password, and since when, µs.
+    #[must_use]
+    pub fn awaited(&self) -> Option<(String, u64)> {
+        let since_us = self.awaited_since_us.load(Ordering::Relaxed);
+        (since_us > 0).then(|| (self.shown(), since_us))
+    }
+
     /// Others than the server of a try with this version of the options.
     pub(crate) fn others(&self, tried: u64) -> Vec<ConnectOptions> {
         let now = self.lock();
@@ -203,7 +229,8 @@ impl SourceLogin {
     }
 
     /// The source that is followed or tried, without a password.
-    pub(crate) fn shown(&self) -> String {
+    #[must_use]
+    pub fn shown(&self) -> String {
         self.lock().candidates.now().server.shown()
     }
 
@@ -253,6 +280,7 @@ impl SourceLogin {
     /// # Errors
     /// Why it cannot be done; of several, with each of them.
     pub(crate) fn with_any<T>(&self, mut of: impl FnMut(&ServerOptions) -> Result<T, Failure>) -> Result<T, Failure> {
+        let _awaits = self.awaits();
         loop {
             let has_others = self.has_others();
             let (tried, server) = self.server_for_try();

@@ -190,6 +190,8 @@ impl Receiver {
 
 /// Connects to the source, or to the first of several that can be followed.
 fn connect_any(session: &Session, choice: &mut SourceChoice) -> Result<Connection, Trouble> {
+    let (login, _) = choice.login();
+    let _awaits = login.awaits();
     choice.forget_failures();
     loop {
         let trouble = match session.connector.connect(&choice.next(), session.end.retrieved()) {

@@ -58,6 +58,9 @@ const REPLY_WITHIN: Duration = Duration::from_secs(10);
 /// Time limit of an answer to `slipstream start` and `stop io|sql`: a start may have to open the store again.
 const THREAD_WITHIN: Duration = Duration::from_secs(30);
 
+/// How long an ending process waits for the answers that are being given: of a client that sends no request, no longer.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
+
 /// Interval at which a client tries to connect while the socket's queue is full.
 const CONNECT_EVERY: Duration = Duration::from_millis(50);
 
@@ -385,11 +388,9 @@ impl ControlServer {
         self.connections.accepted.load(SeqCst)
     }
 
-    /// Closes the connections whose requests stream output: what they read is about to be closed.
-    pub(crate) fn cut_streams(&self) {
-        for open in self.connections.open().values().filter(|open| open.streams) {
-            let _ = open.stream.shutdown(std::net::Shutdown::Both);
-        }
+    /// The answers to its requests.
+    pub(crate) fn answers(&self) -> Answers {
+        Answers(Arc::clone(&self.connections))
     }
 
     /// Accepts no more requests, closes the connections and removes the socket. Also called by drop.
@@ -410,6 +411,35 @@ impl ControlServer {
         for open in self.connections.open().values() {
             let _ = open.stream.shutdown(std::net::Shutdown::Both);
         }
+    }
+}
+
+/// What a server's clients are being answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Answers(Arc<Connections>);
+
+impl Answers {
+    /// Closes the connections whose requests stream output: what they read is about to be closed.
+    pub(crate) fn cut_streams(&self) {
+        for open in self.0.open().values().filter(|open| open.streams) {
+            let _ = open.stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    /// Waits until no request has an answer to come, for a moment: the process is about to end.
+    pub(crate) fn are_given(&self) {
+        let _ = self.are_given_within(ANSWERED_WITHIN);
+    }
+
+    fn are_given_within(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        while !self.0.open().is_empty() {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
     }
 }
 
@@ -939,6 +969,29 @@ mod tests {
         drop(FolderLock::exclusive(dir.path()).unwrap());
         let lock = FolderLock::shared(dir.path()).unwrap();
         assert!(ControlServer::start(dir.path(), &lock, handler()).is_err());
+    }
+
+    /// Its process may end in the middle of an answer otherwise: `stop` during a start.
+    #[test]
+    fn an_answer_in_work_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = FolderLock::exclusive(dir.path()).unwrap();
+        let (asked, is_asked) = std::sync::mpsc::channel();
+        let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+        let may_go_on = Mutex::new(may_go_on);
+        let handler: Handler = Arc::new(move |_, _| {
+            asked.send(()).unwrap();
+            may_go_on.lock().unwrap().recv().unwrap();
+            Reply::done()
+        });
+        let server = ControlServer::start(dir.path(), &lock, handler).unwrap();
+        let folder = dir.path().to_owned();
+        let client = std::thread::spawn(move || ask(&folder, &Request::Stop { thread: None }, &mut io::sink()));
+        is_asked.recv().unwrap();
+        assert!(!server.answers().are_given_within(Duration::ZERO));
+        go_on.send(()).unwrap();
+        assert!(server.answers().are_given_within(Duration::from_secs(60)));
+        client.join().unwrap().unwrap();
     }
 
     #[test]

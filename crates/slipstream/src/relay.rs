@@ -12,7 +12,7 @@ use base::GtidSet;
 use decode::trackers::TrackerKind;
 use door::{Facts, Gtids, Note, OrderDone, Position, Registration, ReplicaStatus, SchemaState, SqlError, Waker};
 use engine::orders::named;
-use engine::{DoorSettings, OpenDoor, ShownOptions, log_order, not_now, note, ordered};
+use engine::{DoorSettings, OpenDoor, ShownOptions, before_start, log_order, not_now, note, ordered, starting};
 use observe::StatusReport;
 use relay_log::SyncPolicy;
 use replica::config::{OnStop, ReplicaConfig, SourceSpec};
@@ -225,30 +225,21 @@ fn follow(
         return Err(Failure::usage("a relay needs a server as its source"));
     };
     let login = SourceLogin::kept(server, reread, folder)?;
-    let started = Arc::new(AtomicBool::new(false));
-    end_while_starting(signals.stop_flag(), Arc::clone(&started));
-    let base = RelayBase::open(config, folder, Some(&login))?;
     let process = Arc::new(Process {
         relay: OnceLock::new(),
         door: Mutex::default(),
         folder: folder.clone(),
         login: Arc::clone(&login),
         stop: signals.stop_flag(),
+        before: before_start(folder),
     });
-    let shown = ShownOptions::of(&config.receiving);
-    let facts = Arc::new(RelayFacts { process: Arc::downgrade(&process), log: Arc::clone(base.serving.log()), shown });
-    let tls = door.tls(folder)?;
-    let (server_id, of_all) = (config.receiving.server_id, Arc::clone(&accounts));
-    // A relay has no limit of its own: its clients get what those of a replica get without --memory.
-    let memory = MemoryPlan::of(0, 0);
-    *process.door() = OpenDoor::open(door, folder, server_id, &memory, of_all, tls, facts)?;
-    let relay = Relay::start(config, folder, base, Some(login));
+    // Before the source is connected to, which may take long.
+    let mut control = ControlServer::start(folder.path(), lock, handler(Arc::clone(&process), Arc::clone(&accounts)))?;
+    let started = Arc::new(AtomicBool::new(false));
+    end_while_starting(signals.stop_flag(), Arc::clone(&started), control.answers());
+    let relay = start(config, door, folder, &process, accounts);
     started.store(true, SeqCst);
-    let relay = Arc::new(relay?);
-    // Set once.
-    let _ = process.relay.set(Arc::clone(&relay));
-    let mut control = ControlServer::start(folder.path(), lock, handler(Arc::clone(&process), accounts))?;
-    let result = supervise(&process, &relay, lock, signals);
+    let result = relay.and_then(|relay| supervise(&process, &relay, lock, signals));
     let door = process.door().take();
     door.into_iter().for_each(OpenDoor::close);
     if lock.is_lost() {
@@ -256,10 +247,33 @@ fn follow(
     } else {
         control.stop()
     }
-    if !lock.is_lost() {
+    if !lock.is_lost() && process.relay.get().is_some() {
         let _ = folder.keep_last_status(&process.status());
     }
     result
+}
+
+/// Opens the port for clients, then starts the relay.
+fn start(
+    config: &RelayConfig,
+    door: &DoorSettings,
+    folder: &Folder,
+    process: &Arc<Process>,
+    accounts: Arc<Accounts>,
+) -> Result<Arc<Relay>, Failure> {
+    let login = &process.login;
+    let base = RelayBase::open(config, folder, Some(login))?;
+    let shown = ShownOptions::of(&config.receiving);
+    let facts = Arc::new(RelayFacts { process: Arc::downgrade(process), log: Arc::clone(base.serving.log()), shown });
+    let tls = door.tls(folder)?;
+    let server_id = config.receiving.server_id;
+    // A relay has no limit of its own: its clients get what those of a replica get without --memory.
+    let memory = MemoryPlan::of(0, 0);
+    *process.door() = OpenDoor::open(door, folder, server_id, &memory, accounts, tls, facts)?;
+    let relay = Arc::new(Relay::start(config, folder, base, Some(Arc::clone(login)))?);
+    // Set once.
+    let _ = process.relay.set(Arc::clone(&relay));
+    Ok(relay)
 }
 
 fn supervise(process: &Process, relay: &Arc<Relay>, lock: &FolderLock, signals: &Signals) -> Result<(), Failure> {
@@ -315,6 +329,8 @@ struct Process {
     folder: Folder,
     login: Arc<SourceLogin>,
     stop: Arc<AtomicBool>,
+    /// Shown until it has started.
+    before: StatusReport,
 }
 
 impl Process {
@@ -328,7 +344,10 @@ impl Process {
 
     fn status(&self) -> StatusReport {
         let clients = self.door().as_ref().map(OpenDoor::report);
-        let report = self.relay.get().map(|relay| relay.status()).unwrap_or_default();
+        let report = match self.relay.get() {
+            Some(relay) => relay.status(),
+            None => starting(self.before.clone(), Some(&self.login)),
+        };
         StatusReport { clients, ..report }
     }
 

@@ -1,7 +1,7 @@
 //! Runs the subcommands: from arguments to exit code.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _, Write};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ use crate::cli::{
     BackupFlags, Cli, Command, CopyFlags, DriftFlags, DumpFlags, ExecuteFlags, FileFlags, PasswordFlag, RelayCommand,
     RelayFlags, ReplicaFlags, SkipFlags, StartFlags, StatusFlags, VerifyFlags, normalised,
 };
-use crate::control::{Client, ControlServer, DumpRequest, Request, Until, VerifyRequest};
+use crate::control::{Answers, Client, ControlServer, DumpRequest, Request, Until, VerifyRequest};
 use crate::options::{self, Flags};
 use crate::settings::{Settings, relay_sync_text};
 use crate::signals::Signals;
@@ -404,8 +404,11 @@ fn follow(
     engine.watched_by(OpenWeb::open(door, Arc::clone(&accounts), tls, &engine)?);
     let gtid_port = GtidPort::open(door, &engine)?;
     let supervision = Supervision::start(&engine)?;
-    let process =
-        Process { config, login, accounts, folder, lock, signals, engine, noted, control: RefCell::default() };
+    let handler = requests::of_engine(Arc::clone(&engine), Arc::clone(&accounts));
+    // Before the source is connected to, which may take long.
+    let mut control = ControlServer::start(folder.path(), lock, handler)?;
+    let answers = control.answers();
+    let process = Process { config, login, folder, lock, signals, engine, noted, answers, is_ready: Cell::default() };
     let result = process.run();
     if result.is_ok() && !lock.is_lost() && folder.last_status().replay.ended {
         folder.ended_cleanly();
@@ -413,8 +416,10 @@ fn follow(
     drop((supervision, gtid_port));
     Supervision::stopping();
     process.engine.close_door();
-    if let Some(control) = process.control.borrow_mut().as_mut() {
-        if lock.is_lost() { control.abandon() } else { control.stop() }
+    if lock.is_lost() {
+        control.abandon()
+    } else {
+        control.stop()
     }
     result
 }
@@ -423,16 +428,16 @@ fn follow(
 struct Process<'a> {
     config: &'a ReplicaConfig,
     login: Option<Arc<SourceLogin>>,
-    /// Who may log in. Stays when the engine starts again.
-    accounts: Arc<Accounts>,
     folder: &'a Folder,
     lock: &'a FolderLock,
     signals: &'a Signals,
     engine: Arc<Engine>,
     /// The folder says that a replica runs: not while the disk has no space for that.
     noted: Cell<bool>,
-    /// Opened by the initial copy, or once the engine runs.
-    control: RefCell<Option<ControlServer>>,
+    /// Of the control socket.
+    answers: Answers,
+    /// The initial copy has begun, or the engine has run.
+    is_ready: Cell<bool>,
 }
 
 /// Why the wait for another start ended.
@@ -515,7 +520,7 @@ impl Process<'_> {
             };
             let ends = failure.exit == Exit::Defect || self.config.on_stop == OnStop::Exit;
             // The initial copy, which may have run for hours, begins anew.
-            let copied = self.control.borrow().is_some() && failure.disk.is_some();
+            let copied = self.is_ready.get() && failure.disk.is_some();
             if first && !copied || ends {
                 return Err(failure);
             }
@@ -557,7 +562,7 @@ impl Process<'_> {
         Ok(kept)
     }
 
-    /// Starts the engine, and opens the socket if it is not open yet.
+    /// Starts the engine.
     fn start(&self, past: &Past, receive: Receive) -> Result<Arc<Replica>, Failure> {
         if !past.is_let_go() {
             return Err(Failure::error(
@@ -565,10 +570,10 @@ impl Process<'_> {
             ));
         }
         let started = Arc::new(AtomicBool::new(false));
-        end_while_starting(self.signals.stop_flag(), Arc::clone(&started));
+        end_while_starting(self.signals.stop_flag(), Arc::clone(&started), self.answers.clone());
         let watch_copy = |copy: Arc<CopyInProgress>| -> Result<Box<dyn Any>, Failure> {
             self.engine.copies(copy);
-            self.open_socket()?;
+            self.ready();
             Ok(Box::new(Copied(Arc::clone(&self.engine))))
         };
         if past.clear_relay_log {
@@ -584,22 +589,14 @@ impl Process<'_> {
         started.store(true, SeqCst);
         let replica = Arc::new(replica?);
         self.engine.runs(Arc::clone(&replica));
-        if let Err(failure) = self.open_socket() {
-            replica.stop();
-            wait_for_outcome(&replica);
-            return Err(failure);
-        }
+        self.ready();
         Ok(replica)
     }
 
-    fn open_socket(&self) -> Result<(), Failure> {
-        let mut control = self.control.borrow_mut();
-        if control.is_none() {
-            let handler = requests::of_engine(Arc::clone(&self.engine), Arc::clone(&self.accounts));
-            *control = Some(ControlServer::start(self.folder.path(), self.lock, handler)?);
+    fn ready(&self) {
+        if !self.is_ready.replace(true) {
             Supervision::ready();
         }
-        Ok(())
     }
 
     /// Runs the engine until it or the process ends.
@@ -617,9 +614,7 @@ impl Process<'_> {
             past.store = replica.store_closing();
             past.replay = replay.unwrap_or_else(|| replica.replay_again());
             self.engine.restarts(report);
-            if let Some(control) = self.control.borrow().as_ref() {
-                control.cut_streams();
-            }
+            self.answers.cut_streams();
             replica.stop();
             wait_for_outcome(replica);
         }
@@ -784,10 +779,12 @@ pub(crate) fn lost(folder: &Folder) -> Failure {
 
 /// Ends the process if a stop is requested during the first connection to the source, which may take long: nothing is
 /// running yet.
-pub(crate) fn end_while_starting(stop: Arc<AtomicBool>, started: Arc<AtomicBool>) {
+pub(crate) fn end_while_starting(stop: Arc<AtomicBool>, started: Arc<AtomicBool>, answers: Answers) {
     let look = move || {
         while !started.load(SeqCst) {
             if stop.load(SeqCst) {
+                log::write(Code::Stopped, "Server", "stopped before it had started");
+                answers.are_given();
                 std::process::exit(Exit::Done.code().into());
             }
             std::thread::sleep(LOOK_EVERY);
