@@ -59,6 +59,9 @@ struct Shown {
     lags: Vec<LagSample>,
 }
 
+/// Most transactions about which the source is asked at once: later ones are in the next question.
+const ASKED_MAX: usize = 100_000;
+
 enum Hold {
     None,
     /// No further transaction becomes visible.
@@ -553,12 +556,24 @@ impl Publisher {
         self.advance_and_wake(state);
     }
 
+    /// Up to [`ASKED_MAX`] transactions that are not visible, of which the source may not have executed some.
+    #[must_use]
+    pub fn waiting(&self) -> GtidSet {
+        let state = self.lock();
+        let members = state.queue.iter().flat_map(|entry| entry.members.get(entry.published..).unwrap_or_default());
+        let mut waiting = GtidSet::new();
+        for gtid in members.filter_map(|member| member.gtid).take(ASKED_MAX) {
+            waiting.add(gtid);
+        }
+        waiting
+    }
+
     /// From now on a transaction becomes visible only once it is in a set given to [`acknowledge`](Self::acknowledge).
     pub fn show_only_acknowledged(&self) {
         self.lock().acknowledged.get_or_insert_default();
     }
 
-    /// The source has executed this set.
+    /// The source has executed this set, and of what is [waiting](Self::waiting) nothing else.
     pub fn acknowledge(&self, set: GtidSet) {
         let mut state = self.lock();
         if state.acknowledged.is_some() {

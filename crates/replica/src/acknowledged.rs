@@ -1,7 +1,8 @@
 //! `--show=acknowledged`: what the source has executed, asked while transactions wait to become visible.
 //!
-//! In: a transaction that is applied, and that the source is not known to have executed. Out: the source's
-//! gtid_executed, to the publisher. Never here: an answer by a server other than the followed one.
+//! In: transactions that the source is not known to have executed. Out: those that it has, to the publisher. Never
+//! here: an answer by a server other than the followed one, or one about other transactions: a source's gtid_executed
+//! may be as long as it likes.
 //!
 //! A source sends its log before its engine commits. Under semi-synchronous AFTER_SYNC, and with sync_binlog other than
 //! 1, seconds may pass between the two, and after a crash of the source such a transaction may be gone.
@@ -23,6 +24,8 @@ use crate::receiver::link::Link;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long the source waits for the transaction before it answers, seconds.
 const SOURCE_WAITS_S: u32 = 1;
+/// Most bytes of an answer: every second transaction of a whole question, or as many of servers of their own.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
 
 /// Starts the thread that asks, if `wanted`; it ends with receiving. Nothing is shown before its first answer.
 ///
@@ -56,15 +59,15 @@ fn ask_while_needed(login: &SourceLogin, link: &Weak<Link>, asking: &Weak<Publis
             // The source may be another one now.
             connection = None;
         }
-        let waits = publisher.wait_unacknowledged(LOOK_EVERY);
+        let waits = publisher.wait_unacknowledged(LOOK_EVERY).map(|gtid| (gtid, publisher.waiting()));
         // It has the store, which an engine that ends must be able to close while the source is asked.
         drop(publisher);
-        let Some(gtid) = waits else { continue };
+        let Some((gtid, waiting)) = waits else { continue };
         if connection.is_none() {
             connection = Connection::connect(&login.for_question()).ok();
         }
         let followed = link.lock().source.facts.server_uuid.clone();
-        match connection.as_mut().and_then(|connection| executed(connection, &gtid).ok()) {
+        match connection.as_mut().and_then(|connection| executed(connection, &gtid, &waiting).ok()) {
             Some((server_uuid, set)) if server_uuid == followed => {
                 let Some(publisher) = asking.upgrade() else { return };
                 publisher.acknowledge(set);
@@ -77,10 +80,12 @@ fn ask_while_needed(login: &SourceLogin, link: &Weak<Link>, asking: &Weak<Publis
     }
 }
 
-/// The server, and what it has executed once it has this transaction, or after [`SOURCE_WAITS_S`].
-fn executed(connection: &mut Connection, gtid: &Gtid) -> client::Result<(String, GtidSet)> {
+/// The server, and what it has executed of this set once it has this transaction, or after [`SOURCE_WAITS_S`].
+fn executed(connection: &mut Connection, gtid: &Gtid, waiting: &GtidSet) -> client::Result<(String, GtidSet)> {
     connection.query(&format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{gtid}', {SOURCE_WAITS_S})"))?;
-    const ASK: &str = "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed";
-    let answer: ResultSet = connection.query(ASK)?;
-    Ok((answer.told(0, 0, ASK)?, answer.told(0, 1, ASK)?))
+    let ask = format!("SELECT @@GLOBAL.server_uuid, GTID_SUBTRACT('{waiting}', @@GLOBAL.gtid_executed)");
+    let answer: ResultSet = connection.query_within(&ask, ANSWER_BYTES_MAX)?;
+    const WHAT: &str = "what the source has not executed";
+    let lacks: GtidSet = answer.told(0, 1, WHAT)?;
+    Ok((answer.told(0, 0, WHAT)?, waiting.subtract(&lacks)))
 }

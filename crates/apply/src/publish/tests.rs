@@ -202,7 +202,9 @@ fn what_the_source_has_not_executed_is_not_shown() {
         set.add_range(gtid(1).uuid, Tag::EMPTY, 1, last);
         set
     };
+    assert_eq!(publisher.waiting(), upto(4));
     publisher.acknowledge(upto(1));
+    assert_eq!(publisher.waiting().to_string(), upto(4).subtract(&upto(1)).to_string());
     assert_eq!((store.visibility().watermark().0, publisher.wait_unacknowledged(now)), (1, Some(gtid(2))));
     // The prefix that verify asks for is not exceeded, nor the answer for its sake.
     assert!(!publisher.advance_to(&upto(3), now) && store.visibility().watermark().0 == 1);
@@ -210,4 +212,5 @@ fn what_the_source_has_not_executed_is_not_shown() {
     assert!(publisher.advance_to(&upto(3), now) && store.visibility().watermark().0 == 3);
     publisher.release();
     assert_eq!((store.visibility().watermark().0, publisher.wait_unacknowledged(now)), (4, None));
+    assert!(publisher.waiting().is_empty());
 }

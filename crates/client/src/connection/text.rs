@@ -43,7 +43,11 @@ impl Connection {
         self.query_within(sql, LIST_BYTES_MAX)
     }
 
-    fn query_within(&mut self, sql: &str, limit: usize) -> Result<ResultSet> {
+    /// As [`query`](Self::query), for an answer that takes at most `limit` bytes of memory.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query).
+    pub fn query_within(&mut self, sql: &str, limit: usize) -> Result<ResultSet> {
         let mut room = limit;
         self.send_whole(sql, limit)?;
         let read = self.read_result(&mut room).and_then(|result| self.drain().map(|_| result));
