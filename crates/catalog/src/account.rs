@@ -15,12 +15,12 @@ mod privileges;
 mod statement;
 
 pub(crate) use all::{Accounts, Changed, Under};
-pub(crate) use grants::RoutineKind;
+pub(crate) use grants::{Place, RoutineKind};
 pub(crate) use name::AccountName;
 pub(crate) use statement::{AccountStatement, named_accounts};
 
 use attribute::Attribute;
-use grants::Grants;
+use grants::{Grants, Part};
 use statement::{Authentication, Expire, Options};
 
 /// The plugin of CREATE ROLE, whose statement names none. A role cannot log in, so another default has no effect.
@@ -91,7 +91,7 @@ impl Account {
         }
     }
 
-    fn role() -> Account {
+    pub(crate) fn role() -> Account {
         Account { expired: true, locked: true, ..Account::new(PLUGIN_OF_ROLES) }
     }
 
@@ -142,8 +142,9 @@ impl Account {
     }
 
     /// CREATE USER as SHOW CREATE USER prints it, but for default roles, which may not exist yet; and the statements
-    /// after it: settings that CREATE USER cannot express, grants as SHOW GRANTS prints them, default roles.
-    pub(crate) fn statements(&self, name: &AccountName) -> (String, Vec<String>) {
+    /// after it: settings that CREATE USER cannot express, grants as SHOW GRANTS prints them but for
+    /// [those](Self::changed_grants) of databases, tables and routines, default roles.
+    pub(crate) fn statements(&self, name: &AccountName) -> (String, Vec<(Place, String)>) {
         let quoted = name.quoted();
         let plugin = sql_string(&self.plugin);
         let with = |secret: &[u8]| match secret {
@@ -161,17 +162,24 @@ impl Account {
             self.shown_rules(),
         );
         if !self.old_secret.is_empty() {
-            later.push(format!("ALTER USER {quoted} {} RETAIN CURRENT PASSWORD", with(&self.secret)));
+            let text = format!("ALTER USER {quoted} {} RETAIN CURRENT PASSWORD", with(&self.secret));
+            later.push((Place::of(Part::OldPassword), text));
         }
         if self.expired && !expired_here {
-            later.push(format!("ALTER USER {quoted} PASSWORD EXPIRE"));
+            later.push((Place::of(Part::Expired), format!("ALTER USER {quoted} PASSWORD EXPIRE")));
         }
         later.extend(self.grants.shown(name));
         if !self.default_roles.is_empty() {
             let roles = name::quoted_list(self.default_roles.iter());
-            later.push(format!("ALTER USER {quoted} DEFAULT ROLE {roles}"));
+            later.push((Place::of(Part::DefaultRoles), format!("ALTER USER {quoted} DEFAULT ROLE {roles}")));
         }
         (made, later)
+    }
+
+    /// Grants on databases, tables and routines that are others than before, as SHOW GRANTS prints them; None for
+    /// those that are gone.
+    pub(crate) fn changed_grants(&self, before: &Account, name: &AccountName) -> Vec<(Place, Option<String>)> {
+        self.grants.changes(&before.grants, name)
     }
 
     fn shown_rights(&self, expired: bool) -> String {

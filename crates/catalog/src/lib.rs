@@ -67,7 +67,7 @@ pub use shown::{
     now as shown_now, quoted as shown_text, show_create_database, show_create_table, show_create_table_in,
     shown_default, shown_partitions,
 };
-pub use stored_objects::{Answer, Definition, DefinitionKind, Older, Recorded, Unsettled};
+pub use stored_objects::{Answer, Definition, DefinitionKind, Later, Older, Recorded, Unsettled};
 pub use table::{
     Column, ColumnDefault, ForeignKey, GeneratedKind, Identity, IndexKind, Key, KeyPart, NumberDisplay, OmittedValue,
     ReferenceAction, TableDef, TableId, expected_table_map,

@@ -14,11 +14,13 @@ use crate::server_text;
 mod all;
 mod answer;
 mod change;
+mod later;
 
 pub(crate) use all::{Definitions, Kept, Source};
 pub(crate) use answer::StoredAnswer;
 pub use answer::{Answer, Older};
 pub(crate) use change::Change;
+pub use later::Later;
 
 /// Kinds of objects, in an order in which they can be created again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -132,7 +134,7 @@ pub struct Definition {
     pub made: Option<Recorded>,
     /// Statements after it: ALTER; of an account what CREATE USER cannot say, and its grants.
     #[serde(rename = "later")]
-    pub later: Vec<Recorded>,
+    pub later: Later,
     /// Of a trigger: its place among those of its table that run at the same moment, counted from 1.
     // Absent for other kinds, and for triggers of folders written before it was kept.
     #[serde(rename = "order", default, skip_serializing_if = "Option::is_none")]

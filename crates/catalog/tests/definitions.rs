@@ -24,7 +24,7 @@ fn copied() -> Catalog {
         name: "root@localhost".into(),
         table: None,
         made: Some(recorded(root)),
-        later: vec![recorded("GRANT EXECUTE, ALTER ROUTINE ON *.* TO `root`@`localhost`")],
+        later: [recorded("GRANT EXECUTE, ALTER ROUTINE ON *.* TO `root`@`localhost`")].into_iter().collect(),
         order: None,
     }])
 }
@@ -53,7 +53,7 @@ fn shown(catalog: &Catalog, called: &str) -> Vec<String> {
             .replace(" PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL DEFAULT PASSWORD REQUIRE CURRENT DEFAULT", "")
             .replace(" IDENTIFIED WITH 'caching_sha2_password'", "")
     };
-    one.made.iter().chain(&one.later).map(text).collect()
+    one.made.iter().chain(one.later.iter()).map(text).collect()
 }
 
 fn unsettled(catalog: &Catalog) -> Vec<String> {
@@ -485,7 +485,7 @@ fn what_earlier_versions_kept_is_read() {
         name: name.into(),
         table: None,
         made,
-        later,
+        later: later.into_iter().collect(),
         order: None,
     };
     let both = "CREATE USER 'a'@'H',\"a@b\"@'%' IDENTIFIED WITH 'sha256_password' AS 'x' ACCOUNT LOCK";
@@ -548,7 +548,7 @@ fn an_answer_counts_from_the_moment_at_which_it_was_read() {
         name: format!("{name}@%"),
         table: None,
         made: Some(recorded(&format!("CREATE USER `{name}`@`%` IDENTIFIED WITH 'caching_sha2_password'"))),
-        later: vec![recorded(&format!("GRANT SELECT, PROCESS ON *.* TO `{name}`@`%`"))],
+        later: [recorded(&format!("GRANT SELECT, PROCESS ON *.* TO `{name}`@`%`"))].into_iter().collect(),
         order: None,
     };
     let event = Definition {
@@ -559,7 +559,7 @@ fn an_answer_counts_from_the_moment_at_which_it_was_read() {
         made: Some(recorded(
             "CREATE DEFINER=`root`@`localhost` EVENT `old` ON SCHEDULE EVERY 1 DAY DISABLE DO SELECT 1",
         )),
-        later: Vec::new(),
+        later: catalog::Later::default(),
         order: None,
     };
     let asked = |catalog: &Catalog| {
@@ -577,7 +577,9 @@ fn an_answer_counts_from_the_moment_at_which_it_was_read() {
     assert_eq!(names(&catalog.with_answer(&stale)), ["EVENT gone"]);
     let catalog = catalog.with_answer(&answer);
     assert!(names(&catalog).is_empty(), "{:?}", names(&catalog));
-    let of = |catalog: &Catalog, name: &str| find(catalog, &format!("USER {name}@%")).later[0].text.clone();
+    let of = |catalog: &Catalog, name: &str| {
+        find(catalog, &format!("USER {name}@%")).later.iter().next().unwrap().text.clone()
+    };
     assert_eq!(of(&catalog, "a"), "GRANT SELECT, PROCESS ON *.* TO `a`@`%`");
     assert_eq!(catalog.definitions().count(), 4);
     // The source had executed these before.
@@ -606,7 +608,7 @@ fn what_is_older_than_the_log_comes_with_an_answer() {
         name: name.into(),
         table: table.map(|table| ("d".into(), table.into())),
         made: Some(Recorded { text: text.into(), default_db: "d".into(), ..Recorded::default() }),
-        later: Vec::new(),
+        later: catalog::Later::default(),
         order: table.map(|_| 1),
     };
     let answer = catalog::Answer {

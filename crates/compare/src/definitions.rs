@@ -42,23 +42,23 @@ pub fn dump_definitions(
         unsettled.push(format!("{called} ({})", comment_safe(&one.why)));
     }
     writeln!(out, "{READ_AS_UTF8}")?;
-    let all = || catalog.definitions().flat_map(|one| one.made.iter().chain(&one.later));
+    let all = || catalog.definitions().flat_map(|one| one.made.iter().chain(one.later.iter()));
     let delimiter = delimiter_for(all().map(|recorded| recorded.text.as_str()));
     let report = DefinitionsReport { unsettled, ..DefinitionsReport::default() };
     let mut writer = Writer { delimiter, out, report };
     // Grants name other accounts, and programs.
     let is_user = |one: &&Arc<Definition>| one.kind == DefinitionKind::User;
     for one in catalog.definitions().filter(is_user) {
-        writer.object(one, one.made.as_slice())?;
+        writer.object(one, one.made.iter())?;
     }
     let mut others: Vec<&Arc<Definition>> = catalog.definitions().filter(|one| !is_user(one)).collect();
     others.sort_by_key(|one| (one.kind, one.order));
     for one in others {
-        writer.object(one, one.made.as_slice())?;
-        writer.statements(one, &one.later)?;
+        writer.object(one, one.made.iter())?;
+        writer.statements(one, one.later.iter())?;
     }
     for one in catalog.definitions().filter(is_user).filter(|one| !one.later.is_empty()) {
-        writer.object(one, &one.later)?;
+        writer.object(one, one.later.iter())?;
     }
     let Writer { out, mut report, .. } = writer;
     report.objects = catalog.definitions().count() as u64;
@@ -74,7 +74,11 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn object(&mut self, one: &Definition, recorded: &[Recorded]) -> Result<(), CompareError> {
+    fn object<'r>(
+        &mut self,
+        one: &Definition,
+        recorded: impl Iterator<Item = &'r Recorded>,
+    ) -> Result<(), CompareError> {
         writeln!(self.out, "\n-- {}", comment_safe(&called_of(one)))?;
         if one.made.is_none() {
             writeln!(self.out, "-- It existed before the log began; only later changes are known.")?;
@@ -82,8 +86,12 @@ impl Writer<'_> {
         self.statements(one, recorded)
     }
 
-    fn statements(&mut self, one: &Definition, recorded: &[Recorded]) -> Result<(), CompareError> {
-        recorded.iter().try_for_each(|recorded| self.statement(one, recorded))
+    fn statements<'r>(
+        &mut self,
+        one: &Definition,
+        mut recorded: impl Iterator<Item = &'r Recorded>,
+    ) -> Result<(), CompareError> {
+        recorded.try_for_each(|recorded| self.statement(one, recorded))
     }
 
     fn statement(&mut self, one: &Definition, recorded: &Recorded) -> Result<(), CompareError> {
@@ -173,7 +181,7 @@ fn not_of_a_server(recorded: &Recorded) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use catalog::StatementContext;
+    use catalog::{Later, StatementContext};
 
     use super::*;
 
@@ -237,7 +245,7 @@ mod tests {
             name: name.into(),
             table: None,
             made: Some(recorded),
-            later: Vec::new(),
+            later: Later::default(),
             order: None,
         };
         let recorded = |text: &str| Recorded { text: text.into(), ..Recorded::default() };

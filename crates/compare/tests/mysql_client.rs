@@ -41,7 +41,7 @@ fn procedure(name: &str, sql_mode: &str, text: &str) -> Definition {
         name: name.into(),
         table: None,
         made: Some(recorded),
-        later: Vec::new(),
+        later: catalog::Later::default(),
         order: None,
     }
 }

@@ -59,7 +59,7 @@ impl Definitions {
     /// All of them take more than [`BYTES_MAX`].
     fn add(&mut self, one: Definition) -> client::Result<()> {
         let of = |recorded: &Recorded| size_of::<Recorded>() + recorded.text.len();
-        self.bytes += size_of::<Definition>() + one.made.iter().chain(&one.later).map(of).sum::<usize>();
+        self.bytes += size_of::<Definition>() + one.made.iter().chain(one.later.iter()).map(of).sum::<usize>();
         if self.bytes > BYTES_MAX {
             let to = "SHOW CREATE and SHOW GRANTS, of all objects together".to_owned();
             return Err(ClientError::AnswerTooLarge { to, limit_mib: BYTES_MAX >> 20 });
@@ -226,7 +226,7 @@ fn definition(result: &ResultSet, shown: Shown, names: &SourceNames) -> client::
         timestamp_us: None,
     };
     let Shown { kind, name, table, order, .. } = shown;
-    Ok(Some(Definition { kind, db, name, table, made: Some(recorded), later: Vec::new(), order }))
+    Ok(Some(Definition { kind, db, name, table, made: Some(recorded), later: catalog::Later::default(), order }))
 }
 
 fn users(connection: &mut Connection, found: &mut Definitions, wanted: Wanted<'_>) -> client::Result<()> {
@@ -360,7 +360,7 @@ mod tests {
             name: shown.name.clone(),
             table: None,
             made: Some(recorded.clone()),
-            later: Vec::new(),
+            later: catalog::Later::default(),
             order: None,
         };
         let added = (0..20).take_while(|_| found.add(one()).is_ok()).count();

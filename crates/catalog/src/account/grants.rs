@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use base::SharedMap;
+
 use super::name::{AccountName, quoted_list};
 use super::privileges::Privileges;
 use crate::parser::backticked;
@@ -43,7 +45,7 @@ struct OnTable {
     columns: BTreeMap<String, Privileges>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RoutineKind {
     Procedure,
     Function,
@@ -127,11 +129,11 @@ pub(crate) struct Grants {
     global: Held,
     /// With GRANT OPTION if true.
     dynamic: BTreeMap<String, bool>,
-    databases: BTreeMap<String, Held>,
+    databases: SharedMap<String, Held>,
     /// Parts of global privileges that are revoked, by database.
-    restrictions: BTreeMap<String, Privileges>,
-    tables: BTreeMap<(String, String), OnTable>,
-    routines: BTreeMap<Routine, Held>,
+    restrictions: SharedMap<String, Privileges>,
+    tables: SharedMap<(String, String), OnTable>,
+    routines: SharedMap<Routine, Held>,
     /// With GRANT OPTION if true.
     pub(crate) proxies: BTreeMap<AccountName, bool>,
     /// With ADMIN OPTION if true.
@@ -166,7 +168,8 @@ impl Grants {
                 put(&mut self.databases, db.clone(), held);
             }
             Level::Table(db, table) => {
-                let on = self.tables.entry((db.clone(), table.clone())).or_default();
+                let key = (db.clone(), table.clone());
+                let mut on = self.tables.get(&key).cloned().unwrap_or_default();
                 on.held.add(&asked);
                 for (privilege, columns) in &asked.columns {
                     for column in columns {
@@ -174,7 +177,7 @@ impl Grants {
                         *held = held.with(*privilege);
                     }
                 }
-                self.tables.retain(|_, on| *on != OnTable::default());
+                put(&mut self.tables, key, on);
             }
             Level::Routine(kind, db, name) => {
                 let key = (*kind, db.clone(), name.clone());
@@ -213,15 +216,15 @@ impl Grants {
                     PartialRevokes::Unknown { if_exists } => of_nothing && !if_exists,
                 };
                 if !part.is_empty() && is_on {
-                    let restricted = self.restrictions.entry(db.clone()).or_default();
-                    *restricted = restricted.with(part);
+                    let restricted = self.restrictions.get(db).copied().unwrap_or_default();
+                    self.restrictions.insert(db.clone(), restricted.with(part));
                 } else if !part.is_empty() {
                     return Err(NotKnown);
                 }
             }
             Level::Table(db, table) => {
                 let key = (db.clone(), table.clone());
-                let Some(on) = self.tables.get_mut(&key) else { return Ok(()) };
+                let Some(mut on) = self.tables.get(&key).cloned() else { return Ok(()) };
                 on.held.remove(&asked);
                 // A privilege of the table includes those of its columns.
                 on.columns.values_mut().for_each(|held| *held = held.without(asked.privileges));
@@ -233,9 +236,7 @@ impl Grants {
                     }
                 }
                 on.columns.retain(|_, held| !held.is_empty());
-                if *on == OnTable::default() {
-                    self.tables.remove(&key);
-                }
+                put(&mut self.tables, key, on);
             }
             Level::Routine(kind, db, name) => {
                 let key = (*kind, db.clone(), name.clone());
@@ -273,89 +274,159 @@ impl Grants {
     }
 
     fn lift(&mut self, db: &str, privileges: Privileges) {
-        if let Some(restricted) = self.restrictions.get_mut(db) {
-            *restricted = restricted.without(privileges);
-            if restricted.is_empty() {
-                self.restrictions.remove(db);
-            }
+        if let Some(restricted) = self.restrictions.get(db).copied() {
+            put(&mut self.restrictions, db.to_owned(), restricted.without(privileges));
         }
     }
 
     fn lift_everywhere(&mut self, privileges: Privileges) {
-        self.restrictions.retain(|_, restricted| {
-            *restricted = restricted.without(privileges);
-            !restricted.is_empty()
-        });
+        let concerned = self.restrictions.iter().filter(|(_, restricted)| !restricted.both(privileges).is_empty());
+        let concerned: Vec<String> = concerned.map(|(db, _)| db.clone()).collect();
+        concerned.iter().for_each(|db| self.lift(db, privileges));
     }
 
-    /// The statements that SHOW GRANTS prints for this account, in its order; and one that revokes their excess.
-    pub(crate) fn shown(&self, account: &AccountName) -> Vec<String> {
+    /// Of the statements that SHOW GRANTS prints for this account, those that are not of a database, table or routine;
+    /// and one that revokes their excess.
+    pub(crate) fn shown(&self, account: &AccountName) -> Vec<(Place, String)> {
         let to = account.quoted();
-        let usage = |names: String| if names.is_empty() { "USAGE".to_owned() } else { names };
-        let mut lines =
-            vec![format!("GRANT {} ON *.* TO {to}{}", usage(self.global.privileges.names()), self.global.suffix())];
-        for (option, suffix) in [(false, ""), (true, " WITH GRANT OPTION")] {
+        let global = format!("GRANT {} ON *.* TO {to}{}", usage(self.global.privileges.names()), self.global.suffix());
+        let mut lines = vec![(Place::of(Part::Global), global)];
+        for (option, suffix, part) in
+            [(false, "", Part::Dynamic), (true, " WITH GRANT OPTION", Part::DynamicWithOption)]
+        {
             let names: Vec<&str> =
                 self.dynamic.iter().filter(|(_, with)| **with == option).map(|(name, _)| name.as_str()).collect();
             if !names.is_empty() {
-                lines.push(format!("GRANT {} ON *.* TO {to}{suffix}", names.join(",")));
+                lines.push((Place::of(part), format!("GRANT {} ON *.* TO {to}{suffix}", names.join(","))));
             }
         }
+        for (index, (proxied, option)) in (0u32..).zip(&self.proxies) {
+            let suffix = if *option { " WITH GRANT OPTION" } else { "" };
+            let place = Place { number: index, ..Place::of(Part::Proxies) };
+            lines.push((place, format!("GRANT PROXY ON {} TO {to}{suffix}", proxied.quoted())));
+        }
+        if !self.global.grant_option && self.proxies.values().any(|option| *option) {
+            lines.push((Place::of(Part::ProxiesExcess), format!("REVOKE GRANT OPTION ON *.* FROM {to}")));
+        }
+        for (admin, suffix, part) in [(false, "", Part::Roles), (true, " WITH ADMIN OPTION", Part::RolesWithAdmin)] {
+            let names = quoted_list(self.roles.iter().filter(|(_, with)| **with == admin).map(|(name, _)| name));
+            if !names.is_empty() {
+                lines.push((Place::of(part), format!("GRANT {names} TO {to}{suffix}")));
+            }
+        }
+        lines
+    }
+
+    /// Of the statements that SHOW GRANTS prints, those of a database, table or routine that are others than before.
+    pub(crate) fn changes(&self, before: &Grants, account: &AccountName) -> Vec<(Place, Option<String>)> {
+        let to = account.quoted();
         let of = |held: Held, all: Privileges| match held.privileges {
             privileges if privileges == all => "ALL PRIVILEGES".to_owned(),
             privileges => privileges.names(),
         };
-        for (db, held) in &self.databases {
-            let names = usage(of(*held, Privileges::DATABASE));
-            lines.push(format!("GRANT {names} ON {}.* TO {to}{}", backticked(db), held.suffix()));
+        let mut lines = Vec::new();
+        for change in self.databases.differences(&before.databases, Held::eq) {
+            let text = change.after.map(|held| {
+                let names = usage(of(*held, Privileges::DATABASE));
+                format!("GRANT {names} ON {}.* TO {to}{}", backticked(change.key), held.suffix())
+            });
+            lines.push((Place::named(Part::Databases, change.key, ""), text));
         }
-        for (db, privileges) in &self.restrictions {
-            lines.push(format!("REVOKE {} ON {}.* FROM {to}", privileges.names(), backticked(db)));
+        for change in self.restrictions.differences(&before.restrictions, Privileges::eq) {
+            let text = change
+                .after
+                .map(|privileges| format!("REVOKE {} ON {}.* FROM {to}", privileges.names(), backticked(change.key)));
+            lines.push((Place::named(Part::Restrictions, change.key, ""), text));
         }
-        for ((db, table), on) in &self.tables {
-            let mut names: Vec<String> =
-                Some(of(on.held, Privileges::TABLE)).filter(|names| !names.is_empty()).into_iter().collect();
-            let in_columns = on.columns.values().fold(Privileges::default(), |all, one| all.with(*one));
-            for (one, name) in in_columns.each() {
-                let has = on.columns.iter().filter(|(_, held)| !held.both(one).is_empty());
-                let columns: Vec<String> = has.map(|(column, _)| backticked(column)).collect();
-                names.push(format!("{name} ({})", columns.join(", ")));
-            }
-            let names = usage(names.join(", "));
-            lines.push(format!(
-                "GRANT {names} ON {}.{} TO {to}{}",
-                backticked(db),
-                backticked(table),
-                on.held.suffix()
-            ));
+        for change in self.tables.differences(&before.tables, OnTable::eq) {
+            let (db, table) = change.key;
+            let text = change.after.map(|on| {
+                let names = usage(on.names(of(on.held, Privileges::TABLE)));
+                format!("GRANT {names} ON {}.{} TO {to}{}", backticked(db), backticked(table), on.held.suffix())
+            });
+            lines.push((Place::named(Part::Tables, db, table), text));
         }
-        for ((kind, db, name), held) in &self.routines {
-            let (names, kind) = (usage(held.privileges.names()), kind.name());
-            let place = format!("{}.{}", backticked(db), backticked(name));
-            lines.push(format!("GRANT {names} ON {kind} {place} TO {to}{}", held.suffix()));
-        }
-        for (proxied, option) in &self.proxies {
-            let suffix = if *option { " WITH GRANT OPTION" } else { "" };
-            lines.push(format!("GRANT PROXY ON {} TO {to}{suffix}", proxied.quoted()));
-        }
-        if !self.global.grant_option && self.proxies.values().any(|option| *option) {
-            lines.push(format!("REVOKE GRANT OPTION ON *.* FROM {to}"));
-        }
-        for (admin, suffix) in [(false, ""), (true, " WITH ADMIN OPTION")] {
-            let names = quoted_list(self.roles.iter().filter(|(_, with)| **with == admin).map(|(name, _)| name));
-            if !names.is_empty() {
-                lines.push(format!("GRANT {names} TO {to}{suffix}"));
-            }
+        for change in self.routines.differences(&before.routines, Held::eq) {
+            let (kind, db, name) = change.key;
+            let text = change.after.map(|held| {
+                let (names, kind) = (usage(held.privileges.names()), kind.name());
+                let place = format!("{}.{}", backticked(db), backticked(name));
+                format!("GRANT {names} ON {kind} {place} TO {to}{}", held.suffix())
+            });
+            lines.push((Place { routine: Some(*kind), ..Place::named(Part::Routines, db, name) }, text));
         }
         lines
     }
 }
 
+impl OnTable {
+    /// The privileges, after those of the whole table.
+    fn names(&self, of_table: String) -> String {
+        let mut names: Vec<String> = Some(of_table).filter(|names| !names.is_empty()).into_iter().collect();
+        let in_columns = self.columns.values().fold(Privileges::default(), |all, one| all.with(*one));
+        for (one, name) in in_columns.each() {
+            let has = self.columns.iter().filter(|(_, held)| !held.both(one).is_empty());
+            let columns: Vec<String> = has.map(|(column, _)| backticked(column)).collect();
+            names.push(format!("{name} ({})", columns.join(", ")));
+        }
+        names.join(", ")
+    }
+}
+
+fn usage(names: String) -> String {
+    if names.is_empty() { "USAGE".to_owned() } else { names }
+}
+
 /// Nothing held is no entry.
-fn put<K: Ord>(all: &mut BTreeMap<K, Held>, key: K, held: Held) {
-    if held.is_empty() {
+fn put<K: Ord + Clone + std::hash::Hash, V: Clone + Default + PartialEq>(all: &mut SharedMap<K, V>, key: K, held: V) {
+    if held == V::default() {
         all.remove(&key);
     } else {
         all.insert(key, held);
+    }
+}
+
+/// What a statement after CREATE USER is about, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Part {
+    OldPassword,
+    Expired,
+    Global,
+    Dynamic,
+    DynamicWithOption,
+    Databases,
+    Restrictions,
+    Tables,
+    Routines,
+    Proxies,
+    ProxiesExcess,
+    Roles,
+    RolesWithAdmin,
+    DefaultRoles,
+    /// Of objects other than accounts, and of accounts that are not understood.
+    Numbered,
+}
+
+/// The place of a statement after CREATE USER.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Place {
+    part: Part,
+    number: u32,
+    routine: Option<RoutineKind>,
+    /// Database and object.
+    names: (String, String),
+}
+
+impl Place {
+    pub(crate) fn of(part: Part) -> Place {
+        Place { part, number: 0, routine: None, names: <(String, String)>::default() }
+    }
+
+    pub(crate) fn numbered(number: u32) -> Place {
+        Place { number, ..Place::of(Part::Numbered) }
+    }
+
+    fn named(part: Part, db: &str, name: &str) -> Place {
+        Place { names: (db.to_owned(), name.to_owned()), ..Place::of(part) }
     }
 }

@@ -10,8 +10,8 @@ use base::SharedMap;
 
 use super::answer::{Answer, Answered, Moment, Older, StoredAnswer};
 use super::change::{Located, OfTrigger, located, renamed, when_of};
-use super::{Change, Definition, DefinitionKind, Recorded, Unsettled};
-use crate::account::{AccountName, AccountStatement, Accounts, Changed, RoutineKind, Under};
+use super::{Change, Definition, DefinitionKind, Later, Recorded, Unsettled};
+use crate::account::{Account, AccountName, AccountStatement, Accounts, Changed, RoutineKind, Under};
 use crate::parser::Parser;
 
 /// Most later statements kept per object. Of equal texts only the last is kept, so only statements that keep changing
@@ -257,7 +257,7 @@ impl Definitions {
     }
 
     fn insert(&mut self, mut one: Definition, folded: Folded<'_>) {
-        let last = one.later.last().or(one.made.as_ref()).cloned().unwrap_or_default();
+        let last = one.later.iter().last().or(one.made.as_ref()).cloned().unwrap_or_default();
         let of_copy = last.gtid.is_empty();
         if one.kind != DefinitionKind::User {
             if !of_copy && !one.settle() {
@@ -297,7 +297,7 @@ impl Definitions {
     ) -> Option<(Arc<crate::account::Account>, bool)> {
         let mut accounts = Accounts::default();
         let mut sure = true;
-        for recorded in one.made.iter().chain(&one.later) {
+        for recorded in one.made.iter().chain(one.later.iter()) {
             let context = recorded.context();
             let statement = AccountStatement::read(&mut Parser::new(&context, recorded.text.as_bytes()), "").ok()??;
             let under =
@@ -323,7 +323,7 @@ impl Definitions {
                 };
                 let mut done = self.accounts.take(statement, &under);
                 self.without_answered(&mut done, &before.accounts, &recorded.gtid, source.folded);
-                self.follow(done, recorded, source.folded);
+                self.follow(done, &before.accounts, recorded, source.folded);
             }
             Change::AccountsUnclear(names) if names.is_empty() => {
                 self.mark(DefinitionKind::User, "", "", &recorded.gtid, NOT_UNDERSTOOD, source.folded);
@@ -349,7 +349,7 @@ impl Definitions {
                         let before = self.accounts.clone();
                         let mut done = self.accounts.routine_gone(of, &at.1, &at.2);
                         self.without_answered(&mut done, &before, &recorded.gtid, source.folded);
-                        self.follow(done, recorded, source.folded);
+                        self.follow(done, &before, recorded, source.folded);
                     }
                 }
             }
@@ -392,7 +392,7 @@ impl Definitions {
     }
 
     /// Brings the definitions of accounts up to date.
-    fn follow(&mut self, done: Changed, recorded: &Recorded, folded: Folded<'_>) {
+    fn follow(&mut self, done: Changed, before: &Accounts, recorded: &Recorded, folded: Folded<'_>) {
         let at = |name: &AccountName| key(DefinitionKind::User, "", &name.plain(), folded);
         for name in &done.gone {
             self.take_out(&at(name), folded);
@@ -404,7 +404,11 @@ impl Definitions {
         for name in &done.changed {
             let at = at(name);
             if let Some(account) = self.accounts.get(name) {
-                let one = definition_of(name, account, self.all.get(&at).map(AsRef::as_ref), recorded);
+                let definition = self.all.get(&at).map(AsRef::as_ref);
+                let one = match before.get(name).zip(definition) {
+                    Some((before, definition)) => definition_after(name, (before, account), definition, recorded),
+                    None => definition_of(name, account, definition, recorded),
+                };
                 self.put(Arc::new(one), folded);
             }
             self.touch(&at, &recorded.gtid);
@@ -449,7 +453,7 @@ impl Definitions {
             name: located.name,
             table: located.trigger.map(|of| of.table),
             made: Some(made),
-            later: Vec::new(),
+            later: Later::default(),
             order,
         };
         self.put(Arc::new(one), source.folded);
@@ -648,30 +652,32 @@ impl Definition {
         if let Some(made) = &mut self.made {
             says_more(made);
         }
-        self.later.retain_mut(says_more);
+        self.later.edit(|list| list.retain_mut(says_more));
         self.rename((self.db.clone(), self.name.clone()), self.table.clone().as_ref()) && whole
     }
 
     /// False if there are too many statements.
     fn add(&mut self, recorded: Recorded) -> bool {
-        self.later.retain(|other| other.text != recorded.text);
-        let bytes = self.later.iter().map(|other| other.text.len()).sum::<usize>() + recorded.text.len();
-        let room = self.later.is_empty() || self.later.len() < LATER_MAX && bytes <= LATER_BYTES_MAX;
-        if room {
-            self.later.push(recorded);
-        }
-        room
+        self.later.edit(|list| {
+            list.retain(|other| other.text != recorded.text);
+            let bytes = list.iter().map(|other| other.text.len()).sum::<usize>() + recorded.text.len();
+            let room = list.is_empty() || list.len() < LATER_MAX && bytes <= LATER_BYTES_MAX;
+            if room {
+                list.push(recorded);
+            }
+            room
+        })
     }
 
     /// Gives the object, or its table, another name in all its statements; false if one is not understood.
     fn rename(&mut self, to: (String, String), table: Option<&(String, String)>) -> bool {
         let mut all = true;
-        for recorded in self.made.iter_mut().chain(&mut self.later) {
-            match renamed(recorded, &to, table) {
-                Some(text) => recorded.text = text,
-                None => all = false,
-            }
-        }
+        let mut rename = |recorded: &mut Recorded| match renamed(recorded, &to, table) {
+            Some(text) => recorded.text = text,
+            None => all = false,
+        };
+        self.made.iter_mut().for_each(&mut rename);
+        self.later.edit(|list| list.iter_mut().for_each(rename));
         (self.db, self.name) = to;
         all
     }
@@ -680,26 +686,51 @@ impl Definition {
 /// The statements that make an account; those that are as before keep their transaction.
 fn definition_of(
     name: &AccountName,
-    account: &crate::account::Account,
+    account: &Account,
     before: Option<&Definition>,
     recorded: &Recorded,
 ) -> Definition {
-    let (made, later) = account.statements(name);
-    let old = before.iter().flat_map(|one| one.made.iter().chain(&one.later));
+    let (made, fixed) = account.statements(name);
+    let grants = account.changed_grants(&Account::role(), name);
+    let old = before.iter().flat_map(|one| one.made.iter().chain(one.later.iter()));
     let old: HashMap<&str, &Recorded> = old.map(|recorded| (recorded.text.as_str(), recorded)).collect();
     let recorded = |text: String| match old.get(text.as_str()) {
         Some(old) => Recorded::clone(old),
         None => Recorded { text, gtid: recorded.gtid.clone(), ..Recorded::default() },
     };
-    Definition {
-        kind: DefinitionKind::User,
-        db: String::new(),
-        name: name.plain(),
-        table: None,
-        made: Some(recorded(made)),
-        later: later.into_iter().map(recorded).collect(),
-        order: None,
+    let mut later = Later::default();
+    fixed.into_iter().for_each(|(place, text)| later.put(place, Some(recorded(text))));
+    grants.into_iter().for_each(|(place, text)| later.put(place, text.map(recorded)));
+    let (db, name) = (String::new(), name.plain());
+    Definition { kind: DefinitionKind::User, db, name, table: None, made: Some(recorded(made)), later, order: None }
+}
+
+/// As [`definition_of`], of an account whose statements were made before: the work is that of what has changed, however
+/// much has been granted to it.
+fn definition_after(
+    name: &AccountName,
+    (before, account): (&Account, &Account),
+    definition: &Definition,
+    recorded: &Recorded,
+) -> Definition {
+    let mut one = definition.clone();
+    let recorded = |text: String| Recorded { text, gtid: recorded.gtid.clone(), ..Recorded::default() };
+    let (made, fixed) = account.statements(name);
+    if one.made.as_ref().is_none_or(|old| old.text != made) {
+        one.made = Some(recorded(made));
     }
+    let (_, fixed_before) = before.statements(name);
+    for (place, _) in fixed_before {
+        if !fixed.iter().any(|(other, _)| *other == place) {
+            one.later.put(place, None);
+        }
+    }
+    let changed: Vec<_> = fixed.into_iter().filter(|(place, text)| one.later.text_at(place) != Some(text)).collect();
+    changed.into_iter().for_each(|(place, text)| one.later.put(place, Some(recorded(text))));
+    for (place, text) in account.changed_grants(before, name) {
+        one.later.put(place, text.map(recorded));
+    }
+    one
 }
 
 fn routine_kind(kind: DefinitionKind) -> Option<RoutineKind> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::filters::ReplicationFilters;
 use crate::named::NamedTable;
-use crate::stored_objects::Definition;
+use crate::stored_objects::{Definition, Later};
 
 use super::{Catalog, Inner};
 
@@ -94,7 +94,15 @@ mod tests {
 
     fn view(db: &str, name: &str) -> Definition {
         let (db, name) = (db.to_owned(), name.to_owned());
-        Definition { kind: DefinitionKind::View, db, name, table: None, made: None, later: Vec::new(), order: None }
+        Definition {
+            kind: DefinitionKind::View,
+            db,
+            name,
+            table: None,
+            made: None,
+            later: Later::default(),
+            order: None,
+        }
     }
 
     #[test]
