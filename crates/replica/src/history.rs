@@ -15,6 +15,8 @@ use crate::folder::Folder;
 /// Minutes that are kept: a day, in about 80 bytes each.
 const MINUTES: usize = 24 * 60;
 const MINUTE_US: u64 = 60_000_000;
+/// A clock set back by no more than this, in minutes, is being kept right, and takes no minute away.
+const AHEAD_MAX: u64 = 1;
 
 /// What one minute was like.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,8 +92,13 @@ impl History {
 impl State {
     /// True if another minute has begun.
     fn add(&mut self, number: u64, report: &StatusReport) -> bool {
+        // A clock that was set back far has been ahead: those minutes have not come yet.
+        while self.minutes.back().is_some_and(|last| last.number > number + AHEAD_MAX) {
+            self.minutes.pop_back();
+            self.samples = 0;
+        }
         let last = self.minutes.back().map(|minute| minute.number);
-        // A clock that was set back adds to the last minute, so that they stay in order.
+        // One that was set back a little adds to the last minute, so that they stay in order.
         let begins = last.is_none_or(|last| number > last);
         if begins {
             self.samples = 0;
@@ -178,7 +185,7 @@ mod tests {
         assert!(state.add(9, &report(Some(1), 4.0)));
         state.add(9, &report(None, 0.0));
         state.add(9, &report(Some(2), 2.0));
-        // Not known for a part of it; and the clock goes back.
+        // Not known for a part of it; and the clock goes back a little.
         assert!(!state.add(8, &report(Some(9), 2.0)));
         assert_eq!((lags(&state), state.minutes[1].transactions), (vec![(7, Some(5)), (9, None)], 2.0));
     }
@@ -193,6 +200,23 @@ mod tests {
         // A day without a report leaves nothing of the day before.
         state.add(9_000, &report(Some(1), 0.0));
         assert_eq!(lags(&state), [(9_000, Some(1))]);
+    }
+
+    /// No minute was added until the time came again to which the clock had been set.
+    #[test]
+    fn a_clock_that_was_ahead_for_a_while_leaves_nothing_of_it() {
+        let mut state = State::default();
+        (100..103).for_each(|number| _ = state.add(number, &report(Some(number), 0.0)));
+        for ahead in [2 * 60, MINUTES as u64] {
+            (103..106).for_each(|number| _ = state.add(number + ahead, &report(Some(1), 0.0)));
+            assert!(state.add(103, &report(Some(5), 0.0)) || ahead >= MINUTES as u64);
+            assert_eq!(lags(&state).last(), Some(&(103, Some(5))));
+            assert!(state.minutes.iter().all(|minute| minute.number <= 103));
+            assert!(!state.add(103, &report(Some(7), 0.0)));
+            assert_eq!(lags(&state).last(), Some(&(103, Some(7))));
+            assert!(state.add(104, &report(Some(2), 0.0)));
+        }
+        assert_eq!(lags(&state), [(103, Some(7)), (104, Some(2))]);
     }
 
     #[test]
