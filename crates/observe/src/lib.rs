@@ -34,7 +34,8 @@ pub use render::{bytes_text, count_text, duration_text};
 pub use status::{
     Backlog, BackupProgress, BeforeReport, CandidateReport, ComparedReport, ConnectionState, ErrorReport, GtidReport,
     HeardReport, HeldReport, LagReport, LeftReport, MovesReport, PositionReport, RatesReport, ReplayReport,
-    ReplayState, ServedReport, SilenceReport, SourceReport, StatusReport, UnansweredReport, UntilReport,
+    ReplayState, ReplicaReadReport, ServedReport, SilenceReport, SourceReport, StatusReport, UnansweredReport,
+    UntilReport,
 };
 pub use terminal::{PlainText, one_line, prefixed_lines};
 pub use time::{SourceClock, now_us, steady_us, utc_text};

@@ -571,6 +571,9 @@ pub struct ServedReport {
     /// Replicas that are connected, each in words.
     #[serde(rename = "replicas")]
     pub replicas: Vec<String>,
+    /// How far those are that have asked for the log.
+    #[serde(rename = "replicas_read", default)]
+    pub replicas_read: Vec<ReplicaReadReport>,
     /// Number of those that have GTIDs which the source lacks.
     #[serde(rename = "errant_replicas")]
     pub errant_replicas: u64,
@@ -580,6 +583,20 @@ pub struct ServedReport {
     /// Replicas for which files are kept until they have executed them.
     #[serde(rename = "holds")]
     pub holds: Vec<HeldReport>,
+}
+
+/// How far a connected replica is in the served log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplicaReadReport {
+    #[serde(rename = "server_id")]
+    pub server_id: u32,
+    /// Empty if it did not say.
+    #[serde(rename = "server_uuid")]
+    pub server_uuid: String,
+    /// Bytes of the log that it has not been sent.
+    #[serde(rename = "unread_bytes")]
+    pub unread_bytes: u64,
 }
 
 /// A replica for which served files are kept.

@@ -70,8 +70,8 @@ pub(crate) struct State {
     replicas: BTreeMap<u64, ReplicaLine>,
     /// Newest dump of each server_uuid.
     dumps: HashMap<String, u64>,
-    /// Number of the file that each dump reads.
-    reading: BTreeMap<u64, u64>,
+    /// Where each dump reads next: number of the file, and offset.
+    reading: BTreeMap<u64, (u64, u64)>,
     pub(crate) acks: Acks,
     /// Tickets and dumps given so far.
     given: u64,
@@ -248,7 +248,7 @@ impl GrowingLog {
     #[must_use]
     pub fn oldest_is_read(&self) -> bool {
         let state = self.lock();
-        state.reading.values().any(|file| *file <= state.first)
+        state.reading.values().any(|(file, _)| *file <= state.first)
     }
 
     /// Bytes of all files.
@@ -309,6 +309,17 @@ impl GrowingLog {
         self.lock().replicas.values().cloned().collect()
     }
 
+    /// Bytes of the log that a dump has not read yet; None of one that has ended.
+    #[must_use]
+    pub fn unread_bytes(&self, dump: u64) -> Option<u64> {
+        let state = self.lock();
+        let (file, offset) = *state.reading.get(&dump)?;
+        let numbered = (state.first..).zip(&state.files).filter(|(number, _)| *number >= file);
+        let bytes =
+            numbered.map(|(number, of)| if number == file { of.bytes.saturating_sub(offset) } else { of.bytes });
+        Some(bytes.sum())
+    }
+
     #[must_use]
     pub fn list(self: &Arc<Self>, line: ReplicaLine) -> Listed {
         let mut state = self.lock();
@@ -360,9 +371,9 @@ impl GrowingLog {
         self.lock().dumps.get(server_uuid).is_some_and(|newest| *newest != dump)
     }
 
-    /// Notes which file a dump reads.
-    pub(crate) fn dump_reads(&self, dump: u64, file: u64) {
-        self.lock().reading.insert(dump, file);
+    /// Notes where a dump reads next.
+    pub(crate) fn dump_reads(&self, dump: u64, file: u64, offset: u64) {
+        self.lock().reading.insert(dump, (file, offset));
     }
 
     /// A dump has ended.

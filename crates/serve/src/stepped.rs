@@ -112,7 +112,7 @@ impl LogDump {
             }
         };
         let number = log.dump_begins(&options.server_uuid);
-        log.dump_reads(number, file);
+        log.dump_reads(number, file, offset);
         if options.acknowledges {
             let executed = match &options.start {
                 Start::After(executed) => executed.clone(),
@@ -200,12 +200,13 @@ impl LogDump {
         if self.offset >= readable.bytes {
             if readable.complete {
                 (self.file, self.offset, self.open, self.placed) = (self.file + 1, FIRST, None, false);
-                self.log.dump_reads(self.number, self.file);
+                self.log.dump_reads(self.number, self.file, self.offset);
                 return Ok(Step::Sent);
             }
             return Ok(self.at_end(version, now, put));
         }
         self.read(&readable, now, put)?;
+        self.log.dump_reads(self.number, self.file, self.offset);
         if self.wakes_at().is_some_and(|at| at <= now) {
             self.heartbeat(now, put);
         }

@@ -10,8 +10,8 @@ use observe::{
     Backlog, BackupProgress, CandidateReport, ClientsReport, ComparedReport, ConnectionState, DiskReport, ErrorReport,
     GtidReport, HeldReport, LagPartReport, LagPartsReport, LagReport, LagSummary, LedgerCounts, LedgerRow,
     LedgerSnapshot, LeftReport, MemoryReport, PositionReport, RateSample, RatesReport, ReplayReport, ReplayState,
-    ServedReport, SilenceReport, SourceReport, StatusReport, StoreReport, ThreadCpu, UnansweredReport, WaitReport,
-    Work,
+    ReplicaReadReport, ServedReport, SilenceReport, SourceReport, StatusReport, StoreReport, ThreadCpu,
+    UnansweredReport, WaitReport, Work,
 };
 use replica::{Exit, log::Code};
 use serde_json::Value;
@@ -356,6 +356,7 @@ fn full_report() -> StatusReport {
             drains: 1,
             mean_distance: 1.5,
             replicas: vec![String::new()],
+            replicas_read: vec![ReplicaReadReport { server_id: 1, server_uuid: text(), unread_bytes: 1 }],
             errant_replicas: 1,
             acknowledges: text(),
             holds: vec![full_hold()],

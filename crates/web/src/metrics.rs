@@ -262,7 +262,13 @@ impl Figures {
             Some((labels, held.lacks? as f64))
         });
         let about = "Served transactions that a replica with a hold has not executed; absent if not known";
-        to.family("served_hold_lacks", about, None, MetricType::Gauge, lacks)
+        to.family("served_hold_lacks", about, None, MetricType::Gauge, lacks)?;
+        let unread = served.replicas_read.iter().map(|read| {
+            let labels = [("server_id", read.server_id.to_string()), ("server_uuid", read.server_uuid.clone())];
+            (labels, read.unread_bytes as f64)
+        });
+        let about = "Bytes of the served log that a connected replica has not been sent";
+        to.family("served_replica_unread", about, Some(&Unit::Bytes), MetricType::Gauge, unread)
     }
 
     fn process(&self, to: &mut Writer<'_>) -> fmt::Result {
@@ -320,13 +326,20 @@ impl Figures {
 mod tests {
     use super::*;
     use observe::{
-        ClientsReport, DurationReport, ErrorReport, HeldReport, LedgerRow, RefusedReport, ServedReport, ThreadCpu,
+        ClientsReport, DurationReport, ErrorReport, HeldReport, LedgerRow, RefusedReport, ReplicaReadReport,
+        ServedReport, ThreadCpu,
     };
 
     /// A report in which everything is known.
     fn full() -> StatusReport {
         let held = HeldReport { name: "east".into(), lacks: Some(7), ..HeldReport::default() };
-        let served = ServedReport { errant_replicas: 1, holds: vec![held], ..ServedReport::default() };
+        let read = ReplicaReadReport { server_id: 7, server_uuid: "u".into(), unread_bytes: 9 };
+        let served = ServedReport {
+            errant_replicas: 1,
+            holds: vec![held],
+            replicas_read: vec![read],
+            ..ServedReport::default()
+        };
         let mut clients = ClientsReport::default();
         clients.statements.refused_by_construct = vec![RefusedReport { construct: "GROUP BY \"".into(), count: 3 }];
         clients.statements.duration =
@@ -374,6 +387,7 @@ mod tests {
             "slipstream_disk_waits 0.0",
             "slipstream_served_replicas_errant 1.0",
             "slipstream_served_hold_lacks{name=\"east\",server_uuid=\"\"} 7.0",
+            "slipstream_served_replica_unread_bytes{server_id=\"7\",server_uuid=\"u\"} 9.0",
             "slipstream_client_statements_refused_total{construct=\"GROUP BY \\\"\"} 3.0",
             "slipstream_client_statement_duration_seconds_bucket{le=\"0.0001\"} 4",
             "slipstream_client_statement_duration_seconds_bucket{le=\"+Inf\"} 6",

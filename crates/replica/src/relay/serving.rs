@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use base::ThreadAffinity;
-use observe::{HeldReport, ServedReport};
+use observe::{HeldReport, ReplicaReadReport, ServedReport};
 use serve::GrowingLog;
 
 use super::errant::ErrantWatch;
@@ -77,6 +77,12 @@ impl Serving {
         replica_text(line) + &errant.unwrap_or_default()
     }
 
+    /// How far a connected replica is; None until it has asked for the log.
+    fn read(&self, line: &serve::ReplicaLine) -> Option<ReplicaReadReport> {
+        let unread_bytes = self.log.unread_bytes(line.dump)?;
+        Some(ReplicaReadReport { server_id: line.server_id, server_uuid: line.server_uuid.clone(), unread_bytes })
+    }
+
     /// When the source is acknowledged, in words; empty: after our sync, or never.
     fn acknowledges(&self, semi_sync: bool) -> String {
         let (needed, connected) = (self.ack_after_replicas, self.log.acknowledging());
@@ -109,6 +115,7 @@ impl Serving {
             mean_distance: counts.distance as f64 / counts.transactions.max(1) as f64,
             errant_replicas: replicas.iter().filter(|line| self.errant.of(&line.server_uuid).is_some()).count() as u64,
             replicas: replicas.iter().map(|line| self.about(line)).collect(),
+            replicas_read: replicas.iter().filter_map(|line| self.read(line)).collect(),
             acknowledges: self.acknowledges(semi_sync),
             holds: self.held(),
             waits: stamped.waits.clone(),
