@@ -117,8 +117,16 @@ fn cuts_merges_and_purges_at_each_step() {
     let shell = format!("tar -xf {} && sha256sum -c SHA256SUMS", file.display());
     let ran = Command::new("sh").args(["-c", &shell]).current_dir(&unpacked).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    for absent in ["auto.cnf", "slipstream.lock", "slipstream.sock", "server-key.pem", "accounts", "scratch", "running"]
-    {
+    for absent in [
+        "auto.cnf",
+        "slipstream.lock",
+        "slipstream.sock",
+        "server-key.pem",
+        "accounts",
+        "accounts-proved",
+        "scratch",
+        "running",
+    ] {
         assert!(!unpacked.join(absent).exists(), "{absent}");
     }
     let log = std::fs::read_dir(unpacked.join("relay-log")).unwrap().flatten().map(|entry| entry.path());

@@ -16,6 +16,7 @@ use crate::grants;
 use crate::host::HostPattern;
 use crate::login::USER_CHARS_MAX;
 use crate::password::{PasswordKind, PasswordPlugin, SHA256_LEN, StoredPassword};
+use crate::proved::Proved;
 use crate::reads::Reads;
 use crate::rights::{Requirement, Rights, Transport};
 
@@ -229,8 +230,8 @@ struct State {
 pub struct Accounts {
     path: PathBuf,
     state: ArcSwap<State>,
-    /// Held while the file is written.
-    writing: Mutex<()>,
+    /// Held while the files are written.
+    writing: Mutex<Proved>,
     generation: AtomicU64,
     password_numbers: AtomicU64,
     /// Chooses what an unknown name looks like. Kept in the file: the choice must not change with a restart.
@@ -248,11 +249,12 @@ impl Accounts {
             Some(content) => (content.decoy_key, content.accounts),
             None => (crate::password::random()?, Vec::new()),
         };
-        let entries = kept.into_iter().map(|kept| Entry::new(kept, &numbers)).collect();
+        let entries: Vec<Entry> = kept.into_iter().map(|kept| Entry::new(kept, &numbers)).collect();
+        let proved = Proved::open(path, &entries);
         Ok(Arc::new(Accounts {
             path: path.to_owned(),
             state: ArcSwap::from_pointee(State::new(entries)),
-            writing: Mutex::new(()),
+            writing: Mutex::new(proved),
             generation: AtomicU64::new(1),
             password_numbers: numbers,
             decoy_key,
@@ -310,8 +312,15 @@ impl Accounts {
         })
     }
 
-    /// Lets later logins of an account be fast, as a first login over TLS does: for whoever has the password itself.
-    /// False if it is not this account's password, or there is no such account.
+    /// An account's password was seen: later logins are fast, also after a restart.
+    pub(crate) fn proves(&self, entry: &Entry, fast: [u8; SHA256_LEN]) {
+        if entry.fast.set(fast).is_ok() {
+            let mut proved = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+            proved.keep(self.state.load().entries());
+        }
+    }
+
+    /// Lets later logins of an account be fast until the process ends: for whoever has the password itself. False if it is not this account's password, or there is no such account.
     pub fn learn_password(&self, name: &AccountName, password: &str) -> bool {
         let state = self.state.load();
         let Some(entry) = state.find(name).filter(|entry| entry.kept.password.is(password.as_bytes())) else {
@@ -377,12 +386,14 @@ impl Accounts {
         &self,
         change: impl FnOnce(&mut Vec<Entry>, &AtomicU64) -> Result<(), AccountsError>,
     ) -> Result<(), AccountsError> {
-        let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut proved = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut entries: Vec<Entry> = self.state.load().entries().cloned().collect();
         change(&mut entries, &self.password_numbers)?;
         if entries.len() > ACCOUNTS_MAX {
             return Err(AccountsError::Invalid(format!("there are {ACCOUNTS_MAX} accounts, and no more are possible")));
         }
+        // First: what a password has proved outlives it nowhere.
+        proved.keep(entries.iter());
         file::replace(&self.path, &self.decoy_key, entries.iter().map(|entry| &entry.kept))?;
         self.state.store(Arc::new(State::new(entries)));
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -411,7 +422,7 @@ impl Accounts {
 }
 
 /// What a login is checked against.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     /// None for an unknown name.
     pub entry: Option<Arc<Entry>>,

@@ -22,6 +22,7 @@ mod host;
 mod login;
 mod password;
 mod plain;
+mod proved;
 mod reads;
 mod refusal;
 mod rights;

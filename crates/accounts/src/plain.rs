@@ -30,7 +30,7 @@ impl Accounts {
             _ => !password.is_empty() && candidate.stored.is(password),
         };
         let identity = candidate.entry.filter(|_| is_right).and_then(|entry| {
-            let _ = entry.fast.set(fast);
+            self.proves(&entry, fast);
             let transport = Transport { is_secure: true, has_certificate: false };
             let identity = entry.identity(user, peer, transport);
             (identity.rights.contains(needed) && self.still_valid(&identity)).then_some(identity)

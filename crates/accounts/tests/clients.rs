@@ -153,7 +153,7 @@ fn mysql_logs_in_fast_after_a_full_login() {
     let server = LoginServer::start(|_| {});
     let refused = server.mysql(Way::Plain, "app", "secret", &[]).unwrap_err();
     let text = "ERROR 1045 (28000): Access denied for user 'app'@'127.0.0.1' (using password: YES); without TLS only a \
-                password that this server has seen since its start can be checked: log in once with TLS";
+                password that this server has seen can be checked: log in once with TLS";
     assert!(refused.contains(text), "{refused}");
     // A client that would encrypt the password with the server's key is told the same.
     let refused = server.mysql(Way::Plain, "app", "secret", &["--get-server-public-key"]).unwrap_err();

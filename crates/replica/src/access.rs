@@ -30,6 +30,7 @@ const OURS: &[&str] = &[
     "last-status.json",
     "history",
     "accounts",
+    "accounts-proved",
     "server-key.pem",
     "server-cert.pem",
     "restoring",
@@ -50,7 +51,7 @@ const OURS: &[&str] = &[
 /// Begins the names of folders with what was put aside.
 pub(crate) const ASIDE: &str = "aside-";
 /// Of these, names that have passwords, their hashes or keys: the group never reads them.
-const PRIVATE: &[&str] = &["accounts", "server-key.pem", "source-orders"];
+const PRIVATE: &[&str] = &["accounts", "accounts-proved", "server-key.pem", "source-orders"];
 /// Suffix of the file left by an interrupted write: NAME.tmp.
 const TEMPORARY: &str = ".tmp";
 /// Maximum depth to descend; our folders are three deep.

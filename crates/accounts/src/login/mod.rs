@@ -43,8 +43,8 @@ const NEEDED: u32 = capability::PROTOCOL_41
 /// time does not exist here.
 const KEY_REQUEST: [u8; 1] = [2];
 /// What to do where the password itself may not be sent.
-const NEEDS_FULL_LOGIN: &str = "; without TLS only a password that this server has seen since its start can be \
-                                checked: log in once with TLS (--ssl-mode=REQUIRED) or over the unix socket";
+const NEEDS_FULL_LOGIN: &str = "; without TLS only a password that this server has seen can be checked: log \
+                                in once with TLS (--ssl-mode=REQUIRED) or over the unix socket";
 
 /// What the server demands of logins, and offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,10 +227,7 @@ impl Login {
             return LoginStep::Refused(ServerError::bad_handshake());
         };
         match &attempt.candidate.entry {
-            Some(entry) if result.is_right => {
-                let _ = entry.fast.set(result.fast);
-                self.accept(&attempt, None)
-            }
+            Some(_) if result.is_right => self.accept(&attempt, None),
             _ => self.deny(&attempt, ""),
         }
     }
@@ -353,7 +350,7 @@ impl Login {
                 self.deny(&attempt, "")
             }
             1..=PASSWORD_BYTES_MAX => {
-                let work = FullLogin::new(password, &attempt.candidate.stored);
+                let work = FullLogin::new(password, &self.accounts, &attempt.candidate);
                 self.state = State::Working(attempt);
                 LoginStep::Work(work)
             }
