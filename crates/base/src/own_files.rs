@@ -13,7 +13,9 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat, chmod, fchmod, fcntl_getfl, fcntl_setfl, fstat,
     fsync, mkdirat, openat, renameat, renameat_with, statat, unlinkat,
@@ -238,13 +240,35 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
 /// Largest option file, key or certificate, in bytes: a system's bundle of authorities has a quarter of a MiB.
 pub const SMALL_FILE_MAX: u64 = 16 << 20;
 
-/// Reads a file that an operator names, or a pipe, or a device: some never end.
+/// How long each read of such a file waits for the other end of a pipe: somebody may be about to write to it.
+const WRITER_WITHIN: Duration = Duration::from_secs(30);
+
+/// Reads a file that an operator names, or a pipe, or a device: some never end, and some say nothing.
 ///
 /// # Errors
-/// `FileTooLarge` beyond `bytes_max`; the system's.
+/// `FileTooLarge` beyond `bytes_max`; `TimedOut` for a pipe into which nobody writes; the system's.
 pub fn read_within(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    read_in_time(path, bytes_max, WRITER_WITHIN)
+}
+
+fn read_in_time(path: &Path, bytes_max: u64, wait: Duration) -> io::Result<Vec<u8>> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = File::options().read(true).custom_flags(flags).open(path)?;
+    let (mut bytes, mut part) = (Vec::new(), [0; 8 << 10]);
+    while bytes.len() as u64 <= bytes_max {
+        // A pipe without a writer would count as an empty file otherwise, one whose writer is slow as an error.
+        let mut ready = [PollFd::new(&file, PollFlags::IN)];
+        if poll(&mut ready, Some(&Timespec::try_from(wait).map_err(io::Error::other)?))? == 0 {
+            let text = format!("nothing was written to it within {} s", wait.as_secs());
+            return Err(io::Error::new(ErrorKind::TimedOut, text));
+        }
+        match file.read(&mut part) {
+            Ok(0) => break,
+            Ok(len) => bytes.extend_from_slice(part.get(..len).unwrap_or_default()),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+    }
     if bytes.len() as u64 > bytes_max {
         let text = format!("it is larger than {bytes_max} bytes");
         return Err(io::Error::new(ErrorKind::FileTooLarge, text));
@@ -367,6 +391,25 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(read[0].as_ref().unwrap().len(), 1000);
         assert!(read[1].is_err());
+    }
+
+    /// A FIFO named as a certificate held up the start for ever.
+    #[test]
+    fn a_pipe_is_read_once_somebody_writes_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let error = read_in_time(&path, 9, Duration::from_millis(10)).unwrap_err();
+        assert_eq!((error.kind(), error.to_string().contains("nothing was written")), (ErrorKind::TimedOut, true));
+        let writer = std::thread::spawn({
+            let path = path.clone();
+            move || {
+                let mut pipe = File::options().write(true).open(path).unwrap();
+                [b"ab", b"cd"].iter().for_each(|part| pipe.write_all(*part).unwrap());
+            }
+        });
+        assert_eq!(read_within(&path, 9).unwrap(), b"abcd");
+        writer.join().unwrap();
     }
 
     #[test]
