@@ -25,6 +25,8 @@ pub(crate) const SUMS: &str = "SHA256SUMS";
 const SUMS_END: &str = "# the lines above: ";
 /// Largest accepted [`SUMS`], in bytes: a line takes about 90.
 const SUMS_BYTES_MAX: u64 = 256 << 20;
+/// Most zeros behind an archive, in bytes: programs that copy tar archives fill the last record.
+const ZEROS_MAX: u64 = 1 << 20;
 /// Size of a tar block, in bytes.
 const BLOCK: u64 = 512;
 /// Size of the buffer for contents, in bytes.
@@ -272,7 +274,28 @@ pub(crate) fn read(
             format!("the backup is incomplete: it ends after {last}, without {SUMS}"),
         ));
     };
+    nothing_follows(archive.into_inner())?;
     compare(&found, &sums)
+}
+
+/// What follows the archive was never compared with anything: another archive, or what somebody hides there.
+fn nothing_follows(rest: &mut dyn Read) -> Result<(), Failure> {
+    let (mut buffer, mut zeros) = (vec![0; BUFFER], 0);
+    loop {
+        let read = match rest.read(&mut buffer) {
+            Ok(read) => buffer.get(..read).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(damaged_after(SUMS, &error)),
+        };
+        zeros += read.len() as u64;
+        if read.iter().any(|byte| *byte != 0) || zeros > ZEROS_MAX {
+            return Err(Failure::new(Exit::Corrupt, format!("the backup ends after {SUMS}, and more bytes follow it"))
+                .with_hint("restore the file that slipstream backup wrote, without what was appended to it"));
+        }
+        if read.is_empty() {
+            return Ok(());
+        }
+    }
 }
 
 /// Compares checksums with those of the last member.
@@ -403,6 +426,12 @@ mod tests {
         let failure = all(&[body(&three), body(&three)].concat()).unwrap_err();
         assert!(failure.text.contains("twice"), "{}", failure.text);
         assert!(all(b"").unwrap_err().text.contains("not a backup"));
+        // Behind its end: a second archive, a byte, zeros.
+        for more in [three.clone(), b"x".to_vec(), [&[0; 5000][..], b"x"].concat(), vec![0; 2 << 20]] {
+            let failure = all(&[three.clone(), more].concat()).unwrap_err();
+            assert!(failure.exit == Exit::Corrupt && failure.text.contains("more bytes follow"), "{}", failure.text);
+        }
+        assert!(all(&[three.clone(), vec![0; 9 << 10]].concat()).is_ok());
         assert!(all(&[0x28; 4096]).unwrap_err().text.contains("damaged after its beginning"));
     }
 
