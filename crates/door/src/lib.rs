@@ -22,9 +22,9 @@ mod transport;
 pub use config::{DoorConfig, Facts, Note, OrderDone};
 pub use server::{Door, DoorError, DoorStatus};
 pub use session::{
-    FailoverLists, FailoverSource, FilterTexts, Gtids, NoGtids, Ordered, Output, Position, ReadLock, Readable,
-    Registration, ReplicaStatus, SchemaState, SessionLine, SourceSet, SourceTls, Statistics, Switch, ThreadError,
-    Waker, World,
+    FailoverLists, FailoverSource, FilterTexts, GroupFigures, GroupMember, Gtids, NoGtids, Ordered, Output, Position,
+    ReadLock, Readable, Registration, ReplicaStatus, SchemaState, SessionLine, SourceSet, SourceTls, Statistics,
+    Switch, ThreadError, Waker, World,
 };
 pub use sql::SqlError;
 pub use tally::{DURATION_BOUNDS_US, Statements};

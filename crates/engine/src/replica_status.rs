@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use catalog::ReplicationFilters;
 use client::SslMode;
-use door::{FailoverLists, FailoverSource, FilterTexts, ReplicaStatus, SourceTls, ThreadError};
-use observe::{ConnectionState, ErrorReport, ReplayState, StatusReport};
+use door::{
+    FailoverLists, FailoverSource, FilterTexts, GroupFigures, GroupMember, ReplicaStatus, SourceTls, ThreadError,
+};
+use observe::{ConnectionState, ErrorReport, GroupReport, MemberFigures, MemberReport, ReplayState, StatusReport};
 use replica::WEIGHT;
 use replica::config::{ReplicaConfig, ServerOptions, SourceSpec};
 
@@ -44,7 +46,7 @@ impl ShownOptions {
         let options = self.server.as_ref().and_then(|server| server.each().ok()?.first()?.connect_options().ok());
         let tls = options.as_ref().map(source_tls).unwrap_or_default();
         let (mut host, user, mut port) = options.map(|o| (o.host, o.user, o.port)).unwrap_or_default();
-        if !report.source.candidates.is_empty() {
+        if !report.source.several.candidates.is_empty() {
             // The one of several that is followed.
             (host, port) = (report.source.host.clone(), report.source.port);
         }
@@ -74,6 +76,7 @@ impl ShownOptions {
             until_condition: report.replay.until.condition.clone(),
             delay_s: (report.replay.delay_s, report.replay.remaining_delay_us.map(|us| us.div_ceil(1_000_000))),
             failover: self.server.as_ref().map(failover).unwrap_or_default(),
+            members: report.source.several.group.as_ref().map(members).unwrap_or_default(),
         }
     }
 }
@@ -103,6 +106,46 @@ fn failover(server: &ServerOptions) -> FailoverLists {
         Some(source(&options.host, options.port, one.weight.unwrap_or(WEIGHT), ""))
     };
     FailoverLists { on, sources: named.filter_map(of_options).collect(), managed: Vec::new() }
+}
+
+/// The members of the source's group. When nobody tells of them, none can be reached, as far as this replica knows.
+fn members(group: &GroupReport) -> Vec<GroupMember> {
+    let of = |member: &MemberReport| {
+        let (state, role) = match group.is_old() {
+            true => ("UNREACHABLE", ""),
+            false => (member.member_state.as_str(), member.member_role.as_str()),
+        };
+        GroupMember {
+            server_uuid: member.member_id.clone(),
+            host: member.member_host.clone(),
+            port: member.member_port,
+            state: state.to_owned(),
+            role: role.to_owned(),
+            version: member.member_version.clone(),
+            communication_stack: member.member_communication_stack.clone(),
+            view_id: group.view_id.clone(),
+            figures: member.figures.as_ref().map(figures),
+        }
+    };
+    // MySQL lists those in the view.
+    group.members.iter().filter(|member| !member.member_state.is_empty()).map(of).collect()
+}
+
+fn figures(of: &MemberFigures) -> GroupFigures {
+    GroupFigures {
+        counts: [
+            ("COUNT_TRANSACTIONS_IN_QUEUE", of.count_transactions_in_queue),
+            ("COUNT_TRANSACTIONS_CHECKED", of.count_transactions_checked),
+            ("COUNT_CONFLICTS_DETECTED", of.count_conflicts_detected),
+            ("COUNT_TRANSACTIONS_ROWS_VALIDATING", of.count_transactions_rows_validating),
+            ("COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE", of.count_transactions_remote_in_applier_queue),
+            ("COUNT_TRANSACTIONS_REMOTE_APPLIED", of.count_transactions_remote_applied),
+            ("COUNT_TRANSACTIONS_LOCAL_PROPOSED", of.count_transactions_local_proposed),
+            ("COUNT_TRANSACTIONS_LOCAL_ROLLBACK", of.count_transactions_local_rollback),
+        ],
+        committed_by_all: of.transactions_committed_all_members.clone(),
+        last_conflict_free: of.last_conflict_free_transaction.clone(),
+    }
 }
 
 /// What receiving does, in MySQL's words where it has some.

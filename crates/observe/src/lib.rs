@@ -8,6 +8,7 @@
 
 mod by_part;
 pub mod fail_point;
+mod group_report;
 mod lag;
 mod ledger;
 mod parts;
@@ -22,6 +23,7 @@ pub mod time;
 pub const WATCHES: bool = !cfg!(feature = "unwatched");
 
 pub use by_part::{LagByPart, LagHistograms, LagPart, LagPartReport, LagPartsReport, PieceTimes};
+pub use group_report::{FlowControlReport, GroupReport, MemberFigures, MemberReport};
 pub use lag::{LAG_BOUNDS_US, LagDivision, LagHistogram, LagMeter, LagParts, LagSample, LagSummary};
 pub use ledger::{Category, Ledger, LedgerBatch, LedgerCounts, LedgerRow, LedgerSnapshot, OTHER_EVENT_TYPES, Page};
 pub use parts::{
@@ -34,8 +36,8 @@ pub use render::{bytes_text, count_text, duration_text};
 pub use status::{
     Backlog, BackupProgress, BeforeReport, CandidateReport, ComparedReport, ConnectionState, ErrorReport, GtidReport,
     HeardReport, HeldReport, LagReport, LeftReport, MovesReport, PositionReport, RatesReport, ReplayReport,
-    ReplayState, ReplicaReadReport, ServedReport, SilenceReport, SourceReport, StatusReport, UnansweredReport,
-    UntilReport,
+    ReplayState, ReplicaReadReport, ServedReport, SeveralReport, SilenceReport, SourceReport, StatusReport,
+    UnansweredReport, UntilReport,
 };
 pub use terminal::{PlainText, one_line, prefixed_lines};
 pub use time::{SourceClock, now_us, steady_us, utc_text};

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::by_part::LagPartReport;
+use crate::group_report::{FlowControlReport, GroupReport};
 use crate::ledger::{Category, LedgerSnapshot};
 use crate::parts::WaitReport;
 use crate::status::{Backlog, ConnectionState, ErrorReport, StatusReport, UnansweredReport};
@@ -42,6 +43,49 @@ impl Backlog {
             let _ = write!(text, ", caught up in about {}", duration_text(catch_up_us));
         }
         text
+    }
+}
+
+/// The group that the source belongs to, and a line for each member.
+fn render_group(group: &GroupReport, text: &mut String) {
+    let of = format!("{} of {} members ONLINE", group.online(), group.members.len());
+    let age = duration_text(group.age_us);
+    let view = match group.is_old() {
+        true => format!("nobody tells of it now; {age} ago {of}"),
+        false => format!("{of}, as the followed one told {age} ago"),
+    };
+    line(text, "Group", &format!("{view} (view {})", group.view_id));
+    for member in &group.members {
+        let mut of = format!("{}:{} ", member.member_host, member.member_port);
+        if member.member_state.is_empty() {
+            let _ = write!(of, "not in the view (left, expelled or down) for {}", duration_text(member.age_us));
+            line(text, "Member", &of);
+            continue;
+        }
+        let role = if member.member_role.is_empty() { "" } else { " " };
+        let _ = write!(of, "{}{role}{} {}", member.member_state, member.member_role, member.member_version);
+        of.push_str(if member.followed { ", followed" } else { "" });
+        if let Some(figures) = &member.figures {
+            let [certify, apply, conflicts, checked] = [
+                figures.count_transactions_in_queue,
+                figures.count_transactions_remote_in_applier_queue,
+                figures.count_conflicts_detected,
+                figures.count_transactions_checked,
+            ]
+            .map(count_text);
+            let _ = write!(of, ", {certify} to certify, {apply} to apply, {conflicts} conflicts of {checked} checked");
+        }
+        if let Some(throttled) = &member.flow_control {
+            let FlowControlReport { throttle_count, throttle_time_us, throttle_active_count } = *throttled;
+            let (count, time) = (count_text(throttle_count), duration_text(throttle_time_us));
+            let _ = write!(of, ", flow control held back {count} for {time}, {throttle_active_count} now");
+        }
+        if let Some(figures) = &member.figures {
+            let age = duration_text(figures.age_us);
+            let who = if figures.by_itself { "it said so" } else { "heard from another member" };
+            let _ = write!(of, " ({who} {age} ago)");
+        }
+        line(text, "Member", &of);
     }
 }
 
@@ -104,9 +148,9 @@ impl StatusReport {
             let _ = write!(state, ", {} reconnects", count_text(source.reconnects));
         }
         line(text, "Replica_IO_Running", &state);
-        for candidate in &source.candidates {
+        for candidate in &source.several.candidates {
             let state = match (candidate.followed, &candidate.tried) {
-                (true, _) => format!("followed since {}", source.followed_since.as_deref().unwrap_or("-")),
+                (true, _) => format!("followed since {}", source.several.followed_since.as_deref().unwrap_or("-")),
                 (false, Some(at)) => format!("not followed: {} ({at})", candidate.why_not),
                 (false, None) => "may be followed".to_owned(),
             };
@@ -116,8 +160,12 @@ impl StatusReport {
             };
             line(text, "Candidate", &format!("{}: {state}{member}", candidate.uri));
         }
-        if let Some(left) = &source.left {
-            line(text, "Left", &format!("{} at {}: {}", left.uri, left.at, left.why));
+        if let Some(left) = &source.several.left {
+            let last = left.last_received.as_ref().map(|at| format!(", last event {at}")).unwrap_or_default();
+            line(text, "Left", &format!("{} at {}{last}: {}", left.uri, left.at, left.why));
+        }
+        if let Some(group) = &source.several.group {
+            render_group(group, text);
         }
         if let Some(at) = &source.heard.last_received {
             line(text, "Last received", at);

@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::by_part::LagPartsReport;
+use crate::group_report::GroupReport;
 use crate::lag::LagSummary;
 use crate::ledger::LedgerSnapshot;
 use crate::parts::{ClientsReport, DiskReport, MemoryReport, StoreReport};
@@ -161,7 +162,14 @@ pub struct SourceReport {
     pub host: String,
     #[serde(rename = "port", default)]
     pub port: u16,
-    /// Since when that server is followed; UTC. None while none is.
+    #[serde(flatten)]
+    pub several: SeveralReport,
+}
+
+/// What is known of several servers, of which one is followed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SeveralReport {
+    /// Since when the server of now is followed; UTC. None while none is.
     #[serde(rename = "followed_since", default)]
     pub followed_since: Option<String>,
     /// The server that was followed before, of several.
@@ -170,6 +178,9 @@ pub struct SourceReport {
     /// The servers of which one is followed, in the order in which they are tried; none if there is only one.
     #[serde(rename = "candidates", default)]
     pub candidates: Vec<CandidateReport>,
+    /// The group that the source belongs to; None if it belongs to none, or only one server may be followed.
+    #[serde(rename = "group", default)]
+    pub group: Option<GroupReport>,
 }
 
 /// The server that was the source before another one answered in its place.
@@ -194,6 +205,9 @@ pub struct LeftReport {
     /// When it was left; UTC.
     #[serde(rename = "at")]
     pub at: String,
+    /// When its last event or heartbeat arrived; UTC. None if none did.
+    #[serde(rename = "last_received")]
+    pub last_received: Option<String>,
 }
 
 /// One of several servers, any of which may be followed.

@@ -20,7 +20,7 @@ const TRY_BETTER_AFTER_US: u64 = 60_000_000;
 /// Weight of a server for which none is given, as MySQL's asynchronous connection failover has it.
 pub const WEIGHT: u8 = 50;
 /// Members that are known at once. A group has at most nine; those that are gone are kept, too.
-const MEMBERS_MAX: usize = 32;
+pub(crate) const MEMBERS_MAX: usize = 32;
 
 pub(crate) type Place = (String, u16, Option<std::path::PathBuf>);
 
@@ -74,7 +74,7 @@ impl Candidate {
             Some(Prefer::Secondary) if self.member.role != "SECONDARY" => 2,
             _ => 0,
         };
-        (class, lightness, if prefer == Some(Prefer::LowestLag) { self.member.queued } else { 0 })
+        (class, lightness, if prefer == Some(Prefer::LowestLag) { self.member.queued() } else { 0 })
     }
 }
 
@@ -96,6 +96,8 @@ pub(crate) struct Candidates {
     at: usize,
     /// Since when it is followed, µs; 0 if it is not.
     followed_since_us: u64,
+    /// When the last event or heartbeat of the one that is followed arrived, µs; 0 if none did.
+    heard_us: u64,
     left: Option<LeftReport>,
     /// The options that name them, or the first of them.
     named: ServerOptions,
@@ -130,6 +132,7 @@ impl Candidates {
             all,
             at: 0,
             followed_since_us: 0,
+            heard_us: 0,
             left: None,
             named,
             of_group,
@@ -332,6 +335,11 @@ impl Candidates {
         self.all.iter_mut().for_each(|candidate| candidate.refused = None);
     }
 
+    /// The last event or heartbeat of the one that is followed arrived then.
+    pub(crate) fn heard(&mut self, at_us: u64) {
+        self.heard_us = at_us;
+    }
+
     /// The one of now cannot be followed, or no longer: the next one is to be tried. True if all have failed by now.
     pub(crate) fn leave(&mut self, why: &str, now_us: u64) -> bool {
         let followed_since_us = std::mem::take(&mut self.followed_since_us);
@@ -340,7 +348,8 @@ impl Candidates {
         }
         if followed_since_us > 0 {
             let uri = self.now().server.shown();
-            self.left = Some(LeftReport { uri, why: why.to_owned(), at: utc_text(now_us) });
+            let last_received = Some(self.heard_us).filter(|us| *us >= followed_since_us).map(utc_text);
+            self.left = Some(LeftReport { uri, why: why.to_owned(), at: utc_text(now_us), last_received });
         }
         let left = &mut self.all[self.at];
         (left.refused, left.has_failed, left.failed_us) = (Some((now_us, why.to_owned())), true, now_us);
@@ -384,7 +393,7 @@ impl Candidates {
             server_uuid: candidate.member.server_uuid.clone(),
             member_state: candidate.member.state.clone(),
             member_role: candidate.member.role.clone(),
-            queued: candidate.member.queued,
+            queued: candidate.member.queued(),
             weight: candidate.weight(self.of_group),
         };
         self.all.iter().enumerate().map(of).collect()
@@ -398,6 +407,8 @@ impl Candidates {
 
 #[cfg(test)]
 mod tests {
+    use source::group::Figures;
+
     use super::*;
 
     fn of(url: &str) -> Candidates {
@@ -438,7 +449,8 @@ mod tests {
             port: 3306,
             state: "ONLINE".into(),
             role: role.into(),
-            queued: u64::from(9 - number),
+            figures: Some(Figures { to_apply: u64::from(9 - number), ..Figures::default() }),
+            ..Member::default()
         }
     }
 

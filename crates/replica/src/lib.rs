@@ -30,6 +30,7 @@ mod initial_copy;
 mod lock;
 pub mod log;
 mod login;
+mod members;
 mod memory;
 mod moved;
 mod movement;

@@ -10,14 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use client::ConnectOptions;
-use observe::{SourceReport, now_us};
+use observe::{SeveralReport, SourceReport, now_us};
 use serde::{Deserialize, Serialize};
-use source::group::Member;
+use source::group::{Figures, Member, Throttled};
 
-use crate::candidates::{Candidates, Found};
+use crate::candidates::{Candidates, Found, MEMBERS_MAX};
 use crate::exit::{Exit, Failure};
 use crate::folder::{Folder, read_small, removal, write_atomically};
 use crate::log::{self, Code};
+use crate::members::Members;
 use crate::server_options::ServerOptions;
 
 /// Time limit of one question: longer than preflight waits for a member of a group.
@@ -45,6 +46,7 @@ struct Kept {
 
 struct Now {
     candidates: Candidates,
+    members: Members,
     /// Number of changes of the options so far.
     version: u64,
     stamp: u64,
@@ -86,7 +88,13 @@ impl SourceLogin {
     /// Code 2 if the options are invalid.
     pub fn new(server: &ServerOptions, reread: Option<Reread>) -> Result<Arc<SourceLogin>, Failure> {
         let stamp = reread.as_ref().map_or(0, |reread| (reread.stamp)());
-        let now = Now { candidates: Candidates::of(server)?, version: 0, stamp, complaint: None };
+        let now = Now {
+            candidates: Candidates::of(server)?,
+            members: Members::default(),
+            version: 0,
+            stamp,
+            complaint: None,
+        };
         let (now, members_file) = (Mutex::new(now), Mutex::default());
         Ok(Arc::new(SourceLogin {
             reread,
@@ -172,6 +180,20 @@ impl SourceLogin {
         (since_us > 0).then(|| (self.shown(), since_us))
     }
 
+    /// The server of a try with this version of the options has told of the view that it has; of none if it is in no
+    /// group.
+    pub(crate) fn see(&self, tried: u64, told_by: &str, view: &[Member]) {
+        let mut now = self.lock();
+        if now.version == tried {
+            now.members.tell(told_by, view, MEMBERS_MAX, now_us());
+        }
+    }
+
+    /// A member was asked for its own figures.
+    pub(crate) fn note_figures(&self, server_uuid: &str, own: Option<Figures>, throttled: Option<Throttled>) {
+        self.lock().members.note(own, server_uuid, throttled, now_us());
+    }
+
     /// Others than the server of a try with this version of the options.
     pub(crate) fn others(&self, tried: u64) -> Vec<ConnectOptions> {
         let now = self.lock();
@@ -254,6 +276,14 @@ impl SourceLogin {
         }
     }
 
+    /// The last event or heartbeat of the server of that try arrived then.
+    pub(crate) fn heard(&self, tried: u64, at_us: u64) {
+        let mut now = self.lock();
+        if now.version == tried {
+            now.candidates.heard(at_us);
+        }
+    }
+
     /// The server of a try with this version of the options cannot be followed, or no longer: of several, the next one
     /// is tried. Whoever talks to the source talks to that one from then on. True if all have failed by now.
     pub(crate) fn leave(&self, tried: u64, why: &Failure) -> bool {
@@ -303,7 +333,10 @@ impl SourceLogin {
         let ConnectOptions { host, port, .. } = &now.candidates.now().options;
         let (followed_since, left) = now.candidates.followed();
         let candidates = now.candidates.report();
-        SourceReport { host: host.clone(), port: *port, followed_since, left, candidates, ..report }
+        let followed = if followed_since.is_some() { report.server_uuid.as_str() } else { "" };
+        let group = now.members.report(followed, now_us());
+        let several = SeveralReport { followed_since, left, candidates, group };
+        SourceReport { host: host.clone(), port: *port, several, ..report }
     }
 
     /// Reads the options again; true if they changed.
@@ -344,7 +377,7 @@ impl SourceLogin {
         let candidates = Candidates::of(server)?;
         let mut now = self.lock();
         now.version += 1;
-        (now.candidates, now.complaint) = (candidates, None);
+        (now.candidates, now.members, now.complaint) = (candidates, Members::default(), None);
         drop(now);
         self.look_again();
         Ok(())

@@ -17,5 +17,7 @@ pub use client::{After, ListedRows, Session, Waiting, is_question, needs};
 pub use failed::{Failed, OTHERS};
 pub use gtids::{Gtids, NoGtids, Position, Readable, Registration, SourceSet, Switch, Waker};
 pub use output::Output;
-pub use replica_status::{FailoverLists, FailoverSource, FilterTexts, ReplicaStatus, SourceTls, ThreadError};
+pub use replica_status::{
+    FailoverLists, FailoverSource, FilterTexts, GroupFigures, GroupMember, ReplicaStatus, SourceTls, ThreadError,
+};
 pub use world::{Encryption, Ordered, ReadLock, SchemaState, SessionLine, Statistics, World};

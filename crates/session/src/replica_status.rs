@@ -42,6 +42,33 @@ pub struct ReplicaStatus {
     /// SQL_Delay and SQL_Remaining_Delay, seconds; None is NULL.
     pub delay_s: (u64, Option<u64>),
     pub failover: FailoverLists,
+    /// The members of the source's group.
+    pub members: Vec<GroupMember>,
+}
+
+/// A row of `performance_schema.replication_group_members`, and one of `replication_group_member_stats`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupMember {
+    pub server_uuid: String,
+    pub host: String,
+    pub port: u16,
+    pub state: String,
+    pub role: String,
+    pub version: String,
+    pub communication_stack: String,
+    pub view_id: String,
+    pub figures: Option<GroupFigures>,
+}
+
+/// Figures of a member.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupFigures {
+    /// By the names of their columns.
+    pub counts: [(&'static str, u64); 8],
+    /// TRANSACTIONS_COMMITTED_ALL_MEMBERS.
+    pub committed_by_all: String,
+    /// LAST_CONFLICT_FREE_TRANSACTION.
+    pub last_conflict_free: String,
 }
 
 /// Servers that may be followed.

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use clap::{Arg, ArgAction};
 use observe::{
     Backlog, BackupProgress, CandidateReport, ClientsReport, ComparedReport, ConnectionState, DiskReport, ErrorReport,
-    GtidReport, HeldReport, LagPartReport, LagPartsReport, LagReport, LagSummary, LedgerCounts, LedgerRow,
-    LedgerSnapshot, LeftReport, MemoryReport, PositionReport, RateSample, RatesReport, ReplayReport, ReplayState,
-    ReplicaReadReport, ServedReport, SilenceReport, SourceReport, StatusReport, StoreReport, ThreadCpu,
-    UnansweredReport, WaitReport, Work,
+    FlowControlReport, GroupReport, GtidReport, HeldReport, LagPartReport, LagPartsReport, LagReport, LagSummary,
+    LedgerCounts, LedgerRow, LedgerSnapshot, LeftReport, MemberFigures, MemberReport, MemoryReport, PositionReport,
+    RateSample, RatesReport, ReplayReport, ReplayState, ReplicaReadReport, ServedReport, SeveralReport, SilenceReport,
+    SourceReport, StatusReport, StoreReport, ThreadCpu, UnansweredReport, WaitReport, Work,
 };
 use replica::{Exit, log::Code};
 use serde_json::Value;
@@ -181,20 +181,56 @@ fn full_source() -> SourceReport {
         changed_by_sql: vec![text()],
         host: text(),
         port: 1,
-        followed_since: Some(text()),
-        left: Some(LeftReport { uri: text(), why: text(), at: text() }),
-        candidates: vec![CandidateReport {
-            uri: text(),
-            followed: true,
-            why_not: text(),
-            tried: Some(text()),
-            server_uuid: text(),
-            member_state: text(),
-            member_role: text(),
-            queued: 1,
-            weight: 50,
-        }],
+        several: SeveralReport {
+            followed_since: Some(text()),
+            left: Some(LeftReport { uri: text(), why: text(), at: text(), last_received: Some(text()) }),
+            candidates: vec![CandidateReport {
+                uri: text(),
+                followed: true,
+                why_not: text(),
+                tried: Some(text()),
+                server_uuid: text(),
+                member_state: text(),
+                member_role: text(),
+                queued: 1,
+                weight: 50,
+            }],
+            group: Some(full_group()),
+        },
     }
+}
+
+fn full_group() -> GroupReport {
+    let text = || "text".to_owned();
+    let figures = MemberFigures {
+        age_us: 1,
+        by_itself: true,
+        count_transactions_in_queue: 1,
+        count_transactions_checked: 1,
+        count_conflicts_detected: 1,
+        count_transactions_rows_validating: 1,
+        transactions_committed_all_members: text(),
+        last_conflict_free_transaction: text(),
+        count_transactions_remote_in_applier_queue: 1,
+        count_transactions_remote_applied: 1,
+        count_transactions_local_proposed: 1,
+        count_transactions_local_rollback: 1,
+    };
+    let flow_control = FlowControlReport { throttle_count: 1, throttle_time_us: 1, throttle_active_count: 1 };
+    let member = MemberReport {
+        member_id: text(),
+        member_host: text(),
+        member_port: 1,
+        age_us: 1,
+        member_state: text(),
+        member_role: text(),
+        member_version: text(),
+        member_communication_stack: text(),
+        followed: true,
+        figures: Some(figures),
+        flow_control: Some(flow_control),
+    };
+    GroupReport { told_by: text(), age_us: 1, view_id: text(), members: vec![member] }
 }
 
 fn full_clients() -> ClientsReport {

@@ -119,14 +119,65 @@ pub struct Member {
     pub state: String,
     /// MEMBER_ROLE: `PRIMARY` for one that takes writes, else `SECONDARY`.
     pub role: String,
-    /// Transactions that it has neither certified nor applied, as it last told the others.
-    pub queued: u64,
+    /// MEMBER_VERSION.
+    pub version: String,
+    /// MEMBER_COMMUNICATION_STACK; empty before 8.0.27.
+    pub communication_stack: String,
+    /// VIEW_ID of the member that tells.
+    pub view_id: String,
+    /// As it last told the others; None for one that has told them nothing.
+    pub figures: Option<Figures>,
 }
+
+/// A member's row of `replication_group_member_stats`, of which the others hear once a second.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// COUNT_TRANSACTIONS_IN_QUEUE.
+    pub to_certify: u64,
+    /// COUNT_TRANSACTIONS_CHECKED.
+    pub checked: u64,
+    /// COUNT_CONFLICTS_DETECTED.
+    pub conflicts: u64,
+    /// COUNT_TRANSACTIONS_ROWS_VALIDATING.
+    pub validating: u64,
+    /// TRANSACTIONS_COMMITTED_ALL_MEMBERS.
+    pub committed_by_all: String,
+    /// LAST_CONFLICT_FREE_TRANSACTION.
+    pub last_conflict_free: String,
+    /// COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE.
+    pub to_apply: u64,
+    /// COUNT_TRANSACTIONS_REMOTE_APPLIED.
+    pub applied: u64,
+    /// COUNT_TRANSACTIONS_LOCAL_PROPOSED.
+    pub proposed: u64,
+    /// COUNT_TRANSACTIONS_LOCAL_ROLLBACK.
+    pub rolled_back: u64,
+}
+
+/// What a member's flow control has held back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Throttled {
+    pub count: u64,
+    pub time_us: u64,
+    /// Transactions that are held back now.
+    pub active: u64,
+}
+
+/// Longest state, role, version or id of a view that is kept, in bytes (the columns' length is 64 characters at most).
+const WORD_LEN_MAX: usize = 64;
+/// Longest GTID set of a member's figures that is kept, in bytes: it is shown, and a member tells what it likes.
+const SET_LEN_MAX: usize = 64 << 10;
 
 /// Longest name of a host, in characters (HOSTNAME_LENGTH).
 const HOST_LEN_MAX: usize = 255;
 
 impl Member {
+    /// Transactions that it has neither certified nor applied.
+    #[must_use]
+    pub fn queued(&self) -> u64 {
+        self.figures.as_ref().map_or(0, |of| of.to_certify.saturating_add(of.to_apply))
+    }
+
     /// Why it cannot be dialled, whatever the options say: a member tells what it likes, and its words become part of
     /// an address, of a file and of log lines. Its words are not repeated.
     #[must_use]
@@ -147,23 +198,72 @@ impl Member {
 /// # Errors
 /// The connection fails, or it answers otherwise.
 pub fn members(connection: &mut Connection) -> Result<Vec<Member>> {
-    let what = "SELECT m.MEMBER_ID, m.MEMBER_HOST, m.MEMBER_PORT, m.MEMBER_STATE, m.MEMBER_ROLE, \
-        COALESCE(s.COUNT_TRANSACTIONS_IN_QUEUE + s.COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE, 0) \
-        FROM performance_schema.replication_group_members m \
+    // By name: 8.0 got columns bit by bit.
+    let what = "SELECT m.*, s.* FROM performance_schema.replication_group_members m \
         LEFT JOIN performance_schema.replication_group_member_stats s ON s.MEMBER_ID = m.MEMBER_ID \
         ORDER BY m.MEMBER_ID";
     let answer = connection.query(what)?;
+    let missing = || ClientError::UnexpectedAnswer { what };
+    // Its port is NULL, and its id empty, at a server that has left.
+    let needed = ["MEMBER_ID", "MEMBER_HOST", "MEMBER_PORT", "MEMBER_STATE", "MEMBER_ROLE", "VIEW_ID"];
+    if needed.iter().any(|name| answer.column(name).is_none()) {
+        return Err(missing());
+    }
     let member = |row: usize| {
+        let text = |name: &str| answer.column(name).and_then(|column| answer.text(row, column)).unwrap_or_default();
+        let view_id = word(text("VIEW_ID"));
         Ok(Member {
-            server_uuid: answer.told(row, 0, what)?,
-            host: answer.told(row, 1, what)?,
-            port: answer.told(row, 2, what)?,
-            state: answer.told(row, 3, what)?,
-            role: answer.told(row, 4, what)?,
-            queued: answer.told(row, 5, what)?,
+            server_uuid: text("MEMBER_ID"),
+            host: text("MEMBER_HOST"),
+            port: text("MEMBER_PORT").parse().unwrap_or(0),
+            state: word(text("MEMBER_STATE")),
+            role: word(text("MEMBER_ROLE")),
+            version: word(text("MEMBER_VERSION")),
+            communication_stack: word(text("MEMBER_COMMUNICATION_STACK")),
+            figures: (!view_id.is_empty()).then(|| figures(text)),
+            view_id,
         })
     };
     (0..answer.rows.len()).map(member).collect()
+}
+
+fn figures(text: impl Fn(&str) -> String) -> Figures {
+    let number = |name: &str| text(name).parse().unwrap_or(0);
+    let set = |name: &str| Some(text(name)).filter(|set| set.len() <= SET_LEN_MAX).unwrap_or_default();
+    Figures {
+        to_certify: number("COUNT_TRANSACTIONS_IN_QUEUE"),
+        checked: number("COUNT_TRANSACTIONS_CHECKED"),
+        conflicts: number("COUNT_CONFLICTS_DETECTED"),
+        validating: number("COUNT_TRANSACTIONS_ROWS_VALIDATING"),
+        committed_by_all: set("TRANSACTIONS_COMMITTED_ALL_MEMBERS"),
+        last_conflict_free: set("LAST_CONFLICT_FREE_TRANSACTION"),
+        to_apply: number("COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE"),
+        applied: number("COUNT_TRANSACTIONS_REMOTE_APPLIED"),
+        proposed: number("COUNT_TRANSACTIONS_LOCAL_PROPOSED"),
+        rolled_back: number("COUNT_TRANSACTIONS_LOCAL_ROLLBACK"),
+    }
+}
+
+/// A member's word, which is shown, as far as it may be.
+fn word(text: String) -> String {
+    let may_stand = text.len() <= WORD_LEN_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if may_stand { text } else { String::new() }
+}
+
+/// What the flow control of this member has held back; None if it does not tell.
+///
+/// # Errors
+/// The connection fails.
+pub fn throttled(connection: &mut Connection) -> Result<Option<Throttled>> {
+    let answer = connection.query("SHOW GLOBAL STATUS LIKE 'Gr_flow_control_throttle%'")?;
+    let value = |name: &str| {
+        let row = (0..answer.rows.len()).find(|row| answer.text(*row, 0).as_deref() == Some(name))?;
+        answer.text(row, 1)?.parse().ok()
+    };
+    let Some(count) = value("Gr_flow_control_throttle_count") else { return Ok(None) };
+    let (time_us, active) =
+        (value("Gr_flow_control_throttle_time_sum"), value("Gr_flow_control_throttle_active_count"));
+    Ok(Some(Throttled { count, time_us: time_us.unwrap_or(0), active: active.unwrap_or(0) }))
 }
 
 /// Why a server that is to be in a group is not to be followed while others can be: by its own word it takes no part in
@@ -172,9 +272,14 @@ pub fn members(connection: &mut Connection) -> Result<Vec<Member>> {
 /// # Errors
 /// The connection fails, or it answers otherwise.
 pub fn why_unfit(connection: &mut Connection) -> Result<Option<String>> {
-    if !is_member(connection)? {
-        return Ok(None);
-    }
+    if is_member(connection)? { why_member_unfit(connection) } else { Ok(None) }
+}
+
+/// As [`why_unfit`], of a server that is to be in a group.
+///
+/// # Errors
+/// The connection fails, or it answers otherwise.
+pub fn why_member_unfit(connection: &mut Connection) -> Result<Option<String>> {
     let now = membership(connection)?;
     Ok(match (now.is_online(), now.has_majority()) {
         (false, _) => Some(now.why_not()),

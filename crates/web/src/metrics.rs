@@ -5,7 +5,8 @@
 use std::fmt;
 
 use observe::{
-    ConnectionState, LAG_BOUNDS_US, LagHistogram, LagHistograms, LagPart, ReplayState, StatusReport, WaitReport,
+    ConnectionState, FlowControlReport, LAG_BOUNDS_US, LagHistogram, LagHistograms, LagPart, MemberFigures,
+    MemberReport, ReplayState, StatusReport, WaitReport,
 };
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -142,6 +143,7 @@ impl Collector for Figures {
         self.replay(&mut to)?;
         self.lag(&mut to)?;
         self.store(&mut to)?;
+        self.group(&mut to)?;
         self.served(&mut to)?;
         self.process(&mut to)?;
         self.clients(&mut to)?;
@@ -246,6 +248,52 @@ impl Figures {
         to.gauge_seconds("last_backup_timestamp", about, self.report.store.last_backup_us)
     }
 
+    /// The group that the source belongs to. States that nobody tells of now are not known.
+    fn group(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let Some(group) = self.report.source.several.group.as_ref().filter(|group| !group.is_old()) else {
+            return Ok(());
+        };
+        let id = |member: &MemberReport| [("member_id", member.member_id.clone())];
+        let in_view = group.members.iter().filter(|member| !member.member_state.is_empty());
+        let state = in_view.map(|member| {
+            let MemberReport { member_host, member_port, member_state, member_role, .. } = member.clone();
+            let [member_id] = id(member);
+            let address = ("member", format!("{member_host}:{member_port}"));
+            let labels = [member_id, address, ("member_state", member_state), ("member_role", member_role)];
+            (labels, f64::from(u8::from(member.followed)))
+        });
+        let about = "Members of the group in the followed one's view; 1 for the one that is followed";
+        to.family("group_member", about, None, MetricType::Gauge, state)?;
+        let figures = |of: fn(&MemberFigures) -> f64| {
+            group.members.iter().filter_map(move |member| Some((id(member), of(member.figures.as_ref()?))))
+        };
+        let (gauge, counter) = (MetricType::Gauge, MetricType::Counter);
+        let certify = figures(|of| of.count_transactions_in_queue as f64);
+        to.family("group_member_in_queue", "Transactions that wait for certification", None, gauge, certify)?;
+        let apply = figures(|of| of.count_transactions_remote_in_applier_queue as f64);
+        to.family(
+            "group_member_in_applier_queue",
+            "Those of other members that wait to be applied",
+            None,
+            gauge,
+            apply,
+        )?;
+        let checked = figures(|of| of.count_transactions_checked as f64);
+        to.family("group_member_checked", "Transactions that were certified or refused", None, counter, checked)?;
+        let conflicts = figures(|of| of.count_conflicts_detected as f64);
+        to.family("group_member_conflicts", "Those that were refused for a conflict", None, counter, conflicts)?;
+        let age = figures(|of| seconds(of.age_us));
+        let about = "Time since these figures were told";
+        to.family("group_member_figures_age", about, Some(&Unit::Seconds), gauge, age)?;
+        let throttled = |of: fn(&FlowControlReport) -> f64| {
+            group.members.iter().filter_map(move |member| Some((id(member), of(member.flow_control.as_ref()?))))
+        };
+        let count = throttled(|of| of.throttle_count as f64);
+        to.family("group_member_throttled", "Transactions that flow control held back", None, counter, count)?;
+        let time = throttled(|of| seconds(of.throttle_time_us));
+        to.family("group_member_throttled", "Time for which it did", Some(&Unit::Seconds), counter, time)
+    }
+
     /// The log that is served to replicas.
     fn served(&self, to: &mut Writer<'_>) -> fmt::Result {
         let Some(served) = &self.report.served else { return Ok(()) };
@@ -326,8 +374,8 @@ impl Figures {
 mod tests {
     use super::*;
     use observe::{
-        ClientsReport, DurationReport, ErrorReport, HeldReport, LedgerRow, RefusedReport, ReplicaReadReport,
-        ServedReport, ThreadCpu,
+        ClientsReport, DurationReport, ErrorReport, GroupReport, HeldReport, LedgerRow, RefusedReport,
+        ReplicaReadReport, ServedReport, ThreadCpu,
     };
 
     /// A report in which everything is known.
@@ -352,6 +400,20 @@ mod tests {
             (Some(1), Some(-1), Some(1));
         report.backlog.catch_up_us = Some(1);
         (report.disk.free_bytes, report.disk.reserve_bytes, report.disk.full_in_us) = (Some(1), Some(1), Some(1));
+        let member = |id: &str, state: &str, followed| MemberReport {
+            member_id: id.into(),
+            member_host: "h".into(),
+            member_port: 3306,
+            member_state: state.into(),
+            member_role: "PRIMARY".into(),
+            followed,
+            figures: Some(MemberFigures { count_conflicts_detected: 4, age_us: 500_000, ..MemberFigures::default() }),
+            flow_control: Some(FlowControlReport { throttle_time_us: 7_500_000, ..FlowControlReport::default() }),
+            ..MemberReport::default()
+        };
+        let members =
+            vec![member("u1", "ONLINE", true), MemberReport { figures: None, ..member("u2", "UNREACHABLE", false) }];
+        report.source.several.group = Some(GroupReport { members, ..GroupReport::default() });
         report.last_io_error = Some(ErrorReport::default());
         report.threads = vec![ThreadCpu { name: "apply".into(), ..ThreadCpu::default() }];
         let mut row = LedgerRow { event_type: 30, name: "Write_rows".into(), ..LedgerRow::default() };
@@ -385,6 +447,10 @@ mod tests {
             "slipstream_gtids_behind 5.0",
             "slipstream_last_backup_timestamp_seconds 1700000000.0",
             "slipstream_disk_waits 0.0",
+            "slipstream_group_member{member_id=\"u1\",member=\"h:3306\",member_state=\"ONLINE\",member_role=\"PRIMARY\"} 1.0",
+            "slipstream_group_member_conflicts_total{member_id=\"u1\"} 4.0",
+            "slipstream_group_member_figures_age_seconds{member_id=\"u1\"} 0.5",
+            "slipstream_group_member_throttled_seconds_total{member_id=\"u2\"} 7.5",
             "slipstream_served_replicas_errant 1.0",
             "slipstream_served_hold_lacks{name=\"east\",server_uuid=\"\"} 7.0",
             "slipstream_served_replica_unread_bytes{server_id=\"7\",server_uuid=\"u\"} 9.0",
@@ -395,6 +461,11 @@ mod tests {
         ] {
             assert!(text.lines().any(|own| own == line), "{line}: {text}");
         }
+        assert!(!text.contains("conflicts_total{member_id=\"u2\"}"), "{text}");
+        // Nobody tells of the group now.
+        let mut old = full();
+        old.source.several.group.as_mut().unwrap().age_us = 60_000_000;
+        assert!(!super::text(old, None).unwrap().contains("group_member"));
         // An unknown figure is not zero.
         let unknown = super::text(StatusReport::default(), None).unwrap();
         for name in ["gtids_behind ", "last_backup", "last_received", "served_", "client_"] {

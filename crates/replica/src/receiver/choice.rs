@@ -129,6 +129,11 @@ impl SourceChoice {
         self.login.follows(self.tried, server_uuid);
     }
 
+    /// The last event or heartbeat of the source of the last try arrived then, µs.
+    pub(super) fn heard(&self, at_us: u64) {
+        self.login.heard(self.tried, at_us);
+    }
+
     /// The login, with its version at the last try.
     pub(super) fn login(&self) -> (Arc<SourceLogin>, u64) {
         (Arc::clone(&self.login), self.tried)

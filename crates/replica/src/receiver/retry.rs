@@ -59,6 +59,7 @@ pub(super) fn follow(
         if session.end.taken_bytes() > received_before {
             choice.forget_failures();
         }
+        choice.heard(session.link.lock().received.last_received_us);
         let shown = choice.shown();
         let Some(attempt) = choice.again(&failure) else { return Err(failure) };
         if choice.has_others() {

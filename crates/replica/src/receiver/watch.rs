@@ -1,6 +1,6 @@
 //! Looks whether the followed server, one of several, still takes part in its group, and which others do: one that has
 //! left, or cannot reach a majority, still sends its log and heartbeats. With `--max-source-lag`, whether it lags after
-//! the others.
+//! the others. Asks each for its own figures.
 //!
 //! In: options of the connection that receives, and a way to end that. Out: why it ended. Never here: what receives.
 
@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::GtidSet;
 use client::{ConnectOptions, Connection, Interrupter};
 use source::{group, preflight};
 
@@ -23,6 +22,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const SLEEP: Duration = Duration::from_millis(50);
 
+/// Interval at which all members are asked for their own figures.
+const ASK_EVERY: Duration = Duration::from_secs(2);
 /// Interval at which all servers are asked what they have executed.
 const COMPARE_EVERY: Duration = Duration::from_secs(2);
 
@@ -61,6 +62,11 @@ impl Watch {
             };
             let _ = std::thread::Builder::new().name("source-lag".into()).spawn(work);
         }
+        {
+            let (shared, options, tells) = (Arc::clone(&shared), options.clone(), (Arc::clone(&tells.0), tells.1));
+            let work = move || ask_members(&options, &tells, &shared.ended);
+            let _ = std::thread::Builder::new().name("group-members".into()).spawn(work);
+        }
         let work = move || {
             if let Some(why) = look_until_unfit(&options, &tells, &shared.ended) {
                 shared.leave(why, &receiving);
@@ -82,12 +88,84 @@ impl Drop for Watch {
     }
 }
 
+/// Connections to several servers, each kept until it fails.
+#[derive(Default)]
+struct Pool(Vec<(ConnectOptions, Connection)>);
+
+impl Pool {
+    fn ask<T>(
+        &mut self,
+        options: &ConnectOptions,
+        question: impl FnOnce(&mut Connection) -> client::Result<T>,
+    ) -> client::Result<T> {
+        let known = self.0.iter().position(|(known, _)| place(known) == place(options));
+        let mut connection = match known.map(|at| self.0.swap_remove(at)) {
+            Some((_, connection)) => connection,
+            None => Connection::connect(&ConnectOptions { read_timeout: Some(ANSWER_WITHIN), ..options.clone() })?,
+        };
+        let answer = question(&mut connection)?;
+        self.0.push((options.clone(), connection));
+        Ok(answer)
+    }
+}
+
+/// Does this every so often until the look has ended, or it says why.
+fn every(interval: Duration, ended: &AtomicBool, mut of: impl FnMut() -> Option<String>) -> Option<String> {
+    let mut next = Instant::now();
+    while !ended.load(Ordering::Acquire) {
+        if Instant::now() < next {
+            std::thread::sleep(SLEEP);
+            continue;
+        }
+        next = Instant::now() + interval;
+        if let Some(why) = of() {
+            return Some(why);
+        }
+    }
+    None
+}
+
+fn server_uuid(connection: &mut Connection) -> client::Result<String> {
+    let what = "SELECT @@global.server_uuid";
+    connection.query(what)?.told(0, 0, what)
+}
+
+/// Why the server is to be left, by its own word.
 fn why_to_leave(connection: &mut Connection, (login, tried): &Tells) -> client::Result<Option<String>> {
-    let why = group::why_unfit(connection)?;
+    if !group::is_member(connection)? {
+        login.see(*tried, "", &[]);
+        return Ok(None);
+    }
+    let why = group::why_member_unfit(connection)?;
+    let members = group::members(connection)?;
+    // One that has left sees nobody.
+    if members.len() > 1 || why.is_none() {
+        login.see(*tried, &server_uuid(connection)?, &members);
+    }
     if why.is_some() || !login.finds_members() {
         return Ok(why);
     }
-    Ok(login.tell_of(*tried, &group::members(connection)?))
+    Ok(login.tell_of(*tried, &members))
+}
+
+/// Asks each server that may be followed for its own figures.
+fn ask_members(options: &ConnectOptions, (login, tried): &Tells, ended: &AtomicBool) {
+    let mut pool = Pool::default();
+    let _ = every(ASK_EVERY, ended, || {
+        let others = login.others(*tried);
+        for server in std::iter::once(options).chain(&others).take_while(|_| !ended.load(Ordering::Acquire)) {
+            // One that cannot be asked is told of by others.
+            let _ = pool.ask(server, |connection| {
+                let uuid = server_uuid(connection)?;
+                let own = group::members(connection)?.into_iter().find(|member| member.server_uuid == uuid);
+                if let Some(own) = own {
+                    login.note_figures(&uuid, own.figures, group::throttled(connection)?);
+                }
+                Ok(())
+            });
+        }
+        None
+    });
 }
 
 /// Why the server is to be left for another one that has more; None once the look has ended.
@@ -97,58 +175,20 @@ fn compare_until_behind(
     limit: u64,
     ended: &AtomicBool,
 ) -> Option<String> {
-    let mut connections: Vec<(ConnectOptions, Connection)> = Vec::new();
-    let mut executed = |options: &ConnectOptions| -> client::Result<GtidSet> {
-        let options = ConnectOptions { read_timeout: Some(ANSWER_WITHIN), ..options.clone() };
-        let known = connections.iter().position(|(known, _)| place(known) == place(&options));
-        let mut connection = match known.map(|at| connections.swap_remove(at)) {
-            Some((_, connection)) => connection,
-            None => Connection::connect(&options)?,
-        };
-        let set = preflight::executed(&mut connection)?;
-        connections.push((options, connection));
-        Ok(set)
-    };
+    let mut pool = Pool::default();
+    let mut executed = |options: &ConnectOptions| pool.ask(options, preflight::executed).ok();
     let mut lagging = Lagging::new(limit);
-    let mut next = Instant::now();
-    while !ended.load(Ordering::Acquire) {
-        if Instant::now() < next {
-            std::thread::sleep(SLEEP);
-            continue;
-        }
-        next = Instant::now() + COMPARE_EVERY;
+    every(COMPARE_EVERY, ended, || {
         // Asked first: what others had before is no lag of it.
-        let of = |other: ConnectOptions| executed(&other).ok().map(|set| (other, set));
+        let of = |other: ConnectOptions| executed(&other).map(|set| (other, set));
         let (others, sets): (Vec<_>, Vec<_>) = login.others(*tried).into_iter().filter_map(of).unzip();
-        let Ok(own) = executed(options) else { continue };
-        if let Some((at, why)) = lagging.look(&own, &sets, Instant::now())
-            && others.get(at).is_some_and(|other| login.want(*tried, other))
-        {
-            return Some(why);
-        }
-    }
-    None
+        let (at, why) = lagging.look(&executed(options)?, &sets, Instant::now())?;
+        others.get(at).is_some_and(|other| login.want(*tried, other)).then_some(why)
+    })
 }
 
 /// Why the server is to be left; None once the look has ended.
 fn look_until_unfit(options: &ConnectOptions, tells: &Tells, ended: &AtomicBool) -> Option<String> {
-    let options = ConnectOptions { read_timeout: Some(ANSWER_WITHIN), ..options.clone() };
-    let mut connection = None;
-    let mut next = Instant::now();
-    while !ended.load(Ordering::Acquire) {
-        if Instant::now() < next {
-            std::thread::sleep(SLEEP);
-            continue;
-        }
-        next = Instant::now() + LOOK_EVERY;
-        if connection.is_none() {
-            connection = Connection::connect(&options).ok();
-        }
-        match connection.as_mut().map(|connection| why_to_leave(connection, tells)) {
-            Some(Ok(Some(why))) => return Some(why),
-            Some(Ok(None)) | None => {}
-            Some(Err(_)) => connection = None,
-        }
-    }
-    None
+    let mut pool = Pool::default();
+    every(LOOK_EVERY, ended, || pool.ask(options, |connection| why_to_leave(connection, tells)).ok().flatten())
 }

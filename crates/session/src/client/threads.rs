@@ -12,7 +12,7 @@ use wire::row::{DateTime, type_code};
 
 use super::Session;
 use super::shows::text;
-use crate::replica_status::{FailoverSource, ReplicaStatus, ThreadError};
+use crate::replica_status::{FailoverSource, GroupMember, ReplicaStatus, ThreadError};
 use crate::world::SessionLine;
 use crate::world::World;
 
@@ -26,7 +26,12 @@ const OF_REPLICATION: &[&str] = &[
     "replication_asynchronous_connection_failover_managed",
     "replication_connection_configuration",
     "replication_connection_status",
+    "replication_group_member_stats",
+    "replication_group_members",
 ];
+
+/// The channel that members apply the group's transactions by.
+const OF_GROUP: &str = "group_replication_applier";
 
 /// Seconds between the heartbeats that the source is asked for.
 const HEARTBEAT_S: f64 = 1.0;
@@ -167,6 +172,33 @@ fn of_failover(listing: &Listing, table: &str, status: &ReplicaStatus) -> Vec<Ve
     lists.sources.iter().map(source).collect()
 }
 
+/// Rows about the members of the source's group.
+fn of_group(listing: &Listing, table: &str, status: &ReplicaStatus) -> Vec<Vec<Value>> {
+    let of = |member: &GroupMember| {
+        let mut values = vec![("CHANNEL_NAME", text(OF_GROUP)), ("MEMBER_ID", text(&member.server_uuid))];
+        if table == "replication_group_members" {
+            values.extend([
+                ("MEMBER_HOST", text(&member.host)),
+                ("MEMBER_PORT", Value::Int(member.port.into())),
+                ("MEMBER_STATE", text(&member.state)),
+                ("MEMBER_ROLE", text(&member.role)),
+                ("MEMBER_VERSION", text(&member.version)),
+                ("MEMBER_COMMUNICATION_STACK", text(&member.communication_stack)),
+            ]);
+        } else {
+            let figures = member.figures.as_ref()?;
+            values.extend(figures.counts.map(|(name, count)| (name, Value::UInt(count))));
+            values.extend([
+                ("VIEW_ID", text(&member.view_id)),
+                ("TRANSACTIONS_COMMITTED_ALL_MEMBERS", text(&figures.committed_by_all)),
+                ("LAST_CONFLICT_FREE_TRANSACTION", text(&figures.last_conflict_free)),
+            ]);
+        }
+        Some(row(listing, &values))
+    };
+    status.members.iter().filter_map(of).collect()
+}
+
 /// A thread's columns, by their names in all tables but `threads`.
 fn of_thread(line: &SessionLine, info: Option<&str>) -> Vec<(&'static str, Value)> {
     vec![
@@ -228,6 +260,9 @@ impl Session {
             }
             if table.starts_with("replication_asynchronous") {
                 return Ok(Some(of_failover(listing, table, &status)));
+            }
+            if table.starts_with("replication_group") {
+                return Ok(Some(of_group(listing, table, &status)));
             }
             // Without an error no time is shown.
             let has_time = [&status.io_error, &status.sql_error].iter().any(|error| !error.at.is_empty());
