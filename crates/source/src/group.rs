@@ -78,8 +78,16 @@ impl fmt::Display for Membership {
 /// # Errors
 /// The connection fails.
 pub fn is_member(connection: &mut Connection) -> Result<bool> {
+    Ok(name(connection)?.is_some())
+}
+
+/// Name of the group that the server is to be in; None if it is to be in none.
+///
+/// # Errors
+/// The connection fails.
+pub fn name(connection: &mut Connection) -> Result<Option<String>> {
     let name = connection.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'")?;
-    Ok(name.text(0, 1).is_some_and(|name| !name.is_empty()))
+    Ok(name.text(0, 1).filter(|name| !name.is_empty()))
 }
 
 /// What a member says of itself.

@@ -62,7 +62,7 @@ pub(crate) fn watch_source(login: &Arc<SourceLogin>, link: &Arc<Link>) {
             let lost = suspected.intersection(&lacks);
             if !lost.is_empty() {
                 let text = format!("the source no longer has {}", shown_set(&lost));
-                link.doubt(&format!("{text}; connecting again to find out why"));
+                link.doubt(&format!("{text}; connecting again to find out why"), || true);
             }
             let wait = if lacks.is_empty() || !lost.is_empty() { WATCH_SOURCE } else { LOOK_FOR_ERRANT };
             suspected = if lost.is_empty() { lacks } else { GtidSet::new() };

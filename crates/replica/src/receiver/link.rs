@@ -214,10 +214,15 @@ impl Link {
         self.lock().source.clock_measured_us = now_us();
     }
 
-    /// Ends the connection that receives, for this reason.
-    pub(crate) fn doubt(&self, why: &str) {
-        self.lock().source.doubted = Some(why.to_owned());
-        self.interrupt();
+    /// Ends the connection that receives, for this reason, if `is_meant` says under the lock that it is still the one.
+    pub(crate) fn doubt(&self, why: &str, is_meant: impl FnOnce() -> bool) {
+        let mut state = self.lock();
+        if is_meant() {
+            state.source.doubted = Some(why.to_owned());
+            if let Some(interrupter) = &state.source.interrupter {
+                interrupter.shutdown();
+            }
+        }
     }
 
     /// Records an error for status and log.

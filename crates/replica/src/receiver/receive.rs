@@ -83,22 +83,20 @@ impl Session {
         );
         log::write(Code::Connected, "Source", &text);
         // Left once it takes no part in its group any more, if another one may be followed.
-        let watch = match choice.one_of_several() {
-            Some(options) => {
-                let receiving = stream.interrupter().map_err(|e| trouble(&e))?;
-                Some(Watch::begin(options, choice.login(), receiving))
-            }
-            None => None,
-        };
+        let watch = choice.one_of_several().map(|options| Watch::begin(options, choice.login(), &self.link));
         let result = self.receive(&mut stream, choice);
-        let result = match watch.as_ref().and_then(Watch::why) {
-            Some(why) => result.and(Err(Trouble::Again(why.clone()))).map_err(|trouble| match trouble {
-                fatal @ (Trouble::Fatal(_) | Trouble::NoRoom(_)) => fatal,
-                _ => Trouble::Again(why),
-            }),
-            None => result,
+        drop(watch);
+        let doubted = {
+            let source = &mut self.link.lock().source;
+            source.interrupter = None;
+            source.doubted.take()
         };
-        self.link.lock().source.interrupter = None;
+        // It says more than how the connection ended.
+        let result = result.map_err(|trouble| match (trouble, doubted) {
+            (fatal @ (Trouble::Fatal(_) | Trouble::NoRoom(_)), _) => fatal,
+            (_, Some(why)) => again(&why),
+            (trouble, None) => trouble,
+        });
         self.note_progress();
         // Without the file, a check of the source's history is left out.
         let _ = self.link.keep_witness();
@@ -144,10 +142,7 @@ impl Session {
                 Err(_) if self.link.must_end() => return Ok(()),
                 // Only a look.
                 Err(error) if error.is_timeout() && limit < wait_max && heard.elapsed() < wait_max => continue,
-                Err(ClientError::Interrupted) => {
-                    let why = self.link.lock().source.doubted.take();
-                    return Err(again(why.as_deref().unwrap_or("the connection was ended from here")));
-                }
+                Err(ClientError::Interrupted) => return Err(again("the connection was ended from here")),
                 Err(error) => return Err(self.stream_trouble(error)),
             };
             if self.acknowledger.waits_for_replicas() {

@@ -2,18 +2,19 @@
 //! left, or cannot reach a majority, still sends its log and heartbeats. With `--max-source-lag`, whether it lags after
 //! the others. Asks each for its own figures.
 //!
-//! In: options of the connection that receives, and a way to end that. Out: why it ended. Never here: what receives.
+//! In: options of the connection that receives. Out: the end of that connection, with the reason. Never here: what
+//! receives.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use client::{ConnectOptions, Connection, Interrupter};
+use client::{ConnectOptions, Connection};
 use source::{group, preflight};
 
 use super::lagging::Lagging;
+use super::link::Link;
 use crate::candidates::place;
-use crate::exit::Failure;
 use crate::login::SourceLogin;
 
 /// Interval of the looks: half of the time in which another one is to be followed.
@@ -23,68 +24,61 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const SLEEP: Duration = Duration::from_millis(50);
 
 /// Interval at which all members are asked for their own figures.
-const ASK_EVERY: Duration = Duration::from_secs(2);
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// One that cannot be asked is left out for so long: it may hold up the others' turn by [`ANSWER_WITHIN`].
+const NOT_AGAIN_FOR: Duration = Duration::from_secs(5);
 /// Interval at which all servers are asked what they have executed.
 const COMPARE_EVERY: Duration = Duration::from_secs(2);
 
 /// Who is told of the members of the group, with the version of the login of the try.
 type Tells = (Arc<SourceLogin>, u64);
 
-#[derive(Default)]
-struct Shared {
-    ended: AtomicBool,
-    why: Mutex<Option<Failure>>,
-}
-
-impl Shared {
-    fn leave(&self, why: String, receiving: &Interrupter) {
-        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(Failure::error(why));
-        receiving.shutdown();
-    }
-}
-
 /// Threads that look until this is dropped.
-pub(super) struct Watch(Arc<Shared>);
+pub(super) struct Watch {
+    ended: Arc<AtomicBool>,
+    link: Arc<Link>,
+}
 
 impl Watch {
-    /// Without the thread, a member is left once it ends the connection.
-    pub(super) fn begin(options: ConnectOptions, tells: Tells, receiving: Interrupter) -> Watch {
-        let shared = Arc::new(Shared::default());
-        let watch = Watch(Arc::clone(&shared));
-        if let Some(limit) = tells.0.max_source_lag() {
-            let (shared, options, tells) = (Arc::clone(&shared), options.clone(), (Arc::clone(&tells.0), tells.1));
-            let receiving = receiving.clone();
+    /// Without a thread, a member is left once it ends the connection.
+    pub(super) fn begin(options: ConnectOptions, tells: Tells, link: &Arc<Link>) -> Watch {
+        let watch = Watch { ended: Arc::default(), link: Arc::clone(link) };
+        let limit = tells.0.max_source_lag();
+        watch.begin_thread("group-members", &options, &tells, ask_members);
+        if let Some(limit) = limit {
             // A thread of its own: a server that does not answer holds it up.
-            let work = move || {
-                if let Some(why) = compare_until_behind(&options, &tells, limit, &shared.ended) {
-                    shared.leave(why, &receiving);
-                }
-            };
-            let _ = std::thread::Builder::new().name("source-lag".into()).spawn(work);
+            watch.begin_thread("source-lag", &options, &tells, move |options, tells, ended| {
+                compare_until_behind(options, tells, limit, ended)
+            });
         }
-        {
-            let (shared, options, tells) = (Arc::clone(&shared), options.clone(), (Arc::clone(&tells.0), tells.1));
-            let work = move || ask_members(&options, &tells, &shared.ended);
-            let _ = std::thread::Builder::new().name("group-members".into()).spawn(work);
-        }
-        let work = move || {
-            if let Some(why) = look_until_unfit(&options, &tells, &shared.ended) {
-                shared.leave(why, &receiving);
-            }
-        };
-        let _ = std::thread::Builder::new().name("group-watch".into()).spawn(work);
+        watch.begin_thread("group-watch", &options, &tells, look_until_unfit);
         watch
     }
 
-    /// Why it ended the connection that receives; None if it did not.
-    pub(super) fn why(&self) -> Option<Failure> {
-        self.0.why.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// What says why ends the connection that receives.
+    fn begin_thread(
+        &self,
+        name: &str,
+        options: &ConnectOptions,
+        tells: &Tells,
+        look: impl FnOnce(&ConnectOptions, &Tells, &AtomicBool) -> Option<String> + Send + 'static,
+    ) {
+        let (ended, link) = (Arc::clone(&self.ended), Arc::clone(&self.link));
+        let (options, tells) = (options.clone(), (Arc::clone(&tells.0), tells.1));
+        let work = move || {
+            if let Some(why) = look(&options, &tells, &ended) {
+                link.doubt(&why, || !ended.load(Ordering::Acquire));
+            }
+        };
+        let _ = std::thread::Builder::new().name(name.into()).spawn(work);
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.0.ended.store(true, Ordering::Release);
+        // Under the lock: none ends the next connection.
+        let _state = self.link.lock();
+        self.ended.store(true, Ordering::Release);
     }
 }
 
@@ -148,24 +142,73 @@ fn why_to_leave(connection: &mut Connection, (login, tried): &Tells) -> client::
     Ok(login.tell_of(*tried, &members))
 }
 
-/// Asks each server that may be followed for its own figures.
-fn ask_members(options: &ConnectOptions, (login, tried): &Tells, ended: &AtomicBool) {
+/// What a member says of itself and of its group.
+struct Asked {
+    server_uuid: String,
+    group: String,
+    /// It is ONLINE and can reach a majority, so that its view is the group's.
+    decides: bool,
+    view_id: String,
+    view: Vec<String>,
+}
+
+/// Of two ids of views, `17960055559725797:3`: counted since the group began, or of a group that began again.
+fn is_later(view_id: &str, than: &str) -> bool {
+    let split = |id: &str| id.rsplit_once(':').and_then(|(of, n)| Some((of.to_owned(), n.parse::<u64>().ok()?)));
+    match (split(view_id), split(than)) {
+        (Some((of, number)), Some((than, before))) => of != than || number > before,
+        _ => false,
+    }
+}
+
+/// Asks a member for its own figures; None if it is to be in no group.
+fn ask_one(connection: &mut Connection, login: &SourceLogin) -> client::Result<Option<Asked>> {
+    let Some(group) = group::name(connection)? else { return Ok(None) };
+    let (server_uuid, members) = (server_uuid(connection)?, group::members(connection)?);
+    let unreachable = members.iter().filter(|member| member.state == "UNREACHABLE").count();
+    let view = members.iter().map(|member| member.server_uuid.clone()).collect();
+    let view_id = members.iter().map(|member| member.view_id.clone()).find(|id| !id.is_empty()).unwrap_or_default();
+    let mut asked = Asked { decides: false, view_id, view, group, server_uuid };
+    if let Some(own) = members.into_iter().find(|member| member.server_uuid == asked.server_uuid) {
+        asked.decides = own.state == "ONLINE" && unreachable * 2 < asked.view.len();
+        login.note_figures(&asked.server_uuid, own.figures, group::throttled(connection)?);
+    }
+    Ok(Some(asked))
+}
+
+/// Asks each server that may be followed for its own figures. Why the followed one is to be left: another one of its
+/// group has a view without it. It may not know yet, or not say so: one that shuts down leaves first, and sends
+/// heartbeats for ten seconds more (seen with 9.7.4).
+fn ask_members(options: &ConnectOptions, (login, tried): &Tells, ended: &AtomicBool) -> Option<String> {
     let mut pool = Pool::default();
-    let _ = every(ASK_EVERY, ended, || {
-        let others = login.others(*tried);
-        for server in std::iter::once(options).chain(&others).take_while(|_| !ended.load(Ordering::Acquire)) {
-            // One that cannot be asked is told of by others.
-            let _ = pool.ask(server, |connection| {
-                let uuid = server_uuid(connection)?;
-                let own = group::members(connection)?.into_iter().find(|member| member.server_uuid == uuid);
-                if let Some(own) = own {
-                    login.note_figures(&uuid, own.figures, group::throttled(connection)?);
+    let mut failed: Vec<(ConnectOptions, Instant)> = Vec::new();
+    let mut followed: Option<Asked> = None;
+    every(ASK_EVERY, ended, || {
+        failed.retain(|(_, at)| at.elapsed() < NOT_AGAIN_FOR);
+        for server in login.others(*tried) {
+            if ended.load(Ordering::Acquire) || failed.iter().any(|(of, _)| place(of) == place(&server)) {
+                continue;
+            }
+            match pool.ask(&server, |connection| ask_one(connection, login)) {
+                Err(_) => failed.push((server, Instant::now())),
+                Ok(other) => {
+                    if let (Some(other), Some(of)) = (other, &followed)
+                        && other.decides
+                        && is_later(&other.view_id, &of.view_id)
+                        && other.group == of.group
+                        && !other.view.contains(&of.server_uuid)
+                    {
+                        return Some(format!("it is not in the view of its group that {server} has"));
+                    }
                 }
-                Ok(())
-            });
+            }
+        }
+        if let Ok(asked) = pool.ask(options, |connection| ask_one(connection, login)) {
+            // What one says that has left is no view.
+            followed = asked.filter(|asked| !asked.view_id.is_empty()).or(followed.take());
         }
         None
-    });
+    })
 }
 
 /// Why the server is to be left for another one that has more; None once the look has ended.
@@ -191,4 +234,18 @@ fn compare_until_behind(
 fn look_until_unfit(options: &ConnectOptions, tells: &Tells, ended: &AtomicBool) -> Option<String> {
     let mut pool = Pool::default();
     every(LOOK_EVERY, ended, || pool.ask(options, |connection| why_to_leave(connection, tells)).ok().flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_are_counted_from_the_beginning_of_their_group() {
+        assert!(is_later("17960055559725797:10", "17960055559725797:9"));
+        assert!(!is_later("17960055559725797:9", "17960055559725797:9"));
+        assert!(!is_later("17960055559725797:8", "17960055559725797:9"), "a member that has not seen a join yet");
+        assert!(is_later("17960099999999999:1", "17960055559725797:9"));
+        assert!(!is_later("", "17960055559725797:9") && !is_later("17960055559725797:9", ""));
+    }
 }
