@@ -9,6 +9,7 @@ pub mod compare;
 pub mod definition_statements;
 pub mod definitions;
 pub mod differential;
+pub mod fail_over;
 pub mod hostile;
 pub mod load;
 pub mod proxy;

@@ -71,6 +71,12 @@ impl Proxy {
         Proxy { port, shared }
     }
 
+    /// Its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Address for a replica, without TLS, so that a byte here is a byte of the stream.
     #[must_use]
     pub fn url(&self) -> String {

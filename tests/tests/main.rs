@@ -32,6 +32,7 @@ mod drift;
 mod dumped;
 mod engines;
 mod fail_over;
+mod fail_overs;
 mod failover_by_sql;
 mod filters;
 mod first_start;
