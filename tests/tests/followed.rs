@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use base::GtidSet;
 use serde_json::Value;
+use whole_program_tests::fail_over::{later_ms, of_day_us};
 use whole_program_tests::replica::retrieved;
 use whole_program_tests::{Proxy, Replica, Server, SetAtEnd, assert_equal, folder, slipstream, wait_for};
 
@@ -200,6 +201,10 @@ fn one_that_is_silent_is_left_after_three_heartbeats() {
     replica.wait_until("the second one", |status| is_followed(status, &uuids[1]));
     println!("silent: the second one's first event {:?} after it", silent.elapsed());
     assert!(silent.elapsed() < Duration::from_secs(30), "as after replica-net-timeout of a single source");
+    // What was shown as the last event was the end of the connection.
+    let left = &replica.status().unwrap()["source"]["left"];
+    let at = |key: &str| of_day_us(left[key].as_str().unwrap());
+    assert!(later_ms(at("at"), at("last_received")) >= 2900, "{left}");
     first.sql("UPDATE t.a SET n = 7 WHERE id = 1");
     await_set(&second, &first.gtid_executed());
     assert_equal(&second, &mut replica, &["t"]);

@@ -122,7 +122,9 @@ impl LogEnd {
         self.counted_bytes = self.taken_bytes();
         self.link.received.add(Work { bytes, ..Work::default() }, steady_us());
         let mut state = self.link.lock();
-        state.received.last_received_us = now;
+        if bytes > 0 {
+            state.received.last_received_us = now;
+        }
         state.received.transactions = self.intake.taken().0;
         state.received.source_position = Some(self.intake.source_position().to_string());
         if let Some(newest) = self.intake.newest() {
