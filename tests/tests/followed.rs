@@ -211,28 +211,57 @@ fn one_that_is_silent_is_left_after_three_heartbeats() {
     replica.stop();
 }
 
-/// All of it begins again there, with that one's snapshots.
-#[test]
-fn a_first_copy_begins_again_at_the_next_one_when_its_source_is_killed() {
-    let Some((first, second)) = pair("followed-copy") else { return };
+/// Kills a source while its larger table is copied; `before` is done first, once the other one is its replica.
+fn killed_while_copied(name: &str, before: impl FnOnce(&Server, &Server)) -> Option<(Server, Replica)> {
+    let (first, second) = pair(name)?;
     first.sql(
         "GRANT RELOAD, XA_RECOVER_ADMIN, LOCK TABLES, BACKUP_ADMIN, PROCESS ON *.* TO repl; \
-         SET SESSION cte_max_recursion_depth = 100000; CREATE TABLE t.b (id INT PRIMARY KEY, v VARCHAR(200)); \
-         INSERT INTO t.b WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000) \
+         SET SESSION cte_max_recursion_depth = 100000; CREATE DATABASE u; \
+         CREATE TABLE u.b (id INT PRIMARY KEY, v VARCHAR(200)); \
+         INSERT INTO u.b WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20000) \
          SELECT n, REPEAT('x', 200) FROM s",
     );
+    // In two databases: small tables of one are done together.
     await_set(&second, &first.gtid_executed());
+    before(&first, &second);
     let source = several(&[&first, &second]);
     let options = ["--on-stop=stay", "--disk-reserve=100M", "--copy=always", "--copy-rate=1M"];
-    let mut replica = Replica::start(&source, &folder("followed-copy"), &options);
-    replica
-        .wait_until("rows of a copy", |status| status["replay"]["state"] == "copying" && status["replay"]["rows"] != 0);
+    let mut replica = Replica::start(&source, &folder(name), &options);
+    let is_done = |status: &Value| status["replay"]["detail"].as_str().is_some_and(|line| line.contains("tables 1/2"));
+    replica.wait_until("the smaller table's end", is_done);
     first.kill();
+    Some((second, replica))
+}
+
+/// What is done stays, and is replayed from there on; the other table is copied at the next one.
+#[test]
+fn a_first_copy_goes_on_at_the_next_one_when_its_source_is_killed() {
+    let Some((second, mut replica)) = killed_while_copied("followed-copy", |_, _| ()) else { return };
+    replica
+        .waits_for_log(&["`u`.`b` is left out of the initial copy", "it was not copied yet when the source was lost"]);
+    let second_uuid = uuid(&second);
+    replica.wait_until("the second one", |status| is_followed(status, &second_uuid));
+    second.sql("STOP REPLICA; RESET REPLICA ALL; DELETE FROM u.b WHERE id = 7; UPDATE t.a SET n = 5 WHERE id = 1");
+    replica.copied();
+    let log = replica.log();
+    assert!(!log.contains("SLIP-000054") && !log.contains("`t`.`a` is left out"), "{log}");
+    assert_equal(&second, &mut replica, &["t", "u"]);
+    replica.stop();
+}
+
+/// Rows of a transaction that the next one never got do not stay.
+#[test]
+fn a_first_copy_begins_again_where_the_next_one_lacks_what_was_read() {
+    let lacks = |first: &Server, second: &Server| {
+        second.sql("STOP REPLICA");
+        first.sql("UPDATE t.a SET n = 77 WHERE id = 2");
+    };
+    let Some((second, mut replica)) = killed_while_copied("followed-copy-lacks", lacks) else { return };
     replica.waits_for_log(&["SLIP-000054", "SLIP-000027"]);
     let second_uuid = uuid(&second);
     replica.wait_until("the second one", |status| is_followed(status, &second_uuid));
-    second.sql("STOP REPLICA; RESET REPLICA ALL; DELETE FROM t.b WHERE id = 7");
-    assert_equal(&second, &mut replica, &["t"]);
+    second.sql("RESET REPLICA ALL; DELETE FROM u.b WHERE id = 7");
+    assert_equal(&second, &mut replica, &["t", "u"]);
     replica.stop();
 }
 

@@ -111,6 +111,13 @@ pub trait CopySink: Sync {
     /// # Errors
     /// Why the table cannot be completed; the copy then fails.
     fn table_done(&self, table: &Arc<TableDef>, rows: u64) -> Result<(), String>;
+
+    /// The source was lost, for this reason, after some tables were done, whose rows are of the plan's set: true if
+    /// these are kept and all others left out. Never asked of a copy without a lock.
+    fn keeps_done(&self, why: &CopyError) -> bool {
+        let _ = why;
+        false
+    }
 }
 
 /// A table of the plan, or of its moment, that was not copied.

@@ -343,15 +343,31 @@ impl Run<'_> {
         match self.lock(&self.state.failure).take() {
             None => Ok(()),
             Some(CopyError::SnapshotTooOld { limit_s, .. }) if self.options.unsettled == Unsettled::LeaveOut => {
-                let why = format!("it was not copied yet when the snapshots were {limit_s} s old (--snapshot-max)");
-                for (job, progress) in self.jobs.iter().zip(&self.progress.tables) {
-                    if progress.state() != TableState::Done {
-                        job.leave_out(progress, &why);
-                    }
-                }
+                self.leave_out_rest(&format!(
+                    "it was not copied yet when the snapshots were {limit_s} s old (--snapshot-max)"
+                ));
+                Ok(())
+            }
+            Some(error) if self.may_keep_done(&error) && self.sink.keeps_done(&error) => {
+                self.leave_out_rest(&format!("it was not copied yet when the source was lost: {error}"));
                 Ok(())
             }
             Some(error) => Err(error),
+        }
+    }
+
+    /// True if the source was lost after some tables were done at the plan's set.
+    fn may_keep_done(&self, error: &CopyError) -> bool {
+        let is_lost = matches!(error, CopyError::Source { .. } | CopyError::Table { .. }) && error.is_transient();
+        let at_plan = self.options.lock != CopyLock::None && self.options.unsettled == Unsettled::LeaveOut;
+        is_lost && at_plan && self.progress.tables.iter().any(|table| table.state() == TableState::Done)
+    }
+
+    fn leave_out_rest(&self, why: &str) {
+        for (job, progress) in self.jobs.iter().zip(&self.progress.tables) {
+            if progress.state() != TableState::Done {
+                job.leave_out(progress, why);
+            }
         }
     }
 

@@ -38,6 +38,7 @@ use crate::exit::{Exit, Failure};
 use crate::failure::{preflight_failure, shown_set, source_failure, store_failure};
 use crate::folder::{Folder, write_atomically};
 use crate::log::{self, Code};
+use crate::login::{SourceLogin, for_question};
 use crate::memory::MemoryPlan;
 use crate::receiver::link::{Link, LinkState};
 use crate::status::{disk, source_report};
@@ -53,6 +54,8 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 /// The first one of a preparation comes after this time.
 const SAY_FIRST: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long the next source may take to apply what the rows of a lost one contain, before all are read again.
+const HAS_WITHIN: Duration = Duration::from_secs(5);
 
 /// True if a copy was started in this folder and not completed.
 #[must_use]
@@ -287,6 +290,8 @@ pub(crate) fn prepare(
 
 struct Sink<'a, 'd> {
     writer: &'a CopyWriter<'d>,
+    next: Option<NextSource<'a>>,
+    executed: &'a GtidSet,
     /// Why the store did not take rows.
     failed: OnceLock<StoreError>,
 }
@@ -306,6 +311,47 @@ impl CopySink for Sink<'_, '_> {
     fn table_done(&self, table: &Arc<TableDef>, _rows: u64) -> Result<(), String> {
         self.writer.table_done(table).map_err(|error| self.told(error))
     }
+
+    fn keeps_done(&self, why: &CopyError) -> bool {
+        self.next.as_ref().is_some_and(|next| next.has(self.executed, why))
+    }
+}
+
+/// The server of several that an initial copy reads, by its login and the version of the try, and the next one.
+pub(crate) struct NextSource<'a> {
+    pub login: &'a SourceLogin,
+    pub tried: u64,
+}
+
+impl NextSource<'_> {
+    /// Leaves the server that was lost. True if the next one has all that these rows contain: what was read before is
+    /// then replayed from its log on. The next one is the first that answers.
+    fn has(&self, executed: &GtidSet, why: &CopyError) -> bool {
+        self.login.leave(self.tried, &Failure::error(why.to_string()));
+        loop {
+            let (tried, server) = self.login.server_for_try();
+            let asked = server.connect_options().and_then(|options| {
+                let failed = |error: client::ClientError| source_failure(&error);
+                let mut connection = Connection::connect(&for_question(options)).map_err(failed)?;
+                if let Some(why) = source::group::why_unfit(&mut connection).map_err(failed)? {
+                    return Err(Failure::error(why));
+                }
+                let until = Instant::now() + HAS_WITHIN;
+                loop {
+                    let has = executed.is_subset_of(&preflight::executed(&mut connection).map_err(failed)?);
+                    if has || Instant::now() > until {
+                        return Ok(has);
+                    }
+                    std::thread::sleep(LOOK_EVERY);
+                }
+            });
+            match asked {
+                Ok(has) => return has,
+                Err(failure) if self.login.leave(tried, &failure) => return false,
+                Err(_) => {}
+            }
+        }
+    }
 }
 
 /// Reads all rows into the tree and makes them its content.
@@ -318,6 +364,7 @@ pub(crate) fn run(
     copy: SourceCopy,
     disk: &Disk,
     beside: Beside,
+    next: Option<NextSource<'_>>,
 ) -> Result<(), CopyFailure> {
     let (executed, catalog) = (copy.plan().executed.clone(), copy.plan().catalog.clone());
     let progress = Arc::new(Progress::new(copy.plan()));
@@ -328,7 +375,7 @@ pub(crate) fn run(
     let writer = CopyWriter::new(disk, buffer_bytes);
     let writer = if copy.plan().lock == CopyLock::None { writer.without_indexes() } else { writer };
     let _ = copying.reading.set((Arc::clone(&progress), beside));
-    let sink = Sink { writer: &writer, failed: OnceLock::new() };
+    let sink = Sink { writer: &writer, next, executed: &executed, failed: OnceLock::new() };
     let ran = copy.run(&sink, &progress, &copying.stop);
     let report = match ran {
         Ok(report) => report,

@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::failure::{relay_failure, shown_set, store_failure};
 use crate::folder::Folder;
 use crate::inbound::{Feed, Inbound};
-use crate::initial_copy::{self, Beside, CopyFailure, CopyInProgress, CopyWatch};
+use crate::initial_copy::{self, Beside, CopyFailure, CopyInProgress, CopyWatch, NextSource};
 use crate::log::{self, Code};
 use crate::login::SourceLogin;
 use crate::memory::MemoryPlan;
@@ -116,7 +116,8 @@ impl Opening<'_> {
                 None => self.open_disk()?.0,
             };
             let (tried, server) = self.login.map_or_else(|| (0, server.clone()), |login| login.server_for_try());
-            let failed = match self.copy_once(&server, empty)? {
+            let next = self.login.filter(|login| login.has_others()).map(|login| NextSource { login, tried });
+            let failed = match self.copy_once(&server, empty, next)? {
                 Ok(opened) => return Ok(opened),
                 Err(error) => error,
             };
@@ -134,7 +135,12 @@ impl Opening<'_> {
         }
     }
 
-    fn copy_once(&self, server: &ServerOptions, disk: Disk) -> Result<Result<Opened, copy::CopyError>, Failure> {
+    fn copy_once(
+        &self,
+        server: &ServerOptions,
+        disk: Disk,
+        next: Option<NextSource<'_>>,
+    ) -> Result<Result<Opened, copy::CopyError>, Failure> {
         let copying = Arc::new(CopyInProgress::new(self.config, self.folder, self.memory));
         let watching = (self.watch_copy)(Arc::clone(&copying))?;
         let shown = initial_copy::show(&copying);
@@ -158,7 +164,7 @@ impl Opening<'_> {
         let mut opened = self.open_relay(disk, Some(start))?;
         let inbound = &opened.inbound;
         let beside = Beside { link: Arc::clone(&inbound.link), relay: Arc::clone(&inbound.relay) };
-        let result = initial_copy::run(self.config, &copying, copy, &opened.disk, beside);
+        let result = initial_copy::run(self.config, &copying, copy, &opened.disk, beside, next);
         drop((shown, watching));
         match result {
             Ok(()) => {
