@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use whole_program_tests::{Ran, Replica, Server, folder, repository};
+use whole_program_tests::{Ballast, Ran, Replica, Server, SmallDisk, folder, repository};
 
 use crate::followed::{is_followed, pair, uuid};
 
@@ -203,5 +203,71 @@ fn a_server_that_sql_named_is_followed_when_the_source_is_lost() {
     assert!(status["source"]["candidates"].as_array().unwrap().len() == 2, "{status}");
     second.sql("STOP REPLICA; INSERT INTO t.a VALUES (4, 4)");
     replica.catch_up(&second);
+    replica.stop();
+}
+
+const HOSTS: &str = "SELECT HOST FROM performance_schema.replication_asynchronous_connection_failover";
+
+/// Adds a server to the list, then takes it out, and so on, until an order fails. The number of those that were carried
+/// out.
+fn change_until_it_ends(socket: &Path) -> usize {
+    let of =
+        |what: &str| ask(socket, &format!("SELECT asynchronous_connection_failover_{what}('', 'h.example', 3306, '')"));
+    let mut orders = ["add_source", "delete_source"].into_iter().cycle();
+    std::iter::repeat_with(|| of(orders.next().unwrap())).take_while(|ran| ran.code == 0).count()
+}
+
+#[test]
+fn a_list_is_the_old_or_the_new_one_wherever_a_kill_comes() {
+    let Some(server) = Server::or_skip("failover-kill", &[]) else { return };
+    let data = folder("failover-kill");
+    let socket = data.with_extension("sock");
+    let listens = format!("--socket={}", socket.display());
+    let options = ["--on-stop=stay", "--disk-reserve=100M", &listens];
+    // The first start writes small files, too. Then every second one is before its file replaces the old one.
+    for entry in [40, 41, 42, 43] {
+        let mut replica = Replica::spawn(&server.url("repl"), &data, &options, |command| {
+            command.env("SLIPSTREAM_FAILPOINT", format!("die_at=keep:{entry}"));
+        });
+        replica.wait_until("an answer", |_| true);
+        let carried_out = change_until_it_ends(&socket);
+        whole_program_tests::wait_for("the kill", || replica.ended(), String::new);
+        assert!(carried_out > 2, "{}", replica.log_end());
+        let (replica, _) = Replica::with_socket_unawaited(&server, &data, &["--on-stop=stay"]);
+        let (before, after) = match carried_out % 2 {
+            0 => ("", "HOST\nh.example\n"),
+            _ => ("HOST\nh.example\n", ""),
+        };
+        let listed = ask(&socket, HOSTS).out;
+        println!("killed at the {entry}th: {}", if listed == before { "as before" } else { "as after" });
+        assert!(listed == before || listed == after, "{carried_out}: {listed}");
+        carried_out_or_not(&socket);
+        replica.stop();
+    }
+}
+
+/// Leaves the list empty.
+fn carried_out_or_not(socket: &Path) {
+    carried_out(socket, "SELECT asynchronous_connection_failover_reset()");
+    assert_eq!(ask(socket, HOSTS).out, "");
+}
+
+#[test]
+fn a_list_stays_as_it_was_where_the_disk_is_full() {
+    let Some(disk) = SmallDisk::new("failover-full", 64) else { return };
+    let Some(server) = Server::or_skip("failover-full", &[]) else { return };
+    let data = disk.path().to_owned();
+    let (replica, socket) = Replica::with_socket(&server, &data, &["--on-stop=stay", "--disk-reserve=1M"]);
+    let add = |host: &str| format!("SELECT asynchronous_connection_failover_add_source('', '{host}', 3306)");
+    carried_out(&socket, &add("a.example"));
+    let ballast = Ballast::leave(&disk, 0);
+    let refused = ask(&socket, &add("b.example"));
+    assert!(refused.code == 1 && refused.err.contains("space"), "{refused:?}");
+    assert_eq!(ask(&socket, HOSTS).out, "HOST\na.example\n");
+    drop(ballast);
+    carried_out(&socket, &add("b.example"));
+    replica.kill();
+    let (replica, socket) = Replica::with_socket_unawaited(&server, &data, &["--on-stop=stay", "--disk-reserve=1M"]);
+    assert_eq!(ask(&socket, HOSTS).out, "HOST\na.example\nb.example\n");
     replica.stop();
 }

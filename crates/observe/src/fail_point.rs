@@ -33,10 +33,12 @@ pub enum Phase {
     Save,
     /// A file of a backup is about to be written into a new data folder.
     Restore,
+    /// A small file of the data folder is about to replace the one before it, or has just done so.
+    Keep,
 }
 
 impl Phase {
-    pub const ALL: [Phase; 11] = [
+    pub const ALL: [Phase; 12] = [
         Phase::Copy,
         Phase::Receive,
         Phase::Cut,
@@ -48,6 +50,7 @@ impl Phase {
         Phase::Backup,
         Phase::Save,
         Phase::Restore,
+        Phase::Keep,
     ];
 
     /// Name in the variable.
@@ -65,6 +68,7 @@ impl Phase {
             Phase::Backup => "backup",
             Phase::Save => "save",
             Phase::Restore => "restore",
+            Phase::Keep => "keep",
         }
     }
 }

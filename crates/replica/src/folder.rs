@@ -37,6 +37,7 @@ use std::path::{Path, PathBuf};
 
 use base::own_files::{give_to_owner_of_folder, may_be_planted};
 use base::{GtidSet, Uuid};
+use observe::fail_point::{self, Phase};
 use observe::{ConnectionState, ReplayState, StatusReport, UnansweredReport};
 
 use crate::access::{self, ASIDE};
@@ -478,7 +479,9 @@ fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> 
         give_to_owner_of_folder(&file, path)?;
         file.write_all(bytes)?;
         file.sync_all()?;
+        fail_point::enter(Phase::Keep);
         fs::rename(&temporary, path)?;
+        fail_point::enter(Phase::Keep);
         File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
     };
     write().map_err(|error| {

@@ -44,6 +44,14 @@ struct Kept {
     members: Vec<Found>,
 }
 
+/// The file, and what it has.
+struct MembersFile {
+    path: PathBuf,
+    members: Vec<Found>,
+    /// The log says that it could not be written, and it was not since.
+    failure_said: bool,
+}
+
 struct Now {
     candidates: Candidates,
     members: Members,
@@ -59,7 +67,7 @@ pub struct SourceLogin {
     reread: Option<Reread>,
     now: Mutex<Now>,
     /// Where the members of a group are kept; locked while they are written.
-    members_file: Mutex<Option<PathBuf>>,
+    members_file: Mutex<Option<MembersFile>>,
     /// Number of requests to try now.
     requests: AtomicU64,
     /// When a start began to wait for the source, µs; 0: none waits.
@@ -126,8 +134,9 @@ impl SourceLogin {
                 now.candidates.tell_of(&kept.members.into_iter().map(of).collect::<Vec<_>>());
             }
         }
+        let file = MembersFile { path, members: now.candidates.found().to_vec(), failure_said: false };
         drop(now);
-        *login.members_file.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
+        *login.members_file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
         Ok(login)
     }
 
@@ -140,12 +149,12 @@ impl SourceLogin {
                 return None;
             }
             let candidates = &mut now.candidates;
-            let before = (candidates.found().to_vec(), candidates.not_dialled().to_vec());
+            let before = candidates.not_dialled().to_vec();
             candidates.tell_of(members);
-            let new = candidates.not_dialled().iter().filter(|text| !before.1.contains(text)).cloned();
+            let new = candidates.not_dialled().iter().filter(|text| !before.contains(text)).cloned();
             let kept = Kept { of: candidates.shown_names(), members: candidates.found().to_vec() };
             let not_dialled: Vec<String> = new.collect();
-            (Some(kept).filter(|kept| kept.members != before.0), not_dialled, candidates.better(now_us()))
+            (kept, not_dialled, candidates.better(now_us()))
         };
         for text in not_dialled {
             match self.not_dialled_said.fetch_add(1, Ordering::Relaxed) {
@@ -157,12 +166,7 @@ impl SourceLogin {
                 _ => log::write(Code::MemberNotDialled, "Source", &text),
             }
         }
-        if let Some(kept) = kept
-            && let Err(failure) = self.write_members(&kept)
-        {
-            let text = format!("the members of the group are not kept for the next start: {}", failure.text);
-            log::write(Code::MemberNotDialled, "Source", &text);
-        }
+        self.write_members(&kept);
         better
     }
 
@@ -210,11 +214,23 @@ impl SourceLogin {
         self.lock().candidates.max_source_lag()
     }
 
-    fn write_members(&self, kept: &Kept) -> Result<(), Failure> {
-        let file = self.members_file.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(path) = &*file else { return Ok(()) };
-        let text = serde_json::to_string(kept).map_err(|error| Failure::error(error.to_string()))?;
-        write_atomically(path, text.as_bytes())
+    /// Writes the file if it has others. One that cannot be written is tried again when members are told of again.
+    fn write_members(&self, kept: &Kept) {
+        let mut file = self.members_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(file) = file.as_mut().filter(|file| file.members != kept.members) else { return };
+        let text = serde_json::to_string(kept).map_err(|error| Failure::error(error.to_string()));
+        match text.and_then(|text| write_atomically(&file.path, text.as_bytes())) {
+            Ok(()) => {
+                file.members.clone_from(&kept.members);
+                file.failure_said = false;
+            }
+            Err(failure) => {
+                if !std::mem::replace(&mut file.failure_said, true) {
+                    let text = format!("the members of the group are not kept for the next start: {}", failure.text);
+                    log::write(Code::MemberNotDialled, "Source", &text);
+                }
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Now> {
