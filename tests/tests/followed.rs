@@ -337,3 +337,48 @@ fn a_source_that_lags_is_left_and_a_late_read_says_what_is_missing() {
     assert!(late.contains(&says), "{late}");
     replica.stop();
 }
+
+/// A list may name a host that nobody knows, one server by two names, and one that another authority vouches for.
+#[test]
+fn names_that_lead_nowhere_or_twice_to_one_server_are_passed_over() {
+    let Some((first, second)) = pair("followed-names") else { return };
+    let (one, two) = (first.port(), second.port());
+    let source = format!("mysql://repl@nobody.invalid,127.0.0.1:{one},localhost:{one},127.0.0.1:{two}");
+    let (mut replica, _) = follow(&source, &folder("followed-names"), &[]);
+    let uuids = [uuid(&first), uuid(&second)];
+    replica.wait_until("the first one", |status| is_followed(status, &uuids[0]));
+    replica.waits_for_log(&["SLIP-000137", "nobody.invalid"]);
+    replica.catch_up(&first);
+    await_set(&second, &first.gtid_executed());
+    first.kill();
+    let status = replica.wait_until("the second one", |status| is_followed(status, &uuids[1]));
+    assert!(status["source"]["left"]["uri"].as_str().unwrap().contains(&format!("127.0.0.1:{one}")), "{status}");
+    second.sql("STOP REPLICA; UPDATE t.a SET n = 3 WHERE id = 1");
+    assert_equal(&second, &mut replica, &["t"]);
+    replica.stop();
+}
+
+#[test]
+fn a_server_that_another_authority_vouches_for_gets_no_password() {
+    let Some((first, second)) = pair("followed-authority") else { return };
+    let authority = first.dir().join("ca.pem");
+    // It makes its own at the next start; until then both have those of their template.
+    second.stop();
+    for file in ["ca.pem", "ca-key.pem", "server-cert.pem", "server-key.pem", "client-cert.pem", "client-key.pem"] {
+        std::fs::remove_file(second.dir().join(file)).unwrap();
+    }
+    second.restart(&[]);
+    let source = format!("{}/?ssl-mode=VERIFY_CA", several(&[&first, &second]));
+    let option = format!("--source-ssl-ca={}", authority.display());
+    let (mut replica, _) = follow(&source, &folder("followed-authority"), &[&option]);
+    let uuids = [uuid(&first), uuid(&second)];
+    replica.wait_until("the first one", |status| is_followed(status, &uuids[0]));
+    replica.catch_up(&first);
+    await_set(&second, &first.gtid_executed());
+    first.kill();
+    let status = replica.wait_until("none", |status| !why_not(status, 1).is_empty());
+    assert!(why_not(&status, 1).contains("certificate"), "{status}");
+    first.restart(&[]);
+    replica.wait_until("the first one again", |status| is_followed(status, &uuids[0]));
+    replica.stop();
+}

@@ -299,6 +299,37 @@ fn a_skipped_transaction_is_summed_up_in_words() {
     }
 }
 
+/// A member of a group logs each view as a transaction of its own (8.0), and may log what certification was given.
+#[test]
+fn a_view_of_a_group_has_its_gtid_and_changes_nothing() {
+    let mut author = log::Author::new(base::Uuid([7; 16]));
+    author.table("t", &[log::INT], "id INT PRIMARY KEY");
+    // view_id in 40 bytes, a sequence number, a count of certification's entries.
+    let view = |out: &mut Vec<u8>| {
+        out.extend(format!("{:\0<40}", "17960055559725797:3").as_bytes());
+        out.extend(9_u64.to_le_bytes());
+        out.extend(0_u32.to_le_bytes());
+    };
+    let number = author.transaction(|events| {
+        events.sql("BEGIN");
+        events.writer.event(event_type::VIEW_CHANGE, 0, view);
+        events.sql("COMMIT");
+    });
+    let last = author.rows(&[log::insert("t", &[int(1)])]);
+    let (of_view, of_row) = (author.gtid_of(number), author.gtid_of(last));
+    let setup = Setup::random(&mut Random::new(1));
+    let files = vec![("binlog.000001".to_owned(), author.events())];
+    let expected = count_events(&files);
+    let items = chunks(files, &mut Random::new(2));
+    let pipeline = Pipeline::start_with(closing(items), setup.options(), setup.sizes);
+    let (store, ledger) = (std::sync::Arc::clone(&pipeline.store), std::sync::Arc::clone(&pipeline.ledger));
+    let finished = pipeline.join();
+    assert!(finished.stop.is_none(), "{:?}", finished.stop);
+    let executed = store.visibility().executed();
+    assert!(executed.contains(&of_view) && executed.contains(&of_row), "{executed}");
+    check_ledger(&ledger.snapshot(event_type::name), &expected).unwrap();
+}
+
 /// A huge transaction is left out as a whole, whichever decoder has which slice.
 #[test]
 fn a_transaction_in_slices_is_left_out_whole() {

@@ -127,6 +127,19 @@ fn xa_transactions() {
     assert_eq!(prepared, "B...EBEBE");
 }
 
+/// As members of a group log them (8.0).
+#[test]
+fn a_view_is_a_transaction_and_its_context_comes_before_it() {
+    let view = shape(|w| {
+        raw(w, event_type::TRANSACTION_CONTEXT);
+        begin(w);
+        w.statement(b"", b"BEGIN");
+        raw(w, event_type::VIEW_CHANGE);
+        w.statement(b"", b"COMMIT");
+    });
+    assert_eq!(view, "cB..E");
+}
+
 #[test]
 fn control_events_between_transactions() {
     let mut source = Source::new(CRC);
