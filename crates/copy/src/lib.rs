@@ -112,6 +112,11 @@ pub trait CopySink: Sync {
     /// Why the table cannot be completed; the copy then fails.
     fn table_done(&self, table: &Arc<TableDef>, rows: u64) -> Result<(), String>;
 
+    /// True once the source is left for another one: it is then lost as soon as it says nothing for three seconds.
+    fn is_left(&self) -> bool {
+        false
+    }
+
     /// The source was lost, for this reason, after some tables were done, whose rows are of the plan's set: true if
     /// these are kept and all others left out. Never asked of a copy without a lock.
     fn keeps_done(&self, why: &CopyError) -> bool {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use base::Countdown;
 use catalog::{Identity, TableDef};
-use client::{Connection, Interrupter, ResultSet};
+use client::{ClientError, Connection, Interrupter, ResultSet};
 
 use crate::batch::RowBatch;
 use crate::chunk::{Bound, KeyRanges, Steps};
@@ -36,6 +36,8 @@ use crate::{CopySink, SAVEPOINT, UnsettledTable};
 
 /// Interval of checks of the stop flag and the snapshots' age.
 const WATCH_EVERY: Duration = Duration::from_millis(50);
+/// Silence of a source that was left for another one after which it is lost: no query of a copy has a time limit.
+const SILENT_FOR: Duration = Duration::from_secs(3);
 /// Most rows of a range, whatever the estimates say.
 const RANGE_ROWS_MAX: u64 = 1_000_000;
 /// A table with at most this many ranges is read as a whole.
@@ -394,6 +396,9 @@ impl Run<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 self.fail(CopyError::Stopped);
             }
+            if interrupters.iter().any(|reader| reader.read_waits() >= SILENT_FOR) && self.sink.is_left() {
+                self.fail(self.source(ClientError::ReadTimeout));
+            }
             let limited = self.options.lock != CopyLock::None;
             let too_old = limited && self.opened.elapsed() >= self.options.snapshot_max;
             if too_old {
@@ -414,7 +419,7 @@ impl Run<'_> {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn source(&self, error: client::ClientError) -> CopyError {
+    fn source(&self, error: ClientError) -> CopyError {
         CopyError::Source { server: self.server.clone(), error }
     }
 

@@ -312,6 +312,10 @@ impl CopySink for Sink<'_, '_> {
         self.writer.table_done(table).map_err(|error| self.told(error))
     }
 
+    fn is_left(&self) -> bool {
+        self.next.as_ref().is_some_and(|next| !next.login.is_of(next.tried))
+    }
+
     fn keeps_done(&self, why: &CopyError) -> bool {
         self.next.as_ref().is_some_and(|next| next.has(self.executed, why))
     }

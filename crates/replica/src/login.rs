@@ -198,6 +198,11 @@ impl SourceLogin {
         self.lock().members.note(own, server_uuid, throttled, now_us());
     }
 
+    /// That try was with the options and the server of now.
+    pub(crate) fn is_of(&self, tried: u64) -> bool {
+        self.lock().version == tried
+    }
+
     /// Others than the server of a try with this version of the options.
     pub(crate) fn others(&self, tried: u64) -> Vec<ConnectOptions> {
         let now = self.lock();
