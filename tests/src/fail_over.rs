@@ -1,7 +1,7 @@
-//! What fail-overs are watched with: each server is asked every 100 ms, and TPC-C runs on two of those that take writes.
+//! Observes fail-overs: each server is asked every 100 ms, and TPC-C runs on two of those that take writes.
 //!
 //! In: servers, which of them is about to be lost. Out: when another one could have been followed; writers that move to
-//! whoever is alive. Never here: what is done to a server, what the replica did.
+//! whoever is alive. Never here: a fault, the replica.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -233,7 +233,7 @@ fn killed_while_copied(name: &str, before: impl FnOnce(&Server, &Server)) -> Opt
     Some((second, replica))
 }
 
-/// What is done stays, and is replayed from there on; the other table is copied at the next one.
+/// A finished table stays, and is replayed from there on; the other table is copied at the next one.
 #[test]
 fn a_first_copy_goes_on_at_the_next_one_when_its_source_is_killed() {
     let Some((second, mut replica)) = killed_while_copied("followed-copy", |_, _| ()) else { return };

@@ -75,8 +75,10 @@ impl ShownOptions {
             executed: report.gtid.executed.clone(),
             until_condition: report.replay.until.condition.clone(),
             delay_s: (report.replay.delay_s, report.replay.remaining_delay_us.map(|us| us.div_ceil(1_000_000))),
-            failover: self.server.as_ref().map(failover).unwrap_or_default(),
-            members: report.source.several.group.as_ref().map(members).unwrap_or_default(),
+            failover: FailoverLists {
+                members: report.source.several.group.as_ref().map(members).unwrap_or_default(),
+                ..self.server.as_ref().map(failover).unwrap_or_default()
+            },
         }
     }
 }
@@ -98,6 +100,7 @@ fn failover(server: &ServerOptions) -> FailoverLists {
             on,
             sources: sources.map(|of| source(&of.host, of.port, of.weight, &of.managed_name)).collect(),
             managed: groups.map(|of| (of.name.clone(), of.primary_weight, of.secondary_weight)).collect(),
+            ..FailoverLists::default()
         };
     }
     let named = server.each().unwrap_or_default().into_iter();
@@ -105,7 +108,7 @@ fn failover(server: &ServerOptions) -> FailoverLists {
         let options = one.connect_options().ok()?;
         Some(source(&options.host, options.port, one.weight.unwrap_or(WEIGHT), ""))
     };
-    FailoverLists { on, sources: named.filter_map(of_options).collect(), managed: Vec::new() }
+    FailoverLists { on, sources: named.filter_map(of_options).collect(), ..FailoverLists::default() }
 }
 
 /// The members of the source's group. When nobody tells of them, none can be reached, as far as this replica knows.

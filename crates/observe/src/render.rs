@@ -78,7 +78,11 @@ fn render_group(group: &GroupReport, text: &mut String) {
         if let Some(throttled) = &member.flow_control {
             let FlowControlReport { throttle_count, throttle_time_us, throttle_active_count } = *throttled;
             let (count, time) = (count_text(throttle_count), duration_text(throttle_time_us));
-            let _ = write!(of, ", flow control held back {count} for {time}, {throttle_active_count} now");
+            of.push_str(", flow control held back ");
+            let _ = match throttle_count {
+                0 => write!(of, "none"),
+                _ => write!(of, "{count} for {time}, {throttle_active_count} now"),
+            };
         }
         if let Some(figures) = &member.figures {
             let age = duration_text(figures.age_us);

@@ -166,7 +166,7 @@ pub struct SourceReport {
     pub several: SeveralReport,
 }
 
-/// What is known of several servers, of which one is followed.
+/// Several servers, of which one is followed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SeveralReport {
     /// Since when the server of now is followed; UTC. None while none is.

@@ -1,4 +1,4 @@
-//! What is known of the members of the group that the followed server belongs to.
+//! The members of the group that the followed server belongs to, as far as they are known.
 //!
 //! In: the view and the figures that a member tells, the time. Out: a report in which each figure has its age. Never
 //! here: a connection, a choice of which one to follow.
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(shown(&members, 14 * S), [(2, 1, true), (5, 2, true)]);
         members.tell(&by, &view("ONLINE", 3), 9, 17 * S);
         assert_eq!(shown(&members, 17 * S), [(3, 0, true), (3, 0, false)]);
-        // The followed member goes on telling of one that nobody hears from.
+        // The followed member still tells of one that nobody hears from.
         members.tell(&by, &view("UNREACHABLE", 3), 9, 30 * S);
         assert_eq!(shown(&members, 30 * S), [(3, 0, true), (3, 13, false)]);
         let report = members.report(&by, 40 * S).unwrap();

@@ -42,8 +42,6 @@ pub struct ReplicaStatus {
     /// SQL_Delay and SQL_Remaining_Delay, seconds; None is NULL.
     pub delay_s: (u64, Option<u64>),
     pub failover: FailoverLists,
-    /// The members of the source's group.
-    pub members: Vec<GroupMember>,
 }
 
 /// A row of `performance_schema.replication_group_members`, and one of `replication_group_member_stats`.
@@ -65,9 +63,7 @@ pub struct GroupMember {
 pub struct GroupFigures {
     /// By the names of their columns.
     pub counts: [(&'static str, u64); 8],
-    /// TRANSACTIONS_COMMITTED_ALL_MEMBERS.
     pub committed_by_all: String,
-    /// LAST_CONFLICT_FREE_TRANSACTION.
     pub last_conflict_free: String,
 }
 
@@ -78,6 +74,8 @@ pub struct FailoverLists {
     pub sources: Vec<FailoverSource>,
     /// Name, Primary_weight and Secondary_weight of groups whose members are found.
     pub managed: Vec<(String, u8, u8)>,
+    /// The members of the source's group.
+    pub members: Vec<GroupMember>,
 }
 
 /// A row of `performance_schema.replication_asynchronous_connection_failover`.

@@ -127,38 +127,28 @@ pub struct Member {
     pub state: String,
     /// MEMBER_ROLE: `PRIMARY` for one that takes writes, else `SECONDARY`.
     pub role: String,
-    /// MEMBER_VERSION.
     pub version: String,
     /// MEMBER_COMMUNICATION_STACK; empty before 8.0.27.
     pub communication_stack: String,
-    /// VIEW_ID of the member that tells.
+    /// VIEW_ID of the member that tells it.
     pub view_id: String,
     /// As it last told the others; None for one that has told them nothing.
     pub figures: Option<Figures>,
 }
 
-/// A member's row of `replication_group_member_stats`, of which the others hear once a second.
+/// A member's row of `replication_group_member_stats`, whose order the fields have; the others hear of it once a second.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// COUNT_TRANSACTIONS_IN_QUEUE.
     pub to_certify: u64,
-    /// COUNT_TRANSACTIONS_CHECKED.
     pub checked: u64,
-    /// COUNT_CONFLICTS_DETECTED.
     pub conflicts: u64,
-    /// COUNT_TRANSACTIONS_ROWS_VALIDATING.
+    /// Rows in the certification's memory (COUNT_TRANSACTIONS_ROWS_VALIDATING).
     pub validating: u64,
-    /// TRANSACTIONS_COMMITTED_ALL_MEMBERS.
     pub committed_by_all: String,
-    /// LAST_CONFLICT_FREE_TRANSACTION.
     pub last_conflict_free: String,
-    /// COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE.
     pub to_apply: u64,
-    /// COUNT_TRANSACTIONS_REMOTE_APPLIED.
     pub applied: u64,
-    /// COUNT_TRANSACTIONS_LOCAL_PROPOSED.
     pub proposed: u64,
-    /// COUNT_TRANSACTIONS_LOCAL_ROLLBACK.
     pub rolled_back: u64,
 }
 

@@ -379,7 +379,6 @@ mod tests {
     fn facts() -> ReplicaStatus {
         let word = |word: &str| word.to_owned();
         ReplicaStatus {
-            members: Vec::new(),
             failover: crate::FailoverLists::default(),
             io_state: word("waits"),
             source_host: word("h"),

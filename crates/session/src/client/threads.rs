@@ -196,7 +196,7 @@ fn of_group(listing: &Listing, table: &str, status: &ReplicaStatus) -> Vec<Vec<V
         }
         Some(row(listing, &values))
     };
-    status.members.iter().filter_map(of).collect()
+    status.failover.members.iter().filter_map(of).collect()
 }
 
 /// A thread's columns, by their names in all tables but `threads`.
