@@ -35,9 +35,9 @@ fn accounts_are_kept_and_changed_whether_it_runs_or_not() {
         .expect(0, &["not salted"]);
     account(&data, &["add", "bare", "--may", "read"], "").expect(2, &["no password on standard input"]);
     account(&data, &["add", "bare@db.example", "--may", "read"], "x").expect(2, &["names are not looked up"]);
-    let lines = "account\tmay\tschemas\trequires\treads\tplugin\tmax_connections\n\
-                 app@10.0.0.0/8\tread\tshop,stock\ttls\teventual\tcaching_sha2_password\tany\n\
-                 old@%\tread\tall\tnothing\teventual\tmysql_native_password\tany\n";
+    let lines = "account\tmay\tschemas\trequires\treads\tplugin\tmax_connections\tsource_login\n\
+                 app@10.0.0.0/8\tread\tshop,stock\ttls\teventual\tcaching_sha2_password\tany\tnone\n\
+                 old@%\tread\tall\tnothing\teventual\tmysql_native_password\tany\tnone\n";
     assert_eq!(listed(&data), lines);
     let file = data.join("accounts");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);

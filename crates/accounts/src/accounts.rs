@@ -19,6 +19,7 @@ use crate::password::{PasswordKind, PasswordPlugin, SHA256_LEN, StoredPassword};
 use crate::proved::Proved;
 use crate::reads::Reads;
 use crate::rights::{Requirement, Rights, Transport};
+use crate::source_login::{self, SourceLogin};
 
 /// Most accounts in one folder: the file is written whole, and changes look at each.
 const ACCOUNTS_MAX: usize = 10_000;
@@ -140,6 +141,8 @@ pub struct Account {
     pub max_connections: Option<u32>,
     /// The plugin of its password.
     pub plugin: PasswordPlugin,
+    /// How its forwarded statements log in at the source.
+    pub source_login: Option<Arc<SourceLogin>>,
 }
 
 /// An account to add.
@@ -178,6 +181,8 @@ pub struct Identity {
     pub reads: Reads,
     /// Sessions that the account may have at once; None: no limit of its own.
     pub max_connections: Option<u32>,
+    /// How its forwarded statements log in at the source; None: they are not forwarded.
+    pub source_login: Option<Arc<SourceLogin>>,
     /// What the connection has.
     pub(crate) transport: Transport,
     /// The password's number; None for who needed none (the socket's `admin`).
@@ -245,10 +250,14 @@ impl Accounts {
     /// The file cannot be read, or is not one that this program wrote.
     pub fn open(path: &Path) -> Result<Arc<Accounts>, AccountsError> {
         let numbers = AtomicU64::new(0);
-        let (decoy_key, kept) = match file::read(path)? {
+        let (decoy_key, mut kept) = match file::read(path)? {
             Some(content) => (content.decoy_key, content.accounts),
             None => (crate::password::random()?, Vec::new()),
         };
+        let mut logins = source_login::read(path)?;
+        for Kept { account, .. } in &mut kept {
+            account.source_login = logins.remove(&account.name.to_string()).filter(|_| account.rights.forward);
+        }
         let entries: Vec<Entry> = kept.into_iter().map(|kept| Entry::new(kept, &numbers)).collect();
         let proved = Proved::open(path, &entries);
         Ok(Arc::new(Accounts {
@@ -298,10 +307,20 @@ impl Accounts {
     /// # Errors
     /// It exists, its schemas do not fit its rights, or the file cannot be written.
     pub fn add(&self, new: NewAccount) -> Result<(), AccountsError> {
+        self.add_with(new, None)
+    }
+
+    /// As [`add`](Accounts::add), with a login at the source for what is forwarded.
+    ///
+    /// # Errors
+    /// As [`add`](Accounts::add); the right `forward` and a login are not given together.
+    pub fn add_with(&self, new: NewAccount, source_login: Option<SourceLogin>) -> Result<(), AccountsError> {
         let NewAccount { name, rights, schemas, requirement, reads, max_connections, password } = new;
         let schemas = checked_schemas(rights, schemas)?;
         let plugin = password.plugin();
-        let account = Account { name, rights, schemas, requirement, reads, max_connections, plugin };
+        let source_login = source_login.map(Arc::new);
+        let account = Account { name, rights, schemas, requirement, reads, max_connections, plugin, source_login };
+        check_forward(&account)?;
         let kept = Kept { account, password };
         self.alter(|entries, numbers| {
             if entries.iter().any(|entry| entry.kept.account.name == kept.account.name) {
@@ -320,7 +339,8 @@ impl Accounts {
         }
     }
 
-    /// Lets later logins of an account be fast until the process ends: for whoever has the password itself. False if it is not this account's password, or there is no such account.
+    /// Lets later logins of an account be fast until the process ends: for whoever has the password itself. False if it
+    /// is not this account's password, or there is no such account.
     pub fn learn_password(&self, name: &AccountName, password: &str) -> bool {
         let state = self.state.load();
         let Some(entry) = state.find(name).filter(|entry| entry.kept.password.is(password.as_bytes())) else {
@@ -369,6 +389,23 @@ impl Accounts {
         reads: Reads,
         max_connections: Option<u32>,
     ) -> Result<(), AccountsError> {
+        self.change_with(name, rights, schemas, requirement, reads, (max_connections, None))
+    }
+
+    /// As [`change`](Accounts::change), with another login at the source. Without one the login stays as long as the
+    /// account has the right `forward`.
+    ///
+    /// # Errors
+    /// As [`change`](Accounts::change); the right `forward` and a login are not given together.
+    pub fn change_with(
+        &self,
+        name: &AccountName,
+        rights: Rights,
+        schemas: Option<Vec<String>>,
+        requirement: Requirement,
+        reads: Reads,
+        (max_connections, source_login): (Option<u32>, Option<SourceLogin>),
+    ) -> Result<(), AccountsError> {
         let schemas = checked_schemas(rights, schemas)?;
         self.alter(|entries, _| {
             let at = position(entries, name)?;
@@ -376,6 +413,12 @@ impl Accounts {
             let account = &mut entry.kept.account;
             (account.rights, account.schemas, account.requirement) = (rights, schemas, requirement);
             (account.reads, account.max_connections) = (reads, max_connections);
+            match source_login {
+                Some(login) => account.source_login = Some(Arc::new(login)),
+                None if rights.forward => {}
+                None => account.source_login = None,
+            }
+            check_forward(account)?;
             entries.push(entry);
             Ok(())
         })
@@ -394,6 +437,8 @@ impl Accounts {
         }
         // First: what a password has proved outlives it nowhere.
         proved.keep(entries.iter());
+        // Before the accounts: one that may forward has its login.
+        source_login::replace(&self.path, entries.iter().map(|entry| &entry.kept))?;
         file::replace(&self.path, &self.decoy_key, entries.iter().map(|entry| &entry.kept))?;
         self.state.store(Arc::new(State::new(entries)));
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -441,7 +486,8 @@ impl Account {
             (Some(_), None) => !identity.rights.read,
             (Some(own), Some(used)) => used.iter().all(|schema| own.contains(schema)),
         };
-        self.rights.contains(identity.rights) && schemas && self.requirement.is_met(identity.transport)
+        let same_source = self.source_login == identity.source_login;
+        self.rights.contains(identity.rights) && schemas && same_source && self.requirement.is_met(identity.transport)
     }
 }
 
@@ -457,6 +503,7 @@ impl Entry {
             schemas: account.schemas.clone(),
             reads: account.reads,
             max_connections: account.max_connections,
+            source_login: account.source_login.clone(),
             transport,
             password: Some(self.password_number),
         }
@@ -509,6 +556,16 @@ fn checked_schemas(rights: Rights, schemas: Option<Vec<String>>) -> Result<Optio
         return invalid("a schema's name has 1 to 64 characters");
     }
     Ok(Some(schemas.into()))
+}
+
+/// Checks that the right `forward` and a login at the source come together.
+fn check_forward(account: &Account) -> Result<(), AccountsError> {
+    let invalid = |text: &str| Err(AccountsError::Invalid(text.to_owned()));
+    match (account.rights.forward, account.source_login.is_some()) {
+        (true, false) => invalid("the right 'forward' needs a login at the source: --source-login"),
+        (false, true) => invalid("a login at the source is for accounts with the right 'forward'"),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ fn identity(accounts: &Accounts, user: &str, peer: &Peer) -> Identity {
         schemas: account.schemas.clone(),
         reads: account.reads,
         max_connections: account.max_connections,
+        source_login: account.source_login.clone(),
         transport: Transport { is_secure: false, has_certificate: false },
         password: Some(entry.password_number),
     }
@@ -182,6 +183,42 @@ fn what_is_not_there_or_there_already() {
     assert!(accounts.set_password(&other, password("x")).is_err());
     assert!(accounts.change(&other, Rights::ALL, None, Requirement::None, Reads::default(), None).is_err());
     assert_eq!(accounts.generation(), 2);
+}
+
+#[test]
+fn logins_at_the_source_have_a_file_of_their_own() {
+    let folder = folder();
+    let accounts = open(&folder);
+    let app: AccountName = "app".parse().unwrap();
+    let login = |password: &str| SourceLogin::new("shop", password).unwrap();
+    assert!(accounts.add(new("app", "read,forward")).is_err(), "a right without a login");
+    assert!(accounts.add_with(new("app", "read"), Some(login("there"))).is_err(), "a login without the right");
+    accounts.add_with(new("app", "read,forward"), Some(login("there"))).unwrap();
+    let peer = Peer::Tcp("10.0.0.1".parse().unwrap());
+    let identity_now = || identity(&accounts, "app", &peer);
+    let before = identity_now();
+    assert_eq!(before.source_login.as_ref().unwrap().password(), "there");
+    assert!(!format!("{before:?}").contains("there"));
+    // The accounts file, which a backup may hold, has neither name nor password of it.
+    let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert!(!text("accounts").contains("there") && text("source-logins").contains("there"));
+    let mode = std::fs::metadata(folder.path().join("source-logins")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(open(&folder).list(), accounts.list());
+    let change = |rights: &str, login: Option<SourceLogin>| {
+        let rights = rights.parse().unwrap();
+        accounts.change_with(&app, rights, None, Requirement::None, Reads::default(), (None, login)).unwrap();
+    };
+    change("forward", None);
+    assert_eq!(identity_now().source_login, before.source_login);
+    change("read,forward", Some(login("other")));
+    assert!(!accounts.still_valid(&before), "its sessions have the old login");
+    change("read", None);
+    assert_eq!(identity_now().source_login, None);
+    assert!(!text("source-logins").contains("other"));
+    std::fs::write(folder.path().join("source-logins"), "{\"secret").unwrap();
+    let error = Accounts::open(&folder.path().join("accounts")).unwrap_err().to_string();
+    assert!(error.contains("source-logins") && !error.contains("secret"), "{error}");
 }
 
 #[test]

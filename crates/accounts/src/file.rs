@@ -164,7 +164,9 @@ fn kept(record: Record) -> Result<Kept, String> {
     if max_connections == Some(0) {
         return Err(format!("max_connections of {name} is 0"));
     }
-    Ok(Kept { account: Account { name, rights, schemas, requirement, reads, max_connections, plugin }, password })
+    let source_login = None;
+    let account = Account { name, rights, schemas, requirement, reads, max_connections, plugin, source_login };
+    Ok(Kept { account, password })
 }
 
 fn record(kept: &Kept) -> Record {

@@ -1,7 +1,8 @@
 //! Who may log in, and how: accounts, passwords, rights, the login itself, and TLS of the server.
 //!
 //! In: the accounts file, certificates, payloads of a client's packets, the time. Out: payloads to send, an identity
-//! with its rights, or MySQL's error. Never here: sockets, threads, clocks, DNS, a password in a text or a file.
+//! with its rights, or MySQL's error. Never here: sockets, threads, clocks, DNS, a password in a text, or in a file but
+//! that of the logins at the source.
 //!
 //! A session begins with [`Login`]. It ends once [`Accounts::still_valid`] says no, which is asked after
 //! [`Accounts::generation`] has changed.
@@ -27,6 +28,7 @@ mod reads;
 mod refusal;
 mod rights;
 mod sha_crypt;
+mod source_login;
 mod tls;
 
 pub use accounts::{Account, AccountName, Accounts, Identity, NewAccount, Origin, Peer};
@@ -40,4 +42,5 @@ pub use password::{PasswordPlugin, StoredPassword};
 pub use reads::{Consistency, Reads};
 pub use refusal::ServerError;
 pub use rights::{Requirement, Rights};
+pub use source_login::SourceLogin;
 pub use tls::{CertificateOwner, ServerTls, TlsFiles};

@@ -14,15 +14,18 @@ pub struct Rights {
     pub replicate: bool,
     /// KILL of others, START and STOP REPLICA, SET GLOBAL.
     pub admin: bool,
+    /// Statements go to the source, under the account's login there.
+    pub forward: bool,
 }
 
 impl Rights {
-    /// All rights.
-    pub const ALL: Rights = Rights { monitor: true, read: true, replicate: true, admin: true };
+    /// All rights over this server.
+    pub const ALL: Rights = Rights { monitor: true, read: true, replicate: true, admin: true, forward: false };
 
     /// Each right with its name, in the order of texts.
-    fn named(self) -> [(&'static str, bool); 4] {
-        [("monitor", self.monitor), ("read", self.read), ("replicate", self.replicate), ("admin", self.admin)]
+    fn named(self) -> [(&'static str, bool); 5] {
+        let Rights { monitor, read, replicate, admin, forward } = self;
+        [("monitor", monitor), ("read", read), ("replicate", replicate), ("admin", admin), ("forward", forward)]
     }
 
     /// Names of the rights.
@@ -44,6 +47,7 @@ impl Rights {
             "read" => self.read = true,
             "replicate" => self.replicate = true,
             "admin" => self.admin = true,
+            "forward" => self.forward = true,
             _ => return false,
         }
         true
@@ -66,7 +70,7 @@ impl FromStr for Rights {
         let mut rights = Rights::default();
         for name in text.split(',').map(str::trim) {
             if !rights.add(name) {
-                return Err(format!("unknown right '{name}': use monitor, read, replicate or admin"));
+                return Err(format!("unknown right '{name}': use monitor, read, replicate, admin or forward"));
             }
         }
         Ok(rights)
@@ -110,7 +114,7 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        for text in ["monitor", "monitor,read", "monitor,read,replicate,admin", "admin"] {
+        for text in ["monitor", "monitor,read", "monitor,read,replicate,admin", "admin", "read,forward"] {
             assert_eq!(text.parse::<Rights>().unwrap().to_string(), text);
         }
         assert_eq!("read, monitor".parse::<Rights>().unwrap().to_string(), "monitor,read");

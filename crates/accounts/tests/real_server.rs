@@ -63,7 +63,7 @@ fn grants_print_as_mysqls() {
     let some = || Some(vec!["shop_1".to_owned(), "a`b".to_owned(), "x%y".to_owned()]);
     for bits in 0..16u8 {
         let bit = |at: u8| bits >> at & 1 == 1;
-        let rights = Rights { monitor: bit(0), read: bit(1), replicate: bit(2), admin: bit(3) };
+        let rights = Rights { monitor: bit(0), read: bit(1), replicate: bit(2), admin: bit(3), forward: false };
         let schemas = if rights.read && !rights.replicate { [None, some()] } else { [None, None] };
         for (index, schemas) in schemas.into_iter().enumerate() {
             let name: AccountName = format!("a`{bits}_{index}@10.%").parse().unwrap();

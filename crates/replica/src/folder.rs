@@ -16,6 +16,7 @@
 //! DIR/moved               what a move to another source leaves to be verified
 //! DIR/accounts            who may log in, with password hashes; 0600
 //! DIR/accounts-proved     unsalted hashes of passwords that were seen; 0600, in no backup
+//! DIR/source-logins       logins at the source of accounts that forward, with passwords; 0600, in no backup
 //! DIR/server-cert.pem, DIR/server-key.pem   the certificate that the server made for itself; 0600
 //! DIR/source-orders       what CHANGE REPLICATION SOURCE TO changed, with a password; 0600
 //! DIR/source-members      members of the source's group, as one of them told last

@@ -2,14 +2,15 @@
 //!
 //! In: flags, a password from the terminal or standard input. Out: a change of the accounts, by the running replica or
 //! in the stopped folder; the list. Never here: a password as an argument, a password over the control socket (only its
-//! hash goes there).
+//! hash goes there), but that of a login at the source, which is needed as it is.
 
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
 use accounts::{
-    Account, AccountName, Accounts, AccountsError, NewAccount, PasswordPlugin, Reads, Requirement, StoredPassword,
+    Account, AccountName, Accounts, AccountsError, NewAccount, PasswordPlugin, Reads, Requirement, SourceLogin,
+    StoredPassword,
 };
 use replica::config::Secret;
 use replica::{
@@ -74,6 +75,17 @@ pub(crate) struct Grant {
     read_staleness_ms: Option<u32>,
     /// Sessions at once, if there is a limit.
     max_connections: Option<u32>,
+    /// Its login at the source, if there is to be one, or another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source_login: Option<LoginThere>,
+}
+
+/// A login at the source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LoginThere {
+    user: String,
+    password: Secret,
 }
 
 /// A password as MySQL keeps it.
@@ -97,16 +109,21 @@ pub(crate) struct Listed {
     plugin: String,
     /// None: no limit of its own.
     max_connections: Option<u32>,
+    /// Its name at the source; None: nothing is forwarded.
+    #[serde(default)]
+    source_login: Option<String>,
 }
 
 impl Grant {
-    fn of(rights: &AccountRights) -> Grant {
+    fn of(rights: &AccountRights) -> Result<Grant, Failure> {
         let require = match (rights.require_certificate, rights.require_tls) {
             (true, _) => Requirement::Certificate,
             (false, true) => Requirement::Tls,
             (false, false) => Requirement::None,
         };
-        Grant {
+        let password = rights.source_password_file.as_deref().map(crate::password::of_file).transpose()?;
+        let login = rights.source_login.clone().zip(password);
+        Ok(Grant {
             may: rights.may.to_string(),
             all_schemas: rights.schemas.is_empty(),
             schemas: rights.schemas.clone(),
@@ -114,7 +131,13 @@ impl Grant {
             read_consistency: rights.read_consistency.name().to_owned(),
             read_staleness_ms: rights.read_staleness,
             max_connections: rights.max_connections,
-        }
+            source_login: login.map(|(user, password)| LoginThere { user, password }),
+        })
+    }
+
+    fn source_login(&self) -> Result<Option<SourceLogin>, Failure> {
+        let login = self.source_login.as_ref().map(|login| SourceLogin::new(&login.user, &login.password.0));
+        login.transpose().map_err(|error| failure(&error))
     }
 
     fn reads(&self) -> Result<Reads, Failure> {
@@ -174,6 +197,7 @@ impl Listed {
             reads: account.reads.to_string(),
             plugin: account.plugin.name().to_owned(),
             max_connections: account.max_connections,
+            source_login: account.source_login.as_ref().map(|login| login.user().to_owned()),
         }
     }
 }
@@ -269,14 +293,15 @@ fn add(accounts: &Accounts, name: &str, grant: &Grant, password: &PasswordHash) 
         password: password.stored()?,
     };
     let done = format!("account {} is added; it may {}{}", new.name, new.rights, of_schemas(grant));
-    accounts.add(new).map_err(|error| failure(&error))?;
+    accounts.add_with(new, grant.source_login()?).map_err(|error| failure(&error))?;
     Ok(done)
 }
 
 fn change(accounts: &Accounts, name: &str, grant: &Grant) -> Result<String, Failure> {
     let (name, rights) = (parsed(name)?, rights(grant)?);
     let (reads, most) = (grant.reads()?, grant.max_connections()?);
-    let changed = accounts.change(&name, rights, grant.schemas(), grant.requirement()?, reads, most);
+    let more = (most, grant.source_login()?);
+    let changed = accounts.change_with(&name, rights, grant.schemas(), grant.requirement()?, reads, more);
     changed.map_err(|error| failure(&error))?;
     Ok(format!("account {name} may {rights}{} now", of_schemas(grant)))
 }
@@ -308,11 +333,11 @@ pub(crate) fn run(
         AccountCommand::List(flags) => return list(&ask(&AccountRequest::List {})?, flags.json, out),
         AccountCommand::Add(flags) => AccountRequest::Add {
             name: flags.name.to_string(),
-            grant: Grant::of(&flags.rights),
+            grant: Grant::of(&flags.rights)?,
             password: new_password(&flags.name, flags.plugin.unwrap_or(PasswordPlugin::CachingSha2))?,
         },
         AccountCommand::Change(flags) => {
-            AccountRequest::Change { name: flags.name.to_string(), grant: Grant::of(&flags.rights) }
+            AccountRequest::Change { name: flags.name.to_string(), grant: Grant::of(&flags.rights)? }
         }
         AccountCommand::Remove(flags) => AccountRequest::Remove { name: flags.name.to_string() },
         AccountCommand::Password(flags) => {
@@ -375,11 +400,12 @@ fn list(body: &serde_json::Value, json: bool, out: &mut dyn Write) -> Result<(),
     if all.is_empty() {
         return writeln!(out, "no accounts: only admin can log in, over the socket").map_err(failed);
     }
-    writeln!(out, "account\tmay\tschemas\trequires\treads\tplugin\tmax_connections").map_err(failed)?;
-    for Listed { account, may, schemas, require, reads, plugin, max_connections } in all {
+    writeln!(out, "account\tmay\tschemas\trequires\treads\tplugin\tmax_connections\tsource_login").map_err(failed)?;
+    for Listed { account, may, schemas, require, reads, plugin, max_connections, source_login } in all {
         let most = max_connections.map_or_else(|| "any".to_owned(), |most| most.to_string());
         let schemas = schemas.map_or_else(|| "all".to_owned(), |schemas| schemas.join(","));
-        writeln!(out, "{account}\t{may}\t{schemas}\t{require}\t{reads}\t{plugin}\t{most}").map_err(failed)?;
+        let there = source_login.as_deref().unwrap_or("none");
+        writeln!(out, "{account}\t{may}\t{schemas}\t{require}\t{reads}\t{plugin}\t{most}\t{there}").map_err(failed)?;
     }
     Ok(())
 }
@@ -397,6 +423,7 @@ mod tests {
             read_consistency: "eventual".to_owned(),
             read_staleness_ms: None,
             max_connections: None,
+            source_login: None,
         }
     }
 
@@ -423,8 +450,9 @@ mod tests {
         assert!(show(false).starts_with("no accounts"));
         let done = ask(&add("app@10.%", grant("read,monitor", &["a", "b"]))).unwrap();
         assert_eq!(done.as_str(), Some("account app@10.% is added; it may monitor,read of a,b"));
-        let line = "app@10.%\tmonitor,read\ta,b\ttls\teventual\tcaching_sha2_password\tany\n";
-        assert_eq!(show(false), format!("account\tmay\tschemas\trequires\treads\tplugin\tmax_connections\n{line}"));
+        let line = "app@10.%\tmonitor,read\ta,b\ttls\teventual\tcaching_sha2_password\tany\tnone\n";
+        let names = "account\tmay\tschemas\trequires\treads\tplugin\tmax_connections\tsource_login\n";
+        assert_eq!(show(false), format!("{names}{line}"));
         let bounded = Grant {
             read_consistency: "bounded".to_owned(),
             read_staleness_ms: Some(250),
@@ -433,7 +461,7 @@ mod tests {
         };
         ask(&AccountRequest::Change { name: name(), grant: bounded }).unwrap();
         ask(&AccountRequest::Password { name: name(), password: hash(PasswordPlugin::Native) }).unwrap();
-        assert!(show(false).contains("app@10.%\tread\tall\ttls\tbounded (250 ms)\tmysql_native_password\t3\n"));
+        assert!(show(false).contains("app@10.%\tread\tall\ttls\tbounded (250 ms)\tmysql_native_password\t3\tnone\n"));
         assert!(show(true).contains("\"schemas\": null") && !show(true).contains('$'));
         let found = plugin_of(&ask(&AccountRequest::List {}).unwrap(), &name().parse().unwrap());
         assert_eq!(found, Ok(PasswordPlugin::Native));
@@ -453,6 +481,7 @@ mod tests {
             add("app", grant("monitor", &["a"])),
             add("app", Grant { require: "luck".to_owned(), ..grant("read", &[]) }),
             add("app", Grant { max_connections: Some(0), ..grant("read", &[]) }),
+            add("app", grant("forward", &[])),
             add("app", Grant { read_consistency: "strong".to_owned(), ..grant("read", &[]) }),
             AccountRequest::Add { name: "app".to_owned(), grant: grant("read", &[]), password: broken },
         ] {

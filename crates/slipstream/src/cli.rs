@@ -502,7 +502,7 @@ pub(crate) struct AccountChangeFlags {
 #[derive(Debug, Args)]
 pub(crate) struct AccountRights {
     /// monitor (status, variables, threads), read (rows), replicate (the log), admin (KILL, START and STOP REPLICA, SET
-    /// GLOBAL); separated by commas
+    /// GLOBAL), forward (statements go to the source, with --forward); separated by commas
     #[arg(long, value_name = "RIGHTS", required = true)]
     pub may: Rights,
     /// Only these schemas may be read and seen; separated by commas
@@ -523,6 +523,12 @@ pub(crate) struct AccountRights {
     /// Maximum number of its sessions at once, in addition to the limit of the port
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: Option<u32>,
+    /// With forward: the user that its statements have at the source
+    #[arg(long, value_name = "NAME", requires = "source_password_file")]
+    pub source_login: Option<String>,
+    /// The first line is the password of --source-login; only the file's owner may read it
+    #[arg(long, value_name = "FILE", requires = "source_login")]
+    pub source_password_file: Option<PathBuf>,
 }
 
 /// Flags of `account list`.

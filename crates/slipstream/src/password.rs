@@ -1,7 +1,9 @@
-//! Reads passwords: at the terminal with echo off, or a new one from standard input if that is no terminal.
+//! Reads passwords: at the terminal with echo off, a new one from standard input if that is no terminal, or a file.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use replica::{Failure, config::Secret};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
@@ -42,6 +44,26 @@ pub(crate) fn new(what: &str) -> Result<Secret, Failure> {
     }
     let password = ask(&format!("New {what}: "))?;
     if ask("The same again: ")? == password { Ok(password) } else { Err(Failure::usage("the passwords differ")) }
+}
+
+/// The first line of a file that only its owner may read.
+///
+/// # Errors
+/// Code 2 for a file that others may read, or without a password; code 8 if it cannot be read.
+pub(crate) fn of_file(path: &Path) -> Result<Secret, Failure> {
+    let failed = |error: std::io::Error| Failure::io(path.display(), &error);
+    let file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let text = format!("{}: others than its owner may use it (mode {:o})", path.display(), mode & 0o777);
+        return Err(Failure::usage(text).with_hint("chmod 600 it"));
+    }
+    let mut line = String::new();
+    BufReader::new(file).take(PASSWORD_BYTES_MAX).read_line(&mut line).map_err(failed)?;
+    match line.trim_end_matches(['\r', '\n']) {
+        "" => Err(Failure::usage(format!("{}: its first line is no password", path.display()))),
+        password => Ok(Secret(password.to_owned())),
+    }
 }
 
 fn first_line(input: &mut dyn std::io::BufRead) -> Result<Secret, Failure> {

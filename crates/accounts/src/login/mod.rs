@@ -374,6 +374,7 @@ impl Login {
             schemas: None,
             reads: Reads::default(),
             max_connections: None,
+            source_login: None,
             transport: attempt.transport,
             password: None,
         };

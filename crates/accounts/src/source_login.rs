@@ -1,0 +1,132 @@
+//! Logins at the source of accounts whose statements are forwarded, and their file.
+//!
+//! In: names and passwords that an operator gave. Out: the same, to whoever logs in at the source. Never here: the
+//! accounts file, which backups may hold; a text that shows a password.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::accounts::Kept;
+use crate::error::AccountsError;
+use crate::file::write_secret;
+
+/// Format version.
+const VERSION: u32 = 1;
+/// Name of the file, beside that of the accounts.
+const FILE: &str = "source-logins";
+/// Largest accepted file in bytes: 10,000 logins.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Longest name of a user at the source in characters, MySQL's limit.
+const USER_CHARS_MAX: usize = 32;
+
+/// Name and password at the source.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SourceLogin {
+    user: String,
+    password: String,
+}
+
+impl SourceLogin {
+    /// Checks both.
+    ///
+    /// # Errors
+    /// The name is empty or longer than 32 characters, or there is no password.
+    pub fn new(user: &str, password: &str) -> Result<SourceLogin, AccountsError> {
+        let chars = user.chars().count();
+        if chars == 0 || chars > USER_CHARS_MAX || user.chars().any(char::is_control) {
+            let text = format!("the name of a source login has 1 to {USER_CHARS_MAX} characters");
+            return Err(AccountsError::Invalid(text));
+        }
+        if password.is_empty() {
+            return Err(AccountsError::Invalid("a source login needs a password".to_owned()));
+        }
+        Ok(SourceLogin { user: user.to_owned(), password: password.to_owned() })
+    }
+
+    /// The user's name at the source.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The password.
+    #[must_use]
+    pub fn password(&self) -> &str {
+        &self.password
+    }
+}
+
+impl fmt::Debug for SourceLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SourceLogin").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(rename = "slipstream_source_logins")]
+    version: u32,
+    #[serde(rename = "logins")]
+    logins: Vec<Record>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    /// `user@host` of the account here.
+    #[serde(rename = "account")]
+    account: String,
+    #[serde(rename = "user")]
+    user: String,
+    #[serde(rename = "password")]
+    password: String,
+}
+
+fn path_of(accounts: &Path) -> PathBuf {
+    accounts.with_file_name(FILE)
+}
+
+/// The logins beside this file of accounts, by account.
+pub(crate) fn read(accounts: &Path) -> Result<HashMap<String, Arc<SourceLogin>>, AccountsError> {
+    let path = path_of(accounts);
+    let bytes = match base::own_files::read_within(&path, FILE_BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
+        Err(source) => return Err(AccountsError::Io { path, source }),
+    };
+    // An error of serde_json could quote the text.
+    let damaged = || AccountsError::Damaged { path: path.clone(), reason: "not a file of source logins".to_owned() };
+    let document: Document = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
+    if document.version != VERSION {
+        return Err(damaged());
+    }
+    let login = |Record { account, user, password }| {
+        SourceLogin::new(&user, &password).map(|login| (account, Arc::new(login))).map_err(|_| damaged())
+    };
+    document.logins.into_iter().map(login).collect()
+}
+
+/// Replaces the file, if it is there or has anything to say.
+pub(crate) fn replace<'a>(accounts: &Path, all: impl Iterator<Item = &'a Kept>) -> Result<(), AccountsError> {
+    let path = path_of(accounts);
+    let logins: Vec<Record> = all
+        .filter_map(|kept| {
+            let login = kept.account.source_login.as_ref()?;
+            let (user, password) = (login.user.clone(), login.password.clone());
+            Some(Record { account: kept.account.name.to_string(), user, password })
+        })
+        .collect();
+    if logins.is_empty() && !path.exists() {
+        return Ok(());
+    }
+    let failed = |source: io::Error| AccountsError::Io { path: path.clone(), source };
+    let mut bytes = serde_json::to_vec_pretty(&Document { version: VERSION, logins }).map_err(|e| failed(e.into()))?;
+    bytes.push(b'\n');
+    write_secret(&path, &bytes).map_err(failed)
+}
