@@ -200,6 +200,15 @@ impl Connection {
         self.stream.interrupter()
     }
 
+    /// True if nothing of an answer is left to be read.
+    pub(crate) fn is_between_commands(&self) -> bool {
+        self.unread == Unread::Nothing && self.input.pending_len() == 0
+    }
+
+    pub(crate) fn into_stream(self) -> Stream {
+        self.stream
+    }
+
     /// True after a failure that leaves the connection unusable.
     pub fn is_broken(&self) -> bool {
         self.unread == Unread::Broken

@@ -11,6 +11,7 @@
 pub mod connection;
 mod error;
 mod login_gate;
+mod nonblocking;
 pub mod option_file;
 pub mod options;
 pub mod session;
@@ -21,6 +22,7 @@ mod tls;
 pub use connection::{Column, Connection, DumpPacket, ResultSet, Rows, Statement};
 pub use error::{ClientError, DumpRefusal};
 pub use login_gate::{HELD_FOR, allow_login};
+pub use nonblocking::{Arrived, NonBlocking};
 pub use options::{ConnectOptions, OnBehalf, SslMode};
 pub use stream::Interrupter;
 pub use wire::response::OkPacket;

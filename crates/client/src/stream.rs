@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{SockRef, TcpKeepalive};
 
+use crate::nonblocking::Tls;
 use crate::tls::TlsStream;
 use crate::{ClientError, ConnectOptions, Result};
 
@@ -101,6 +103,13 @@ impl Socket {
         }
     }
 
+    pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
+        match &self.end {
+            End::Tcp(socket) => socket.set_nonblocking(true),
+            End::Unix(socket) => socket.set_nonblocking(true),
+        }
+    }
+
     fn try_clone(&self) -> io::Result<Socket> {
         let end = match &self.end {
             End::Tcp(socket) => End::Tcp(socket.try_clone()?),
@@ -113,6 +122,15 @@ impl Socket {
         match &self.end {
             End::Tcp(socket) => socket.shutdown(Shutdown::Both),
             End::Unix(socket) => socket.shutdown(Shutdown::Both),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.end {
+            End::Tcp(socket) => socket.as_fd(),
+            End::Unix(socket) => socket.as_fd(),
         }
     }
 }
@@ -196,6 +214,16 @@ impl Stream {
                 Ok(())
             }
             _ => Err(ClientError::Broken),
+        }
+    }
+
+    pub(crate) fn into_parts(self) -> Result<(Socket, Option<Tls>)> {
+        match self.transport.ok_or(ClientError::Broken)? {
+            Transport::Clear(socket) => Ok((socket, None)),
+            Transport::Tls(tls) => {
+                let (socket, tls) = tls.into_parts();
+                Ok((socket, Some(tls)))
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use crate::nonblocking::Tls;
 use crate::stream::Socket;
 use crate::{ClientError, ConnectOptions, Result, SslMode};
 
@@ -71,6 +72,11 @@ impl TlsStream {
         }
         let input = vec![0; wire::packet::READ_LEN].into_boxed_slice();
         Ok(TlsStream { session, socket, input, start: 0, end: 0 })
+    }
+
+    pub(crate) fn into_parts(self) -> (Socket, Tls) {
+        let early = self.input.get(self.start..self.end).unwrap_or_default().to_vec();
+        (self.socket, Tls { session: Box::new(self.session), early })
     }
 
     pub(crate) fn socket(&self) -> &Socket {

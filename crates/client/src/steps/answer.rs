@@ -6,6 +6,9 @@ use wire::response::{OkPacket, PrepareOk, ends_rows, is_err, rows_end, status};
 
 use crate::{ClientError, Result};
 
+/// Length of the answer to a preparation without optional metadata.
+const PREPARE_OK_LEN: usize = 12;
+
 /// How far the answer to a command has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerSteps {
@@ -53,6 +56,24 @@ impl AnswerSteps {
         self.next == Next::Nothing
     }
 
+    /// True if a row or the end of the rows comes next.
+    #[must_use]
+    pub fn is_at_rows(&self) -> bool {
+        self.next == Next::Rows
+    }
+
+    /// True if the first packet of a result comes next.
+    #[must_use]
+    pub fn is_at_head(&self) -> bool {
+        self.next == Next::Head
+    }
+
+    /// True if the only packet of the answer comes next, or definitions without a number.
+    #[must_use]
+    pub fn is_at_only(&self) -> bool {
+        matches!(self.next, Next::Only | Next::Fields)
+    }
+
     /// Takes the next packet of the answer.
     ///
     /// # Errors
@@ -81,6 +102,10 @@ impl AnswerSteps {
             return Ok(Next::Nothing);
         }
         let ok = PrepareOk::parse(payload)?;
+        // With optional metadata a byte says whether definitions follow.
+        if payload.get(PREPARE_OK_LEN) == Some(&0) {
+            return Ok(Next::Nothing);
+        }
         let of = |count: u16| u64::from(count) + u64::from(count > 0 && !self.deprecates_eof);
         Ok(match of(ok.parameters) + of(ok.columns) {
             0 => Next::Nothing,

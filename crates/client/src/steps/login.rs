@@ -195,7 +195,7 @@ const OF_LOGIN: u32 = capability::PROTOCOL_41
 
 fn capabilities(offered: u32, options: &ConnectOptions, tls: bool) -> u32 {
     let of_session = match options.on_behalf {
-        Some(client) => client.capabilities & capability::OF_SESSIONS,
+        Some(client) => client.capabilities & (capability::OF_SESSIONS | capability::LOCAL_FILES),
         None => {
             capability::LONG_PASSWORD
                 | capability::LONG_FLAG

@@ -1,0 +1,157 @@
+//! A connection that is logged in, for a caller with an event loop: its bytes, without TLS, as far as they are there.
+//!
+//! In: a [`Connection`] between two commands. Out: bytes of the server's packets; bytes taken for it. Never here: a
+//! wait, packets, a login.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustls::ClientConnection;
+
+use crate::stream::Socket;
+use crate::{ClientError, Connection, Result};
+
+/// Plain bytes that rustls may hold encrypted, in bytes: one record.
+const TLS_BUFFER_BYTES: usize = 16 << 10;
+
+/// What a read found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrived {
+    /// So many bytes.
+    Bytes(usize),
+    /// None now.
+    Nothing,
+    /// The server has closed.
+    Closed,
+}
+
+/// Encryption of a connection.
+pub(crate) struct Tls {
+    pub(crate) session: Box<ClientConnection>,
+    /// Bytes of the socket that the session has not taken.
+    pub(crate) early: Vec<u8>,
+}
+
+/// A connection that never waits.
+pub struct NonBlocking {
+    socket: Socket,
+    tls: Option<Tls>,
+    id: u32,
+}
+
+impl std::fmt::Debug for NonBlocking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NonBlocking").field("id", &self.id).field("tls", &self.tls.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl AsFd for NonBlocking {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Connection {
+    /// Gives up the blocking use of the connection.
+    ///
+    /// # Errors
+    /// An answer is not read to its end, or the server has spoken since.
+    pub fn into_nonblocking(self) -> Result<NonBlocking> {
+        let id = self.connection_id();
+        if !self.is_between_commands() {
+            return Err(ClientError::Broken);
+        }
+        let (socket, mut tls) = self.into_stream().into_parts()?;
+        if let Some(tls) = &mut tls {
+            tls.session.set_buffer_limit(Some(TLS_BUFFER_BYTES));
+        }
+        socket.set_nonblocking().map_err(|error| ClientError::Io { error })?;
+        Ok(NonBlocking { socket, tls, id })
+    }
+}
+
+impl NonBlocking {
+    /// The connection's number at the server.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Reads what is there.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    pub fn read(&mut self, buf: &mut [u8]) -> io::Result<Arrived> {
+        let Some(tls) = &mut self.tls else { return arrived(self.socket.read(buf)) };
+        loop {
+            match tls.session.reader().read(buf) {
+                Ok(0) => return Ok(Arrived::Closed),
+                Ok(len) => return Ok(Arrived::Bytes(len)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Arrived::Closed),
+                Err(error) => return Err(error),
+            }
+            let read = if tls.early.is_empty() {
+                arrived(tls.session.read_tls(&mut self.socket))?
+            } else {
+                let len = tls.session.read_tls(&mut tls.early.as_slice())?;
+                tls.early.drain(..len);
+                Arrived::Bytes(len)
+            };
+            if !matches!(read, Arrived::Bytes(_)) {
+                return Ok(read);
+            }
+            tls.session.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        }
+    }
+
+    /// Takes as many bytes as there is room for.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else { return taken(self.socket.write(bytes)) };
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            match tls.session.writer().write(rest)? {
+                0 if !send(tls, &mut self.socket)? => break,
+                len => done += len,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Sends what was taken; false if some is left.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        self.tls.as_mut().map_or(Ok(true), |tls| send(tls, &mut self.socket))
+    }
+}
+
+fn arrived(read: io::Result<usize>) -> io::Result<Arrived> {
+    match read {
+        Ok(0) => Ok(Arrived::Closed),
+        Ok(len) => Ok(Arrived::Bytes(len)),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(Arrived::Nothing),
+        Err(error) => Err(error),
+    }
+}
+
+fn taken(written: io::Result<usize>) -> io::Result<usize> {
+    match written {
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+        other => other,
+    }
+}
+
+/// False if the socket is full.
+fn send(tls: &mut Tls, socket: &mut Socket) -> io::Result<bool> {
+    while tls.session.wants_write() {
+        if taken(tls.session.write_tls(socket))? == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
