@@ -153,6 +153,18 @@ macro_rules! bits {
                 self.0 == 0
             }
 
+            /// These and those.
+            #[must_use]
+            pub const fn and(self, others: $name) -> $name {
+                $name(self.0 | others.0)
+            }
+
+            /// These but for those.
+            #[must_use]
+            pub fn without(self, others: $name) -> $name {
+                $name(self.0 & !others.0)
+            }
+
             pub(crate) fn add(&mut self, more: $name) {
                 self.0 |= more.0;
             }

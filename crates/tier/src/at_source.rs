@@ -1,0 +1,88 @@
+//! What a session has at the source that another connection would not have.
+//!
+//! In: statements that were sent, what their answers said. Out: whether the connection can be another one. Never here:
+//! a guess: whatever is not known to be nothing is something.
+
+use wire::response::status;
+
+use crate::{Sent, Told};
+
+/// Of one connection to the source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AtSource {
+    is_in_transaction: bool,
+    /// Until the session is reset.
+    has_changed: bool,
+    /// Until the next statement: rows found or changed, warnings, an error.
+    has_results: bool,
+}
+
+impl AtSource {
+    /// A command is sent.
+    pub fn sends(&mut self, sent: &Sent) {
+        self.has_changed |= sent.changes_session;
+        self.has_results = true;
+    }
+
+    /// Its answer has ended.
+    pub fn answered(&mut self, sent: &Sent, told: &Told) {
+        if sent.resets && told.error.is_none() {
+            *self = AtSource::default();
+            return;
+        }
+        self.has_changed |= told.changed || told.last_insert_id != 0;
+        let has_rows = told.rows > 0 || told.affected_rows > 0;
+        self.has_results = told.error.is_some() || told.warnings > 0 || has_rows || sent.leaves_results;
+        if let Some(bits) = told.status {
+            self.is_in_transaction = bits & status::IN_TRANS != 0 || bits & status::AUTOCOMMIT == 0;
+        }
+    }
+
+    /// True if a connection that has just been opened is as good.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        !self.is_in_transaction && !self.has_changed && !self.has_results
+    }
+
+    /// True if a plain SELECT may be sent again over another connection.
+    #[must_use]
+    pub fn may_repeat(&self) -> bool {
+        !self.is_in_transaction && !self.has_changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_behind_keeps_the_connection() {
+        let sent = Sent::default();
+        let ok = Told { status: Some(status::AUTOCOMMIT), ..Told::default() };
+        let after = |sent: &Sent, told: &Told| {
+            let mut at = AtSource::default();
+            at.sends(sent);
+            assert!(!at.is_nothing(), "it runs");
+            at.answered(sent, told);
+            at
+        };
+        assert!(after(&sent, &ok).is_nothing());
+        for told in [
+            Told { status: Some(status::AUTOCOMMIT | status::IN_TRANS), ..ok },
+            Told { status: Some(0), ..ok },
+            Told { changed: true, ..ok },
+            Told { last_insert_id: 7, ..ok },
+            Told { warnings: 1, ..ok },
+            Told { rows: 1, ..ok },
+            Told { error: Some(1064), status: None, ..ok },
+        ] {
+            assert!(!after(&sent, &told).is_nothing(), "{told:?}");
+        }
+        let mut at = after(&Sent { changes_session: true, ..sent }, &ok);
+        assert!(!at.is_nothing() && !at.may_repeat());
+        let reset = Sent { resets: true, ..sent };
+        at.sends(&reset);
+        at.answered(&reset, &ok);
+        assert!(at.is_nothing());
+    }
+}

@@ -1,0 +1,316 @@
+//! Where a command is answered.
+//!
+//! In: a command's payload, what is forwarded, how the session's texts are read. Out: this server, the source, or a
+//! refusal. Never here: a statement's answer; a doubt that is decided for this server: what is not read for certain
+//! goes to the source as it is.
+
+use sql::SqlError;
+use syntax::{Classified, Function, Keyword, Lexer, Settings, State, StatementKind, classify};
+use wire::command;
+use wire::server::ClientCommand;
+
+use crate::Forward;
+
+/// Where a command is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// By this server.
+    Here,
+    /// By the source.
+    Source(Sent),
+    /// By nobody.
+    Refused(SqlError),
+}
+
+/// What is known of a command that goes to the source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Its answer may ask for a file of the client.
+    pub may_ask_for_file: bool,
+    /// It changes the session, or may.
+    pub changes_session: bool,
+    /// Its results are known to it only, or may be: FOUND_ROWS.
+    pub leaves_results: bool,
+    /// It ends what the session has.
+    pub resets: bool,
+    /// It shows that the client wants to know that something of its session has changed.
+    pub asks_for_state: bool,
+    /// A lone SELECT without locks and stored code: it may be sent again if no byte of its answer was passed on.
+    pub may_repeat: bool,
+}
+
+/// Of the changes of a session, those that its transaction or its next statement ends.
+const PASSING: State = State::TRANSACTION.and(State::IMPLICIT_COMMIT).and(State::FOUND_ROWS);
+
+/// Decides of a command of a client with these capabilities.
+#[must_use]
+pub fn decide(payload: &[u8], capabilities: u32, forward: Forward, settings: Settings) -> Decision {
+    let code = payload.first().copied().unwrap_or_default();
+    match code {
+        command::QUERY => match ClientCommand::parse(payload, capabilities) {
+            Ok(ClientCommand::Query(query)) => of_text(query.sql, forward, settings),
+            _ => Decision::Here,
+        },
+        command::STMT_PREPARE => match of_text(payload.get(1..).unwrap_or_default(), forward, settings) {
+            Decision::Source(sent) => Decision::Source(Sent { changes_session: true, may_repeat: false, ..sent }),
+            decided => decided,
+        },
+        command::RESET_CONNECTION => Decision::Source(Sent { resets: true, ..Sent::default() }),
+        // Long data and cursors are gone with their connection.
+        command::INIT_DB | command::SET_OPTION | command::STMT_SEND_LONG_DATA | command::STMT_EXECUTE => {
+            Decision::Source(Sent { changes_session: true, leaves_results: true, ..Sent::default() })
+        }
+        command::FIELD_LIST | command::STATISTICS | command::STMT_CLOSE | command::STMT_RESET | command::STMT_FETCH => {
+            Decision::Source(Sent { leaves_results: true, ..Sent::default() })
+        }
+        _ => Decision::Here,
+    }
+}
+
+/// Who a statement is for.
+enum For {
+    /// This server, which alone is meant by it.
+    Here,
+    Source,
+    /// This server, and no other may get it by mistake.
+    OnlyHere(&'static str),
+    Nobody(&'static str),
+}
+
+fn of_text(text: &[u8], forward: Forward, settings: Settings) -> Decision {
+    let all = classify(text, settings);
+    let mut here = 0;
+    let mut only_here = None;
+    for one in &all {
+        match is_for(text, one, settings) {
+            For::Source => {}
+            For::Here => here += 1,
+            For::OnlyHere(what) => {
+                here += 1;
+                only_here = Some(what);
+            }
+            For::Nobody(what) => return Decision::Refused(refused(what)),
+        }
+    }
+    if here == all.len() {
+        return Decision::Here;
+    }
+    if let Some(what) = only_here {
+        let text =
+            format!("{what} is of this server and is not forwarded: send it apart from statements for the source");
+        return Decision::Refused(SqlError::new(1290, "HY000", text));
+    }
+    if forward == Forward::Reads && all.iter().any(|one| one.may_write) {
+        let text = "The MySQL server is running with the --forward=reads option so it cannot execute this statement";
+        return Decision::Refused(SqlError::new(1290, "HY000", text));
+    }
+    Decision::Source(sent(&all))
+}
+
+fn refused(what: &str) -> SqlError {
+    let text = format!("{what} is not forwarded to the source (--forward): run it there");
+    SqlError::new(1290, "HY000", text)
+}
+
+fn is_for(text: &[u8], one: &Classified, settings: Settings) -> For {
+    use Keyword as K;
+    let mut lexer = Lexer::new(one.span.of(text), settings);
+    let words: [Keyword; 4] = std::array::from_fn(|_| lexer.next_token().keyword);
+    match (one.kind, words) {
+        (StatementKind::Show, [_, K::Processlist, ..] | [_, K::Full, K::Processlist, _]) => For::Here,
+        (StatementKind::Kill, _) => For::OnlyHere("KILL"),
+        (StatementKind::Administration, [K::Start | K::Stop, K::Replica | K::Slave, ..]) => {
+            For::OnlyHere("START or STOP REPLICA")
+        }
+        (StatementKind::Administration, [first, second, ..]) => match (first, second) {
+            (K::Shutdown, _) => For::Nobody("SHUTDOWN"),
+            (K::Restart, _) => For::Nobody("RESTART"),
+            (K::Clone, _) => For::Nobody("CLONE"),
+            (K::Change, _) => For::Nobody("CHANGE of the source"),
+            (K::Start | K::Stop, K::GroupReplication) => For::Nobody("START or STOP GROUP_REPLICATION"),
+            (K::Reset, K::Replica | K::Slave) => For::Nobody("RESET REPLICA"),
+            (K::Reset, K::Binary | K::Master) => For::Nobody("RESET of the source's log"),
+            _ => For::Source,
+        },
+        (StatementKind::Flush, _) if takes_read_lock(one.span.of(text), settings) => {
+            For::Nobody("FLUSH TABLES WITH READ LOCK")
+        }
+        (StatementKind::Set, _) => {
+            let is_global = |scope| matches!(scope, Some(K::Global | K::Persist | K::PersistOnly));
+            let set = || one.system_variables.iter().filter(|variable| variable.set);
+            match (set().any(|of| is_global(of.scope)), set().all(|of| is_global(of.scope))) {
+                (false, _) => For::Source,
+                (true, true) if one.user_variables_set.is_empty() => For::OnlyHere("SET GLOBAL"),
+                (true, _) => For::Nobody("SET of global variables together with others"),
+            }
+        }
+        _ => For::Source,
+    }
+}
+
+/// FLUSH TABLES … WITH READ LOCK.
+fn takes_read_lock(text: &[u8], settings: Settings) -> bool {
+    let mut lexer = Lexer::new(text, settings);
+    let mut last = [Keyword::NotOne; 3];
+    loop {
+        let token = lexer.next_token();
+        if matches!(token.kind, syntax::Kind::End | syntax::Kind::Wrong(_)) {
+            return false;
+        }
+        last = [last[1], last[2], token.keyword];
+        if last == [Keyword::With, Keyword::Read, Keyword::Lock] {
+            return true;
+        }
+    }
+}
+
+fn sent(all: &[Classified]) -> Sent {
+    let is_lone_select = |one: &Classified| {
+        one.kind == StatementKind::Select
+            && !one.may_write
+            && !one.locks_rows
+            && one.inexact.is_empty()
+            && one.unknown_functions.is_empty()
+            && one.state.without(State::FOUND_ROWS).is_empty()
+    };
+    let names_state =
+        |one: &Classified| one.system_variables.iter().any(|of| of.set && of.name == b"session_track_state_change");
+    Sent {
+        may_ask_for_file: all.iter().any(|one| one.kind == StatementKind::Load),
+        changes_session: all.iter().any(|one| {
+            !one.state.without(PASSING).is_empty() || !one.inexact.is_empty() || !one.unknown_functions.is_empty()
+        }),
+        leaves_results: all.iter().any(|one| one.functions.contains(&Function::FoundRows) || !one.hints.is_empty())
+            || all.iter().any(|one| one.state.has(State::FOUND_ROWS)),
+        resets: false,
+        asks_for_state: all.iter().any(names_state),
+        may_repeat: matches!(all, [one] if is_lone_select(one)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::handshake::capability;
+
+    use super::*;
+
+    fn query(text: &str, forward: Forward) -> Decision {
+        let payload = [&[command::QUERY], text.as_bytes()].concat();
+        decide(&payload, capability::MULTI_STATEMENTS, forward, Settings::default())
+    }
+
+    fn refusal(text: &str, forward: Forward) -> Option<String> {
+        match query(text, forward) {
+            Decision::Refused(error) => {
+                assert_eq!(error.code, 1290, "{text}");
+                Some(error.message)
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn what_is_of_this_server_stays_here() {
+        for text in [
+            "SHOW PROCESSLIST",
+            "show /* x */ full processlist",
+            "KILL 17",
+            "KILL QUERY 17",
+            "START REPLICA",
+            "stop slave io_thread",
+            "SET GLOBAL max_connections = 5",
+            "SET PERSIST a = 1, @@GLOBAL.b = 2",
+            "KILL 1; SHOW PROCESSLIST",
+        ] {
+            assert_eq!(query(text, Forward::All), Decision::Here, "{text}");
+        }
+        for text in [
+            "SELECT 1",
+            "SELECT 'KILL 17'",
+            "SHOW PROCESSLIST; SELECT 1",
+            "SET SESSION sql_mode = ''",
+            "SET @a = 1",
+            "START TRANSACTION",
+            "FLUSH PRIVILEGES",
+            "FLUSH TABLES t",
+            "no statement at all",
+            "",
+        ] {
+            assert!(matches!(query(text, Forward::All), Decision::Source(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_must_not_reach_the_source_is_refused_by_name() {
+        for (text, name) in [
+            ("SHUTDOWN", "SHUTDOWN"),
+            ("SELECT 1; SHUTDOWN", "SHUTDOWN"),
+            ("/*!50000 SHUTDOWN */", "SHUTDOWN"),
+            ("CLONE LOCAL DATA DIRECTORY = '/x'", "CLONE"),
+            ("FLUSH TABLES WITH READ LOCK", "FLUSH TABLES WITH READ LOCK"),
+            ("FLUSH TABLES a, b WITH READ LOCK", "FLUSH TABLES WITH READ LOCK"),
+            ("CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'x'", "CHANGE of the source"),
+            ("KILL 17; SELECT 1", "KILL"),
+            ("SET GLOBAL a = 1; SELECT 1", "SET GLOBAL"),
+            ("SET GLOBAL a = 1, b = 2", "SET of global variables"),
+        ] {
+            let text_of = refusal(text, Forward::All).unwrap_or_else(|| panic!("{text}"));
+            assert!(text_of.starts_with(name), "{text}: {text_of}");
+        }
+    }
+
+    #[test]
+    fn of_reads_nothing_goes_that_may_write() {
+        for text in [
+            "INSERT INTO t VALUES (1)",
+            "SELECT stored(1)",
+            "SELECT 1; DELETE FROM t",
+            "CALL p()",
+            "CREATE TABLE t (a INT)",
+            "EXECUTE s",
+            "SELECT 1 INTO OUTFILE '/x'",
+        ] {
+            assert!(refusal(text, Forward::Reads).is_some(), "{text}");
+            assert!(refusal(text, Forward::All).is_none(), "{text}");
+        }
+        for text in ["SELECT 1", "SELECT a FROM t JOIN u USING (a)", "SHOW TABLES", "SET @a = 1", "BEGIN"] {
+            assert!(refusal(text, Forward::Reads).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_statement_leaves_behind_is_known() {
+        let sent = |text: &str| match query(text, Forward::All) {
+            Decision::Source(sent) => sent,
+            other => panic!("{text}: {other:?}"),
+        };
+        for text in ["SELECT 1", "SELECT a FROM t WHERE b = 1", "SELECT NOW()"] {
+            assert!(sent(text).may_repeat && !sent(text).changes_session, "{text}");
+        }
+        for text in ["SELECT 1; SELECT 2", "SELECT a FROM t FOR UPDATE", "SELECT f(1)", "UPDATE t SET a = 1"] {
+            assert!(!sent(text).may_repeat, "{text}");
+        }
+        for text in [
+            "SET NAMES utf8mb4",
+            "SET @a = 1",
+            "USE x",
+            "SELECT GET_LOCK('a', 1)",
+            "CREATE TEMPORARY TABLE t (a INT)",
+            "LOCK TABLES t READ",
+            "HANDLER t OPEN",
+            "PREPARE s FROM 'SELECT 1'",
+            "CALL p()",
+            "INSERT INTO t VALUES (1)",
+            "SELECT LAST_INSERT_ID(5)",
+            "SELECT /*!50000 1 */",
+        ] {
+            assert!(sent(text).changes_session, "{text}");
+        }
+        for text in ["BEGIN", "COMMIT", "ROLLBACK", "SELECT 1"] {
+            assert!(!sent(text).changes_session, "{text}");
+        }
+        assert!(sent("LOAD DATA LOCAL INFILE 'x' INTO TABLE t").may_ask_for_file);
+        assert!(!sent("SELECT 'LOAD DATA LOCAL INFILE'").may_ask_for_file);
+        assert!(sent("SET session_track_state_change = ON").asks_for_state);
+    }
+}
