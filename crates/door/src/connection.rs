@@ -578,7 +578,8 @@ impl Connection {
 
     fn after(&mut self, after: After) {
         self.hold = match after {
-            After::Next | After::ChangeUser => Hold::None,
+            // No session here may forward.
+            After::Next | After::ChangeUser | After::NotHere => Hold::None,
             After::More => Hold::Resume,
             After::Wait => Hold::Wait,
             After::Close => Hold::Close,

@@ -7,6 +7,7 @@ mod beside;
 mod changes;
 mod creates;
 mod dump;
+mod elsewhere;
 mod execute;
 mod explain;
 mod freshness;
@@ -33,13 +34,12 @@ mod waiting;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::time::Instant;
 
 use accounts::{Consistency, Identity, Reads, SessionStart};
 use serve::{ReplicaLine, Start};
 use sql::{
-    Bind, Charsets, Command, Field, OwnValues, Progress, Purse, Settings, SqlError, UserVariables, Value, Waits,
-    Warning, gtid_text,
+    Bind, Charsets, Command, Field, OwnValues, Purse, Settings, SqlError, UserVariables, Value, Waits, Warning,
+    gtid_text,
 };
 use values::Zones;
 use wire::command;
@@ -50,22 +50,22 @@ use wire::server::{self, ClientCommand, ServerOk};
 use crate::Output;
 use crate::failed::Failed;
 use crate::world::Encryption;
-use crate::world::SessionLine;
 use crate::world::{SchemaState, World};
 pub use beside::ListedRows;
-use beside::{Beside, Sending};
+use beside::Sending;
 use changes::Changes;
 use dump::Replica;
+use elsewhere::Elsewhere;
+pub use elsewhere::{Forwarding, NotHere, Why};
 pub use execute::needs;
-use freshness::Needs;
 use locks::Locks;
 use prepared::Statements;
 use query::Rest;
 use tables::Running;
 use texts::Texts;
 use transaction::Transaction;
-use waiting::Suspended;
 pub use waiting::Waiting;
+use waiting::{Place, Suspended};
 
 /// How fresh reads are: see `freshness`.
 const CONSISTENCY: &str = "slipstream_read_consistency";
@@ -87,6 +87,8 @@ pub enum After {
     More,
     /// Calls [`Session::waited`] once [`Session::waiting`] has ended; of the statement that waits nothing was put out.
     Wait,
+    /// Nothing was put out or changed: another server answers. [`Session::take_not_here`] says why.
+    NotHere,
     /// Begins the login that this command asks for.
     ChangeUser,
     /// Sends what was put out and closes.
@@ -107,31 +109,23 @@ pub struct Session {
     locks: Locks,
     statements: Statements,
     texts: Texts,
-    warnings: Vec<Warning>,
-    /// Whether they are of the statement that runs, not of one before it.
-    warnings_are_own: bool,
-    /// How many of them came before the statement ran.
-    early_warnings: u16,
-    row_count: i64,
+    diagnostics: Diagnostics,
+    /// What a session that may forward knows of its command.
+    elsewhere: Elsewhere,
     rest: Option<Rest>,
-    /// How far the current statement has come.
-    progress: RefCell<Progress>,
-    /// When it began to wait first.
-    began: Option<Instant>,
+    /// Where the statement that runs has come to.
+    place: Place,
+    /// What its evaluation warns of.
+    noted: RefCell<Vec<Warning>>,
     suspended: Option<Suspended>,
     running: Option<Running>,
     /// Its statements may read long rows where it is served now.
     takes_long: bool,
-    /// A listing that the statement waits for, and one whose rows are being sent.
-    beside: Beside,
+    /// A listing whose rows are being sent.
     sending: Option<Sending>,
-    /// What a statement waits for before it reads.
-    needs: Option<Needs>,
     changes: Changes,
     /// The variables of a statement whose query attributes differ from the session's.
     asked: Option<Settings>,
-    /// Sessions for SHOW PROCESSLIST.
-    listed: (Vec<SessionLine>, Option<Purse>),
     /// What it holds of the clients' memory.
     memory: Purse,
     /// Counts rows that were made beside the loop.
@@ -147,6 +141,25 @@ struct Trouble {
     /// What it met that cannot be.
     defect: Option<String>,
     failed: Option<Failed>,
+}
+
+/// What is said of the last statement.
+#[derive(Debug, Clone)]
+struct Diagnostics {
+    warnings: Vec<Warning>,
+    /// Whether they are of the statement that runs, not of one before it.
+    are_own: bool,
+    /// How many of them came before the statement ran.
+    early: u16,
+    row_count: i64,
+    /// Another server has answered it, and knows.
+    are_elsewhere: bool,
+}
+
+impl Default for Diagnostics {
+    fn default() -> Diagnostics {
+        Diagnostics { warnings: Vec::new(), are_own: false, early: 0, row_count: -1, are_elsewhere: false }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,22 +192,17 @@ impl Session {
             locks: Locks::default(),
             statements: Statements::default(),
             texts: Texts::default(),
-            warnings: Vec::new(),
-            warnings_are_own: false,
-            early_warnings: 0,
-            row_count: -1,
+            diagnostics: Diagnostics::default(),
+            elsewhere: Elsewhere::default(),
             rest: None,
-            progress: RefCell::default(),
-            began: None,
+            place: Place::default(),
+            noted: RefCell::default(),
             suspended: None,
             running: None,
             takes_long: false,
-            beside: Beside::default(),
             sending: None,
-            needs: None,
             changes: Changes::default(),
             asked: None,
-            listed: (Vec::new(), None),
             memory: Purse::default(),
             counted: RefCell::default(),
             encryption: None,
@@ -285,6 +293,7 @@ impl Session {
     }
 
     pub fn command(&mut self, payload: &[u8], world: &dyn World, out: &mut Output) -> After {
+        self.command_begins(out);
         self.statement_is_new();
         let begun = (out.len(), out.sequence());
         let after = match ClientCommand::parse(payload, self.capabilities) {
@@ -295,10 +304,8 @@ impl Session {
             Ok(command) => self.dispatch(&command, world, out),
             Err(_) => self.fail(&SqlError::new(1835, "HY000", "Malformed communication packet"), out),
         };
-        if after == After::Wait {
-            self.executes_again(payload);
-        }
-        self.settled(after, begun, out)
+        let after = self.settled(after, begun, out);
+        self.settle_elsewhere(after, Some(payload), out)
     }
 
     fn dispatch(&mut self, command: &ClientCommand<'_>, world: &dyn World, out: &mut Output) -> After {
@@ -376,8 +383,8 @@ impl Session {
         self.capabilities = self.start.capabilities;
         self.transaction = Transaction::default();
         self.locks = Locks::default();
-        self.warnings.clear();
-        self.row_count = -1;
+        self.diagnostics = Diagnostics::default();
+        self.elsewhere = Elsewhere::of(self.elsewhere.forwarding);
         self.changes = Changes::default();
         if self.capabilities & capability::INTERACTIVE != 0 {
             self.wait_as_interactive(world);
@@ -477,38 +484,44 @@ impl Session {
 
     /// A statement begins: so far warnings are those of one before it.
     fn statement_is_new(&mut self) {
-        self.warnings_are_own = false;
-        self.early_warnings = 0;
+        self.diagnostics.are_own = false;
+        self.diagnostics.early = 0;
     }
 
     /// What is said of a statement when it is parsed, which it may itself read (`@@warning_count`).
     fn says(&mut self, early: &[Warning]) {
         if !early.is_empty() {
-            self.warnings = early.to_vec();
-            self.warnings_are_own = true;
-            self.early_warnings = self.warning_count();
+            self.diagnostics.warnings = early.to_vec();
+            self.diagnostics.are_own = true;
+            self.diagnostics.early = self.warning_count();
         }
     }
 
     /// From now on warnings are the statement's own.
     fn own_warnings(&mut self) -> &mut Vec<Warning> {
-        if !self.warnings_are_own {
-            self.warnings.clear();
-            self.warnings_are_own = true;
+        self.diagnostics.are_elsewhere = false;
+        if !self.diagnostics.are_own {
+            self.diagnostics.warnings.clear();
+            self.diagnostics.are_own = true;
         }
-        &mut self.warnings
+        &mut self.diagnostics.warnings
     }
 
     fn warning_count(&self) -> u16 {
-        u16::try_from(self.warnings.len()).unwrap_or(u16::MAX)
+        u16::try_from(self.diagnostics.warnings.len()).unwrap_or(u16::MAX)
     }
 
     /// Answers with an error, which SHOW WARNINGS then lists.
     fn fail(&mut self, error: &SqlError, out: &mut Output) -> After {
         self.rest = None;
+        self.suspended = None;
+        self.statement_ends();
         self.stop_reading();
         self.sending = None;
-        self.row_count = -1;
+        if self.is_elsewhere(error, out) {
+            return After::NotHere;
+        }
+        self.diagnostics.row_count = -1;
         self.own_warnings().push(error.as_warning());
         self.trouble.failed = Some(Failed::of(error));
         out.send(|out| server::put_err(out, error.code, error.sqlstate, &error.message));
@@ -536,10 +549,10 @@ impl OwnValues for Own<'_> {
         let collation = || self.session.schema.as_ref()?.collation.and_then(values::collation::by_id);
         match name {
             "pseudo_thread_id" => Some(self.session.id.to_string()),
-            "warning_count" => Some(self.session.warnings.len().to_string()),
-            "error_count" => {
-                Some(self.session.warnings.iter().filter(|warning| warning.level == "Error").count().to_string())
-            }
+            "warning_count" => Some(self.session.diagnostics.warnings.len().to_string()),
+            "error_count" => Some(
+                self.session.diagnostics.warnings.iter().filter(|warning| warning.level == "Error").count().to_string(),
+            ),
             // Without a default schema they are the server's.
             "collation_database" => {
                 collation().map(|found| found.name.to_owned()).or_else(|| self.own_value("collation_server"))
@@ -617,7 +630,7 @@ impl Session {
     ) -> T {
         let own = Own { session: self, world };
         let waits = match parameters.values {
-            Some(_) => Waits::with(&self.progress),
+            Some(_) => Waits::warning(&self.noted),
             None => Waits::described(),
         };
         let other = parameters.prepared.and_then(|prepared| self.settings.for_text_of(&prepared.charsets));
@@ -631,7 +644,7 @@ impl Session {
             user: (&self.identity.user, &self.identity.peer_host),
             current_user: &self.identity.account,
             connection_id: u64::from(self.id),
-            row_count: self.row_count,
+            row_count: self.diagnostics.row_count,
             parameters: parameters.values,
             parameter_fields: parameters.fields,
             waits,

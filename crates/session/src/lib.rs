@@ -13,7 +13,7 @@ mod output;
 mod replica_status;
 mod world;
 
-pub use client::{After, ListedRows, Session, Waiting, is_question, needs};
+pub use client::{After, Forwarding, ListedRows, NotHere, Session, Waiting, Why, is_question, needs};
 pub use failed::{Failed, OTHERS};
 pub use gtids::{Gtids, NoGtids, Position, Readable, Registration, SourceSet, Switch, Waker};
 pub use output::Output;

@@ -1,5 +1,6 @@
 //! Parsed statements.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use crate::listing::Choice;
@@ -418,6 +419,32 @@ impl Statement {
     pub fn waits_for_gtids(&self) -> bool {
         let is_wait = |name: &str| name.eq_ignore_ascii_case("WAIT_FOR_EXECUTED_GTID_SET");
         self.any(|expression| matches!(expression, Expression::Call { name, .. } if is_wait(name)))
+    }
+
+    /// A system variable that it reads and that is `wanted`.
+    pub fn variable_that(&self, wanted: &dyn Fn(Option<Scope>, &str) -> bool) -> Option<String> {
+        let found = RefCell::new(None);
+        self.any(|expression| match expression {
+            Expression::Variable { scope, name } if wanted(*scope, name) => {
+                found.replace(Some(name.clone()));
+                true
+            }
+            _ => false,
+        });
+        found.into_inner()
+    }
+
+    /// A function that it calls, as written, and that is `wanted`.
+    pub fn call_that(&self, wanted: &dyn Fn(&str) -> bool) -> Option<String> {
+        let found = RefCell::new(None);
+        self.any(|expression| match expression {
+            Expression::Call { name, .. } if wanted(name) => {
+                found.replace(Some(name.clone()));
+                true
+            }
+            _ => false,
+        });
+        found.into_inner()
     }
 
     /// True if one of its expressions is `wanted`.

@@ -230,34 +230,27 @@ impl Bound {
     }
 }
 
-/// The columns of a SELECT, and whether LIMIT leaves its row in.
-///
-/// # Errors
-/// With MySQL's number, or 1235.
-pub fn select(bind: &Bind<'_>, select: &Select) -> Result<(Vec<Column>, bool)> {
+/// Whether LIMIT leaves the row of a SELECT without a table in.
+pub(crate) fn checked_row(bind: &Bind<'_>, select: &Select) -> Result<bool> {
     if select.items.len() > COLUMNS_MAX {
         return Err(SqlError::new(1117, "HY000", "Too many columns"));
     }
-    let has_row = bind.has_first_row(&select.limit)? && bind.settings.rows_max() > 0;
-    if !has_row {
-        bind.waits.describe();
-    }
-    let Some(progress) = bind.waits.progress() else {
-        let columns = select.items.iter().map(|item| column(bind, item)).collect::<Result<Vec<_>>>()?;
-        return Ok((columns, has_row));
-    };
-    let done = progress.borrow().columns.len();
-    for item in select.items.iter().skip(done) {
-        let column = column(bind, item)?;
-        progress.borrow_mut().done(column);
-    }
-    Ok((std::mem::take(&mut progress.borrow_mut().columns), has_row))
+    Ok(bind.has_first_row(&select.limit)? && bind.settings.rows_max() > 0)
+}
+
+/// The columns of a SELECT without a table that is described only.
+///
+/// # Errors
+/// With MySQL's number, or 1235.
+pub fn describe(bind: &Bind<'_>, select: &Select) -> Result<Vec<Column>> {
+    checked_row(bind, select)?;
+    select.items.iter().map(|item| column(bind, item)).collect()
 }
 
 /// The value of an expression, and whether it is text.
 ///
 /// # Errors
-/// As [`select`].
+/// As [`describe`].
 pub fn evaluate(bind: &Bind<'_>, expression: &Expression) -> Result<Value> {
     Ok(bind.expression(expression)?.value)
 }
@@ -265,7 +258,7 @@ pub fn evaluate(bind: &Bind<'_>, expression: &Expression) -> Result<Value> {
 /// Gives the variables of `bind`'s session a value for one of them, by its name as written.
 ///
 /// # Errors
-/// As [`select`], and 3061 for a name that is none.
+/// As [`describe`], and 3061 for a name that is none.
 pub fn assign(bind: &Bind<'_>, name: &[u8], expression: &Expression, to: &mut UserVariables) -> Result<()> {
     to.set(name, bind.expression(expression)?, bind.settings.charsets())
 }
@@ -366,12 +359,12 @@ impl Bind<'_> {
     pub(crate) fn bytes_of_no_text(&self, bytes: &[u8]) -> Option<Bound> {
         let client = self.settings.charsets().client;
         decoded(client, bytes).err()?;
-        if let Some(progress) = self.waits.progress() {
+        if self.parameters.is_some() {
             // sql/sql_string.cc, check_well_formed_result: three bytes from the first that is no character.
             let well_formed = std::str::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
             let hex: String = bytes.iter().skip(well_formed).take(3).map(|byte| format!("{byte:02X}")).collect();
             let text = format!("Invalid {} character string: '{hex}'", charset_of(client));
-            progress.borrow_mut().warn(Warning::new(1300, text));
+            self.waits.warn(Warning::new(1300, text));
         }
         Some(literals::binary_text(bytes))
     }

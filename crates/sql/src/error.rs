@@ -8,6 +8,8 @@ pub struct SqlError {
     /// SQLSTATE of five characters.
     pub sqlstate: &'static str,
     pub message: String,
+    /// MySQL finds it when it executes the statement, and has described its columns then.
+    of_execution: bool,
 }
 
 /// A warning or note, as SHOW WARNINGS lists it.
@@ -28,7 +30,7 @@ const NEAR_MAX: usize = 80;
 impl SqlError {
     /// An error with this number, SQLSTATE and text.
     pub fn new(code: u16, sqlstate: &'static str, message: impl Into<String>) -> SqlError {
-        SqlError { code, sqlstate, message: message.into() }
+        SqlError { code, sqlstate, message: message.into(), of_execution: false }
     }
 
     /// 1105 for what cannot be: the connection that meets it is ended, and the log says where it was met.
@@ -81,6 +83,17 @@ impl SqlError {
     #[must_use]
     pub fn is_not_supported(&self) -> bool {
         self.code == 1235
+    }
+
+    /// Marks an error that MySQL finds only once it has described the columns.
+    pub(crate) fn of_execution(self) -> SqlError {
+        SqlError { of_execution: true, ..self }
+    }
+
+    /// Whether MySQL finds it only once it has described the columns.
+    #[must_use]
+    pub fn is_of_execution(&self) -> bool {
+        self.of_execution
     }
 
     /// 1290: a statement that writes.

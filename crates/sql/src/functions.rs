@@ -14,6 +14,7 @@ use crate::Result;
 use crate::ast::Expression;
 use crate::bind::{Bind, Bound, Field, Value, is_parameter};
 use crate::error::SqlError;
+use crate::waits::Called;
 
 /// utf8mb3_general_ci: the collation of names and of texts about the session.
 const SYSTEM_COLLATION: u16 = 33;
@@ -30,16 +31,30 @@ struct Function {
     names: &'static [&'static str],
     /// Least and largest number of arguments.
     arguments: (usize, usize),
-    /// Type and value from those of the arguments.
-    bind: fn(&Bind<'_>, &Arguments<'_>) -> Result<Bound>,
+    kernel: Kernel,
+}
+
+/// Type and value from those of the arguments.
+#[derive(Clone, Copy)]
+enum Kernel {
+    Value(fn(&Bind<'_>, &Arguments<'_>) -> Result<Bound>),
+    Waits(fn(&Bind<'_>, &Arguments<'_>) -> Result<Called>),
 }
 
 const fn function(
     names: &'static [&'static str],
     arguments: (usize, usize),
-    bind: fn(&Bind<'_>, &Arguments<'_>) -> Result<Bound>,
+    kernel: fn(&Bind<'_>, &Arguments<'_>) -> Result<Bound>,
 ) -> Function {
-    Function { names, arguments, bind }
+    Function { names, arguments, kernel: Kernel::Value(kernel) }
+}
+
+const fn waiting(
+    names: &'static [&'static str],
+    arguments: (usize, usize),
+    kernel: fn(&Bind<'_>, &Arguments<'_>) -> Result<Called>,
+) -> Function {
+    Function { names, arguments, kernel: Kernel::Waits(kernel) }
 }
 
 const FUNCTIONS: &[Function] = &[
@@ -72,16 +87,16 @@ const FUNCTIONS: &[Function] = &[
     function(&["TIME_FORMAT"], (2, 2), dates::time_format),
     function(&["GTID_SUBSET"], (2, 2), gtids::subset),
     function(&["GTID_SUBTRACT"], (2, 2), gtids::subtract),
-    function(&["WAIT_FOR_EXECUTED_GTID_SET"], (1, 2), gtids::wait_for_executed),
-    function(&["SOURCE_POS_WAIT"], (2, 4), gtids::source_pos_wait),
-    function(&["MASTER_POS_WAIT"], (2, 4), gtids::master_pos_wait),
-    function(&["SLEEP"], (1, 1), gtids::sleep),
+    waiting(&["WAIT_FOR_EXECUTED_GTID_SET"], (1, 2), gtids::wait_for_executed),
+    waiting(&["SOURCE_POS_WAIT"], (2, 4), gtids::source_pos_wait),
+    waiting(&["MASTER_POS_WAIT"], (2, 4), gtids::master_pos_wait),
+    waiting(&["SLEEP"], (1, 1), gtids::sleep),
     // Loadable functions of MySQL's: they count their arguments themselves.
-    function(&["ASYNCHRONOUS_CONNECTION_FAILOVER_ADD_SOURCE"], (0, usize::MAX), failover::add_source),
-    function(&["ASYNCHRONOUS_CONNECTION_FAILOVER_DELETE_SOURCE"], (0, usize::MAX), failover::delete_source),
-    function(&["ASYNCHRONOUS_CONNECTION_FAILOVER_ADD_MANAGED"], (0, usize::MAX), failover::add_managed),
-    function(&["ASYNCHRONOUS_CONNECTION_FAILOVER_DELETE_MANAGED"], (0, usize::MAX), failover::delete_managed),
-    function(&["ASYNCHRONOUS_CONNECTION_FAILOVER_RESET"], (0, usize::MAX), failover::reset),
+    waiting(&["ASYNCHRONOUS_CONNECTION_FAILOVER_ADD_SOURCE"], (0, usize::MAX), failover::add_source),
+    waiting(&["ASYNCHRONOUS_CONNECTION_FAILOVER_DELETE_SOURCE"], (0, usize::MAX), failover::delete_source),
+    waiting(&["ASYNCHRONOUS_CONNECTION_FAILOVER_ADD_MANAGED"], (0, usize::MAX), failover::add_managed),
+    waiting(&["ASYNCHRONOUS_CONNECTION_FAILOVER_DELETE_MANAGED"], (0, usize::MAX), failover::delete_managed),
+    waiting(&["ASYNCHRONOUS_CONNECTION_FAILOVER_RESET"], (0, usize::MAX), failover::reset),
 ];
 
 /// True for a function of the current date and time.
@@ -117,14 +132,66 @@ impl Arguments<'_> {
     }
 }
 
+fn find(name: &str) -> Option<&'static Function> {
+    FUNCTIONS.iter().find(|function| function.names.iter().any(|own| own.eq_ignore_ascii_case(name)))
+}
+
+/// Whether calls of this function wait.
+pub(crate) fn waits(name: &str) -> bool {
+    find(name).is_some_and(|function| matches!(function.kernel, Kernel::Waits(_)))
+}
+
+/// Number of calls in an expression that wait.
+pub(crate) fn waits_number(expression: &Expression) -> usize {
+    let own = matches!(expression, Expression::Call { name, .. } if waits(name));
+    usize::from(own) + expression.operands().into_iter().map(waits_number).sum::<usize>()
+}
+
+pub(crate) fn waits_in(expression: &Expression) -> bool {
+    expression.any(&|one| matches!(one, Expression::Call { name, .. } if waits(name)))
+}
+
 /// Binds a call.
 ///
 /// # Errors
-/// 1582 for a wrong number of arguments, 1235 for a function that is not in the table.
+/// 1582 for a wrong number of arguments, 1235 for a function that is not in the table, and for one that waits where no
+/// statement can.
 pub(crate) fn call(bind: &Bind<'_>, name: &str, arguments: &[Expression]) -> Result<Bound> {
+    let (kernel, upper) = kernel(name, arguments)?;
+    if matches!(kernel, Kernel::Waits(_))
+        && let Some(given) = bind.waits.take()
+    {
+        return Ok(given);
+    }
+    let bound = arguments.iter().map(|argument| bind.expression(argument)).collect::<Result<Vec<_>>>()?;
+    let arguments = Arguments { expressions: arguments, bound };
+    match kernel {
+        Kernel::Value(kernel) => kernel(bind, &arguments),
+        Kernel::Waits(kernel) => match kernel(bind, &arguments)? {
+            Called::Value(bound) => Ok(bound),
+            Called::Waits(..) => Err(SqlError::not_supported(&format!("{upper}() in a SELECT from a table"))),
+        },
+    }
+}
+
+/// Begins a call of a function that waits.
+///
+/// # Errors
+/// As [`call`].
+pub(crate) fn begin(bind: &Bind<'_>, name: &str, arguments: &[Expression]) -> Result<Called> {
+    let (kernel, _) = kernel(name, arguments)?;
+    let bound = arguments.iter().map(|argument| bind.expression(argument)).collect::<Result<Vec<_>>>()?;
+    let arguments = Arguments { expressions: arguments, bound };
+    match kernel {
+        Kernel::Value(kernel) => kernel(bind, &arguments).map(Called::Value),
+        Kernel::Waits(kernel) => kernel(bind, &arguments),
+    }
+}
+
+/// What computes a call, and its name in upper case.
+fn kernel(name: &str, arguments: &[Expression]) -> Result<(Kernel, String)> {
     let upper = name.to_ascii_uppercase();
-    let found = FUNCTIONS.iter().find(|function| function.names.contains(&upper.as_str()));
-    let function = found.ok_or_else(|| SqlError::not_supported(&format!("{upper}()")))?;
+    let function = find(&upper).ok_or_else(|| SqlError::not_supported(&format!("{upper}()")))?;
     let (least, most) = function.arguments;
     if arguments.len() < least || arguments.len() > most {
         let text = format!("Incorrect parameter count in the call to native function '{name}'");
@@ -133,8 +200,7 @@ pub(crate) fn call(bind: &Bind<'_>, name: &str, arguments: &[Expression]) -> Res
     if arguments.iter().any(is_parameter) {
         return Err(SqlError::not_supported(&format!("a parameter of {upper}()")));
     }
-    let bound = arguments.iter().map(|argument| bind.expression(argument)).collect::<Result<Vec<_>>>()?;
-    (function.bind)(bind, &Arguments { expressions: arguments, bound })
+    Ok((function.kernel, upper))
 }
 
 /// True for USER(), CURRENT_USER() and their other names.

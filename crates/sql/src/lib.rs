@@ -38,7 +38,7 @@ pub use ast::{
     AccessMode, Assignment, Characteristics, Comparison, Completion, ExplainFormat, Expression, Flush, FlushOption,
     From, Isolation, Item, Limit, LockedTable, Locking, NewValue, Order, Scope, Select, Show, Statement, Target,
 };
-pub use bind::{Bind, Column, Field, Value, assign, evaluate, select};
+pub use bind::{Bind, Column, Field, Value, assign, describe, evaluate};
 pub use charsets::Charsets;
 pub use command::Command;
 pub use deprecated::deprecated_variable;
@@ -55,7 +55,7 @@ pub use template::{TEMPLATE_BYTES_MAX, Template, template_key};
 pub use user_variables::UserVariables;
 
 pub use variables::{OwnValues, Variable, variables};
-pub use waits::{Ended, Event, Interrupt, Progress, Wait, Waits};
+pub use waits::{Ended, Evaluated, Evaluation, Event, Interrupt, Wait, Waits};
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, SqlError>;

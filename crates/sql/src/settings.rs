@@ -223,6 +223,18 @@ impl Settings {
         self.text(name)?.parse().ok()
     }
 
+    /// Whether the session's value of a variable is the one that it would have at the source.
+    #[must_use]
+    pub fn is_known_at_the_source(&self, name: &str) -> bool {
+        let own = ["pseudo_thread_id", "collation_database", "character_set_database", "timestamp"];
+        let begun = BEGIN_AS_AT_THE_SOURCE.iter().position(|first| *first == name);
+        CHARSET_VARIABLES.contains(&name)
+            || name == "collation_connection"
+            || own.contains(&name)
+            || begun.is_some_and(|bit| self.awaited & (1 << bit) == 0)
+            || self.changed.iter().any(|(changed, _)| *changed == name)
+    }
+
     /// A text as it was set, or as it was recorded.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {

@@ -120,6 +120,12 @@ impl Template {
         self.text.len() * 2 + self.parsed.tree_bytes + self.slots.len() * size_of::<Slot>() + self.places.len() * 16
     }
 
+    /// What [`fill`](Self::fill) gave last.
+    #[must_use]
+    pub fn filled(&self) -> &Parsed {
+        &self.parsed
+    }
+
     /// What [`parse`] gives for a text, if it is one of these.
     pub fn fill(&mut self, sql: &[u8]) -> Option<&Parsed> {
         let mut found: [(usize, usize); SLOTS_MAX] = [(0, 0); SLOTS_MAX];

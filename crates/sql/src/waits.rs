@@ -1,8 +1,7 @@
-//! Statements that wait: what for, and how far they have come.
+//! Statements that wait: what for, and where their evaluation has come to.
 //!
-//! A statement is evaluated until it must wait; the evaluation is given up, the session puts nothing out, and once the
-//! wait has ended the statement is run again. Results of items of the select list that were done, and of waits within
-//! the next one, are kept in its [`Progress`], so that each is had once and in order. Never here: a clock, a thread.
+//! The calls of an expression that wait are carried out before it, inner ones first; what they have given is kept, and
+//! the expression around them is then evaluated once. Never here: a clock, a thread, a value that is computed twice.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,8 +11,10 @@ use std::time::{Duration, Instant};
 use base::GtidSet;
 
 use crate::Result;
-use crate::bind::{Column, Value};
+use crate::ast::{Expression, Select};
+use crate::bind::{self, Bind, Bound, Column, Field, Value};
 use crate::error::{SqlError, Warning};
+use crate::functions;
 use crate::orders::ReplicaOrder;
 
 /// What a statement waits for.
@@ -100,36 +101,80 @@ impl Interrupt {
     }
 }
 
-/// How far a statement that waits has come.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Columns of the select list that are done.
-    pub(crate) columns: Vec<Column>,
-    /// How the waits within the next column ended, in order.
-    ended: Vec<Ended>,
-    /// Of these, how many this run of it has used.
-    used: usize,
-    /// What it waits for now.
-    asked: Option<Wait>,
-    interrupted: Option<Interrupt>,
-    /// The evaluation failed with an error that MySQL finds only once it has described the columns.
-    is_late: bool,
-    /// Warnings, for the statement's end.
-    warnings: VecDeque<Warning>,
+/// What a call makes of a wait that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Made {
+    /// 0, or 1 if it timed out: WAIT_FOR_EXECUTED_GTID_SET().
+    Executed,
+    /// How often the position moved, or -1 if it timed out: SOURCE_POS_WAIT().
+    Moves,
+    /// 0, or 1 if it was interrupted: SLEEP().
+    Slept,
+    /// This, once an order was carried out.
+    Ordered(Value),
 }
 
-impl Progress {
+impl Made {
+    fn value(self, ended: Ended) -> Result<Value> {
+        match (self, ended) {
+            (_, Ended::Failed(error)) => Err(error.of_execution()),
+            (Made::Ordered(value), _) => Ok(value),
+            (Made::Slept, Ended::Interrupted(by)) if by != Interrupt::Shutdown => Ok(Value::Int(1)),
+            (_, Ended::Interrupted(by)) => Err(by.error().of_execution()),
+            (Made::Slept, _) | (Made::Executed, Ended::Met(_)) => Ok(Value::Int(0)),
+            (Made::Executed, Ended::TimedOut) => Ok(Value::Int(1)),
+            (Made::Moves, Ended::Met(moves)) => Ok(Value::Int(i64::try_from(moves).unwrap_or(i64::MAX))),
+            (Made::Moves, Ended::TimedOut) => Ok(Value::Int(-1)),
+            (_, Ended::NotRunning) => Ok(Value::Null),
+        }
+    }
+}
+
+/// What a call of a function that waits begins with.
+pub(crate) enum Called {
+    /// It has no need to wait.
+    Value(Bound),
+    Waits(Wait, Field, Made),
+}
+
+/// Where the evaluation of a statement's expressions has come to.
+#[derive(Debug, Default)]
+pub struct Evaluation {
+    /// Columns of the select list that are done.
+    columns: Vec<Column>,
+    /// Calls of the next expression that have waited.
+    calls: usize,
+    /// What they have given, but for those in arguments of others.
+    given: VecDeque<Bound>,
+    /// The call that waits now.
+    waits: Option<(Field, Made)>,
+    ended: Option<Ended>,
+    interrupted: Option<Interrupt>,
+    /// Whether LIMIT leaves the row in.
+    has_row: Option<bool>,
+}
+
+/// How far a step has come.
+#[derive(Debug)]
+pub enum Evaluated<T> {
+    Done(T),
+    /// [`Evaluation::ended`], then step again.
+    Waits(Wait),
+}
+
+impl Evaluation {
     /// Bytes of the columns that are done.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let text = |value: &Value| value.text().map_or(0, |text| text.len());
-        self.columns.iter().map(|column| size_of_val(column) + column.name.len() + text(&column.value)).sum()
+        let columns = self.columns.iter().map(|column| size_of_val(column) + column.name.len() + text(&column.value));
+        columns.chain(self.given.iter().map(|bound| size_of_val(bound) + text(&bound.value))).sum()
     }
 
-    /// What the evaluation that ended with an error waits for, if that is why it ended.
-    pub fn take_wait(&mut self) -> Option<Wait> {
-        self.used = 0;
-        self.asked.take()
+    /// Whether a call waits.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.waits.is_some()
     }
 
     /// Notes how that wait ended.
@@ -137,84 +182,128 @@ impl Progress {
         if let Ended::Interrupted(by) = &how {
             self.interrupted = Some(*by);
         }
-        self.ended.push(how);
+        self.ended = Some(how);
     }
 
-    /// Warnings of the statement.
-    pub fn take_warnings(&mut self) -> Vec<Warning> {
-        std::mem::take(&mut self.warnings).into()
+    /// The columns of a SELECT without a table, and whether LIMIT leaves its row in.
+    ///
+    /// # Errors
+    /// With MySQL's number, or 1235: of what does not bind, before anything is waited for.
+    pub fn select(&mut self, bind: &Bind<'_>, select: &Select) -> Result<Evaluated<(Vec<Column>, bool)>> {
+        let has_row = match self.has_row {
+            Some(has_row) => has_row,
+            None => {
+                let has_row = bind::checked_row(bind, select)?;
+                if has_row && select.items.iter().any(|item| functions::waits_in(&item.expression)) {
+                    bind.waits.describe(true);
+                    let warned = bind.waits.warned();
+                    select.items.iter().try_for_each(|item| bind::column(bind, item).map(drop))?;
+                    bind.waits.forget_after(warned);
+                    bind.waits.describe(false);
+                }
+                *self.has_row.insert(has_row)
+            }
+        };
+        // A statement without a row evaluates nothing.
+        bind.waits.describe(!has_row);
+        for item in select.items.iter().skip(self.columns.len()) {
+            if let Some(wait) = self.wait_in(bind, &[&item.expression])? {
+                return Ok(Evaluated::Waits(wait));
+            }
+            bind.waits.give(std::mem::take(&mut self.given));
+            self.calls = 0;
+            self.columns.push(bind::column(bind, item)?);
+        }
+        Ok(Evaluated::Done((std::mem::take(&mut self.columns), has_row)))
     }
 
-    /// True if the evaluation failed with an error that MySQL finds only once it has described the columns.
-    #[must_use]
-    pub fn is_late(&self) -> bool {
-        self.is_late
-    }
-
-    /// A column of the select list is done.
-    pub(crate) fn done(&mut self, column: Column) {
-        self.columns.push(column);
-        self.ended.clear();
-        self.used = 0;
-    }
-
-    pub(crate) fn warn(&mut self, warning: Warning) {
-        // A statement that is run again warns again.
-        if self.ended.len() == self.used {
-            self.warnings.push_back(warning);
+    /// What calls in these expressions wait for next. Once there is nothing, [`lend`](Self::lend) it to each of them.
+    ///
+    /// # Errors
+    /// Those of arguments, and of waits.
+    pub fn wait_in(&mut self, bind: &Bind<'_>, expressions: &[&Expression]) -> Result<Option<Wait>> {
+        if bind.waits.describes() {
+            return Ok(None);
+        }
+        loop {
+            if let (Some((field, made)), Some(ended)) = (self.waits.take(), self.ended.take()) {
+                self.given.push_back(Bound { field, value: made.value(ended)? });
+                self.calls += 1;
+            }
+            let mut left = self.calls;
+            let next = expressions.iter().find_map(|expression| nth_call(expression, &mut left));
+            let Some((name, arguments)) = next else { return Ok(None) };
+            let inside = arguments.iter().map(functions::waits_number).sum::<usize>();
+            bind.waits.give(self.given.split_off(self.given.len().saturating_sub(inside)));
+            match functions::begin(bind, name, arguments)? {
+                Called::Value(bound) => {
+                    self.given.push_back(bound);
+                    self.calls += 1;
+                }
+                Called::Waits(wait, field, made) => {
+                    self.waits = Some((field, made));
+                    match self.interrupted {
+                        // An interrupt is of the whole statement.
+                        Some(by) => self.ended = Some(Ended::Interrupted(by)),
+                        None => return Ok(Some(wait)),
+                    }
+                }
+            }
         }
     }
 
-    /// How the next wait ended; asks for it if it has not begun. The statement then ends with any error, and is run again.
-    pub fn wait(&mut self, wait: Wait) -> Option<Ended> {
-        if let Some(by) = self.interrupted {
-            return Some(Ended::Interrupted(by));
-        }
-        let ended = self.ended.get(self.used).cloned();
-        match ended {
-            Some(_) => self.used += 1,
-            // Other operands of an operator are evaluated although the first one waits.
-            None => drop(self.asked.get_or_insert(wait)),
-        }
-        ended
+    /// Evaluates the next of the expressions that were [waited for](Self::wait_in).
+    pub fn lend<T>(&mut self, bind: &Bind<'_>, evaluate: impl FnOnce(&Bind<'_>) -> T) -> T {
+        bind.waits.give(std::mem::take(&mut self.given));
+        let result = evaluate(bind);
+        self.given = bind.waits.given.take();
+        result
     }
 }
 
-/// Whether and how a statement may wait.
+/// The call that waits after so many others, in the order in which they are evaluated.
+fn nth_call<'a>(expression: &'a Expression, left: &mut usize) -> Option<(&'a str, &'a [Expression])> {
+    if let Some(found) = expression.operands().into_iter().find_map(|inner| nth_call(inner, left)) {
+        return Some(found);
+    }
+    let Expression::Call { name, arguments } = expression else { return None };
+    if !functions::waits(name) {
+        return None;
+    }
+    if *left == 0 {
+        return Some((name, arguments));
+    }
+    *left -= 1;
+    None
+}
+
+/// What the evaluation of an expression has of its statement.
 #[derive(Debug, Default)]
 pub struct Waits<'a> {
-    progress: Option<&'a RefCell<Progress>>,
+    /// What calls that have waited gave, in the order in which they are evaluated.
+    given: RefCell<VecDeque<Bound>>,
+    /// Takes the statement's warnings.
+    warnings: Option<&'a RefCell<Vec<Warning>>>,
     /// Types are wanted, not values.
     describes: Cell<bool>,
 }
 
 impl<'a> Waits<'a> {
-    /// The value of a wait that ended, for a function that an interrupt ends with an error.
-    pub(crate) fn value(&self, ended: Ended, met: impl FnOnce(u64) -> Value, timed_out: Value) -> Result<Value> {
-        match ended {
-            Ended::Met(moves) => Ok(met(moves)),
-            Ended::TimedOut => Ok(timed_out),
-            Ended::NotRunning => Ok(Value::Null),
-            Ended::Interrupted(by) => Err(self.late(by.error())),
-            Ended::Failed(error) => Err(self.late(error)),
-        }
-    }
-
-    /// Of a statement that waits with this progress.
+    /// Of a statement that is run.
     #[must_use]
-    pub fn with(progress: &'a RefCell<Progress>) -> Waits<'a> {
-        Waits { progress: Some(progress), describes: Cell::new(false) }
+    pub fn warning(warnings: &'a RefCell<Vec<Warning>>) -> Waits<'a> {
+        Waits { warnings: Some(warnings), ..Waits::default() }
     }
 
     /// Of a statement that is prepared.
     #[must_use]
     pub fn described() -> Waits<'a> {
-        Waits { progress: None, describes: Cell::new(true) }
+        Waits { describes: Cell::new(true), ..Waits::default() }
     }
 
-    /// From now on only types are wanted: the statement has no row.
-    pub(crate) fn describe(&self) {
-        self.describes.set(true);
+    /// Whether only types are wanted from now on.
+    pub(crate) fn describe(&self, only_types: bool) {
+        self.describes.set(only_types);
     }
 
     /// True if only types are wanted.
@@ -222,69 +311,112 @@ impl<'a> Waits<'a> {
         self.describes.get()
     }
 
-    pub(crate) fn progress(&self) -> Option<&'a RefCell<Progress>> {
-        self.progress
+    pub(crate) fn warn(&self, warning: Warning) {
+        if let Some(warnings) = self.warnings {
+            warnings.borrow_mut().push(warning);
+        }
     }
 
-    /// Marks an error as one that MySQL finds only once it has described the columns.
-    pub(crate) fn late(&self, error: SqlError) -> SqlError {
-        if let Some(progress) = self.progress {
-            progress.borrow_mut().is_late = true;
-        }
-        error
+    fn warned(&self) -> usize {
+        self.warnings.map_or(0, |warnings| warnings.borrow().len())
     }
 
-    /// How a wait of `function` ended.
-    ///
-    /// # Errors
-    /// 1235 where a statement cannot wait. Before it has waited, an error that ends this evaluation and is not sent.
-    pub(crate) fn wait(&self, function: &str, wait: Wait) -> Result<Ended> {
-        let Some(progress) = self.progress else {
-            return Err(SqlError::not_supported(&format!("{function}() but in SELECT and DO")));
-        };
-        let ended = progress.borrow_mut().wait(wait);
-        match ended {
-            Some(Ended::Failed(error)) => Err(self.late(error)),
-            Some(ended) => Ok(ended),
-            None => Err(SqlError::new(1105, "HY000", format!("{function}() waits"))),
+    /// Forgets all warnings but the first so many: the expressions are evaluated once more.
+    fn forget_after(&self, warned: usize) {
+        if let Some(warnings) = self.warnings {
+            warnings.borrow_mut().truncate(warned);
         }
+    }
+
+    fn give(&self, given: VecDeque<Bound>) {
+        *self.given.borrow_mut() = given;
+    }
+
+    /// What the next call that has waited gave.
+    pub(crate) fn take(&self) -> Option<Bound> {
+        self.given.borrow_mut().pop_front()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ast::Statement;
+    use crate::{Charsets, Purse, Settings, UserVariables, parse};
 
-    fn wait() -> Wait {
-        Wait { event: Event::Time, timeout: None }
-    }
+    struct NoValues;
 
-    #[test]
-    fn each_wait_is_asked_for_once_and_in_order() {
-        let progress = RefCell::new(Progress::default());
-        let waits = Waits::with(&progress);
-        assert!(waits.wait("F", wait()).is_err());
-        assert_eq!(progress.borrow_mut().take_wait(), Some(wait()));
-        progress.borrow_mut().ended(Ended::Met(1));
-        assert_eq!(waits.wait("F", wait()).unwrap(), Ended::Met(1));
-        assert!(waits.wait("F", wait()).is_err());
-        assert_eq!(progress.borrow_mut().take_wait(), Some(wait()));
-        progress.borrow_mut().ended(Ended::TimedOut);
-        let again = [waits.wait("F", wait()).unwrap(), waits.wait("F", wait()).unwrap()];
-        assert_eq!(again, [Ended::Met(1), Ended::TimedOut]);
-        assert_eq!(progress.borrow_mut().take_wait(), None);
-    }
-
-    #[test]
-    fn an_interrupt_is_of_the_whole_statement() {
-        let progress = RefCell::new(Progress::default());
-        let waits = Waits::with(&progress);
-        assert!(waits.wait("F", wait()).is_err());
-        progress.borrow_mut().take_wait();
-        progress.borrow_mut().ended(Ended::Interrupted(Interrupt::Time));
-        for _ in 0..3 {
-            assert_eq!(waits.wait("F", wait()).unwrap(), Ended::Interrupted(Interrupt::Time));
+    impl crate::OwnValues for NoValues {
+        fn own_value(&self, _: &str) -> Option<String> {
+            None
         }
-        assert_eq!(Waits::default().wait("F", wait()).unwrap_err().code, 1235);
+    }
+
+    /// Steps through a SELECT: what it waits for, with how each wait ends, and its values in the end.
+    fn walk(sql: &str, ends: &[Ended]) -> (Vec<Option<Duration>>, Result<Vec<Value>>) {
+        let charsets = Charsets::of_login(255).unwrap();
+        let settings = Settings::new(charsets);
+        let parsed = parse(sql.as_bytes(), settings.sql_mode(), settings.charsets()).unwrap();
+        let Statement::Select(select) = &parsed.statement else { panic!("{sql}") };
+        let (mut evaluation, mut waits, mut ends) = (Evaluation::default(), Vec::new(), ends.iter());
+        loop {
+            let warnings = RefCell::default();
+            let bind = Bind {
+                sql: sql.as_bytes(),
+                settings: &settings,
+                user_variables: &UserVariables::default(),
+                own: &NoValues,
+                schema: None,
+                tables_in: None,
+                user: ("", ""),
+                current_user: "",
+                connection_id: 1,
+                row_count: 0,
+                parameters: Some(&[]),
+                parameter_fields: &[],
+                waits: Waits::warning(&warnings),
+                computed: Cell::new(0),
+                compared: Cell::new(0),
+                memory: &Purse::default(),
+            };
+            match evaluation.select(&bind, select) {
+                Ok(Evaluated::Waits(wait)) => {
+                    assert!(evaluation.is_waiting());
+                    waits.push(wait.timeout);
+                    evaluation.ended(ends.next().unwrap().clone());
+                }
+                Ok(Evaluated::Done((columns, _))) => {
+                    return (waits, Ok(columns.into_iter().map(|column| column.value).collect()));
+                }
+                Err(error) => return (waits, Err(error)),
+            }
+        }
+    }
+
+    fn seconds(all: &[u64]) -> Vec<Option<Duration>> {
+        all.iter().map(|s| Some(Duration::from_secs(*s))).collect()
+    }
+
+    #[test]
+    fn each_call_waits_once_inner_ones_first() {
+        let (slept, killed) = (Ended::TimedOut, Ended::Interrupted(Interrupt::Killed));
+        let values = |all: &[i64]| Ok(all.iter().map(|value| Value::Int(*value)).collect());
+        let all = [slept.clone(), slept.clone(), slept.clone(), slept.clone()];
+        assert_eq!(walk("SELECT SLEEP(1), 7, SLEEP(2)", &all), (seconds(&[1, 2]), values(&[0, 7, 0])));
+        assert_eq!(walk("SELECT SLEEP(1) + 5 + SLEEP(SLEEP(3)), SLEEP(4)", &all).0, seconds(&[1, 3, 0, 4]));
+        assert_eq!(walk("SELECT SLEEP(1) + 5 + SLEEP(SLEEP(3)), 8", &all).1, values(&[5, 8]));
+        // An interrupt is of the whole statement.
+        assert_eq!(walk("SELECT SLEEP(1) + SLEEP(2), SLEEP(3)", &[killed]), (seconds(&[1]), values(&[2, 1])));
+        assert_eq!(walk("SELECT SLEEP(1) LIMIT 0", &[]).0, []);
+    }
+
+    #[test]
+    fn what_does_not_bind_is_known_before_a_wait() {
+        let (waits, error) = walk("SELECT SLEEP(1), NO_SUCH_FUNCTION(2)", &[]);
+        assert_eq!((waits.len(), error.unwrap_err().code), (0, 1235));
+        let (_, error) = walk("SELECT SLEEP(-1)", &[]);
+        assert!(error.unwrap_err().is_of_execution());
+        let (_, error) = walk("SELECT SLEEP(1)", &[Ended::Interrupted(Interrupt::Shutdown)]);
+        assert_eq!(error.unwrap_err().code, 1053);
     }
 }

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use catalog::Catalog;
 use sql::listing::{Listing, Part, Seen, bytes_of, chosen, fulfils, is_by_table, may_choose};
 use sql::table::{Plan, Weighed};
-use sql::{Ended, Event, Purse, SqlError, Value, Wait};
+use sql::{Ended, Event, Purse, SqlError, Value};
 
 use super::query::WAITING_BYTES;
 use super::relay_events::EventsLeft;
@@ -40,7 +40,7 @@ pub(super) struct Beside {
     job: RefCell<Option<ListingJob>>,
     rows: RefCell<Option<ListedRows>>,
     /// A list of events that has begun.
-    pub(super) events: RefCell<Option<EventsLeft>>,
+    pub(super) events: Option<EventsLeft>,
 }
 
 impl std::fmt::Debug for Beside {
@@ -95,30 +95,17 @@ fn is_large(catalog: &Catalog) -> bool {
 }
 
 impl Session {
-    /// The chosen rows of a listing over many tables; None if it is none.
+    /// Whether the rows of a listing over many tables are made beside the loop: then the statement waits for them.
     ///
     /// # Errors
-    /// Before they are made, one that is not sent; 4082 if they are too many.
-    pub(super) fn rows_beside(
-        &self,
-        plan: &Plan,
-        listing: &Listing,
-        world: &dyn World,
-    ) -> Result<Option<Vec<Vec<Value>>>, SqlError> {
+    /// Nothing can be read now.
+    pub(super) fn lists_beside(&self, plan: &Plan, listing: &Listing, world: &dyn World) -> Result<bool, SqlError> {
         let Some(table) = listing.name.strip_prefix("information_schema.").filter(|table| is_by_table(table)) else {
-            return Ok(None);
+            return Ok(false);
         };
         let catalog = self.snapshot(world)?.catalog().clone();
         if !is_large(&catalog) && plan.filters.len() <= FILTERS_A_TURN {
-            return Ok(None);
-        }
-        match self.progress.borrow_mut().wait(Wait { event: Event::Listing, timeout: None }) {
-            Some(Ended::Interrupted(by)) => return Err(by.error()),
-            Some(Ended::Failed(error)) => return Err(error),
-            Some(_) => {
-                return self.take_listed().map(Some);
-            }
-            None => {}
+            return Ok(false);
         }
         let (plan, identity, table) = (plan.clone(), self.identity.clone(), table.to_owned());
         let limit = if self.identity.rights.admin { u64::MAX } else { world.connection_memory_limit() };
@@ -152,30 +139,30 @@ impl Session {
             Ok((rows, held.memory))
         };
         self.list_beside(Box::new(job));
-        Err(SqlError::new(1105, "HY000", "tables are being listed"))
+        Ok(true)
     }
 
     /// Has rows made beside the loop, for which the statement waits.
     pub(super) fn list_beside(&self, job: ListingJob) {
-        *self.beside.job.borrow_mut() = Some(job);
+        *self.place.beside.job.borrow_mut() = Some(job);
     }
 
     /// The rows that were made.
     pub(super) fn take_listed(&self) -> Result<Vec<Vec<Value>>, SqlError> {
         let none = || Err(SqlError::defect("the listing was lost"));
-        let (rows, memory) = self.beside.rows.borrow_mut().take().unwrap_or_else(none)?;
+        let (rows, memory) = self.place.beside.rows.borrow_mut().take().unwrap_or_else(none)?;
         *self.counted.borrow_mut() = Some(memory);
         Ok(rows)
     }
 
     /// The listing that the statement waits for.
     pub fn listing_job(&self) -> Option<ListingJob> {
-        self.beside.job.borrow_mut().take()
+        self.place.beside.job.borrow_mut().take()
     }
 
     /// Takes the rows that it waited for.
     pub fn takes_listed(&self, rows: ListedRows) {
-        *self.beside.rows.borrow_mut() = Some(rows);
+        *self.place.beside.rows.borrow_mut() = Some(rows);
     }
 
     /// Puts out the definitions and the first of many rows; `status` are bits of the end besides the session's.

@@ -1,6 +1,9 @@
 //! What each statement does.
 
-use sql::{Bind, Column, Completion, Expression, Field, Limit, Show, SqlError, Statement, Value, Warning};
+use sql::{
+    Bind, Column, Completion, Ended, Evaluated, Event, Expression, Field, Limit, NewValue, Show, SqlError, Statement,
+    Value, Wait, Warning,
+};
 use wire::response::column_flag;
 use wire::row::type_code;
 
@@ -40,25 +43,104 @@ impl Session {
         parameters: Parameters<'_>,
         world: &dyn World,
     ) -> Result<Outcome, SqlError> {
-        if self.began.is_none() && statement.waits_for_gtids() {
+        if self.place.began.is_none() && statement.waits_for_gtids() {
             world.gtids().readable()?;
         }
         let tracked = self.tracks_gtids();
-        let result = self.run_once(statement, sql, parameters, world);
-        if result.is_err() && self.suspends(statement, world) {
-            // It warns again when it is run again.
-            self.statement_is_new();
-            return Ok(Outcome { after: After::Wait, ..Outcome::OK });
-        }
-        let (warnings, late) = (self.progress.get_mut().take_warnings(), self.progress.get_mut().is_late());
+        let result = match self.next_wait(statement, sql, parameters, world) {
+            Ok(Some(wait)) => {
+                return Ok(Outcome { after: self.waits_on(wait, statement, world), ..Outcome::OK });
+            }
+            Ok(None) => self.finish(statement, sql, parameters, world),
+            Err(error) => Err(error),
+        };
+        let warnings = std::mem::take(self.noted.get_mut());
         self.statement_ends();
-        if let (Err(error), true) = (&result, late) {
-            return self.failed_late(statement, sql, parameters, world, error.clone());
-        }
-        let outcome = result?;
-        self.warnings.extend(warnings);
+        let outcome = match result {
+            Err(error) if error.is_of_execution() => {
+                return self.failed_late(statement, sql, parameters, world, error);
+            }
+            result => result?,
+        };
+        self.diagnostics.warnings.extend(warnings);
         self.track_gtids(tracked, statement, world);
         Ok(outcome)
+    }
+
+    /// What the statement waits for next; None once all is there with which it can be finished.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    fn next_wait(
+        &mut self,
+        statement: &Statement,
+        sql: &[u8],
+        parameters: Parameters<'_>,
+        world: &dyn World,
+    ) -> Result<Option<Wait>, SqlError> {
+        match statement {
+            Statement::Select(select) if select.from.is_some() => self.list(select, sql, parameters, world),
+            Statement::Select(select) | Statement::Do(select) => {
+                let mut evaluation = std::mem::take(&mut self.place.evaluation);
+                let evaluated = self.bound(sql, parameters, world, |bind| {
+                    if matches!(statement, Statement::Select(_)) {
+                        self.check_locking(select, bind)?;
+                    }
+                    evaluation.select(bind, select)
+                });
+                self.place.evaluation = evaluation;
+                match evaluated? {
+                    Evaluated::Waits(wait) => return Ok(Some(wait)),
+                    Evaluated::Done(selected) => self.place.selected = Some(selected),
+                }
+                Ok(None)
+            }
+            Statement::Set(assignments) => {
+                let expressions = assignments.iter().filter_map(|assignment| match &assignment.value {
+                    NewValue::Expression(expression) => Some(expression),
+                    NewValue::Default | NewValue::Word(_) => None,
+                });
+                let expressions: Vec<&Expression> = expressions.collect();
+                self.wait_in(&expressions, sql, parameters, world)
+            }
+            Statement::Kill { query, id } => {
+                if self.place.ended.is_some() {
+                    return Ok(None);
+                }
+                if let Some(wait) = self.wait_in(&[id], sql, parameters, world)? {
+                    return Ok(Some(wait));
+                }
+                self.kill(*query, id, sql, parameters, world).map(Some)
+            }
+            Statement::Replica { order, until, channel } if self.place.ended.is_none() => {
+                self.order(order, until.as_ref(), channel.as_deref()).map(Some)
+            }
+            Statement::Show(Show::Processlist { .. }) if self.place.ended.is_none() => {
+                Ok(Some(Wait { event: Event::Sessions, timeout: None }))
+            }
+            Statement::Show(Show::RelayLogEvents { file, from, limit, channel }) if self.place.ended.is_none() => {
+                self.may_list_events(channel.as_deref())?;
+                let events = self.bound(sql, parameters, world, |bind| {
+                    self.relay_log_events(file.as_deref(), *from, limit, bind, world)
+                })?;
+                Ok(Some(self.list_events(events)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What calls in these expressions wait for next.
+    fn wait_in(
+        &mut self,
+        expressions: &[&Expression],
+        sql: &[u8],
+        parameters: Parameters<'_>,
+        world: &dyn World,
+    ) -> Result<Option<Wait>, SqlError> {
+        let mut evaluation = std::mem::take(&mut self.place.evaluation);
+        let wait = self.bound(sql, parameters, world, |bind| evaluation.wait_in(bind, expressions));
+        self.place.evaluation = evaluation;
+        wait
     }
 
     /// An error of the evaluation comes after the columns' definitions, as MySQL sends it.
@@ -79,7 +161,8 @@ impl Session {
         }
     }
 
-    fn run_once(
+    /// Does what the statement does, once it has waited for all that it needs.
+    fn finish(
         &mut self,
         statement: &Statement,
         sql: &[u8],
@@ -95,7 +178,16 @@ impl Session {
                 let reads = self.reads_dictionary(statement, parameters);
                 // Without one, a listing that needs it says so.
                 let snapshot = if reads { self.snapshot(world).ok() } else { None };
-                let rows = self.columns_of(statement, sql, parameters, world)?;
+                let rows = match (self.place.selected.take(), self.place.listing.take()) {
+                    (Some((columns, has_row)), _) => {
+                        let row = columns.iter().map(|column| column.value.clone()).collect();
+                        Some(Rows::new(columns, if has_row { vec![row] } else { Vec::new() }))
+                    }
+                    (None, Some(listing)) => {
+                        Some(self.bound(sql, parameters, world, |bind| self.listed(listing, bind, world))?)
+                    }
+                    (None, None) => self.columns_of(statement, sql, parameters, world)?,
+                };
                 self.own_warnings();
                 if reads {
                     self.transaction.opens_table(false, &self.settings);
@@ -103,7 +195,7 @@ impl Session {
                 if let Some(snapshot) = snapshot {
                     self.transaction.reads(&snapshot, false, world.now());
                 }
-                self.row_count = -1;
+                self.diagnostics.row_count = -1;
                 return Ok(Outcome { rows, ..Outcome::OK });
             }
             _ => {}
@@ -114,7 +206,7 @@ impl Session {
         own.extend(warnings);
         own.truncate(WARNINGS_MAX);
         let outcome = outcome?;
-        self.row_count = 0;
+        self.diagnostics.row_count = 0;
         Ok(outcome)
     }
 
@@ -128,7 +220,7 @@ impl Session {
         }
     }
 
-    /// Columns and rows of a statement that has some; None for others.
+    /// Columns and rows of a statement that has some; None for others. Of a SELECT, its columns.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -140,12 +232,13 @@ impl Session {
         world: &dyn World,
     ) -> Result<Option<Rows>, SqlError> {
         self.bound(sql, parameters, world, |bind| match statement {
-            Statement::Select(select) if select.from.is_some() => self.select_listing(select, bind, world).map(Some),
+            Statement::Select(select) if select.from.is_some() => {
+                let listing = self.plan_of_listing(select, bind)?;
+                self.listed(listing, bind, world).map(Some)
+            }
             Statement::Select(select) => {
                 self.check_locking(select, bind)?;
-                let (columns, has_row) = sql::select(bind, select)?;
-                let row = columns.iter().map(|column| column.value.clone()).collect();
-                Ok(Some(Rows::new(columns, if has_row { vec![row] } else { Vec::new() })))
+                Ok(Some(Rows::new(sql::describe(bind, select)?, Vec::new())))
             }
             Statement::ShowWarnings { errors, limit } => self.show_warnings(*errors, limit, bind).map(Some),
             Statement::ShowWarningCount { errors } => Ok(Some(self.show_warning_count(*errors))),
@@ -187,16 +280,13 @@ impl Session {
             Statement::RollbackTo(name) => self.transaction.rollback_to(name)?,
             Statement::Release(name) => self.transaction.release(name)?,
             Statement::ReloadTls => self.reload_tls(world)?,
-            Statement::Kill { query, id } => self.kill(*query, id, sql, parameters, world)?,
-            Statement::Replica { order, until, channel } => {
-                warnings.extend(self.order(order, until.as_ref(), channel.as_deref())?);
-            }
+            Statement::Kill { .. } => self.has_ended()?,
+            Statement::Replica { order, until, .. } => warnings.extend(self.ordered(order, until.is_some())?),
             Statement::Write => return Err(SqlError::read_only()),
             Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),
-            Statement::Do(select) => {
-                self.bound(sql, parameters, world, |bind| sql::select(bind, select))?;
-            }
             Statement::Empty
+            // What it computes was computed.
+            | Statement::Do(_)
             | Statement::Select(_)
             | Statement::Show(_)
             | Statement::Explain { .. }
@@ -204,6 +294,16 @@ impl Session {
             | Statement::ShowWarningCount { .. } => {}
         }
         Ok(Outcome::OK)
+    }
+
+    /// # Errors
+    /// What the statement did has failed, or was interrupted.
+    pub(super) fn has_ended(&self) -> Result<(), SqlError> {
+        match &self.place.ended {
+            Some(Ended::Interrupted(by)) => Err(by.error()),
+            Some(Ended::Failed(error)) => Err(error.clone()),
+            _ => Ok(()),
+        }
     }
 
     fn complete(&mut self, completion: Completion) -> Outcome {
@@ -220,8 +320,8 @@ impl Session {
         world.reload_tls().map_err(|why| SqlError::new(1105, "HY000", format!("TLS is unchanged: {why}")))
     }
 
-    fn listed(&self, errors: bool) -> impl Iterator<Item = &Warning> {
-        self.warnings.iter().filter(move |warning| !errors || warning.level == "Error")
+    fn kept_warnings(&self, errors: bool) -> impl Iterator<Item = &Warning> {
+        self.diagnostics.warnings.iter().filter(move |warning| !errors || warning.level == "Error")
     }
 
     fn show_warnings(&self, errors: bool, limit: &Limit, bind: &Bind<'_>) -> Result<Rows, SqlError> {
@@ -234,7 +334,7 @@ impl Session {
         let text = |text: &str| Value::Text(text.as_bytes().to_vec());
         let row =
             |warning: &Warning| vec![text(warning.level), Value::UInt(u64::from(warning.code)), text(&warning.message)];
-        let rows = self.listed(errors).skip(offset).take(most).map(row).collect();
+        let rows = self.kept_warnings(errors).skip(offset).take(most).map(row).collect();
         let not_null = column_flag::NOT_NULL;
         let columns = vec![
             text_column("Level", not_null, 7),
@@ -247,7 +347,7 @@ impl Session {
     fn show_warning_count(&self, errors: bool) -> Rows {
         let name = if errors { "@@session.error_count" } else { "@@session.warning_count" };
         let columns = vec![number_column(name, column_flag::UNSIGNED, type_code::LONGLONG, 21)];
-        Rows::new(columns, vec![vec![Value::UInt(self.listed(errors).count() as u64)]])
+        Rows::new(columns, vec![vec![Value::UInt(self.kept_warnings(errors).count() as u64)]])
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::GtidSet;
-use sql::{Ended, Event, Settings, SqlError, Value};
+use sql::{Ended, Event, Settings, SqlError, Statement, Value};
 use wire::row;
 use wire::server::ParamType;
 
-use super::{Session, Waiting};
+use super::{PreparedUnder, Session, Waiting};
 use crate::gtids::{Readable, SourceSet, Waker};
 use crate::world::World;
 
@@ -47,7 +47,10 @@ impl Session {
     /// # Errors
     /// What it needs cannot be had, or not in time.
     pub(super) fn is_fresh(&mut self, anew: bool, world: &dyn World) -> Result<bool, SqlError> {
-        let needs = match self.needs.take() {
+        if self.place.is_fresh {
+            return Ok(true);
+        }
+        let needs = match self.place.needs.take() {
             Some(needs) => needs,
             None if !anew && (self.locks.view()?.is_some() || self.transaction.view(false)?.is_some()) => {
                 return Ok(true);
@@ -57,7 +60,20 @@ impl Session {
                 None => return Ok(true),
             },
         };
-        self.looks(needs, world)
+        let fresh = self.looks(needs, world)?;
+        self.place.is_fresh = fresh;
+        Ok(fresh)
+    }
+
+    /// As [`is_fresh`](Self::is_fresh), for a statement that reads no table that is kept.
+    pub(super) fn is_fresh_for(
+        &mut self,
+        statement: &Statement,
+        under: Option<&PreparedUnder>,
+        world: &dyn World,
+    ) -> Result<bool, SqlError> {
+        let pins = matches!(statement, Statement::Begin { consistent: true, .. }) || super::locks::pins(statement);
+        if pins || self.shows_names(statement, under) { self.is_fresh(pins, world) } else { Ok(true) }
     }
 
     /// The variables of this statement: the session's, but for what its query attributes say.
@@ -155,7 +171,7 @@ impl Session {
         let limit = self.settings.number("max_execution_time").filter(|limit| *limit > 0);
         let limit = limit.and_then(|limit| needs.arrived.checked_add(Duration::from_millis(limit)));
         self.suspend(Waiting { event, until: Some(needs.until), limit });
-        self.needs = Some(needs);
+        self.place.needs = Some(needs);
         false
     }
 

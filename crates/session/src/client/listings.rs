@@ -13,12 +13,12 @@ use sql::listing::{
     tables_of, virtual_schema,
 };
 use sql::table::{Plan, TableName, find, plan_listing};
-use sql::{Bind, Column, Select, Show, SqlError, Statement, Value, Variable, gtid_text, variables};
+use sql::{Bind, Column, Event, Select, Show, SqlError, Statement, Value, Variable, Wait, gtid_text, variables};
 use store::Snapshot;
 
 use super::results::{Listed, Rows};
 use super::shows::text;
-use super::{Own, PreparedUnder, Session};
+use super::{Own, Parameters, PreparedUnder, Session};
 use crate::world::Encryption;
 use crate::world::World;
 
@@ -58,6 +58,15 @@ const NOT_COUNTED: &[&str] = &[
 /// Tables of `information_schema` about what there is none of here.
 const EMPTY: &[&str] =
     &["FILES", "OPTIMIZER_TRACE", "PLUGINS", "PROFILING", "RESOURCE_GROUPS", "TABLESPACES_EXTENSIONS"];
+
+/// A SELECT from a table that is kept nowhere, bound.
+#[derive(Debug)]
+pub(super) struct PlannedListing {
+    listing: &'static Listing,
+    plan: Plan,
+    /// Its rows are made beside the loop, and chosen there.
+    is_beside: bool,
+}
 
 /// True for a SHOW that MySQL turns into a SELECT.
 pub(super) fn is_select(show: &Show) -> bool {
@@ -111,11 +120,11 @@ impl Session {
         }
     }
 
-    /// A SELECT from a table that is kept nowhere.
+    /// Binds a SELECT from a table that is kept nowhere.
     ///
     /// # Errors
-    /// 1109 and 1146 for an unknown table, 1235 for one that is not filled here, those of binding.
-    pub(super) fn select_listing(&self, select: &Select, bind: &Bind<'_>, world: &dyn World) -> Result<Rows, SqlError> {
+    /// 1109 and 1146 for an unknown table, those of binding.
+    pub(super) fn plan_of_listing(&self, select: &Select, bind: &Bind<'_>) -> Result<PlannedListing, SqlError> {
         let charsets = bind.settings.charsets();
         let (Some(schema), Some(from)) = (virtual_schema(select, bind.tables_in, charsets), &select.from) else {
             return Err(SqlError::new(1096, "HY000", "No tables used"));
@@ -125,9 +134,42 @@ impl Session {
         let listing = listing(&format!("{schema}.{table}"))?.ok_or_else(|| unknown_table(schema, &table))?;
         let plan = plan_listing(bind, select, listing)?;
         self.check_locking_of_listing(select, listing)?;
-        if bind.parameters.is_some()
-            && let Some(rows) = self.rows_beside(&plan, listing, world)?
-        {
+        Ok(PlannedListing { listing, plan, is_beside: false })
+    }
+
+    /// Begins with such a SELECT, and says what it waits for.
+    ///
+    /// # Errors
+    /// As [`plan_of_listing`](Self::plan_of_listing).
+    pub(super) fn list(
+        &mut self,
+        select: &Select,
+        sql: &[u8],
+        parameters: Parameters<'_>,
+        world: &dyn World,
+    ) -> Result<Option<Wait>, SqlError> {
+        if self.place.listing.is_some() {
+            return Ok(None);
+        }
+        let mut planned = self.bound(sql, parameters, world, |bind| self.plan_of_listing(select, bind))?;
+        planned.is_beside = self.lists_beside(&planned.plan, planned.listing, world)?;
+        let event = match planned.is_beside {
+            true => Some(Event::Listing),
+            false => super::threads::is_of_threads(planned.listing).then_some(Event::Sessions),
+        };
+        self.place.listing = Some(planned);
+        Ok(event.map(|event| Wait { event, timeout: None }))
+    }
+
+    /// The rows of such a SELECT; none while it is prepared.
+    ///
+    /// # Errors
+    /// 1235 for a table that is not filled here.
+    pub(super) fn listed(&self, planned: PlannedListing, bind: &Bind<'_>, world: &dyn World) -> Result<Rows, SqlError> {
+        let PlannedListing { listing, plan, is_beside } = planned;
+        if is_beside {
+            self.has_ended()?;
+            let rows = self.take_listed()?;
             return Ok(Rows { rows, ..self.listed_rows(plan, bind, |_| Ok(Vec::new()))? });
         }
         self.listed_rows(plan, bind, |plan| {

@@ -25,14 +25,16 @@ impl Session {
     pub fn resume(&mut self, world: &dyn World, out: &mut Output) -> After {
         let begun = (out.len(), out.sequence());
         let after = self.go_on(world, out);
-        self.settled(after, begun, out)
+        let after = self.settled(after, begun, out);
+        self.settle_elsewhere(after, None, out)
     }
 
     /// The wait has ended: the statement goes on.
     pub fn waited(&mut self, ended: sql::Ended, world: &dyn World, out: &mut Output) -> After {
         let begun = (out.len(), out.sequence());
         let after = self.go_on_after(ended, world, out);
-        self.settled(after, begun, out)
+        let after = self.settled(after, begun, out);
+        self.settle_elsewhere(after, None, out)
     }
 
     /// Answers a command that was not taken whole, by its beginning.
@@ -48,8 +50,8 @@ impl Session {
 
     /// Bytes that outlast the step.
     fn lasting_bytes(&self) -> usize {
-        let warnings = self.warnings.iter().map(|warning| size_of_val(warning) + warning.message.len());
-        let waiting = self.suspended.as_ref().map_or(0, |one| one.bytes() + self.progress.borrow().bytes());
+        let warnings = self.diagnostics.warnings.iter().map(|warning| size_of_val(warning) + warning.message.len());
+        let waiting = self.suspended.as_ref().map_or(0, |one| one.bytes() + self.place.evaluation.bytes());
         self.statements.held_bytes()
             + self.user_variables.bytes()
             + self.settings.bytes()
@@ -59,6 +61,7 @@ impl Session {
             + self.held_row_bytes()
             + self.rest.as_ref().map_or(0, super::Rest::bytes)
             + waiting
+            + self.elsewhere.bytes()
             + warnings.sum::<usize>()
     }
 
@@ -90,7 +93,6 @@ impl Session {
             Err(error) if after != After::Close => {
                 out.truncate(begun.0, begun.1);
                 self.suspended = None;
-                self.needs = None;
                 self.statement_ends();
                 let after = self.fail(&error, out);
                 self.memory.end_work();

@@ -18,17 +18,17 @@ const DONE: u64 = Ordered::Done as u64;
 const DONE_WITHOUT_UNTIL: u64 = Ordered::DoneWithoutUntil as u64;
 
 impl Session {
-    /// Has an order to the replica carried out. Ends the transaction, as MySQL does.
+    /// Has an order to the replica carried out, for which the statement waits. Ends the transaction, as MySQL does.
     ///
     /// # Errors
     /// A right is missing (1227), no such channel (3074), no GTID set (1772), conditions that contradict each other
-    /// (1277), or why it cannot be carried out. Before it was carried out, one that is not sent.
+    /// (1277).
     pub(super) fn order(
         &mut self,
         order: &ReplicaOrder,
         until: Option<&UntilText>,
         channel: Option<&[u8]>,
-    ) -> Result<Option<Warning>, SqlError> {
+    ) -> Result<Wait, SqlError> {
         if !self.identity.rights.admin {
             return Err(needs("SUPER or REPLICATION_SLAVE_ADMIN"));
         }
@@ -36,24 +36,32 @@ impl Session {
         let until = until.map(|until| self.until(until)).transpose()?;
         let mut order = self.in_utf8(order)?;
         self.transaction.end();
-        let (mut start, mut ignored) = (None, false);
         if let ReplicaOrder::Threads(threads) = &mut order {
             // Without replay there is nothing that stops.
-            ignored = until.is_some() && !threads.sql;
-            threads.until = until.filter(|_| !ignored);
-            start = Some(threads.start);
+            threads.until = until.filter(|_| threads.sql);
         }
-        match self.progress.get_mut().wait(Wait { event: Event::Replica(order), timeout: None }) {
+        Ok(Wait { event: Event::Replica(order), timeout: None })
+    }
+
+    /// What is said of an order that was carried out.
+    ///
+    /// # Errors
+    /// Why it could not be.
+    pub(super) fn ordered(&self, order: &ReplicaOrder, has_until: bool) -> Result<Option<Warning>, SqlError> {
+        self.has_ended()?;
+        let threads = match order {
+            ReplicaOrder::Threads(threads) => Some(threads),
+            _ => None,
+        };
+        let ignored = has_until && threads.is_some_and(|threads| !threads.sql);
+        match self.place.ended {
             Some(Ended::Met(DONE)) => Ok(ignored.then(until_ignored)),
             Some(Ended::Met(DONE_WITHOUT_UNTIL)) => Ok(Some(until_ignored())),
-            Some(Ended::Failed(error)) => Err(error),
-            Some(Ended::Interrupted(by)) => Err(by.error()),
             // The spelling is MySQL's.
-            Some(_) => Ok(start.map(|start| match start {
+            _ => Ok(threads.map(|threads| match threads.start {
                 true => note(3083, "Replication thread(s) for channel '' are already runnning."),
                 false => note(3084, "Replication thread(s) for channel '' are already stopped."),
             })),
-            None => Err(SqlError::new(1105, "HY000", "the order is being carried out")),
         }
     }
 

@@ -11,10 +11,12 @@ use wire::response::{PrepareOk, status};
 use wire::server::{Execute, ParamType};
 
 use rows::Reading;
+use sql::listing::bytes_of;
 
 use super::beside::ROWS_A_TURN;
 use super::results::{Form, Rows};
 use super::tables::{Described, Known};
+use super::waiting::{Execution, Waiter};
 use super::{After, Parameters, PreparedUnder, Session, listings, query};
 use crate::Output;
 use crate::world::World;
@@ -137,7 +139,11 @@ impl Statements {
 
     /// The text of the statement that a COM_STMT_EXECUTE executes.
     pub(super) fn text_of(&self, payload: &[u8]) -> Option<&[u8]> {
-        let id = u32::from_le_bytes(*payload.get(1..)?.first_chunk()?);
+        self.text_by_id(u32::from_le_bytes(*payload.get(1..)?.first_chunk()?))
+    }
+
+    /// The text of a statement.
+    pub(super) fn text_by_id(&self, id: u32) -> Option<&[u8]> {
         self.list.get(&id).map(|prepared| prepared.sql.as_slice())
     }
 
@@ -309,44 +315,90 @@ impl Session {
 
     pub(super) fn execute(&mut self, execute: &Execute<'_>, world: &dyn World, out: &mut Output) -> After {
         self.statement_begins(world);
-        if self.began.is_none() {
-            world.note_command(Command::StmtExecute);
-        }
+        world.note_command(Command::StmtExecute);
+        let statement_id = execute.statement_id;
         // Taken out while it runs: the session is borrowed by what it runs.
-        let Some(mut prepared) = self.statements.list.remove(&execute.statement_id) else {
-            return self.fail(&unknown(execute.statement_id), out);
+        let Some(mut prepared) = self.statements.list.remove(&statement_id) else {
+            return self.fail(&unknown(statement_id), out);
         };
         self.statements.held_bytes -= prepared.close_cursor();
-        let result = self.run_prepared(&mut prepared, execute, world, out);
-        if !matches!(result, Ok(After::Wait)) {
-            self.statements.held_bytes -= prepared.long_len();
-            prepared.forget_long_data();
+        let work = prepared.long_len() * super::PAYLOAD_COPIES;
+        let begun = self.memory.work_with(work).and_then(|()| self.parameters(&mut prepared, execute, world));
+        let opens_cursor = execute.flags & CURSOR_READ_ONLY != 0;
+        let begun = begun.and_then(|parameters| {
+            self.check_answered_here(&prepared.parsed.statement)?;
+            Ok(parameters)
+        });
+        match begun {
+            Ok(parameters) => {
+                self.note_command(&prepared.parsed.statement, world);
+                let execution = Execution { statement_id, opens_cursor, parameters, bytes: 0 };
+                self.run_taken(prepared, execution, world, out)
+            }
+            Err(error) => {
+                self.executed(statement_id, prepared);
+                self.fail(&error, out)
+            }
         }
+    }
+
+    /// Goes on with an execution that has waited.
+    pub(super) fn run_execution(&mut self, execution: Execution, world: &dyn World, out: &mut Output) -> After {
+        let Some(prepared) = self.statements.list.remove(&execution.statement_id) else {
+            return self.fail(&unknown(execution.statement_id), out);
+        };
+        let held = prepared.long_len() + execution.bytes;
+        if let Err(error) = self.memory.work_with(held * super::PAYLOAD_COPIES) {
+            self.executed(execution.statement_id, prepared);
+            return self.fail(&error, out);
+        }
+        self.run_taken(prepared, execution, world, out)
+    }
+
+    fn run_taken(
+        &mut self,
+        mut prepared: Prepared,
+        mut execution: Execution,
+        world: &dyn World,
+        out: &mut Output,
+    ) -> After {
+        let result = self.run_prepared(&mut prepared, &execution, world, out);
+        if matches!(result, Ok(After::Wait)) {
+            self.statements.list.insert(execution.statement_id, prepared);
+            execution.bytes = bytes_of(&execution.parameters);
+            return self.suspends(Waiter::Execute(execution));
+        }
+        self.executed(execution.statement_id, prepared);
+        result.unwrap_or_else(|error| self.fail(&error, out))
+    }
+
+    /// Puts a statement back that was executed.
+    fn executed(&mut self, id: u32, mut prepared: Prepared) {
+        self.statements.held_bytes -= prepared.long_len();
+        prepared.forget_long_data();
         if prepared.cursor.is_some() {
             prepared.cursor_bytes = usize::try_from(self.memory.working()).unwrap_or(usize::MAX);
             self.statements.held_bytes += prepared.cursor_bytes;
         }
-        self.statements.list.insert(execute.statement_id, prepared);
-        result.unwrap_or_else(|error| self.fail(&error, out))
+        self.statements.list.insert(id, prepared);
     }
 
     fn run_prepared(
         &mut self,
         prepared: &mut Prepared,
-        execute: &Execute<'_>,
+        execution: &Execution,
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
-        self.memory.work_with(prepared.long_len() * super::PAYLOAD_COPIES)?;
-        let parameters = self.parameters(prepared, execute, world)?;
+        let Execution { parameters, opens_cursor, .. } = execution;
+        let opens_cursor = *opens_cursor;
         let parameters =
-            Parameters { values: Some(&parameters), fields: &prepared.fields, prepared: Some(&prepared.under) };
-        self.note_command(&prepared.parsed.statement, world);
+            Parameters { values: Some(parameters), fields: &prepared.fields, prepared: Some(&prepared.under) };
         if let Some(select) = self.of_table(&prepared.parsed.statement, Some(&prepared.under)) {
             if !self.is_fresh(self.locks_first(select)?, world)? {
+                self.check_binds(select, &prepared.sql, parameters, world)?;
                 return Ok(After::Wait);
             }
-            let opens_cursor = execute.flags & CURSOR_READ_ONLY != 0;
             let known = self.still_known(prepared.known.as_ref());
             let reading = self.open(select, &prepared.sql, parameters, Form::Binary, known, world)?;
             if !known.is_some_and(|known| known.is_of(reading.plan())) {
@@ -366,10 +418,7 @@ impl Session {
             prepared.cursor = Some(Cursor::Table(Box::new(reading)));
             return Ok(After::Next);
         }
-        if super::locks::pins(&prepared.parsed.statement) && !self.is_fresh(true, world)? {
-            return Ok(After::Wait);
-        }
-        if self.shows_names(&prepared.parsed.statement, Some(&prepared.under)) && !self.is_fresh(false, world)? {
+        if !self.is_fresh_for(&prepared.parsed.statement, Some(&prepared.under), world)? {
             return Ok(After::Wait);
         }
         let outcome = self.run(&prepared.parsed.statement, &prepared.sql, parameters, world)?;
@@ -386,10 +435,10 @@ impl Session {
         }
         self.transaction.answered();
         // Of rows that are still being made there is no cursor, nor does MySQL have one for them.
-        if rows.more.is_some() || execute.flags & CURSOR_READ_ONLY == 0 && rows.rows.len() > ROWS_A_TURN {
+        if rows.more.is_some() || !opens_cursor && rows.rows.len() > ROWS_A_TURN {
             return self.begin_sending(rows, Form::Binary, 0, out);
         }
-        if execute.flags & CURSOR_READ_ONLY == 0 {
+        if !opens_cursor {
             self.put_rows(&rows, Form::Binary, self.status(), out)?;
             self.rows_end(out, self.status() | rows.status());
             return Ok(outcome.after);
@@ -407,7 +456,7 @@ impl Session {
         if !self.statements.reset(id) {
             return self.fail(&unknown(id), out);
         }
-        self.warnings.clear();
+        self.diagnostics.warnings.clear();
         self.ok(out);
         After::Next
     }

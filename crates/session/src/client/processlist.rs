@@ -4,7 +4,7 @@
 //! text of another account's statement for who is no admin.
 
 use sql::listing::bytes_of;
-use sql::{Ended, Event, Expression, Purse, SqlError, Value, Wait};
+use sql::{Event, Expression, Purse, SqlError, Value, Wait};
 use wire::response::column_flag;
 use wire::row::type_code;
 
@@ -54,7 +54,7 @@ impl Session {
         sessions.sort_unstable_by_key(|line| line.id);
         // Who moved to another loop after the first one's answer is in that of the other too.
         sessions.dedup_by_key(|line| line.id);
-        self.listed = (sessions, memory);
+        self.place.sessions = (sessions, memory);
     }
 
     /// The name of its default schema.
@@ -72,19 +72,16 @@ impl Session {
         self.fail(&sql::Interrupt::Killed.error(), out)
     }
 
-    /// The threads that the account may see, with what it may read of their statements.
+    /// The threads that the account may see, with what it may read of their statements. The statement has waited for
+    /// them.
     ///
     /// # Errors
-    /// Before it has waited, one that is not sent.
+    /// That wait was interrupted.
     pub(super) fn threads(&self, world: &dyn World) -> Result<Vec<(SessionLine, Option<String>)>, SqlError> {
-        match self.progress.borrow_mut().wait(Wait { event: Event::Sessions, timeout: None }) {
-            Some(Ended::Interrupted(by)) => return Err(by.error()),
-            Some(_) => {}
-            None => return Err(SqlError::new(1105, "HY000", "sessions are being listed")),
-        }
+        self.has_ended()?;
         let (rights, own) = (self.identity.rights, &self.identity.account);
         let replica = if rights.monitor { replica_threads(world) } else { Vec::new() };
-        let sessions = self.listed.0.iter().filter(|line| rights.monitor || line.account == *own).cloned();
+        let sessions = self.place.sessions.0.iter().filter(|line| rights.monitor || line.account == *own).cloned();
         let with_info = |mut line: SessionLine| {
             let info = line.info.take().filter(|_| rights.admin || line.account == *own);
             let info = info.map(|info| String::from_utf8_lossy(&info).into_owned());
@@ -126,10 +123,10 @@ impl Session {
         Ok(Rows::new(columns, rows))
     }
 
-    /// KILL.
+    /// KILL: what it waits for.
     ///
     /// # Errors
-    /// 1094 for an unknown connection, 1095 for another account's.
+    /// Those of its expression.
     pub(super) fn kill(
         &mut self,
         query: bool,
@@ -137,8 +134,10 @@ impl Session {
         sql: &[u8],
         parameters: Parameters<'_>,
         world: &dyn World,
-    ) -> Result<(), SqlError> {
-        let id = match self.bound(sql, parameters, world, |bind| sql::evaluate(bind, id))? {
+    ) -> Result<Wait, SqlError> {
+        let mut evaluation = std::mem::take(&mut self.place.evaluation);
+        let id = self.bound(sql, parameters, world, |bind| evaluation.lend(bind, |bind| sql::evaluate(bind, id)));
+        let id = match id? {
             Value::Int(id) => u64::try_from(id).unwrap_or(0),
             Value::UInt(id) => id,
             Value::Double(id) => rounded(id),
@@ -147,11 +146,6 @@ impl Session {
             Value::Text(id) => std::str::from_utf8(&id).ok().and_then(|id| id.trim().parse().ok()).unwrap_or(0),
             _ => 0,
         };
-        match self.progress.get_mut().wait(Wait { event: Event::Kill { id, query }, timeout: None }) {
-            Some(Ended::Interrupted(by)) => Err(by.error()),
-            Some(Ended::Failed(error)) => Err(error),
-            Some(_) => Ok(()),
-            None => Err(SqlError::new(1105, "HY000", "a session is being killed")),
-        }
+        Ok(Wait { event: Event::Kill { id, query }, timeout: None })
     }
 }

@@ -1,6 +1,8 @@
 //! COM_QUERY: one statement, or several with a result each.
 
-use sql::{Next, SqlError, Statement};
+use std::borrow::Cow;
+
+use sql::{Next, Parsed, SqlError, Statement};
 use wire::handshake::capability;
 use wire::response::status;
 
@@ -8,7 +10,8 @@ use super::beside::ROWS_A_TURN;
 use super::execute::lists_warnings;
 use super::results::Form;
 use super::tables::Known;
-use super::texts::key_of;
+use super::texts::{Kept, key_of};
+use super::waiting::Waiter;
 use super::{After, Parameters, Session};
 use crate::Output;
 use crate::world::World;
@@ -35,24 +38,35 @@ impl Rest {
     }
 }
 
+/// A statement of a text that is being answered.
+#[derive(Debug)]
+pub(super) struct Begun {
+    tree: Tree,
+    /// Offset of the next statement behind it, if the client is to get its result too.
+    next: Option<usize>,
+}
+
+/// What a statement was parsed as.
+#[derive(Debug)]
+enum Tree {
+    Parsed(Parsed),
+    /// A text that came before with other literals.
+    Kept(Kept),
+}
+
+impl Begun {
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.tree {
+            Tree::Parsed(parsed) => parsed.tree_bytes,
+            Tree::Kept(kept) => kept.bytes(),
+        }
+    }
+}
+
 impl Session {
     pub(super) fn query(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> After {
-        let mut at = 0;
-        loop {
-            match self.first_of(sql.get(at..).unwrap_or_default(), world, out) {
-                (After::Wait, _) => return self.goes_on_with(Rest { sql: sql.to_vec(), at }),
-                (After::More, next) => {
-                    self.rest = next.map(|next| Rest { sql: sql.to_vec(), at: at + next });
-                    return After::More;
-                }
-                (after, None) => return after,
-                (_, Some(next)) => at += next,
-            }
-            if out.len() > WAITING_BYTES {
-                self.rest = Some(Rest { sql: sql.to_vec(), at });
-                return After::More;
-            }
-        }
+        self.run_text(Cow::Borrowed(sql), 0, None, world, out)
     }
 
     /// Goes on with the rows, and then the statements, that wait.
@@ -72,85 +86,125 @@ impl Session {
                 after => return after,
             }
         }
-        let Some(mut rest) = self.rest.take() else { return After::Next };
+        let Some(Rest { sql, at }) = self.rest.take() else { return After::Next };
+        self.run_text(Cow::Owned(sql), at, None, world, out)
+    }
+
+    /// Goes on with a statement that has waited, and then with those behind it.
+    pub(super) fn go_on_with(&mut self, begun: Begun, rest: Rest, world: &dyn World, out: &mut Output) -> After {
+        let Rest { sql, at } = rest;
+        self.run_text(Cow::Owned(sql), at, Some(begun), world, out)
+    }
+
+    /// Runs the statements of a text from an offset on; the first of them may have begun.
+    fn run_text(
+        &mut self,
+        sql: Cow<'_, [u8]>,
+        mut at: usize,
+        mut begun: Option<Begun>,
+        world: &dyn World,
+        out: &mut Output,
+    ) -> After {
         loop {
-            match self.first_of(rest.sql.get(rest.at..).unwrap_or_default(), world, out) {
-                (After::Wait, _) => return self.goes_on_with(rest),
+            let text = sql.get(at..).unwrap_or_default();
+            let mut one = match begun.take().map_or_else(|| self.begin_statement(text, world), Ok) {
+                Ok(one) => one,
+                Err(error) => return self.fail(&error, out),
+            };
+            let after = self.answer_begun(&mut one, text, world, out);
+            if after == After::Wait {
+                let rest = Rest { sql: sql.into_owned(), at };
+                return self.suspends(Waiter::Text { begun: Box::new(one), rest });
+            }
+            if let Tree::Kept(kept) = one.tree {
+                self.texts.put(kept);
+            }
+            // What closes the connection ends the text.
+            match (after, one.next.filter(|_| after != After::Close)) {
                 (After::More, next) => {
-                    let Rest { sql, at } = rest;
-                    self.rest = next.map(|next| Rest { sql, at: at + next });
+                    self.rest = next.map(|next| Rest { sql: sql.into_owned(), at: at + next });
                     return After::More;
                 }
                 (after, None) => return after,
-                (_, Some(next)) => rest.at += next,
+                (_, Some(next)) => at += next,
             }
             if out.len() > WAITING_BYTES {
-                self.rest = Some(rest);
+                self.rest = Some(Rest { sql: sql.into_owned(), at });
                 return After::More;
             }
         }
     }
 
-    /// Runs the first statement of a text; returns the offset of the next one, if the client is to get its result too.
-    fn first_of(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> (After, Option<usize>) {
+    /// Begins with the first statement of a text.
+    fn begin_statement(&mut self, sql: &[u8], world: &dyn World) -> Result<Begun, SqlError> {
         self.statement_is_new();
         // Of the statement before nothing is held any more.
         self.memory.end_work();
         self.statement_begins(world);
         let key = key_of(sql);
-        if let Some(after) = key.and_then(|key| self.again(key, sql, world, out)) {
-            return (after, None);
+        if let Some(mut kept) = key.and_then(|key| self.texts.take(key, &self.settings)) {
+            if kept.fill(sql) {
+                let (parsed, _) = kept.parsed();
+                self.says(&parsed.warnings);
+                if let Err(error) = self.check_answered_here(&parsed.statement) {
+                    self.texts.put(kept);
+                    return Err(error);
+                }
+                self.note_command(&parsed.statement, world);
+                return Ok(Begun { tree: Tree::Kept(kept), next: None });
+            }
+            self.texts.put(kept);
         }
         let parsed = sql::parse_within(sql, self.settings.sql_mode(), self.settings.charsets(), &self.memory);
-        let parsed = match parsed {
-            Ok(parsed) => parsed,
-            Err(unparsed) => {
-                self.says(&unparsed.warnings);
-                return (self.fail(&unparsed.error, out), None);
-            }
-        };
+        let parsed = parsed.map_err(|unparsed| {
+            self.says(&unparsed.warnings);
+            unparsed.error
+        })?;
         if !lists_warnings(&parsed.statement) {
             self.says(&parsed.warnings);
         }
         if parsed.parameters > 0 {
             let at = sql.iter().position(|byte| *byte == b'?').unwrap_or_default();
-            return (self.fail(&SqlError::syntax(sql::trimmed(sql), at), out), None);
+            return Err(SqlError::syntax(sql::trimmed(sql), at));
         }
         let is_multi = self.capabilities & capability::MULTI_STATEMENTS != 0;
         let next = parsed.next.filter(|_| is_multi).map(|next| next.at);
         if let (false, Some(error)) = (is_multi, second_statement(sql, parsed.next)) {
-            return (self.fail(&error, out), None);
+            return Err(error);
         }
+        self.check_alone(sql, next.is_none() || parsed.next.is_some_and(|next| next.token.is_none()))?;
+        self.check_answered_here(&parsed.statement)?;
         if let Some(key) = key {
             self.texts.parsed(key, sql, &parsed, &self.settings, &self.memory);
         }
-        let more = next.map_or(0, |_| status::MORE_RESULTS_EXISTS);
-        match self.answer(&parsed.statement, sql, more, None, world, out) {
-            Ok(after @ (After::Next | After::More)) => (after, next),
-            Ok(after) => (after, None),
-            Err(error) => (self.fail(&error, out), None),
-        }
+        self.note_command(&parsed.statement, world);
+        Ok(Begun { tree: Tree::Parsed(parsed), next })
     }
 
-    /// Runs a text that came before with other literals; None if it is not one of those that are kept.
-    fn again(&mut self, key: u64, sql: &[u8], world: &dyn World, out: &mut Output) -> Option<After> {
-        let mut kept = self.texts.take(key, &self.settings)?;
-        let answer = kept.parsed(sql).map(|(parsed, known)| {
-            self.says(&parsed.warnings);
-            self.answer(&parsed.statement, sql, 0, Some(known), world, out)
-        });
-        self.texts.put(kept);
-        answer.map(|answer| answer.unwrap_or_else(|error| self.fail(&error, out)))
+    /// Answers a statement, or goes on with it.
+    fn answer_begun(&mut self, begun: &mut Begun, sql: &[u8], world: &dyn World, out: &mut Output) -> After {
+        let more = begun.next.map_or(0, |_| status::MORE_RESULTS_EXISTS);
+        let answer = match &mut begun.tree {
+            Tree::Parsed(parsed) => self.answer(&parsed.statement, sql, more, None, world, out),
+            Tree::Kept(kept) => {
+                let (parsed, known) = kept.parsed();
+                self.answer(&parsed.statement, sql, more, Some(known), world, out)
+            }
+        };
+        answer.unwrap_or_else(|error| {
+            begun.next = None;
+            self.fail(&error, out)
+        })
     }
 
-    /// Counts a statement, once if it waits.
+    /// Counts a statement.
     pub(super) fn note_command(&self, statement: &Statement, world: &dyn World) {
-        if let Some(command) = statement.command().filter(|_| self.began.is_none()) {
+        if let Some(command) = statement.command() {
             world.note_command(command);
         }
     }
 
-    /// Runs a statement and puts out its result in text form. `known` is of an earlier execution of its text, and
+    /// Runs a statement, or goes on with it, and puts out its result in text form. `known` is of an earlier execution of its text, and
     /// becomes that of this one.
     fn answer(
         &mut self,
@@ -161,15 +215,10 @@ impl Session {
         world: &dyn World,
         out: &mut Output,
     ) -> Result<After, SqlError> {
-        self.note_command(statement, world);
         if let Some(select) = self.of_table(statement, None) {
             return self.read_text(select, sql, more, known, world, out);
         }
-        let pins = matches!(statement, Statement::Begin { consistent: true, .. }) || super::locks::pins(statement);
-        if pins && !self.is_fresh(true, world)? {
-            return Ok(After::Wait);
-        }
-        if self.shows_names(statement, None) && !self.is_fresh(false, world)? {
+        if !self.is_fresh_for(statement, None, world)? {
             return Ok(After::Wait);
         }
         let outcome = self.run(statement, sql, Parameters::NONE, world)?;

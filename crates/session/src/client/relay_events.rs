@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serve::{EventList, ListError, ListStep, ListedEvent, ListedFile};
 use sql::listing::bytes_of;
-use sql::{Bind, Ended, Event, Expression, Limit, Purse, SqlError, Value, Wait};
+use sql::{Bind, Event, Expression, Limit, Purse, SqlError, Value, Wait};
 
 use super::Session;
 use super::beside::{ListingJob, over_memory};
+use super::execute::needs;
 use super::query::WAITING_BYTES;
 use super::results::Rows;
-use super::shows::{RELAY_LOG_EVENTS, number, rows_of, text};
+use super::shows::{RELAY_LOG_EVENTS, check_channel, number, rows_of, text};
 use crate::world::World;
 
 /// Events looked at for one part.
@@ -138,61 +139,65 @@ fn no_such_file() -> SqlError {
 }
 
 impl Session {
-    /// SHOW RELAYLOG EVENTS, its first rows.
+    /// Whether the account may list events of this channel.
     ///
-    /// # Errors 1220 for an unknown file or a damaged one, 4082 for an event that is too large. Before the rows are
-    /// made, one that is not sent.
-    pub(super) fn show_relay_log_events(
+    /// # Errors
+    /// 1227, 3074
+    pub(super) fn may_list_events(&self, channel: Option<&[u8]>) -> Result<(), SqlError> {
+        if !self.identity.rights.admin {
+            return Err(needs("SUPER or REPLICATION_SLAVE_ADMIN"));
+        }
+        check_channel(channel)
+    }
+
+    /// The events of SHOW RELAYLOG EVENTS.
+    ///
+    /// # Errors
+    /// 1220 for an unknown file, 1210 for LIMIT.
+    pub(super) fn relay_log_events(
         &self,
         file: Option<&[u8]>,
         from: Option<u64>,
         limit: &Limit,
         bind: &Bind<'_>,
         world: &dyn World,
-    ) -> Result<Rows, SqlError> {
-        let begun = self.beside.events.borrow().clone();
-        let Some(left) = begun else {
-            let number = |expression: &Expression| match sql::evaluate(bind, expression)? {
-                Value::Int(value) => Ok(u64::try_from(value).unwrap_or(0)),
-                Value::UInt(value) => Ok(value),
-                _ => Err(SqlError::new(1210, "HY000", "Incorrect arguments to LIMIT")),
-            };
-            let offset = number(&limit.offset)?;
-            // As MySQL has it, no rows are all.
-            let rows = limit.rows.as_ref().map_or(Ok(0), number)?;
-            let begin = Begin { file: self.relay_log_file(file, world)?, from: from.unwrap_or(0) };
-            let list = List {
-                begin,
-                events: None,
-                offset,
-                rows: if rows == 0 { u64::MAX } else { rows },
-                limit: world.connection_memory_limit().min(self.memory.most()),
-                done: false,
-            };
-            *self.beside.events.borrow_mut() = Some(EventsLeft(Arc::new(Mutex::new(list))));
-            return self.first_events(None);
+    ) -> Result<EventsLeft, SqlError> {
+        let number = |expression: &Expression| match sql::evaluate(bind, expression)? {
+            Value::Int(value) => Ok(u64::try_from(value).unwrap_or(0)),
+            Value::UInt(value) => Ok(value),
+            _ => Err(SqlError::new(1210, "HY000", "Incorrect arguments to LIMIT")),
         };
-        self.first_events(Some(left))
+        let offset = number(&limit.offset)?;
+        // As MySQL has it, no rows are all.
+        let rows = limit.rows.as_ref().map_or(Ok(0), number)?;
+        let begin = Begin { file: self.relay_log_file(file, world)?, from: from.unwrap_or(0) };
+        let list = List {
+            begin,
+            events: None,
+            offset,
+            rows: if rows == 0 { u64::MAX } else { rows },
+            limit: world.connection_memory_limit().min(self.memory.most()),
+            done: false,
+        };
+        Ok(EventsLeft(Arc::new(Mutex::new(list))))
     }
 
-    /// The first part of a list, which is made beside the loop.
-    fn first_events(&self, begun: Option<EventsLeft>) -> Result<Rows, SqlError> {
-        let ended = self.progress.borrow_mut().wait(Wait { event: Event::Listing, timeout: None });
-        match (ended, begun) {
-            (Some(Ended::Interrupted(by)), _) => Err(by.error()),
-            (Some(Ended::Failed(error)), _) => Err(error),
-            (Some(_), Some(left)) => {
-                let rows = self.take_listed()?;
-                let more = Some(left).filter(|left| !left.is_done());
-                Ok(Rows { more, ..rows_of(RELAY_LOG_EVENTS, false, rows) })
-            }
-            _ => {
-                if let Some(left) = &*self.beside.events.borrow() {
-                    self.list_beside(left.job(self.memory.beside()));
-                }
-                Err(SqlError::new(1105, "HY000", "events are being listed"))
-            }
-        }
+    /// The first part of a list is made beside the loop, and waited for.
+    pub(super) fn list_events(&mut self, events: EventsLeft) -> Wait {
+        self.list_beside(events.job(self.memory.beside()));
+        self.place.beside.events = Some(events);
+        Wait { event: Event::Listing, timeout: None }
+    }
+
+    /// The first rows of SHOW RELAYLOG EVENTS, which were waited for.
+    ///
+    /// # Errors
+    /// 1220 for a damaged file, 4082 for an event that is too large.
+    pub(super) fn first_events(&self) -> Result<Rows, SqlError> {
+        self.has_ended()?;
+        let rows = self.take_listed()?;
+        let more = self.place.beside.events.clone().filter(|left| !left.is_done());
+        Ok(Rows { more, ..rows_of(RELAY_LOG_EVENTS, false, rows) })
     }
 
     /// The file that is meant, by its name or as the index names it; None where there are no files.

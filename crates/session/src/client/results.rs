@@ -91,7 +91,7 @@ impl Session {
     /// The EOF after definitions, for clients that expect one.
     pub(super) fn definitions_end(&self, status: u16, out: &mut Output) {
         if self.capabilities & capability::DEPRECATE_EOF == 0 {
-            let ok = ServerOk { status, warnings: self.early_warnings, ..ServerOk::default() };
+            let ok = ServerOk { status, warnings: self.diagnostics.early, ..ServerOk::default() };
             out.send(|out| server::put_rows_end(out, &ok, self.capabilities));
         }
     }

@@ -68,7 +68,7 @@ impl Session {
                 Some(scope) => self.set_global(*scope, name, None),
             };
             if let Err(error) = resolved {
-                self.touch(assignments.get(..number).unwrap_or_default());
+                self.touch(assignments.get(..number).unwrap_or_default(), &error);
                 return Err(error);
             }
         }
@@ -98,12 +98,15 @@ impl Session {
             self.resolve(assignments, world, warnings)?;
         }
         let mut tracked = Vec::new();
+        let mut evaluation = std::mem::take(&mut self.place.evaluation);
         for (number, assignment) in assignments.iter().enumerate() {
-            let assigned = self.bound(sql, parameters, world, |bind| self.assign(assignment, bind, &mut new, warnings));
+            let assigned = self.bound(sql, parameters, world, |bind| {
+                evaluation.lend(bind, |bind| self.assign(assignment, bind, &mut new, warnings))
+            });
             match assigned {
                 Ok(more) => tracked.extend(more),
                 Err(error) => {
-                    self.touch(assignments.get(..number).unwrap_or_default());
+                    self.touch(assignments.get(..number).unwrap_or_default(), &error);
                     return Err(error);
                 }
             }
@@ -126,7 +129,10 @@ impl Session {
     }
 
     /// User variables of a SET that failed after them are there, without a value.
-    fn touch(&mut self, before_the_error: &[Assignment]) {
+    fn touch(&mut self, before_the_error: &[Assignment], error: &SqlError) {
+        if self.may_be_elsewhere(error) {
+            return;
+        }
         for assignment in before_the_error {
             if let Target::UserVariable(name) = &assignment.target {
                 self.user_variables.touch(name, self.settings.charsets());

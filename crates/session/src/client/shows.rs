@@ -76,7 +76,6 @@ impl Session {
             Show::ReplicaStatus { .. } | Show::BinaryLogStatus | Show::BinaryLogs if !rights.monitor => {
                 Err(needs("SUPER, REPLICATION CLIENT"))
             }
-            Show::RelayLogEvents { .. } if !rights.admin => Err(needs("SUPER or REPLICATION_SLAVE_ADMIN")),
             Show::Engine { engine, status } => self.show_engine(engine.as_deref(), *status, world),
             Show::Processlist { full } => self.show_processlist(*full, world),
             Show::Databases { choice } => self.show_databases(choice, bind, world),
@@ -102,10 +101,7 @@ impl Session {
                 Some(log) => Ok(log_files(log)),
                 None => Err(SqlError::new(1381, "HY000", "You are not using binary logging")),
             },
-            Show::RelayLogEvents { file, from, limit, channel } => {
-                check_channel(channel.as_deref())?;
-                self.show_relay_log_events(file.as_deref(), *from, limit, bind, world)
-            }
+            Show::RelayLogEvents { .. } => self.first_events(),
             Show::ReplicaStatus { old_names, channel } => {
                 check_channel(channel.as_deref())?;
                 let status = world.replica_status();

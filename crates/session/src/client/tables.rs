@@ -154,6 +154,7 @@ impl Session {
         out: &mut Output,
     ) -> Result<After, SqlError> {
         if !self.is_fresh(self.locks_first(select)?, world)? {
+            self.check_binds(select, sql, Parameters::NONE, world)?;
             return Ok(After::Wait);
         }
         let before = self.still_known(known.as_deref().and_then(Option::as_ref));
@@ -393,10 +394,30 @@ impl Session {
             self.transaction.reads(&snapshot, locking, world.now());
         }
         let reading = Reading::open(snapshot, world.now(), plan, self.settings.charsets(), form)?;
-        let warnings = self.progress.get_mut().take_warnings();
+        let warnings = std::mem::take(self.noted.get_mut());
         self.own_warnings().extend(warnings);
-        self.row_count = -1;
+        self.diagnostics.row_count = -1;
         Ok(reading)
+    }
+
+    /// Before a session that may forward waits for rows, the statement must bind.
+    ///
+    /// # Errors
+    /// Those of binding.
+    pub(super) fn check_binds(
+        &self,
+        select: &Select,
+        sql: &[u8],
+        parameters: Parameters<'_>,
+        world: &dyn World,
+    ) -> Result<(), SqlError> {
+        if !self.may_forward() {
+            return Ok(());
+        }
+        let snapshot = self.snapshot(world)?;
+        self.plan(select, sql, parameters, &snapshot, None, world)?;
+        self.noted.borrow_mut().clear();
+        Ok(())
     }
 
     /// What a statement reads: the state of its transaction, or what is visible now.

@@ -43,13 +43,19 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    fn bytes(&self) -> usize {
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
         self.template.bytes() + self.known.as_ref().map_or(0, Known::bytes)
     }
 
-    /// What a text is parsed as, if it is such a one, and what is known of its columns.
-    pub(super) fn parsed(&mut self, sql: &[u8]) -> Option<(&Parsed, &mut Option<Known>)> {
-        Some((self.template.fill(sql)?, &mut self.known))
+    /// Takes the literals of a text, if it is such a one.
+    pub(super) fn fill(&mut self, sql: &[u8]) -> bool {
+        self.template.fill(sql).is_some()
+    }
+
+    /// What the text is parsed as whose literals it took last, and what is known of its columns.
+    pub(super) fn parsed(&mut self) -> (&Parsed, &mut Option<Known>) {
+        (self.template.filled(), &mut self.known)
     }
 }
 
@@ -124,8 +130,8 @@ mod tests {
         let was_kept = kept.is_some();
         let mut filled = false;
         if let Some(mut kept) = kept {
-            if let Some((parsed, _)) = kept.parsed(sql.as_bytes()) {
-                assert_eq!(*parsed, wanted, "{sql}");
+            if kept.fill(sql.as_bytes()) {
+                assert_eq!(*kept.parsed().0, wanted, "{sql}");
                 filled = true;
             }
             texts.put(kept);

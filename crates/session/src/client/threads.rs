@@ -214,6 +214,12 @@ fn of_thread(line: &SessionLine, info: Option<&str>) -> Vec<(&'static str, Value
     ]
 }
 
+/// True for a table of threads: the statement waits until all sessions were listed.
+pub(super) fn is_of_threads(listing: &Listing) -> bool {
+    let table = listing.name.split_once('.').map_or("", |(_, table)| table);
+    table == "threads" || table.eq_ignore_ascii_case("processlist")
+}
+
 /// A row of `performance_schema.threads`.
 fn thread_row(listing: &Listing, line: &SessionLine, info: Option<&str>) -> Vec<Value> {
     let name = match (line.user.as_str(), line.command) {
@@ -242,7 +248,7 @@ impl Session {
     /// The rows of a table about replication or threads; None for others.
     ///
     /// # Errors
-    /// 1142 for who may not see SHOW REPLICA STATUS; before sessions were listed, one that is not sent.
+    /// 1142 for who may not see SHOW REPLICA STATUS.
     pub(super) fn rows_of_threads(
         &self,
         listing: &Listing,
@@ -269,10 +275,10 @@ impl Session {
             let zone = if has_time { session_zone(&self.settings, world.own_values())? } else { Zone::UTC };
             return Ok(Some(vec![of_replication(listing, table, &status, &zone)]));
         }
-        let is_threads = table == "threads";
-        if !is_threads && !table.eq_ignore_ascii_case("processlist") {
+        if !is_of_threads(listing) {
             return Ok(None);
         }
+        let is_threads = table == "threads";
         let rows = self.threads(world)?.into_iter().map(|(line, info)| match is_threads {
             true => thread_row(listing, &line, info.as_deref()),
             false => row(listing, &of_thread(&line, info.as_deref())),

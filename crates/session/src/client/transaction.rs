@@ -252,6 +252,12 @@ impl Transaction {
         }
     }
 
+    /// The isolation level of the open transaction, or of the next one.
+    pub(super) fn isolation(&self, settings: &Settings) -> Isolation {
+        let open = self.open.as_ref().map(|open| open.isolation);
+        open.or(self.next.isolation).unwrap_or(settings.isolation())
+    }
+
     /// Number of transactions begun.
     pub(super) fn begun(&self) -> u64 {
         self.begun

@@ -1,15 +1,17 @@
-//! A statement that waits: it has put nothing out, and is run again once its wait has ended.
+//! A statement that waits keeps its tree and its place: it has put nothing out, and goes on where it was.
 
 use std::time::{Duration, Instant};
 
-use sql::{Ended, Event, Interrupt, SqlError, Statement, gtid_text};
+use sql::{Ended, Evaluation, Event, Interrupt, Purse, Statement, Value, Wait, gtid_text};
 use wire::command;
-use wire::server::ClientCommand;
 
-use super::query::Rest;
+use super::beside::Beside;
+use super::freshness::Needs;
+use super::listings::PlannedListing;
+use super::query::{Begun, Rest};
 use super::{After, Session};
 use crate::Output;
-use crate::world::World;
+use crate::world::{SessionLine, World};
 
 /// Bytes of a statement that SHOW FULL PROCESSLIST shows: the length that it announces.
 const INFO_BYTES: usize = 65_535;
@@ -24,28 +26,60 @@ pub struct Waiting {
     pub limit: Option<Instant>,
 }
 
+/// Where the statement that runs has come to.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    /// When it began to wait first.
+    pub(super) began: Option<Instant>,
+    /// What it waits for before it reads.
+    pub(super) needs: Option<Needs>,
+    /// What it reads is as fresh as it needs.
+    pub(super) is_fresh: bool,
+    pub(super) evaluation: Evaluation,
+    /// The columns of a SELECT without a table, and whether it has a row, once they are computed.
+    pub(super) selected: Option<(Vec<sql::Column>, bool)>,
+    /// A listing that is bound.
+    pub(super) listing: Option<PlannedListing>,
+    /// How the wait for what the statement does has ended: an order, a kill, a list.
+    pub(super) ended: Option<Ended>,
+    /// Sessions for SHOW PROCESSLIST.
+    pub(super) sessions: (Vec<SessionLine>, Option<Purse>),
+    pub(super) beside: Beside,
+}
+
 /// The statement that waits.
 #[derive(Debug)]
 pub(super) struct Suspended {
     waiting: Waiting,
-    /// None until the command that it is part of is known.
-    again: Option<Again>,
+    /// None where rows are awaited whose definitions were sent, and until the statement is known.
+    pub(super) statement: Option<Waiter>,
 }
 
+/// A statement that goes on after its wait.
 #[derive(Debug)]
-enum Again {
-    /// A statement of a COM_QUERY, and those that follow it.
-    Query(Rest),
-    /// The payload of a COM_STMT_EXECUTE.
-    Execute(Vec<u8>),
+pub(super) enum Waiter {
+    /// Of a COM_QUERY, with its text from this statement on.
+    Text { begun: Box<Begun>, rest: Rest },
+    /// Of a COM_STMT_EXECUTE.
+    Execute(Execution),
+}
+
+/// An execution of a prepared statement.
+#[derive(Debug)]
+pub(super) struct Execution {
+    pub(super) statement_id: u32,
+    pub(super) opens_cursor: bool,
+    pub(super) parameters: Vec<Value>,
+    /// Bytes of its parameters, once it waits.
+    pub(super) bytes: usize,
 }
 
 impl Suspended {
     /// Bytes that it holds.
     pub(super) fn bytes(&self) -> usize {
-        match &self.again {
-            Some(Again::Query(rest)) => rest.bytes(),
-            Some(Again::Execute(payload)) => payload.len(),
+        match &self.statement {
+            Some(Waiter::Text { begun, rest }) => begun.bytes() + rest.bytes(),
+            Some(Waiter::Execute(execution)) => execution.bytes,
             None => 0,
         }
     }
@@ -65,9 +99,11 @@ impl Session {
 
     /// How the statement that works arrived, and its text, if that is known.
     pub fn statement_text(&self) -> (&'static str, Option<Vec<u8>>) {
-        match self.suspended.as_ref().and_then(|suspended| suspended.again.as_ref()) {
-            Some(Again::Query(rest)) => ("Query", Some(shown(rest.text()))),
-            Some(Again::Execute(payload)) => ("Execute", self.statements.text_of(payload).map(shown)),
+        match self.suspended.as_ref().and_then(|suspended| suspended.statement.as_ref()) {
+            Some(Waiter::Text { rest, .. }) => ("Query", Some(shown(rest.text()))),
+            Some(Waiter::Execute(execution)) => {
+                ("Execute", self.statements.text_by_id(execution.statement_id).map(shown))
+            }
             None => ("Query", None),
         }
     }
@@ -80,81 +116,55 @@ impl Session {
         self.statements.text_of(payload)
     }
 
-    /// If the evaluation that just ended waits, that is noted.
-    pub(super) fn suspends(&mut self, statement: &Statement, world: &dyn World) -> bool {
-        let Some(wait) = self.progress.get_mut().take_wait() else { return false };
+    /// The statement waits for what its evaluation, or it itself, asked for.
+    pub(super) fn waits_on(&mut self, wait: Wait, statement: &Statement, world: &dyn World) -> After {
         let now = world.now();
-        let began = *self.began.get_or_insert(now);
+        let began = *self.place.began.get_or_insert(now);
         let limit = match statement {
             Statement::Select(_) => self.settings.number("max_execution_time").filter(|limit| *limit > 0),
             _ => None,
         };
-        let waiting = Waiting {
+        self.suspend(Waiting {
             event: wait.event,
             until: wait.timeout.and_then(|timeout| now.checked_add(timeout)),
             limit: limit.and_then(|limit| began.checked_add(Duration::from_millis(limit))),
-        };
-        self.suspended = Some(Suspended { waiting, again: None });
-        true
+        });
+        After::Wait
     }
 
-    /// Before a statement reads, it waits for this.
     pub(super) fn suspend(&mut self, waiting: Waiting) {
-        self.suspended = Some(Suspended { waiting, again: None });
+        self.suspended = Some(Suspended { waiting, statement: None });
     }
 
-    /// The statement that waits is part of this text.
-    pub(super) fn goes_on_with(&mut self, rest: Rest) -> After {
+    /// The statement that waits is this one.
+    pub(super) fn suspends(&mut self, statement: Waiter) -> After {
         if let Some(suspended) = &mut self.suspended {
-            suspended.again = Some(Again::Query(rest));
+            suspended.statement = Some(statement);
         }
         After::Wait
     }
 
-    /// The statement that waits is executed by this command, unless it is part of a text.
-    pub(super) fn executes_again(&mut self, payload: &[u8]) {
-        if let Some(suspended) = &mut self.suspended
-            && suspended.again.is_none()
-        {
-            suspended.again = Some(Again::Execute(payload.to_vec()));
-        }
-    }
-
     /// As [`waited`](Self::waited), before what it holds is counted.
     pub(super) fn go_on_after(&mut self, ended: Ended, world: &dyn World, out: &mut Output) -> After {
-        let Some(Suspended { again, .. }) = self.suspended.take() else { return After::Next };
+        let Some(Suspended { statement, .. }) = self.suspended.take() else { return After::Next };
         if self.is_dumping() {
             return self.dump_waited(&ended, world, out);
         }
         if self.sending.is_some() {
             return self.more_has_come(&ended, world, out);
         }
-        let is_over = matches!(ended, Ended::Interrupted(Interrupt::Shutdown));
-        match &mut self.needs {
-            Some(needs) => needs.ended(ended),
-            None => self.progress.get_mut().ended(ended),
-        }
-        if is_over {
-            self.needs = None;
+        if matches!(ended, Ended::Interrupted(Interrupt::Shutdown)) {
             self.statement_ends();
             return self.fail(&Interrupt::Shutdown.error(), out);
         }
-        match again {
-            Some(Again::Query(rest)) => {
-                self.rest = Some(rest);
-                self.go_on(world, out)
-            }
-            Some(Again::Execute(payload)) => match ClientCommand::parse(&payload, self.capabilities) {
-                Ok(ClientCommand::Execute(execute)) => {
-                    if let Err(error) = self.memory.work_with(payload.len() * super::PAYLOAD_COPIES) {
-                        return self.fail(&error, out);
-                    }
-                    let after = self.execute(&execute, world, out);
-                    self.executes_again(&payload);
-                    after
-                }
-                _ => self.fail(&SqlError::new(1835, "HY000", "Malformed communication packet"), out),
-            },
+        match &mut self.place {
+            Place { needs: Some(needs), .. } => needs.ended(ended),
+            Place { evaluation, .. } if evaluation.is_waiting() => evaluation.ended(ended),
+            place => place.ended = Some(ended),
+        }
+        match statement {
+            Some(Waiter::Text { begun, rest }) => self.go_on_with(*begun, rest, world, out),
+            Some(Waiter::Execute(execution)) => self.run_execution(execution, world, out),
             None => After::Next,
         }
     }
@@ -180,19 +190,16 @@ impl Session {
         self.changes.gtids(visible.map(|set| gtid_text(&set)));
     }
 
-    /// A statement begins; one that goes on after a wait keeps its moment.
+    /// A statement begins: this is its moment.
     pub(super) fn statement_begins(&mut self, world: &dyn World) {
-        if self.began.is_none() {
-            self.settings.learn(world.own_values());
-            self.settings.statement_begins();
-        }
+        self.statement_ends();
+        self.settings.learn(world.own_values());
+        self.settings.statement_begins();
     }
 
-    /// Forgets how far the statement had come.
+    /// Forgets where the statement was.
     pub(super) fn statement_ends(&mut self) {
-        self.began = None;
-        self.listed = (Vec::new(), None);
-        self.beside = Default::default();
-        *self.progress.get_mut() = Default::default();
+        self.place = Place::default();
+        self.noted.get_mut().clear();
     }
 }

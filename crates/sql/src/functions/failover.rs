@@ -11,7 +11,7 @@ use crate::Result;
 use crate::bind::{Bind, Bound, Field, Value, is_text};
 use crate::error::SqlError;
 use crate::orders::{FailoverOrder, ReplicaOrder};
-use crate::waits::{Event, Wait};
+use crate::waits::{Called, Event, Made, Wait};
 
 /// Weight of a server for which none is given.
 const WEIGHT: u8 = 50;
@@ -91,25 +91,25 @@ impl Reader<'_> {
     }
 
     /// Waits until the order was carried out.
-    fn order(&self, bind: &Bind<'_>, channel: String, order: FailoverOrder) -> Result<Bound> {
+    fn order(&self, bind: &Bind<'_>, channel: String, order: FailoverOrder) -> Result<Called> {
         let characters =
             |bound: &Bound| if is_text(&bound.field) { bound.field.characters() } else { INTEGER_CHARACTERS };
         let length = self.bound.iter().map(characters).max().unwrap_or(0);
         let field = Field::text(column_flag::NOT_NULL, length, bind.settings.charsets().connection);
         if bind.waits.describes() {
-            return Ok(Bound { field, value: Value::Null });
+            return Ok(Called::Value(Bound { field, value: Value::Null }));
         }
         if !channel.is_empty() {
             let text = format!("Replica channel '{channel}' does not exist.");
-            return Err(bind.waits.late(SqlError::new(3074, "HY000", text)));
+            return Err(SqlError::new(3074, "HY000", text).of_execution());
         }
-        bind.waits.wait(self.function, Wait { event: Event::Replica(ReplicaOrder::Failover(order)), timeout: None })?;
+        let wait = Wait { event: Event::Replica(ReplicaOrder::Failover(order)), timeout: None };
         let text = format!("The UDF {}() executed successfully.", self.function);
-        Ok(Bound { field, value: Value::Text(text.into_bytes()) })
+        Ok(Called::Waits(wait, field, Made::Ordered(Value::Text(text.into_bytes()))))
     }
 }
 
-pub(super) fn add_source(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+pub(super) fn add_source(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Called> {
     const WEIGHTS: &str = "Wrong arguments: The weight argument value should be integer value between 1-100.";
     let reader = Reader { function: "asynchronous_connection_failover_add_source", bound: &arguments.bound };
     reader.count(3, 5, "Wrong arguments: You must specify max 5 arguments.")?;
@@ -121,7 +121,7 @@ pub(super) fn add_source(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<B
     reader.order(bind, channel, FailoverOrder::AddSource { host, port, weight })
 }
 
-pub(super) fn delete_source(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+pub(super) fn delete_source(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Called> {
     let reader = Reader { function: "asynchronous_connection_failover_delete_source", bound: &arguments.bound };
     reader.count(3, 4, "Wrong arguments: You must specify max 4 arguments.")?;
     let channel = reader.channel()?;
@@ -131,7 +131,7 @@ pub(super) fn delete_source(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Resul
     reader.order(bind, channel, FailoverOrder::DeleteSource { host, port })
 }
 
-pub(super) fn add_managed(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+pub(super) fn add_managed(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Called> {
     const PORT: &str = "Wrong arguments: The port argument should be integer between 1-65535.";
     const PRIMARY: &str = "Wrong arguments: The primary_weight argument should be integer between 1-100.";
     const SECONDARY: &str = "Wrong arguments: The secondary_weight argument should be integer between 1-100.";
@@ -149,7 +149,7 @@ pub(super) fn add_managed(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<
     reader.order(bind, channel, FailoverOrder::AddManaged { name, host, port, primary_weight, secondary_weight })
 }
 
-pub(super) fn delete_managed(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+pub(super) fn delete_managed(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Called> {
     let reader = Reader { function: "asynchronous_connection_failover_delete_managed", bound: &arguments.bound };
     reader.count(2, 2, "Wrong arguments: You must specify all arguments.")?;
     let channel = reader.channel()?;
@@ -157,7 +157,7 @@ pub(super) fn delete_managed(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Resu
     reader.order(bind, channel, FailoverOrder::DeleteManaged { name })
 }
 
-pub(super) fn reset(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+pub(super) fn reset(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Called> {
     let reader = Reader { function: "asynchronous_connection_failover_reset", bound: &arguments.bound };
     reader.count(0, 0, "Wrong arguments: The function takes no arguments.")?;
     reader.order(bind, String::new(), FailoverOrder::Reset)

@@ -17,7 +17,7 @@ use crate::bind::{Bind, Bound, Field, Value, binary_flag, is_text};
 use crate::charsets::bytes_a_character;
 use crate::error::{SqlError, Warning};
 use crate::gtid_text::{Grammar, gtid_text, malformed, parse};
-use crate::waits::{Ended, Event, Interrupt, Wait};
+use crate::waits::{Called, Event, Made, Wait};
 
 /// Length that MySQL announces for an integer.
 const INTEGER_LENGTH: u32 = 21;
@@ -47,7 +47,7 @@ fn two_sets(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Option<(GtidSe
     let [first, second] = arguments.bound.as_slice() else { return Ok(None) };
     let Some((first, second)) = text(first).zip(text(second)) else { return Ok(None) };
     bind.memory.work_with((first.len() + second.len()).saturating_mul(INTERVAL_BYTES))?;
-    let set = |text: &str| parse(text, Grammar::Set).ok_or_else(|| bind.waits.late(malformed(text)));
+    let set = |text: &str| parse(text, Grammar::Set).ok_or_else(|| malformed(text).of_execution());
     Ok(Some((set(&first)?, set(&second)?)))
 }
 
@@ -105,75 +105,73 @@ fn span(seconds: f64) -> Option<Duration> {
 }
 
 /// The timeout of a function that waits without one for 0.
-fn timeout(bind: &Bind<'_>, argument: Option<&Bound>, function: &str) -> Result<Option<Duration>> {
+fn timeout(argument: Option<&Bound>, function: &str) -> Result<Option<Duration>> {
     let Some(argument) = argument else { return Ok(None) };
     match seconds(argument, function)? {
         Some(given) if given >= 0.0 => Ok(if given == 0.0 { None } else { span(given) }),
-        _ => Err(bind.waits.late(incorrect(function))),
+        _ => Err(incorrect(function).of_execution()),
     }
 }
 
-pub(super) fn wait_for_executed(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
-    const NAME: &str = "WAIT_FOR_EXECUTED_GTID_SET";
-    let (Some(set), false) = (arguments.bound.first(), bind.waits.describes()) else {
-        return Ok(number(0, Value::Null));
-    };
-    let Some(set) = text(set) else { return Err(bind.waits.late(malformed("NULL"))) };
-    let timeout = timeout(bind, arguments.bound.get(1), NAME)?;
-    let set = parse(&set, Grammar::Wait).ok_or_else(|| bind.waits.late(malformed(&set)))?;
-    let ended = bind.waits.wait(NAME, Wait { event: Event::Executed(Arc::new(set)), timeout })?;
-    Ok(number(0, bind.waits.value(ended, |_| Value::Int(0), Value::Int(1))?))
+fn null() -> Called {
+    Called::Value(number(0, Value::Null))
 }
 
-pub(super) fn sleep(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
-    let Some(argument) = arguments.bound.first() else { return Ok(number(0, Value::Null)) };
-    let flags = argument.field.flags & column_flag::NOT_NULL;
+fn waits(event: Event, timeout: Option<Duration>, bound: &Bound, made: Made) -> Called {
+    Called::Waits(Wait { event, timeout }, bound.field, made)
+}
+
+pub(super) fn wait_for_executed(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Called> {
+    const NAME: &str = "WAIT_FOR_EXECUTED_GTID_SET";
+    let (Some(set), false) = (arguments.bound.first(), bind.waits.describes()) else { return Ok(null()) };
+    let Some(set) = text(set) else { return Err(malformed("NULL").of_execution()) };
+    let timeout = timeout(arguments.bound.get(1), NAME)?;
+    let set = parse(&set, Grammar::Wait).ok_or_else(|| malformed(&set).of_execution())?;
+    Ok(waits(Event::Executed(Arc::new(set)), timeout, &number(0, Value::Null), Made::Executed))
+}
+
+pub(super) fn sleep(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Called> {
+    let Some(argument) = arguments.bound.first() else { return Ok(null()) };
+    let described = number(argument.field.flags & column_flag::NOT_NULL, Value::Null);
     if bind.waits.describes() {
-        return Ok(number(flags, Value::Null));
+        return Ok(Called::Value(described));
     }
     let given = seconds(argument, "SLEEP")?.filter(|given| *given >= 0.0);
-    let given = given.ok_or_else(|| bind.waits.late(incorrect("sleep")))?;
-    let ended = bind.waits.wait("SLEEP", Wait { event: Event::Time, timeout: span(given) })?;
-    let value = match ended {
-        Ended::Interrupted(Interrupt::Shutdown) => return Err(bind.waits.late(Interrupt::Shutdown.error())),
-        Ended::Interrupted(_) => 1,
-        _ => 0,
-    };
-    Ok(number(flags, Value::Int(value)))
+    let given = given.ok_or_else(|| incorrect("sleep").of_execution())?;
+    Ok(waits(Event::Time, span(given), &described, Made::Slept))
 }
 
-pub(super) fn source_pos_wait(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
+pub(super) fn source_pos_wait(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Called> {
     position(bind, arguments, "SOURCE_POS_WAIT")
 }
 
 /// The old name, which warns.
-pub(super) fn master_pos_wait(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Bound> {
-    let Some(progress) = bind.waits.progress() else {
+pub(super) fn master_pos_wait(bind: &Bind<'_>, arguments: &Arguments<'_>) -> Result<Called> {
+    if bind.parameters.is_none() {
         return Err(SqlError::not_supported("MASTER_POS_WAIT() but in SELECT and DO; use SOURCE_POS_WAIT()"));
-    };
+    }
     let text = "'MASTER_POS_WAIT' is deprecated and will be removed in a future release. Please use SOURCE_POS_WAIT \
                 instead";
-    progress.borrow_mut().warn(Warning::new(1287, text));
+    bind.waits.warn(Warning::new(1287, text));
     position(bind, arguments, "MASTER_POS_WAIT")
 }
 
-fn position(bind: &Bind<'_>, arguments: &Arguments<'_>, name: &str) -> Result<Bound> {
-    let null = Ok(number(0, Value::Null));
-    let ([file, offset, rest @ ..], false) = (arguments.bound.as_slice(), bind.waits.describes()) else { return null };
+fn position(bind: &Bind<'_>, arguments: &Arguments<'_>, name: &str) -> Result<Called> {
+    let ([file, offset, rest @ ..], false) = (arguments.bound.as_slice(), bind.waits.describes()) else {
+        return Ok(null());
+    };
     let (Some(file), Some(offset)) = (text(file).filter(|file| !file.is_empty()), integer(offset, name)?) else {
-        return null;
+        return Ok(null());
     };
     let timeout = match rest.first() {
         Some(bound) if bound.value == Value::Null => None,
-        given => timeout(bind, given, name)?,
+        given => timeout(given, name)?,
     };
     // There is one channel, without a name.
     if rest.get(1).is_some_and(|channel| text(channel).is_some_and(|name| !name.is_empty())) {
-        return null;
+        return Ok(null());
     }
-    let ended = bind.waits.wait(name, Wait { event: Event::Position { file, offset }, timeout })?;
-    let moves = |moves| Value::Int(i64::try_from(moves).unwrap_or(i64::MAX));
-    Ok(number(0, bind.waits.value(ended, moves, Value::Int(-1))?))
+    Ok(waits(Event::Position { file, offset }, timeout, &number(0, Value::Null), Made::Moves))
 }
 
 /// An offset; None is NULL, or before any log.

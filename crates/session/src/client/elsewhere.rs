@@ -1,0 +1,319 @@
+//! Commands that are not answered here, for a session that may forward them.
+//!
+//! In: a command's statements, the error with which it would end. Out: that it is another server's, before anything of
+//! it was changed here. Never here: who answers it; a command of this server itself; one of which something was put out.
+
+use sql::{Isolation, Scope, Show, SqlError, Statement};
+use syntax::{Classified, Keyword, StatementKind, classify};
+use wire::server::ClientCommand;
+
+use super::{After, Diagnostics, Session};
+use crate::Output;
+
+/// What may be answered by another server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Forwarding {
+    #[default]
+    Off,
+    /// What is proved not to write.
+    Reads,
+    All,
+}
+
+/// Why a command is not answered here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// A construct that this server does not answer, or a text that it does not parse.
+    Unsupported,
+    Writes,
+    /// Several statements, of which some may be.
+    Several,
+    /// The rows are not as fresh in time as the session asks, or cannot be read now.
+    NotNow,
+    /// A name that is not here, or that the account may not use here.
+    Unknown,
+    /// It asks about the statement before, which was answered elsewhere.
+    LastStatement,
+    /// A variable whose value is the source's.
+    Variable,
+    /// An isolation level that is not kept here.
+    Isolation,
+    Locks,
+    /// It lists what a server is, or has counted.
+    OfServer,
+    /// A variable that this server does not work by was set elsewhere.
+    Pinned,
+}
+
+/// A command that is not answered here.
+#[derive(Debug)]
+pub struct NotHere {
+    pub why: Why,
+    /// What of it, as it is counted.
+    pub construct: String,
+    /// False only if it is proved that none of its statements writes.
+    pub may_write: bool,
+    /// Empty for a command without a text.
+    pub statements: Vec<Classified>,
+    /// The command, if it has waited here; None: it is the one that was just given.
+    pub payload: Option<Vec<u8>>,
+    /// The statement that was prepared here and is to be executed.
+    pub statement_id: Option<u32>,
+    /// How a session that may not forward ends.
+    error: SqlError,
+}
+
+/// What a session that may forward knows of its command.
+#[derive(Debug, Default)]
+pub(super) struct Elsewhere {
+    pub(super) forwarding: Forwarding,
+    /// What a command that is not answered here leaves as it was.
+    before: Option<Diagnostics>,
+    /// Length of the output when the command began; None once something was put out.
+    begun: Option<usize>,
+    found: Option<(Why, SqlError)>,
+    not_here: Option<NotHere>,
+    /// The command that waits.
+    payload: Option<Vec<u8>>,
+    /// Some statement was, since the session began.
+    pub(super) was_any: bool,
+    /// A variable that was set elsewhere to a value that this server does not work by.
+    pub(super) pinned: Option<String>,
+}
+
+/// Why an error means that another server may have the answer.
+fn why(error: &SqlError) -> Option<Why> {
+    match error.code {
+        _ if error.is_defect() || error.is_of_execution() => None,
+        1064 | 1235 => Some(Why::Unsupported),
+        1290 => Some(Why::Writes),
+        1105 => Some(Why::NotNow),
+        1044 | 1049 | 1051 | 1054 | 1109 | 1142 | 1146 | 1193 | 1227 => Some(Why::Unknown),
+        _ => None,
+    }
+}
+
+/// True for statements of this server itself.
+fn is_of_this_server(one: &Classified) -> bool {
+    let is_global = |scope| matches!(scope, Some(Keyword::Global | Keyword::Persist | Keyword::PersistOnly));
+    let has_ours = |name: &[u8]| name.starts_with(b"slipstream_");
+    let is_list = |name: &[u8]| name.to_ascii_lowercase().starts_with(b"asynchronous_connection_failover_");
+    matches!(one.kind, StatementKind::Kill | StatementKind::Flush | StatementKind::Administration)
+        || one.system_variables.iter().any(|variable| has_ours(&variable.name))
+        || one.system_variables.iter().any(|variable| variable.set && is_global(variable.scope))
+        || one.unknown_functions.iter().any(|name| is_list(name))
+}
+
+/// True for a SHOW of what only the source knows.
+fn is_of_source(show: &Show) -> bool {
+    matches!(
+        show,
+        Show::Variables { .. }
+            | Show::Engines
+            | Show::Plugins
+            | Show::OpenTables { .. }
+            | Show::Grants { .. }
+            | Show::Engine { .. }
+            | Show::BinaryLogStatus
+            | Show::BinaryLogs
+            | Show::Replicas { .. }
+            | Show::CheckTables(_)
+    )
+}
+
+impl Session {
+    /// What of its commands may be answered by another server.
+    pub fn set_forwarding(&mut self, forwarding: Forwarding) {
+        self.elsewhere.forwarding = forwarding;
+    }
+
+    /// What [`After::NotHere`] was said of.
+    pub fn take_not_here(&mut self) -> Option<NotHere> {
+        self.elsewhere.not_here.take()
+    }
+
+    /// Answers a command that nobody else answers with the error of a session that may not forward.
+    pub fn refuse_not_here(&mut self, not_here: &NotHere, out: &mut Output) -> After {
+        self.elsewhere.begun = None;
+        self.statement_is_new();
+        self.fail(&not_here.error, out)
+    }
+
+    /// The text of a statement that was prepared here.
+    #[must_use]
+    pub fn prepared_text(&self, id: u32) -> Option<&[u8]> {
+        self.statements.text_by_id(id)
+    }
+
+    /// A number for a statement that was prepared elsewhere.
+    pub fn take_statement_number(&mut self) -> u32 {
+        self.statements.take_number()
+    }
+
+    pub(super) fn may_forward(&self) -> bool {
+        self.elsewhere.forwarding != Forwarding::Off
+    }
+
+    /// A command begins.
+    pub(super) fn command_begins(&mut self, out: &Output) {
+        if self.may_forward() {
+            self.elsewhere.before = Some(self.diagnostics.clone());
+            self.elsewhere.begun = Some(out.len());
+        }
+    }
+
+    /// True if a command that ends so, and has put nothing out, may be another's.
+    pub(super) fn may_be_elsewhere(&self, error: &SqlError) -> bool {
+        self.elsewhere.begun.is_some() && why(error).is_some()
+    }
+
+    /// True if this error is another's answer, since nothing was put out yet; that is noted.
+    pub(super) fn is_elsewhere(&mut self, error: &SqlError, out: &Output) -> bool {
+        if self.elsewhere.begun != Some(out.len()) {
+            return false;
+        }
+        let Some(why) = why(error) else { return false };
+        self.elsewhere.found.get_or_insert_with(|| (why, error.clone()));
+        true
+    }
+
+    /// A step of a command has ended. One that ends with [`After::NotHere`] gets its reason, or its error after all.
+    pub(super) fn settle_elsewhere(&mut self, after: After, payload: Option<&[u8]>, out: &mut Output) -> After {
+        if !self.may_forward() {
+            return after;
+        }
+        let kept = self.elsewhere.payload.take();
+        match after {
+            After::NotHere => {}
+            After::Wait if self.elsewhere.begun == Some(out.len()) => {
+                self.elsewhere.payload = kept.or_else(|| payload.map(<[u8]>::to_vec));
+                return after;
+            }
+            _ => {
+                self.elsewhere.begun = None;
+                return after;
+            }
+        }
+        let begun = self.elsewhere.begun.take();
+        let Some((why, error)) = self.elsewhere.found.take() else { return After::Next };
+        let command = payload.or(kept.as_deref()).unwrap_or_default();
+        let (text, statement_id) = match ClientCommand::parse(command, self.capabilities) {
+            Ok(ClientCommand::Query(query)) => (Some(query.sql), None),
+            Ok(ClientCommand::Prepare(text)) => (Some(text), None),
+            Ok(ClientCommand::Execute(execute)) => {
+                (self.prepared_text(execute.statement_id), Some(execute.statement_id))
+            }
+            Ok(ClientCommand::InitDb(_) | ClientCommand::FieldList { .. }) => (None, None),
+            _ => return self.fail(&error, out),
+        };
+        let statements = text.map(|text| classify(text, self.text_settings())).unwrap_or_default();
+        let may_write = statements.iter().any(|one| one.may_write);
+        let forwards = self.elsewhere.forwarding == Forwarding::All || !may_write;
+        if !forwards || statements.iter().any(is_of_this_server) {
+            return self.fail(&error, out);
+        }
+        debug_assert_eq!(begun, Some(out.len()), "nothing was put out");
+        if let Some(before) = self.elsewhere.before.take() {
+            self.diagnostics = before;
+        }
+        let construct = SqlError::construct_in(&error.message).map_or_else(|| error.code.to_string(), str::to_owned);
+        let payload = kept;
+        self.elsewhere.not_here = Some(NotHere { why, construct, may_write, statements, payload, statement_id, error });
+        After::NotHere
+    }
+
+    fn text_settings(&self) -> syntax::Settings {
+        let charset = self.settings.charsets().client_charset();
+        syntax::Settings::new(self.settings.sql_mode(), SERVER_VERSION, charset)
+    }
+
+    /// A statement that binds here and is yet another's, by what it is.
+    ///
+    /// # Errors
+    /// 1235 with what it is.
+    pub(super) fn check_answered_here(&mut self, statement: &Statement) -> Result<(), SqlError> {
+        if self.elsewhere.begun.is_none() {
+            return Ok(());
+        }
+        let Some((why, construct)) = self.elsewhere_by_kind(statement) else { return Ok(()) };
+        let error = SqlError::not_supported(&construct);
+        self.elsewhere.found = Some((why, error.clone()));
+        Err(error)
+    }
+
+    fn elsewhere_by_kind(&self, statement: &Statement) -> Option<(Why, String)> {
+        let said = |why, construct: &str| Some((why, construct.to_owned()));
+        if let Some(name) = &self.elsewhere.pinned
+            && !matches!(statement, Statement::Kill { .. } | Statement::Replica { .. } | Statement::Flush(_))
+        {
+            return said(Why::Pinned, &format!("a session that has set {name} at the source"));
+        }
+        let of_source = |scope: Option<Scope>, name: &str| match name {
+            "warning_count" | "error_count" => self.diagnostics.are_elsewhere,
+            "last_insert_id" | "identity" => self.elsewhere.was_any,
+            _ if name.starts_with("slipstream_") => false,
+            _ => scope == Some(Scope::Global) || !self.settings.is_known_at_the_source(name),
+        };
+        if let Some(name) = statement.variable_that(&of_source) {
+            return said(Why::Variable, &format!("@@{name}"));
+        }
+        let of_last = |name: &str| match name.to_ascii_uppercase().as_str() {
+            "ROW_COUNT" | "FOUND_ROWS" => self.diagnostics.are_elsewhere,
+            "LAST_INSERT_ID" => self.elsewhere.was_any,
+            _ => false,
+        };
+        if let Some(name) = statement.call_that(&of_last) {
+            return said(Why::LastStatement, &format!("{}()", name.to_ascii_uppercase()));
+        }
+        let locks = self.elsewhere.forwarding == Forwarding::All;
+        match statement {
+            Statement::ShowWarnings { .. } | Statement::ShowWarningCount { .. } if self.diagnostics.are_elsewhere => {
+                said(Why::LastStatement, "SHOW WARNINGS")
+            }
+            Statement::LockTables(_) if locks => said(Why::Locks, "LOCK TABLES"),
+            Statement::Show(show) if is_of_source(show) => said(Why::OfServer, "SHOW of the source"),
+            Statement::Select(select) if select.from.is_some() => {
+                let isolation = self.transaction.isolation(&self.settings);
+                match isolation {
+                    Isolation::ReadUncommitted | Isolation::Serializable => said(Why::Isolation, isolation.name()),
+                    _ if locks && !select.locking.is_empty() => said(Why::Locks, "a locking clause"),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Several statements in one text are another's as a whole, unless one of them must be answered here.
+    ///
+    /// # Errors
+    /// 1235
+    pub(super) fn check_alone(&mut self, sql: &[u8], is_alone: bool) -> Result<(), SqlError> {
+        if is_alone || self.elsewhere.begun.is_none() {
+            return Ok(());
+        }
+        let reads_only = self.elsewhere.forwarding == Forwarding::Reads;
+        let is_here = |one: &Classified| is_of_this_server(one) || (reads_only && one.may_write);
+        if classify(sql, self.text_settings()).iter().any(is_here) {
+            self.elsewhere.begun = None;
+            return Ok(());
+        }
+        let error = SqlError::not_supported("several statements");
+        self.elsewhere.found = Some((Why::Several, error.clone()));
+        Err(error)
+    }
+}
+
+impl Elsewhere {
+    pub(super) fn of(forwarding: Forwarding) -> Elsewhere {
+        Elsewhere { forwarding, ..Elsewhere::default() }
+    }
+
+    /// Bytes of the command that waits.
+    pub(super) fn bytes(&self) -> usize {
+        self.payload.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// Version that decides about `/*!NNNNNN … */`.
+const SERVER_VERSION: u32 = 90_799;
