@@ -38,6 +38,7 @@ mod filters;
 mod first_start;
 mod follow;
 mod followed;
+mod forward;
 mod full_disk_waits;
 mod groups;
 mod groups_seen;

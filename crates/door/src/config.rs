@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::ConnectOptions;
 use serve::{GrowingLog, ListedFile};
 use sql::{ReplicaOrder, SqlError};
 use store::Snapshot;
+use tier::Forward;
 use values::Zones;
 
 use session::ReplicaStatus;
@@ -42,7 +44,10 @@ pub struct DoorConfig {
     pub connection_memory_limit: u64,
     /// Bytes that all clients hold at most: what they send, prepare, set and ask for, and answers that wait to be read.
     pub clients_memory: u64,
-    /// Value of `version`, also in the greeting.
+    /// Which statements of accounts with the right `forward` go to the source, and over how many connections.
+    pub forward: Forward,
+    pub forward_connections: usize,
+    /// Value of `version`, also in the greeting unless statements are forwarded.
     pub server_version: String,
     /// Values of system variables that go before the source's, by name in lower case.
     pub set: HashMap<String, String>,
@@ -78,6 +83,24 @@ pub trait Facts: Send + Sync {
     /// Status variables of replay, each with a name that begins with `Slipstream_`.
     fn status_values(&self) -> Vec<(&'static str, String)> {
         Vec::new()
+    }
+
+    /// The source that is followed, for statements that are forwarded to it. Called by threads that may wait.
+    ///
+    /// # Errors
+    /// None is followed now; the text says why.
+    fn followed(&self) -> Result<Followed, SqlError> {
+        Err(SqlError::not_supported("forwarding of statements"))
+    }
+
+    /// The number of the source that is followed: see [`Followed`]. None: not known now.
+    fn source_number(&self) -> Option<u64> {
+        None
+    }
+
+    /// Version of the source, once it is known.
+    fn source_version(&self) -> Option<String> {
+        None
     }
 
     fn gtids(&self) -> &dyn Gtids {
@@ -119,6 +142,16 @@ pub trait Facts: Send + Sync {
 
     /// Takes note of something that an operator should know.
     fn note(&self, note: Note);
+}
+
+/// The source that is followed.
+#[derive(Debug, Clone)]
+pub struct Followed {
+    /// The receiver's way to it; user and password are not used.
+    pub options: ConnectOptions,
+    pub server_uuid: String,
+    /// Another one for another server.
+    pub number: u64,
 }
 
 /// Takes the result of an order.

@@ -3,6 +3,7 @@
 //! In: readiness, results of the helper, the time. Out: bytes on its socket. Never here: a wait; more than one answer
 //! that is not sent; input that is read while an answer waits.
 
+mod forward;
 mod login;
 mod waiting;
 
@@ -23,6 +24,7 @@ use crate::event_loop::{Inbox, Kind};
 use crate::helper::{Job, Work, Worked};
 use crate::server::Server;
 use crate::transport::{Arrived, Socket, Transport};
+use forward::Forwarding;
 use session::Output;
 use session::SessionLine;
 use session::{After, Session, is_question};
@@ -82,6 +84,8 @@ enum Hold {
     /// Its session goes on once the output is sent.
     Resume,
     Wait,
+    /// Its command is answered by the source.
+    Source,
     /// It ends once the output is sent.
     Close,
 }
@@ -110,11 +114,18 @@ pub(crate) struct Connection {
     held: Option<Box<Held>>,
     deadline: Instant,
     why: Deadline,
-    interest: EventFlags,
-    told_interest: EventFlags,
+    interest: Interest,
+    /// What it needs to have statements answered by the source.
+    forwarding: Option<Box<Forwarding>>,
     /// Its own loop, while the one for long texts serves it.
     pub(crate) home: Option<Arc<Inbox>>,
     asked: Asked,
+}
+
+/// Readiness of the client's socket to wait for, and what epoll was told.
+struct Interest {
+    wanted: EventFlags,
+    told: EventFlags,
 }
 
 /// The command that came last.
@@ -156,14 +167,14 @@ impl Connection {
             held: None,
             deadline: Instant::now() + server.config.connect_timeout,
             why: Deadline::Login,
-            interest: EventFlags::IN,
-            told_interest: EventFlags::IN,
+            interest: Interest { wanted: EventFlags::IN, told: EventFlags::IN },
+            forwarding: None,
             home: None,
             asked: Asked { at: Instant::now(), answers: false },
         };
         connection.output.count_by(connection.memory.beside());
         let login = connection.new_login(server)?;
-        let greeting = login.greeting(&server.config.server_version, connection.number());
+        let greeting = login.greeting(&server.greeting_version(), connection.number());
         connection.send(|out| out.extend_from_slice(&greeting));
         connection.login = Some(Box::new(login));
         Some(connection)
@@ -184,16 +195,17 @@ impl Connection {
 
     /// Readiness to wait for, if it is other than before.
     pub(crate) fn changed_interest(&mut self) -> Option<EventFlags> {
-        (self.interest != self.told_interest).then(|| {
-            self.told_interest = self.interest;
-            self.interest
+        let Interest { wanted, told } = &mut self.interest;
+        (wanted != told).then(|| {
+            *told = *wanted;
+            *wanted
         })
     }
 
     /// Readiness to wait for, which a loop that takes the connection over is told.
     pub(crate) fn interest_again(&mut self) -> EventFlags {
-        self.told_interest = self.interest;
-        self.interest
+        self.interest.told = self.interest.wanted;
+        self.interest.wanted
     }
 
     fn is_at_long(&self) -> bool {
@@ -245,7 +257,7 @@ impl Connection {
             match self.hold {
                 Hold::Close => return Fate::End,
                 Hold::Helper | Hold::Until(_) => {
-                    self.interest = EventFlags::empty();
+                    self.interest.wanted = EventFlags::empty();
                     return Fate::Wait;
                 }
                 Hold::Resume => {
@@ -265,10 +277,21 @@ impl Connection {
                         return Fate::Wait;
                     }
                 }
+                Hold::Source => match self.go_on_at_source(turn) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        self.release();
+                        return Fate::Wait;
+                    }
+                    Err(fate) => return fate,
+                },
                 Hold::None if self.belongs_elsewhere(turn) => return Fate::Move,
                 Hold::None if taken > LONG_BYTES => return Fate::Again,
                 Hold::None => {
                     let pending = self.input.pending_len();
+                    if let Err(fate) = self.look_at_idle_source(turn) {
+                        return fate;
+                    }
                     match self.next_packet(turn) {
                         Ok(true) => taken += pending.saturating_sub(self.input.pending_len()),
                         Ok(false) => return self.wait_for_input(turn),
@@ -316,7 +339,7 @@ impl Connection {
     }
 
     fn wait(&mut self, interest: EventFlags, turn: &Turn<'_>, why: Deadline) -> Fate {
-        self.interest = interest;
+        self.interest.wanted = interest;
         if self.why != why && self.why != Deadline::Login {
             self.set_deadline(why, turn.now);
         }
@@ -330,6 +353,11 @@ impl Connection {
         self.wait(EventFlags::IN, turn, if is_partial { Deadline::Packet } else { Deadline::Idle })
     }
 
+    /// Bytes that it holds for statements at the source.
+    fn forwarding_memory(&self) -> usize {
+        self.forwarding.as_ref().map_or(0, |forwarding| forwarding.memory())
+    }
+
     /// Releases what input no longer needs.
     fn release(&mut self) {
         self.input.release(KEPT_BYTES);
@@ -337,7 +365,7 @@ impl Connection {
             compression.release();
         }
         let compressed = self.compression.as_ref().map_or(0, Compression::memory);
-        let held = self.input.memory() + compressed + self.transport.memory();
+        let held = self.input.memory() + compressed + self.transport.memory() + self.forwarding_memory();
         // It was counted before it was taken.
         let _ = self.memory.keep_in_all(held as u64);
     }
@@ -349,7 +377,7 @@ impl Connection {
             0 => compression.memory(),
             len => compression.memory_with(len),
         });
-        self.memory.keep_in_all((input + received + self.transport.memory()) as u64)
+        self.memory.keep_in_all((input + received + self.transport.memory() + self.forwarding_memory()) as u64)
     }
 
     fn set_deadline(&mut self, why: Deadline, now: Instant) {
@@ -526,8 +554,13 @@ impl Connection {
     }
 
     pub(crate) fn worked(&mut self, worked: Worked, turn: &mut Turn<'_>) {
-        self.hold = Hold::None;
         match worked {
+            Worked::Permit(permit) => return self.permitted(permit, turn),
+            Worked::Opened(opened) => return self.source_opened(*opened, turn),
+            _ => self.hold = Hold::None,
+        }
+        match worked {
+            Worked::Permit(_) | Worked::Opened(_) => {}
             Worked::Tls(tls, result) => {
                 self.transport.return_handshake(tls);
                 if result.is_err() {
@@ -543,12 +576,15 @@ impl Connection {
     }
 
     fn command(&mut self, range: PayloadRange, turn: &mut Turn<'_>) {
-        let Some(session) = &mut self.session else { return };
         self.asked.at = turn.now;
-        let payload = self.input.payload(range);
-        self.asked.answers = is_question(payload);
+        self.asked.answers = is_question(self.input.payload(range));
         turn.server.gate.running.fetch_add(usize::from(self.asked.answers), Relaxed);
         turn.server.gate.questions.fetch_add(u64::from(self.asked.answers), Relaxed);
+        if self.forwards(range, turn) {
+            return;
+        }
+        let Some(session) = &mut self.session else { return };
+        let payload = self.input.payload(range);
         match session.command(payload, turn.server, &mut self.output) {
             After::ChangeUser => {
                 let payload = payload.to_vec();
@@ -619,9 +655,11 @@ impl Connection {
         let session = self.session.as_ref()?;
         let identity = session.identity();
         let works = matches!(self.hold, Hold::Resume | Hold::Wait);
+        let forwarded = self.forwarding.as_ref().and_then(|forwarding| forwarding.text());
         let dump = session.dump_state().filter(|_| works);
         let (command, info) = match dump {
             Some((command, _)) => (command, None),
+            None if forwarded.is_some() => ("Query", forwarded),
             None if works => session.statement_text(),
             None => ("Sleep", None),
         };
@@ -637,6 +675,7 @@ impl Connection {
                 _ if let Some((_, state)) = dump => state,
                 Hold::Wait => session.waiting().map_or("", |waiting| state_of(&waiting.event)),
                 Hold::Resume => "Sending to client",
+                Hold::Source => "Waiting for the source's answer",
                 _ => "",
             }
             .into(),
@@ -654,6 +693,7 @@ impl Connection {
                     self.after(after);
                 }
             }
+            Hold::Source => self.kill_at_source(query, turn),
             Hold::None if !query => self.refuse_idle(&SqlError::new(3169, "HY000", "Session was killed")),
             _ => {}
         }
@@ -685,7 +725,18 @@ impl Connection {
             self.login_step(step, turn);
             return true;
         }
-        if self.deadline > now || matches!(self.hold, Hold::Helper | Hold::Wait) {
+        if self.is_late_for_source(now) {
+            return true;
+        }
+        if !self.look_at_source(turn) {
+            self.hold = Hold::Close;
+            return true;
+        }
+        let of_client = matches!(self.why, Deadline::Write | Deadline::Packet);
+        if self.deadline > now
+            || matches!(self.hold, Hold::Helper | Hold::Wait)
+            || self.hold == Hold::Source && !of_client
+        {
             return false;
         }
         self.timed_out();
@@ -724,6 +775,10 @@ impl Connection {
     /// Gives back what it holds of the server.
     pub(crate) fn end(&mut self, server: &Server) {
         self.held = None;
+        if self.hold == Hold::Source {
+            server.sources.forget(self.id);
+        }
+        self.forwarding = None;
         server.gate.running.fetch_sub(usize::from(std::mem::take(&mut self.asked.answers)), Relaxed);
         if let Some(mut session) = self.session.take() {
             session.end(server);

@@ -39,6 +39,8 @@ const WAKE: u64 = 0;
 const TCP: u64 = 1;
 const UNIX: u64 = 2;
 // Numbers of connections are larger: `Gate::number`.
+/// With a connection's number: its socket to the source.
+const OF_SOURCE: u64 = 1 << 63;
 
 /// Which connections a loop serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -279,6 +281,13 @@ impl EventLoop {
         match number {
             WAKE => self.read_inbox(),
             TCP | UNIX => self.accept(number),
+            number if number & OF_SOURCE != 0 => {
+                let id = number & !OF_SOURCE;
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.source_ready(flags);
+                    self.turn(id);
+                }
+            }
             id if flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::RDHUP) => self.end(id),
             id if flags.contains(epoll::EventFlags::HUP) && !flags.contains(epoll::EventFlags::IN) => self.end(id),
             id => self.turn(id),
@@ -421,11 +430,13 @@ impl EventLoop {
             Fate::Move => return self.hand_over(id),
             Fate::Wait => {}
         }
-        if let Some(flags) = connection.changed_interest() {
+        let is_watched = connection.watch_source(&self.epoll, id | OF_SOURCE);
+        let is_told = connection.changed_interest().is_none_or(|flags| {
             let data = epoll::EventData::new_u64(id);
-            if epoll::modify(&self.epoll, connection.socket().as_fd(), data, flags).is_err() {
-                self.end(id);
-            }
+            epoll::modify(&self.epoll, connection.socket().as_fd(), data, flags).is_ok()
+        });
+        if !is_watched || !is_told {
+            self.end(id);
         }
     }
 
@@ -448,6 +459,7 @@ impl EventLoop {
         };
         // It is gone from this epoll even if that fails: its number is no longer known here.
         let _ = epoll::delete(&self.epoll, connection.socket().as_fd());
+        connection.unwatch_source(&self.epoll);
         to.takes_over(Moved { id, connection, generation: self.generation, given_up: self.given_up });
     }
 

@@ -13,6 +13,7 @@ use rustls::ServerConnection;
 use crate::config::Facts;
 use crate::event_loop::Inbox;
 use crate::guarded::guarded;
+use crate::source::{NotOpened, Opened, Permit};
 
 /// Jobs that wait: more than there can be connections that log in.
 const QUEUE_MAX: usize = 2_048;
@@ -31,6 +32,10 @@ pub(crate) enum Worked {
     Login(FullLoginResult),
     /// The handshake went on, or failed.
     Tls(Box<ServerConnection>, Result<(), rustls::Error>),
+    /// One of the connections to the source may be opened.
+    Permit(Permit),
+    /// It was, or not.
+    Opened(Box<Result<Opened, NotOpened>>),
     /// The work panicked.
     Nothing,
 }

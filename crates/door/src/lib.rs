@@ -16,15 +16,18 @@ mod guarded;
 mod helper;
 mod listen;
 mod server;
+mod source;
 mod tally;
 mod transport;
 
-pub use config::{DoorConfig, Facts, Note, OrderDone};
+pub use config::{DoorConfig, Facts, Followed, Note, OrderDone};
 pub use server::{Door, DoorError, DoorStatus};
 pub use session::{
     FailoverLists, FailoverSource, FilterTexts, GroupFigures, GroupMember, Gtids, NoGtids, Ordered, Output, Position,
     ReadLock, Readable, Registration, ReplicaStatus, SchemaState, SessionLine, SourceSet, SourceTls, Statistics,
     Switch, ThreadError, Waker, World,
 };
+pub use source::Forwarded;
 pub use sql::SqlError;
 pub use tally::{DURATION_BOUNDS_US, Statements};
+pub use tier::Forward;

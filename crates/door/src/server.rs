@@ -14,6 +14,7 @@ use rustls::crypto::SecureRandom;
 use serve::{GrowingLog, ListedFile};
 use sql::{Command, OwnValues, Purse, SqlError};
 use store::Snapshot;
+use tier::Forward;
 use values::Zones;
 use wire::server::NONCE_LEN;
 
@@ -23,6 +24,7 @@ use crate::event_loop::{Accepting, EventLoop, Inbox, Kind, Loops, UNAUTHENTICATE
 use crate::gate::Gate;
 use crate::helper::{Helper, Job, Lister, Listing};
 use crate::listen::{Listeners, SocketFile};
+use crate::source::{Forwarded, Sources};
 use crate::tally::Statements;
 use session::ReplicaStatus;
 use session::{Gtids, Waker};
@@ -69,6 +71,8 @@ pub struct DoorStatus {
     pub certificate_expires: SystemTime,
     /// What became of statements.
     pub statements: Statements,
+    /// What became of those of accounts that forward; None if nothing is forwarded.
+    pub forwarded: Option<Forwarded>,
 }
 
 pub(crate) struct Server {
@@ -80,6 +84,7 @@ pub(crate) struct Server {
     pub(crate) gate: Gate,
     /// Who needs no password over the socket.
     pub(crate) socket_admin: Option<u32>,
+    pub(crate) sources: Arc<Sources>,
     helper: Helper,
     lister: Lister,
     random: &'static dyn SecureRandom,
@@ -106,6 +111,13 @@ impl Server {
         let mut nonce = [0; NONCE_LEN];
         self.random.fill(&mut nonce).ok()?;
         Some(nonce)
+    }
+
+    /// Version of the greeting: who forwards is taken for the source.
+    pub(crate) fn greeting_version(&self) -> String {
+        let of_source = || self.facts.source_version().filter(|version| !version.is_empty());
+        let forwards = self.config.forward != Forward::Off;
+        forwards.then(of_source).flatten().unwrap_or_else(|| self.config.server_version.clone())
     }
 
     pub(crate) fn submit(&self, job: Job) -> bool {
@@ -218,6 +230,7 @@ impl World for Server {
             ("Uptime_since_flush_status", uptime_s.to_string()),
         ];
         values.extend(self.gate.tally.commands());
+        values.extend(self.sources.status_values());
         values.extend(self.facts.status_values());
         values
     }
@@ -306,6 +319,7 @@ impl Door {
         let (helper, helper_thread) = Helper::start(Arc::clone(&facts)).map_err(DoorError::Threads)?;
         let socket_admin = config.socket_admin.then(|| rustix::process::geteuid().as_raw());
         let clients_memory = config.clients_memory;
+        let sources = Sources::start(config.forward, config.forward_connections, &facts).map_err(DoorError::Threads)?;
         let server = Arc::new(Server {
             config,
             accounts,
@@ -314,6 +328,7 @@ impl Door {
             facts,
             gate: Gate::new(clients_memory),
             socket_admin,
+            sources,
             helper,
             lister: Lister::start().map_err(DoorError::Threads)?,
             random: rustls::crypto::ring::default_provider().secure_random,
@@ -375,6 +390,7 @@ impl Door {
             clients_memory: gate.memory().held(),
             certificate_expires: self.server.tls.expires(),
             statements: gate.tally.report(),
+            forwarded: self.server.sources.report(),
         }
     }
 

@@ -4,6 +4,7 @@
 mod as_mysql;
 mod constants;
 mod cost;
+mod forward;
 mod hostile;
 mod hostile_rates;
 mod listings;

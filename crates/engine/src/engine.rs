@@ -411,6 +411,15 @@ impl Engine {
         Arc::clone(&state.source)
     }
 
+    /// What this makes of UUID and version of the source as it was met last; None while no replica runs.
+    pub(crate) fn of_source<T>(&self, of: impl FnOnce(&str, &str) -> T) -> Option<T> {
+        let replica = match &self.lock().phase {
+            Phase::Running(replica) => Arc::clone(replica),
+            _ => return None,
+        };
+        Some(replica.of_source(of))
+    }
+
     /// The running replica, and the number of attempts to start one until then.
     ///
     /// # Errors

@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime};
 
 use accounts::{Accounts, ServerTls, TlsError, TlsFiles};
 use door::{
-    DURATION_BOUNDS_US, Door, DoorConfig, Facts, Gtids, Note, OrderDone, Ordered, ReadLock, ReplicaStatus, SchemaState,
-    Statements,
+    DURATION_BOUNDS_US, Door, DoorConfig, Facts, Followed, Forward, Forwarded, Gtids, Note, OrderDone, Ordered,
+    ReadLock, ReplicaStatus, SchemaState, Statements,
 };
-use observe::{ClientsReport, DurationReport, RefusedReport, StatementsReport, utc_text};
+use observe::{ClientsReport, DurationReport, ForwardedReport, RefusedReport, StatementsReport, utc_text};
 use relay_log::LogPart;
 use replica::log::{self, Code};
 use replica::{Failure, Folder, MemoryPlan, ServeLog, Zones};
@@ -59,6 +59,9 @@ pub struct DoorSettings {
     /// Time for a login.
     pub connect_timeout: Duration,
     pub server_version: String,
+    /// Which statements go to the source, and over how many connections.
+    pub forward: Forward,
+    pub forward_connections: usize,
     /// Values of system variables that sessions begin with, by name in lower case, instead of the source's.
     pub set: Vec<(String, String)>,
     /// Time for statements at a stop.
@@ -71,14 +74,20 @@ pub struct DoorSettings {
     pub connection_memory_limit: u64,
     /// Whether rows are shown before all that an earlier run showed is visible again.
     pub serve_at_once: bool,
-    /// Address for those who watch over HTTP.
-    pub http: Option<SocketAddr>,
-    /// Names of this machine that they use besides addresses.
-    pub http_names: Vec<String>,
-    /// File of a token that lets them in.
-    pub http_token_file: Option<PathBuf>,
+    /// For those who watch over HTTP.
+    pub http: HttpSettings,
     /// Address at which ProxySQL gets visible GTIDs.
     pub gtid_port: Option<SocketAddr>,
+}
+
+/// Options of the port for those who watch over HTTP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpSettings {
+    pub address: Option<SocketAddr>,
+    /// Names of this machine that they use, its addresses apart.
+    pub names: Vec<String>,
+    /// File of a token that lets them in.
+    pub token_file: Option<PathBuf>,
 }
 
 impl Default for DoorSettings {
@@ -99,15 +108,15 @@ impl Default for DoorSettings {
             max_allowed_packet: 0,
             connect_timeout: Duration::ZERO,
             server_version: String::new(),
+            forward: Forward::Off,
+            forward_connections: 0,
             set: Vec::new(),
             drain: Duration::ZERO,
             snapshot_age: SNAPSHOT_AGE,
             statement_cpu_time: Duration::ZERO,
             connection_memory_limit: u64::MAX,
             serve_at_once: false,
-            http: None,
-            http_names: Vec::new(),
-            http_token_file: None,
+            http: HttpSettings::default(),
             gtid_port: None,
         }
     }
@@ -132,8 +141,8 @@ impl DoorSettings {
 
     /// Where those who watch are listened for; None if nowhere.
     pub(crate) fn web(&self) -> Option<WebConfig> {
-        let address = self.http?;
-        let names = self.http_names.iter().cloned().chain([hostname()]).filter(|name| !name.is_empty()).collect();
+        let address = self.http.address?;
+        let names = self.http.names.iter().cloned().chain([hostname()]).filter(|name| !name.is_empty()).collect();
         Some(WebConfig { address, names })
     }
 
@@ -177,6 +186,8 @@ impl DoorSettings {
             max_allowed_packet: self.max_allowed_packet,
             connect_timeout: self.connect_timeout,
             server_version: self.server_version.clone(),
+            forward: self.forward,
+            forward_connections: self.forward_connections,
             snapshot_age: self.snapshot_age,
             statement_cpu_time: self.statement_cpu_time,
             connection_memory_limit: self.connection_memory_limit,
@@ -258,6 +269,7 @@ impl OpenDoor {
             questions: status.questions,
             certificate_expires: Some(utc_text(u64::try_from(expires.as_micros()).unwrap_or(u64::MAX))),
             statements: statements_report(status.statements),
+            forwarded: status.forwarded.map(forwarded_report),
         }
     }
 
@@ -276,6 +288,11 @@ impl OpenDoor {
     pub fn close(self) {
         self.door.stop(self.drain);
     }
+}
+
+fn forwarded_report(forwarded: Forwarded) -> ForwardedReport {
+    let Forwarded { commands, served_here, refused, connections, waiting } = forwarded;
+    ForwardedReport { commands, served_here, refused, connections, waiting }
 }
 
 fn statements_report(statements: Statements) -> StatementsReport {
@@ -358,6 +375,14 @@ const LAG_VARIABLES: [&str; 15] = [
     "Slipstream_lag_publish_max_us",
 ];
 
+/// A number that stands for a server's UUID in this process.
+fn number_of(server_uuid: &str) -> u64 {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    server_uuid.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// What the port asks of a replica's engine.
 pub fn engine_facts(engine: &Arc<Engine>) -> Arc<dyn Facts> {
     Arc::new(EngineFacts { engine: EngineGtids(Arc::downgrade(engine)), serve: engine.serve_log().cloned() })
@@ -385,6 +410,23 @@ impl Facts for EngineFacts {
     fn schema(&self, name: &str) -> SchemaState {
         let not_now = || SchemaState::Unknown("the replica is stopping".to_owned());
         self.engine.0.upgrade().map_or_else(not_now, |engine| engine.schema(name))
+    }
+
+    fn followed(&self) -> Result<Followed, SqlError> {
+        let engine = self.engine.0.upgrade().ok_or_else(|| not_now("the replica is stopping"))?;
+        let files = || not_now("the source is files, to which nothing can be forwarded");
+        let login = engine.login().ok_or_else(files)?;
+        let of_source = engine.of_source(|uuid, _| (!uuid.is_empty()).then(|| (uuid.to_owned(), number_of(uuid))));
+        let (server_uuid, number) = of_source.flatten().ok_or_else(|| not_now("the source was not reached yet"))?;
+        Ok(Followed { options: login.for_try(), server_uuid, number })
+    }
+
+    fn source_number(&self) -> Option<u64> {
+        self.engine.0.upgrade()?.of_source(|uuid, _| (!uuid.is_empty()).then(|| number_of(uuid)))?
+    }
+
+    fn source_version(&self) -> Option<String> {
+        self.engine.0.upgrade()?.of_source(|_, version| version.to_owned())
     }
 
     fn gtids(&self) -> &dyn Gtids {

@@ -68,7 +68,7 @@ impl OpenWeb {
     ) -> Result<Option<OpenWeb>, Failure> {
         let Some(config) = settings.web() else { return Ok(None) };
         let tls = tls.filter(|_| config.is_guarded());
-        let token = settings.http_token_file.as_deref().map(Token::open).transpose();
+        let token = settings.http.token_file.as_deref().map(Token::open).transpose();
         let token = token.map_err(|error| Failure::usage(format!("--http-token-file: {error}")))?.map(Arc::new);
         let watched = Arc::new(WatchedEngine(Arc::downgrade(engine)));
         let cannot = |error: io::Error| {

@@ -31,6 +31,30 @@ pub struct ClientsReport {
     pub certificate_expires: Option<String>,
     #[serde(rename = "statements")]
     pub statements: StatementsReport,
+    /// None: nothing is forwarded to the source.
+    #[serde(rename = "forwarded")]
+    pub forwarded: Option<ForwardedReport>,
+}
+
+/// Commands of accounts whose statements are forwarded, since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ForwardedReport {
+    /// Number of those that went to the source.
+    #[serde(rename = "commands")]
+    pub commands: u64,
+    /// Number of those that were answered here.
+    #[serde(rename = "served_here")]
+    pub served_here: u64,
+    /// Number of those that are not forwarded.
+    #[serde(rename = "refused")]
+    pub refused: u64,
+    /// Number of connections to the source that are open now.
+    #[serde(rename = "connections")]
+    pub connections: u64,
+    /// Number of sessions that wait for one.
+    #[serde(rename = "waiting")]
+    pub waiting: u64,
 }
 
 /// What became of clients' statements since the start.

@@ -522,6 +522,11 @@ impl Replica {
         self.inbound.link.source_settings()
     }
 
+    /// What this makes of UUID and version of the source as it was met last.
+    pub fn of_source<T>(&self, of: impl FnOnce(&str, &str) -> T) -> T {
+        self.inbound.link.of_source(of)
+    }
+
     /// Connection options of the source for one try; None for files.
     #[must_use]
     pub fn source_options(&self) -> Option<client::ConnectOptions> {

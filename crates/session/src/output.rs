@@ -41,6 +41,11 @@ impl Output {
         result
     }
 
+    /// Adds packets that `put` writes with their numbers; it sets the number after them.
+    pub fn put_packets<T>(&mut self, put: impl FnOnce(&mut Vec<u8>, &mut u8) -> T) -> T {
+        put(&mut self.bytes, &mut self.sequence)
+    }
+
     /// Counts what was put out.
     ///
     /// # Errors

@@ -250,6 +250,13 @@ fn full_clients() -> ClientsReport {
             snapshots_too_old: 1,
             duration: observe::DurationReport { bounds_us: vec![1], counts: vec![1], sum_us: 1 },
         },
+        forwarded: Some(observe::ForwardedReport {
+            commands: 1,
+            served_here: 1,
+            refused: 1,
+            connections: 1,
+            waiting: 1,
+        }),
     }
 }
 

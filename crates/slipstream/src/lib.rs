@@ -17,6 +17,7 @@ pub mod lab;
 mod log_file;
 mod manual;
 pub mod option_file;
+mod option_groups;
 mod option_values;
 mod options;
 mod password;

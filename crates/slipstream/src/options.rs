@@ -13,6 +13,7 @@ use replica::access::Access;
 use replica::config::{Prefer, Secret, parse_member_address};
 
 use crate::option_file::edit_distance;
+pub(crate) use crate::option_groups::{ALL, DATA, FILE_ONLY, FOLLOW, PIPELINE, RECEIVE, RELAY, SERVE, SOURCE};
 use crate::option_values::{
     bytes_within, checked_log_file, checked_source, checked_version, not_an_address, one_of, parse_check_images,
     parse_copy, parse_copy_lock, parse_http, parse_on_damage, parse_on_drift, parse_on_stop, parse_serve, parse_set,
@@ -85,25 +86,6 @@ pub(crate) enum Default {
     /// Described by a text, because it depends on the machine or on other options.
     Said(&'static str),
 }
-
-/// Group: the data folder. Commands choose their options by group.
-pub(crate) const DATA: u8 = 1;
-/// Group: the source and its login.
-pub(crate) const SOURCE: u8 = 2;
-/// Group: threads and memory.
-pub(crate) const PIPELINE: u8 = 4;
-/// Group: options that only a replica has.
-pub(crate) const FOLLOW: u8 = 8;
-/// Group: receiving, the log and the port, which a replica and a relay have.
-pub(crate) const RECEIVE: u8 = 16;
-/// Group: options that only a relay has.
-pub(crate) const RELAY: u8 = 32;
-/// Group: the served log, which a relay has, and a replica with `--serve-log`.
-pub(crate) const SERVE: u8 = 64;
-/// Group: options that are not flags.
-const FILE_ONLY: u8 = 0;
-/// All groups of a replica's flags.
-pub(crate) const ALL: u8 = DATA | SOURCE | PIPELINE | FOLLOW | RECEIVE | SERVE;
 
 /// An option without aliases and default; the table adds those.
 const fn option(group: u8, name: &'static str, value: &'static str, kind: Kind, help: &'static str) -> OptionDef {
@@ -981,6 +963,24 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
     .default("500"),
     option(
         FOLLOW,
+        "forward",
+        "off|reads|all",
+        Kind::Text(|s, text| text.parse().map(|forward| s.door.forward = forward)),
+        "Statements of accounts with the right forward that the source answers",
+    )
+    .under(CLIENT_PART)
+    .default("off"),
+    option(
+        FOLLOW,
+        "forward-connections",
+        "N",
+        Kind::Number(1, 100_000, |s, n| s.door.forward_connections = n as usize),
+        "Maximum number of connections to the source for --forward; a session waits for one for up to 10 s",
+    )
+    .under(CLIENT_PART)
+    .default("100"),
+    option(
+        FOLLOW,
         "statement-cpu-time",
         "TIME",
         Kind::SpanOrNone(|s, span| s.door.statement_cpu_time = span),
@@ -1053,7 +1053,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         FOLLOW,
         "http",
         "[ADDRESS:]PORT",
-        Kind::Text(|s, text| parse_http(text).map(|address| s.door.http = Some(address))),
+        Kind::Text(|s, text| parse_http(text).map(|address| s.door.http.address = Some(address))),
         "Serve a page, /metrics and /health at this address; with TLS and an account or token unless it is loopback",
     )
     .under(WATCH_PART)
@@ -1063,7 +1063,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "http-name",
         "NAME",
         Kind::List(|s, name| {
-            s.door.http_names.push(name.to_owned());
+            s.door.http.names.push(name.to_owned());
             Ok(())
         }),
         "Name of this machine in URLs, besides its addresses and its own name; others are refused",
@@ -1073,7 +1073,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         FOLLOW,
         "http-token-file",
         "FILE",
-        Kind::Path(|s, path| s.door.http_token_file = Some(path)),
+        Kind::Path(|s, path| s.door.http.token_file = Some(path)),
         "Token accepted by --http instead of an account, in a file that only its owner may read",
     )
     .under(WATCH_PART)

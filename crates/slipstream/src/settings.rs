@@ -563,6 +563,7 @@ mod tests {
                 "source" => "file:/x",
                 "ssl-mode" => "required",
                 "prefer" => "lowest-lag",
+                "forward" => "reads",
                 "member-address" => "3e11fa47-71ca-11e1-9e33-c80aa9429562=h:7",
                 "relay-sync" => "5ms,1M",
                 "check-images" => "all",

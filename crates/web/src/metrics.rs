@@ -342,6 +342,17 @@ impl Figures {
         to.gauge("clients_logging_in", "Clients that are not logged in yet", clients.logging_in as f64)?;
         to.counter("client_connections_accepted", "Connections of clients since the start", clients.accepted)?;
         to.counter("client_questions", "Statements of clients since the start", clients.questions)?;
+        if let Some(forwarded) = &clients.forwarded {
+            let help = "Commands that the source answered";
+            to.counter("client_commands_forwarded", help, forwarded.commands)?;
+            let help = "Commands of accounts that forward which were answered here";
+            to.counter("client_commands_served_here", help, forwarded.served_here)?;
+            let help = "Commands of accounts that forward which are not forwarded";
+            to.counter("client_commands_not_forwarded", help, forwarded.refused)?;
+            to.gauge("forward_connections", "Connections to the source for clients", forwarded.connections as f64)?;
+            let help = "Sessions that wait for a connection to the source";
+            to.gauge("forward_sessions_waiting", help, forwarded.waiting as f64)?;
+        }
         let statements = &clients.statements;
         to.counter("client_statements_failed", "Those that ended with an error", statements.failed)?;
         let refused =
@@ -374,7 +385,7 @@ impl Figures {
 mod tests {
     use super::*;
     use observe::{
-        ClientsReport, DurationReport, ErrorReport, GroupReport, HeldReport, LedgerRow, RefusedReport,
+        ClientsReport, DurationReport, ErrorReport, ForwardedReport, GroupReport, HeldReport, LedgerRow, RefusedReport,
         ReplicaReadReport, ServedReport, ThreadCpu,
     };
 
@@ -388,7 +399,7 @@ mod tests {
             replicas_read: vec![read],
             ..ServedReport::default()
         };
-        let mut clients = ClientsReport::default();
+        let mut clients = ClientsReport { forwarded: Some(ForwardedReport::default()), ..ClientsReport::default() };
         clients.statements.refused_by_construct = vec![RefusedReport { construct: "GROUP BY \"".into(), count: 3 }];
         clients.statements.duration =
             DurationReport { bounds_us: vec![100, 1_000], counts: vec![4, 1, 1], sum_us: 2_000_000 };

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use wire::auth::{AuthOptions, AuthStep, Authenticator, SEED_LEN};
 use wire::handshake::{FirstPacket, Greeting, Login, capability};
 use wire::packet;
 use wire::read::Reader;
@@ -38,17 +39,35 @@ impl RawClient {
         let stream = UnixStream::connect(path).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut client = RawClient { stream, input: packet::PacketBuffer::new(1 << 30), capabilities };
-        client.log_in(user);
+        client.log_in(user, "");
         client
     }
 
-    fn log_in(&mut self, user: &str) {
+    /// As [`over_socket`](Self::over_socket), with a password.
+    #[must_use]
+    pub fn with_password(path: &Path, user: &str, password: &str, capabilities: u32) -> RawClient {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut client = RawClient { stream, input: packet::PacketBuffer::new(1 << 30), capabilities };
+        client.log_in(user, password);
+        client
+    }
+
+    fn log_in(&mut self, user: &str, password: &str) {
         let FirstPacket::Greeting(greeting) = Greeting::parse(&self.read()).unwrap() else { panic!("refused") };
+        let options = AuthOptions {
+            password: password.to_owned(),
+            secure_transport: true,
+            server_public_key: None,
+            get_server_public_key: false,
+        };
+        let mut auth = Authenticator::new(options, &greeting.auth_plugin, &greeting.nonce);
+        let response = auth.first_response(&[7; SEED_LEN]).unwrap();
         let login = Login {
             capabilities: self.capabilities & greeting.capabilities,
             collation: 255,
             user,
-            auth_response: b"",
+            auth_response: &response,
             database: "",
             auth_plugin: "caching_sha2_password",
             attributes: &[],
@@ -57,8 +76,15 @@ impl RawClient {
         let mut out = Vec::new();
         login.write(&mut out);
         self.write(&out, 1);
-        let answer = self.read();
-        assert_eq!(answer.first(), Some(&0), "{}", String::from_utf8_lossy(&answer));
+        loop {
+            let answer = self.read();
+            match auth.step(&answer, &[7; SEED_LEN]).unwrap() {
+                AuthStep::Read => {}
+                AuthStep::Send(payload) => self.write(&payload, self.input.sequence()),
+                AuthStep::Done(_) => return,
+                AuthStep::Refused(error) => panic!("{error:?}"),
+            }
+        }
     }
 
     /// Sends a payload as the packet of this sequence id: 0 begins a command, whose answer [`answer`](Self::answer) reads.
@@ -67,6 +93,11 @@ impl RawClient {
         packet::write(&mut out, &mut sequence, payload);
         self.stream.write_all(&out).unwrap();
         self.input.expect_sequence(sequence);
+    }
+
+    /// Sends the next packet of the exchange.
+    pub fn write_next(&mut self, payload: &[u8]) {
+        self.write(payload, self.input.sequence());
     }
 
     /// Sends bytes as they are.

@@ -6,9 +6,11 @@ use std::time::Instant;
 use accounts::{Accepted, Login, LoginRules, LoginStep, SessionStart, TlsPeer};
 use rustls::ServerConnection;
 use sql::SqlError;
+use tier::Forward;
 use wire::compress::Algorithm;
 use wire::handshake::capability;
 
+use super::forward::Forwarding;
 use super::{Connection, Deadline, Hold, Turn};
 use crate::config::Note;
 use crate::helper::Work;
@@ -24,7 +26,10 @@ impl Connection {
             require_secure_transport: server.config.require_secure_transport,
             offers_tls: self.peer.ip().is_some(),
             socket_admin: server.socket_admin,
-            capabilities: CAPABILITIES,
+            capabilities: match server.config.forward {
+                Forward::Off => CAPABILITIES,
+                Forward::Reads | Forward::All => CAPABILITIES | capability::LOCAL_FILES,
+            },
         };
         let nonce = server.nonce()?;
         server.guard.tick(Instant::now());
@@ -88,7 +93,7 @@ impl Connection {
     }
 
     fn accepted(&mut self, accepted: Accepted, turn: &mut Turn<'_>) {
-        let Accepted { identity, start, before_ok } = accepted;
+        let Accepted { identity, mut start, before_ok } = accepted;
         let server = turn.server;
         self.login = None;
         let is_first = self.session.is_none();
@@ -114,6 +119,13 @@ impl Connection {
             self.send(|out| out.extend_from_slice(&payload));
         }
         let algorithm = algorithm(&start);
+        let login = identity.source_login.clone().filter(|_| server.config.forward != Forward::Off);
+        self.forwarding = login.map(|login| {
+            let forwarding = Forwarding::new(login, start.clone(), server.facts.source_version().as_deref());
+            // It is the source that has it, or not.
+            start.schema = None;
+            Box::new(forwarding)
+        });
         match Session::begin(self.number(), identity, start, server) {
             Ok(mut session) => {
                 session.set_encryption(self.transport.encryption());

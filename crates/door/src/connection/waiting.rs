@@ -84,7 +84,7 @@ impl Connection {
                 true
             }
             None => {
-                self.interest = EventFlags::RDHUP | self.acks();
+                self.interest.wanted = EventFlags::RDHUP | self.acks();
                 false
             }
         }

@@ -75,6 +75,8 @@ pub(crate) fn open_with(change: impl FnOnce(&mut DoorConfig), facts: Arc<dyn Fac
         statement_cpu_time: Duration::ZERO,
         connection_memory_limit: 256 << 20,
         clients_memory: 4 << 30,
+        forward: Default::default(),
+        forward_connections: 100,
         server_version: "9.7.4-slipstream".to_owned(),
         set: Default::default(),
         own_values: Default::default(),

@@ -180,6 +180,12 @@ impl Link {
         Arc::clone(&self.lock().source.facts.settings)
     }
 
+    /// What this makes of UUID and version of the source as it was met last.
+    pub(crate) fn of_source<T>(&self, of: impl FnOnce(&str, &str) -> T) -> T {
+        let facts = &self.lock().source.facts;
+        of(&facts.server_uuid, &facts.version)
+    }
+
     /// True if receiving must end, for now or for good.
     pub(crate) fn must_end(&self) -> bool {
         self.stopping.load(Ordering::Acquire) || self.io_stop.load(Ordering::Acquire)

@@ -1,0 +1,643 @@
+//! Statements of a session that the source answers, over a connection of the session's own.
+//!
+//! In: commands that are not this server's, readiness of the source's socket. Out: the answer as the source gives it.
+//! Never here: more of an answer than the client's socket takes; a statement that is sent twice, but a lone SELECT of
+//! which nothing was passed on.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use accounts::{SessionStart, SourceLogin};
+use client::{Arrived, NonBlocking};
+use rustix::event::epoll::{self, EventFlags};
+use session::After;
+use sql::SqlError;
+use syntax::Settings;
+use tier::{Answer, AtSource, Decision, Sent, Step};
+use wire::packet::{self, PayloadRange, SKIPPED_HEAD_LEN};
+use wire::response::status;
+
+use super::{Connection, Deadline, Fate, Hold, Turn};
+use crate::helper::Worked;
+use crate::source::{NotOpened, Opened, Opening, Permit, Values, first_statements, query};
+
+/// How long a session waits for one of `--forward-connections`.
+const PERMIT_WITHIN: Duration = Duration::from_secs(10);
+/// Memory that an idle link keeps for commands, in bytes.
+const KEPT_BYTES: usize = 1024;
+/// Texts of statements that SHOW PROCESSLIST shows, in bytes.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+/// Version whose comments are executed, before the source's is known.
+const NEWEST: u32 = 99_999;
+/// The source ends a session that was idle.
+const IDLE_ENDED: u16 = 4031;
+
+/// What a session needs that has statements answered by the source.
+pub(super) struct Forwarding {
+    login: Arc<SourceLogin>,
+    start: SessionStart,
+    /// How its texts are read.
+    settings: Settings,
+    link: Option<Box<Link>>,
+    at: AtSource,
+    /// It was reset since its login.
+    was_reset: bool,
+    /// What it has of the variables that another connection of its own would be given.
+    values: Option<Values>,
+    running: Option<Running>,
+}
+
+/// A command for the source.
+struct Running {
+    /// The command, while it is not sent or may be sent again.
+    payload: Vec<u8>,
+    sent: Sent,
+    answer: Answer,
+    phase: Phase,
+    text: Vec<u8>,
+    is_repeated: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Waits for one of the connections.
+    Permit {
+        until: Instant,
+    },
+    Opening,
+    /// Statements of our own come first.
+    Own,
+    Answer,
+    /// The client sends a file.
+    File,
+}
+
+/// The session's connection to the source.
+struct Link {
+    stream: NonBlocking,
+    _permit: Permit,
+    /// The number of its source.
+    number: u64,
+    /// The client is told whatever the source says of its session.
+    shows_state: bool,
+    /// The source says by itself that a session has changed.
+    tracks_by_itself: bool,
+    to_send: Vec<u8>,
+    sent: usize,
+    /// Bytes of a packet that is not whole.
+    received: Vec<u8>,
+    /// Statements of our own that are to be run first, and the answer to the one that runs.
+    own: VecDeque<&'static str>,
+    own_answer: Option<Answer>,
+    /// What epoll watches its socket for; None: not at all.
+    watched: Option<EventFlags>,
+    /// Something has come while nothing was asked for.
+    is_ready: bool,
+    /// Its end has been told by epoll, which would tell it again and again.
+    has_hung_up: bool,
+}
+
+/// What became of a step.
+enum Went {
+    On,
+    Waits,
+    /// The connection to the source is gone.
+    Lost,
+}
+
+impl Forwarding {
+    pub(super) fn new(login: Arc<SourceLogin>, start: SessionStart, version: Option<&str>) -> Forwarding {
+        let charset = values::collation::by_id(start.collation).map_or("utf8mb4", |collation| collation.charset);
+        let version = version.and_then(number_of).unwrap_or(NEWEST);
+        let settings = Settings::new(0, version, charset);
+        Forwarding {
+            login,
+            start,
+            settings,
+            link: None,
+            at: AtSource::default(),
+            was_reset: false,
+            values: None,
+            running: None,
+        }
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn memory(&self) -> usize {
+        let of_link = self.link.as_ref().map_or(0, |link| link.to_send.capacity() + link.received.capacity());
+        of_link + self.running.as_ref().map_or(0, |running| running.payload.capacity() + running.text.capacity())
+    }
+
+    /// The text of the statement that runs.
+    pub(super) fn text(&self) -> Option<Vec<u8>> {
+        self.running.as_ref().map(|running| running.text.clone())
+    }
+
+    /// True if the client is to send a file.
+    fn takes_file(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.phase == Phase::File)
+    }
+
+    /// The connection is gone: whether the session can go on without it.
+    fn drop_link(&mut self) -> bool {
+        self.link = None;
+        let goes_on = self.at.is_nothing();
+        self.at = AtSource::default();
+        goes_on
+    }
+}
+
+/// A version as a number: 90704 for 9.7.4.
+fn number_of(version: &str) -> Option<u32> {
+    let mut parts = version.split(['.', '-']).map(|part| part.parse::<u32>().ok());
+    let (major, minor, patch) = (parts.next()??, parts.next()??, parts.next().flatten().unwrap_or(0));
+    Some(major * 10_000 + minor * 100 + patch)
+}
+
+impl Link {
+    fn new(opened: Opened) -> Link {
+        let Opened { stream, permit, number, shows_state, .. } = opened;
+        Link {
+            stream,
+            _permit: permit,
+            number,
+            shows_state,
+            tracks_by_itself: shows_state,
+            to_send: Vec::new(),
+            sent: 0,
+            received: Vec::new(),
+            own: VecDeque::new(),
+            own_answer: None,
+            watched: None,
+            is_ready: false,
+            has_hung_up: false,
+        }
+    }
+
+    /// True if another source is followed now.
+    fn is_of_another(&self, turn: &Turn<'_>) -> bool {
+        turn.server.facts.source_number().is_some_and(|number| number != self.number)
+    }
+
+    fn put(&mut self, payload: &[u8], mut sequence: u8) {
+        packet::write(&mut self.to_send, &mut sequence, payload);
+    }
+
+    /// Sends what there is to send; false if some is left.
+    fn flush(&mut self) -> std::io::Result<bool> {
+        while let Some(rest) = self.to_send.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest)? {
+                0 => return Ok(false),
+                len => self.sent += len,
+            }
+        }
+        if !self.to_send.is_empty() {
+            self.to_send.clear();
+            self.to_send.shrink_to(KEPT_BYTES);
+            self.sent = 0;
+        }
+        self.stream.flush()
+    }
+}
+
+impl Connection {
+    /// Has the source answer a command, unless this server does: then false.
+    pub(super) fn forwards(&mut self, range: PayloadRange, turn: &mut Turn<'_>) -> bool {
+        let Some(forwarding) = &mut self.forwarding else { return false };
+        let sources = &turn.server.sources;
+        let payload = self.input.payload(range);
+        let decision = tier::decide(payload, forwarding.start.capabilities, sources.forward, forwarding.settings);
+        let sent = match decision {
+            Decision::Here => {
+                sources.counts.here.fetch_add(1, Relaxed);
+                return false;
+            }
+            Decision::Refused(error) => {
+                sources.counts.refused.fetch_add(1, Relaxed);
+                let payload = payload.to_vec();
+                self.refuse_command(payload, &error);
+                return true;
+            }
+            Decision::Source(sent) => sent,
+        };
+        // Nothing is there that could be reset or closed.
+        let code = payload.first().copied().unwrap_or_default();
+        let needs_link = !matches!(code, wire::command::RESET_CONNECTION | wire::command::STMT_CLOSE);
+        if forwarding.link.is_none() && !needs_link {
+            return false;
+        }
+        sources.counts.forwarded.fetch_add(1, Relaxed);
+        let shows_state = forwarding.link.as_ref().is_some_and(|link| link.shows_state);
+        let answer =
+            Answer::new(code, forwarding.start.capabilities, shows_state || sent.asks_for_state, sent.may_ask_for_file);
+        let text = payload.get(1..).unwrap_or_default();
+        let text = text.get(..TEXT_BYTES_MAX).unwrap_or(text).to_vec();
+        let payload = payload.to_vec();
+        forwarding.running = Some(Running { payload, sent, answer, phase: Phase::Own, text, is_repeated: false });
+        self.hold = Hold::Source;
+        self.why = Deadline::Busy;
+        if let Err(error) = self.will_hold(0, 0) {
+            self.fail_forwarded(&error);
+            return true;
+        }
+        self.send_to_source(turn);
+        true
+    }
+
+    /// Answers a command with an error.
+    fn refuse_command(&mut self, payload: Vec<u8>, error: &SqlError) {
+        let Some(session) = &mut self.session else { return };
+        let mut head = [0; SKIPPED_HEAD_LEN];
+        head.iter_mut().zip(payload).for_each(|(to, byte)| *to = byte);
+        let after = session.refuse(&head, error, &mut self.output);
+        self.after(after);
+    }
+
+    /// The command that runs ends with an error of ours.
+    fn fail_forwarded(&mut self, error: &SqlError) {
+        let Some(running) = self.forwarding.as_mut().and_then(|forwarding| forwarding.running.take()) else { return };
+        self.refuse_command(running.payload, error);
+    }
+
+    /// Sends the command that runs, or sees to it that there is a connection first.
+    fn send_to_source(&mut self, turn: &mut Turn<'_>) {
+        let Some(forwarding) = &mut self.forwarding else { return };
+        let is_of_another = forwarding.link.as_ref().is_some_and(|link| link.is_of_another(turn));
+        if is_of_another && !forwarding.drop_link() {
+            // What the session has is at a server that is not followed any more.
+            self.hold = Hold::Close;
+            return;
+        }
+        let Some(running) = &mut forwarding.running else { return };
+        let Some(link) = &mut forwarding.link else {
+            let (inbox, id) = (Arc::clone(turn.inbox), self.id);
+            let given = Box::new(move |permit| inbox.worked(id, Worked::Permit(permit)));
+            match turn.server.sources.permit(id, given) {
+                Some(permit) => self.open_source(permit, turn),
+                None => running.phase = Phase::Permit { until: turn.now + PERMIT_WITHIN },
+            }
+            return;
+        };
+        if let Some(statement) = link.own.pop_front() {
+            running.phase = Phase::Own;
+            let capabilities = forwarding.start.capabilities;
+            link.put(&query(statement, capabilities), 0);
+            link.own_answer = Some(Answer::new(wire::command::QUERY, capabilities, true, false));
+            return;
+        }
+        running.phase = Phase::Answer;
+        link.shows_state |= running.sent.asks_for_state;
+        link.put(&running.payload, 0);
+        forwarding.at.sends(&running.sent);
+        if !running.sent.may_repeat {
+            // Its beginning says which command it was.
+            running.payload.truncate(SKIPPED_HEAD_LEN);
+            running.payload.shrink_to_fit();
+        }
+    }
+
+    fn open_source(&mut self, permit: Permit, turn: &Turn<'_>) {
+        let Some(forwarding) = &mut self.forwarding else { return };
+        let Some(running) = &mut forwarding.running else { return };
+        running.phase = Phase::Opening;
+        let (inbox, id) = (Arc::clone(turn.inbox), self.id);
+        let opening = Opening {
+            login: Arc::clone(&forwarding.login),
+            start: forwarding.start.clone(),
+            was_reset: forwarding.was_reset,
+            values: forwarding.values.clone(),
+            permit,
+            done: Box::new(move |opened| inbox.worked(id, Worked::Opened(Box::new(opened)))),
+        };
+        if !turn.server.sources.open_for(opening) {
+            self.fail_forwarded(&SqlError::new(1041, "HY000", "too many connections to the source are being opened"));
+        }
+    }
+
+    /// One of the connections has become free. What does not wait for it any more gives it on.
+    pub(super) fn permitted(&mut self, permit: Permit, turn: &Turn<'_>) {
+        let phase = self.forwarding.as_ref().and_then(|forwarding| forwarding.running.as_ref()).map(|of| of.phase);
+        if matches!(phase, Some(Phase::Permit { .. })) && self.hold == Hold::Source {
+            self.open_source(permit, turn);
+        }
+    }
+
+    /// A connection to the source was opened, or not.
+    pub(super) fn source_opened(&mut self, opened: Result<Opened, NotOpened>, turn: &mut Turn<'_>) {
+        let Some(forwarding) = &mut self.forwarding else { return };
+        if self.hold != Hold::Source || forwarding.running.is_none() {
+            return;
+        }
+        match opened {
+            Ok(mut opened) => {
+                forwarding.values = Some(std::mem::take(&mut opened.values));
+                forwarding.link = Some(Box::new(Link::new(opened)));
+                forwarding.at = AtSource::default();
+                self.send_to_source(turn);
+            }
+            Err(NotOpened { error, is_refusal: true }) => {
+                forwarding.running = None;
+                self.refuse(&error);
+            }
+            Err(NotOpened { error, .. }) => self.fail_forwarded(&error),
+        }
+    }
+
+    /// Continues the command that runs at the source; false if it waits.
+    pub(super) fn go_on_at_source(&mut self, turn: &mut Turn<'_>) -> Result<bool, Fate> {
+        let went = self.step_at_source(turn);
+        match went {
+            Ok(Went::On) => Ok(true),
+            Ok(Went::Waits) if self.forwarding.as_ref().is_some_and(|forwarding| forwarding.takes_file()) => {
+                self.wait(EventFlags::IN, turn, Deadline::Packet);
+                Ok(false)
+            }
+            Ok(Went::Waits) => {
+                self.interest.wanted = EventFlags::RDHUP;
+                Ok(false)
+            }
+            // An answer that cannot be read: nothing after it can.
+            Ok(Went::Lost) | Err(_) => self.lose_source(turn).map(|()| true),
+        }
+    }
+
+    fn step_at_source(&mut self, turn: &mut Turn<'_>) -> client::Result<Went> {
+        let failed = |error| client::ClientError::Io { error };
+        let Some(forwarding) = &mut self.forwarding else { return Ok(Went::Lost) };
+        let Some(running) = &mut forwarding.running else { return Ok(Went::Lost) };
+        if let Phase::Permit { until } = running.phase {
+            if until > turn.now {
+                return Ok(Went::Waits);
+            }
+            turn.server.sources.forget(self.id);
+            let text = "Too many connections to the source; --forward-connections bounds them";
+            self.fail_forwarded(&SqlError::new(1040, "08004", text));
+            return Ok(Went::On);
+        }
+        let Some(link) = &mut forwarding.link else {
+            return Ok(if running.phase == Phase::Opening { Went::Waits } else { Went::Lost });
+        };
+        let was_sent = link.to_send.is_empty() || link.has_hung_up;
+        if !link.flush().map_err(failed)? {
+            return Ok(Went::Waits);
+        }
+        if running.phase == Phase::File {
+            return self.take_file(turn);
+        }
+        let is_own = running.phase == Phase::Own;
+        let answer = match &mut link.own_answer {
+            Some(answer) if is_own => answer,
+            _ => &mut running.answer,
+        };
+        if answer.is_over() {
+            self.source_answered(turn);
+            return Ok(Went::On);
+        }
+        if !was_sent {
+            // The answer takes longer than that.
+            return Ok(Went::Waits);
+        }
+        let bytes = match link.stream.read(turn.scratch).map_err(failed)? {
+            Arrived::Bytes(len) => turn.scratch.get(..len).unwrap_or_default(),
+            Arrived::Nothing => return Ok(Went::Waits),
+            Arrived::Closed => return Ok(Went::Lost),
+        };
+        if !is_own && !answer.told().has_begun && link.received.is_empty() && tells_idle_end(bytes) {
+            return Ok(Went::Lost);
+        }
+        let joined;
+        let bytes = if link.received.is_empty() {
+            bytes
+        } else {
+            link.received.extend_from_slice(bytes);
+            joined = std::mem::take(&mut link.received);
+            &joined
+        };
+        let mut swallowed = (Vec::new(), 0);
+        let (taken, step) = match is_own {
+            true => answer.take(bytes, &mut swallowed.0, &mut swallowed.1)?,
+            false => self.output.put_packets(|out, sequence| answer.take(bytes, out, sequence))?,
+        };
+        link.received = bytes.get(taken..).unwrap_or_default().to_vec();
+        match step {
+            Step::More => {}
+            // Nobody has asked for what follows an answer.
+            Step::Over if !link.received.is_empty() => return Ok(Went::Lost),
+            Step::Over => self.source_answered(turn),
+            Step::File => {
+                running.phase = Phase::File;
+                self.input.expect_sequence(self.output.sequence());
+            }
+        }
+        Ok(Went::On)
+    }
+
+    /// Passes on a packet of the client's file.
+    fn take_file(&mut self, turn: &mut Turn<'_>) -> client::Result<Went> {
+        loop {
+            match self.input.take() {
+                Ok(Some(range)) => {
+                    let payload = self.input.payload(range);
+                    let next = self.input.sequence();
+                    let Some(forwarding) = &mut self.forwarding else { return Ok(Went::Lost) };
+                    let (Some(link), Some(running)) = (&mut forwarding.link, &mut forwarding.running) else {
+                        return Ok(Went::Lost);
+                    };
+                    let frames = payload.len() / packet::MAX_FRAME_LEN + 1;
+                    let first = next.wrapping_sub(u8::try_from(frames % 256).unwrap_or_default());
+                    link.put(payload, first);
+                    if payload.is_empty() {
+                        running.phase = Phase::Answer;
+                        self.output.continue_from(next);
+                    }
+                    return Ok(Went::On);
+                }
+                Ok(None) => {}
+                Err(_) => return Ok(Went::Lost),
+            }
+            let content = self.compression.as_ref().and_then(wire::compress::Compression::next_len);
+            if let Some(len) = content {
+                if self.will_hold(2 * len, 0).is_err() {
+                    return Ok(Went::Lost);
+                }
+                let input = &mut self.input;
+                if let Some(compression) = &mut self.compression {
+                    let opened = compression.open(|content| {
+                        let _ = input.push(content);
+                    });
+                    match opened {
+                        Ok(true) => continue,
+                        Ok(false) => {}
+                        Err(_) => return Ok(Went::Lost),
+                    }
+                }
+            }
+            match self.read(turn) {
+                Ok(true) if self.hold == Hold::Source => {}
+                Ok(false) => return Ok(Went::Waits),
+                _ => return Ok(Went::Lost),
+            }
+        }
+    }
+
+    /// The answer has ended: to a statement of our own, or the client's.
+    fn source_answered(&mut self, turn: &mut Turn<'_>) {
+        let Some(forwarding) = &mut self.forwarding else { return };
+        let (Some(link), Some(running)) = (&mut forwarding.link, &forwarding.running) else { return };
+        if running.phase == Phase::Own {
+            // One that fails leaves a session that cannot be judged.
+            let failed = link.own_answer.take().is_none_or(|answer| answer.told().error.is_some());
+            if failed {
+                self.hold = Hold::Close;
+            } else {
+                self.send_to_source(turn);
+            }
+            return;
+        }
+        let told = *running.answer.told();
+        forwarding.at.answered(&running.sent, &told);
+        if let Some(bits) = told.status {
+            let mode =
+                if bits & status::NO_BACKSLASH_ESCAPES == 0 { 0 } else { syntax::sql_mode::NO_BACKSLASH_ESCAPES };
+            forwarding.settings.sql_mode = mode;
+        }
+        if let Some(charset) = running.answer.charset() {
+            forwarding.settings =
+                Settings::new(forwarding.settings.sql_mode, forwarding.settings.server_version, charset);
+        }
+        if let Some(schema) = running.answer.schema() {
+            forwarding.start.schema = Some(schema.to_owned()).filter(|schema| !schema.is_empty());
+        }
+        if running.sent.resets && told.error.is_none() {
+            forwarding.was_reset = true;
+            forwarding.values = None;
+            let charset = turn.server.facts.source_value("character_set_client");
+            let Settings { sql_mode, server_version, .. } = forwarding.settings;
+            forwarding.settings = Settings::new(sql_mode, server_version, charset.as_deref().unwrap_or("utf8mb4"));
+            link.shows_state = link.tracks_by_itself;
+            link.own = first_statements(turn.server.sources.forward).collect();
+        }
+        forwarding.running = None;
+        if turn.server.sources.has_waiting() && forwarding.at.is_nothing() {
+            forwarding.drop_link();
+        }
+        self.after(After::Next);
+    }
+
+    /// The connection to the source is gone while a command runs there.
+    fn lose_source(&mut self, turn: &mut Turn<'_>) -> Result<(), Fate> {
+        let Some(forwarding) = &mut self.forwarding else { return Err(Fate::End) };
+        let Some(running) = &mut forwarding.running else { return Err(Fate::End) };
+        let had_nothing = forwarding.at.may_repeat();
+        let repeats =
+            running.sent.may_repeat && had_nothing && !running.is_repeated && !running.answer.told().has_begun;
+        if !repeats {
+            return Err(Fate::End);
+        }
+        running.is_repeated = true;
+        forwarding.link = None;
+        forwarding.at = AtSource::default();
+        self.send_to_source(turn);
+        Ok(())
+    }
+
+    /// Readiness of the source's socket.
+    pub(crate) fn source_ready(&mut self, flags: EventFlags) {
+        let Some(forwarding) = &mut self.forwarding else { return };
+        let is_idle = forwarding.running.is_none();
+        let Some(link) = &mut forwarding.link else { return };
+        link.is_ready = is_idle;
+        link.has_hung_up |= flags.intersects(EventFlags::ERR | EventFlags::HUP);
+    }
+
+    /// Something has come from the source while nothing was asked for, or its connection has ended: both are its end.
+    pub(super) fn look_at_idle_source(&mut self, turn: &mut Turn<'_>) -> Result<(), Fate> {
+        let Some(forwarding) = &mut self.forwarding else { return Ok(()) };
+        let Some(link) = forwarding.link.as_mut().filter(|link| link.is_ready) else { return Ok(()) };
+        link.is_ready = false;
+        if matches!(link.stream.read(turn.scratch), Ok(Arrived::Nothing)) {
+            return Ok(());
+        }
+        if forwarding.drop_link() { Ok(()) } else { Err(Fate::End) }
+    }
+
+    /// Lets go of the connection to the source if others wait for one and this session needs it no more, or if another
+    /// source is followed. False if the session cannot go on.
+    pub(super) fn look_at_source(&mut self, turn: &Turn<'_>) -> bool {
+        let Some(forwarding) = &mut self.forwarding else { return true };
+        if self.hold != Hold::None || forwarding.running.is_some() {
+            return true;
+        }
+        let Some(link) = &forwarding.link else { return true };
+        if link.is_of_another(turn) {
+            return forwarding.drop_link();
+        }
+        if turn.server.sources.has_waiting() && forwarding.at.is_nothing() {
+            forwarding.drop_link();
+        }
+        true
+    }
+
+    /// True if its command waits for one of the connections for longer than it may.
+    pub(super) fn is_late_for_source(&self, now: Instant) -> bool {
+        let running = self.forwarding.as_ref().and_then(|forwarding| forwarding.running.as_ref());
+        self.hold == Hold::Source
+            && running.is_some_and(|running| matches!(running.phase, Phase::Permit { until } if until <= now))
+    }
+
+    /// KILL of a command that runs at the source.
+    pub(super) fn kill_at_source(&mut self, query: bool, turn: &Turn<'_>) {
+        let Some(forwarding) = &mut self.forwarding else { return };
+        if let Some(link) = &forwarding.link {
+            turn.server.sources.kill(&forwarding.login, link.stream.id(), query);
+        } else if query && forwarding.running.is_some() {
+            turn.server.sources.forget(self.id);
+            self.fail_forwarded(&SqlError::new(1317, "70100", "Query execution was interrupted"));
+        }
+    }
+
+    /// Has epoll watch the source's socket for what the connection waits for there.
+    pub(crate) fn watch_source(&mut self, epoll: &OwnedFd, number: u64) -> bool {
+        let (is_full, hold) = (!self.output.is_empty(), self.hold);
+        let Some(forwarding) = &mut self.forwarding else { return true };
+        let takes_file = forwarding.takes_file();
+        let Some(link) = &mut forwarding.link else { return true };
+        let wanted = match hold {
+            _ if link.has_hung_up => None,
+            // The client comes first.
+            _ if is_full => Some(EventFlags::empty()),
+            Hold::Source if !link.to_send.is_empty() => Some(EventFlags::OUT),
+            Hold::Source if takes_file => Some(EventFlags::empty()),
+            _ => Some(EventFlags::IN),
+        };
+        if wanted == link.watched {
+            return true;
+        }
+        let data = epoll::EventData::new_u64(number);
+        let told = match (link.watched, wanted) {
+            (None, Some(flags)) => epoll::add(epoll, &link.stream, data, flags),
+            (Some(_), Some(flags)) => epoll::modify(epoll, &link.stream, data, flags),
+            (_, None) => epoll::delete(epoll, &link.stream),
+        };
+        link.watched = wanted;
+        told.is_ok()
+    }
+
+    /// Another loop is to watch it.
+    pub(crate) fn unwatch_source(&mut self, epoll: &OwnedFd) {
+        let Some(link) = self.forwarding.as_mut().and_then(|forwarding| forwarding.link.as_mut()) else { return };
+        if link.watched.take().is_some() {
+            // It is gone from that epoll even if this fails: its number is no longer known there.
+            let _ = epoll::delete(epoll, &link.stream);
+        }
+    }
+}
+
+/// True if the first packet of an answer is the error of a source that has ended an idle session.
+fn tells_idle_end(bytes: &[u8]) -> bool {
+    let [low, high] = IDLE_ENDED.to_le_bytes();
+    bytes.get(packet::HEADER_LEN..).is_some_and(|payload| payload.starts_with(&[0xff, low, high]))
+}

@@ -1,0 +1,123 @@
+//! An application that was pointed at a replica: its statements go to the source, and its password there stays here.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use client::{ConnectOptions, Connection};
+use rustix::process::{Pid, Signal};
+use testkit::{Ran, run_with_input};
+use whole_program_tests::{Replica, Server, binary, folder, signal, slipstream};
+
+/// The password at the source, which no other file may have.
+const THERE: &str = "a password at the source";
+
+/// `slipstream account` with a password on standard input.
+fn account(data: &Path, arguments: &[&str]) -> Ran {
+    let mut command = Command::new(binary());
+    command.arg("account").args(arguments).args(["--data", data.to_str().unwrap(), "--no-defaults"]);
+    run_with_input(&mut command, "a password here\n")
+}
+
+fn app(socket: &Path) -> ConnectOptions {
+    ConnectOptions {
+        socket: Some(socket.to_owned()),
+        user: "app".to_owned(),
+        password: Some("a password here".to_owned()),
+        multi_statements: true,
+        ..ConnectOptions::default()
+    }
+}
+
+/// Has the user `shop` at the source, and the account `app` here, forward.
+fn add_app(server: &Server, data: &Path) {
+    server.sql(&format!("CREATE USER shop IDENTIFIED BY '{THERE}'; GRANT ALL ON shop.* TO shop"));
+    let file = data.with_extension("login");
+    std::fs::write(&file, format!("{THERE}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let path = file.to_str().unwrap();
+    let add = ["add", "app", "--may", "forward", "--source-login", "shop", "--source-password-file", path];
+    account(data, &add).expect(0, &[]);
+}
+
+fn holds(file: &Path, text: &str) -> bool {
+    std::fs::read(file).unwrap().windows(text.len()).any(|part| part == text.as_bytes())
+}
+
+#[test]
+fn an_application_is_answered_by_the_source() {
+    let server = Server::start_unsynced("forward", &[]);
+    server.sql(&format!("CREATE USER shop IDENTIFIED BY '{THERE}'; GRANT ALL ON shop.* TO shop"));
+    let data = folder("forward");
+    let (mut replica, socket) = Replica::with_socket(&server, &data, &["--forward=all", "--forward-connections=5"]);
+    let file = data.with_extension("login");
+    std::fs::write(&file, format!("{THERE}\n")).unwrap();
+    let path = file.to_str().unwrap();
+    let add = ["add", "app", "--may", "forward", "--source-login", "shop", "--source-password-file", path];
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    account(&data, &add).expect(2, &["others than its owner may use it (mode 640)", "chmod 600"]);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    account(&data, &["add", "app", "--may", "forward"]).expect(2, &["needs a login at the source"]);
+    account(&data, &add).expect(0, &["account app@% is added; it may forward"]);
+
+    let mut session = Connection::connect(&app(&socket)).unwrap();
+    assert_eq!(session.server_version(), server.sql("SELECT VERSION()").trim());
+    session.exec("CREATE DATABASE shop; CREATE TABLE shop.orders (id INT PRIMARY KEY AUTO_INCREMENT, a INT)").unwrap();
+    session.exec("BEGIN; INSERT INTO shop.orders (a) VALUES (7); COMMIT").unwrap();
+    let value = |session: &mut Connection, sql: &str| session.query_value(sql).unwrap().unwrap();
+    assert_eq!(value(&mut session, "SELECT SUM(a) FROM shop.orders JOIN (SELECT 1) AS one"), "7");
+    assert_eq!(value(&mut session, "SELECT @@server_uuid"), server.sql("SELECT @@server_uuid").trim());
+    assert_eq!(value(&mut session, "SELECT CURRENT_USER()"), "shop@%");
+    assert_eq!(session.exec("SELECT 1 FROM mysql.user").unwrap_err().server_code(), Some(1142), "its grants there");
+    replica.catch_up(&server);
+
+    // Another password there: sessions end, the next ones have it.
+    server.sql("ALTER USER shop IDENTIFIED BY 'the next one'");
+    std::fs::write(&file, "the next one\n").unwrap();
+    let change = ["change", "app", "--may", "forward", "--source-login", "shop", "--source-password-file", path];
+    account(&data, &change).expect(0, &["may forward now"]);
+    let ended = (0..1_000_000).find(|_| session.exec("DO 0").is_err());
+    assert!(ended.is_some());
+    let mut session = Connection::connect(&app(&socket)).unwrap();
+    assert_eq!(value(&mut session, "SELECT a FROM shop.orders"), "7");
+
+    let backup = data.with_extension("tar");
+    let text = data.to_str().unwrap();
+    slipstream(&["backup", "--accounts", "--to", backup.to_str().unwrap(), "--data", text]).expect(0, &[]);
+    assert!(!holds(&backup, "the next one") && !holds(&backup, "source-logins") && holds(&backup, "app"));
+    let status = slipstream(&["status", "--json", "--data", text]);
+    assert!(!status.out.contains("the next one"));
+    let mode = data.join("source-logins").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let log = replica.log();
+    assert!(!log.contains(THERE) && !log.contains("the next one"), "{log}");
+    replica.stop();
+}
+
+#[test]
+fn a_frozen_source_holds_up_only_what_is_forwarded() {
+    let server = Server::start_unsynced("forward-frozen", &[]);
+    server.sql("CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY); INSERT INTO shop.t VALUES (7)");
+    let data = folder("forward-frozen");
+    let (mut replica, socket) = Replica::with_socket(&server, &data, &["--forward=all"]);
+    add_app(&server, &data);
+    account(&data, &["add", "reader", "--may", "read"]).expect(0, &[]);
+    replica.catch_up(&server);
+    let mut session = Connection::connect(&app(&socket)).unwrap();
+    session.exec("SET @a = 5").unwrap();
+    let mut reader = Connection::connect(&ConnectOptions { user: "reader".to_owned(), ..app(&socket) }).unwrap();
+    let pid = std::fs::read_to_string(server.sql("SELECT @@pid_file").trim()).unwrap();
+    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    signal(pid, Signal::STOP);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| session.query_value("SELECT @a"));
+        let refused = scope.spawn(|| Connection::connect(&app(&socket)).unwrap().exec("DO 0").unwrap_err());
+        assert_eq!(reader.query_value("SELECT a FROM shop.t").unwrap().as_deref(), Some("7"));
+        let refused = refused.join().unwrap();
+        assert_eq!(refused.server_code(), Some(1429), "{refused}");
+        assert!(refused.to_string().contains("Unable to connect to the source"), "{refused}");
+        signal(pid, Signal::CONT);
+        assert_eq!(waits.join().unwrap().unwrap().as_deref(), Some("5"));
+    });
+    replica.stop();
+}
