@@ -310,7 +310,7 @@ impl Accounts {
         self.add_with(new, None)
     }
 
-    /// As [`add`](Accounts::add), with a login at the source for what is forwarded.
+    /// As [`add`](Accounts::add), with a login at the source for its statements.
     ///
     /// # Errors
     /// As [`add`](Accounts::add); the right `forward` and a login are not given together.
@@ -438,7 +438,10 @@ impl Accounts {
         // First: what a password has proved outlives it nowhere.
         proved.keep(entries.iter());
         // Before the accounts: one that may forward has its login.
-        source_login::replace(&self.path, entries.iter().map(|entry| &entry.kept))?;
+        let logins = entries.iter().filter_map(|Entry { kept: Kept { account, .. }, .. }| {
+            Some((account.name.to_string(), &**account.source_login.as_ref()?))
+        });
+        source_login::replace(&self.path, logins)?;
         file::replace(&self.path, &self.decoy_key, entries.iter().map(|entry| &entry.kept))?;
         self.state.store(Arc::new(State::new(entries)));
         self.generation.fetch_add(1, Ordering::AcqRel);

@@ -27,6 +27,7 @@ mod proved;
 mod reads;
 mod refusal;
 mod rights;
+mod secret_file;
 mod sha_crypt;
 mod source_login;
 mod tls;

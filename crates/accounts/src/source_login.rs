@@ -11,13 +11,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::accounts::Kept;
 use crate::error::AccountsError;
-use crate::file::write_secret;
+use crate::secret_file::write_secret;
 
-/// Format version.
+/// Version of the file's format.
 const VERSION: u32 = 1;
-/// Name of the file, beside that of the accounts.
+/// Name of the file, in the folder of the accounts' file.
 const FILE: &str = "source-logins";
 /// Largest accepted file in bytes: 10,000 logins.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -32,7 +31,7 @@ pub struct SourceLogin {
 }
 
 impl SourceLogin {
-    /// Checks both.
+    /// Checks that both can be a login.
     ///
     /// # Errors
     /// The name is empty or longer than 32 characters, or there is no password.
@@ -54,7 +53,7 @@ impl SourceLogin {
         &self.user
     }
 
-    /// The password.
+    /// The password of that user.
     #[must_use]
     pub fn password(&self) -> &str {
         &self.password
@@ -92,7 +91,7 @@ fn path_of(accounts: &Path) -> PathBuf {
     accounts.with_file_name(FILE)
 }
 
-/// The logins beside this file of accounts, by account.
+/// The logins of accounts of this file, by `user@host`.
 pub(crate) fn read(accounts: &Path) -> Result<HashMap<String, Arc<SourceLogin>>, AccountsError> {
     let path = path_of(accounts);
     let bytes = match base::own_files::read_within(&path, FILE_BYTES_MAX) {
@@ -112,15 +111,14 @@ pub(crate) fn read(accounts: &Path) -> Result<HashMap<String, Arc<SourceLogin>>,
     document.logins.into_iter().map(login).collect()
 }
 
-/// Replaces the file, if it is there or has anything to say.
-pub(crate) fn replace<'a>(accounts: &Path, all: impl Iterator<Item = &'a Kept>) -> Result<(), AccountsError> {
+/// Replaces the file, if it exists or there are logins: of each the account as `user@host`.
+pub(crate) fn replace<'a>(
+    accounts: &Path,
+    all: impl Iterator<Item = (String, &'a SourceLogin)>,
+) -> Result<(), AccountsError> {
     let path = path_of(accounts);
     let logins: Vec<Record> = all
-        .filter_map(|kept| {
-            let login = kept.account.source_login.as_ref()?;
-            let (user, password) = (login.user.clone(), login.password.clone());
-            Some(Record { account: kept.account.name.to_string(), user, password })
-        })
+        .map(|(account, login)| Record { account, user: login.user.clone(), password: login.password.clone() })
         .collect();
     if logins.is_empty() && !path.exists() {
         return Ok(());

@@ -6,9 +6,8 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustls::ClientConnection;
-
 use crate::stream::Socket;
+use crate::tls::Tls;
 use crate::{ClientError, Connection, Result};
 
 /// Plain bytes that rustls may hold encrypted, in bytes: one record.
@@ -17,19 +16,12 @@ const TLS_BUFFER_BYTES: usize = 16 << 10;
 /// What a read found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrived {
-    /// So many bytes.
+    /// So many bytes were put into the buffer.
     Bytes(usize),
-    /// None now.
+    /// None are there now.
     Nothing,
     /// The server has closed.
     Closed,
-}
-
-/// Encryption of a connection.
-pub(crate) struct Tls {
-    pub(crate) session: Box<ClientConnection>,
-    /// Bytes of the socket that the session has not taken.
-    pub(crate) early: Vec<u8>,
 }
 
 /// A connection that never waits.
@@ -77,7 +69,7 @@ impl NonBlocking {
         self.id
     }
 
-    /// Reads what is there.
+    /// Reads bytes, as far as they have come.
     ///
     /// # Errors
     /// The connection has failed.

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::nonblocking::Tls;
-use crate::tls::TlsStream;
+use crate::tls::{Tls, TlsStream};
 use crate::{ClientError, ConnectOptions, Result};
 
 /// Since when the peer is waited for.

@@ -12,7 +12,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use crate::nonblocking::Tls;
 use crate::stream::Socket;
 use crate::{ClientError, ConnectOptions, Result, SslMode};
 
@@ -45,6 +44,13 @@ fn in_words(error: &io::Error, host: &str) -> String {
         }
         _ => error.to_string(),
     }
+}
+
+/// A TLS session without its socket.
+pub(crate) struct Tls {
+    pub(crate) session: Box<ClientConnection>,
+    /// Bytes of the socket that the session has not taken.
+    pub(crate) early: Vec<u8>,
 }
 
 /// A TLS session over a socket.

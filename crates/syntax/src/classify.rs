@@ -153,7 +153,7 @@ macro_rules! bits {
                 self.0 == 0
             }
 
-            /// These and those.
+            /// These and those together.
             #[must_use]
             pub const fn and(self, others: $name) -> $name {
                 $name(self.0 | others.0)

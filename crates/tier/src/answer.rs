@@ -42,7 +42,7 @@ pub struct Told {
     pub has_begun: bool,
 }
 
-/// An answer.
+/// An answer on its way.
 #[derive(Debug)]
 pub struct Answer {
     steps: AnswerSteps,
@@ -56,6 +56,7 @@ pub struct Answer {
     continues: bool,
     told: Told,
     charset: Option<String>,
+    schema: Option<String>,
 }
 
 impl Answer {
@@ -76,6 +77,7 @@ impl Answer {
             continues: false,
             told,
             charset: None,
+            schema: None,
         }
     }
 
@@ -83,6 +85,12 @@ impl Answer {
     #[must_use]
     pub fn charset(&self) -> Option<&str> {
         self.charset.as_deref()
+    }
+
+    /// The default schema, if the session has another one now: empty for none.
+    #[must_use]
+    pub fn schema(&self) -> Option<&str> {
+        self.schema.as_deref()
     }
 
     #[must_use]
@@ -194,6 +202,7 @@ impl Answer {
             self.told.status = Some(numbers.ok.status);
             self.told.changed |= numbers.changed;
             self.charset = numbers.charset.or(self.charset.take());
+            self.schema = numbers.schema.or(self.schema.take());
             self.told.warnings = numbers.ok.warnings;
             if first == Some(0x00) {
                 self.told.affected_rows = numbers.ok.affected_rows;

@@ -13,6 +13,8 @@ pub struct AtSource {
     is_in_transaction: bool,
     /// Until the session is reset.
     has_changed: bool,
+    /// The source may not tell of its changes any more.
+    is_untold: bool,
     /// Until the next statement: rows found or changed, warnings, an error.
     has_results: bool,
 }
@@ -21,13 +23,14 @@ impl AtSource {
     /// A command is sent.
     pub fn sends(&mut self, sent: &Sent) {
         self.has_changed |= sent.changes_session;
+        self.is_untold |= sent.changes_tracking;
         self.has_results = true;
     }
 
     /// Its answer has ended.
     pub fn answered(&mut self, sent: &Sent, told: &Told) {
         if sent.resets && told.error.is_none() {
-            *self = AtSource::default();
+            *self = AtSource { is_untold: self.is_untold, ..AtSource::default() };
             return;
         }
         self.has_changed |= told.changed || told.last_insert_id != 0;
@@ -41,13 +44,13 @@ impl AtSource {
     /// True if a connection that has just been opened is as good.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        !self.is_in_transaction && !self.has_changed && !self.has_results
+        self.may_repeat() && !self.has_results
     }
 
     /// True if a plain SELECT may be sent again over another connection.
     #[must_use]
     pub fn may_repeat(&self) -> bool {
-        !self.is_in_transaction && !self.has_changed
+        !self.is_in_transaction && !self.has_changed && !self.is_untold
     }
 }
 
@@ -84,5 +87,9 @@ mod tests {
         at.sends(&reset);
         at.answered(&reset, &ok);
         assert!(at.is_nothing());
+        at.sends(&Sent { changes_tracking: true, ..sent });
+        at.sends(&reset);
+        at.answered(&reset, &ok);
+        assert!(!at.is_nothing(), "its schema may be another one");
     }
 }

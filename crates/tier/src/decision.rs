@@ -1,8 +1,8 @@
 //! Where a command is answered.
 //!
-//! In: a command's payload, what is forwarded, how the session's texts are read. Out: this server, the source, or a
-//! refusal. Never here: a statement's answer; a doubt that is decided for this server: what is not read for certain
-//! goes to the source as it is.
+//! In: a command's payload, the mode, how the session's texts are read. Out: this server, the source, or a
+//! refusal. Never here: a statement's answer; a doubt that is decided for this server: a text that is not read for
+//! certain goes to the source as it is.
 
 use sql::SqlError;
 use syntax::{Classified, Function, Keyword, Lexer, Settings, State, StatementKind, classify};
@@ -14,15 +14,15 @@ use crate::Forward;
 /// Where a command is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// By this server.
+    /// This server answers it.
     Here,
-    /// By the source.
+    /// The source answers it.
     Source(Sent),
-    /// By nobody.
+    /// It ends with this error.
     Refused(SqlError),
 }
 
-/// What is known of a command that goes to the source.
+/// Facts about a command that goes to the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Its answer may ask for a file of the client.
@@ -35,6 +35,8 @@ pub struct Sent {
     pub resets: bool,
     /// It shows that the client wants to know that something of its session has changed.
     pub asks_for_state: bool,
+    /// It may change which changes the source tells the session.
+    pub changes_tracking: bool,
     /// A lone SELECT without locks and stored code: it may be sent again if no byte of its answer was passed on.
     pub may_repeat: bool,
 }
@@ -173,8 +175,8 @@ fn sent(all: &[Classified]) -> Sent {
             && one.unknown_functions.is_empty()
             && one.state.without(State::FOUND_ROWS).is_empty()
     };
-    let names_state =
-        |one: &Classified| one.system_variables.iter().any(|of| of.set && of.name == b"session_track_state_change");
+    let sets =
+        |one: &Classified, begin: &[u8]| one.system_variables.iter().any(|of| of.set && of.name.starts_with(begin));
     Sent {
         may_ask_for_file: all.iter().any(|one| one.kind == StatementKind::Load),
         changes_session: all.iter().any(|one| {
@@ -183,7 +185,8 @@ fn sent(all: &[Classified]) -> Sent {
         leaves_results: all.iter().any(|one| one.functions.contains(&Function::FoundRows) || !one.hints.is_empty())
             || all.iter().any(|one| one.state.has(State::FOUND_ROWS)),
         resets: false,
-        asks_for_state: all.iter().any(names_state),
+        asks_for_state: all.iter().any(|one| sets(one, b"session_track_state_change")),
+        changes_tracking: all.iter().any(|one| sets(one, b"session_track_")),
         may_repeat: matches!(all, [one] if is_lone_select(one)),
     }
 }

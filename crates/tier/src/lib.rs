@@ -22,7 +22,7 @@ pub use decision::{Decision, Sent, decide};
 /// Which statements of accounts with the right `forward` go to the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Forward {
-    /// None.
+    /// None of them does.
     #[default]
     Off,
     /// Those that are proved not to write.

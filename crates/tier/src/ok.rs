@@ -9,8 +9,9 @@ use wire::handshake::capability;
 use wire::read::{Reader, put_lenenc_bytes};
 use wire::response::status;
 
-/// Kinds of changes of the session: a variable; something of it (`session_track_state_change`).
+/// Kinds of changes of the session: a variable, the schema, something of it (`session_track_state_change`).
 const VARIABLE: u8 = 0;
+const SCHEMA: u8 = 1;
 const STATE: u8 = 2;
 /// The variable that says how texts are read.
 const CHARSET: &[u8] = b"character_set_client";
@@ -23,6 +24,8 @@ pub(crate) struct Numbers {
     pub(crate) changed: bool,
     /// `character_set_client`, if that has.
     pub(crate) charset: Option<String>,
+    /// The default schema, if that has: empty for none.
+    pub(crate) schema: Option<String>,
 }
 
 /// Puts the payload of an OK packet of the source for a client with these capabilities. `shows_state`: whether it is
@@ -73,10 +76,13 @@ fn without_state(changes: &[u8], numbers: &mut Numbers) -> Result<Vec<u8>> {
         if kind == STATE {
             numbers.changed |= data == b"1";
         } else {
-            let mut variable = Reader::new(data);
-            if kind == VARIABLE && variable.lenenc_bytes("variable")? == CHARSET {
-                let value = String::from_utf8_lossy(variable.lenenc_bytes("variable")?);
-                numbers.charset = Some(value.into_owned());
+            let mut told = Reader::new(data);
+            let mut text = || told.lenenc_bytes("session state");
+            let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            match kind {
+                VARIABLE if text()? == CHARSET => numbers.charset = Some(owned(text()?)),
+                SCHEMA => numbers.schema = Some(owned(text()?)),
+                _ => {}
             }
             others.push(kind);
             put_lenenc_bytes(&mut others, data);
@@ -118,7 +124,7 @@ mod tests {
         assert_eq!(put_for(&both, track, true), (both.clone(), true));
         assert_eq!(put_for(&both, track, false), (with(changed, b"\x02ab\x05\x01\x03\x02db"), true));
         assert_eq!(put_for(&both, 0, false), (informed.clone(), true));
-        // Only the latter.
+        // Only that something has changed.
         let state = with(changed, b"\0\x03\x02\x011");
         assert_eq!(put_for(&state, track, false), (plain.clone(), true));
         assert_eq!(put_for(&with(changed, b"\0\x03\x02\x010"), 0, false), (plain, false));

@@ -24,7 +24,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 
 use crate::error::TlsError;
-use crate::file;
+use crate::secret_file;
 
 /// Our own certificate in the data folder, PEM.
 const CERTIFICATE_FILE: &str = "server-cert.pem";
@@ -242,6 +242,6 @@ fn write_pem(path: &Path, label: &str, der: &[u8]) -> Result<(), TlsError> {
         out.push('\n');
     }
     out.push_str(&format!("-----END {label}-----\n"));
-    file::write_secret(path, out.as_bytes()).map_err(|error| io_error(path, error))?;
-    file::sync_names(path).map_err(|error| io_error(path, error))
+    secret_file::write_secret(path, out.as_bytes()).map_err(|error| io_error(path, error))?;
+    secret_file::sync_names(path).map_err(|error| io_error(path, error))
 }
