@@ -317,6 +317,7 @@ fn a_copy_survives_the_members_it_reads() {
             watched.pause();
             cluster.group.mend();
             settled(cluster.group.members());
+            replica.copied();
             equal(members[(victim + 1) % 3], &mut replica);
             replica.stop();
         }

@@ -63,6 +63,7 @@ fn render_group(group: &GroupReport, text: &mut String) {
             continue;
         }
         let role = if member.member_role.is_empty() { "" } else { " " };
+        of.push_str(if group.is_old() { "was " } else { "" });
         let _ = write!(of, "{}{role}{} {}", member.member_state, member.member_role, member.member_version);
         of.push_str(if member.followed { ", followed" } else { "" });
         if let Some(figures) = &member.figures {
@@ -117,10 +118,13 @@ impl StatusReport {
 
     fn render_source(&self, text: &mut String) {
         let source = &self.source;
+        // Of several the URI is that of the one which is tried, while the facts are of the one before.
+        let is_other = !source.several.candidates.is_empty() && source.several.followed_since.is_none();
+        let of = if is_other { "last followed: " } else { "" };
         let about = if source.server_version.is_empty() {
             String::new()
         } else {
-            format!("  (MySQL {}, server_id {}, {})", source.server_version, source.server_id, source.server_uuid)
+            format!("  ({of}MySQL {}, server_id {}, {})", source.server_version, source.server_id, source.server_uuid)
         };
         line(text, "Source", &format!("{}{about}", or_dash(&source.uri)));
         if let Some(before) = &source.before {
@@ -152,6 +156,7 @@ impl StatusReport {
             let _ = write!(state, ", {} reconnects", count_text(source.reconnects));
         }
         line(text, "Replica_IO_Running", &state);
+        let was = if source.several.group.as_ref().is_some_and(GroupReport::is_old) { "was " } else { "" };
         for candidate in &source.several.candidates {
             let state = match (candidate.followed, &candidate.tried) {
                 (true, _) => format!("followed since {}", source.several.followed_since.as_deref().unwrap_or("-")),
@@ -160,7 +165,7 @@ impl StatusReport {
             };
             let member = match candidate.member_state.as_str() {
                 "" => String::new(),
-                state => format!(", {state} {}, {} queued", candidate.member_role, count_text(candidate.queued)),
+                state => format!(", {was}{state} {}, {} queued", candidate.member_role, count_text(candidate.queued)),
             };
             line(text, "Candidate", &format!("{}: {state}{member}", candidate.uri));
         }
@@ -714,5 +719,43 @@ mod tests {
         let text = report.to_text();
         let wanted = "No answer            process 41 does not answer; what follows was saved 7.00 s ago\n";
         assert!(text.starts_with(wanted), "{text}");
+    }
+
+    #[test]
+    fn members_have_the_age_of_what_they_told_and_no_state_once_nobody_tells() {
+        let member = |id: &str, state: &str, figures| crate::MemberReport {
+            member_host: id.into(),
+            member_port: 3306,
+            age_us: 3_400_000,
+            member_state: state.into(),
+            member_role: "PRIMARY".into(),
+            member_version: "9.7.4".into(),
+            followed: id == "a",
+            figures,
+            ..crate::MemberReport::default()
+        };
+        let figures =
+            |by_itself| Some(crate::MemberFigures { by_itself, age_us: 9, ..crate::MemberFigures::default() });
+        let throttled = FlowControlReport { throttle_count: 7, throttle_time_us: 2_000_000, throttle_active_count: 1 };
+        let first = crate::MemberReport { flow_control: Some(throttled), ..member("a", "ONLINE", figures(true)) };
+        let members = vec![first, member("b", "ONLINE", figures(false)), member("c", "", None)];
+        let mut group = GroupReport { view_id: "17:4".into(), members, ..GroupReport::default() };
+        let mut text = String::new();
+        render_group(&group, &mut text);
+        for words in [
+            "2 of 3 members ONLINE, as the followed one told 0 us ago (view 17:4)",
+            "a:3306 ONLINE PRIMARY 9.7.4, followed, 0 to certify, 0 to apply, 0 conflicts of 0 checked, \
+             flow control held back 7 for 2.00 s, 1 now (it said so 9 us ago)",
+            "b:3306 ONLINE PRIMARY 9.7.4, 0 to certify, 0 to apply, 0 conflicts of 0 checked \
+             (heard from another member 9 us ago)",
+            "c:3306 not in the view (left, expelled or down) for 3.40 s",
+        ] {
+            assert!(text.contains(words), "{words}\n{text}");
+        }
+        group.age_us = 60_000_000;
+        let mut text = String::new();
+        render_group(&group, &mut text);
+        assert!(text.contains("nobody tells of it now; 60.0 s ago 2 of 3 members ONLINE"), "{text}");
+        assert!(text.contains("a:3306 was ONLINE PRIMARY"), "{text}");
     }
 }
