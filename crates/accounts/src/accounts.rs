@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
+use sha2::{Digest, Sha256};
 
 use crate::error::AccountsError;
 use crate::file;
@@ -259,7 +260,12 @@ impl Accounts {
             account.source_login = logins.remove(&account.name.to_string()).filter(|_| account.rights.forward);
         }
         let entries: Vec<Entry> = kept.into_iter().map(|kept| Entry::new(kept, &numbers)).collect();
-        let proved = Proved::open(path, &entries);
+        let (proved, known) = Proved::open(path);
+        for entry in &entries {
+            if let Some(fast) = entry.kept.proves().and_then(|of| known.get(&of)) {
+                let _ = entry.fast.set(*fast);
+            }
+        }
         Ok(Arc::new(Accounts {
             path: path.to_owned(),
             state: ArcSwap::from_pointee(State::new(entries)),
@@ -335,7 +341,7 @@ impl Accounts {
     pub(crate) fn proves(&self, entry: &Entry, fast: [u8; SHA256_LEN]) {
         if entry.fast.set(fast).is_ok() {
             let mut proved = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-            proved.keep(self.state.load().entries());
+            proved.keep(forms(self.state.load().entries()));
         }
     }
 
@@ -436,7 +442,7 @@ impl Accounts {
             return Err(AccountsError::Invalid(format!("there are {ACCOUNTS_MAX} accounts, and no more are possible")));
         }
         // First: what a password has proved outlives it nowhere.
-        proved.keep(entries.iter());
+        proved.keep(forms(entries.iter()));
         // Before the accounts: one that may forward has its login.
         let logins = entries.iter().filter_map(|Entry { kept: Kept { account, .. }, .. }| {
             Some((account.name.to_string(), &**account.source_login.as_ref()?))
@@ -469,8 +475,26 @@ impl Accounts {
     }
 }
 
+/// The unsalted forms that are kept over a restart.
+fn forms<'a>(entries: impl Iterator<Item = &'a Entry>) -> impl Iterator<Item = ([u8; SHA256_LEN], [u8; SHA256_LEN])> {
+    entries.filter_map(|entry| Some((entry.kept.proves()?, *entry.fast.get()?)))
+}
+
+impl Kept {
+    /// What an unsalted form belongs to: this account with this stored password, whose salt is another one for each.
+    /// None if it needs TLS, or such a form does not help its logins.
+    fn proves(&self) -> Option<[u8; SHA256_LEN]> {
+        let Account { name, requirement: Requirement::None, plugin: PasswordPlugin::CachingSha2, .. } = &self.account
+        else {
+            return None;
+        };
+        let hash = Sha256::new().chain_update(name.to_string()).chain_update([0]);
+        Some(hash.chain_update(self.password.to_text()).finalize().into())
+    }
+}
+
 /// What a login is checked against.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Candidate {
     /// None for an unknown name.
     pub entry: Option<Arc<Entry>>,

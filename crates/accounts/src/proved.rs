@@ -9,52 +9,40 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
+use crate::password::{SHA256_LEN, from_hex, to_hex};
+use crate::secret_file::write_secret;
 
-use crate::accounts::{Entry, Kept};
-use crate::file::write_secret;
-use crate::password::{PasswordPlugin, SHA256_LEN, from_hex, to_hex};
-use crate::rights::Requirement;
-
-/// First line of the file.
+/// Line that begins the file.
 const FORMAT: &str = "slipstream proved 1";
 /// Largest accepted file in bytes: of as many accounts as there may be, in 130 bytes each.
 const FILE_BYTES_MAX: u64 = 2 << 20;
 
 type Hash = [u8; SHA256_LEN];
 
-/// The file, beside that of the accounts.
+/// The file next to that of the accounts.
 #[derive(Debug)]
 pub(crate) struct Proved {
     path: PathBuf,
-    /// What it holds.
+    /// Content of the file.
     written: String,
 }
 
 impl Proved {
-    /// Reads the file, and gives the accounts what it has of them.
-    pub(crate) fn open(accounts: &Path, entries: &[Entry]) -> Proved {
+    /// Reads the file: unsalted forms by the passwords they belong to.
+    pub(crate) fn open(accounts: &Path) -> (Proved, HashMap<Hash, Hash>) {
         let mut path = accounts.as_os_str().to_owned();
         path.push("-proved");
         let path = PathBuf::from(path);
         let written = base::own_files::read_within(&path, FILE_BYTES_MAX).ok();
         let written = written.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
         let known = parse(&written);
-        for entry in entries.iter().filter(|entry| is_kept(&entry.kept)) {
-            if let Some(fast) = known.get(&of(&entry.kept)) {
-                let _ = entry.fast.set(*fast);
-            }
-        }
-        Proved { path, written }
+        (Proved { path, written }, known)
     }
 
-    /// Writes what these accounts have proved, if that is something else than the file holds. A form that is not to be
-    /// kept any more is gone, also from a disk that takes nothing.
-    pub(crate) fn keep<'a>(&mut self, entries: impl Iterator<Item = &'a Entry>) {
-        let kept = entries.filter(|entry| is_kept(&entry.kept));
-        let lines =
-            kept.filter_map(|entry| Some(format!("{} {}\n", to_hex(&of(&entry.kept)), to_hex(entry.fast.get()?))));
-        let mut lines: Vec<String> = lines.collect();
+    /// Writes these forms, each with the password it belongs to, if the file holds others. A form that must not be kept
+    /// any more is gone, also from a disk that takes nothing.
+    pub(crate) fn keep(&mut self, forms: impl Iterator<Item = (Hash, Hash)>) {
+        let mut lines: Vec<String> = forms.map(|(of, fast)| format!("{} {}\n", to_hex(&of), to_hex(&fast))).collect();
         lines.sort_unstable();
         let text = if lines.is_empty() { String::new() } else { format!("{FORMAT}\n{}", lines.concat()) };
         if text == self.written {
@@ -67,17 +55,6 @@ impl Proved {
             self.written = text;
         }
     }
-}
-
-/// True if an account may log in without TLS, by a password whose unsalted form helps with that.
-fn is_kept(kept: &Kept) -> bool {
-    kept.account.requirement == Requirement::None && kept.account.plugin == PasswordPlugin::CachingSha2
-}
-
-/// What a line of the file is of: this account with this stored password, whose salt is another one for each.
-fn of(kept: &Kept) -> Hash {
-    let name = kept.account.name.to_string();
-    Sha256::new().chain_update(name).chain_update([0]).chain_update(kept.password.to_text()).finalize().into()
 }
 
 fn parse(text: &str) -> HashMap<Hash, Hash> {
@@ -95,7 +72,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Accounts, LoginGuard, NewAccount, Peer, Reads, Rights, StoredPassword};
+    use crate::{Accounts, LoginGuard, NewAccount, PasswordPlugin, Peer, Reads, Requirement, Rights, StoredPassword};
 
     fn add(accounts: &Accounts, name: &str, plugin: PasswordPlugin, requirement: Requirement) {
         accounts

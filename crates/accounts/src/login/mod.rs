@@ -350,7 +350,9 @@ impl Login {
                 self.deny(&attempt, "")
             }
             1..=PASSWORD_BYTES_MAX => {
-                let work = FullLogin::new(password, &self.accounts, &attempt.candidate);
+                let (accounts, entry) = (Arc::clone(&self.accounts), attempt.candidate.entry.clone());
+                let proves = move |fast| entry.iter().for_each(|entry| accounts.proves(entry, fast));
+                let work = FullLogin::new(password, &attempt.candidate.stored, Box::new(proves));
                 self.state = State::Working(attempt);
                 LoginStep::Work(work)
             }
