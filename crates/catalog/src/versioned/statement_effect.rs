@@ -191,7 +191,7 @@ impl<'a> Change<'a> {
             CreateBody::Define(spec) => self.scoped(&db, |scope| table_build::table(id, &name, spec, scope))?,
             CreateBody::Like(source) => match self.expect(source)? {
                 Err(_) => return Problem::unsupported("CREATE TABLE … LIKE a table of the server's own"),
-                Ok(source) => like(&source, id, db, name),
+                Ok(source) => like(&source, id, db, name, self.context),
             },
         };
         let table = Arc::new(table);
@@ -550,7 +550,7 @@ fn fresh_of(table: TableDef) -> TableDef {
 }
 
 /// CREATE TABLE … LIKE: copies columns and keys, but no foreign keys.
-fn like(source: &TableDef, id: TableId, db: String, name: String) -> TableDef {
+fn like(source: &TableDef, id: TableId, db: String, name: String, context: &StatementContext) -> TableDef {
     let declared = source.declared.as_ref().map(|declared| declared.like(&name));
     let mut table = TableDef { db, name, foreign_keys: Vec::new(), declared, ..fresh(source, id) };
     if let Some(merge) = &mut table.merge {
@@ -558,7 +558,10 @@ fn like(source: &TableDef, id: TableId, db: String, name: String) -> TableDef {
         merge.members = members.collect();
     }
     table.keys.iter_mut().for_each(|key| key.generated = false);
-    table.columns.iter_mut().for_each(table_build::reread_default);
+    for column in &mut table.columns {
+        table_build::reread_default(column);
+        table_build::list_default(column, context);
+    }
     table
 }
 
