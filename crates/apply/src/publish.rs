@@ -573,7 +573,7 @@ impl Publisher {
         self.lock().acknowledged.get_or_insert_default();
     }
 
-    /// The source has executed this set, and of what is [waiting](Self::waiting) nothing else.
+    /// The source has executed this set, and nothing else of the [waiting](Self::waiting) transactions.
     pub fn acknowledge(&self, set: GtidSet) {
         let mut state = self.lock();
         if state.acknowledged.is_some() {

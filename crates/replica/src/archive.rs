@@ -25,7 +25,7 @@ pub(crate) const SUMS: &str = "SHA256SUMS";
 const SUMS_END: &str = "# the lines above: ";
 /// Largest accepted [`SUMS`], in bytes: a line takes about 90.
 const SUMS_BYTES_MAX: u64 = 256 << 20;
-/// Most zeros behind an archive, in bytes: programs that copy tar archives fill the last record.
+/// Most zeros after an archive, in bytes: programs that copy tar archives fill the last record.
 const ZEROS_MAX: u64 = 1 << 20;
 /// Size of a tar block, in bytes.
 const BLOCK: u64 = 512;
@@ -426,7 +426,7 @@ mod tests {
         let failure = all(&[body(&three), body(&three)].concat()).unwrap_err();
         assert!(failure.text.contains("twice"), "{}", failure.text);
         assert!(all(b"").unwrap_err().text.contains("not a backup"));
-        // Behind its end: a second archive, a byte, zeros.
+        // After its end: a second archive, a byte, zeros.
         for more in [three.clone(), b"x".to_vec(), [&[0; 5000][..], b"x"].concat(), vec![0; 2 << 20]] {
             let failure = all(&[three.clone(), more].concat()).unwrap_err();
             assert!(failure.exit == Exit::Corrupt && failure.text.contains("more bytes follow"), "{}", failure.text);

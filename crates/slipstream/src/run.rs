@@ -562,7 +562,6 @@ impl Process<'_> {
         Ok(kept)
     }
 
-    /// Starts the engine.
     fn start(&self, past: &Past, receive: Receive) -> Result<Arc<Replica>, Failure> {
         if !past.is_let_go() {
             return Err(Failure::error(

@@ -19,10 +19,6 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    fn is_empty(self) -> bool {
-        self == Held::default()
-    }
-
     fn add(&mut self, asked: &Asked) {
         self.privileges = self.privileges.with(asked.privileges);
         self.grant_option |= asked.grant_option;
@@ -413,7 +409,7 @@ pub(crate) struct Place {
     part: Part,
     number: u32,
     routine: Option<RoutineKind>,
-    /// Database and object.
+    /// Names of the database and of the object in it.
     names: (String, String),
 }
 

@@ -705,7 +705,7 @@ fn definition_of(
     Definition { kind: DefinitionKind::User, db, name, table: None, made: Some(recorded(made)), later, order: None }
 }
 
-/// As [`definition_of`], of an account whose statements were made before: the work is that of what has changed, however
+/// As [`definition_of`], of an account whose statements were made before: the work depends on the changes, not on how
 /// much has been granted to it.
 fn definition_after(
     name: &AccountName,

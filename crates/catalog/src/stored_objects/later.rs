@@ -34,10 +34,6 @@ impl Later {
         self.0.get(place).map(|recorded| recorded.text.as_str())
     }
 
-    pub(super) fn places(&self) -> impl Iterator<Item = &Place> {
-        self.0.keys()
-    }
-
     /// Sets or removes the statement of a place.
     pub(super) fn put(&mut self, place: Place, recorded: Option<Recorded>) {
         match recorded {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::filters::ReplicationFilters;
 use crate::named::NamedTable;
-use crate::stored_objects::{Definition, Later};
+use crate::stored_objects::Definition;
 
 use super::{Catalog, Inner};
 
@@ -100,7 +100,7 @@ mod tests {
             name,
             table: None,
             made: None,
-            later: Later::default(),
+            later: crate::Later::default(),
             order: None,
         }
     }

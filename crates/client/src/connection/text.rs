@@ -46,7 +46,7 @@ impl Connection {
     /// As [`query`](Self::query), for an answer that takes at most `limit` bytes of memory.
     ///
     /// # Errors
-    /// As [`query`](Self::query).
+    /// The server's, the connection's, or the answer takes more; the connection is broken then.
     pub fn query_within(&mut self, sql: &str, limit: usize) -> Result<ResultSet> {
         let mut room = limit;
         self.send_whole(sql, limit)?;
