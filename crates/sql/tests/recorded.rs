@@ -254,6 +254,15 @@ const SHOWS: &[(&str, &str)] = &[
     ("SHOW PROCEDURE STATUS", "SHOW PROCEDURE STATUS"),
 ];
 
+/// The collations in which a SHOW announces its columns, by name, to a client that nothing is converted for.
+fn announced(client: &mut RawClient, sql: &str) -> Vec<(String, String)> {
+    let packets = client.query(sql);
+    let columns = packets[1..=usize::from(packets[0][0])].iter().map(|packet| ColumnDefinition::parse(packet).unwrap());
+    let texts = columns.filter(|column| column.collation != 63);
+    let name = |id: u16| values::collation::by_id(id).map_or("-", |found| found.name).to_owned();
+    texts.map(|column| (String::from_utf8_lossy(column.name).into_owned(), name(column.collation))).collect()
+}
+
 /// The lines of a result's columns; None for an error. `collations` are of columns by name.
 fn listed(client: &mut RawClient, name: &str, sql: &str, collations: &[(String, String)]) -> Option<String> {
     // A SELECT is described when it is prepared; a SHOW otherwise than when it runs.
@@ -328,11 +337,10 @@ fn the_recorded_listings_are_those_of_the_server() {
         let sql = format!("SELECT * FROM {schema}.{table} x");
         text.extend(listed(&mut client, &format!("{schema}.{table}"), &sql, &collations));
     }
-    let collations: Vec<(String, String)> =
-        ["Variable_name", "Value"].map(|column| (column.to_owned(), "utf8mb4_0900_ai_ci".to_owned())).into();
+    let mut unconverted = RawClient::over_socket(&server.socket(), "root", CAPABILITIES);
+    unconverted.query("SET character_set_results = NULL");
     for (name, sql) in SHOWS {
-        let of_variables = name.ends_with("VARIABLES") || name.ends_with("STATUS");
-        let collations = if of_variables { &collations[..] } else { &[] };
+        let collations = &announced(&mut unconverted, sql);
         let as_run = listed(&mut client, name, sql, collations).unwrap();
         // Those that are no SELECT say nothing when they are prepared.
         let prepared = listed(&mut client, &format!("prepare {name}"), sql, collations).unwrap();

@@ -20,7 +20,7 @@ static RECORDED: &str = include_str!("../listings.tsv");
 static ROWS: &str = include_str!("../listed_rows.tsv");
 static MEMBERS: &str = include_str!("../members.tsv");
 
-/// utf8mb3_general_ci: the collation of names.
+/// utf8mb3_general_ci: the collation of texts of which none is recorded.
 const NAMES: u16 = 33;
 /// Longest text that is held as a VARCHAR, in characters.
 const VARCHAR_CHARS: u32 = 4_096;
@@ -323,7 +323,8 @@ fn of_line(line: &'static str) -> Option<(ListingColumn, String)> {
     let (flags, length): (u16, u32) = (flags.parse().ok()?, length.parse().ok()?);
     let decimals = decimals.parse().ok()?;
     let is_text = kind == "text";
-    let field = Field { type_code, flags, length, decimals, collation: if is_text { NAMES } else { BINARY } };
+    let own = || collation::by_name(text).map_or(NAMES, |own| own.id);
+    let field = Field { type_code, flags, length, decimals, collation: if is_text { own() } else { BINARY } };
     let is_enumeration = flags & (flag::ENUM | flag::SET) != 0;
     let table = Some(table).filter(|table| *table != "=");
     let definition = match type_code {
