@@ -4,6 +4,7 @@
 //! that MySQL sends, and its value: without tables every expression is a constant. Never here: a construct that is not
 //! in [`crate::functions`] or below; it is refused by name.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 
 use values::collation::BINARY;
@@ -11,21 +12,19 @@ use wire::response::column_flag;
 use wire::row::{DateTime, Time, type_code};
 
 use crate::ast::{Expression, Item, Limit, Scope, Select};
-use crate::charsets::{bytes_a_character, charset_of, decoded};
-use crate::error::{SqlError, Warning};
+use crate::charsets::{bytes_a_character, charset_of, decoded, is_unicode};
+use crate::error::SqlError;
 use crate::memory::Purse;
 use crate::settings::Settings;
 use crate::table::least_bytes;
 use crate::variables::{self, OwnValues};
 use crate::waits::Waits;
-use crate::{Charsets, ParameterType, Result, UserVariables, functions, literals, minus, operators};
+use crate::{Charsets, ParameterType, Result, UserVariables, column_names, functions, literals, minus, operators};
 
 /// Decimals of a value whose number of them is not fixed (`DECIMAL_NOT_SPECIFIED`).
 pub(crate) const NOT_FIXED: u8 = 31;
-/// Columns of a result, at most.
-pub(crate) const COLUMNS_MAX: usize = 4096;
-/// Characters of a column's name that are sent.
-const NAME_MAX: usize = 256;
+/// Columns of a result, at most: MySQL has no such limit, but no more parameters.
+pub(crate) const COLUMNS_MAX: usize = 65_535;
 
 /// Copies of a text that was computed: the value, the row's, the one in the character set of the result.
 const COPIES: usize = 3;
@@ -235,6 +234,7 @@ pub(crate) fn checked_row(bind: &Bind<'_>, select: &Select) -> Result<bool> {
     if select.items.len() > COLUMNS_MAX {
         return Err(SqlError::new(1117, "HY000", "Too many columns"));
     }
+    bind.memory.work_with(select.items.len().saturating_mul(size_of::<Column>()))?;
     Ok(bind.has_first_row(&select.limit)? && bind.settings.rows_max() > 0)
 }
 
@@ -252,7 +252,7 @@ pub fn describe(bind: &Bind<'_>, select: &Select) -> Result<Vec<Column>> {
 /// # Errors
 /// As [`describe`].
 pub fn evaluate(bind: &Bind<'_>, expression: &Expression) -> Result<Value> {
-    Ok(bind.expression(expression)?.value)
+    Ok(bind.alone(expression)?.value)
 }
 
 /// Gives the variables of `bind`'s session a value for one of them, by its name as written.
@@ -264,30 +264,45 @@ pub fn assign(bind: &Bind<'_>, name: &[u8], expression: &Expression, to: &mut Us
 }
 
 pub(crate) fn column(bind: &Bind<'_>, item: &Item) -> Result<Column> {
-    let bound = bind.expression(&item.expression)?;
+    let bound = bind.alone(&item.expression)?;
     let charsets = bind.settings.charsets();
-    let name = match (&item.alias, &item.expression) {
-        (Some(alias), _) => charsets.from_client(alias)?.into_owned(),
-        (None, Expression::Null) => b"NULL".to_vec(),
-        (None, Expression::Parameter(_)) => b"?".to_vec(),
+    let own = match &item.expression {
+        _ if item.alias.is_some() => Vec::new(),
+        Expression::Null => b"NULL".to_vec(),
+        Expression::Parameter(_) => b"?".to_vec(),
         // Brackets and a plus sign before a number are not part of its name.
-        (None, Expression::Number(digits)) => digits.clone().into_bytes(),
-        (None, Expression::Text { bytes, first_len, introducer }) => {
-            let collation = introducer.as_ref().map_or(Ok(charsets.client), |name| Ok(Charsets::by_name(name)?.id));
+        Expression::Number(digits) => digits.clone().into_bytes(),
+        Expression::Text { bytes, first_len, introducer } => {
             let shown = bytes.get(..*first_len).unwrap_or_default();
-            decoded(collation?, shown)?.into_owned()
+            let collation = introducer.as_ref().map_or(Ok(charsets.client), |name| Ok(Charsets::by_name(name)?.id))?;
+            or_as_it_is(decoded(collation, shown), collation, shown)?
         }
-        (None, _) => charsets.from_client(item.text(bind.sql))?.into_owned(),
+        _ => charsets.from_client(item.text(bind.sql))?.into_owned(),
     };
-    Ok(Column { name: shortened(name), field: bound.field, value: bound.value })
+    let name = match &item.alias {
+        Some(alias) => column_names::given(&or_as_it_is(charsets.from_client(alias), charsets.client, alias)?),
+        None => column_names::own(&own),
+    };
+    Ok(Column { name, field: bound.field, value: bound.value })
 }
 
-/// A name of at most [`NAME_MAX`] characters.
-pub(crate) fn shortened(name: Vec<u8>) -> Vec<u8> {
-    if name.len() <= NAME_MAX {
-        return name;
+/// A text of a name; as it was sent where it is no text of its Unicode character set, or has no character set.
+fn or_as_it_is(text: Result<Cow<'_, [u8]>>, collation: u16, bytes: &[u8]) -> Result<Vec<u8>> {
+    match text {
+        Err(_) if is_unicode(collation) || collation == BINARY => Ok(bytes.to_vec()),
+        text => text.map(Cow::into_owned),
     }
-    String::from_utf8_lossy(&name).chars().take(NAME_MAX).collect::<String>().into_bytes()
+}
+
+/// Characters of a text, where each byte that is in none counts as one.
+fn characters(mut text: &[u8]) -> usize {
+    let mut count = 0;
+    while let Err(error) = std::str::from_utf8(text) {
+        let (valid, rest) = text.split_at_checked(error.valid_up_to()).unwrap_or_default();
+        count += String::from_utf8_lossy(valid).chars().count() + 1;
+        text = rest.get(1..).unwrap_or_default();
+    }
+    count + String::from_utf8_lossy(text).chars().count()
 }
 
 impl Bind<'_> {
@@ -340,6 +355,24 @@ impl Bind<'_> {
         }
     }
 
+    /// As [`expression`](Self::expression), of one whose value goes nowhere else: a literal that is no text of utf8mb4
+    /// is taken as it is, as by MySQL.
+    fn alone(&self, expression: &Expression) -> Result<Bound> {
+        let Expression::Text { bytes, introducer, .. } = expression else { return self.expression(expression) };
+        let Charsets { client, connection, .. } = *self.settings.charsets();
+        let collation = match introducer.as_deref() {
+            None if charset_of(client) == "utf8mb4" => connection,
+            Some("utf8mb4") => Charsets::by_name("utf8mb4")?.id,
+            _ => return self.expression(expression),
+        };
+        if charset_of(collation) != "utf8mb4" || std::str::from_utf8(bytes).is_ok() {
+            return self.expression(expression);
+        }
+        let length = u32::try_from(characters(bytes)).unwrap_or(u32::MAX);
+        let flags = column_flag::NOT_NULL | binary_flag(collation);
+        Ok(Bound { field: Field::text(flags, length, collation), value: Value::Text(bytes.clone()) })
+    }
+
     pub(crate) fn text(&self, bytes: &[u8], introducer: Option<&str>) -> Result<Bound> {
         let charsets = self.settings.charsets();
         let (from, to) = match introducer {
@@ -355,17 +388,9 @@ impl Bind<'_> {
     }
 
     /// A literal that is no text in the client's character set, as the bytes that it is; MySQL takes it as it is
-    /// everywhere, and warns. None for one that is a text.
+    /// everywhere. None for one that is a text.
     pub(crate) fn bytes_of_no_text(&self, bytes: &[u8]) -> Option<Bound> {
-        let client = self.settings.charsets().client;
-        decoded(client, bytes).err()?;
-        if self.parameters.is_some() {
-            // sql/sql_string.cc, check_well_formed_result: three bytes from the first that is no character.
-            let well_formed = std::str::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
-            let hex: String = bytes.iter().skip(well_formed).take(3).map(|byte| format!("{byte:02X}")).collect();
-            let text = format!("Invalid {} character string: '{hex}'", charset_of(client));
-            self.waits.warn(Warning::new(1300, text));
-        }
+        decoded(self.settings.charsets().client, bytes).err()?;
         Some(literals::binary_text(bytes))
     }
 

@@ -116,7 +116,7 @@ impl Charsets {
     /// # Errors
     /// The character set cannot be converted to.
     pub fn encoded<'a>(&self, text: &'a [u8], collation: u16) -> Result<Cow<'a, [u8]>> {
-        if text.is_ascii() && is_ascii_based(collation) {
+        if text.is_ascii() && is_ascii_based(collation) || charset_of(collation) == "utf8mb4" {
             return Ok(Cow::Borrowed(text));
         }
         let refused = |_| SqlError::not_supported(&format!("an answer in character set {}", charset_of(collation)));

@@ -11,6 +11,7 @@
 mod ast;
 mod bind;
 mod charsets;
+mod column_names;
 mod command;
 mod deprecated;
 mod error;

@@ -17,6 +17,8 @@ use crate::table::Pattern;
 
 /// Length that MySQL announces for an integer of bits.
 const BITS_LENGTH: u32 = 21;
+/// Digits of a sum, a difference or a product in its metadata, at most.
+const DIGITS_MAX: u32 = 66;
 /// Characters that MySQL announces for a double as text.
 pub(crate) const DOUBLE_TEXT_LENGTH: u32 = 22;
 /// Characters of CHAR(n), at most.
@@ -181,7 +183,7 @@ fn sum(
         let sign = u32::from(bound.field.flags & column_flag::UNSIGNED == 0);
         bound.field.length.saturating_sub(sign).max(1)
     };
-    let length = digits(left).max(digits(right)) + 1 + u32::from(unsigned == 0);
+    let length = (digits(left).max(digits(right)) + 1).min(DIGITS_MAX) + u32::from(unsigned == 0);
     let flags = left.field.flags & right.field.flags & column_flag::NOT_NULL | unsigned;
     let number = |bound: &Bound| match bound.value {
         Value::Int(value) => Some(i128::from(value)),

@@ -99,6 +99,7 @@ pub fn parse_within(
     let mut parser = Parser {
         sql,
         sql_mode,
+        charsets,
         tokens: Tokens::of(sql, sql_mode, charsets.client_charset()),
         current: Token { tok: Tok::End, start: 0, end: 0 },
         last_end: 0,
@@ -129,6 +130,7 @@ pub fn parse_within(
 struct Parser<'a> {
     sql: &'a [u8],
     sql_mode: u64,
+    charsets: &'a Charsets,
     tokens: Tokens<'a>,
     current: Token,
     /// End of the token before `current`.

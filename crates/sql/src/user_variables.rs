@@ -11,7 +11,7 @@ use wire::row::type_code;
 
 use crate::Result;
 use crate::bind::{Bound, Field, NOT_FIXED, Value, is_text};
-use crate::charsets::Charsets;
+use crate::charsets::{Charsets, bytes_a_character};
 use crate::error::SqlError;
 
 /// Variables of a session, at most: MySQL has no limit, a session's memory has.
@@ -22,8 +22,8 @@ const LENGTH_MAX: usize = 16 << 10;
 const NAME_MAX: usize = 64;
 /// Characters that MySQL announces for a text in a variable, and bytes for what is not text.
 const TEXT_LENGTH: u32 = 16_777_215;
-/// Bytes that MySQL announces for a variable that was never set.
-const UNSET_LENGTH: u32 = 65_532;
+/// Bytes that MySQL announces for a variable that was never set, less those that make no whole character.
+const UNSET_LENGTH: u32 = 65_535;
 
 /// The variables of one session.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +54,8 @@ impl UserVariables {
     pub(crate) fn read(&self, name: &[u8], charsets: &Charsets) -> Result<Bound> {
         let found = self.list.get(&normal_name(name, charsets)?).cloned();
         Ok(found.unwrap_or_else(|| {
-            let field = Field::text(column_flag::BINARY, UNSET_LENGTH, BINARY);
+            let character = bytes_a_character(charsets.connection);
+            let field = Field::text(column_flag::BINARY, UNSET_LENGTH / character * character, BINARY);
             Bound { field, value: Value::Null }
         }))
     }

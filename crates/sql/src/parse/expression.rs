@@ -309,7 +309,20 @@ impl Parser<'_> {
             }
             self.advance()?;
         }
+        self.warn_of_no_text(&all, charset.as_deref());
         Ok(Expression::Text { first_len: first_len.unwrap_or_default(), bytes: all, introducer: charset })
+    }
+
+    /// A literal with bytes that are in no character of its Unicode character set.
+    fn warn_of_no_text(&mut self, bytes: &[u8], introducer: Option<&str>) {
+        let charset = introducer.unwrap_or(self.charsets.client_charset());
+        let Err(error) = std::str::from_utf8(bytes) else { return };
+        if matches!(charset, "utf8mb4" | "utf8mb3") {
+            // sql/sql_string.cc, check_well_formed_result: three bytes from the first that is no character.
+            let hex = bytes.iter().skip(error.valid_up_to()).take(3).map(|byte| format!("{byte:02X}"));
+            let text = format!("Invalid {charset} character string: '{}'", hex.collect::<String>());
+            self.notes.add(1300, &text);
+        }
     }
 
     /// A hexadecimal or bit literal.

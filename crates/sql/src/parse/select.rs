@@ -3,8 +3,8 @@
 use catalog::lexer::Tok;
 
 use super::Parser;
-use crate::Result;
 use crate::ast::{Expression, Item, Limit, Locking, Select, Statement};
+use crate::{Result, column_names};
 
 /// Words between SELECT and its list that change nothing without tables.
 const MODIFIERS: &[&str] = &["ALL", "SQL_NO_CACHE", "HIGH_PRIORITY", "STRAIGHT_JOIN", "SQL_SMALL_RESULT"];
@@ -106,6 +106,12 @@ impl Parser<'_> {
         let span = start..self.last_end;
         let shown = self.tokens.without_left_out(&span);
         let alias = if self.accept("AS")? { Some(self.alias()?) } else { self.bare_alias()? };
+        // One that is no text of its character set is an error later.
+        if let Some(Ok(alias)) = alias.as_deref().map(|alias| self.charsets.from_client(alias))
+            && let Some(warning) = column_names::check_given(&alias)?
+        {
+            self.notes.add(warning.code, &warning.message);
+        }
         Ok(Item { expression, alias, span, shown })
     }
 

@@ -15,7 +15,8 @@ use super::zone::session_zone;
 use super::{condition::is_constant, order};
 use crate::Result;
 use crate::ast::{Expression, Item, Select};
-use crate::bind::{self, Bind, COLUMNS_MAX, Field, Value, shortened};
+use crate::bind::{self, Bind, COLUMNS_MAX, Field, Value};
+use crate::column_names;
 use crate::error::SqlError;
 use crate::listing::{Listing, ListingColumn, members_of};
 
@@ -285,15 +286,14 @@ fn outputs(scope: &Scope<'_>, items: &[Item]) -> Result<(Vec<ResultColumn>, Vec<
             Expression::Star(names) => add_all(scope, names, &mut columns, &mut outputs)?,
             Expression::Name(parts) => {
                 let position = scope.resolve(parts, "field list")?;
+                let from_client = |name| scope.bind.settings.charsets().from_client(name);
                 let name = match (&item.alias, scope.view_column(position)) {
+                    (Some(alias), _) => column_names::given(&from_client(alias)?),
                     // Without an alias it has the name that its view gives it.
                     (None, Some(listed)) => listed.name.as_bytes().to_vec(),
-                    (alias, _) => {
-                        let name = alias.as_ref().or(parts.last()).map_or(&[][..], Vec::as_slice);
-                        scope.bind.settings.charsets().from_client(name)?.into_owned()
-                    }
+                    (None, None) => from_client(parts.last().map_or(&[][..], Vec::as_slice))?.into_owned(),
                 };
-                columns.push(named_column(scope, position, shortened(name))?);
+                columns.push(named_column(scope, position, name)?);
                 outputs.push(Output::Column(position));
             }
             Expression::Call { name, arguments } if is_count(name, arguments) => {
@@ -369,7 +369,10 @@ fn is_count(name: &str, arguments: &[Expression]) -> bool {
 }
 
 fn count_column(scope: &Scope<'_>, item: &Item) -> Result<ResultColumn> {
-    let name = item.alias.as_deref().unwrap_or_else(|| item.text(scope.bind.sql));
-    let name = shortened(scope.bind.settings.charsets().from_client(name)?.into_owned());
+    let from_client = |name| scope.bind.settings.charsets().from_client(name);
+    let name = match item.alias.as_deref() {
+        Some(alias) => column_names::given(&from_client(alias)?),
+        None => column_names::own(&from_client(item.text(scope.bind.sql))?),
+    };
     Ok(ResultColumn { name, org_name: None, origin: None, field: bind::integer(0, 21).field })
 }
