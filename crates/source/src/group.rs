@@ -84,7 +84,7 @@ pub fn is_member(connection: &mut Connection) -> Result<bool> {
 /// Name of the group that the server is to be in; None if it is to be in none.
 ///
 /// # Errors
-/// The connection fails.
+/// The connection to the server fails.
 pub fn name(connection: &mut Connection) -> Result<Option<String>> {
     let name = connection.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'")?;
     Ok(name.text(0, 1).filter(|name| !name.is_empty()))
@@ -136,7 +136,7 @@ pub struct Member {
     pub figures: Option<Figures>,
 }
 
-/// A member's row of `replication_group_member_stats`, whose order the fields have; the others hear of it once a second.
+/// A member's row of `replication_group_member_stats`, in its order. The other members hear of it once a second.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
     pub to_certify: u64,
@@ -251,7 +251,7 @@ fn word(text: String) -> String {
 /// What the flow control of this member has held back; None if it does not tell.
 ///
 /// # Errors
-/// The connection fails.
+/// The connection to the server fails.
 pub fn throttled(connection: &mut Connection) -> Result<Option<Throttled>> {
     let answer = connection.query("SHOW GLOBAL STATUS LIKE 'Gr_flow_control_throttle%'")?;
     let value = |name: &str| {
