@@ -382,3 +382,18 @@ fn a_server_that_another_authority_vouches_for_gets_no_password() {
     replica.wait_until("the first one again", |status| is_followed(status, &uuids[0]));
     replica.stop();
 }
+
+/// It accepts connections, as one that is stopped or cut off does.
+#[test]
+fn a_first_start_passes_over_a_server_that_says_nothing() {
+    let Some((first, second)) = pair("followed-mute") else { return };
+    let proxy = Proxy::start(first.port());
+    proxy.silence(true);
+    let source = format!("mysql://repl@127.0.0.1:{},127.0.0.1:{}", proxy.port(), second.port());
+    let (mut replica, _) = follow(&source, &folder("followed-mute"), &[]);
+    let second_uuid = uuid(&second);
+    replica.wait_until("the second one", |status| is_followed(status, &second_uuid));
+    replica.waits_for_log(&["SLIP-000137", "nothing received from the source within the read timeout"]);
+    assert_equal(&second, &mut replica, &["t"]);
+    replica.stop();
+}
