@@ -5,11 +5,12 @@
 //! In: options of the connection that receives. Out: the end of that connection, with the reason. Never here: what
 //! receives.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use client::{ConnectOptions, Connection};
+use source::group::Member;
 use source::{group, preflight};
 
 use super::lagging::Lagging;
@@ -23,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const SLEEP: Duration = Duration::from_millis(50);
 
-/// Interval at which all members are asked for their own figures.
+/// Interval at which the other members are asked for their own figures.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// One that cannot be asked is left out for so long: it may hold up the others' turn by [`ANSWER_WITHIN`].
 const NOT_AGAIN_FOR: Duration = Duration::from_secs(5);
@@ -44,14 +45,20 @@ impl Watch {
     pub(super) fn begin(options: ConnectOptions, tells: Tells, link: &Arc<Link>) -> Watch {
         let watch = Watch { ended: Arc::default(), link: Arc::clone(link) };
         let limit = tells.0.max_source_lag();
-        watch.begin_thread("group-members", &options, &tells, ask_members);
+        let followed = Followed::default();
+        let of_members = Arc::clone(&followed);
+        watch.begin_thread("group-members", &options, &tells, move |_, tells, ended| {
+            ask_others(tells, &of_members, ended)
+        });
         if let Some(limit) = limit {
             // A thread of its own: a server that does not answer holds it up.
             watch.begin_thread("source-lag", &options, &tells, move |options, tells, ended| {
                 compare_until_behind(options, tells, limit, ended)
             });
         }
-        watch.begin_thread("group-watch", &options, &tells, look_until_unfit);
+        watch.begin_thread("group-watch", &options, &tells, move |options, tells, ended| {
+            look_until_unfit(options, tells, &followed, ended)
+        });
         watch
     }
 
@@ -124,24 +131,6 @@ fn server_uuid(connection: &mut Connection) -> client::Result<String> {
     connection.query(what)?.told(0, 0, what)
 }
 
-/// Why the server is to be left, by its own word.
-fn why_to_leave(connection: &mut Connection, (login, tried): &Tells) -> client::Result<Option<String>> {
-    if !group::is_member(connection)? {
-        login.see(*tried, "", &[]);
-        return Ok(None);
-    }
-    let why = group::why_member_unfit(connection)?;
-    let members = group::members(connection)?;
-    // One that has left sees nobody.
-    if members.len() > 1 || why.is_none() {
-        login.see(*tried, &server_uuid(connection)?, &members);
-    }
-    if why.is_some() || !login.finds_members() {
-        return Ok(why);
-    }
-    Ok(login.tell_of(*tried, &members))
-}
-
 /// What a member says of itself and of its group.
 struct Asked {
     server_uuid: String,
@@ -149,8 +138,11 @@ struct Asked {
     /// It is ONLINE and can reach a majority, so that its view is the group's.
     decides: bool,
     view_id: String,
-    view: Vec<String>,
+    members: Vec<Member>,
 }
+
+/// What the followed member said of its group when it took part in it last.
+type Followed = Arc<Mutex<Option<Asked>>>;
 
 /// Of two ids of views, `17960055559725797:3`: counted since the group began, or of a group that began again.
 fn is_later(view_id: &str, than: &str) -> bool {
@@ -166,23 +158,44 @@ fn ask_one(connection: &mut Connection, login: &SourceLogin) -> client::Result<O
     let Some(group) = group::name(connection)? else { return Ok(None) };
     let (server_uuid, members) = (server_uuid(connection)?, group::members(connection)?);
     let unreachable = members.iter().filter(|member| member.state == "UNREACHABLE").count();
-    let view = members.iter().map(|member| member.server_uuid.clone()).collect();
-    let view_id = members.iter().map(|member| member.view_id.clone()).find(|id| !id.is_empty()).unwrap_or_default();
-    let mut asked = Asked { decides: false, view_id, view, group, server_uuid };
-    if let Some(own) = members.into_iter().find(|member| member.server_uuid == asked.server_uuid) {
-        asked.decides = own.state == "ONLINE" && unreachable * 2 < asked.view.len();
-        login.note_figures(&asked.server_uuid, own.figures, group::throttled(connection)?);
+    let own = members.iter().find(|member| member.server_uuid == server_uuid);
+    let decides = own.is_some_and(|own| own.state == "ONLINE") && unreachable * 2 < members.len();
+    if let Some(own) = own {
+        login.note_figures(&server_uuid, own.figures.clone(), group::throttled(connection)?);
     }
-    Ok(Some(asked))
+    let view_id = members.iter().map(|member| member.view_id.clone()).find(|id| !id.is_empty()).unwrap_or_default();
+    Ok(Some(Asked { server_uuid, group, decides, view_id, members }))
 }
 
-/// Asks each server that may be followed for its own figures. Why the followed one is to be left: another one of its
-/// group has a view without it. It may not know yet, or not say so: one that shuts down leaves first, and sends
-/// heartbeats for ten seconds more (seen with 9.7.4).
-fn ask_members(options: &ConnectOptions, (login, tried): &Tells, ended: &AtomicBool) -> Option<String> {
+/// Why the server is to be left, by its own word.
+fn why_to_leave(
+    connection: &mut Connection,
+    (login, tried): &Tells,
+    followed: &Followed,
+) -> client::Result<Option<String>> {
+    let Some(asked) = ask_one(connection, login)? else {
+        login.see(*tried, "", &[]);
+        return Ok(None);
+    };
+    let why = group::why_member_unfit(connection)?;
+    // One that has left sees nobody.
+    if asked.members.len() > 1 || why.is_none() {
+        login.see(*tried, &asked.server_uuid, &asked.members);
+    }
+    if why.is_some() {
+        return Ok(why);
+    }
+    let better = if login.finds_members() { login.tell_of(*tried, &asked.members) } else { None };
+    *followed.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
+    Ok(better)
+}
+
+/// Asks each of the other servers for its figures. Why the followed one is to be left: another one of its group has a
+/// view without it. It may not know yet, or not say so: one that leaves answers no question for three seconds, and one
+/// that shuts down leaves first and sends heartbeats for ten seconds more (seen with 9.7.4).
+fn ask_others((login, tried): &Tells, followed: &Followed, ended: &AtomicBool) -> Option<String> {
     let mut pool = Pool::default();
     let mut failed: Vec<(ConnectOptions, Instant)> = Vec::new();
-    let mut followed: Option<Asked> = None;
     every(ASK_EVERY, ended, || {
         failed.retain(|(_, at)| at.elapsed() < NOT_AGAIN_FOR);
         for server in login.others(*tried) {
@@ -191,21 +204,18 @@ fn ask_members(options: &ConnectOptions, (login, tried): &Tells, ended: &AtomicB
             }
             match pool.ask(&server, |connection| ask_one(connection, login)) {
                 Err(_) => failed.push((server, Instant::now())),
-                Ok(other) => {
-                    if let (Some(other), Some(of)) = (other, &followed)
-                        && other.decides
-                        && is_later(&other.view_id, &of.view_id)
-                        && other.group == of.group
-                        && !other.view.contains(&of.server_uuid)
-                    {
+                Ok(None) => {}
+                Ok(Some(other)) => {
+                    let followed = followed.lock().unwrap_or_else(PoisonError::into_inner);
+                    let lacks = |of: &Asked| {
+                        let has = other.members.iter().any(|member| member.server_uuid == of.server_uuid);
+                        other.decides && other.group == of.group && is_later(&other.view_id, &of.view_id) && !has
+                    };
+                    if followed.as_ref().is_some_and(lacks) {
                         return Some(format!("it is not in the view of its group that {server} has"));
                     }
                 }
             }
-        }
-        if let Ok(asked) = pool.ask(options, |connection| ask_one(connection, login)) {
-            // What one says that has left is no view.
-            followed = asked.filter(|asked| !asked.view_id.is_empty()).or(followed.take());
         }
         None
     })
@@ -231,9 +241,16 @@ fn compare_until_behind(
 }
 
 /// Why the server is to be left; None once the look has ended.
-fn look_until_unfit(options: &ConnectOptions, tells: &Tells, ended: &AtomicBool) -> Option<String> {
+fn look_until_unfit(
+    options: &ConnectOptions,
+    tells: &Tells,
+    followed: &Followed,
+    ended: &AtomicBool,
+) -> Option<String> {
     let mut pool = Pool::default();
-    every(LOOK_EVERY, ended, || pool.ask(options, |connection| why_to_leave(connection, tells)).ok().flatten())
+    every(LOOK_EVERY, ended, || {
+        pool.ask(options, |connection| why_to_leave(connection, tells, followed)).ok().flatten()
+    })
 }
 
 #[cfg(test)]
