@@ -11,11 +11,13 @@ use std::time::Duration;
 use base::GtidSet;
 use base::units::{parse_bytes, parse_span};
 use catalog::ReplicationFilters;
+use door::Forward;
 use engine::DoorSettings;
 use relay_log::SyncPolicy;
 use replica::access::Access;
 use replica::config::{
-    CopyConfig, CopyWhen, OnStop, PipelineConfig, ReplicaConfig, Secret, ServerOptions, SourceSpec, url_has_password,
+    CopyConfig, CopyWhen, OnStop, PipelineConfig, Prefer, ReplicaConfig, Secret, ServerOptions, SourceSpec,
+    url_has_password,
 };
 use replica::{Failure, OnDamage, OnDrift};
 
@@ -392,6 +394,10 @@ impl Settings {
         fill(in_url(key), &mut server.server_public_key_path, &client.server_public_key_path);
         let key = "get-server-public-key";
         fill(in_url(key), &mut server.get_server_public_key, &client.get_server_public_key);
+        if self.door.forward == Forward::All && server.prefer.is_none() {
+            // Others of a group do not write.
+            server.prefer = Some(Prefer::Primary);
+        }
         server
     }
 
@@ -438,6 +444,7 @@ impl Settings {
                 "semi-sync acknowledges only synced transactions, so it cannot be combined with relay-sync=never",
             ));
         }
+        self.check_forward(&source)?;
         let several = matches!(&source, SourceSpec::Server(server) if server.names_several());
         let read_timeout = self.read_timeout.unwrap_or(if several { SILENCE_OF_SEVERAL } else { SILENCE });
         let heartbeat = self.heartbeat.unwrap_or(Duration::from_secs(1).min(read_timeout / 2));
@@ -458,6 +465,22 @@ impl Settings {
             },
             ..config.clone()
         })
+    }
+}
+
+impl Settings {
+    /// Checks that statements can go to the source.
+    fn check_forward(&self, source: &SourceSpec) -> Result<(), Failure> {
+        match (self.door.forward, source, self.server.prefer) {
+            (Forward::Off, _, _) => Ok(()),
+            (_, SourceSpec::Files(_), _) => {
+                Err(Failure::usage("forward needs a server as the source: nothing can be sent to files"))
+            }
+            (Forward::All, _, Some(Prefer::Secondary | Prefer::LowestLag)) => {
+                Err(Failure::usage("forward=all needs prefer=primary, which it implies: other members do not write"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -704,6 +727,29 @@ mod tests {
         let own = settings.server("mysql://r:own@h").connect_options().unwrap();
         assert_eq!(own.password.as_deref(), Some("own"));
         assert_eq!(ServerOptions::from_url("mysql://h:x").connect_options().unwrap_err().exit, replica::Exit::Usage);
+    }
+
+    #[test]
+    fn what_is_forwarded_goes_to_a_primary() {
+        let with = |options: &[(&str, &str)]| {
+            let mut settings = Settings { data: Some(PathBuf::from("/d")), ..Settings::default() };
+            options.iter().for_each(|(name, value)| settings.set(name, Some(value)).unwrap());
+            settings
+        };
+        let prefers = |options: &[(&str, &str)]| with(options).server("mysql://h").prefer;
+        assert_eq!(prefers(&[("forward", "all")]), Some(Prefer::Primary));
+        assert_eq!((prefers(&[("forward", "reads")]), prefers(&[])), (None, None));
+        assert_eq!(prefers(&[("forward", "reads"), ("prefer", "secondary")]), Some(Prefer::Secondary));
+        for options in [
+            &[("forward", "all"), ("prefer", "secondary"), ("source", "mysql://u@h")][..],
+            &[("forward", "all"), ("prefer", "lowest-lag"), ("source", "mysql://u@h")],
+            &[("forward", "reads"), ("source", "file:/x")],
+        ] {
+            let failure = with(options).replica().unwrap_err();
+            assert_eq!(failure.exit, replica::Exit::Usage, "{options:?}");
+            assert!(failure.text.starts_with("forward"), "{}", failure.text);
+        }
+        assert!(with(&[("forward", "all"), ("prefer", "primary"), ("source", "mysql://u@h")]).replica().is_ok());
     }
 
     #[test]
