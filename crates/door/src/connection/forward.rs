@@ -203,6 +203,17 @@ impl Link {
     }
 }
 
+impl Drop for Link {
+    /// Takes leave, if the source listens: it counts and logs clients that do not.
+    fn drop(&mut self) {
+        if self.to_send.is_empty() && !self.has_hung_up {
+            self.put(&[wire::command::QUIT], 0);
+            // Whether it arrives is not awaited.
+            let _ = self.flush();
+        }
+    }
+}
+
 impl Connection {
     /// Has the source answer a command, unless this server does: then false.
     pub(super) fn forwards(&mut self, range: PayloadRange, turn: &mut Turn<'_>) -> bool {
