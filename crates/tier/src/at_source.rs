@@ -17,6 +17,8 @@ pub struct AtSource {
     is_untold: bool,
     /// Until the next statement: rows found or changed, warnings, an error.
     has_results: bool,
+    /// Until the next SELECT: FOUND_ROWS() outlives other statements.
+    has_found_rows: bool,
 }
 
 impl AtSource {
@@ -36,6 +38,8 @@ impl AtSource {
         self.has_changed |= told.changed || told.last_insert_id != 0;
         let has_rows = told.rows > 0 || told.affected_rows > 0;
         self.has_results = told.error.is_some() || told.warnings > 0 || has_rows || sent.leaves_results;
+        // Of several results the last one counts, and which that is was not looked at.
+        self.has_found_rows = told.rows > 0 || (self.has_found_rows && !(sent.may_repeat && told.error.is_none()));
         if let Some(bits) = told.status {
             self.is_in_transaction = bits & status::IN_TRANS != 0 || bits & status::AUTOCOMMIT == 0;
         }
@@ -44,7 +48,7 @@ impl AtSource {
     /// True if a connection that has just been opened is as good.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        self.may_repeat() && !self.has_results
+        self.may_repeat() && !self.has_results && !self.has_found_rows
     }
 
     /// True if a plain SELECT may be sent again over another connection.
@@ -81,6 +85,14 @@ mod tests {
         ] {
             assert!(!after(&sent, &told).is_nothing(), "{told:?}");
         }
+        let mut at = after(&sent, &Told { rows: 1, ..ok });
+        at.sends(&sent);
+        at.answered(&sent, &ok);
+        assert!(!at.is_nothing(), "FOUND_ROWS() is 1 still");
+        let select = Sent { may_repeat: true, ..sent };
+        at.sends(&select);
+        at.answered(&select, &ok);
+        assert!(at.is_nothing(), "and 0 after a SELECT without rows");
         let mut at = after(&Sent { changes_session: true, ..sent }, &ok);
         assert!(!at.is_nothing() && !at.may_repeat());
         let reset = Sent { resets: true, ..sent };
