@@ -7,7 +7,7 @@ use std::process::Command;
 use client::{ConnectOptions, Connection};
 use rustix::process::{Pid, Signal};
 use testkit::{Ran, run_with_input};
-use whole_program_tests::{Replica, Server, binary, folder, signal, slipstream};
+use whole_program_tests::{Replica, Server, binary, folder, repository, signal, slipstream};
 
 /// The password at the source, which no other file may have.
 const THERE: &str = "a password at the source";
@@ -119,5 +119,36 @@ fn a_frozen_source_holds_up_only_what_is_forwarded() {
         signal(pid, Signal::CONT);
         assert_eq!(waits.join().unwrap().unwrap().as_deref(), Some("5"));
     });
+    replica.stop();
+}
+
+#[test]
+fn a_dump_through_the_port_is_that_of_the_source() {
+    let server = Server::start_unsynced("forward-dump", &[]);
+    server.sql(
+        "CREATE DATABASE shop; USE shop;
+         CREATE TABLE t (id INT PRIMARY KEY, a LONGBLOB, b DECIMAL(20,5), c DATETIME(6), d JSON, e BIT(9));
+         INSERT INTO t VALUES (1, REPEAT(x'00ff', 100000), 1.5, '2026-01-02 03:04:05.678', '{\"a\": [1]}', b'101');
+         INSERT INTO t SELECT id + 1, a, NULL, NULL, NULL, NULL FROM t;
+         CREATE VIEW v AS SELECT id FROM t; CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.b = 1;
+         CREATE PROCEDURE p() SELECT 1; CREATE EVENT e ON SCHEDULE EVERY 1 DAY DISABLE DO SELECT 1;",
+    );
+    let data = folder("forward-dump");
+    let (replica, socket) = Replica::with_socket(&server, &data, &["--forward=all"]);
+    add_app(&server, &data);
+    server.sql("GRANT ALL ON *.* TO shop");
+    let dump = |socket: &Path, user: &str, password: &str| {
+        let mut command = Command::new(repository().join("testbed/mysql"));
+        command.args(["run", "mysqldump", "--no-defaults", "--skip-dump-date", "--hex-blob", "--routines", "--events"]);
+        command.args(["--single-transaction", "--set-gtid-purged=OFF", "--databases", "shop"]);
+        command.args(["-u", user, &format!("-p{password}"), "-S", socket.to_str().unwrap()]);
+        let ran = Ran::from(command.output().unwrap());
+        ran.expect(0, &[]);
+        ran.out
+    };
+    let direct = dump(&server.socket(), "shop", THERE);
+    assert!(direct.len() > 400_000 && direct.contains("CREATE DEFINER"), "{}", direct.len());
+    // The first line names the host, which is the same.
+    assert_eq!(dump(&socket, "app", "a password here"), direct);
     replica.stop();
 }
