@@ -152,3 +152,30 @@ fn a_dump_through_the_port_is_that_of_the_source() {
     assert_eq!(dump(&socket, "app", "a password here"), direct);
     replica.stop();
 }
+
+#[test]
+fn a_compressed_client_sends_a_file() {
+    let server = Server::start_unsynced("forward-file", &[]);
+    server.sql("SET GLOBAL local_infile = ON; CREATE DATABASE shop; CREATE TABLE shop.t (a TEXT, b INT)");
+    let data = folder("forward-file");
+    let (replica, socket) = Replica::with_socket(&server, &data, &["--forward=all"]);
+    add_app(&server, &data);
+    let file = data.with_extension("rows");
+    let rows: String = (0..50_000).map(|number| format!("{}\t{number}\n", "x".repeat(number % 90))).collect();
+    std::fs::write(&file, &rows).unwrap();
+    for algorithm in ["zlib", "zstd", "uncompressed"] {
+        let mut command = Command::new(repository().join("testbed/mysql"));
+        command.args(["run", "mysql", "--no-defaults", "-NB", "--local-infile=1"]);
+        command.args(["-u", "app", "-pa password here", "-S", socket.to_str().unwrap()]);
+        command.arg(format!("--compression-algorithms={algorithm}"));
+        let load = format!("TRUNCATE shop.t; LOAD DATA LOCAL INFILE '{}' INTO TABLE shop.t;", file.display());
+        let sum = "SELECT COUNT(*), SUM(b), SUM(LENGTH(a)) FROM shop.t; SELECT a, b FROM shop.t ORDER BY b";
+        let ran = run_with_input(&mut command, format!("{load} {sum}"));
+        ran.expect(0, &[]);
+        let (sums, listed) = ran.out.split_once('\n').unwrap();
+        let letters: usize = (0..50_000).map(|number| number % 90).sum();
+        assert_eq!(sums, format!("50000\t1249975000\t{letters}"), "{algorithm}");
+        assert!(listed == rows, "{algorithm}");
+    }
+    replica.stop();
+}
