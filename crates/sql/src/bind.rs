@@ -260,7 +260,17 @@ pub fn evaluate(bind: &Bind<'_>, expression: &Expression) -> Result<Value> {
 /// # Errors
 /// As [`describe`], and 3061 for a name that is none.
 pub fn assign(bind: &Bind<'_>, name: &[u8], expression: &Expression, to: &mut UserVariables) -> Result<()> {
-    to.set(name, bind.expression(expression)?, bind.settings.charsets())
+    let charsets = bind.settings.charsets();
+    if *expression == Expression::Null && to.set_null(name, charsets)? {
+        return Ok(());
+    }
+    let bound = match expression {
+        Expression::UserVariable(read) if !bind.user_variables.has(read, charsets)? => UserVariables::unset(charsets),
+        expression => bind.expression(expression)?,
+    };
+    // As MySQL has it, a NULL leaves a variable that is text its collation, and the word its type too.
+    let bound = if bound.value == Value::Null { to.null_of(name, bound, charsets)? } else { bound };
+    to.set(name, bound, charsets)
 }
 
 pub(crate) fn column(bind: &Bind<'_>, item: &Item) -> Result<Column> {

@@ -39,6 +39,35 @@ impl Charsets {
         Charsets { client, connection: connection.id, results }
     }
 
+    /// The statements that set all three.
+    #[must_use]
+    pub fn statements(&self) -> Vec<String> {
+        let collation_of = |id| collation::by_id(id).map_or("binary", |found| found.name);
+        let Charsets { client, connection, results } = *self;
+        let is_default = |id: u16| Charsets::by_name(charset_of(id)).is_ok_and(|default| default.id == id);
+        let mut statements = Vec::new();
+        // Only SET NAMES gives answers and texts another collation than their character set's own.
+        if let Some(id) = results.filter(|id| !is_default(*id)).or(Some(client).filter(|id| !is_default(*id))) {
+            statements.push(format!("SET NAMES {} COLLATE {}", charset_of(id), collation_of(id)));
+            let rest = [
+                (client != id).then(|| format!("character_set_client = {}", charset_of(client))),
+                (connection != id).then(|| format!("collation_connection = {}", collation_of(connection))),
+                (results != Some(id))
+                    .then(|| format!("character_set_results = {}", results.map_or("NULL", charset_of))),
+            ];
+            let rest: Vec<String> = rest.into_iter().flatten().collect();
+            statements.extend((!rest.is_empty()).then(|| format!("SET {}", rest.join(", "))));
+            return statements;
+        }
+        statements.push(format!(
+            "SET character_set_client = {}, collation_connection = {}, character_set_results = {}",
+            charset_of(client),
+            collation_of(connection),
+            results.map_or("NULL", charset_of)
+        ));
+        statements
+    }
+
     /// All three by a login's collation; None if a client cannot have it.
     #[must_use]
     pub fn of_login(collation: u16) -> Option<Charsets> {

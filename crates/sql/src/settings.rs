@@ -13,7 +13,7 @@ use crate::error::{SqlError, Warning};
 use crate::rules::{self, Rule};
 use crate::table::{ZoneByName, has_zone_names, zone_by_name};
 use crate::variables::{self, OwnValues, Variable};
-use crate::{Charsets, KNOWS_UTC, Result, deprecated, modes};
+use crate::{Charsets, KNOWS_UTC, Result, deprecated, modes, user_variables};
 
 /// A variable that was set, for session tracking.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +81,18 @@ fn named_zone(given: &Value, own: &dyn OwnValues) -> Option<Result<String>> {
             Some(Err(SqlError::not_supported(&format!("SET time_zone to {given}, whose rules are not known,"))))
         }
         ZoneByName::NoRules | ZoneByName::Nowhere => None,
+    }
+}
+
+/// A variable's value as SQL that means the same under each `sql_mode` and character set.
+fn sql_of(name: &str, value: &str) -> String {
+    let is_number =
+        variables::find(name).is_some_and(|one| matches!(one.type_code, type_code::LONGLONG | type_code::DOUBLE));
+    let is_plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'\'' | b'\\'));
+    match (is_number, is_plain) {
+        (true, _) => value.to_owned(),
+        (_, true) => format!("'{value}'"),
+        _ => user_variables::text_as_sql(value.as_bytes(), values::collation::UTF8MB4_0900_AI_CI),
     }
 }
 
@@ -235,6 +247,23 @@ impl Settings {
             || self.changed.iter().any(|(changed, _)| *changed == name)
     }
 
+    /// Variables of MySQL's that have another value than before, or that have a value of their own, with it as SQL in
+    /// ASCII; without character sets.
+    #[must_use]
+    pub fn changed_since(&self, before: Option<&Settings>) -> Vec<(&'static str, String)> {
+        let own = self.changed.iter().map(|(name, value)| (*name, value.clone()));
+        let switch = ("autocommit", u8::from(self.autocommit).to_string());
+        let all = own.chain([switch, ("sql_mode", modes::text(self.sql_mode))]);
+        let is_new = |(name, value): &(&'static str, String)| {
+            let before = before.and_then(|before| before.own_text(name));
+            !name.starts_with("slipstream_") && before.flatten().as_ref() != Some(value)
+        };
+        let mut all: Vec<_> = all.filter(is_new).map(|(name, value)| (name, sql_of(name, &value))).collect();
+        // One that was set before the other would be changed by it (max_join_size, sql_big_selects).
+        all.sort_unstable_by_key(|(name, _)| *name);
+        all
+    }
+
     /// A text as it was set, or as it was recorded.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
@@ -382,6 +411,11 @@ impl Settings {
                 }
                 self.changed.retain(|(own, _)| *own != name);
                 self.changed.push((name, shown.to_owned()));
+                if name == "max_join_size" {
+                    // MySQL lets large ones pass only where no size is a limit.
+                    let has_no_limit = shown == u64::MAX.to_string();
+                    self.apply("sql_big_selects", Some(u8::from(has_no_limit).to_string()))?;
+                }
             }
         }
         Ok(())

@@ -50,6 +50,13 @@ impl UserVariables {
         }
     }
 
+    /// Those that are not as they were, with SQL in ASCII of their value, type and collation; true: with that type and
+    /// collation the variable is NULL.
+    pub fn changed_since<'a>(&'a self, before: &'a UserVariables) -> impl Iterator<Item = (&'a str, String, bool)> {
+        let changed = self.list.iter().filter(|(name, bound)| before.list.get(*name) != Some(*bound));
+        changed.map(|(name, bound)| (name.as_str(), as_sql(bound), bound.value == Value::Null))
+    }
+
     /// The variable of this name, as written.
     pub(crate) fn read(&self, name: &[u8], charsets: &Charsets) -> Result<Bound> {
         let found = self.list.get(&normal_name(name, charsets)?).cloned();
@@ -58,6 +65,33 @@ impl UserVariables {
             let field = Field::text(column_flag::BINARY, UNSET_LENGTH / character * character, BINARY);
             Bound { field, value: Value::Null }
         }))
+    }
+
+    /// Whether there is a variable of this name, as written.
+    pub(crate) fn has(&self, name: &[u8], charsets: &Charsets) -> Result<bool> {
+        Ok(self.list.contains_key(&normal_name(name, charsets)?))
+    }
+
+    /// Gives a variable that there is NULL of the type that it has; false if there is none.
+    pub(crate) fn set_null(&mut self, name: &[u8], charsets: &Charsets) -> Result<bool> {
+        let name = normal_name(name, charsets)?;
+        let Some(field) = self.list.get(&name).map(|bound| bound.field) else { return Ok(false) };
+        self.insert(name, Bound { field, value: Value::Null });
+        Ok(true)
+    }
+
+    /// NULL that is assigned to a variable, with the collation that it gets.
+    pub(crate) fn null_of(&self, name: &[u8], bound: Bound, charsets: &Charsets) -> Result<Bound> {
+        let old = self.list.get(&normal_name(name, charsets)?).filter(|old| is_text(&old.field));
+        Ok(match old {
+            Some(old) if is_text(&bound.field) => Bound { field: old.field, ..bound },
+            _ => bound,
+        })
+    }
+
+    /// NULL as text of the connection.
+    pub(crate) fn unset(charsets: &Charsets) -> Bound {
+        Bound { field: Field::long_text(0, TEXT_LENGTH, charsets.connection), value: Value::Null }
     }
 
     /// The value of a variable, by its name in lower case, as text; None if it is not set, or NULL.
@@ -89,9 +123,36 @@ impl UserVariables {
             && self.list.len() < COUNT_MAX
             && !self.list.contains_key(&name)
         {
-            let field = Field::long_text(0, TEXT_LENGTH, charsets.connection);
-            self.insert(name, Bound { field, value: Value::Null });
+            self.insert(name, UserVariables::unset(charsets));
         }
+    }
+}
+
+/// A text as SQL in ASCII, whatever the character sets are.
+pub(crate) fn text_as_sql(text: &[u8], collation: u16) -> String {
+    let hex: String = text.iter().map(|byte| format!("{byte:02X}")).collect();
+    match values::collation::by_id(collation) {
+        Some(found) if found.charset == "utf8mb4" => format!("_utf8mb4 X'{hex}' COLLATE {}", found.name),
+        Some(found) if collation != BINARY => {
+            format!("CONVERT(_utf8mb4 X'{hex}' USING {}) COLLATE {}", found.charset, found.name)
+        }
+        _ => format!("X'{hex}'"),
+    }
+}
+
+/// An expression with the type and collation of a variable, and with its value unless that is NULL.
+fn as_sql(bound: &Bound) -> String {
+    let Bound { field, value } = bound;
+    let integer = if field.flags & column_flag::UNSIGNED != 0 { "UNSIGNED" } else { "SIGNED" };
+    match (value, field.type_code) {
+        (Value::Null, type_code::LONGLONG) => format!("CAST(0 AS {integer})"),
+        (Value::Null, type_code::NEWDECIMAL) => "0.0".to_owned(),
+        (Value::Null, type_code::DOUBLE) => "0e0".to_owned(),
+        (Value::Int(number), _) => format!("CAST({number} AS {integer})"),
+        (Value::UInt(number), _) => format!("CAST({number} AS {integer})"),
+        (Value::Double(number), _) => format!("{number:e}"),
+        (Value::Decimal(digits), _) => digits.clone(),
+        (value, _) => text_as_sql(&value.text().unwrap_or_default(), field.collation),
     }
 }
 
