@@ -8,6 +8,7 @@ mod changes;
 mod creates;
 mod dump;
 mod elsewhere;
+mod event_list;
 mod execute;
 mod explain;
 mod freshness;
@@ -29,6 +30,7 @@ mod tables;
 mod tests;
 mod texts;
 mod threads;
+mod told;
 mod transaction;
 mod waiting;
 
@@ -51,7 +53,6 @@ use crate::Output;
 use crate::failed::Failed;
 use crate::world::Encryption;
 use crate::world::{SchemaState, World};
-pub use beside::ListedRows;
 use beside::Sending;
 use changes::Changes;
 use dump::Replica;
@@ -59,10 +60,11 @@ use elsewhere::Elsewhere;
 pub use elsewhere::{Forwarding, NotHere, Why};
 pub use execute::needs;
 use locks::Locks;
+pub use memory::ListedRows;
 use prepared::Statements;
-use query::Rest;
 use tables::Running;
-use texts::Texts;
+use texts::{Rest, Texts};
+pub use told::{Change, Mark, OkFacts, OpenTransaction, statements};
 use transaction::Transaction;
 pub use waiting::Waiting;
 use waiting::{Place, Suspended};
@@ -77,6 +79,9 @@ const DEFAULT_COLLATION: u16 = 255;
 
 /// Copies of parameters that are sent with an execution: values, the row's, those in the result's character set.
 const PAYLOAD_COPIES: usize = 4;
+
+/// Output of one command that may wait to be sent before its next statement runs, in bytes.
+const WAITING_BYTES: usize = 256 << 10;
 
 /// What the connection does after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,9 +103,7 @@ pub enum After {
 /// A client that is logged in.
 #[derive(Debug)]
 pub struct Session {
-    id: u32,
-    identity: Identity,
-    start: SessionStart,
+    login: SessionLogin,
     capabilities: u32,
     settings: Settings,
     user_variables: UserVariables,
@@ -112,17 +115,10 @@ pub struct Session {
     diagnostics: Diagnostics,
     /// What a session that may forward knows of its command.
     elsewhere: Elsewhere,
-    rest: Option<Rest>,
     /// Where the statement that runs has come to.
     place: Place,
-    /// What its evaluation warns of.
-    noted: RefCell<Vec<Warning>>,
     suspended: Option<Suspended>,
-    running: Option<Running>,
-    /// Its statements may read long rows where it is served now.
-    takes_long: bool,
-    /// A listing whose rows are being sent.
-    sending: Option<Sending>,
+    results: Results,
     changes: Changes,
     /// The variables of a statement whose query attributes differ from the session's.
     asked: Option<Settings>,
@@ -130,9 +126,28 @@ pub struct Session {
     memory: Purse,
     /// Counts rows that were made beside the loop.
     counted: RefCell<Option<Purse>>,
-    encryption: Option<Encryption>,
     replica: Replica,
     trouble: Trouble,
+}
+
+/// Who is logged in, and how.
+#[derive(Debug)]
+struct SessionLogin {
+    id: u32,
+    identity: Identity,
+    start: SessionStart,
+    encryption: Option<Encryption>,
+}
+
+/// What is still to be sent, and then to be run.
+#[derive(Debug, Default)]
+struct Results {
+    running: Option<Running>,
+    /// Its statements may read long rows where it is served now.
+    takes_long: bool,
+    /// A listing.
+    sending: Option<Sending>,
+    rest: Option<Rest>,
 }
 
 /// What became of a statement, until its connection takes note.
@@ -182,10 +197,9 @@ impl Session {
     /// The default schema does not exist, or the account may not use it.
     pub fn begin(id: u32, identity: Identity, start: SessionStart, world: &dyn World) -> Result<Session, SqlError> {
         let mut session = Session {
-            id,
-            identity,
             capabilities: start.capabilities,
             settings: first_settings(charsets(start.collation), world),
+            login: SessionLogin { id, identity, start, encryption: None },
             user_variables: UserVariables::default(),
             schema: None,
             transaction: Transaction::default(),
@@ -194,27 +208,21 @@ impl Session {
             texts: Texts::default(),
             diagnostics: Diagnostics::default(),
             elsewhere: Elsewhere::default(),
-            rest: None,
             place: Place::default(),
-            noted: RefCell::default(),
             suspended: None,
-            running: None,
-            takes_long: false,
-            sending: None,
+            results: Results::default(),
             changes: Changes::default(),
             asked: None,
             memory: Purse::default(),
             counted: RefCell::default(),
-            encryption: None,
             trouble: Trouble::default(),
             replica: Replica::default(),
-            start,
         };
         if session.capabilities & capability::INTERACTIVE != 0 {
             session.wait_as_interactive(world);
         }
         session.read_as_its_account(world);
-        if let Some(name) = session.start.schema.clone() {
+        if let Some(name) = session.login.start.schema.clone() {
             session.use_schema(&name, world)?;
         }
         Ok(session)
@@ -230,7 +238,7 @@ impl Session {
 
     /// How fresh its reads are, the account says first.
     fn read_as_its_account(&mut self, world: &dyn World) {
-        let Reads { consistency, staleness_ms } = self.identity.reads;
+        let Reads { consistency, staleness_ms } = self.login.identity.reads;
         let mut set = |name: &str, value: Value| {
             // Both have these bounds.
             let _ = self.settings.set(name, Some(&value), world.own_values(), &mut Vec::new());
@@ -256,7 +264,7 @@ impl Session {
 
     /// Says how its connection is encrypted, for its status variables.
     pub fn set_encryption(&mut self, encryption: Option<Encryption>) {
-        self.encryption = encryption;
+        self.login.encryption = encryption;
     }
 
     /// The OK that ends a login.
@@ -266,13 +274,13 @@ impl Session {
 
     #[must_use]
     pub fn identity(&self) -> &Identity {
-        &self.identity
+        &self.login.identity
     }
 
     /// What the login asked for.
     #[must_use]
     pub fn start(&self) -> &SessionStart {
-        &self.start
+        &self.login.start
     }
 
     /// Seconds after which an idle session ends.
@@ -380,7 +388,7 @@ impl Session {
         self.settings = first_settings(Charsets::of_server(world.own_values()), world);
         self.user_variables = UserVariables::default();
         self.texts.clear();
-        self.capabilities = self.start.capabilities;
+        self.capabilities = self.login.start.capabilities;
         self.transaction = Transaction::default();
         self.locks = Locks::default();
         self.diagnostics = Diagnostics::default();
@@ -430,7 +438,7 @@ impl Session {
         if let Some(own) = sql::listing::VIRTUAL_SCHEMAS.iter().find(|own| own.eq_ignore_ascii_case(name)) {
             return Ok(Schema { name: (*own).to_owned(), collation: None });
         }
-        if !self.identity.may_read(name) {
+        if !self.login.identity.may_read(name) {
             return Err(self.no_access_to(name));
         }
         if name == sql::listing::SYSTEM_SCHEMA {
@@ -445,7 +453,7 @@ impl Session {
 
     /// 1044
     fn no_access_to(&self, schema: &str) -> SqlError {
-        let Identity { account, .. } = &self.identity;
+        let Identity { account, .. } = &self.login.identity;
         let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
         SqlError::new(1044, "42000", format!("Access denied for user '{user}'@'{host}' to database '{schema}'"))
     }
@@ -513,11 +521,11 @@ impl Session {
 
     /// Answers with an error, which SHOW WARNINGS then lists.
     fn fail(&mut self, error: &SqlError, out: &mut Output) -> After {
-        self.rest = None;
+        self.results.rest = None;
         self.suspended = None;
         self.statement_ends();
         self.stop_reading();
-        self.sending = None;
+        self.results.sending = None;
         if self.is_elsewhere(error, out) {
             return After::NotHere;
         }
@@ -528,7 +536,7 @@ impl Session {
         if error.is_defect() {
             self.trouble.defect = Some(error.message.clone());
         }
-        if error.code == beside::OVER_MEMORY || error.is_defect() { After::Close } else { After::Next }
+        if error.code == memory::OVER_MEMORY || error.is_defect() { After::Close } else { After::Next }
     }
 }
 
@@ -548,7 +556,7 @@ impl OwnValues for Own<'_> {
     fn own_value(&self, name: &str) -> Option<String> {
         let collation = || self.session.schema.as_ref()?.collation.and_then(values::collation::by_id);
         match name {
-            "pseudo_thread_id" => Some(self.session.id.to_string()),
+            "pseudo_thread_id" => Some(self.session.login.id.to_string()),
             "warning_count" => Some(self.session.diagnostics.warnings.len().to_string()),
             "error_count" => Some(
                 self.session.diagnostics.warnings.iter().filter(|warning| warning.level == "Error").count().to_string(),
@@ -561,8 +569,8 @@ impl OwnValues for Own<'_> {
                 collation().map(|found| found.charset.to_owned()).or_else(|| self.own_value("character_set_server"))
             }
             // DEFAULT is the account's.
-            CONSISTENCY => Some(self.session.identity.reads.consistency.name().to_uppercase()),
-            STALENESS => self.session.identity.reads.staleness_ms.map(|ms| ms.to_string()),
+            CONSISTENCY => Some(self.session.login.identity.reads.consistency.name().to_uppercase()),
+            STALENESS => self.session.login.identity.reads.staleness_ms.map(|ms| ms.to_string()),
             // Nothing is executed here under a GTID of its own.
             "gtid_owned" => Some(String::new()),
             _ => self.world.own_values().own_value(name),
@@ -630,7 +638,7 @@ impl Session {
     ) -> T {
         let own = Own { session: self, world };
         let waits = match parameters.values {
-            Some(_) => Waits::warning(&self.noted),
+            Some(_) => Waits::warning(&self.place.noted),
             None => Waits::described(),
         };
         let other = parameters.prepared.and_then(|prepared| self.settings.for_text_of(&prepared.charsets));
@@ -641,9 +649,9 @@ impl Session {
             own: &own,
             schema: self.tables_in(None),
             tables_in: self.tables_in(parameters.prepared),
-            user: (&self.identity.user, &self.identity.peer_host),
-            current_user: &self.identity.account,
-            connection_id: u64::from(self.id),
+            user: (&self.login.identity.user, &self.login.identity.peer_host),
+            current_user: &self.login.identity.account,
+            connection_id: u64::from(self.login.id),
             row_count: self.diagnostics.row_count,
             parameters: parameters.values,
             parameter_fields: parameters.fields,

@@ -13,7 +13,10 @@ mod output;
 mod replica_status;
 mod world;
 
-pub use client::{After, Forwarding, ListedRows, NotHere, Session, Waiting, Why, is_question, needs};
+pub use client::{
+    After, Change, Forwarding, ListedRows, Mark, NotHere, OkFacts, OpenTransaction, Session, Waiting, Why, is_question,
+    needs, statements,
+};
 pub use failed::{Failed, OTHERS};
 pub use gtids::{Gtids, NoGtids, Position, Readable, Registration, SourceSet, Switch, Waker};
 pub use output::Output;

@@ -11,10 +11,10 @@ use sql::listing::{Listing, Part, Seen, bytes_of, chosen, fulfils, is_by_table, 
 use sql::table::{Plan, Weighed};
 use sql::{Ended, Event, Purse, SqlError, Value};
 
-use super::query::WAITING_BYTES;
-use super::relay_events::EventsLeft;
+use super::event_list::EventsLeft;
+use super::memory::{ListedRows, ListingJob, over_memory};
 use super::results::{Form, Rows};
-use super::{After, Session, Waiting};
+use super::{After, Session, WAITING_BYTES, Waiting};
 use crate::Output;
 use crate::world::World;
 
@@ -28,11 +28,6 @@ const ROWS_A_LOOK: usize = 64;
 const TABLES_A_PART: usize = 100;
 /// Rows that are put out in one turn.
 pub(super) const ROWS_A_TURN: usize = 1_000;
-
-/// Rows of a listing with what counts them, or why there are none.
-pub type ListedRows = Result<(Vec<Vec<Value>>, Purse), SqlError>;
-/// Makes them, as long as somebody waits for them.
-pub(super) type ListingJob = Box<dyn FnOnce(&dyn Fn() -> bool) -> ListedRows + Send>;
 
 /// A listing that is made beside the loop.
 #[derive(Default)]
@@ -57,15 +52,6 @@ pub(super) struct Sending {
     form: Form,
     /// Status bits of the end besides the session's.
     status: u16,
-}
-
-/// 4082, after which the connection is closed, as MySQL does.
-pub(super) const OVER_MEMORY: u16 = 4082;
-
-/// 4082 for so many bytes.
-pub(super) fn over_memory(bytes: u64, limit: u64) -> SqlError {
-    let text = format!("Connection closed. Connection memory limit {limit} bytes exceeded. Consumed {bytes} bytes.");
-    SqlError::new(OVER_MEMORY, "HY000", text)
 }
 
 /// Counts what a statement holds.
@@ -107,8 +93,8 @@ impl Session {
         if !is_large(&catalog) && plan.filters.len() <= FILTERS_A_TURN {
             return Ok(false);
         }
-        let (plan, identity, table) = (plan.clone(), self.identity.clone(), table.to_owned());
-        let limit = if self.identity.rights.admin { u64::MAX } else { world.connection_memory_limit() };
+        let (plan, identity, table) = (plan.clone(), self.login.identity.clone(), table.to_owned());
+        let limit = if self.login.identity.rights.admin { u64::MAX } else { world.connection_memory_limit() };
         let memory = self.memory.beside();
         let job = move |is_wanted: &dyn Fn() -> bool| {
             let may_see = |schema: &str| identity.may_read(schema);
@@ -176,7 +162,7 @@ impl Session {
         self.put_head(&rows, self.status() | status, out)?;
         let status = status | rows.status();
         let none_yet = rows.rows.is_empty();
-        self.sending = Some(Sending { rows, sent: 0, form, status });
+        self.results.sending = Some(Sending { rows, sent: 0, form, status });
         Ok(if none_yet { After::More } else { self.send_on(out) })
     }
 
@@ -196,7 +182,7 @@ impl Session {
             Ended::Failed(error) => Err(error.clone()),
             _ => self.take_listed(),
         };
-        match (rows, &mut self.sending) {
+        match (rows, &mut self.results.sending) {
             (Ok(rows), Some(sending)) => {
                 sending.rows.more = sending.rows.more.take().filter(|more| !more.is_done());
                 sending.rows.rows = rows;
@@ -209,13 +195,13 @@ impl Session {
 
     /// Goes on with the rows that are being sent.
     pub(super) fn send_on(&mut self, out: &mut Output) -> After {
-        let Some(mut sending) = self.sending.take() else { return After::Next };
+        let Some(mut sending) = self.results.sending.take() else { return After::Next };
         let Sending { rows, sent, form, status } = &mut sending;
         if *sent == rows.rows.len()
             && let Some(more) = rows.more.clone()
         {
             (rows.rows, *sent) = (Vec::new(), 0);
-            self.sending = Some(sending);
+            self.results.sending = Some(sending);
             return self.wait_for_more(&more);
         }
         for values in rows.rows.iter().skip(*sent).take(ROWS_A_TURN) {
@@ -228,7 +214,7 @@ impl Session {
             }
         }
         if *sent < rows.rows.len() || rows.more.is_some() {
-            self.sending = Some(sending);
+            self.results.sending = Some(sending);
             return After::More;
         }
         let status = self.status() | *status;
@@ -248,7 +234,7 @@ mod tests {
         let kept = (0..).take_while(|_| held.add(&row).is_ok()).count();
         assert!((8..10).contains(&kept), "{kept} rows of 1,000 bytes");
         let error = held.add(&row).unwrap_err();
-        assert_eq!(error.code, OVER_MEMORY);
+        assert_eq!(error.code, super::super::memory::OVER_MEMORY);
         assert!(
             error.message.starts_with("Connection closed. Connection memory limit 10000 bytes exceeded. Consumed 1")
         );

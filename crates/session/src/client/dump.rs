@@ -69,7 +69,7 @@ impl Session {
 
     /// The log that is served, if the account may have it.
     fn served_log(&self, world: &dyn World) -> Result<Arc<GrowingLog>, SqlError> {
-        if !self.identity.rights.replicate {
+        if !self.login.identity.rights.replicate {
             return Err(needs("REPLICATION SLAVE"));
         }
         world.log().cloned().ok_or_else(|| SqlError::not_supported("the binary log over this port"))

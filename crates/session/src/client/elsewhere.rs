@@ -4,7 +4,7 @@
 //! it was changed here. Never here: who answers it; a command of this server itself; one of which something was put out.
 
 use sql::{Isolation, Scope, Show, SqlError, Statement};
-use syntax::{Classified, Keyword, StatementKind, classify};
+use syntax::{Classified, Keyword, State, StatementKind, classify};
 use wire::server::ClientCommand;
 
 use super::{After, Diagnostics, Session};
@@ -51,7 +51,7 @@ pub struct NotHere {
     pub why: Why,
     /// What of it, as it is counted.
     pub construct: String,
-    /// False only if it is proved that none of its statements writes.
+    /// False only if it is proved that none of its statements writes, or takes locks.
     pub may_write: bool,
     /// Empty for a command without a text.
     pub statements: Vec<Classified>,
@@ -91,6 +91,11 @@ fn why(error: &SqlError) -> Option<Why> {
         1044 | 1049 | 1051 | 1054 | 1109 | 1142 | 1146 | 1193 | 1227 => Some(Why::Unknown),
         _ => None,
     }
+}
+
+/// True unless it is proved that a statement neither writes nor takes locks.
+fn writes(one: &Classified) -> bool {
+    one.may_write || one.locks_rows || one.state.has(State::NAMED_LOCKS) || one.state.has(State::TABLE_LOCKS)
 }
 
 /// True for statements of this server itself.
@@ -162,6 +167,13 @@ impl Session {
         }
     }
 
+    /// A command that has waited goes on: what was put out before it may be sent by now.
+    pub(super) fn command_goes_on(&mut self, out: &Output) {
+        if let Some(begun) = &mut self.elsewhere.begun {
+            *begun = out.len();
+        }
+    }
+
     /// True if a command that ends so, and has put nothing out, may be another's.
     pub(super) fn may_be_elsewhere(&self, error: &SqlError) -> bool {
         self.elsewhere.begun.is_some() && why(error).is_some()
@@ -207,7 +219,7 @@ impl Session {
             _ => return self.fail(&error, out),
         };
         let statements = text.map(|text| classify(text, self.text_settings())).unwrap_or_default();
-        let may_write = statements.iter().any(|one| one.may_write);
+        let may_write = statements.iter().any(writes);
         let forwards = self.elsewhere.forwarding == Forwarding::All || !may_write;
         if !forwards || statements.iter().any(is_of_this_server) {
             return self.fail(&error, out);
@@ -293,7 +305,7 @@ impl Session {
             return Ok(());
         }
         let reads_only = self.elsewhere.forwarding == Forwarding::Reads;
-        let is_here = |one: &Classified| is_of_this_server(one) || (reads_only && one.may_write);
+        let is_here = |one: &Classified| is_of_this_server(one) || (reads_only && writes(one));
         if classify(sql, self.text_settings()).iter().any(is_here) {
             self.elsewhere.begun = None;
             return Ok(());
@@ -317,3 +329,6 @@ impl Elsewhere {
 
 /// Version that decides about `/*!NNNNNN … */`.
 const SERVER_VERSION: u32 = 90_799;
+
+#[cfg(test)]
+mod tests;

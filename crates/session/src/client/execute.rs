@@ -54,7 +54,7 @@ impl Session {
             Ok(None) => self.finish(statement, sql, parameters, world),
             Err(error) => Err(error),
         };
-        let warnings = std::mem::take(self.noted.get_mut());
+        let warnings = std::mem::take(self.place.noted.get_mut());
         self.statement_ends();
         let outcome = match result {
             Err(error) if error.is_of_execution() => {
@@ -313,7 +313,7 @@ impl Session {
     }
 
     fn reload_tls(&mut self, world: &dyn World) -> Result<(), SqlError> {
-        if !self.identity.rights.admin {
+        if !self.login.identity.rights.admin {
             return Err(needs("CONNECTION_ADMIN"));
         }
         self.transaction.end();

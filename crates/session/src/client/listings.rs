@@ -253,7 +253,7 @@ impl Session {
         wanted: &dyn Fn(&str, Option<&str>) -> bool,
         of: impl FnOnce(&Seen<'_>) -> T,
     ) -> T {
-        of(&Seen { catalog, may_see: &|schema| self.identity.may_read(schema), wanted, part: Part::All })
+        of(&Seen { catalog, may_see: &|schema| self.login.identity.may_read(schema), wanted, part: Part::All })
     }
 
     /// The schema that a SHOW names, or the default one, with the snapshot in which it is.
@@ -309,7 +309,7 @@ impl Session {
         if what == "CREATE TABLE" {
             self.locks.check(&name, &name.table)?;
         }
-        if what == "CREATE TABLE" && !self.identity.may_read(schema.unwrap_or(&name.schema)) {
+        if what == "CREATE TABLE" && !self.login.identity.may_read(schema.unwrap_or(&name.schema)) {
             return Err(self.may_not("SHOW", &name.table));
         }
         self.may_select(&name, schema)?;
@@ -424,7 +424,7 @@ impl Session {
         let set = pinned.map(|snapshot| gtid_text(snapshot.executed())).unwrap_or_default();
         let mut values = world.status_values();
         values.push(("Slipstream_snapshot_gtids", set));
-        let Encryption { version, cipher } = self.encryption.clone().unwrap_or_default();
+        let Encryption { version, cipher } = self.login.encryption.clone().unwrap_or_default();
         values.extend([("Ssl_cipher", cipher), ("Ssl_version", version.to_owned())]);
         values
     }

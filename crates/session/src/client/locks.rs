@@ -44,6 +44,12 @@ impl Locks {
         names.map(|one| size_of_val(one) + one.0.schema.len() + one.0.table.len() + one.1.len()).sum()
     }
 
+    /// Schema, table and the name by which statements use it, of locked tables.
+    pub(super) fn names(&self) -> Vec<(String, String, String)> {
+        let names = self.tables.iter().flat_map(|tables| &tables.names);
+        names.map(|(name, alias)| (name.schema.clone(), name.table.clone(), alias.clone())).collect()
+    }
+
     /// What locked tables hold; None without some.
     ///
     /// # Errors
@@ -142,7 +148,7 @@ impl Session {
                 });
             }
             let schema = catalog.database(&name.schema).map(|(schema, _)| schema);
-            if !self.identity.may_read(schema.unwrap_or(&name.schema)) {
+            if !self.login.identity.may_read(schema.unwrap_or(&name.schema)) {
                 return Err(self.no_access_to(&name.schema));
             }
             if table.write {
@@ -205,7 +211,7 @@ impl Session {
         world: &dyn World,
         warnings: &mut Vec<Warning>,
     ) -> Result<(), SqlError> {
-        let admin = self.identity.rights.admin;
+        let admin = self.login.identity.rights.admin;
         let need = |privilege: &str| if admin { Ok(()) } else { Err(needs(privilege)) };
         match flush {
             Flush::Tables(tables) => {

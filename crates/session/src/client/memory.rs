@@ -3,12 +3,26 @@
 //! In: what it holds after each step. Out: 1041 in the place of an answer that would leave it with more than it may
 //! hold. Never here: a part of an answer that the client has already.
 
-use sql::{Purse, SqlError};
+use sql::{Purse, SqlError, Value};
 use wire::command;
 
 use super::{After, Session};
 use crate::Output;
 use crate::world::World;
+
+/// Rows of a listing with what counts them, or why there are none.
+pub type ListedRows = Result<(Vec<Vec<Value>>, Purse), SqlError>;
+/// Makes them, as long as somebody waits for them.
+pub(super) type ListingJob = Box<dyn FnOnce(&dyn Fn() -> bool) -> ListedRows + Send>;
+
+/// 4082, after which the connection is closed, as MySQL does.
+pub(super) const OVER_MEMORY: u16 = 4082;
+
+/// 4082 for so many bytes.
+pub(super) fn over_memory(bytes: u64, limit: u64) -> SqlError {
+    let text = format!("Connection closed. Connection memory limit {limit} bytes exceeded. Consumed {bytes} bytes.");
+    SqlError::new(OVER_MEMORY, "HY000", text)
+}
 
 impl Session {
     /// Counts what it holds by this purse from now on.
@@ -32,6 +46,7 @@ impl Session {
     /// The wait has ended: the statement goes on.
     pub fn waited(&mut self, ended: sql::Ended, world: &dyn World, out: &mut Output) -> After {
         let begun = (out.len(), out.sequence());
+        self.command_goes_on(out);
         let after = self.go_on_after(ended, world, out);
         let after = self.settled(after, begun, out);
         self.settle_elsewhere(after, None, out)
@@ -59,7 +74,7 @@ impl Session {
             + self.transaction.bytes()
             + self.locks.bytes()
             + self.held_row_bytes()
-            + self.rest.as_ref().map_or(0, super::Rest::bytes)
+            + self.results.rest.as_ref().map_or(0, super::Rest::bytes)
             + waiting
             + self.elsewhere.bytes()
             + warnings.sum::<usize>()

@@ -29,7 +29,7 @@ impl Session {
         until: Option<&UntilText>,
         channel: Option<&[u8]>,
     ) -> Result<Wait, SqlError> {
-        if !self.identity.rights.admin {
+        if !self.login.identity.rights.admin {
             return Err(needs("SUPER or REPLICATION_SLAVE_ADMIN"));
         }
         check_channel(channel)?;

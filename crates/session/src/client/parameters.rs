@@ -3,63 +3,17 @@
 //! In: what COM_STMT_EXECUTE holds. Out: values, or MySQL's error. Never here: a value that MySQL would change with a
 //! warning.
 
-use sql::{Charsets, Field, ParameterType, SqlError, Value};
+use sql::{Charsets, SqlError, Value};
 use wire::row::{self, DateTime, Time, type_code};
-use wire::server::Execute;
-
-use super::Session;
-use super::prepared::Prepared;
-use crate::world::World;
 
 /// Hours of a TIME, at most.
 const HOURS_MAX: u32 = 838;
 
-impl Session {
-    pub(super) fn parameters(
-        &mut self,
-        prepared: &mut Prepared,
-        execute: &Execute<'_>,
-        world: &dyn World,
-    ) -> Result<Vec<Value>, SqlError> {
-        if let Some(refused) = &prepared.refused {
-            return Err(refused.clone());
-        }
-        let long_data = |index: usize| u16::try_from(index).ok().and_then(|index| prepared.long_data.get(&index));
-        let is_long = |index: usize| long_data(index).is_some();
-        let count = prepared.parsed.parameters;
-        let bound = execute.params(count, &prepared.types, &is_long).map_err(|_| wrong_arguments())?;
-        // Attributes follow the parameters.
-        let (types, sent) = (bound.types.get(count..), bound.values.get(count..));
-        self.take_attributes(types.unwrap_or_default(), sent.unwrap_or_default(), world)?;
-        let charsets = self.settings.charsets();
-        let mut values = Vec::with_capacity(count.min(bound.values.len()));
-        for (index, (sent, ty)) in bound.values.iter().zip(&bound.types).take(count).enumerate() {
-            values.push(match sent {
-                None => text(charsets, long_data(index).map_or(&[], Vec::as_slice))?,
-                Some(sent) => value(charsets, sent, ty.value.code)?,
-            });
-        }
-        prepared.types = bound.types;
-        if sql::bind_parameters(&mut prepared.bound_as, &mut values)? {
-            prepared.fields = self.fields_of(&prepared.bound_as);
-            // Binding anew takes a number, as by MySQL.
-            self.statements.take_number();
-        }
-        Ok(values)
-    }
-
-    /// How parameters are described in this session.
-    pub(super) fn fields_of(&self, types: &[ParameterType]) -> Vec<Field> {
-        let collation = self.settings.charsets().connection;
-        types.iter().map(|ty| ty.field(collation)).collect()
-    }
-}
-
-fn wrong_arguments() -> SqlError {
+pub(super) fn wrong_arguments() -> SqlError {
     SqlError::new(1210, "HY000", "Incorrect arguments to mysqld_stmt_execute")
 }
 
-fn text(charsets: &Charsets, bytes: &[u8]) -> Result<Value, SqlError> {
+pub(super) fn text(charsets: &Charsets, bytes: &[u8]) -> Result<Value, SqlError> {
     charsets.from_client(bytes).map(|text| Value::Text(text.into_owned()))
 }
 

@@ -17,7 +17,7 @@ use super::beside::ROWS_A_TURN;
 use super::results::{Form, Rows};
 use super::tables::{Described, Known};
 use super::waiting::{Execution, Waiter};
-use super::{After, Parameters, PreparedUnder, Session, listings, query};
+use super::{After, Parameters, PreparedUnder, Session, listings, parameters, query};
 use crate::Output;
 use crate::world::World;
 
@@ -43,17 +43,17 @@ pub(super) struct Statements {
 }
 
 #[derive(Debug)]
-pub(super) struct Prepared {
+struct Prepared {
     sql: Vec<u8>,
-    pub(super) parsed: Parsed,
+    parsed: Parsed,
     /// What the placeholders are bound as, and how that is described.
-    pub(super) bound_as: Vec<ParameterType>,
-    pub(super) fields: Vec<Field>,
+    bound_as: Vec<ParameterType>,
+    fields: Vec<Field>,
     /// Types that the client sent with the last execution.
-    pub(super) types: Vec<ParamType>,
-    pub(super) long_data: BTreeMap<u16, Vec<u8>>,
+    types: Vec<ParamType>,
+    long_data: BTreeMap<u16, Vec<u8>>,
     /// Why long data was refused.
-    pub(super) refused: Option<SqlError>,
+    refused: Option<SqlError>,
     cursor: Option<Cursor>,
     /// Bytes that the cursor holds.
     cursor_bytes: usize,
@@ -140,6 +140,18 @@ impl Statements {
     /// The text of the statement that a COM_STMT_EXECUTE executes.
     pub(super) fn text_of(&self, payload: &[u8]) -> Option<&[u8]> {
         self.text_by_id(u32::from_le_bytes(*payload.get(1..)?.first_chunk()?))
+    }
+
+    /// The number that was taken last.
+    pub(super) fn last_number(&self) -> u32 {
+        self.last_id
+    }
+
+    /// Statements that were prepared after this number was taken, with their texts.
+    pub(super) fn texts_after(&self, number: u32) -> impl Iterator<Item = (u32, &[u8])> {
+        let mut after: Vec<_> = self.list.iter().filter(|(id, _)| **id > number).collect();
+        after.sort_unstable_by_key(|(id, _)| **id);
+        after.into_iter().map(|(id, prepared)| (*id, prepared.sql.as_slice()))
     }
 
     /// The text of a statement.
@@ -523,6 +535,47 @@ impl Session {
             *sent += 1;
         }
         Ok(*sent - before)
+    }
+}
+
+impl Session {
+    fn parameters(
+        &mut self,
+        prepared: &mut Prepared,
+        execute: &Execute<'_>,
+        world: &dyn World,
+    ) -> Result<Vec<Value>, SqlError> {
+        if let Some(refused) = &prepared.refused {
+            return Err(refused.clone());
+        }
+        let long_data = |index: usize| u16::try_from(index).ok().and_then(|index| prepared.long_data.get(&index));
+        let is_long = |index: usize| long_data(index).is_some();
+        let count = prepared.parsed.parameters;
+        let bound = execute.params(count, &prepared.types, &is_long).map_err(|_| parameters::wrong_arguments())?;
+        // Attributes follow the parameters.
+        let (types, sent) = (bound.types.get(count..), bound.values.get(count..));
+        self.take_attributes(types.unwrap_or_default(), sent.unwrap_or_default(), world)?;
+        let charsets = self.settings.charsets();
+        let mut values = Vec::with_capacity(count.min(bound.values.len()));
+        for (index, (sent, ty)) in bound.values.iter().zip(&bound.types).take(count).enumerate() {
+            values.push(match sent {
+                None => parameters::text(charsets, long_data(index).map_or(&[], Vec::as_slice))?,
+                Some(sent) => parameters::value(charsets, sent, ty.value.code)?,
+            });
+        }
+        prepared.types = bound.types;
+        if sql::bind_parameters(&mut prepared.bound_as, &mut values)? {
+            prepared.fields = self.fields_of(&prepared.bound_as);
+            // Binding anew takes a number, as by MySQL.
+            self.statements.take_number();
+        }
+        Ok(values)
+    }
+
+    /// How parameters are described in this session.
+    fn fields_of(&self, types: &[ParameterType]) -> Vec<Field> {
+        let collation = self.settings.charsets().connection;
+        types.iter().map(|ty| ty.field(collation)).collect()
     }
 }
 

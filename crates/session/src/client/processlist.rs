@@ -68,7 +68,7 @@ impl Session {
             return self.dump_killed(out);
         }
         self.stop_reading();
-        self.rest = None;
+        self.results.rest = None;
         self.fail(&sql::Interrupt::Killed.error(), out)
     }
 
@@ -79,7 +79,7 @@ impl Session {
     /// That wait was interrupted.
     pub(super) fn threads(&self, world: &dyn World) -> Result<Vec<(SessionLine, Option<String>)>, SqlError> {
         self.has_ended()?;
-        let (rights, own) = (self.identity.rights, &self.identity.account);
+        let (rights, own) = (self.login.identity.rights, &self.login.identity.account);
         let replica = if rights.monitor { replica_threads(world) } else { Vec::new() };
         let sessions = self.place.sessions.0.iter().filter(|line| rights.monitor || line.account == *own).cloned();
         let with_info = |mut line: SessionLine| {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use sql::{Next, Parsed, SqlError, Statement};
+use sql::{Next, SqlError, Statement};
 use wire::handshake::capability;
 use wire::response::status;
 
@@ -10,59 +10,11 @@ use super::beside::ROWS_A_TURN;
 use super::execute::lists_warnings;
 use super::results::Form;
 use super::tables::Known;
-use super::texts::{Kept, key_of};
+use super::texts::{Begun, Rest, Tree, key_of};
 use super::waiting::Waiter;
-use super::{After, Parameters, Session};
+use super::{After, Parameters, Session, WAITING_BYTES};
 use crate::Output;
 use crate::world::World;
-
-/// Output of one command that may wait to be sent before its next statement runs, in bytes.
-pub(super) const WAITING_BYTES: usize = 256 << 10;
-
-/// Statements of a text that have not run yet.
-#[derive(Debug)]
-pub(super) struct Rest {
-    sql: Vec<u8>,
-    at: usize,
-}
-
-impl Rest {
-    /// Bytes that it holds.
-    pub(super) fn bytes(&self) -> usize {
-        self.sql.len()
-    }
-
-    /// What is left of the text.
-    pub(super) fn text(&self) -> &[u8] {
-        self.sql.get(self.at..).unwrap_or_default()
-    }
-}
-
-/// A statement of a text that is being answered.
-#[derive(Debug)]
-pub(super) struct Begun {
-    tree: Tree,
-    /// Offset of the next statement behind it, if the client is to get its result too.
-    next: Option<usize>,
-}
-
-/// What a statement was parsed as.
-#[derive(Debug)]
-enum Tree {
-    Parsed(Parsed),
-    /// A text that came before with other literals.
-    Kept(Kept),
-}
-
-impl Begun {
-    /// Bytes that it holds.
-    pub(super) fn bytes(&self) -> usize {
-        match &self.tree {
-            Tree::Parsed(parsed) => parsed.tree_bytes,
-            Tree::Kept(kept) => kept.bytes(),
-        }
-    }
-}
 
 impl Session {
     pub(super) fn query(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> After {
@@ -74,19 +26,19 @@ impl Session {
         if self.is_dumping() {
             return self.dump_on(world, out);
         }
-        if self.running.is_some() {
+        if self.results.running.is_some() {
             match self.read_on(world, out) {
                 After::Next => {}
                 after => return after,
             }
         }
-        if self.sending.is_some() {
+        if self.results.sending.is_some() {
             match self.send_on(out) {
                 After::Next => {}
                 after => return after,
             }
         }
-        let Some(Rest { sql, at }) = self.rest.take() else { return After::Next };
+        let Some(Rest { sql, at }) = self.results.rest.take() else { return After::Next };
         self.run_text(Cow::Owned(sql), at, None, world, out)
     }
 
@@ -122,14 +74,14 @@ impl Session {
             // What closes the connection ends the text.
             match (after, one.next.filter(|_| after != After::Close)) {
                 (After::More, next) => {
-                    self.rest = next.map(|next| Rest { sql: sql.into_owned(), at: at + next });
+                    self.results.rest = next.map(|next| Rest { sql: sql.into_owned(), at: at + next });
                     return After::More;
                 }
                 (after, None) => return after,
                 (_, Some(next)) => at += next,
             }
             if out.len() > WAITING_BYTES {
-                self.rest = Some(Rest { sql: sql.into_owned(), at });
+                self.results.rest = Some(Rest { sql: sql.into_owned(), at });
                 return After::More;
             }
         }

@@ -10,7 +10,7 @@ use wire::row;
 use wire::server::{self, ColumnForm, ServerOk};
 
 use super::Session;
-use super::relay_events::EventsLeft;
+use super::event_list::EventsLeft;
 use crate::Output;
 
 /// utf8mb3_general_ci: the collation of names.

@@ -177,7 +177,7 @@ impl Session {
                 let tracked = new.settings.set(name, value.as_ref(), bind.own, warnings)?;
                 let privilege =
                     NEEDS.iter().find(|(restricted, _)| restricted == name).map(|(_, privilege)| *privilege);
-                match privilege.filter(|_| !self.identity.rights.admin) {
+                match privilege.filter(|_| !self.login.identity.rights.admin) {
                     Some(privilege) => Err(needs(privilege)),
                     None => Ok(tracked),
                 }
@@ -212,7 +212,7 @@ impl Session {
         if !variables().iter().any(|variable| variable.name == name) {
             return Err(SqlError::unknown_variable(name));
         }
-        if !self.identity.rights.admin {
+        if !self.login.identity.rights.admin {
             return Err(needs("SUPER or SYSTEM_VARIABLES_ADMIN"));
         }
         if ALWAYS_ON.contains(&name) {

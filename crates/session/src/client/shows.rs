@@ -70,7 +70,7 @@ impl Session {
     /// # Errors
     /// A right is missing (1227), no such channel (3074), no binary log (1381), as for names: `names`.
     pub(super) fn show(&self, show: &Show, bind: &Bind<'_>, world: &dyn World) -> Result<Rows, SqlError> {
-        let rights = self.identity.rights;
+        let rights = self.login.identity.rights;
         match show {
             Show::Replicas { .. } if !rights.replicate => Err(needs("REPLICATION SLAVE")),
             Show::ReplicaStatus { .. } | Show::BinaryLogStatus | Show::BinaryLogs if !rights.monitor => {
@@ -187,7 +187,7 @@ impl Session {
                 return Err(SqlError::new(1286, "42000", format!("Unknown storage engine '{name}'")));
             }
         }
-        if !self.identity.rights.monitor {
+        if !self.login.identity.rights.monitor {
             return Err(needs("PROCESS"));
         }
         let mut rows = rows_of(ENGINE_STATUS, false, Vec::new());
@@ -205,7 +205,7 @@ impl Session {
     /// # Errors
     /// 1044 for another account, as MySQL tells who may not read its schema `mysql`.
     fn show_grants(&self, account: Option<&(Vec<u8>, Vec<u8>)>) -> Result<Rows, SqlError> {
-        let own = &self.identity.account;
+        let own = &self.login.identity.account;
         if let Some((user, host)) = account {
             let charsets = self.settings.charsets();
             let decoded =
@@ -217,7 +217,7 @@ impl Session {
             }
         }
         let column = text_column(&format!("Grants for {own}"), column_flag::NOT_NULL, GRANT_CHARS);
-        let rows = self.identity.grants().iter().map(|line| vec![text(line)]).collect();
+        let rows = self.login.identity.grants().iter().map(|line| vec![text(line)]).collect();
         Ok(Rows::new(vec![column], rows))
     }
 }

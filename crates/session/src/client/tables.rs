@@ -17,9 +17,8 @@ use store::Snapshot;
 use wire::handshake::capability;
 use wire::response::status;
 
-use super::query::WAITING_BYTES;
 use super::results::{Listed, Rows};
-use super::{After, Parameters, PreparedUnder, Session};
+use super::{After, Parameters, PreparedUnder, Session, WAITING_BYTES};
 use crate::Output;
 use crate::world::World;
 
@@ -207,42 +206,42 @@ impl Session {
         if world.has_long_rows(reading.plan().table.id) {
             reading.begins_long();
         }
-        self.running = Some(Running { reading, status, until, worked: Duration::ZERO, fetch });
+        self.results.running = Some(Running { reading, status, until, worked: Duration::ZERO, fetch });
         self.read_on(world, out)
     }
 
     /// True if the statement is about to read a long row, or to look at a long value, which keeps others waiting.
     pub fn is_at_long(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| running.reading.is_at_long())
+        self.results.running.as_ref().is_some_and(|running| running.reading.is_at_long())
     }
 
     /// Whether its statements may do so in the next steps; without, they wait where they are.
     pub fn may_take_long(&mut self, may: bool) {
-        self.takes_long = may;
+        self.results.takes_long = may;
     }
 
     /// Bytes of a row that a statement holds from one step to the next.
     pub(super) fn held_row_bytes(&self) -> usize {
-        self.running.as_ref().map_or(0, |running| running.reading.held_bytes())
+        self.results.running.as_ref().map_or(0, |running| running.reading.held_bytes())
     }
 
     /// When the statement that runs is to end at the latest.
     pub fn ends_at(&self) -> Option<Instant> {
-        self.running.as_ref()?.until
+        self.results.running.as_ref()?.until
     }
 
     /// Gives up the statement whose rows are being sent.
     pub(super) fn stop_reading(&mut self) {
-        if let Some(Fetch { id, .. }) = self.running.take().and_then(|running| running.fetch) {
+        if let Some(Fetch { id, .. }) = self.results.running.take().and_then(|running| running.fetch) {
             self.cursor_closed(id);
         }
     }
 
     /// Goes on with the rows that are being sent.
     pub(super) fn read_on(&mut self, world: &dyn World, out: &mut Output) -> After {
-        let Some(mut running) = self.running.take() else { return After::Next };
+        let Some(mut running) = self.results.running.take() else { return After::Next };
         let began = world.now();
-        running.reading.may_take_long(self.takes_long);
+        running.reading.may_take_long(self.results.takes_long);
         let fetch = &mut running.fetch;
         let step = put_rows(&mut running.reading, out, &mut |out| {
             let is_enough = fetch.as_mut().is_some_and(|fetch| {
@@ -262,7 +261,7 @@ impl Session {
             Ok(_) => self.is_over_time(&running, now, world),
             Err(error) => Some(error),
         };
-        self.running = Some(running);
+        self.results.running = Some(running);
         error.map_or(After::More, |error| self.fail(&error, out))
     }
 
@@ -290,7 +289,7 @@ impl Session {
         if running.until.is_some_and(|until| until <= now) {
             return Some(SqlError::new(3024, "HY000", text));
         }
-        let limit = world.statement_cpu_time().filter(|_| !self.identity.rights.admin)?;
+        let limit = world.statement_cpu_time().filter(|_| !self.login.identity.rights.admin)?;
         (running.worked > limit).then(|| {
             let text =
                 format!("{text}: it has worked longer than --statement-cpu-time={}s allows", limit.as_secs_f64());
@@ -394,7 +393,7 @@ impl Session {
             self.transaction.reads(&snapshot, locking, world.now());
         }
         let reading = Reading::open(snapshot, world.now(), plan, self.settings.charsets(), form)?;
-        let warnings = std::mem::take(self.noted.get_mut());
+        let warnings = std::mem::take(self.place.noted.get_mut());
         self.own_warnings().extend(warnings);
         self.diagnostics.row_count = -1;
         Ok(reading)
@@ -416,7 +415,7 @@ impl Session {
         }
         let snapshot = self.snapshot(world)?;
         self.plan(select, sql, parameters, &snapshot, None, world)?;
-        self.noted.borrow_mut().clear();
+        self.place.noted.borrow_mut().clear();
         Ok(())
     }
 
@@ -454,7 +453,7 @@ impl Session {
     fn give_up(&mut self, pinned_before: Option<Instant>, why: &SqlError) {
         self.transaction.give_up(pinned_before, why);
         self.locks.give_up(pinned_before, why);
-        self.running.iter_mut().for_each(|running| running.reading.give_up(pinned_before, why));
+        self.results.running.iter_mut().for_each(|running| running.reading.give_up(pinned_before, why));
         self.statements.give_up(pinned_before, why);
     }
 
@@ -485,7 +484,7 @@ impl Session {
 
     /// An account that may not read a schema is told the same of every table, whether it exists or not.
     pub(super) fn may_select(&self, name: &TableName, schema: Option<&str>) -> Result<(), SqlError> {
-        if self.identity.may_read(schema.unwrap_or(&name.schema)) {
+        if self.login.identity.may_read(schema.unwrap_or(&name.schema)) {
             return Ok(());
         }
         Err(self.may_not("SELECT", &name.table))
@@ -493,8 +492,8 @@ impl Session {
 
     /// 1142 of a statement for a table.
     pub(super) fn may_not(&self, command: &str, table: &str) -> SqlError {
-        let (user, _) = self.identity.account.rsplit_once('@').unwrap_or((&self.identity.account, "%"));
-        let host = &self.identity.peer_host;
+        let (user, _) = self.login.identity.account.rsplit_once('@').unwrap_or((&self.login.identity.account, "%"));
+        let host = &self.login.identity.peer_host;
         let text = format!("{command} command denied to user '{user}'@'{host}' for table '{table}'");
         SqlError::new(1142, "42000", text)
     }

@@ -13,7 +13,7 @@ use super::*;
 use crate::world::Statistics;
 
 /// A server without anything.
-struct Nowhere;
+pub(super) struct Nowhere;
 
 impl OwnValues for Nowhere {
     fn own_value(&self, name: &str) -> Option<String> {
@@ -57,7 +57,7 @@ impl World for Nowhere {
     fn give_statements(&self, _: usize) {}
 }
 
-fn admin(capabilities: u32) -> Session {
+pub(super) fn admin(capabilities: u32) -> Session {
     let dir = tempfile::tempdir().unwrap();
     let accounts = Accounts::open(&dir.path().join("accounts")).unwrap();
     let rules = LoginRules {
@@ -83,7 +83,7 @@ fn admin(capabilities: u32) -> Session {
     Session::begin(9, identity, start, &Nowhere).unwrap()
 }
 
-fn packets(out: &mut Output) -> Vec<Vec<u8>> {
+pub(super) fn packets(out: &mut Output) -> Vec<Vec<u8>> {
     let mut buffer = PacketBuffer::new(1 << 30);
     buffer.accept_any_sequence();
     buffer.push(out.bytes());
@@ -101,11 +101,11 @@ fn ask(session: &mut Session, payload: &[u8]) -> Vec<Vec<u8>> {
     packets(&mut out)
 }
 
-fn query(session: &mut Session, sql: &str) -> Vec<Vec<u8>> {
+pub(super) fn query(session: &mut Session, sql: &str) -> Vec<Vec<u8>> {
     ask(session, &[b"\x03", sql.as_bytes()].concat())
 }
 
-fn error(packets: &[Vec<u8>]) -> ErrPacket {
+pub(super) fn error(packets: &[Vec<u8>]) -> ErrPacket {
     ErrPacket::parse(packets.last().unwrap()).unwrap_or_else(|_| panic!("no error: {packets:?}"))
 }
 

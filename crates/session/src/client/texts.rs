@@ -59,6 +59,51 @@ impl Kept {
     }
 }
 
+/// Statements of a text that have not run yet.
+#[derive(Debug)]
+pub(super) struct Rest {
+    pub(super) sql: Vec<u8>,
+    pub(super) at: usize,
+}
+
+impl Rest {
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        self.sql.len()
+    }
+
+    /// What is left of the text.
+    pub(super) fn text(&self) -> &[u8] {
+        self.sql.get(self.at..).unwrap_or_default()
+    }
+}
+
+/// A statement of a text that is being answered.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) tree: Tree,
+    /// Offset of the next statement behind it, if the client is to get its result too.
+    pub(super) next: Option<usize>,
+}
+
+/// What a statement was parsed as.
+#[derive(Debug)]
+pub(super) enum Tree {
+    Parsed(Parsed),
+    /// A text that came before with other literals.
+    Kept(Kept),
+}
+
+impl Begun {
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.tree {
+            Tree::Parsed(parsed) => parsed.tree_bytes,
+            Tree::Kept(kept) => kept.bytes(),
+        }
+    }
+}
+
 /// The key of a text that may be kept: a short SELECT.
 pub(super) fn key_of(sql: &[u8]) -> Option<u64> {
     let is_select = sql.get(..6).is_some_and(|word| word.eq_ignore_ascii_case(b"SELECT"));

@@ -256,7 +256,7 @@ impl Session {
     ) -> Result<Option<Vec<Vec<Value>>>, SqlError> {
         let Some((schema, table)) = listing.name.split_once('.') else { return Ok(None) };
         if schema == "performance_schema" && OF_REPLICATION.contains(&table) {
-            if !self.identity.rights.monitor {
+            if !self.login.identity.rights.monitor {
                 return Err(self.may_not("SELECT", table));
             }
             let status = world.replica_status();

@@ -6,6 +6,8 @@ use std::time::Instant;
 use sql::{AccessMode, Characteristics, Completion, Isolation, Settings, SqlError, Warning};
 use store::Snapshot;
 
+use super::told::OpenTransaction;
+
 /// Savepoints of a transaction, at most: MySQL has no limit, a session's memory has.
 const SAVEPOINTS_MAX: usize = 10_000;
 
@@ -256,6 +258,34 @@ impl Transaction {
     pub(super) fn isolation(&self, settings: &Settings) -> Isolation {
         let open = self.open.as_ref().map(|open| open.isolation);
         open.or(self.next.isolation).unwrap_or(settings.isolation())
+    }
+
+    /// What SET TRANSACTION said of the next one.
+    pub(super) fn next(&self) -> Characteristics {
+        self.next
+    }
+
+    /// The open transaction, as another server must begin it.
+    pub(super) fn open(&self) -> Option<OpenTransaction> {
+        let Open { isolation, read_only, consistent, implicit, .. } = *self.open.as_ref()?;
+        let savepoints = self.savepoints.clone();
+        Some(OpenTransaction { number: self.begun, isolation, read_only, consistent, implicit, savepoints })
+    }
+
+    /// Another server says whether a transaction is open there.
+    pub(super) fn is_elsewhere(&mut self, is_open: bool, read_only: bool, settings: &Settings) {
+        match (&mut self.open, is_open) {
+            (Some(open), true) => open.read_only = read_only,
+            (None, true) => {
+                let next = Open::of_next(std::mem::take(&mut self.next), settings);
+                self.open = Some(Open { read_only, ..next });
+                self.begun += 1;
+            }
+            (_, false) => {
+                self.end();
+                self.next = Characteristics::default();
+            }
+        }
     }
 
     /// Number of transactions begun.

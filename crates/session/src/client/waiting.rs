@@ -1,14 +1,15 @@
 //! A statement that waits keeps its tree and its place: it has put nothing out, and goes on where it was.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use sql::{Ended, Evaluation, Event, Interrupt, Purse, Statement, Value, Wait, gtid_text};
+use sql::{Ended, Evaluation, Event, Interrupt, Purse, Statement, Value, Wait, Warning, gtid_text};
 use wire::command;
 
 use super::beside::Beside;
 use super::freshness::Needs;
 use super::listings::PlannedListing;
-use super::query::{Begun, Rest};
+use super::texts::{Begun, Rest};
 use super::{After, Session};
 use crate::Output;
 use crate::world::{SessionLine, World};
@@ -45,6 +46,8 @@ pub(super) struct Place {
     /// Sessions for SHOW PROCESSLIST.
     pub(super) sessions: (Vec<SessionLine>, Option<Purse>),
     pub(super) beside: Beside,
+    /// What its evaluation warns of.
+    pub(super) noted: RefCell<Vec<Warning>>,
 }
 
 /// The statement that waits.
@@ -150,7 +153,7 @@ impl Session {
         if self.is_dumping() {
             return self.dump_waited(&ended, world, out);
         }
-        if self.sending.is_some() {
+        if self.results.sending.is_some() {
             return self.more_has_come(&ended, world, out);
         }
         if matches!(ended, Ended::Interrupted(Interrupt::Shutdown)) {
@@ -200,6 +203,5 @@ impl Session {
     /// Forgets where the statement was.
     pub(super) fn statement_ends(&mut self) {
         self.place = Place::default();
-        self.noted.get_mut().clear();
     }
 }

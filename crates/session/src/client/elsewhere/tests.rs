@@ -1,0 +1,104 @@
+//! What is not answered here leaves everything as it was.
+
+use super::super::tests::{Nowhere, admin, error, packets, query};
+use super::*;
+
+fn ask(session: &mut Session, sql: &str) -> (After, Option<NotHere>) {
+    let mut out = Output::default();
+    let after = session.command(&[b"\x03", sql.as_bytes()].concat(), &Nowhere, &mut out);
+    assert!(after != After::NotHere || out.is_empty(), "{sql}");
+    (after, session.take_not_here())
+}
+
+#[test]
+fn what_does_not_bind_is_anothers_and_changes_nothing() {
+    let mut session = admin(0);
+    session.set_forwarding(Forwarding::All);
+    query(&mut session, "set @a = 7");
+    query(&mut session, "select instr('a', 'b', 'c')");
+    let warnings = query(&mut session, "show warnings");
+    for (sql, why, may_write) in [
+        ("select uuid()", Why::Unsupported, false),
+        ("select no_such_function(1)", Why::Unsupported, true),
+        ("select a from t1 join t2 using (a)", Why::Unsupported, false),
+        ("insert into t values (1)", Why::Writes, true),
+        ("create table t (a int)", Why::Writes, true),
+        ("call p()", Why::Unsupported, true),
+        ("set @a = (select 1)", Why::Unsupported, false),
+        ("set @a = 8, @b = uuid()", Why::Unsupported, false),
+        ("set @c = 8, div_precision_increment = 9", Why::Unsupported, false),
+        ("select get_lock('a', 1)", Why::Unsupported, true),
+        ("start transaction read write", Why::Writes, false),
+        ("lock tables t read", Why::Locks, true),
+        ("select 1; select 2", Why::Several, false),
+        ("select @@max_allowed_packet", Why::Variable, false),
+        ("select @@global.sql_mode", Why::Variable, false),
+        ("show variables", Why::OfServer, false),
+        ("use nowhere", Why::Unknown, false),
+        ("select sleep(3600), uuid()", Why::Unsupported, false),
+        ("select 1 from", Why::Unsupported, true),
+    ] {
+        let multi = sql.contains(';');
+        session.capabilities = if multi { wire::handshake::capability::MULTI_STATEMENTS } else { 0 };
+        let (after, not_here) = ask(&mut session, sql);
+        assert_eq!(after, After::NotHere, "{sql}");
+        let not_here = not_here.unwrap();
+        assert_eq!((not_here.why, not_here.payload.is_none()), (why, true), "{sql}");
+        assert_eq!(not_here.may_write, may_write, "{sql}");
+        session.capabilities = 0;
+        assert_eq!(query(&mut session, "show warnings"), warnings, "{sql}");
+    }
+    assert_eq!(packets_of(&mut session, "select @a, @b, @c"), b"\x017\xfb\xfb");
+    // Nobody takes it: the error of a session that may not forward.
+    let (_, not_here) = ask(&mut session, "insert into t values (1)");
+    let mut out = Output::default();
+    assert_eq!(session.refuse_not_here(&not_here.unwrap(), &mut out), After::Next);
+    assert_eq!(error(&packets(&mut out)).code, 1290);
+}
+
+fn packets_of(session: &mut Session, sql: &str) -> Vec<u8> {
+    let all = query(session, sql);
+    all[all.len() - 2].clone()
+}
+
+#[test]
+fn what_is_of_this_server_or_writes_under_reads_keeps_its_error() {
+    let mut session = admin(0);
+    session.set_forwarding(Forwarding::Reads);
+    for (sql, code) in [
+        ("insert into t values (1)", 1290),
+        ("create table t (a int)", 1290),
+        ("set global wait_timeout = 1", 1235),
+        ("shutdown", 1235),
+        ("set slipstream_read_consistency = (select 1)", 1235),
+        ("select no_such_function(1)", 1235),
+    ] {
+        let (after, _) = ask(&mut session, sql);
+        assert_eq!(after, After::Next, "{sql}");
+        let mut out = Output::default();
+        session.command(&[b"\x03", sql.as_bytes()].concat(), &Nowhere, &mut out);
+        assert_eq!(error(&packets(&mut out)).code, code, "{sql}");
+    }
+    assert_eq!(ask(&mut session, "select uuid()").0, After::NotHere);
+    session.set_forwarding(Forwarding::Off);
+    assert_eq!(error(&query(&mut session, "select uuid()")).code, 1235);
+}
+
+#[test]
+fn prepared_statements_are_anothers_when_they_are_prepared_or_executed() {
+    let mut session = admin(wire::handshake::capability::DEPRECATE_EOF);
+    session.set_forwarding(Forwarding::All);
+    let mut out = Output::default();
+    assert_eq!(session.command(b"\x16insert into t values (?)", &Nowhere, &mut out), After::NotHere);
+    let not_here = session.take_not_here().unwrap();
+    assert!(not_here.may_write && not_here.statement_id.is_none() && out.is_empty());
+    assert_eq!(session.command(b"\x16select last_insert_id()", &Nowhere, &mut out), After::Next);
+    out.taken();
+    session.took(&super::super::OkFacts::default(), &Nowhere);
+    let id = session.statements.last_number();
+    let execute = [&b"\x17"[..], &id.to_le_bytes(), b"\0\x01\0\0\0"].concat();
+    assert_eq!(session.command(&execute, &Nowhere, &mut out), After::NotHere);
+    let not_here = session.take_not_here().unwrap();
+    assert_eq!((not_here.statement_id, session.prepared_text(id)), (Some(id), Some(&b"select last_insert_id()"[..])));
+    assert_eq!(session.take_statement_number(), id + 1);
+}
