@@ -139,13 +139,12 @@ struct SessionLogin {
     encryption: Option<Encryption>,
 }
 
-/// What is still to be sent, and then to be run.
+/// Rows still to be sent, and statements to run after them.
 #[derive(Debug, Default)]
 struct Results {
     running: Option<Running>,
     /// Its statements may read long rows where it is served now.
     takes_long: bool,
-    /// A listing.
     sending: Option<Sending>,
     rest: Option<Rest>,
 }
@@ -158,7 +157,7 @@ struct Trouble {
     failed: Option<Failed>,
 }
 
-/// What is said of the last statement.
+/// Warnings and ROW_COUNT() of the last statement.
 #[derive(Debug, Clone)]
 struct Diagnostics {
     warnings: Vec<Warning>,

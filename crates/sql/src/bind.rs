@@ -250,7 +250,7 @@ pub fn describe(bind: &Bind<'_>, select: &Select) -> Result<Vec<Column>> {
 /// The value of an expression, and whether it is text.
 ///
 /// # Errors
-/// As [`describe`].
+/// Those of [`describe`], as they are.
 pub fn evaluate(bind: &Bind<'_>, expression: &Expression) -> Result<Value> {
     Ok(bind.alone(expression)?.value)
 }

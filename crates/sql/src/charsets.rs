@@ -189,3 +189,15 @@ pub(crate) fn decoded(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>> {
     }
     Ok(utf8)
 }
+
+/// A text as SQL in ASCII, whatever the character sets are.
+pub(crate) fn text_as_sql(text: &[u8], id: u16) -> String {
+    let hex: String = text.iter().map(|byte| format!("{byte:02X}")).collect();
+    match collation::by_id(id) {
+        Some(found) if found.charset == "utf8mb4" => format!("_utf8mb4 X'{hex}' COLLATE {}", found.name),
+        Some(found) if id != BINARY => {
+            format!("CONVERT(_utf8mb4 X'{hex}' USING {}) COLLATE {}", found.charset, found.name)
+        }
+        _ => format!("X'{hex}'"),
+    }
+}

@@ -177,7 +177,7 @@ pub(crate) fn call(bind: &Bind<'_>, name: &str, arguments: &[Expression]) -> Res
 /// Begins a call of a function that waits.
 ///
 /// # Errors
-/// As [`call`].
+/// Those of [`call`], as they are.
 pub(crate) fn begin(bind: &Bind<'_>, name: &str, arguments: &[Expression]) -> Result<Called> {
     let (kernel, _) = kernel(name, arguments)?;
     let bound = arguments.iter().map(|argument| bind.expression(argument)).collect::<Result<Vec<_>>>()?;

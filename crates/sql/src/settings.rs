@@ -9,11 +9,12 @@ use wire::row::type_code;
 
 use crate::ast::{ExplainFormat, Isolation, Scope};
 use crate::bind::{Field, Value};
+use crate::charsets::text_as_sql;
 use crate::error::{SqlError, Warning};
 use crate::rules::{self, Rule};
 use crate::table::{ZoneByName, has_zone_names, zone_by_name};
 use crate::variables::{self, OwnValues, Variable};
-use crate::{Charsets, KNOWS_UTC, Result, deprecated, modes, user_variables};
+use crate::{Charsets, KNOWS_UTC, Result, deprecated, modes};
 
 /// A variable that was set, for session tracking.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +93,7 @@ fn sql_of(name: &str, value: &str) -> String {
     match (is_number, is_plain) {
         (true, _) => value.to_owned(),
         (_, true) => format!("'{value}'"),
-        _ => user_variables::text_as_sql(value.as_bytes(), values::collation::UTF8MB4_0900_AI_CI),
+        _ => text_as_sql(value.as_bytes(), values::collation::UTF8MB4_0900_AI_CI),
     }
 }
 

@@ -11,7 +11,7 @@ use wire::row::type_code;
 
 use crate::Result;
 use crate::bind::{Bound, Field, NOT_FIXED, Value, is_text};
-use crate::charsets::{Charsets, bytes_a_character};
+use crate::charsets::{Charsets, bytes_a_character, text_as_sql};
 use crate::error::SqlError;
 
 /// Variables of a session, at most: MySQL has no limit, a session's memory has.
@@ -125,18 +125,6 @@ impl UserVariables {
         {
             self.insert(name, UserVariables::unset(charsets));
         }
-    }
-}
-
-/// A text as SQL in ASCII, whatever the character sets are.
-pub(crate) fn text_as_sql(text: &[u8], collation: u16) -> String {
-    let hex: String = text.iter().map(|byte| format!("{byte:02X}")).collect();
-    match values::collation::by_id(collation) {
-        Some(found) if found.charset == "utf8mb4" => format!("_utf8mb4 X'{hex}' COLLATE {}", found.name),
-        Some(found) if collation != BINARY => {
-            format!("CONVERT(_utf8mb4 X'{hex}' USING {}) COLLATE {}", found.charset, found.name)
-        }
-        _ => format!("X'{hex}'"),
     }
 }
 

@@ -188,7 +188,7 @@ impl Evaluation {
     /// The columns of a SELECT without a table, and whether LIMIT leaves its row in.
     ///
     /// # Errors
-    /// With MySQL's number, or 1235: of what does not bind, before anything is waited for.
+    /// With MySQL's number, or 1235; one of binding comes before the first wait.
     pub fn select(&mut self, bind: &Bind<'_>, select: &Select) -> Result<Evaluated<(Vec<Column>, bool)>> {
         let has_row = match self.has_row {
             Some(has_row) => has_row,
@@ -261,7 +261,7 @@ impl Evaluation {
     }
 }
 
-/// The call that waits after so many others, in the order in which they are evaluated.
+/// The call that waits after this number of others, in the order of evaluation.
 fn nth_call<'a>(expression: &'a Expression, left: &mut usize) -> Option<(&'a str, &'a [Expression])> {
     if let Some(found) = expression.operands().into_iter().find_map(|inner| nth_call(inner, left)) {
         return Some(found);
@@ -321,7 +321,7 @@ impl<'a> Waits<'a> {
         self.warnings.map_or(0, |warnings| warnings.borrow().len())
     }
 
-    /// Forgets all warnings but the first so many: the expressions are evaluated once more.
+    /// Forgets all but the first warnings: the expressions are evaluated once more.
     fn forget_after(&self, warned: usize) {
         if let Some(warnings) = self.warnings {
             warnings.borrow_mut().truncate(warned);

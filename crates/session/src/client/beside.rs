@@ -81,7 +81,7 @@ fn is_large(catalog: &Catalog) -> bool {
 }
 
 impl Session {
-    /// Whether the rows of a listing over many tables are made beside the loop: then the statement waits for them.
+    /// Whether the rows of a listing over many tables are made by a thread of low priority, and waited for.
     ///
     /// # Errors
     /// Nothing can be read now.

@@ -1,7 +1,7 @@
 //! Commands that are not answered here, for a session that may forward them.
 //!
 //! In: a command's statements, the error with which it would end. Out: that it is another server's, before anything of
-//! it was changed here. Never here: who answers it; a command of this server itself; one of which something was put out.
+//! it was changed here. Never here: who answers it; a command of this server itself; one with an answer that began.
 
 use sql::{Isolation, Scope, Show, SqlError, Statement};
 use syntax::{Classified, Keyword, State, StatementKind, classify};
@@ -15,7 +15,7 @@ use crate::Output;
 pub enum Forwarding {
     #[default]
     Off,
-    /// What is proved not to write.
+    /// Only commands proved not to write.
     Reads,
     All,
 }
@@ -109,7 +109,7 @@ fn is_of_this_server(one: &Classified) -> bool {
         || one.unknown_functions.iter().any(|name| is_list(name))
 }
 
-/// True for a SHOW of what only the source knows.
+/// True for a SHOW whose answer only the source knows.
 fn is_of_source(show: &Show) -> bool {
     matches!(
         show,
@@ -159,7 +159,7 @@ impl Session {
         self.elsewhere.forwarding != Forwarding::Off
     }
 
-    /// A command begins.
+    /// Remembers the session's state before a command.
     pub(super) fn command_begins(&mut self, out: &Output) {
         if self.may_forward() {
             self.elsewhere.before = Some(self.diagnostics.clone());
@@ -167,7 +167,7 @@ impl Session {
         }
     }
 
-    /// A command that has waited goes on: what was put out before it may be sent by now.
+    /// A command continues after its wait: packets that were put out before it may be sent by now.
     pub(super) fn command_goes_on(&mut self, out: &Output) {
         if let Some(begun) = &mut self.elsewhere.begun {
             *begun = out.len();

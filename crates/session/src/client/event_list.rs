@@ -1,6 +1,6 @@
 //! The events of a file of the relay log, a part at a time.
 //!
-//! In: the file. Out: rows of SHOW RELAYLOG EVENTS, made beside the loop. Never here: the words in which an event is
+//! In: the file. Out: rows of SHOW RELAYLOG EVENTS, made by another thread. Never here: the words in which an event is
 //! described (`serve`); more held than a part and one event.
 
 use std::io::ErrorKind;
@@ -42,7 +42,7 @@ struct Begin {
 }
 
 impl EventsLeft {
-    /// The events of a file from an offset on: so many left out, then so many. None is a file without events.
+    /// The events of a file from an offset on: how many are left out, then how many are shown. None has no events.
     pub(super) fn of(file: Option<ListedFile>, from: u64, (offset, rows): (u64, u64), limit: u64) -> EventsLeft {
         let begin = Begin { file, from };
         EventsLeft(Arc::new(Mutex::new(List { begin, events: None, offset, rows, limit, done: false })))

@@ -32,7 +32,7 @@ impl Outcome {
 }
 
 impl Session {
-    /// Runs a statement, or goes on with the one that has waited.
+    /// Runs a statement, or continues the one that has waited.
     ///
     /// # Errors
     /// With MySQL's number, or 1235.
@@ -70,7 +70,7 @@ impl Session {
     /// What the statement waits for next; None once all is there with which it can be finished.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Those of [`run`](Self::run), before any change.
     fn next_wait(
         &mut self,
         statement: &Statement,

@@ -64,7 +64,7 @@ const EMPTY: &[&str] =
 pub(super) struct PlannedListing {
     listing: &'static Listing,
     plan: Plan,
-    /// Its rows are made beside the loop, and chosen there.
+    /// Its rows are made and chosen by another thread.
     is_beside: bool,
 }
 
@@ -140,7 +140,7 @@ impl Session {
     /// Begins with such a SELECT, and says what it waits for.
     ///
     /// # Errors
-    /// As [`plan_of_listing`](Self::plan_of_listing).
+    /// Those of [`plan_of_listing`](Self::plan_of_listing), as they are.
     pub(super) fn list(
         &mut self,
         select: &Select,

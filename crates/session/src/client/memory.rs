@@ -18,7 +18,7 @@ pub(super) type ListingJob = Box<dyn FnOnce(&dyn Fn() -> bool) -> ListedRows + S
 /// 4082, after which the connection is closed, as MySQL does.
 pub(super) const OVER_MEMORY: u16 = 4082;
 
-/// 4082 for so many bytes.
+/// 4082 for this number of bytes.
 pub(super) fn over_memory(bytes: u64, limit: u64) -> SqlError {
     let text = format!("Connection closed. Connection memory limit {limit} bytes exceeded. Consumed {bytes} bytes.");
     SqlError::new(OVER_MEMORY, "HY000", text)

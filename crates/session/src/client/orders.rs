@@ -43,7 +43,7 @@ impl Session {
         Ok(Wait { event: Event::Replica(order), timeout: None })
     }
 
-    /// What is said of an order that was carried out.
+    /// The warning after an order was carried out.
     ///
     /// # Errors
     /// Why it could not be.

@@ -133,7 +133,7 @@ impl Session {
         Ok(Begun { tree: Tree::Parsed(parsed), next })
     }
 
-    /// Answers a statement, or goes on with it.
+    /// Answers a statement, or continues it.
     fn answer_begun(&mut self, begun: &mut Begun, sql: &[u8], world: &dyn World, out: &mut Output) -> After {
         let more = begun.next.map_or(0, |_| status::MORE_RESULTS_EXISTS);
         let answer = match &mut begun.tree {
@@ -149,15 +149,15 @@ impl Session {
         })
     }
 
-    /// Counts a statement.
+    /// Counts a statement among the server's.
     pub(super) fn note_command(&self, statement: &Statement, world: &dyn World) {
         if let Some(command) = statement.command() {
             world.note_command(command);
         }
     }
 
-    /// Runs a statement, or goes on with it, and puts out its result in text form. `known` is of an earlier execution of its text, and
-    /// becomes that of this one.
+    /// Runs a statement, or continues it, and puts out its result in text form. `known` is of an earlier execution of
+    /// its text, and becomes that of this one.
     fn answer(
         &mut self,
         statement: &Statement,

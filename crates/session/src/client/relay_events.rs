@@ -50,7 +50,7 @@ impl Session {
         Ok(EventsLeft::of(self.relay_log_file(file, world)?, from.unwrap_or(0), (offset, rows), most))
     }
 
-    /// The first part of a list is made beside the loop, and waited for.
+    /// Has another thread make the first part of a list, for which the statement waits.
     pub(super) fn list_events(&mut self, events: EventsLeft) -> Wait {
         self.list_beside(events.job(self.memory.beside()));
         self.place.beside.events = Some(events);

@@ -53,7 +53,7 @@ impl Kept {
         self.template.fill(sql).is_some()
     }
 
-    /// What the text is parsed as whose literals it took last, and what is known of its columns.
+    /// The tree of the text whose literals it took last, and what is known of its columns.
     pub(super) fn parsed(&mut self) -> (&Parsed, &mut Option<Known>) {
         (self.template.filled(), &mut self.known)
     }
@@ -72,7 +72,7 @@ impl Rest {
         self.sql.len()
     }
 
-    /// What is left of the text.
+    /// The text from its next statement on.
     pub(super) fn text(&self) -> &[u8] {
         self.sql.get(self.at..).unwrap_or_default()
     }

@@ -32,7 +32,7 @@ pub struct OpenTransaction {
     pub number: u64,
     pub isolation: Isolation,
     pub read_only: bool,
-    /// WITH CONSISTENT SNAPSHOT.
+    /// It was begun WITH CONSISTENT SNAPSHOT.
     pub consistent: bool,
     /// Begun by a statement under autocommit=0, not by BEGIN.
     pub implicit: bool,
@@ -89,7 +89,7 @@ fn characteristics(isolation: Option<Isolation>, access: Option<AccessMode>) -> 
 }
 
 impl Change {
-    /// The statements that make this change; none for what is no SQL, or begins by itself.
+    /// The statements that make this change; none where it is no SQL, or begins by itself.
     #[must_use]
     pub fn statements(&self) -> Vec<String> {
         match self {

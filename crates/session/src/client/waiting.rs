@@ -1,4 +1,4 @@
-//! A statement that waits keeps its tree and its place: it has put nothing out, and goes on where it was.
+//! A statement that waits keeps its tree and its place: it has put nothing out, and continues from there.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -58,12 +58,12 @@ pub(super) struct Suspended {
     pub(super) statement: Option<Waiter>,
 }
 
-/// A statement that goes on after its wait.
+/// A statement that continues after its wait.
 #[derive(Debug)]
 pub(super) enum Waiter {
     /// Of a COM_QUERY, with its text from this statement on.
     Text { begun: Box<Begun>, rest: Rest },
-    /// Of a COM_STMT_EXECUTE.
+    /// An execution by COM_STMT_EXECUTE.
     Execute(Execution),
 }
 

@@ -1,4 +1,4 @@
-//! What is not answered here leaves everything as it was.
+//! A command of another server leaves everything as it was.
 
 use super::super::tests::{Nowhere, admin, error, packets, query};
 use super::*;

@@ -77,7 +77,7 @@ const VALUES: &[&str] = &[
     "concat('a', @c)",
 ];
 
-/// What both sessions are asked in the end. What is of one connection is left out.
+/// What both sessions are asked in the end, without variables of one connection.
 const QUESTIONS: &[&str] = &[
     "select database(), @@session.transaction_isolation, @@session.transaction_read_only, @@session.autocommit",
     "select @a, charset(@a), collation(@a), coercibility(@a)",
