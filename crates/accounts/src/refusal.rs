@@ -38,6 +38,11 @@ impl ServerError {
         ServerError { number: 1043, sqlstate: "08S01", text: "Bad handshake".to_owned() }
     }
 
+    /// 1047: a packet that is no change of the user.
+    pub(crate) fn unknown_command() -> ServerError {
+        ServerError { number: 1047, sqlstate: "08S01", text: "Unknown command".to_owned() }
+    }
+
     /// 1251: the client cannot be asked for another plugin.
     pub(crate) fn old_client() -> ServerError {
         let text = "Client does not support authentication protocol requested by server; \

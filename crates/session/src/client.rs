@@ -309,7 +309,7 @@ impl Session {
                 Err(error) => self.fail(&error, out),
             },
             Ok(command) => self.dispatch(&command, world, out),
-            Err(_) => self.fail(&SqlError::new(1835, "HY000", "Malformed communication packet"), out),
+            Err(_) => self.malformed(payload, out),
         };
         let after = self.settled(after, begun, out);
         self.settle_elsewhere(after, Some(payload), out)
@@ -376,9 +376,26 @@ impl Session {
             ClientCommand::DumpGtid { flags, server_id, gtid_set } => {
                 return self.dump_after(gtid_set, *flags, *server_id, world, out);
             }
-            ClientCommand::Other(_) => return self.fail(&SqlError::new(1047, "08S01", "Unknown command"), out),
+            ClientCommand::Other(code) => return self.unknown_command(*code, out),
         }
         After::Next
+    }
+
+    /// A command that is cut short or has another form.
+    fn malformed(&mut self, payload: &[u8], out: &mut Output) -> After {
+        let Some(code) = payload.first() else { return self.unknown_command(0, out) };
+        let after = self.fail(&malformed(), out);
+        let ends = matches!(*code, command::BINLOG_DUMP | command::BINLOG_DUMP_GTID);
+        if ends { After::Close } else { after }
+    }
+
+    /// A command that does not exist, or is not answered. One that would begin a stream ends the session.
+    fn unknown_command(&mut self, code: u8, out: &mut Output) -> After {
+        if code == command::CLONE {
+            return self.fail(&SqlError::new(1524, "HY000", "Plugin 'clone' is not loaded"), out);
+        }
+        let after = self.fail(&unknown_command(), out);
+        if code == command::SUBSCRIBE_GROUP_STREAM { After::Close } else { after }
     }
 
     /// COM_RESET_CONNECTION: as a new login, but for the default schema, and with the server's character sets.
@@ -404,7 +421,7 @@ impl Session {
         match option {
             0 => self.capabilities |= capability::MULTI_STATEMENTS,
             1 => self.capabilities &= !capability::MULTI_STATEMENTS,
-            _ => return self.fail(&SqlError::new(1047, "08S01", "Unknown command"), out),
+            _ => return self.fail(&unknown_command(), out),
         }
         self.rows_end(out, self.status());
         After::Next
@@ -537,6 +554,15 @@ impl Session {
         }
         if error.code == memory::OVER_MEMORY || error.is_defect() { After::Close } else { After::Next }
     }
+}
+
+/// 1835
+fn malformed() -> SqlError {
+    SqlError::new(1835, "HY000", "Malformed communication packet.")
+}
+
+fn unknown_command() -> SqlError {
+    SqlError::new(1047, "08S01", "Unknown command")
 }
 
 fn charsets(collation: u16) -> Charsets {

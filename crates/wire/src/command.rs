@@ -41,6 +41,10 @@ pub const STMT_FETCH: u8 = 0x1c;
 pub const BINLOG_DUMP_GTID: u8 = 0x1e;
 /// Resets session state.
 pub const RESET_CONNECTION: u8 = 0x1f;
+/// Copies all files of a server.
+pub const CLONE: u8 = 0x20;
+/// Begins the stream between the members of a group.
+pub const SUBSCRIBE_GROUP_STREAM: u8 = 0x21;
 
 /// Dump flag: at the end of the log, send EOF instead of waiting.
 pub const DUMP_NON_BLOCK: u16 = 0x01;

@@ -268,6 +268,14 @@ pub(crate) fn binary_value<'a>(reader: &mut Reader<'a>, ty: ValueType) -> Result
     })
 }
 
+/// True for types whose values are bytes after their length.
+#[must_use]
+pub fn is_bytes(code: u8) -> bool {
+    use type_code::*;
+    let fixed = [TINY, SHORT, YEAR, LONG, INT24, LONGLONG, FLOAT, DOUBLE, NULL];
+    !fixed.contains(&code) && ![DATE, DATETIME, TIMESTAMP, TIME].contains(&code)
+}
+
 fn date_time(reader: &mut Reader<'_>) -> Result<DateTime> {
     let len = reader.u8("date length")?;
     let mut value = DateTime::default();

@@ -198,10 +198,10 @@ impl Login {
     pub fn change_user(&mut self, payload: &[u8], session: &SessionStart, tls: Option<&TlsPeer>) -> LoginStep {
         self.state = State::Ended;
         let Ok(change) = ChangeUser::parse(payload, session.capabilities) else {
-            return LoginStep::Refused(ServerError::bad_handshake());
+            return LoginStep::Refused(ServerError::unknown_command());
         };
         let Some(start) = SessionStart::of_change(&change, session) else {
-            return LoginStep::Refused(ServerError::bad_handshake());
+            return LoginStep::Refused(ServerError::unknown_command());
         };
         self.begin(Box::new(Attempt {
             user: lossy(change.user),

@@ -540,7 +540,7 @@ fn a_change_of_the_user_is_a_login_with_a_nonce_of_its_own() {
         assert_eq!(seen.sent[0][0], 0xfe);
     }
     let bad = bed.login(SOCKET, rules()).change_user(b"\x11app", &before.start, None);
-    assert!(matches!(bad, LoginStep::Refused(error) if error.number == 1043));
+    assert!(matches!(bad, LoginStep::Refused(error) if error.number == 1047));
 }
 
 #[test]

@@ -99,7 +99,10 @@ impl Session {
     ) -> After {
         match GtidSet::decode(gtid_set) {
             Ok(executed) => self.dump(Start::After(executed), flags, server_id, world, out),
-            Err(_) => self.fail(&SqlError::new(1835, "HY000", "Malformed communication packet"), out),
+            Err(_) => {
+                self.fail(&super::malformed(), out);
+                After::Close
+            }
         }
     }
 

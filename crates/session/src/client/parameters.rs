@@ -6,10 +6,21 @@
 use sql::{Charsets, SqlError, Value};
 use wire::row::{self, DateTime, Time, type_code};
 
+use super::malformed;
+
 /// Hours of a TIME, at most.
 const HOURS_MAX: u32 = 838;
 
-pub(super) fn wrong_arguments() -> SqlError {
+/// Whether a parameter that came as long data may have this type.
+pub(super) fn check_long(code: u8) -> Result<(), SqlError> {
+    match code {
+        code if !can_be_sent(code) || code == type_code::NULL => Err(wrong_arguments()),
+        code if !row::is_bytes(code) => Err(malformed()),
+        _ => Ok(()),
+    }
+}
+
+fn wrong_arguments() -> SqlError {
     SqlError::new(1210, "HY000", "Incorrect arguments to mysqld_stmt_execute")
 }
 
@@ -67,7 +78,7 @@ fn out_of_range(what: &str) -> SqlError {
 fn date(value: DateTime, is_date: bool) -> Result<Value, SqlError> {
     let DateTime { year, month, day, hour, minute, second, micros } = value;
     if is_date && (hour, minute, second, micros) != (0, 0, 0, 0) {
-        return Err(SqlError::new(1835, "HY000", "Malformed communication packet."));
+        return Err(malformed());
     }
     let fits_day = year <= 9999 && month <= 12 && day <= 31;
     if !fits_day || hour > 23 || minute > 59 || second > 59 || micros > 999_999 {

@@ -17,7 +17,7 @@ use super::beside::ROWS_A_TURN;
 use super::results::{Form, Rows};
 use super::tables::{Described, Known};
 use super::waiting::{Execution, Waiter};
-use super::{After, Parameters, PreparedUnder, Session, listings, parameters, query};
+use super::{After, Parameters, PreparedUnder, Session, listings, malformed, parameters, query};
 use crate::Output;
 use crate::world::World;
 
@@ -52,7 +52,7 @@ struct Prepared {
     /// Types that the client sent with the last execution.
     types: Vec<ParamType>,
     long_data: BTreeMap<u16, Vec<u8>>,
-    /// Why long data was refused.
+    /// Why long data was refused, until the statement is reset.
     refused: Option<SqlError>,
     cursor: Option<Cursor>,
     /// Bytes that the cursor holds.
@@ -111,12 +111,17 @@ impl Statements {
     /// Parts of a parameter; the client gets no answer, so errors come with the execution.
     pub(super) fn add_long_data(&mut self, id: u32, parameter: u16, data: &[u8], memory: &Purse) {
         let Some(prepared) = self.list.get_mut(&id) else { return };
+        if usize::from(parameter) >= prepared.parsed.parameters {
+            let text = "Incorrect arguments to mysql_stmt_precheck";
+            prepared.refused = Some(SqlError::new(1210, "HY000", text));
+            return;
+        }
         let known = prepared.long_data.get(&parameter);
         let (len, capacity) = known.map_or((0, 0), |known| (known.len(), known.capacity()));
         // Doubling would hold twice the longest value.
         let more = if capacity - len >= data.len() { 0 } else { data.len().max(len / 4) };
         let grown = len + more - capacity.min(len + more) + known.map_or(ENTRY_BYTES, |_| 0);
-        if self.held_bytes + grown > HELD_BYTES_MAX || usize::from(parameter) >= prepared.parsed.parameters {
+        if self.held_bytes + grown > HELD_BYTES_MAX {
             prepared.refused = Some(too_long());
             return;
         }
@@ -163,7 +168,8 @@ impl Statements {
     fn reset(&mut self, id: u32) -> bool {
         let Some(prepared) = self.list.get_mut(&id) else { return false };
         self.held_bytes -= prepared.long_len();
-        prepared.forget_long_data();
+        prepared.long_data.clear();
+        prepared.refused = None;
         self.held_bytes -= prepared.close_cursor();
         true
     }
@@ -172,11 +178,6 @@ impl Statements {
 impl Prepared {
     fn long_len(&self) -> usize {
         self.long_data.values().map(|value| value.capacity() + ENTRY_BYTES).sum()
-    }
-
-    fn forget_long_data(&mut self) {
-        self.long_data.clear();
-        self.refused = None;
     }
 
     /// Closes the cursor; returns the bytes that it held.
@@ -348,7 +349,11 @@ impl Session {
                 self.run_taken(prepared, execution, world, out)
             }
             Err(error) => {
-                self.executed(statement_id, prepared);
+                match error.code == malformed().code {
+                    // Of a packet that cannot be read nothing was executed.
+                    true => self.put_back(statement_id, prepared),
+                    false => self.executed(statement_id, prepared),
+                }
                 self.fail(&error, out)
             }
         }
@@ -387,7 +392,11 @@ impl Session {
     /// Puts a statement back that was executed.
     fn executed(&mut self, id: u32, mut prepared: Prepared) {
         self.statements.held_bytes -= prepared.long_len();
-        prepared.forget_long_data();
+        prepared.long_data.clear();
+        self.put_back(id, prepared);
+    }
+
+    fn put_back(&mut self, id: u32, mut prepared: Prepared) {
         if prepared.cursor.is_some() {
             prepared.cursor_bytes = usize::try_from(self.memory.working()).unwrap_or(usize::MAX);
             self.statements.held_bytes += prepared.cursor_bytes;
@@ -545,13 +554,16 @@ impl Session {
         execute: &Execute<'_>,
         world: &dyn World,
     ) -> Result<Vec<Value>, SqlError> {
-        if let Some(refused) = &prepared.refused {
-            return Err(refused.clone());
-        }
         let long_data = |index: usize| u16::try_from(index).ok().and_then(|index| prepared.long_data.get(&index));
         let is_long = |index: usize| long_data(index).is_some();
         let count = prepared.parsed.parameters;
-        let bound = execute.params(count, &prepared.types, &is_long).map_err(|_| parameters::wrong_arguments())?;
+        let bound = execute.params(count, &prepared.types, &is_long).map_err(|_| malformed())?;
+        for ty in bound.types.iter().take(count).enumerate().filter_map(|(index, ty)| is_long(index).then_some(ty)) {
+            parameters::check_long(ty.value.code)?;
+        }
+        if let Some(refused) = &prepared.refused {
+            return Err(refused.clone());
+        }
         // Attributes follow the parameters.
         let (types, sent) = (bound.types.get(count..), bound.values.get(count..));
         self.take_attributes(types.unwrap_or_default(), sent.unwrap_or_default(), world)?;

@@ -3,12 +3,14 @@
 use crate::command;
 use crate::handshake::capability;
 use crate::read::{Reader, put_lenenc};
-use crate::row::{Value, ValueType, binary_value};
+use crate::row::{Value, ValueType, binary_value, is_bytes};
 use crate::server::row::put_binary_value;
 use crate::{Result, WireError};
 
 /// Flag of COM_STMT_EXECUTE: the number of parameters is sent.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
+/// Marks NULL in place of a length.
+const NULL_MARK: u8 = 0xfb;
 /// Bit in a parameter's type: UNSIGNED.
 const UNSIGNED: u8 = 0x80;
 
@@ -160,9 +162,8 @@ impl<'a> ClientCommand<'a> {
             command::STMT_EXECUTE => {
                 let statement_id = reader.u32("statement id")?;
                 let flags = reader.u8("cursor flags")?;
-                if reader.u32("iteration count")? != 1 {
-                    return Err(WireError::Malformed { what: "iteration count" });
-                }
+                // MySQL does not look at it.
+                reader.u32("iteration count")?;
                 ClientCommand::Execute(Execute { statement_id, flags, capabilities, rest: reader })
             }
             command::STMT_SEND_LONG_DATA => {
@@ -249,11 +250,8 @@ impl<'a> Execute<'a> {
             return Ok(BoundParams::default());
         }
         let is_long = |index: usize| index < placeholders && is_long(index);
-        let params = bound(&mut reader, count, named, known, &is_long)?;
-        if !reader.is_empty() {
-            return Err(WireError::Malformed { what: "bytes after the parameters" });
-        }
-        Ok(params)
+        // What follows the parameters is not looked at, as by MySQL.
+        bound(&mut reader, count, named, known, &is_long)
     }
 }
 
@@ -316,6 +314,26 @@ fn length(reader: &mut Reader<'_>, what: &'static str) -> Result<usize> {
 }
 
 /// Parses NULL bitmap, types (if sent) and values.
+/// A value. A text that is announced as longer than the rest of the packet is that rest, as by MySQL, which takes the
+/// mark of NULL for a length too.
+fn sent_value<'a>(reader: &mut Reader<'a>, ty: ValueType) -> Result<Value<'a>> {
+    let mut after = *reader;
+    if let Ok(value) = binary_value(&mut after, ty) {
+        *reader = after;
+        return Ok(value);
+    }
+    if !is_bytes(ty.code) {
+        return Err(WireError::Malformed { what: "value" });
+    }
+    let mut text = *reader;
+    if text.u8("value")? != NULL_MARK {
+        text = *reader;
+        text.lenenc("value")?;
+    }
+    *reader = Reader::new(&[]);
+    Ok(Value::Bytes(text.rest()))
+}
+
 fn bound<'a>(
     reader: &mut Reader<'a>,
     count: usize,
@@ -341,9 +359,10 @@ fn bound<'a>(
     for (index, ty) in params.types.iter().enumerate() {
         let is_null = nulls.get(index / 8).is_some_and(|byte| byte & (1 << (index % 8)) != 0);
         params.values.push(match (is_null, is_long(index)) {
-            (true, _) => Some(Value::Null),
-            (false, true) => None,
-            (false, false) => Some(binary_value(reader, ty.value)?),
+            // Long data counts, marked as NULL or not.
+            (_, true) => None,
+            (true, false) => Some(Value::Null),
+            (false, false) => Some(sent_value(reader, ty.value)?),
         });
     }
     Ok(params)

@@ -181,7 +181,20 @@ fn parameters_come_as_they_were_given() {
     let wanted =
         [Value::Null, Value::Int(-2), Value::UInt(u64::MAX), Value::Double(0.5), Value::Bytes(b"ab")].map(Some);
     assert_eq!(bound.values, wanted);
-    assert!(sent.params(4, &[], &|_| false).is_err() && sent.params(6, &[], &|_| false).is_err());
+    assert!(sent.params(6, &[], &|_| false).is_err());
+    // What follows is not looked at.
+    let longer = [&bytes[..], b"more"].concat();
+    assert_eq!(execute(&longer, 0).params(5, &[], &|_| false).unwrap().values, wanted);
+    // A text that ends too early is as long as it is; a number is an error.
+    let packet = |value: &[u8]| [b"\x17\x07\0\0\0\0\x01\0\0\0\0\x01\xfd\0", value].concat();
+    for (value, read) in [(&b"\x05ab"[..], &b"ab"[..]), (b"\xfc\xff\xff", b""), (b"\xfbab", b"ab")] {
+        let packet = packet(value);
+        let bound = execute(&packet, 0).params(1, &[], &|_| false).unwrap();
+        assert_eq!(bound.values, [Some(Value::Bytes(read))], "{value:?}");
+    }
+    for value in [&b"\xff"[..], b"", b"\xfc\xff"] {
+        assert!(execute(&packet(value), 0).params(1, &[], &|_| false).is_err(), "{value:?}");
+    }
     // A second execution without types uses those of the first.
     let mut again = bytes[..10].to_vec();
     again.extend_from_slice(&[0b11101, 0]);
@@ -194,7 +207,7 @@ fn parameters_come_as_they_were_given() {
     long.pop();
     assert_eq!(execute(&long, 0).params(2, &[], &|index| index == 1).unwrap().values, [Some(Value::Int(1)), None]);
     assert_eq!(execute(b"\x17\x07\0\0\0\0\x01\0\0\0", 0).params(0, &[], &|_| false).unwrap(), BoundParams::default());
-    assert!(ClientCommand::parse(b"\x17\x07\0\0\0\0\x02\0\0\0", 0).is_err(), "two iterations");
+    assert!(ClientCommand::parse(b"\x17\x07\0\0\0\0\x01\0\0", 0).is_err(), "too short");
 }
 
 #[test]
