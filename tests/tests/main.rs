@@ -24,6 +24,7 @@ mod door_explain;
 mod door_fresh;
 mod door_history;
 mod door_locks;
+mod door_protocol;
 mod door_reads;
 mod door_schema;
 mod door_text;

@@ -91,7 +91,11 @@ impl RawClient {
     pub fn write(&mut self, payload: &[u8], sequence: u8) {
         let (mut out, mut sequence) = (Vec::new(), sequence);
         packet::write(&mut out, &mut sequence, payload);
-        self.stream.write_all(&out).unwrap();
+        match self.stream.write_all(&out) {
+            // What it said before it closed can still be read.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            result => result.unwrap(),
+        }
         self.input.expect_sequence(sequence);
     }
 
@@ -127,14 +131,30 @@ impl RawClient {
 
     /// The next payload.
     pub fn read(&mut self) -> Vec<u8> {
+        self.next().expect("the server closed the connection")
+    }
+
+    /// The next payload, whatever its sequence id; None once the server has closed the connection.
+    pub fn read_or_end(&mut self) -> Option<Vec<u8>> {
+        self.input.accept_any_sequence();
+        self.next()
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(range) = self.input.take().unwrap() {
-                return self.input.payload(range).to_vec();
+                return Some(self.input.payload(range).to_vec());
             }
             let spare = self.input.spare();
-            let len = self.stream.read(spare).unwrap();
-            assert!(len > 0, "the server closed the connection");
-            self.input.filled(len);
+            // A server that closes with something unread resets the connection.
+            let len = self.stream.read(spare).or_else(|error| match error.kind() {
+                std::io::ErrorKind::ConnectionReset => Ok(0),
+                _ => Err(error),
+            });
+            match len.unwrap() {
+                0 => return None,
+                len => self.input.filled(len),
+            }
         }
     }
 

@@ -1,0 +1,410 @@
+//! What clients send that is unusual, and what they are told without asking, packet by packet as at the source:
+//! malformed commands, texts that are empty or no text, long names of columns, metadata without a character set.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+
+use testkit::raw_client::{CAPABILITIES, RawClient};
+use whole_program_tests::{Replica, Server, folder};
+use wire::handshake::capability::SESSION_TRACK;
+
+const PING: &[u8] = b"\x0e";
+const QUIT: &[u8] = b"\x01";
+
+/// A source and its replica.
+struct Pair {
+    server: Server,
+    ours: std::path::PathBuf,
+    _replica: Replica,
+    compared: usize,
+    different: Vec<String>,
+}
+
+fn shown(packets: &[Vec<u8>]) -> String {
+    let mut text = String::new();
+    for packet in packets {
+        let shown = packet.escape_ascii().to_string();
+        writeln!(text, "  {}", shown.get(..400).unwrap_or(&shown)).unwrap();
+    }
+    text
+}
+
+impl Pair {
+    fn start(name: &str, sql: &str) -> Option<Pair> {
+        let server = Server::or_skip(name, &[])?;
+        server.sql(sql);
+        let (replica, ours) = Replica::with_socket(&server, &folder(name), &[]);
+        Some(Pair { server, ours, _replica: replica, compared: 0, different: Vec::new() })
+    }
+
+    /// What both sides give for this, in sessions of their own.
+    fn compare(&mut self, what: &str, of: impl Fn(&mut RawClient) -> Vec<Vec<u8>>) {
+        let capabilities = CAPABILITIES & !SESSION_TRACK;
+        let ours = of(&mut RawClient::over_socket(&self.ours, "admin", capabilities));
+        let theirs = of(&mut RawClient::over_socket(&self.server.socket(), "root", capabilities));
+        self.compared += 1;
+        if ours != theirs {
+            self.different.push(format!("{what}\n ours\n{} MySQL's\n{}", shown(&ours), shown(&theirs)));
+        }
+    }
+
+    /// As [`compare`](Self::compare), of the definitions of columns alone: rows and flags are those of a server.
+    fn compare_definitions(&mut self, what: &str, of: impl Fn(&mut RawClient) -> Vec<Vec<u8>>) {
+        let refused = Cell::new(false);
+        self.compare(what, |client| {
+            let mut answer = of(client);
+            refused.set(refused.get() || answer.iter().any(|packet| packet.starts_with(b"\xff\xd3\x04")));
+            answer.retain(|packet| packet.starts_with(b"\x03def"));
+            answer
+        });
+        if refused.get() && self.different.last().is_some_and(|last| last.starts_with(what)) {
+            self.different.pop();
+            self.compared -= 1;
+        }
+    }
+
+    fn assert_same(&self, least: usize) {
+        let shown: String = self.different.iter().map(|one| format!("{one}\n")).collect();
+        assert!(self.different.is_empty(), "{} of {} differ\n{shown}", self.different.len(), self.compared);
+        assert!(self.compared >= least, "{} compared", self.compared);
+    }
+}
+
+/// Answers to all of these, each as one text.
+fn queries(client: &mut RawClient, all: &[&[u8]]) -> Vec<Vec<u8>> {
+    all.iter().flat_map(|sql| client.query(sql)).collect()
+}
+
+/// A statement is prepared with number 1 and executed, then come these packets; all that the server says to them.
+fn said_to(client: &mut RawClient, packets: &[&[u8]]) -> Vec<Vec<u8>> {
+    client.prepare("SELECT ?, ?");
+    packets.iter().chain(&[PING, QUIT]).for_each(|packet| client.write(packet, 0));
+    std::iter::from_fn(|| client.read_or_end()).collect()
+}
+
+/// Commands that are cut short, name something that is not there, or do not exist.
+#[test]
+fn malformed_commands_are_answered_as_by_mysql() {
+    let Some(mut pair) = Pair::start("door-malformed", "CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY)")
+    else {
+        return;
+    };
+    let execute = |rest: &[u8]| [&b"\x17\x01\0\0\0"[..], rest].concat();
+    let bound = |types: &[u8], values: &[u8]| execute(&[b"\0\x01\0\0\0\0\x01", types, values].concat());
+    let mut cases: Vec<Vec<u8>> = vec![
+        b"".to_vec(),
+        b"\x02".to_vec(),
+        b"\x02nothing".to_vec(),
+        b"\x02d".to_vec(),
+        b"\x03".to_vec(),
+        b"\x16".to_vec(),
+        b"\x17".to_vec(),
+        b"\x17\x01\0".to_vec(),
+        b"\x17\x09\0\0\0\0\x01\0\0\0".to_vec(),
+        execute(b""),
+        execute(b"\0"),
+        execute(b"\0\x01\0\0"),
+        execute(b"\0\x01\0\0\0"),
+        execute(b"\0\x01\0\0\0\0"),
+        execute(b"\0\x01\0\0\0\0\0"),
+        execute(b"\0\x01\0\0\0\0\x01"),
+        bound(b"\x08\0", b""),
+        bound(b"\x08\0\x08\0", b"1234"),
+        bound(b"\x08\0\x08\0", b"1234567812345678"),
+        bound(b"\xfe\0\xfe\0", b"\x03ab"),
+        bound(b"\xfe\0\xfe\0", b"\x01a\xfc\xff\xff"),
+        bound(b"\xfe\0\xfe\0", b"\x01a\xfb"),
+        bound(b"\xfe\0\xfe\0", b"\x01a\xff"),
+        bound(b"\x63\0\x08\0", b"1234567812345678"),
+        bound(b"\x0c\0\x08\0", b"\x0312345678"),
+        bound(b"\x0c\0\x08\0", b"\x0b1234567890123456789"),
+        bound(b"\x0c\0\x08\0", b"\x04\xff\xff\x63\x6312345678"),
+        bound(b"\x08\0\x08\0", b"1234567812345678 and more"),
+        bound(b"\xfe\0\xfe\0", b"\xfbab"),
+        bound(b"\xfe\0\xfe\0", b"\x01a\x05bc"),
+        bound(b"\xfe\0\xfe\0", b"\x01a\xfc\xff"),
+        b"\x17\x01\0\0\0\0\x02\0\0\0\x03\x01\x06\0\x06\0".to_vec(),
+        execute(b"\x08\x01\0\0\0\x03\x01\x06\0\x06\0"),
+        b"\x18".to_vec(),
+        b"\x18\x01\0\0\0".to_vec(),
+        b"\x18\x01\0\0\0\0\0".to_vec(),
+        b"\x18\x01\0\0\0\x09\0abc".to_vec(),
+        b"\x18\x09\0\0\0\0\0abc".to_vec(),
+        b"\x19".to_vec(),
+        b"\x19\x09\0\0\0".to_vec(),
+        b"\x19\x01\0".to_vec(),
+        b"\x1a".to_vec(),
+        b"\x1a\x01\0".to_vec(),
+        b"\x1a\x09\0\0\0".to_vec(),
+        b"\x1a\x01\0\0\0".to_vec(),
+        b"\x1b".to_vec(),
+        b"\x1b\0".to_vec(),
+        b"\x1b\x09\0".to_vec(),
+        b"\x1b\0\0".to_vec(),
+        b"\x1b\x01\0".to_vec(),
+        b"\x1c".to_vec(),
+        b"\x1c\x01\0\0\0".to_vec(),
+        b"\x1c\x01\0\0\0\x01\0\0\0".to_vec(),
+        b"\x1c\x09\0\0\0\x01\0\0\0".to_vec(),
+        b"\x0c".to_vec(),
+        b"\x0c\0\0\0\0".to_vec(),
+        b"\x08".to_vec(),
+        b"\x08\0".to_vec(),
+        b"\x07".to_vec(),
+        b"\x11".to_vec(),
+        b"\x1e".to_vec(),
+        b"\x12".to_vec(),
+        b"\x15".to_vec(),
+        b"\x14".to_vec(),
+        b"\x1f".to_vec(),
+    ];
+    cases.extend([0x00, 0x05, 0x06, 0x0b, 0x0f, 0x10, 0x13, 0x1d, 0x20, 0x21, 0x22, 0x7f, 0xff].map(|code| vec![code]));
+    // Of every type but DECIMAL, whose texts are numbers, NULL, BLOBs, which are described as texts here, and those
+    // that are never sent.
+    let codes = (0u8..=255).filter(|code| !matches!(code, 0 | 6 | 242 | 244 | 246 | 249..=252));
+    cases.extend(codes.map(|code| bound(&[code, 0, 8, 0], b"\x04\x05\x07\x01\x02345678123456789")));
+    for case in &cases {
+        pair.compare(&case.escape_ascii().to_string(), |client| said_to(client, &[case]));
+    }
+    // Data for a parameter that is not there fails each execution until the statement is reset.
+    let nulls = execute(b"\0\x01\0\0\0\x03\x01\x06\0\x06\0");
+    let texts = bound(b"\xfe\0\xfe\0", b"\x01a\x01b");
+    let one_null = execute(b"\0\x01\0\0\0\x02\x01\xfe\0\xfe\0\x01a");
+    let (reset, other) = (&b"\x1a\x01\0\0\0"[..], &b"\x18\x01\0\0\0\x01\0de"[..]);
+    for long in [&b"\x18\x01\0\0\0\x09\0abc"[..], b"\x18\x01\0\0\0", b"\x18\x01\0\0\0\x01\0abc"] {
+        for then in [&nulls, &texts, &one_null] {
+            let what = format!("{} and {}", long.escape_ascii(), then.escape_ascii());
+            pair.compare(&what, |client| said_to(client, &[long, then, then]));
+            pair.compare(&format!("{what}, reset"), |client| said_to(client, &[long, reset, then]));
+            pair.compare(&format!("{what}, more"), |client| said_to(client, &[long, other, then]));
+        }
+    }
+    pair.assert_same(300);
+}
+
+/// A comment alone is a statement that does nothing; semicolons alone are none.
+#[test]
+fn texts_that_are_empty_or_no_text_are_answered_as_by_mysql() {
+    let Some(mut pair) = Pair::start(
+        "door-texts",
+        "CREATE DATABASE d; CREATE TABLE d.t (u BINARY(4) PRIMARY KEY, s VARCHAR(9)); \
+         INSERT INTO d.t VALUES (x'd2e4a6b8', 'a'), (x'61626364', 'b')",
+    ) else {
+        return;
+    };
+    let empty: &[&[u8]] = &[
+        b"",
+        b" ",
+        b";",
+        b" ; ",
+        b";;",
+        b"-- alive",
+        b"/* alive */",
+        b"# alive",
+        b"/* a */;",
+        b"-- a\n;",
+        b"\0",
+        b"\n",
+        b"/*!99999 a */",
+        b"/*!50000 */",
+        b"/* not closed",
+        b"--",
+        b"--\n",
+        b"/**/ -- x",
+        b"SELECT 1;",
+        b"SELECT 1;;",
+        b"SELECT 1; ",
+        b"SELECT 1; -- x",
+        b"; SELECT 1",
+        b"/* a */ SELECT 1",
+        b"SELECT 1; SELECT 2",
+        b"SELECT 1;;SELECT 2",
+    ];
+    for sql in empty {
+        pair.compare(&format!("query {}", sql.escape_ascii()), |client| client.query(sql));
+        pair.compare(&format!("prepare {}", sql.escape_ascii()), |client| client.command(&[b"\x16", *sql].concat()));
+    }
+    let no_text: &[&[u8]] = &[
+        b"SELECT '\xff'",
+        b"SELECT 'a\xd2\xe4'",
+        b"SELECT '\xe4' AS \"x\"",
+        b"SELECT 1 AS `\xff`",
+        b"SELECT 1 AS '\xff'",
+        b"SELECT _binary'\xff\xfe'",
+        b"SELECT _utf8mb4'\xff'",
+        b"SELECT _latin1'\xff'",
+        b"SELECT '\xf0\x9f'",
+        b"SELECT '\xed\xa0\x80'",
+        b"SELECT '\xc0\x80'",
+        b"SELECT '\xf4\x90\x80\x80'",
+        b"SELECT u FROM d.t WHERE u = '\xd2\xe4\xa6\xb8'",
+        b"SELECT u FROM d.t WHERE u IN ('\xd2\xe4\xa6\xb8', 'abcd')",
+        b"SELECT u FROM d.t WHERE u > '\xd2\xe4\xa6'",
+        b"SELECT s FROM d.t WHERE s = 'a' -- \xff",
+        b"SELECT /* \xff */ 1",
+        b"SELECT '\xff\xfe\xfd', '\xfe'",
+        b"DO '\xff'",
+    ];
+    for sql in no_text {
+        let warned = |client: &mut RawClient| queries(client, &[*sql, b"SHOW WARNINGS", b"SELECT @a"]);
+        pair.compare(&sql.escape_ascii().to_string(), warned);
+        if !sql.starts_with(b"SELECT _utf8mb4") {
+            let in_latin1 = |client: &mut RawClient| queries(client, &[b"SET NAMES latin1", *sql, b"SHOW WARNINGS"]);
+            pair.compare(&format!("latin1: {}", sql.escape_ascii()), in_latin1);
+        }
+        pair.compare(&format!("prepare {}", sql.escape_ascii()), |client| {
+            let mut packets = client.command(&[b"\x16", *sql].concat());
+            packets.extend(client.query("SHOW WARNINGS"));
+            packets
+        });
+    }
+    pair.assert_same(90);
+}
+
+/// The server cuts the name that an expression gives its column.
+#[test]
+fn columns_are_named_after_their_expressions_as_by_mysql() {
+    let Some(mut pair) = Pair::start("door-names", "CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY)") else {
+        return;
+    };
+    let mut texts = Vec::new();
+    for len in [62, 63, 64, 65, 254, 255, 256, 257, 300, 1000] {
+        texts.push(format!("'{}'", "x".repeat(len)));
+        texts.push(format!("'{}'", "ä".repeat(len)));
+        texts.push(format!("'x{}'", "ä".repeat(len)));
+        texts.push(format!("'{}'", "😀".repeat(len)));
+        texts.push(format!("'  {}'", "x".repeat(len)));
+        texts.push(format!("'{}  y'", " ".repeat(len)));
+        texts.push(format!("{}1", "1 + ".repeat(len / 4)));
+        texts.push(format!("1{}", " ".repeat(len)));
+        texts.push(format!("x'{}'", "61".repeat(len)));
+        texts.push(format!("\"{}\"", "y".repeat(len)));
+        texts.push(format!("'{}' 'z'", "y".repeat(len)));
+        texts.push(format!("_utf8mb4'{}'", "y".repeat(len)));
+        texts.push(format!("concat('{}', '{}')", "y".repeat(len / 2), "z".repeat(len / 2)));
+        texts.push(format!("/* {} */ 1", "y".repeat(len)));
+        texts.push(format!("1 AS `{}`", "y".repeat(len)));
+        texts.push(format!("1 AS '{}'", "ä".repeat(len)));
+        texts.push(format!("@{}", "v".repeat(len)));
+    }
+    for text in [
+        "'a\\'b'", "'a''b'", "'a\\nb'", "'\\t x'", "''", "' '", "NULL", "-1", "+1", "1.50", "0x41", "b'01'", "TRUE",
+        "(1)", "'a' 'b'", "'\x01x'", "'\x01'", "\\N",
+    ] {
+        texts.push(text.to_owned());
+    }
+    for text in &texts {
+        let sql = format!("SELECT {text}");
+        for before in ["SET NAMES utf8mb4", "SET NAMES latin1", "SET character_set_results = NULL"] {
+            let both = |client: &mut RawClient| queries(client, &[before.as_bytes(), sql.as_bytes()]);
+            pair.compare(&format!("{before}; {sql}"), both);
+        }
+        pair.compare(&format!("prepare {sql}"), |client| client.prepare(&sql));
+    }
+    pair.assert_same(500);
+}
+
+/// The most parameters are 65,535; columns are as many as a statement has.
+#[test]
+fn as_many_parameters_are_prepared_as_by_mysql() {
+    let Some(mut pair) = Pair::start("door-many", "CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY)") else {
+        return;
+    };
+    for count in [4_096, 65_533, 65_534, 65_535, 65_536, 70_000] {
+        let list = vec!["?"; count].join(",");
+        for sql in [format!("SELECT {list}"), format!("SELECT a FROM d.t WHERE a IN ({list})"), format!("DO {list}")] {
+            pair.compare(&format!("{count}: {}", &sql[..30]), |client| client.prepare(&sql));
+        }
+    }
+    for count in [4_097, 65_535] {
+        let list = vec!["1"; count].join(",");
+        pair.compare(&format!("{count} columns"), |client| client.query(format!("SELECT {list}")));
+    }
+    pair.assert_same(20);
+}
+
+/// Without a character set of results a column of text says its own.
+#[test]
+fn metadata_without_a_character_set_of_results_is_mysqls() {
+    let Some(mut pair) = Pair::start(
+        "door-null-results",
+        "CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET latin1, e ENUM('a'), j JSON, \
+         b BLOB, s VARCHAR(3) COLLATE utf8mb4_bin, n DECIMAL(5,2), d DATETIME(3), x TEXT CHARACTER SET ucs2); \
+         INSERT INTO d.t VALUES (1, 'ä', 'a', '{}', 'b', 's', 1, '2020-01-01', 'x'); CREATE VIEW d.w AS SELECT a FROM d.t",
+    ) else {
+        return;
+    };
+    let mut texts: Vec<String> = [
+        "SHOW DATABASES",
+        "SHOW TABLES FROM d",
+        "SHOW FULL TABLES FROM d",
+        "SHOW COLUMNS FROM d.t",
+        "SHOW FULL COLUMNS FROM d.t",
+        "SHOW CREATE TABLE d.t",
+        "SHOW CREATE DATABASE d",
+        "SHOW VARIABLES LIKE 'version_comment'",
+        "SHOW WARNINGS",
+        "SHOW CHARACTER SET LIKE 'latin1'",
+        "SHOW COLLATION LIKE 'latin1_bin'",
+        "SHOW ENGINES",
+        "SHOW TRIGGERS FROM d",
+        "SHOW EVENTS FROM d",
+        "SHOW PROCEDURE STATUS WHERE Db = 'nothing'",
+        "SHOW TABLE STATUS FROM d LIKE 'nothing'",
+        "SHOW STATUS LIKE 'nothing'",
+        "SHOW PRIVILEGES",
+        "SHOW OPEN TABLES FROM d LIKE 'nothing'",
+        "SELECT WORD FROM information_schema.KEYWORDS WHERE RESERVED = 1 ORDER BY WORD",
+        "SELECT 'a', 1, NULL, 1.5, x'41', _latin1'a', DATABASE(), @a, @@version_comment",
+        "SELECT * FROM d.t",
+        "SELECT v, e, j, b, s, x FROM d.t WHERE a = 1",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let views = pair.server.sql(
+        "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'information_schema' \
+         AND TABLE_NAME NOT LIKE 'INNODB%' AND TABLE_NAME <> 'TABLESPACES_EXTENSIONS' ORDER BY 1",
+    );
+    texts.extend(views.lines().map(|view| format!("SELECT * FROM information_schema.{view} WHERE 0")));
+    for sql in &texts {
+        for setting in ["SET character_set_results = NULL", "SET NAMES latin1", "SET NAMES utf8mb4"] {
+            pair.compare_definitions(&format!("{setting}; {sql}"), |client| {
+                queries(client, &[setting.as_bytes(), sql.as_bytes()])
+            });
+        }
+    }
+    pair.assert_same(130);
+}
+
+/// Under time_zone SYSTEM, which a source may have as UTC.
+#[test]
+fn defaults_of_timestamps_are_told_as_by_mysql() {
+    let Some(mut pair) = Pair::start(
+        "door-timestamps",
+        "CREATE DATABASE d; USE d; SET time_zone = 'SYSTEM'; \
+         CREATE TABLE s (x TIMESTAMP NULL DEFAULT '2009-04-05 12:00:00', y DATETIME DEFAULT '2001-01-01 00:00:00', \
+         z TIMESTAMP(3) NOT NULL DEFAULT '2009-04-05 12:00:00.125'); CREATE TABLE l LIKE s; \
+         SET time_zone = '+00:00'; CREATE TABLE u (x TIMESTAMP DEFAULT '2009-04-05 12:00:00', b INT); \
+         CREATE TABLE v LIKE u; CREATE TABLE w LIKE u; CREATE TABLE q LIKE u; \
+         SET time_zone = '+02:00'; CREATE TABLE o LIKE u; CREATE TABLE p (x TIMESTAMP DEFAULT '2009-04-05 12:00:00'); \
+         ALTER TABLE v ADD c INT; ALTER TABLE w RENAME TO x; ALTER TABLE q COMMENT = 'q'",
+    ) else {
+        return;
+    };
+    for zone in ["SYSTEM", "+00:00", "+02:00", "-05:30"] {
+        for table in ["s", "l", "o", "p", "q", "u", "v", "x"] {
+            for sql in [
+                format!("DESCRIBE d.{table}"),
+                format!("SHOW CREATE TABLE d.{table}"),
+                format!(
+                    "SELECT COLUMN_NAME, COLUMN_DEFAULT FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'd' AND \
+                     TABLE_NAME = '{table}' AND COLUMN_NAME = 'x'"
+                ),
+            ] {
+                let zone = format!("SET time_zone = '{zone}'");
+                pair.compare(&format!("{zone}; {sql}"), |client| queries(client, &[zone.as_bytes(), sql.as_bytes()]));
+            }
+        }
+    }
+    pair.assert_same(90);
+}
