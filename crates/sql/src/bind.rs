@@ -258,7 +258,7 @@ pub fn evaluate(bind: &Bind<'_>, expression: &Expression) -> Result<Value> {
 /// Gives the variables of `bind`'s session a value for one of them, by its name as written.
 ///
 /// # Errors
-/// As [`describe`], and 3061 for a name that is none.
+/// As [`describe`], and 3061 for a name that is not one.
 pub fn assign(bind: &Bind<'_>, name: &[u8], expression: &Expression, to: &mut UserVariables) -> Result<()> {
     let charsets = bind.settings.charsets();
     if *expression == Expression::Null && to.set_null(name, charsets)? {

@@ -104,7 +104,7 @@ impl UserVariables {
     /// Sets a variable by its name as written.
     ///
     /// # Errors
-    /// 3061 for a name that is none; 1235 for more or longer values than are kept here.
+    /// 3061 for a name that is not one; 1235 for more or longer values than are kept here.
     pub(crate) fn set(&mut self, name: &[u8], bound: Bound, charsets: &Charsets) -> Result<()> {
         let name = checked_name(name, charsets)?;
         if bound.value.text().is_some_and(|text| text.len() > LENGTH_MAX) {
