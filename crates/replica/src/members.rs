@@ -7,7 +7,7 @@ use observe::{FlowControlReport, GroupReport, MemberFigures, MemberReport};
 use source::group::{Figures, Member, Throttled};
 
 /// Figures that a member told itself, and for how long they go before those that another one heard from it, µs: it is
-/// asked every second.
+/// asked twice a second.
 const OWN_FOR_US: u64 = 5_000_000;
 
 #[derive(Clone, Debug)]

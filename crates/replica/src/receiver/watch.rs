@@ -24,8 +24,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 const SLEEP: Duration = Duration::from_millis(50);
 
-/// Interval at which the other members are asked for their own figures.
-const ASK_EVERY: Duration = Duration::from_secs(1);
 /// One that cannot be asked is left out for so long: it may hold up the others' turn by [`ANSWER_WITHIN`].
 const NOT_AGAIN_FOR: Duration = Duration::from_secs(5);
 /// Interval at which all servers are asked what they have executed.
@@ -196,7 +194,7 @@ fn why_to_leave(
 fn ask_others((login, tried): &Tells, followed: &Followed, ended: &AtomicBool) -> Option<String> {
     let mut pool = Pool::default();
     let mut failed: Vec<(ConnectOptions, Instant)> = Vec::new();
-    every(ASK_EVERY, ended, || {
+    every(LOOK_EVERY, ended, || {
         failed.retain(|(_, at)| at.elapsed() < NOT_AGAIN_FOR);
         for server in login.others(*tried) {
             if ended.load(Ordering::Acquire) || failed.iter().any(|(of, _)| place(of) == place(&server)) {
