@@ -351,7 +351,7 @@ impl Session {
             Err(error) => {
                 match error.code == malformed().code {
                     // Of a packet that cannot be read nothing was executed.
-                    true => self.put_back(statement_id, prepared),
+                    true => self.keep(statement_id, prepared),
                     false => self.executed(statement_id, prepared),
                 }
                 self.fail(&error, out)
@@ -393,10 +393,10 @@ impl Session {
     fn executed(&mut self, id: u32, mut prepared: Prepared) {
         self.statements.held_bytes -= prepared.long_len();
         prepared.long_data.clear();
-        self.put_back(id, prepared);
+        self.keep(id, prepared);
     }
 
-    fn put_back(&mut self, id: u32, mut prepared: Prepared) {
+    fn keep(&mut self, id: u32, mut prepared: Prepared) {
         if prepared.cursor.is_some() {
             prepared.cursor_bytes = usize::try_from(self.memory.working()).unwrap_or(usize::MAX);
             self.statements.held_bytes += prepared.cursor_bytes;
