@@ -125,7 +125,7 @@ fn row(file: &str, event: ListedEvent) -> Vec<Value> {
         Value::UInt(position),
         text(event_type),
         Value::UInt(server_id.into()),
-        Value::UInt(end_log_pos.into()),
+        Value::UInt(end_log_pos),
         info,
     ]
 }

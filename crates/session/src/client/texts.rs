@@ -88,6 +88,7 @@ pub(super) struct Begun {
 
 /// What a statement was parsed as.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation of each statement whose text is kept")]
 pub(super) enum Tree {
     Parsed(Parsed),
     /// A text that came before with other literals.

@@ -133,12 +133,12 @@ impl OpenTransaction {
         (self.number, self.implicit) == (other.number, other.implicit)
     }
 
-    /// The first savepoint that is no more, and those that are new; None if they are the same.
-    fn savepoints_since(&self, before: &OpenTransaction) -> Option<(Option<Vec<u8>>, Vec<Vec<u8>>)> {
+    /// What has changed of its savepoints.
+    fn savepoints_since(&self, before: &OpenTransaction) -> Option<Change> {
         let same = self.savepoints.iter().zip(&before.savepoints).take_while(|(a, b)| a == b).count();
         let set = self.savepoints.get(same..).unwrap_or_default().to_vec();
         let released = before.savepoints.get(same).cloned();
-        (released.is_some() || !set.is_empty()).then_some((released, set))
+        (released.is_some() || !set.is_empty()).then_some(Change::Savepoints { released, set })
     }
 
     fn statements(&self) -> Vec<String> {
@@ -221,8 +221,7 @@ impl Session {
         let (open, next) = (self.transaction.open(), self.transaction.next());
         match (open, &since.open) {
             (Some(open), Some(before)) if open.is(before) => {
-                let savepoints = open.savepoints_since(before);
-                changes.extend(savepoints.map(|(released, set)| Change::Savepoints { released, set }));
+                changes.extend(open.savepoints_since(before));
             }
             (open, _) => changes.extend(open.map(Change::Transaction)),
         }
