@@ -99,7 +99,7 @@ struct State {
 pub struct PublisherStatus {
     /// The source's transactions that are sequenced and not visible.
     pub pending_transactions: u64,
-    /// True if anything is sequenced and not visible: a transaction, or what a copy or a question to the source brought.
+    /// True if anything is sequenced and not visible: a transaction, or what a copy or an answer of the source brought.
     pub pending: bool,
     /// GTID of the newest visible transaction.
     pub last_gtid: Option<Gtid>,
