@@ -329,6 +329,7 @@ impl Run<'_> {
         for reader in &readers {
             interrupters.push(reader.interrupter().map_err(|error| self.source(error))?);
         }
+        let control = self.lock(&self.control).interrupter().map_err(|error| self.source(error))?;
         *self.lock(&self.state.running) = readers.len();
         std::thread::scope(|scope| {
             for mut reader in readers {
@@ -340,7 +341,7 @@ impl Run<'_> {
                     }
                 });
             }
-            self.watch(&interrupters);
+            self.watch(&interrupters, &control);
         });
         match self.lock(&self.state.failure).take() {
             None => Ok(()),
@@ -351,6 +352,9 @@ impl Run<'_> {
                 Ok(())
             }
             Some(error) if self.may_keep_done(&error) && self.sink.keeps_done(&error) => {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Err(CopyError::Stopped);
+                }
                 self.leave_out_rest(&format!("it was not copied yet when the source was lost: {error}"));
                 Ok(())
             }
@@ -390,13 +394,14 @@ impl Run<'_> {
     }
 
     /// Watches the stop flag and the clock until all threads have ended.
-    fn watch(&self, interrupters: &[Interrupter]) {
+    fn watch(&self, interrupters: &[Interrupter], control: &Interrupter) {
+        let is_silent = |of: &Interrupter| of.read_waits() >= SILENT_FOR;
         let mut running = self.lock(&self.state.running);
         while *running > 0 {
             if self.stop.load(Ordering::Relaxed) {
                 self.fail(CopyError::Stopped);
             }
-            if interrupters.iter().any(|reader| reader.read_waits() >= SILENT_FOR) && self.sink.is_left() {
+            if interrupters.iter().chain([control]).any(is_silent) && self.sink.is_left() {
                 self.fail(self.source(ClientError::ReadTimeout));
             }
             let limited = self.options.lock != CopyLock::None;
@@ -407,6 +412,10 @@ impl Run<'_> {
             if self.lock(&self.state.failure).is_some() || self.state.stop_signal.is_expired() {
                 // Unblocks threads that wait in a read for rows nobody needs any more.
                 interrupters.iter().for_each(Interrupter::shutdown);
+                // After a failure nothing else is asked over it.
+                if is_silent(control) && self.lock(&self.state.failure).is_some() {
+                    control.shutdown();
+                }
             }
             running = match self.state.ended.wait_timeout(running, WATCH_EVERY) {
                 Ok((running, _)) => running,

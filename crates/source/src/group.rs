@@ -165,6 +165,8 @@ pub struct Throttled {
 const WORD_LEN_MAX: usize = 64;
 /// Longest GTID set of a member's figures that is kept, in bytes: it is shown, and a member tells what it likes.
 const SET_LEN_MAX: usize = 64 << 10;
+/// Members of a group that are taken; MySQL's have nine at most.
+const MEMBERS_MAX: usize = 64;
 
 /// Longest name of a host, in characters (HOSTNAME_LENGTH).
 const HOST_LEN_MAX: usize = 255;
@@ -222,6 +224,9 @@ pub fn members(connection: &mut Connection) -> Result<Vec<Member>> {
             view_id,
         })
     };
+    if answer.rows.len() > MEMBERS_MAX {
+        return Err(missing());
+    }
     (0..answer.rows.len()).map(member).collect()
 }
 

@@ -141,10 +141,12 @@ pub(crate) fn waits(name: &str) -> bool {
     find(name).is_some_and(|function| matches!(function.kernel, Kernel::Waits(_)))
 }
 
-/// Number of calls in an expression that wait.
+/// Number of calls in an expression that wait, but for those in arguments of others.
 pub(crate) fn waits_number(expression: &Expression) -> usize {
-    let own = matches!(expression, Expression::Call { name, .. } if waits(name));
-    usize::from(own) + expression.operands().into_iter().map(waits_number).sum::<usize>()
+    match expression {
+        Expression::Call { name, .. } if waits(name) => 1,
+        other => other.operands().into_iter().map(waits_number).sum(),
+    }
 }
 
 pub(crate) fn waits_in(expression: &Expression) -> bool {

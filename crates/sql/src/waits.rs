@@ -118,9 +118,9 @@ impl Made {
     fn value(self, ended: Ended) -> Result<Value> {
         match (self, ended) {
             (_, Ended::Failed(error)) => Err(error.of_execution()),
-            (Made::Ordered(value), _) => Ok(value),
             (Made::Slept, Ended::Interrupted(by)) if by != Interrupt::Shutdown => Ok(Value::Int(1)),
             (_, Ended::Interrupted(by)) => Err(by.error().of_execution()),
+            (Made::Ordered(value), _) => Ok(value),
             (Made::Slept, _) | (Made::Executed, Ended::Met(_)) => Ok(Value::Int(0)),
             (Made::Executed, Ended::TimedOut) => Ok(Value::Int(1)),
             (Made::Moves, Ended::Met(moves)) => Ok(Value::Int(i64::try_from(moves).unwrap_or(i64::MAX))),
@@ -405,6 +405,8 @@ mod tests {
         assert_eq!(walk("SELECT SLEEP(1), 7, SLEEP(2)", &all), (seconds(&[1, 2]), values(&[0, 7, 0])));
         assert_eq!(walk("SELECT SLEEP(1) + 5 + SLEEP(SLEEP(3)), SLEEP(4)", &all).0, seconds(&[1, 3, 0, 4]));
         assert_eq!(walk("SELECT SLEEP(1) + 5 + SLEEP(SLEEP(3)), 8", &all).1, values(&[5, 8]));
+        let nested = "SELECT SLEEP(1) + SLEEP(SLEEP(SLEEP(2)))";
+        assert_eq!(walk(nested, &all), (seconds(&[1, 2, 0, 0]), values(&[0])));
         // An interrupt is of the whole statement.
         assert_eq!(walk("SELECT SLEEP(1) + SLEEP(2), SLEEP(3)", &[killed]), (seconds(&[1]), values(&[2, 1])));
         assert_eq!(walk("SELECT SLEEP(1) LIMIT 0", &[]).0, []);

@@ -92,6 +92,11 @@ impl Drop for Watch {
 struct Pool(Vec<(ConnectOptions, Connection)>);
 
 impl Pool {
+    /// Ends the connections to all but these.
+    fn only<'a>(&mut self, servers: impl Iterator<Item = &'a ConnectOptions> + Clone) {
+        self.0.retain(|(of, _)| servers.clone().any(|server| place(server) == place(of)));
+    }
+
     fn ask<T>(
         &mut self,
         options: &ConnectOptions,
@@ -144,9 +149,12 @@ type Followed = Arc<Mutex<Option<Asked>>>;
 
 /// Of two ids of views, `17960055559725797:3`: counted since the group began, or of a group that began again.
 fn is_later(view_id: &str, than: &str) -> bool {
-    let split = |id: &str| id.rsplit_once(':').and_then(|(of, n)| Some((of.to_owned(), n.parse::<u64>().ok()?)));
+    let split = |id: &str| {
+        let (begun, number) = id.rsplit_once(':')?;
+        Some((begun.parse::<u64>().ok()?, number.parse::<u64>().ok()?))
+    };
     match (split(view_id), split(than)) {
-        (Some((of, number)), Some((than, before))) => of != than || number > before,
+        (Some(one), Some(other)) => one > other,
         _ => false,
     }
 }
@@ -196,7 +204,9 @@ fn ask_others((login, tried): &Tells, followed: &Followed, ended: &AtomicBool) -
     let mut failed: Vec<(ConnectOptions, Instant)> = Vec::new();
     every(LOOK_EVERY, ended, || {
         failed.retain(|(_, at)| at.elapsed() < NOT_AGAIN_FOR);
-        for server in login.others(*tried) {
+        let others = login.others(*tried);
+        pool.only(others.iter());
+        for server in others {
             if ended.load(Ordering::Acquire) || failed.iter().any(|(of, _)| place(of) == place(&server)) {
                 continue;
             }
@@ -227,12 +237,14 @@ fn compare_until_behind(
     ended: &AtomicBool,
 ) -> Option<String> {
     let mut pool = Pool::default();
-    let mut executed = |options: &ConnectOptions| pool.ask(options, preflight::executed).ok();
     let mut lagging = Lagging::new(limit);
     every(COMPARE_EVERY, ended, || {
+        let others = login.others(*tried);
+        pool.only(others.iter().chain([options]));
+        let mut executed = |options: &ConnectOptions| pool.ask(options, preflight::executed).ok();
         // Asked first: what others had before is no lag of it.
         let of = |other: ConnectOptions| executed(&other).map(|set| (other, set));
-        let (others, sets): (Vec<_>, Vec<_>) = login.others(*tried).into_iter().filter_map(of).unzip();
+        let (others, sets): (Vec<_>, Vec<_>) = others.into_iter().filter_map(of).unzip();
         let (at, why) = lagging.look(&executed(options)?, &sets, Instant::now())?;
         others.get(at).is_some_and(|other| login.want(*tried, other)).then_some(why)
     })
@@ -261,6 +273,7 @@ mod tests {
         assert!(!is_later("17960055559725797:9", "17960055559725797:9"));
         assert!(!is_later("17960055559725797:8", "17960055559725797:9"), "a member that has not seen a join yet");
         assert!(is_later("17960099999999999:1", "17960055559725797:9"));
+        assert!(!is_later("17960055559725797:9", "17960099999999999:1"), "one of two groups is left for good");
         assert!(!is_later("", "17960055559725797:9") && !is_later("17960055559725797:9", ""));
     }
 }

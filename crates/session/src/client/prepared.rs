@@ -349,8 +349,8 @@ impl Session {
                 self.run_taken(prepared, execution, world, out)
             }
             Err(error) => {
-                match error.code == malformed().code {
-                    // Of a packet that cannot be read nothing was executed.
+                match error.code == malformed().code || self.may_be_elsewhere(&error) {
+                    // Of a packet that cannot be read, or that is another's, nothing was executed.
                     true => self.keep(statement_id, prepared),
                     false => self.executed(statement_id, prepared),
                 }
@@ -385,7 +385,10 @@ impl Session {
             execution.bytes = bytes_of(&execution.parameters);
             return self.suspends(Waiter::Execute(execution));
         }
-        self.executed(execution.statement_id, prepared);
+        match result.as_ref().is_err_and(|error| self.may_be_elsewhere(error)) {
+            true => self.keep(execution.statement_id, prepared),
+            false => self.executed(execution.statement_id, prepared),
+        }
         result.unwrap_or_else(|error| self.fail(&error, out))
     }
 

@@ -113,7 +113,8 @@ impl Change {
                 if text.is_empty() { Vec::new() } else { vec![format!("SET TRANSACTION {text}")] }
             }
             Change::Transaction(open) => open.statements(),
-            Change::NoTransaction => vec!["ROLLBACK".to_owned()],
+            // Whatever completion_type is.
+            Change::NoTransaction => vec!["ROLLBACK AND NO CHAIN NO RELEASE".to_owned()],
             Change::Savepoints { released, set } => {
                 let released = released.iter().map(|name| format!("RELEASE SAVEPOINT {}", savepoint(name)));
                 released.chain(set.iter().map(|name| format!("SAVEPOINT {}", savepoint(name)))).collect()
