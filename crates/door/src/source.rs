@@ -35,7 +35,9 @@ const DEFAULT_COLLATION: u8 = 255;
 /// Statement that has the source say whether a session has changed.
 const TRACK_STATE: &str = "SET session_track_state_change = ON";
 const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
-/// Leaves FOUND_ROWS() as it is in a new session.
+/// Whatever the source's default: how the texts of a session that must not write are read is to be known.
+const TRACK_CHARACTER_SETS: &str = "SET SESSION session_track_system_variables = \
+    'time_zone,autocommit,character_set_client,character_set_results,character_set_connection'";
 /// Variables whose values a session keeps when it gets another connection: those that change what statements do or
 /// answer, and that every user may set.
 const KEPT: [&str; 32] = [
@@ -384,7 +386,8 @@ fn literal(value: &[u8]) -> String {
 /// Statements that come before a session's own, after a login and after a reset. They leave ROW_COUNT() as it is in a
 /// new session.
 pub(crate) fn first_statements(forward: Forward) -> impl Iterator<Item = &'static str> {
-    [TRACK_STATE].into_iter().chain((forward == Forward::Reads).then_some(READ_ONLY))
+    let of_reads = [READ_ONLY, TRACK_CHARACTER_SETS].into_iter().filter(move |_| forward == Forward::Reads);
+    [TRACK_STATE].into_iter().chain(of_reads)
 }
 
 /// The payload of a statement of our own.

@@ -5,8 +5,10 @@
 //! certain goes to the source as it is.
 
 use sql::SqlError;
-use syntax::{Classified, Function, Keyword, Lexer, Settings, State, StatementKind, classify};
+use syntax::sql_mode::ANSI_QUOTES;
+use syntax::{Classified, Function, Inexact, Keyword, Lexer, Settings, State, StatementKind, classify};
 use wire::command;
+use wire::handshake::capability;
 use wire::server::ClientCommand;
 
 use crate::Forward;
@@ -50,11 +52,17 @@ pub fn decide(payload: &[u8], capabilities: u32, forward: Forward, settings: Set
     let code = payload.first().copied().unwrap_or_default();
     match code {
         command::QUERY => match ClientCommand::parse(payload, capabilities) {
-            Ok(ClientCommand::Query(query)) => of_text(query.sql, forward, settings),
+            Ok(ClientCommand::Query(query)) => of_text(query.sql, capabilities, forward, settings),
             _ => Decision::Here,
         },
-        command::STMT_PREPARE => match of_text(payload.get(1..).unwrap_or_default(), forward, settings) {
+        command::STMT_PREPARE => match of_text(payload.get(1..).unwrap_or_default(), capabilities, forward, settings) {
             Decision::Source(sent) => Decision::Source(Sent { changes_session: true, may_repeat: false, ..sent }),
+            // Its number would be one of the source's too. Drivers send the text then.
+            Decision::Here => Decision::Refused(SqlError::new(
+                1295,
+                "HY000",
+                "This command is not supported in the prepared statement protocol yet",
+            )),
             decided => decided,
         },
         command::RESET_CONNECTION => Decision::Source(Sent { resets: true, ..Sent::default() }),
@@ -62,9 +70,13 @@ pub fn decide(payload: &[u8], capabilities: u32, forward: Forward, settings: Set
         command::INIT_DB | command::SET_OPTION | command::STMT_SEND_LONG_DATA | command::STMT_EXECUTE => {
             Decision::Source(Sent { changes_session: true, leaves_results: true, ..Sent::default() })
         }
-        command::FIELD_LIST | command::STATISTICS | command::STMT_CLOSE | command::STMT_RESET | command::STMT_FETCH => {
-            Decision::Source(Sent { leaves_results: true, ..Sent::default() })
-        }
+        // PING tells the status bits of the session there: drivers quote by them.
+        command::PING
+        | command::FIELD_LIST
+        | command::STATISTICS
+        | command::STMT_CLOSE
+        | command::STMT_RESET
+        | command::STMT_FETCH => Decision::Source(Sent { leaves_results: true, ..Sent::default() }),
         _ => Decision::Here,
     }
 }
@@ -79,7 +91,7 @@ enum For {
     Nobody(&'static str),
 }
 
-fn of_text(text: &[u8], forward: Forward, settings: Settings) -> Decision {
+fn of_text(text: &[u8], capabilities: u32, forward: Forward, settings: Settings) -> Decision {
     let all = classify(text, settings);
     let mut here = 0;
     let mut only_here = None;
@@ -102,11 +114,39 @@ fn of_text(text: &[u8], forward: Forward, settings: Settings) -> Decision {
             format!("{what} is of this server and is not forwarded: send it apart from statements for the source");
         return Decision::Refused(SqlError::new(1290, "HY000", text));
     }
-    if forward == Forward::Reads && all.iter().any(|one| one.may_write) {
+    if forward == Forward::Reads && may_write(text, &all, settings) {
         let text = "The MySQL server is running with the --forward=reads option so it cannot execute this statement";
         return Decision::Refused(SqlError::new(1290, "HY000", text));
     }
-    Decision::Source(sent(&all))
+    let offers_files = capabilities & capability::LOCAL_FILES != 0;
+    let may_ask_for_file = offers_files && all.iter().any(|one| is_local(text, one, settings));
+    Decision::Source(Sent { may_ask_for_file, ..sent(&all) })
+}
+
+/// True unless it is proved that nothing is written, whatever double quotes mean in the session there: of its sql_mode
+/// each answer tells NO_BACKSLASH_ESCAPES only.
+fn may_write(text: &[u8], all: &[Classified], settings: Settings) -> bool {
+    let writes = |all: &[Classified], read: Settings| {
+        all.iter().any(|one| one.may_write || one.inexact.has(Inexact::MODE_CHANGES) || lifts_guard(text, one, read))
+    };
+    let mut otherwise = settings;
+    otherwise.sql_mode ^= ANSI_QUOTES;
+    writes(all, settings) || (text.contains(&b'\\') && writes(&classify(text, otherwise), otherwise))
+}
+
+/// True if it makes a transaction READ WRITE, or has the source tell less of the session.
+fn lifts_guard(text: &[u8], one: &Classified, settings: Settings) -> bool {
+    let is_guard = |name: &[u8]| name.ends_with(b"_read_only") || name.starts_with(b"session_track_");
+    let begins = matches!(one.kind, StatementKind::SetTransaction | StatementKind::Begin);
+    one.system_variables.iter().any(|variable| variable.set && is_guard(&variable.name))
+        || (begins && has_words(one.span.of(text), settings, [Keyword::Read, Keyword::Write]))
+}
+
+/// LOAD … LOCAL, which has the source ask for a file.
+fn is_local(text: &[u8], one: &Classified, settings: Settings) -> bool {
+    let mut lexer = Lexer::new(one.span.of(text), settings);
+    let words: [Keyword; 4] = std::array::from_fn(|_| lexer.next_token().keyword);
+    one.kind == StatementKind::Load && matches!(words, [_, _, Keyword::Local, _] | [_, _, _, Keyword::Local])
 }
 
 fn refused(what: &str) -> SqlError {
@@ -134,7 +174,8 @@ fn is_for(text: &[u8], one: &Classified, settings: Settings) -> For {
             (K::Reset, K::Binary | K::Master) => For::Nobody("RESET of the source's log"),
             _ => For::Source,
         },
-        (StatementKind::Flush, _) if takes_read_lock(one.span.of(text), settings) => {
+        (StatementKind::SetTransaction, [_, K::Global, ..]) => For::OnlyHere("SET GLOBAL"),
+        (StatementKind::Flush, _) if has_words(one.span.of(text), settings, [K::With, K::Read, K::Lock]) => {
             For::Nobody("FLUSH TABLES WITH READ LOCK")
         }
         (StatementKind::Set, _) => {
@@ -150,17 +191,20 @@ fn is_for(text: &[u8], one: &Classified, settings: Settings) -> For {
     }
 }
 
-/// FLUSH TABLES … WITH READ LOCK.
-fn takes_read_lock(text: &[u8], settings: Settings) -> bool {
+/// Whether these words stand one behind the other.
+fn has_words<const N: usize>(text: &[u8], settings: Settings, words: [Keyword; N]) -> bool {
     let mut lexer = Lexer::new(text, settings);
-    let mut last = [Keyword::NotOne; 3];
+    let mut last = [Keyword::NotOne; N];
     loop {
         let token = lexer.next_token();
         if matches!(token.kind, syntax::Kind::End | syntax::Kind::Wrong(_)) {
             return false;
         }
-        last = [last[1], last[2], token.keyword];
-        if last == [Keyword::With, Keyword::Read, Keyword::Lock] {
+        last.rotate_left(1);
+        if let Some(end) = last.last_mut() {
+            *end = token.keyword;
+        }
+        if last == words {
             return true;
         }
     }
@@ -178,9 +222,14 @@ fn sent(all: &[Classified]) -> Sent {
     let sets =
         |one: &Classified, begin: &[u8]| one.system_variables.iter().any(|of| of.set && of.name.starts_with(begin));
     Sent {
-        may_ask_for_file: all.iter().any(|one| one.kind == StatementKind::Load),
+        may_ask_for_file: false,
         changes_session: all.iter().any(|one| {
-            !one.state.without(PASSING).is_empty() || !one.inexact.is_empty() || !one.unknown_functions.is_empty()
+            use StatementKind as S;
+            // LOCK INSTANCE, FLUSH … FOR EXPORT, GET DIAGNOSTICS @a = …, SET RESOURCE GROUP.
+            matches!(one.kind, S::Administration | S::Flush | S::Diagnostics | S::Unknown)
+                || !one.state.without(PASSING).is_empty()
+                || !one.inexact.is_empty()
+                || !one.unknown_functions.is_empty()
         }),
         leaves_results: all.iter().any(|one| one.functions.contains(&Function::FoundRows) || !one.hints.is_empty())
             || all.iter().any(|one| one.state.has(State::FOUND_ROWS)),
@@ -193,13 +242,11 @@ fn sent(all: &[Classified]) -> Sent {
 
 #[cfg(test)]
 mod tests {
-    use wire::handshake::capability;
-
     use super::*;
 
     fn query(text: &str, forward: Forward) -> Decision {
         let payload = [&[command::QUERY], text.as_bytes()].concat();
-        decide(&payload, capability::MULTI_STATEMENTS, forward, Settings::default())
+        decide(&payload, capability::MULTI_STATEMENTS | capability::LOCAL_FILES, forward, Settings::default())
     }
 
     fn refusal(text: &str, forward: Forward) -> Option<String> {
@@ -224,6 +271,7 @@ mod tests {
             "SET GLOBAL max_connections = 5",
             "SET PERSIST a = 1, @@GLOBAL.b = 2",
             "KILL 1; SHOW PROCESSLIST",
+            "SET GLOBAL TRANSACTION READ ONLY",
         ] {
             assert_eq!(query(text, Forward::All), Decision::Here, "{text}");
         }
@@ -241,6 +289,14 @@ mod tests {
         ] {
             assert!(matches!(query(text, Forward::All), Decision::Source(_)), "{text}");
         }
+    }
+
+    /// Its number would be one of the source's too.
+    #[test]
+    fn nothing_is_prepared_here() {
+        let payload = [&[command::STMT_PREPARE], &b"SHOW PROCESSLIST"[..]].concat();
+        let Decision::Refused(error) = decide(&payload, 0, Forward::All, Settings::default()) else { panic!() };
+        assert_eq!(error.code, 1295);
     }
 
     #[test]
@@ -272,11 +328,29 @@ mod tests {
             "CREATE TABLE t (a INT)",
             "EXECUTE s",
             "SELECT 1 INTO OUTFILE '/x'",
+            "SET SESSION TRANSACTION READ WRITE",
+            "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
+            "START TRANSACTION READ WRITE",
+            "SET transaction_read_only = 0",
+            "SET session_track_system_variables = ''",
+            // Of several modes one has them as two statements, or as a call.
+            r#"SELECT 1 AS "\"; DELETE FROM t -- ""#,
+            r"SET sql_mode = 'NO_BACKSLASH_ESCAPES'; SELECT '\'; DELETE FROM t -- '",
+            r"SET NAMES gbk; SELECT 1",
+            r#"SELECT 1 AS "\", stored(1) -- ""#,
         ] {
             assert!(refusal(text, Forward::Reads).is_some(), "{text}");
             assert!(refusal(text, Forward::All).is_none(), "{text}");
         }
-        for text in ["SELECT 1", "SELECT a FROM t JOIN u USING (a)", "SHOW TABLES", "SET @a = 1", "BEGIN"] {
+        for text in [
+            "SELECT 1",
+            "SELECT a FROM t JOIN u USING (a)",
+            "SHOW TABLES",
+            "SET @a = 1",
+            "BEGIN",
+            "START TRANSACTION READ ONLY",
+            r"SELECT a FROM t WHERE b = 'it\'s' AND c LIKE 'a\\%'",
+        ] {
             assert!(refusal(text, Forward::Reads).is_none(), "{text}");
         }
     }
@@ -306,6 +380,10 @@ mod tests {
             "INSERT INTO t VALUES (1)",
             "SELECT LAST_INSERT_ID(5)",
             "SELECT /*!50000 1 */",
+            "LOCK INSTANCE FOR BACKUP",
+            "FLUSH TABLES t FOR EXPORT",
+            "GET DIAGNOSTICS @n = ROW_COUNT",
+            "SET RESOURCE GROUP g",
         ] {
             assert!(sent(text).changes_session, "{text}");
         }
@@ -313,7 +391,13 @@ mod tests {
             assert!(!sent(text).changes_session, "{text}");
         }
         assert!(sent("LOAD DATA LOCAL INFILE 'x' INTO TABLE t").may_ask_for_file);
-        assert!(!sent("SELECT 'LOAD DATA LOCAL INFILE'").may_ask_for_file);
+        assert!(sent("LOAD DATA CONCURRENT LOCAL INFILE 'x' INTO TABLE t").may_ask_for_file);
+        for text in ["SELECT 'LOAD DATA LOCAL INFILE'", "LOAD DATA INFILE 'LOCAL' INTO TABLE local"] {
+            assert!(!sent(text).may_ask_for_file, "{text}");
+        }
+        let load = [&[command::QUERY], &b"LOAD DATA LOCAL INFILE 'x' INTO TABLE t"[..]].concat();
+        let Decision::Source(of_no_files) = decide(&load, 0, Forward::All, Settings::default()) else { panic!() };
+        assert!(!of_no_files.may_ask_for_file, "the client has none to offer");
         assert!(sent("SET session_track_state_change = ON").asks_for_state);
     }
 }

@@ -157,6 +157,11 @@ fn number_of(version: &str) -> Option<u32> {
     Some(major * 10_000 + minor * 100 + patch)
 }
 
+/// What a status tells of the session's sql_mode.
+fn sql_mode_of(bits: u16) -> u64 {
+    if bits & status::NO_BACKSLASH_ESCAPES == 0 { 0 } else { syntax::sql_mode::NO_BACKSLASH_ESCAPES }
+}
+
 impl Link {
     fn new(opened: Opened) -> Link {
         let Opened { stream, permit, number, shows_state, .. } = opened;
@@ -236,7 +241,8 @@ impl Connection {
         };
         // Nothing is there that could be reset or closed.
         let code = payload.first().copied().unwrap_or_default();
-        let needs_link = !matches!(code, wire::command::RESET_CONNECTION | wire::command::STMT_CLOSE);
+        let needs_link =
+            !matches!(code, wire::command::RESET_CONNECTION | wire::command::STMT_CLOSE | wire::command::PING);
         if forwarding.link.is_none() && !needs_link {
             return false;
         }
@@ -499,9 +505,14 @@ impl Connection {
         let Some(forwarding) = &mut self.forwarding else { return };
         let (Some(link), Some(running)) = (&mut forwarding.link, &forwarding.running) else { return };
         if running.phase == Phase::Own {
+            let own = link.own_answer.take();
+            let mode = own.as_ref().and_then(|answer| answer.told().status).map(sql_mode_of);
+            let known = forwarding.settings.sql_mode;
+            forwarding.settings.sql_mode = mode.unwrap_or(known);
+            // The statement was read as in a mode that the session there does not have.
+            let is_misread = mode.is_some_and(|mode| mode != known) && running.payload.contains(&b'\\');
             // One that fails leaves a session that cannot be judged.
-            let failed = link.own_answer.take().is_none_or(|answer| answer.told().error.is_some());
-            if failed {
+            if is_misread || own.is_none_or(|answer| answer.told().error.is_some()) {
                 self.hold = Hold::Close;
             } else {
                 self.send_to_source(turn);
@@ -511,9 +522,7 @@ impl Connection {
         let told = *running.answer.told();
         forwarding.at.answered(&running.sent, &told);
         if let Some(bits) = told.status {
-            let mode =
-                if bits & status::NO_BACKSLASH_ESCAPES == 0 { 0 } else { syntax::sql_mode::NO_BACKSLASH_ESCAPES };
-            forwarding.settings.sql_mode = mode;
+            forwarding.settings.sql_mode = sql_mode_of(bits);
         }
         if let Some(charset) = running.answer.charset() {
             forwarding.settings =
