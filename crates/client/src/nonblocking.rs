@@ -113,6 +113,12 @@ impl NonBlocking {
         Ok(done)
     }
 
+    /// True if bytes were taken that are not sent.
+    #[must_use]
+    pub fn wants_write(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.session.wants_write())
+    }
+
     /// Sends what was taken; false if some is left.
     ///
     /// # Errors

@@ -556,11 +556,11 @@ impl Connection {
     pub(crate) fn worked(&mut self, worked: Worked, turn: &mut Turn<'_>) {
         match worked {
             Worked::Permit(permit) => return self.permitted(permit, turn),
-            Worked::Opened(opened) => return self.source_opened(*opened, turn),
+            Worked::Opened(ticket, opened) => return self.source_opened(&ticket, *opened, turn),
             _ => self.hold = Hold::None,
         }
         match worked {
-            Worked::Permit(_) | Worked::Opened(_) => {}
+            Worked::Permit(_) | Worked::Opened(..) => {}
             Worked::Tls(tls, result) => {
                 self.transport.return_handshake(tls);
                 if result.is_err() {

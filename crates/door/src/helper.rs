@@ -3,8 +3,8 @@
 //! In: jobs of connections, each with at most one. Out: results in the loop's inbox. Never here: more than
 //! [`QUEUE_MAX`] jobs, a second core.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 use accounts::{FullLogin, FullLoginResult};
@@ -34,8 +34,8 @@ pub(crate) enum Worked {
     Tls(Box<ServerConnection>, Result<(), rustls::Error>),
     /// One of the connections to the source may be opened.
     Permit(Permit),
-    /// It was, or not.
-    Opened(Box<Result<Opened, NotOpened>>),
+    /// It was, or not, for whoever has this alive.
+    Opened(Weak<()>, Box<Result<Opened, NotOpened>>),
     /// The work panicked.
     Nothing,
 }

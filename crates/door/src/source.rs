@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use accounts::{SessionStart, SourceLogin};
 use client::{ClientError, ConnectOptions, Connection, NonBlocking, OnBehalf};
@@ -26,7 +26,7 @@ use crate::config::{Facts, Followed};
 const OPENERS: usize = 4;
 /// Tasks that wait, of all clients: each session has one at most, and the port has fewer sessions.
 const TASKS_MAX: usize = 100_000;
-/// Time to connect and log in, and for each answer until the link is a session's.
+/// Time to wait for a thread, to connect and log in, and for each answer until the link is a session's.
 const OPEN_WITHIN: Duration = Duration::from_secs(10);
 /// Largest collation number that a login can name.
 const LOGIN_COLLATION_MAX: u16 = 255;
@@ -129,7 +129,16 @@ pub struct Forwarded {
 /// A connection to the source that is to be opened, or a statement there that is to be ended.
 enum Task {
     Open(Box<Opening>),
-    Kill { login: Arc<SourceLogin>, id: u32, query: bool },
+    Kill(Kill),
+}
+
+/// A statement or a connection that is to be ended, and at which source: elsewhere its number is somebody else's.
+pub(crate) struct Kill {
+    pub(crate) login: Arc<SourceLogin>,
+    /// The number of its source.
+    pub(crate) number: u64,
+    pub(crate) id: u32,
+    pub(crate) query: bool,
 }
 
 /// Whose connection is to be opened, and how.
@@ -142,6 +151,9 @@ pub(crate) struct Opening {
     /// What it has of [`KEPT`], if it had a connection before.
     pub(crate) values: Option<Values>,
     pub(crate) permit: Permit,
+    /// Alive as long as somebody waits for the connection.
+    pub(crate) waits: Weak<()>,
+    pub(crate) since: Instant,
     pub(crate) done: Box<dyn FnOnce(Result<Opened, NotOpened>) + Send>,
 }
 
@@ -252,9 +264,9 @@ impl Sources {
     }
 
     /// Ends a statement at the source, or its connection.
-    pub(crate) fn kill(&self, login: &Arc<SourceLogin>, id: u32, query: bool) {
+    pub(crate) fn kill(&self, kill: Kill) {
         // A full queue means that nothing can be reached there now.
-        let _ = self.queue.try_send(Task::Kill { login: Arc::clone(login), id, query });
+        let _ = self.queue.try_send(Task::Kill(kill));
     }
 }
 
@@ -264,12 +276,20 @@ fn run(tasks: &Mutex<Receiver<Task>>, facts: &dyn Facts, forward: Forward) {
         match task {
             Err(_) => return,
             Ok(Task::Open(opening)) => {
-                let Opening { login, start, was_reset, values, permit, done } = *opening;
+                let Opening { login, start, was_reset, values, permit, waits, since, done } = *opening;
+                if waits.strong_count() == 0 {
+                    continue;
+                }
+                if since.elapsed() > OPEN_WITHIN {
+                    drop(permit);
+                    done(Err(NotOpened { error: not_in_time(), is_refusal: false }));
+                    continue;
+                }
                 done(open(&login, start, (was_reset, values), permit, facts, forward));
             }
-            Ok(Task::Kill { login, id, query }) => {
-                let followed = facts.followed().ok();
-                let ended = followed.map(|followed| kill(&login, followed, id, query));
+            Ok(Task::Kill(kill)) => {
+                let followed = facts.followed().ok().filter(|followed| followed.number == kill.number);
+                let ended = followed.map(|followed| end(&kill, followed));
                 // One that could not be reached has ended, or ends by itself.
                 drop(ended);
             }
@@ -277,10 +297,21 @@ fn run(tasks: &Mutex<Receiver<Task>>, facts: &dyn Facts, forward: Forward) {
     }
 }
 
-fn kill(login: &SourceLogin, followed: Followed, id: u32, query: bool) -> client::Result<()> {
-    let mut connection = Connection::connect(&options(login, followed.options))?;
-    let what = if query { "QUERY" } else { "CONNECTION" };
-    connection.exec(&format!("KILL {what} {id}")).map(|_| ())
+fn not_in_time() -> SqlError {
+    let within = OPEN_WITHIN.as_secs();
+    let text =
+        format!("Unable to connect to the source: earlier connections to it are still being opened after {within} s");
+    SqlError::new(1429, "HY000", text)
+}
+
+fn end(kill: &Kill, followed: Followed) -> client::Result<()> {
+    let mut connection = Connection::connect(&options(&kill.login, followed.options))?;
+    let found = connection.query("SELECT @@server_uuid")?.first_text();
+    if found.is_some_and(|found| found == followed.server_uuid) {
+        let what = if kill.query { "QUERY" } else { "CONNECTION" };
+        connection.exec(&format!("KILL {what} {}", kill.id))?;
+    }
+    Ok(())
 }
 
 /// The receiver's way to the source, with another login.
@@ -456,7 +487,72 @@ fn known_sqlstate(state: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
+    use session::{ReplicaStatus, SchemaState};
+
     use super::*;
+    use crate::config::Note;
+
+    /// Follows a source that listens here, as number 2.
+    struct Follows(TcpListener);
+
+    impl Facts for Follows {
+        fn schema(&self, _: &str) -> SchemaState {
+            SchemaState::Missing
+        }
+
+        fn replica_status(&self) -> ReplicaStatus {
+            ReplicaStatus::default()
+        }
+
+        fn pin(&self) -> Result<Arc<store::Snapshot>, SqlError> {
+            Err(SqlError::not_supported("rows"))
+        }
+
+        fn followed(&self) -> Result<Followed, SqlError> {
+            let port = self.0.local_addr().unwrap().port();
+            let options = ConnectOptions { host: "127.0.0.1".into(), port, ..ConnectOptions::default() };
+            Ok(Followed { options, server_uuid: String::new(), number: 2 })
+        }
+
+        fn note(&self, note: Note) {
+            panic!("{note:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_connects_for_a_client_that_is_gone_or_late_or_to_kill_at_another_source() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let facts: Arc<dyn Facts> = Arc::new(Follows(listener.try_clone().unwrap()));
+        let sources = Sources::start(Forward::Off, 2, &facts).unwrap();
+        let login = Arc::new(SourceLogin::new("app", "there").unwrap());
+        let (queue, tasks) = sync_channel(3);
+        let (told, errors) = std::sync::mpsc::channel();
+        let waits = Arc::new(());
+        let late = Instant::now().checked_sub(OPEN_WITHIN + Duration::from_secs(1)).unwrap();
+        for (waits, since) in [(Weak::new(), Instant::now()), (Arc::downgrade(&waits), late)] {
+            let told = told.clone();
+            let opening = Opening {
+                login: Arc::clone(&login),
+                start: SessionStart::default(),
+                was_reset: false,
+                values: None,
+                permit: sources.permit(1, Box::new(|_| ())).unwrap(),
+                waits,
+                since,
+                done: Box::new(move |opened| told.send(opened.err().unwrap().error).unwrap()),
+            };
+            queue.send(Task::Open(Box::new(opening))).unwrap();
+        }
+        queue.send(Task::Kill(Kill { login, number: 1, id: 7, query: false })).unwrap();
+        drop((queue, told));
+        run(&Mutex::new(tasks), &*facts, Forward::All);
+        assert_eq!(errors.iter().map(|error| error.code).collect::<Vec<_>>(), [1429]);
+        assert_eq!(sources.lock().open, 0, "both permits were given back");
+        assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    }
 
     #[test]
     fn values_that_moved_are_set_as_they_were() {

@@ -1,7 +1,7 @@
 //! Statements that the source answers: packet by packet as without us, and what becomes of them when somebody goes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use accounts::{PasswordPlugin, SourceLogin};
@@ -18,6 +18,8 @@ struct Follows {
     server: Arc<Server>,
     server_uuid: String,
     number: AtomicU64,
+    /// No connection is opened while this is locked.
+    gate: Mutex<()>,
 }
 
 impl Facts for Follows {
@@ -34,6 +36,7 @@ impl Facts for Follows {
     }
 
     fn followed(&self) -> Result<Followed, SqlError> {
+        drop(self.gate.lock().unwrap());
         let options = self.server.login("nobody");
         Ok(Followed { options, server_uuid: self.server_uuid.clone(), number: self.number.load(SeqCst) })
     }
@@ -63,7 +66,8 @@ impl Tier {
         let source = Arc::new(source);
         add_user(&source);
         let server_uuid = source.sql("SELECT @@server_uuid").trim().to_owned();
-        let facts = Arc::new(Follows { server: Arc::clone(&source), server_uuid, number: AtomicU64::new(1) });
+        let (server, number, gate) = (Arc::clone(&source), AtomicU64::new(1), Mutex::default());
+        let facts = Arc::new(Follows { server, server_uuid, number, gate });
         let change = |config: &mut door::DoorConfig| {
             (config.forward, config.forward_connections) = (forward, connections);
         };
@@ -75,6 +79,10 @@ impl Tier {
 
     fn client(&self, capabilities: u32) -> RawClient {
         RawClient::with_password(&self.door.socket, "app", "app", capabilities)
+    }
+
+    fn boss(&self) -> RawClient {
+        RawClient::with_password(&self.door.socket, "boss", "boss", CAPABILITIES)
     }
 }
 
@@ -388,6 +396,7 @@ fn another_server_than_the_followed_one_gets_no_statement() {
         server: Arc::clone(&tier.source),
         server_uuid: other.sql("SELECT @@server_uuid").trim().to_owned(),
         number: AtomicU64::new(1),
+        gate: Mutex::default(),
     });
     let change = |config: &mut door::DoorConfig| config.forward = Forward::All;
     let door = open_with(change, facts);
@@ -436,6 +445,54 @@ fn a_session_with_state_ends_when_another_source_is_followed() {
     assert_ne!(value(&plain.query("SELECT CONNECTION_ID()")), before);
 }
 
+/// The number of the connection that runs this, in SHOW PROCESSLIST.
+fn listed(client: &mut RawClient, statement: &str) -> Option<String> {
+    let rows = client.query("SHOW FULL PROCESSLIST");
+    let runs = |row: &&Vec<u8>| row.windows(statement.len()).any(|part| part == statement.as_bytes());
+    rows.iter().find(runs).map(|row| String::from_utf8(row[1..=usize::from(row[0])].to_vec()).unwrap())
+}
+
+/// A status variable of the port.
+fn status_value(boss: &mut RawClient, name: &str) -> String {
+    let shown = boss.query(format!("SHOW STATUS LIKE '{name}'"));
+    let text = String::from_utf8_lossy(&shown[3]);
+    text.rsplit(|byte: char| !byte.is_ascii_digit()).next().unwrap().to_owned()
+}
+
+#[test]
+fn a_connection_that_was_opened_for_a_killed_statement_is_no_other_ones() {
+    let Some(source) = Server::or_skip("forward-kill-opening", &[]) else { return };
+    let tier = Tier::open(source, Forward::All, 10);
+    let (mut client, mut boss) = (tier.client(CAPABILITIES), tier.boss());
+    let mut keeper = direct(&tier.source, CAPABILITIES);
+    assert_eq!(value(&keeper.query("SELECT GET_LOCK('held', 0)")), "1");
+    let gate = tier.facts.gate.lock().unwrap();
+    for round in 0..2 {
+        client.write(format!("\x03SELECT {round}, 'opening'").as_bytes(), 0);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let id = loop {
+            if let Some(id) = listed(&mut boss, "'opening'") {
+                break id;
+            }
+            assert!(Instant::now() < deadline, "it is not listed");
+        };
+        assert_eq!(error(&boss.query(format!("KILL QUERY {id}"))), None);
+        assert_eq!(error(&client.answer(3)), Some(1317));
+    }
+    client.write(b"\x03SELECT GET_LOCK('held', 1000)", 0);
+    drop(gate);
+    let waiting = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'User lock'";
+    wait_until("it waits at the source", || tier.source.sql(waiting).trim() == "1");
+    // Those that nobody waits for are closed, and the one that runs stays.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while status_value(&mut boss, "Slipstream_forward_connections") != "1" {
+        assert!(Instant::now() < deadline, "more than one connection");
+    }
+    assert_eq!(value(&keeper.query("SELECT RELEASE_LOCK('held')")), "1");
+    assert_eq!(value(&client.answer(3)), "1");
+    assert_eq!(value(&client.query("SELECT IS_USED_LOCK('held') = CONNECTION_ID()")), "1");
+}
+
 #[test]
 fn kill_ends_both_halves() {
     let Some(source) = Server::or_skip("forward-kill", &[]) else { return };
@@ -445,9 +502,7 @@ fn kill_ends_both_halves() {
     for query in [true, false] {
         sleeper.write(b"\x03SELECT SLEEP(1000)", 0);
         wait_until("it sleeps", || tier.source.sql(running).trim() == "1");
-        let listed = killer.query("SHOW FULL PROCESSLIST");
-        let row = listed.iter().find(|row| row.windows(12).any(|part| part == b"SELECT SLEEP")).unwrap();
-        let id = String::from_utf8(row[1..=usize::from(row[0])].to_vec()).unwrap();
+        let id = listed(&mut killer, "SELECT SLEEP").unwrap();
         assert_eq!(error(&killer.query(format!("KILL {} {id}", if query { "QUERY" } else { "CONNECTION" }))), None);
         if query {
             // SLEEP() returns 1 when it is interrupted, as without us.
@@ -492,12 +547,10 @@ fn two_hundred_sessions_share_ten_connections() {
                 assert_eq!(error(&client.query("COMMIT")), None);
             });
         }
-        let mut boss = RawClient::with_password(&tier.door.socket, "boss", "boss", CAPABILITIES);
+        let mut boss = tier.boss();
         for _ in 0..1_000 {
-            let shown = boss.query("SHOW STATUS LIKE 'Slipstream_forward_connections'");
-            let text = String::from_utf8_lossy(&shown[3]);
-            let count = text.rsplit(|byte: char| !byte.is_ascii_digit()).next().unwrap();
-            assert!(count.parse::<usize>().unwrap() <= 10, "{text}");
+            let count = status_value(&mut boss, "Slipstream_forward_connections");
+            assert!(count.parse::<usize>().unwrap() <= 10, "{count}");
         }
     });
     assert_eq!(tier.source.sql("SELECT COUNT(*), COUNT(DISTINCT a) FROM test.t").trim(), "200\t200");

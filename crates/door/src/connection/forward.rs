@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use accounts::{SessionStart, SourceLogin};
@@ -22,7 +22,7 @@ use wire::response::status;
 
 use super::{Connection, Deadline, Fate, Hold, Turn};
 use crate::helper::Worked;
-use crate::source::{NotOpened, Opened, Opening, Permit, Values, first_statements, query};
+use crate::source::{Kill, NotOpened, Opened, Opening, Permit, Values, first_statements, query};
 
 /// How long a session waits for one of `--forward-connections`.
 const PERMIT_WITHIN: Duration = Duration::from_secs(10);
@@ -59,6 +59,8 @@ struct Running {
     phase: Phase,
     text: Vec<u8>,
     is_repeated: bool,
+    /// Lives as long as it waits for the connection that is being opened for it.
+    opening: Option<Arc<()>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +143,11 @@ impl Forwarding {
         self.running.as_ref().is_some_and(|running| running.phase == Phase::File)
     }
 
+    /// True if the next step is the client's: the source has taken all that there is of its file.
+    fn waits_for_file(&self) -> bool {
+        self.takes_file() && self.link.as_ref().is_some_and(|link| !link.is_unsent())
+    }
+
     /// The connection is gone: whether the session can go on without it.
     fn drop_link(&mut self) -> bool {
         self.link = None;
@@ -187,6 +194,11 @@ impl Link {
         turn.server.facts.source_number().is_some_and(|number| number != self.number)
     }
 
+    /// True if bytes wait for the source's socket, here or in TLS.
+    fn is_unsent(&self) -> bool {
+        !self.to_send.is_empty() || self.stream.wants_write()
+    }
+
     fn put(&mut self, payload: &[u8], mut sequence: u8) {
         packet::write(&mut self.to_send, &mut sequence, payload);
     }
@@ -211,7 +223,7 @@ impl Link {
 impl Drop for Link {
     /// Takes leave, if the source listens: it counts and logs clients that do not.
     fn drop(&mut self) {
-        if self.to_send.is_empty() && !self.has_hung_up {
+        if !self.is_unsent() && !self.has_hung_up {
             self.put(&[wire::command::QUIT], 0);
             // Whether it arrives is not awaited.
             let _ = self.flush();
@@ -253,7 +265,8 @@ impl Connection {
         let text = payload.get(1..).unwrap_or_default();
         let text = text.get(..TEXT_BYTES_MAX).unwrap_or(text).to_vec();
         let payload = payload.to_vec();
-        forwarding.running = Some(Running { payload, sent, answer, phase: Phase::Own, text, is_repeated: false });
+        forwarding.running =
+            Some(Running { payload, sent, answer, phase: Phase::Own, text, is_repeated: false, opening: None });
         self.hold = Hold::Source;
         self.why = Deadline::Busy;
         if let Err(error) = self.will_hold(0, 0) {
@@ -320,6 +333,8 @@ impl Connection {
         let Some(forwarding) = &mut self.forwarding else { return };
         let Some(running) = &mut forwarding.running else { return };
         running.phase = Phase::Opening;
+        let waits = running.opening.insert(Arc::default());
+        let (waits, ticket) = (Arc::downgrade(waits), Arc::downgrade(waits));
         let (inbox, id) = (Arc::clone(turn.inbox), self.id);
         let opening = Opening {
             login: Arc::clone(&forwarding.login),
@@ -327,7 +342,9 @@ impl Connection {
             was_reset: forwarding.was_reset,
             values: forwarding.values.clone(),
             permit,
-            done: Box::new(move |opened| inbox.worked(id, Worked::Opened(Box::new(opened)))),
+            waits,
+            since: turn.now,
+            done: Box::new(move |opened| inbox.worked(id, Worked::Opened(ticket, Box::new(opened)))),
         };
         if !turn.server.sources.open_for(opening) {
             self.fail_forwarded(&SqlError::new(1041, "HY000", "too many connections to the source are being opened"));
@@ -342,12 +359,15 @@ impl Connection {
         }
     }
 
-    /// A connection to the source was opened, or not.
-    pub(super) fn source_opened(&mut self, opened: Result<Opened, NotOpened>, turn: &mut Turn<'_>) {
-        let Some(forwarding) = &mut self.forwarding else { return };
-        if self.hold != Hold::Source || forwarding.running.is_none() {
+    /// A connection to the source was opened, or not. One that the command which runs does not wait for is closed.
+    pub(super) fn source_opened(&mut self, ticket: &Weak<()>, opened: Result<Opened, NotOpened>, turn: &mut Turn<'_>) {
+        let is_waited_for = |waits: &mut Arc<()>| std::ptr::eq(Arc::as_ptr(waits), ticket.as_ptr());
+        let running = self.forwarding.as_mut().and_then(|forwarding| forwarding.running.as_mut());
+        let waits = running.and_then(|running| running.opening.take_if(is_waited_for)).is_some();
+        let Some(forwarding) = self.forwarding.as_mut().filter(|_| waits && self.hold == Hold::Source) else {
+            drop(opened.map(Link::new));
             return;
-        }
+        };
         match opened {
             Ok(mut opened) => {
                 forwarding.values = Some(std::mem::take(&mut opened.values));
@@ -368,11 +388,13 @@ impl Connection {
         let went = self.step_at_source(turn);
         match went {
             Ok(Went::On) => Ok(true),
-            Ok(Went::Waits) if self.forwarding.as_ref().is_some_and(|forwarding| forwarding.takes_file()) => {
+            Ok(Went::Waits) if self.forwarding.as_ref().is_some_and(|forwarding| forwarding.waits_for_file()) => {
                 self.wait(EventFlags::IN, turn, Deadline::Packet);
                 Ok(false)
             }
             Ok(Went::Waits) => {
+                // It is the source's time that passes.
+                self.why = Deadline::Busy;
                 self.interest.wanted = EventFlags::RDHUP;
                 Ok(false)
             }
@@ -612,7 +634,8 @@ impl Connection {
     pub(super) fn kill_at_source(&mut self, query: bool, turn: &Turn<'_>) {
         let Some(forwarding) = &mut self.forwarding else { return };
         if let Some(link) = &forwarding.link {
-            turn.server.sources.kill(&forwarding.login, link.stream.id(), query);
+            let (login, number, id) = (Arc::clone(&forwarding.login), link.number, link.stream.id());
+            turn.server.sources.kill(Kill { login, number, id, query });
         } else if query && forwarding.running.is_some() {
             turn.server.sources.forget(self.id);
             self.fail_forwarded(&SqlError::new(1317, "70100", "Query execution was interrupted"));
@@ -629,7 +652,7 @@ impl Connection {
             _ if link.has_hung_up => None,
             // The client comes first.
             _ if is_full => Some(EventFlags::empty()),
-            Hold::Source if !link.to_send.is_empty() => Some(EventFlags::OUT),
+            Hold::Source if link.is_unsent() => Some(EventFlags::OUT),
             Hold::Source if takes_file => Some(EventFlags::empty()),
             _ => Some(EventFlags::IN),
         };
