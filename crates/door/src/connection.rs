@@ -778,7 +778,7 @@ impl Connection {
         if self.hold == Hold::Source {
             server.sources.forget(self.id);
         }
-        self.forwarding = None;
+        self.leave_source(&server.sources);
         server.gate.running.fetch_sub(usize::from(std::mem::take(&mut self.asked.answers)), Relaxed);
         if let Some(mut session) = self.session.take() {
             session.end(server);

@@ -272,6 +272,8 @@ impl EventLoop {
         let wait = match (self.again.is_empty(), self.connections.is_empty()) {
             (false, _) => Duration::ZERO,
             (true, false) => next.map_or(LOOK_EVERY, |next| next.min(LOOK_EVERY)),
+            // Statements without a client are looked at.
+            (true, true) if self.server.sources.has_left() => LOOK_EVERY,
             (true, true) => return None,
         };
         Timespec::try_from(wait).ok()
@@ -523,6 +525,7 @@ impl EventLoop {
     /// Looks at deadlines, and at accounts that were changed.
     fn look(&mut self) {
         self.trim();
+        self.server.sources.look(&*self.server.facts);
         let generation = self.server.accounts.generation();
         let changed = std::mem::replace(&mut self.generation, generation) != generation;
         let ids: Vec<u64> = self.connections.keys().copied().collect();
@@ -536,6 +539,7 @@ impl EventLoop {
     /// Closes what is idle; true once all have ended.
     fn wind_down(&mut self) -> bool {
         self.accepting = Accepting::default();
+        self.server.sources.let_go();
         self.read_inbox();
         let is_over = self.server.drain_is_over();
         let ids: Vec<u64> = self.connections.keys().copied().collect();

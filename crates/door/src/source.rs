@@ -6,6 +6,7 @@
 //! this module's own connect and log in.
 
 use std::collections::VecDeque;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use accounts::{SessionStart, SourceLogin};
 use client::{ClientError, ConnectOptions, Connection, NonBlocking, OnBehalf};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sql::SqlError;
 use tier::Forward;
 use wire::command;
@@ -139,6 +141,8 @@ pub(crate) struct Kill {
     pub(crate) number: u64,
     pub(crate) id: u32,
     pub(crate) query: bool,
+    /// Given back once that was done or tried.
+    pub(crate) permit: Option<Permit>,
 }
 
 /// Whose connection is to be opened, and how.
@@ -179,11 +183,21 @@ pub(crate) struct NotOpened {
     pub(crate) is_refusal: bool,
 }
 
+/// A connection on which a statement runs whose client has gone, before its answer has begun.
+pub(crate) struct Left {
+    /// With its permit. The source was told that nothing more is sent on it.
+    pub(crate) link: Box<dyn AsFd + Send>,
+    /// The number of its source.
+    pub(crate) number: u64,
+}
+
 /// The connections to the source.
 pub(crate) struct Sources {
     pub(crate) forward: Forward,
     most: usize,
     state: Mutex<State>,
+    /// None once the server stops.
+    left: Mutex<Option<Vec<Left>>>,
     queue: SyncSender<Task>,
     pub(crate) counts: Counts,
 }
@@ -200,7 +214,14 @@ impl Sources {
             // Not joined: it ends with the connection that it opens.
             thread.spawn(move || run(&tasks, &*facts, forward))?;
         }
-        Ok(Arc::new(Sources { forward, most, state: Mutex::default(), queue, counts: Counts::default() }))
+        Ok(Arc::new(Sources {
+            forward,
+            most,
+            state: Mutex::default(),
+            left: Mutex::new(Some(Vec::new())),
+            queue,
+            counts: Counts::default(),
+        }))
     }
 
     /// What became of statements; None if nothing is forwarded.
@@ -258,6 +279,46 @@ impl Sources {
         self.lock().waiting.retain(|waiting| waiting.number != number);
     }
 
+    fn lock_left(&self) -> MutexGuard<'_, Option<Vec<Left>>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a connection, and so its permit, until what runs there has ended.
+    pub(crate) fn keep(&self, one: Left) {
+        if let Some(left) = &mut *self.lock_left() {
+            left.push(one);
+        }
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.lock_left().as_ref().is_some_and(|left| !left.is_empty())
+    }
+
+    /// Closes kept connections whose statements have ended, or whose source is not followed any more.
+    pub(crate) fn look(&self, facts: &dyn Facts) {
+        let mut guard = self.lock_left();
+        let Some(left) = guard.as_mut().filter(|left| !left.is_empty()) else { return };
+        let number = facts.source_number();
+        let mut polled: Vec<_> =
+            left.iter().map(|one| PollFd::from_borrowed_fd(one.link.as_fd(), PollFlags::IN)).collect();
+        // Interrupted: the next look sees them.
+        let _ = poll(&mut polled, Some(&Timespec::default()));
+        let has_ended: Vec<bool> = polled.iter().map(|one| !one.revents().is_empty()).collect();
+        let mut has_ended = has_ended.into_iter();
+        let is_over =
+            |one: &mut Left| has_ended.next() == Some(true) || number.is_some_and(|number| number != one.number);
+        let over: Vec<Left> = left.extract_if(.., is_over).collect();
+        drop(guard);
+        // Their permits are given to others, which takes other locks.
+        drop(over);
+    }
+
+    /// The server stops: no more are kept.
+    pub(crate) fn let_go(&self) {
+        let left = self.lock_left().take();
+        drop(left);
+    }
+
     /// Opens a connection; false if too many are being opened.
     pub(crate) fn open_for(&self, opening: Opening) -> bool {
         self.queue.try_send(Task::Open(Box::new(opening))).is_ok()
@@ -292,6 +353,7 @@ fn run(tasks: &Mutex<Receiver<Task>>, facts: &dyn Facts, forward: Forward) {
                 let ended = followed.map(|followed| end(&kill, followed));
                 // One that could not be reached has ended, or ends by itself.
                 drop(ended);
+                drop(kill.permit);
             }
         }
     }
@@ -546,7 +608,7 @@ mod tests {
             };
             queue.send(Task::Open(Box::new(opening))).unwrap();
         }
-        queue.send(Task::Kill(Kill { login, number: 1, id: 7, query: false })).unwrap();
+        queue.send(Task::Kill(Kill { login, number: 1, id: 7, query: false, permit: None })).unwrap();
         drop((queue, told));
         run(&Mutex::new(tasks), &*facts, Forward::All);
         assert_eq!(errors.iter().map(|error| error.code).collect::<Vec<_>>(), [1429]);

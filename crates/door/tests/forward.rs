@@ -494,6 +494,40 @@ fn a_connection_that_was_opened_for_a_killed_statement_is_no_other_ones() {
 }
 
 #[test]
+fn what_a_client_that_goes_had_running_counts_until_it_has_ended() {
+    let Some(source) = Server::or_skip("forward-left", &[]) else { return };
+    let tier = Tier::open(source, Forward::All, 1);
+    tier.source.sql("CREATE DATABASE test; CREATE TABLE test.t (id INT PRIMARY KEY, a INT)");
+    tier.source.sql("INSERT INTO test.t VALUES (1, 0)");
+    let mut boss = tier.boss();
+    let running = |what: &str| {
+        let count = format!("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '{what}%'");
+        tier.source.sql(&count).trim() == "1"
+    };
+    // A lone SELECT is ended, even one that would not notice.
+    let all = ["a", "b", "c", "d"].map(|name| format!("information_schema.COLLATIONS {name}")).join(", ");
+    let long = format!("SELECT MAX(a.ID + b.ID + c.ID + d.ID) FROM {all}");
+    let mut client = tier.client(CAPABILITIES);
+    client.write(&[b"\x03", long.as_bytes()].concat(), 0);
+    wait_until("it runs", || running("SELECT MAX"));
+    drop(client);
+    wait_until("it runs no more", || !running("SELECT MAX"));
+    assert_eq!(value(&tier.client(CAPABILITIES).query("SELECT 'next'")), "next");
+    // A write runs to its end, as MySQL has it.
+    let mut keeper = direct(&tier.source, CAPABILITIES);
+    keeper.query("BEGIN");
+    keeper.query("SELECT * FROM test.t FOR UPDATE");
+    let mut client = tier.client(CAPABILITIES);
+    client.write(b"\x03UPDATE test.t SET a = 7", 0);
+    wait_until("it waits", || running("UPDATE test.t"));
+    drop(client);
+    wait_until("its client is gone", || listed(&mut tier.boss(), "UPDATE test.t").is_none());
+    assert_eq!(status_value(&mut boss, "Slipstream_forward_connections"), "1");
+    keeper.query("COMMIT");
+    assert_eq!(value(&tier.client(CAPABILITIES).query("SELECT a FROM test.t")), "7");
+}
+
+#[test]
 fn kill_ends_both_halves() {
     let Some(source) = Server::or_skip("forward-kill", &[]) else { return };
     let tier = Tier::open(source, Forward::All, 10);

@@ -5,7 +5,7 @@
 //! which nothing was passed on.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use accounts::{SessionStart, SourceLogin};
 use client::{Arrived, NonBlocking};
 use rustix::event::epoll::{self, EventFlags};
+use rustix::net::{Shutdown, shutdown};
 use session::After;
 use sql::SqlError;
 use syntax::Settings;
@@ -22,7 +23,7 @@ use wire::response::status;
 
 use super::{Connection, Deadline, Fate, Hold, Turn};
 use crate::helper::Worked;
-use crate::source::{Kill, NotOpened, Opened, Opening, Permit, Values, first_statements, query};
+use crate::source::{Kill, Left, NotOpened, Opened, Opening, Permit, Sources, Values, first_statements, query};
 
 /// How long a session waits for one of `--forward-connections`.
 const PERMIT_WITHIN: Duration = Duration::from_secs(10);
@@ -80,7 +81,7 @@ enum Phase {
 /// The session's connection to the source.
 struct Link {
     stream: NonBlocking,
-    _permit: Permit,
+    permit: Option<Permit>,
     /// The number of its source.
     number: u64,
     /// The client is told whatever the source says of its session.
@@ -174,7 +175,7 @@ impl Link {
         let Opened { stream, permit, number, shows_state, .. } = opened;
         Link {
             stream,
-            _permit: permit,
+            permit: Some(permit),
             number,
             shows_state,
             tracks_by_itself: shows_state,
@@ -217,6 +218,12 @@ impl Link {
             self.sent = 0;
         }
         self.stream.flush()
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 
@@ -635,10 +642,33 @@ impl Connection {
         let Some(forwarding) = &mut self.forwarding else { return };
         if let Some(link) = &forwarding.link {
             let (login, number, id) = (Arc::clone(&forwarding.login), link.number, link.stream.id());
-            turn.server.sources.kill(Kill { login, number, id, query });
+            turn.server.sources.kill(Kill { login, number, id, query, permit: None });
         } else if query && forwarding.running.is_some() {
             turn.server.sources.forget(self.id);
             self.fail_forwarded(&SqlError::new(1317, "70100", "Query execution was interrupted"));
+        }
+    }
+
+    /// The client has gone. Its statement at the source is ended, or counts until it ends.
+    pub(super) fn leave_source(&mut self, sources: &Sources) {
+        let Some(forwarding) = self.forwarding.take() else { return };
+        let Forwarding { login, link: Some(mut link), running: Some(running), .. } = *forwarding else { return };
+        if link.has_hung_up {
+            return;
+        }
+        // A QUIT after the statement would hide from the source that nobody is there.
+        link.has_hung_up = true;
+        let (number, id) = (link.number, link.stream.id());
+        if running.sent.may_repeat {
+            let permit = link.permit.take();
+            drop(link);
+            sources.kill(Kill { login, number, id, query: false, permit });
+            return;
+        }
+        // An answer that nobody takes ends its statement. A file is asked for before the statement runs.
+        let runs = !running.answer.told().has_begun || running.sent.may_ask_for_file;
+        if runs && shutdown(&*link, Shutdown::Write).is_ok() {
+            sources.keep(Left { link, number });
         }
     }
 
