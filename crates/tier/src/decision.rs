@@ -191,7 +191,7 @@ fn is_for(text: &[u8], one: &Classified, settings: Settings) -> For {
     }
 }
 
-/// Whether these words stand one behind the other.
+/// Whether these words follow each other.
 fn has_words<const N: usize>(text: &[u8], settings: Settings, words: [Keyword; N]) -> bool {
     let mut lexer = Lexer::new(text, settings);
     let mut last = [Keyword::NotOne; N];
