@@ -6,23 +6,13 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::records::{Arrived, arrived, read_records, send_records, taken, write_records};
 use crate::stream::Socket;
 use crate::tls::Tls;
 use crate::{ClientError, Connection, Result};
 
 /// Plain bytes that rustls may hold encrypted, in bytes: one record.
 const TLS_BUFFER_BYTES: usize = 16 << 10;
-
-/// What a read found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrived {
-    /// So many bytes were put into the buffer.
-    Bytes(usize),
-    /// None are there now.
-    Nothing,
-    /// The server has closed.
-    Closed,
-}
 
 /// A connection that never waits.
 pub struct NonBlocking {
@@ -83,13 +73,7 @@ impl NonBlocking {
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Arrived::Closed),
                 Err(error) => return Err(error),
             }
-            let read = if tls.early.is_empty() {
-                arrived(tls.session.read_tls(&mut self.socket))?
-            } else {
-                let len = tls.session.read_tls(&mut tls.early.as_slice())?;
-                tls.early.drain(..len);
-                Arrived::Bytes(len)
-            };
+            let read = read_records(&mut tls.session, &mut self.socket, &mut tls.early)?;
             if !matches!(read, Arrived::Bytes(_)) {
                 return Ok(read);
             }
@@ -103,14 +87,7 @@ impl NonBlocking {
     /// The connection has failed.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return taken(self.socket.write(bytes)) };
-        let mut done = 0;
-        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
-            match tls.session.writer().write(rest)? {
-                0 if !send(tls, &mut self.socket)? => break,
-                len => done += len,
-            }
-        }
-        Ok(done)
+        write_records(&mut tls.session, &mut self.socket, bytes)
     }
 
     /// True if bytes were taken that are not sent.
@@ -124,32 +101,6 @@ impl NonBlocking {
     /// # Errors
     /// The connection has failed.
     pub fn flush(&mut self) -> io::Result<bool> {
-        self.tls.as_mut().map_or(Ok(true), |tls| send(tls, &mut self.socket))
+        self.tls.as_mut().map_or(Ok(true), |tls| send_records(&mut tls.session, &mut self.socket))
     }
-}
-
-fn arrived(read: io::Result<usize>) -> io::Result<Arrived> {
-    match read {
-        Ok(0) => Ok(Arrived::Closed),
-        Ok(len) => Ok(Arrived::Bytes(len)),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(Arrived::Nothing),
-        Err(error) => Err(error),
-    }
-}
-
-fn taken(written: io::Result<usize>) -> io::Result<usize> {
-    match written {
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
-        other => other,
-    }
-}
-
-/// False if the socket is full.
-fn send(tls: &mut Tls, socket: &mut Socket) -> io::Result<bool> {
-    while tls.session.wants_write() {
-        if taken(tls.session.write_tls(socket))? == 0 {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

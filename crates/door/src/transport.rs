@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use client::records::{arrived, read_records, send_records, taken, write_records};
 use rustls::{ProtocolVersion, ServerConnection};
 use session::Encryption;
 
@@ -82,6 +83,16 @@ pub(crate) enum Arrived {
     Handshake,
 }
 
+impl From<client::Arrived> for Arrived {
+    fn from(read: client::Arrived) -> Arrived {
+        match read {
+            client::Arrived::Bytes(len) => Arrived::Bytes(len),
+            client::Arrived::Nothing => Arrived::Nothing,
+            client::Arrived::Closed => Arrived::Closed,
+        }
+    }
+}
+
 pub(crate) struct Transport {
     socket: Socket,
     tls: Tls,
@@ -148,7 +159,7 @@ impl Transport {
     /// Reads bytes of the client.
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> io::Result<Arrived> {
         match &mut self.tls {
-            Tls::Off => arrived((&self.socket).read(buf)),
+            Tls::Off => Ok(arrived((&self.socket).read(buf))?.into()),
             Tls::Away => Ok(Arrived::Nothing),
             Tls::On(tls) => loop {
                 match tls.reader().read(buf) {
@@ -158,7 +169,7 @@ impl Transport {
                     Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Arrived::Closed),
                     Err(error) => return Err(error),
                 }
-                match read_records(tls, &self.socket, &mut self.early)? {
+                match read_records(tls, &mut &self.socket, &mut self.early)?.into() {
                     Arrived::Bytes(len) if tls.is_handshaking() => {
                         self.of_handshake += len;
                         return Ok(Arrived::Handshake);
@@ -178,27 +189,14 @@ impl Transport {
         match &mut self.tls {
             Tls::Off => taken((&self.socket).write(bytes)),
             Tls::Away => Ok(0),
-            Tls::On(tls) => {
-                let mut done = 0;
-                while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
-                    match tls.writer().write(rest)? {
-                        0 => {
-                            if !send_records(tls, &self.socket)? {
-                                break;
-                            }
-                        }
-                        len => done += len,
-                    }
-                }
-                Ok(done)
-            }
+            Tls::On(tls) => write_records(tls, &mut &self.socket, bytes),
         }
     }
 
     /// Sends what rustls holds; false if some is left.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         match &mut self.tls {
-            Tls::On(tls) => send_records(tls, &self.socket),
+            Tls::On(tls) => send_records(tls, &mut &self.socket),
             Tls::Off | Tls::Away => Ok(true),
         }
     }
@@ -208,48 +206,9 @@ impl Transport {
         if let Tls::On(tls) = &mut self.tls {
             tls.send_close_notify();
             // Whether it arrives is not awaited.
-            let _ = send_records(tls, &self.socket);
+            let _ = send_records(tls, &mut &self.socket);
         }
     }
-}
-
-fn arrived(read: io::Result<usize>) -> io::Result<Arrived> {
-    match read {
-        Ok(0) => Ok(Arrived::Closed),
-        Ok(len) => Ok(Arrived::Bytes(len)),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(Arrived::Nothing),
-        Err(error) => Err(error),
-    }
-}
-
-fn taken(written: io::Result<usize>) -> io::Result<usize> {
-    match written {
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
-        other => other,
-    }
-}
-
-/// Bytes for rustls: those that came early, then the socket's.
-fn read_records(tls: &mut ServerConnection, mut socket: &Socket, early: &mut Vec<u8>) -> io::Result<Arrived> {
-    if early.is_empty() {
-        return arrived(tls.read_tls(&mut socket));
-    }
-    let len = tls.read_tls(&mut early.as_slice())?;
-    early.drain(..len);
-    if early.is_empty() {
-        *early = Vec::new();
-    }
-    Ok(Arrived::Bytes(len))
-}
-
-/// False if the socket is full.
-fn send_records(tls: &mut ServerConnection, mut socket: &Socket) -> io::Result<bool> {
-    while tls.wants_write() {
-        if taken(tls.write_tls(&mut socket))? == 0 {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 #[cfg(test)]
