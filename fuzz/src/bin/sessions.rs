@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use accounts::{Accounts, Identity, Login, LoginGuard, LoginRules, LoginStep, Peer, SessionStart};
-use session::{After, Session};
+use session::{After, Forwarding, Session};
 use session::{Output, ReplicaStatus, SchemaState, Statistics, World};
 use fuzz::{Input, chunk, join, long, seeds};
 use sql::{Ended, OwnValues, SqlError};
@@ -176,6 +176,8 @@ fuzz::fuzz_target!(init: seeds::write(conversations), |data: &[u8]| {
     let capabilities = u32::from_le_bytes([input.byte(), input.byte(), input.byte(), input.byte()]);
     let (identity, start) = logged_in(capabilities);
     let mut session = Session::begin(9, identity, start, &OneSchema).expect("no schema was asked for");
+    // By a bit of the protocol's that a session does not look at.
+    session.set_forwarding(if capabilities & 1 << 30 == 0 { Forwarding::Off } else { Forwarding::All });
     let mut out = Output::default();
     for payload in input.chunks() {
         let payload = &long(payload);
@@ -192,6 +194,12 @@ fuzz::fuzz_target!(init: seeds::write(conversations), |data: &[u8]| {
             After::Next | After::ChangeUser => {}
             // Hundreds of statements of one text may wait, one after the other.
             After::More | After::Wait => break,
+            After::NotHere => {
+                let not_here = session.take_not_here().expect("said once");
+                assert!(out.len() == 0, "nothing of what is another's was put out");
+                session.refuse_not_here(&not_here, &mut out);
+                check(&mut out);
+            }
             After::Close => break,
         }
     }
