@@ -497,12 +497,12 @@ impl RelayShared {
         self.lock().files.iter().map(|file| (file.number, file.len)).collect()
     }
 
-    /// Bytes not yet given to the slowest reader of [`Memory::Kept`](crate::Memory::Kept); all bytes if there is no
-    /// such reader.
+    /// Bytes not yet given to the slowest reader of [`Memory::Kept`](crate::Memory::Kept); without such a reader those
+    /// behind `from`, up to which an earlier one has come; without that all bytes.
     #[must_use]
-    pub fn unread_bytes(&self) -> u64 {
+    pub fn unread_bytes(&self, from: Option<RelayPosition>) -> u64 {
         let state = self.lock();
-        let at = state.readers.memory_floor().unwrap_or_default();
+        let at = state.readers.memory_floor().or(from).unwrap_or_default();
         let unread = |file: &FileEntry| match file.number.cmp(&at.file_number) {
             std::cmp::Ordering::Less => 0,
             std::cmp::Ordering::Equal => file.len.saturating_sub(at.offset),

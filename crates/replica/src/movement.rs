@@ -42,7 +42,7 @@ impl Replica {
             format!("{:?}", self.replay.pipeline.ledger.snapshot(binlog::event_type::name).rows),
             (stats.memory.rows, stats.memory.bytes, stats.sealed),
             (tree.written_bytes, tree.compactions, tree.debt_bytes),
-            self.inbound.relay.unread_bytes(),
+            self.inbound.relay.unread_bytes(None),
             self.upkeep.copies.running.progress(),
         ))
     }

@@ -27,7 +27,7 @@ use observe::{
     Backlog, ConnectionState, DiskReport, GtidReport, LagReport, MemoryReport, PositionReport, ProcessFacts,
     RatesReport, ReplayReport, ReplayState, StatusReport, now_us, utc_text,
 };
-use relay_log::{OnDamage, RelayLog, RelayOptions};
+use relay_log::{OnDamage, RelayLog, RelayOptions, RelayPosition};
 use stamp::StampOptions;
 use store::DiskSpace;
 
@@ -320,6 +320,7 @@ impl Relay {
         let process = ProcessFacts::read();
         let relay_bytes = self.inbound.relay.total_bytes();
         let waiting = link.received.retrieved.subtract(&executed).count();
+        let read = stamped.position.as_ref().and_then(RelayPosition::of);
         let state = match (&stamped.failure, self.stopping.load(Ordering::Acquire)) {
             (Some(_), _) => ReplayState::Failed,
             (None, true) => ReplayState::Stopping,
@@ -357,7 +358,7 @@ impl Relay {
                 relay_executed: stamped.position.map(|position| position.to_string()),
                 watermark: counts.transactions,
             },
-            backlog: Backlog { transactions: waiting, bytes: self.inbound.relay.unread_bytes(), catch_up_us: None },
+            backlog: Backlog { transactions: waiting, bytes: self.inbound.relay.unread_bytes(read), catch_up_us: None },
             rates: RatesReport::default(),
             last_error: stamp_error.clone().or_else(|| io_error.clone()),
             last_io_error: io_error,

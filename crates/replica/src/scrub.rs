@@ -127,7 +127,7 @@ fn show(replica: &Replica, text: &str) {
 /// Waits while replay is behind. False when the replica stops.
 fn waits_for_replay(replica: &Replica, shown: &str) -> bool {
     let mut said = false;
-    while !is_over(replica) && (replica.is_recovering() || replica.inbound.relay.unread_bytes() > BEHIND_BYTES) {
+    while !is_over(replica) && (replica.is_recovering() || replica.inbound.relay.unread_bytes(None) > BEHIND_BYTES) {
         if !std::mem::replace(&mut said, true) {
             show(replica, &format!("{shown}, paused until replay has caught up"));
         }

@@ -13,6 +13,7 @@ use observe::{
     MemoryReport, PositionReport, ProcessFacts, RatesReport, ReplayReport, ReplayState, ServedReport, SilenceReport,
     SourceReport, StatusReport, StoreReport, UntilReport, WaitReport, now_us, steady_us, utc_text,
 };
+use relay_log::RelayPosition;
 
 use crate::disk_trouble::receiving_waits;
 use crate::receiver::link::LinkState;
@@ -99,8 +100,9 @@ impl Replica {
         }
     }
 
-    fn backlog(&self, transactions: u64, queue_bytes: u64, lag_us: Option<u64>, steady: u64) -> Backlog {
-        let bytes = self.inbound.relay.unread_bytes() + queue_bytes;
+    /// `visible`: the relay log position behind the newest visible transaction.
+    fn backlog(&self, transactions: u64, visible: Option<RelayPosition>, lag_us: Option<u64>, steady: u64) -> Backlog {
+        let bytes = self.inbound.relay.unread_bytes(visible) + self.replay.pipeline.gate.used();
         // Below this lag, replay is limited by the source's rate rather than by its own speed.
         let behind =
             transactions > 0 && lag_us.is_none_or(|lag_us| lag_us >= 1_000_000) && !self.replay.pipeline.is_paused();
@@ -175,7 +177,7 @@ impl Replica {
         let relay_bytes = self.inbound.relay.total_bytes();
         let mut waiting = link.received.retrieved.subtract(&visible.executed).count();
         waiting = waiting.max(publisher.pending_transactions);
-        let queue_bytes = self.replay.pipeline.gate.used();
+        let at = publisher.position.as_ref().and_then(RelayPosition::of);
         // Not looked at again: a state without its error would be reported.
         let state = if sql_error.is_some() {
             ReplayState::Failed
@@ -239,7 +241,7 @@ impl Replica {
                 watermark: visible.sequence.0,
             },
             lag: self.lag_report(current_us, &link, steady),
-            backlog: self.backlog(waiting, queue_bytes, current_us, steady),
+            backlog: self.backlog(waiting, at, current_us, steady),
             rates: RatesReport {
                 last_1s: self.replay.pipeline.rates.last_seconds(1, steady),
                 last_10s: self.replay.pipeline.rates.last_seconds(10, steady),
@@ -254,7 +256,7 @@ impl Replica {
                 rss_peak_bytes: process.rss_peak_bytes,
                 store_bytes: stats.memory.bytes,
                 limit_bytes: self.memory.limit_bytes,
-                queue_bytes,
+                queue_bytes: self.replay.pipeline.gate.used(),
                 queue_limit_bytes: self.memory.queue_bytes,
             },
             clients: None,

@@ -101,7 +101,13 @@ fn a_slow_reader_that_memory_is_not_kept_for_leaves_replay_in_memory() {
         seen.drain(&mut replay);
     }
     assert_eq!((seen.hot, seen.cold - cold), (50, 0));
-    assert_eq!(writer.shared().unread_bytes(), 0, "a table copy is not what replay has still to read");
+    assert_eq!(writer.shared().unread_bytes(None), 0, "a table copy is not what replay has still to read");
+    let read = replay.position();
+    source.feed(&mut writer, 3000);
+    let behind = writer.shared().unread_bytes(Some(RelayPosition::default()));
+    drop(replay);
+    assert_eq!(writer.shared().unread_bytes(Some(read)), behind, "an earlier reader came so far");
+    assert_eq!(writer.shared().unread_bytes(None), writer.shared().total_bytes(), "nobody has read");
     let mut late = Seen::default();
     late.drain(&mut copy);
     assert_eq!(late.files, on_disk(dir.path()));

@@ -186,7 +186,7 @@ fn a_reader_inside_a_file_continues_with_new_bytes() {
         let last = source.author.last;
         source.feed(&mut writer, 50);
         assert_eq!(transactions(&mut tail), expected(n + 1, last + 1));
-        assert_eq!(shared.unread_bytes(), 0);
+        assert_eq!(shared.unread_bytes(None), 0);
         drop(tail);
     }
 }
