@@ -182,11 +182,19 @@ fn members_that_one_has_told_of_are_followed_once_it_is_gone() {
     replica.stop();
     // A certificate that nobody verifies: the member's word for an address is not enough.
     let source = format!("{}/?group", named.url("repl"));
-    let replica = Replica::start(&source, &folder("groups-not-dialled"), &options);
+    let mut replica = Replica::start(&source, &folder("groups-not-dialled"), &options);
     replica.waits_for_log(&["SLIP-000138", &format!("{} at 127.0.0.1", uuids[2]), "--member-address"]);
     let status = replica.status().unwrap();
     assert_eq!(status["source"]["candidates"].as_array().unwrap().len(), 1, "{status}");
+    assert_eq!(status["source"]["members_not_followed"].as_array().unwrap().len(), 2, "{status}");
+    group.kill(0);
+    let status = replica.wait_until("the loss", |status| {
+        status["last_io_error"]["text"].as_str().is_some_and(|text| text.contains("none of 1 sources"))
+    });
+    let error = status["last_io_error"]["text"].as_str().unwrap();
+    assert!(error.contains(&uuids[2]) && error.contains("--member-address"), "{error}");
     replica.stop();
+    group.mend();
 }
 
 #[test]

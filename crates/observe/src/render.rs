@@ -169,6 +169,7 @@ impl StatusReport {
             };
             line(text, "Candidate", &format!("{}: {state}{member}", candidate.uri));
         }
+        source.several.members_not_followed.iter().for_each(|said| line(text, "Not followed", said));
         if let Some(left) = &source.several.left {
             let last = left.last_received.as_ref().map(|at| format!(", last event {at}")).unwrap_or_default();
             line(text, "Left", &format!("{} at {}{last}: {}", left.uri, left.at, left.why));

@@ -178,6 +178,9 @@ pub struct SeveralReport {
     /// The servers of which one is followed, in the order in which they are tried; none if there is only one.
     #[serde(rename = "candidates", default)]
     pub candidates: Vec<CandidateReport>,
+    /// Members of the source's group whose addresses are not dialled, with the reason.
+    #[serde(rename = "members_not_followed", default)]
+    pub members_not_followed: Vec<String>,
     /// The group that the source belongs to; None if it belongs to none, or only one server may be followed.
     #[serde(rename = "group", default)]
     pub group: Option<GroupReport>,

@@ -371,13 +371,13 @@ impl Candidates {
         may_do.min_by_key(|at| self.all[*at].rank(self.named.prefer, self.of_group)).unwrap_or(self.at)
     }
 
-    /// Why each of them cannot be followed, a line each.
+    /// Why each of them, and each member that is not dialled, cannot be followed, a line each.
     pub(crate) fn reasons(&self) -> String {
         let line = |candidate: &Candidate| {
             let (_, why) = candidate.refused.as_ref()?;
             Some(format!("{}: {}", candidate.server.shown(), why.replace('\n', "\n    ")))
         };
-        self.all.iter().filter_map(line).collect::<Vec<_>>().join("\n")
+        self.all.iter().filter_map(line).chain(self.not_dialled.iter().cloned()).collect::<Vec<_>>().join("\n")
     }
 
     /// Each of them, for status; none if there is only one.

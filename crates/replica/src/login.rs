@@ -356,7 +356,8 @@ impl SourceLogin {
         let candidates = now.candidates.report();
         let followed = if followed_since.is_some() { report.server_uuid.as_str() } else { "" };
         let group = now.members.report(followed, now_us());
-        let several = SeveralReport { followed_since, left, candidates, group };
+        let members_not_followed = now.candidates.not_dialled().to_vec();
+        let several = SeveralReport { followed_since, left, candidates, members_not_followed, group };
         SourceReport { host: host.clone(), port: *port, several, ..report }
     }
 

@@ -195,6 +195,7 @@ fn full_source() -> SourceReport {
                 queued: 1,
                 weight: 50,
             }],
+            members_not_followed: vec![text()],
             group: Some(full_group()),
         },
     }

@@ -17,9 +17,11 @@ use crate::login::SourceLogin;
 
 /// First pause before a reconnect; doubles up to `connect_retry`.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
-/// First and longest pause once each of several sources has failed. The last one is a minute: until then, a try of a
-/// server that was started again comes soon, after it none of them is likely to.
+/// First and longest pause once each of several sources has failed.
 const ALL_FAILED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Rounds with the first pause: a pair whose second server takes over, or a group that is started again, is back within
+/// a minute, or not soon.
+const ROUNDS_SOON: u64 = 60;
 /// Pause before the next of several sources: two that end every connection at once are not tried in a spin.
 const NEXT_AFTER: Duration = Duration::from_millis(20);
 /// Time limit of one question to one of several sources, and of one attempt to connect to it: longer than preflight
@@ -161,8 +163,11 @@ impl SourceChoice {
             return None;
         }
         let wait = jittered(self.pause);
-        self.pause = (self.pause * 2).min(longest);
-        Some(Attempt { number: self.attempts, wait, all_failed: self.has_others() })
+        let all_failed = self.has_others();
+        if !all_failed || self.attempts >= ROUNDS_SOON {
+            self.pause = (self.pause * 2).min(longest);
+        }
+        Some(Attempt { number: self.attempts, wait, all_failed })
     }
 
     /// Why none of several sources can be followed.
@@ -177,7 +182,12 @@ impl SourceChoice {
 
     /// True if the next try would be made with other options than the last one. Reads option files that have changed.
     pub(super) fn has_changed(&self) -> bool {
-        self.login.version() != self.tried
+        self.version() != self.tried
+    }
+
+    /// Version of the login: another one has other options, or another source. Reads option files that have changed.
+    pub(super) fn version(&self) -> u64 {
+        self.login.version()
     }
 }
 
@@ -252,7 +262,7 @@ mod tests {
                 );
             }
         };
-        [1, 2, 4, 8, 16, 32, 60, 60].into_iter().for_each(&mut round);
+        [1; ROUNDS_SOON as usize].into_iter().chain([2, 4, 8, 16, 32, 60, 60]).for_each(&mut round);
         assert_eq!(choice.next().options.host, "a");
         let _ = choice.again(&lost());
         assert_eq!(choice.next().options.host, "b");

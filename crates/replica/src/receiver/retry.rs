@@ -17,6 +17,8 @@ use crate::log::{self, Code};
 
 /// Interval at which a receiver whose login was refused looks whether an option file has changed.
 const LOOK_AT_FILES_EVERY: Duration = Duration::from_secs(1);
+/// A round of tries after a longer pause is logged each time.
+const LOGGED_ABOVE: Duration = Duration::from_secs(10);
 /// Interval at which a wait looks whether it has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -72,18 +74,24 @@ pub(super) fn follow(
     Ok(())
 }
 
-/// One of several sources has failed.
+/// One of several sources has failed. Rounds that fail like those before are logged ever more seldom.
 fn tell_of_next(session: &Session, choice: &SourceChoice, failed: &str, attempt: &Attempt) {
+    let logs = attempt.number.is_power_of_two() || attempt.wait > LOGGED_ABOVE;
+    let log = |text: &str| {
+        if logs {
+            log::write(Code::SourceLeft, "Source", text);
+        }
+    };
     if attempt.all_failed {
         let failure = choice.none_can_be_followed();
         let wait_ms = attempt.wait.as_millis();
         let text =
             format!("{failed}\n{}\neach is tried again in {wait_ms} ms (round {})", failure.text, attempt.number);
-        log::write(Code::SourceLeft, "Source", &text);
+        log(&text);
         session.link.note_error(&failure);
     } else {
         let text = format!("{failed}; the next one is {}, position {}", choice.shown(), session.end.source_position());
-        log::write(Code::SourceLeft, "Source", &text);
+        log(&text);
         session.link.note_error(&Failure::error(failed));
     }
 }
@@ -112,11 +120,12 @@ fn pause(session: &Session, choice: &SourceChoice, attempt: &Attempt) {
     }
     let until = Instant::now() + attempt.wait;
     let mut looked = Instant::now();
+    let version = choice.version();
     while Instant::now() < until && !session.link.must_end() {
         std::thread::sleep(LOOK);
         if attempt.all_failed && looked.elapsed() >= LOOK_AT_FILES_EVERY {
             looked = Instant::now();
-            if choice.has_changed() {
+            if choice.version() != version {
                 return;
             }
         }
