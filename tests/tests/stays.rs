@@ -61,7 +61,7 @@ fn replay_stops_with_an_error_and_goes_on_in_the_same_process() {
     let status = replica.wait_until("receiving", |status| goal.is_subset_of(&retrieved(status)));
     assert_eq!(status["source"]["state"], "connected");
     assert_eq!(executed(&status), executed(&stopped));
-    // What waits is what lies behind the last visible transaction, not the whole relay log.
+    // Only the log after the last visible transaction waits, not all of it.
     let offset = |key: &str| {
         let (_, offset) = status["position"][key].as_str().unwrap().rsplit_once(':').unwrap();
         offset.parse::<u64>().unwrap()

@@ -498,7 +498,7 @@ impl RelayShared {
     }
 
     /// Bytes not yet given to the slowest reader of [`Memory::Kept`](crate::Memory::Kept); without such a reader those
-    /// behind `from`, up to which an earlier one has come; without that all bytes.
+    /// after `from`, up to which an earlier one has come; without that all bytes.
     #[must_use]
     pub fn unread_bytes(&self, from: Option<RelayPosition>) -> u64 {
         let state = self.lock();

@@ -100,7 +100,7 @@ impl Replica {
         }
     }
 
-    /// `visible`: the relay log position behind the newest visible transaction.
+    /// `visible`: the relay log position after the newest visible transaction.
     fn backlog(&self, transactions: u64, visible: Option<RelayPosition>, lag_us: Option<u64>, steady: u64) -> Backlog {
         let bytes = self.inbound.relay.unread_bytes(visible) + self.replay.pipeline.gate.used();
         // Below this lag, replay is limited by the source's rate rather than by its own speed.
