@@ -182,6 +182,7 @@ fn members_that_one_has_told_of_are_followed_once_it_is_gone() {
     replica.stop();
     // A certificate that nobody verifies: the member's word for an address is not enough.
     let source = format!("{}/?group", named.url("repl"));
+    checks(&source, &[&format!("note: {} at 127.0.0.1", uuids[1]), "--member-address"]);
     let mut replica = Replica::start(&source, &folder("groups-not-dialled"), &options);
     replica.waits_for_log(&["SLIP-000138", &format!("{} at 127.0.0.1", uuids[2]), "--member-address"]);
     let status = replica.status().unwrap();

@@ -143,6 +143,19 @@ impl Candidates {
         })
     }
 
+    /// Members that would not be dialled if the server of these options, which is this one of the group, were followed.
+    pub(crate) fn undialled_beside(
+        mut self,
+        server: &ConnectOptions,
+        server_uuid: &str,
+        members: &[Member],
+    ) -> Vec<String> {
+        self.at = self.all.iter().position(|of| place(&of.options) == place(server)).unwrap_or_default();
+        self.follows(server_uuid, 1);
+        self.tell_of(members);
+        self.not_dialled
+    }
+
     /// The members of the group may be followed, too.
     pub(crate) fn finds_members(&self) -> bool {
         self.named.finds_members()

@@ -10,8 +10,10 @@ use base::GtidSet;
 use binlog::reader::BinlogFile;
 use client::{ClientError, Connection};
 use relay_log::{RelayError, RelayFiles};
+use source::group::Member;
 use source::preflight::{self, PreflightInput};
 
+use crate::candidates::Candidates;
 use crate::config::{ReplicaConfig, ServerOptions, SourceSpec};
 use crate::exit::Failure;
 use crate::failure::{binlog_failure, preflight_failure, relay_failure, source_failure};
@@ -80,7 +82,15 @@ fn check_server(
     if let Some(text) = not_verified(&options, report.facts.tls.as_deref(), connection.gave_password()) {
         say(out, &format!("note: {text}"))?;
     }
-    say_of_group(&mut connection, has_others, out)?;
+    let members = say_of_group(&mut connection, has_others, out)?;
+    if let SourceSpec::Server(named) = &config.source
+        && named.finds_members()
+        && let Some(uuid) = report.facts.server_uuid
+    {
+        for text in Candidates::of(named)?.undialled_beside(&options, &uuid.to_string(), &members) {
+            say(out, &format!("note: {text}"))?;
+        }
+    }
     let needs_copy = retrieved.is_empty() && crate::initial_copy::settle(&mut report, config.copy.when);
     if retrieved.is_empty() && !needs_copy && report.accepted() {
         report.problems.extend(crate::initial_copy::before_log(config, server, &mut connection, &report)?);
@@ -116,11 +126,11 @@ fn check_server(
     }
 }
 
-/// What it means that the source is a member of a group.
-fn say_of_group(connection: &mut Connection, has_others: bool, out: &mut dyn Write) -> Result<(), Failure> {
+/// What it means that the source is a member of a group; all its members.
+fn say_of_group(connection: &mut Connection, has_others: bool, out: &mut dyn Write) -> Result<Vec<Member>, Failure> {
     let failed = |e: ClientError| source_failure(&e);
     if !source::group::is_member(connection).map_err(failed)? {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let own = source::group::membership(connection).map_err(failed)?;
     let members = source::group::members(connection).map_err(failed)?;
@@ -141,7 +151,7 @@ fn say_of_group(connection: &mut Connection, has_others: bool, out: &mut dyn Wri
                     follows whichever is alive";
         say(out, text)?;
     }
-    Ok(())
+    Ok(members)
 }
 
 /// GTIDs in a relay log; none if its folder does not exist.
