@@ -602,6 +602,7 @@ pub(crate) fn compact(
     waits_for_space: bool,
     kicked: &Receiver<()>,
 ) -> Result<(), StoreError> {
+    let may_idle = base::fail_points::value("never_idle").is_none();
     let mut quiet = 0;
     while !shutdown.is_asked() {
         match kicked.recv_timeout(Duration::from_secs(1)) {
@@ -609,7 +610,7 @@ pub(crate) fn compact(
             Err(RecvTimeoutError::Timeout) => quiet += 1,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
-        let idle = quiet >= IDLE_AFTER_S;
+        let idle = may_idle && quiet >= IDLE_AFTER_S;
         loop {
             if shutdown.is_asked() {
                 break;

@@ -195,11 +195,18 @@ impl Moves {
         kept.names.is_empty() && kept.tables.is_empty() && kept.unproven.is_none()
     }
 
-    /// Finds the tables of lost transactions in the catalog, and ends the checks once merges have compared all rows.
+    /// Finds the tables of lost transactions in the catalog, and ends the checks, if they may end, once merges have
+    /// compared all rows.
     ///
     /// # Errors
     /// It cannot be kept.
-    pub(crate) fn step(&self, store: &Store, catalog: &Catalog, filters: &ReplicationFilters) -> Result<(), Failure> {
+    pub(crate) fn step(
+        &self,
+        store: &Store,
+        catalog: &Catalog,
+        filters: &ReplicationFilters,
+        may_end: bool,
+    ) -> Result<(), Failure> {
         let (mut lost, mut found, mut ended) = (String::new(), Vec::new(), false);
         // Under one lock: the receiver notes refusals and moves meanwhile.
         self.change(|kept| {
@@ -209,7 +216,7 @@ impl Moves {
                 found.extend(table.filter(|table| kept.tables.insert(table.id.0)).map(|table| table.full_name()));
             }
             kept.tables.retain(|id| catalog.table_by_id(TableId(*id)).is_some());
-            ended = kept.unproven.as_mut().is_some_and(|unproven| unproven.step(store));
+            ended = kept.unproven.as_mut().is_some_and(|unproven| unproven.step(store) && may_end);
             if ended {
                 kept.unproven = None;
             }

@@ -125,8 +125,10 @@ impl Replica {
             return;
         }
         let pipeline = &self.replay.pipeline;
+        // A transaction at which replay has stopped is checked again after a restart.
+        let may_end = !self.is_recovering() && self.sql_failure().is_none();
         // What cannot be kept on a full disk is looked at again.
-        let _ = moves.step(&pipeline.store, &self.replay.catalog(), &pipeline.decode_options().filters);
+        let _ = moves.step(&pipeline.store, &self.replay.catalog(), &pipeline.decode_options().filters, may_end);
     }
 
     /// Asks the source about definitions that the log does not settle.

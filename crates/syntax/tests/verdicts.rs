@@ -13,9 +13,11 @@ use crate::grammar;
 
 const SYNTAX: u16 = 1064;
 /// What the server's grammar refuses while it reads, before it comes to the place where the text is wrong as well:
-/// two tables of one name, an unknown character set, variable or collation, a table without an alias, a variable of a
-/// stored program, a wrong literal.
-const EARLIER: &[u16] = &[1066, 1115, 1193, 1210, 1221, 1231, 1248, 1253, 1273, 1327, 1525, 3667];
+/// no statement at all, two tables of one name, an unknown character set, variable or collation, a table without an
+/// alias, a variable of a stored program, a wrong literal.
+const EARLIER: &[u16] = &[1065, 1066, 1115, 1193, 1210, 1221, 1231, 1248, 1253, 1273, 1327, 1525, 3667];
+
+const EXPLAIN: [&str; 3] = ["DESC", "DESCRIBE", "EXPLAIN"];
 
 fn recorded() -> impl Iterator<Item = (bool, &'static str)> {
     include_str!("statements.txt").lines().filter(|line| !line.starts_with('#')).map(|line| {
@@ -53,7 +55,9 @@ fn compare(client: &mut RawClient, texts: impl Iterator<Item = String>) {
     for text in texts {
         let theirs = prepared(client, &text);
         let ours = is_wrong(&text);
-        if ours != (theirs == SYNTAX) && !(ours && EARLIER.contains(&theirs)) {
+        // A query that became another statement.
+        let explains = text.split_whitespace().next().is_some_and(|word| EXPLAIN.contains(&word));
+        if !explains && ours != (theirs == SYNTAX) && !(ours && EARLIER.contains(&theirs)) {
             writeln!(different, "{theirs}, ours {}: {text}", if ours { "1064" } else { "none" }).unwrap();
         }
     }
