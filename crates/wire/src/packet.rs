@@ -67,7 +67,7 @@ pub struct PayloadRange {
 
 /// Collects bytes from a peer and returns whole packets without copying them.
 ///
-/// Grows only with bytes that have arrived (doubling), never by a claimed length, and never above `limit`.
+/// Grows only with bytes that have arrived (by a quarter, a small one by doubling), never by a claimed length, and never above `limit`.
 #[derive(Debug)]
 pub struct PacketBuffer {
     bytes: Vec<u8>,
@@ -171,8 +171,11 @@ impl PacketBuffer {
                 self.start = 0;
             }
             if self.bytes.len() - self.end < wanted {
-                let len = (self.bytes.len() * 2).max(READ_LEN);
-                self.bytes.resize(len, 0);
+                let len = self.bytes.len();
+                // Doubling would hold twice the largest packet.
+                let more = if len > 4 * READ_LEN { len / 4 } else { len.max(READ_LEN) };
+                self.bytes.reserve_exact(more);
+                self.bytes.resize(len + more, 0);
             }
         }
         self.bytes.get_mut(self.end..).unwrap_or_default()
@@ -425,6 +428,17 @@ mod tests {
             assert_eq!(packets[1], b"next");
             assert_eq!(buffer.sequence(), sequence);
         }
+    }
+
+    #[test]
+    fn a_long_packet_takes_a_quarter_more_than_its_bytes() {
+        let (mut out, mut sequence) = (Vec::new(), 0);
+        let payload = vec![7; 2 * MAX_FRAME_LEN + (1 << 20)];
+        write(&mut out, &mut sequence, &payload);
+        let mut buffer = PacketBuffer::new(MAX_PAYLOAD_LEN);
+        let packets = feed(&mut buffer, &out, usize::MAX);
+        assert!(packets == [payload]);
+        assert!(buffer.memory() <= out.len() / 4 * 5 + READ_LEN, "{} for {}", buffer.memory(), out.len());
     }
 
     #[test]
