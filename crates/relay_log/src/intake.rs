@@ -188,6 +188,7 @@ impl Intake {
             let text = format!("checksum of a {} event from the source does not match its bytes", header.name());
             return Err(self.malformed(&text));
         }
+        let was_open = self.tracker.in_transaction();
         let step = self.tracker.step_with(&header, event)?;
         // Replay says what an INCIDENT means, with a GTID or without.
         let lacks_gtid = step.kind == StepKind::Begin && step.transaction_begins.is_none();
@@ -199,7 +200,8 @@ impl Intake {
         if let Some(gtid) = step.transaction_begins {
             self.open = Some(gtid);
         }
-        self.buffer.extend_from_slice(event);
+        let rest = if was_open && event.len() > 2 * PART_BYTES { self.append_parts(event)? } else { event };
+        self.buffer.extend_from_slice(rest);
         self.bytes += event.len() as u64;
         if header.log_pos != 0 {
             self.file.offset = unwrap_position(self.file.offset, header.log_pos);
@@ -332,9 +334,27 @@ impl Intake {
     /// Appends the part of an open transaction received so far.
     fn flush_part(&mut self) -> Result<(), RelayError> {
         let data = std::mem::take(&mut self.buffer);
+        self.append_open(data)
+    }
+
+    fn append_open(&mut self, data: Vec<u8>) -> Result<(), RelayError> {
         let meta = AppendMeta { ends_transaction: false, gtids: &[], source_position: self.whole_at.clone() };
-        self.writer.append_before(Next::Append, data, meta)?;
-        Ok(())
+        self.writer.append_before(Next::Append, data, meta).map(drop)
+    }
+
+    /// Appends a long event of an open transaction, but for its end, part by part: the caller has it in memory, and it
+    /// is not to be there twice. Returns its end.
+    fn append_parts<'e>(&mut self, event: &'e [u8]) -> Result<&'e [u8], RelayError> {
+        self.append_whole(Next::Append)?;
+        if !self.buffer.is_empty() {
+            self.flush_part()?;
+        }
+        let mut rest = event;
+        while let Some((part, more)) = rest.split_at_checked(PART_BYTES).filter(|(_, more)| !more.is_empty()) {
+            self.append_open(part.to_vec())?;
+            rest = more;
+        }
+        Ok(rest)
     }
 
     /// Drops an open transaction from memory and from the file: the source will send it again from its start, in a new
@@ -439,12 +459,61 @@ fn unwrap_position(before: u64, low: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::unwrap_position;
+    use base::Uuid;
+    use testkit::log::{Author, dump_head};
+
+    use super::*;
+    use crate::{RelayLog, RelayOptions, SyncPolicy};
 
     #[test]
     fn positions_beyond_four_gib() {
         assert_eq!(unwrap_position(100, 200), 200);
         assert_eq!(unwrap_position(0xffff_ff00, 0x10), 0x1_0000_0010);
         assert_eq!(unwrap_position(0x1_0000_0010, 0x20), 0x1_0000_0020);
+    }
+
+    /// The second transaction is compressed: its last event is the long one.
+    #[test]
+    fn a_long_event_is_stored_whole_and_never_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = RelayOptions { sync: SyncPolicy::Never, ..RelayOptions::new(dir.path()) };
+        let (writer, _) = RelayLog::open(options).unwrap();
+        let mut intake = Intake::new(writer, LogPosition { file: "".into(), offset: 4 });
+        let mut author = Author::at(Uuid([7; 16]), ChecksumAlgorithm::Crc32, 200);
+        let (rotate, format) = dump_head("binlog.000042", ChecksumAlgorithm::Crc32);
+        intake.event(&rotate).unwrap();
+        intake.event(&format).unwrap();
+        let mut sent = Vec::new();
+        for compressed in [false, true] {
+            author.compressed = compressed;
+            author.transaction(|events| {
+                events.sql("BEGIN");
+                let mut random = 1u64;
+                events.writer.event(event_type::WRITE_ROWS, 0, |out| {
+                    out.extend((0..5 * PART_BYTES).map(|_| {
+                        // Numbers that do not compress.
+                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        random.to_le_bytes()[7]
+                    }));
+                });
+                events.writer.xid(1);
+            });
+            let transaction = author.writer.take();
+            let mut rest = &transaction[..];
+            while let Ok(header) = EventHeader::parse(rest) {
+                let (event, more) = rest.split_at(header.event_len as usize);
+                intake.event(event).unwrap();
+                assert!(intake.buffer.capacity() <= 2 * PART_BYTES, "{} of {}", intake.buffer.capacity(), event.len());
+                rest = more;
+            }
+            sent.extend(transaction);
+        }
+        intake.flush().unwrap();
+        let file = std::fs::read(dir.path().join(crate::file_name(1))).unwrap();
+        assert!(file.ends_with(&sent), "{} bytes", file.len());
+        assert_eq!(intake.taken().0, 2);
+        drop(intake);
+        let recovery = RelayLog::open(RelayOptions::new(dir.path())).unwrap().1;
+        assert_eq!(recovery.retrieved.count(), 2);
     }
 }
