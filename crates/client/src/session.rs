@@ -48,7 +48,7 @@ pub fn reading_session(options: &ConnectOptions) -> Result<Connection> {
 /// The connection fails, or the answer is not a GTID set.
 pub fn gtid_executed(connection: &mut Connection) -> Result<Option<GtidSet>> {
     let what = "SELECT @@GLOBAL.gtid_executed";
-    match connection.query(what) {
+    match connection.query_gtids(what) {
         Ok(answer) => answer.told(0, 0, what).map(Some),
         Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => Ok(None),
         Err(error) => Err(error),

@@ -297,7 +297,7 @@ impl SourceAsker {
 fn read(connection: &mut Connection) -> client::Result<Said> {
     // gtid_owned first: a transaction that ends in between is then in one of the two.
     let what = "SELECT @@global.server_uuid, @@global.gtid_owned, @@global.gtid_executed, @@global.gtid_purged";
-    let answer = connection.query(what)?;
+    let answer = connection.query_gtids(what)?;
     let owned: String = answer.told(0, 1, what)?;
     let owned = parse_owned(&owned).ok_or(ClientError::UnexpectedAnswer { what })?;
     let (server_uuid, executed, purged) =

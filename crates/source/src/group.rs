@@ -298,7 +298,7 @@ pub fn why_member_unfit(connection: &mut Connection) -> Result<Option<String>> {
 pub fn received(connection: &mut Connection) -> Result<GtidSet> {
     let what = "SELECT RECEIVED_TRANSACTION_SET FROM performance_schema.replication_connection_status \
         WHERE CHANNEL_NAME = 'group_replication_applier'";
-    let answer = connection.query(what)?;
+    let answer = connection.query_gtids(what)?;
     if answer.rows.is_empty() { Ok(GtidSet::new()) } else { answer.told(0, 0, what) }
 }
 

@@ -280,7 +280,7 @@ fn read_facts(connection: &mut Connection, variables: &Variables, report: &mut P
     report.facts.is_member = !variables.get("group_replication_group_name").is_empty();
     read_in_flight(connection, &mut report.facts)?;
     let what = "SELECT @@global.gtid_executed, @@global.gtid_purged, CURRENT_USER()";
-    let sets = connection.query(what)?;
+    let sets = connection.query_gtids(what)?;
     let facts = &mut report.facts;
     facts.gtid_executed = sets.told(0, 0, what)?;
     facts.gtid_purged = sets.told(0, 1, what)?;
@@ -298,7 +298,7 @@ fn read_in_flight(connection: &mut Connection, facts: &mut SourceFacts) -> Resul
         facts.group_received = group::received(connection)?;
     }
     let what = "SELECT @@global.gtid_owned";
-    let owned: String = connection.query(what)?.told(0, 0, what)?;
+    let owned: String = connection.query_gtids(what)?.told(0, 0, what)?;
     facts.gtid_owned = parse_owned(&owned).ok_or(ClientError::UnexpectedAnswer { what })?;
     Ok(())
 }
@@ -498,7 +498,7 @@ fn ask_group(connection: &mut Connection, ours: &GtidSet, facts: &mut SourceFact
 /// The server cannot be asked, or answers otherwise.
 pub fn executed(connection: &mut Connection) -> Result<GtidSet> {
     let what = "SELECT @@global.gtid_executed";
-    connection.query(what)?.told(0, 0, what)
+    connection.query_gtids(what)?.told(0, 0, what)
 }
 
 /// The transactions of this set that the source has not and will not have by itself; or why it cannot say.

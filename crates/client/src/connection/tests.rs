@@ -174,6 +174,17 @@ fn an_answer_that_does_not_end_is_given_up() {
         assert!(text.contains("the answer to SHOW GLOBAL VARIABLES") && text.contains("64 MiB"), "{text}");
         is_too_large(answer, connection);
     });
+    let set = |peer: &mut Peer| {
+        peer.one_column();
+        let _ = (0..17).all(|_| peer.send(&[&value(1 << 20)]));
+        peer.end();
+    };
+    after_login(set, |connection| {
+        let answer = crate::session::gtid_executed(connection);
+        let text = answer.as_ref().unwrap_err().to_string();
+        assert!(text.contains("the answer to SELECT @@GLOBAL.gtid_executed") && text.contains("16 MiB"), "{text}");
+        is_too_large(answer, connection);
+    });
     // Row by row it may be as long as it wants.
     let count = after_login(rows, |connection| {
         let mut count = 0;

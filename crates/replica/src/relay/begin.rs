@@ -165,7 +165,7 @@ pub(crate) fn executed_of(server: &ServerOptions) -> Result<GtidSet, Failure> {
 }
 
 fn gtids_of(connection: &mut Connection, what: &'static str, whose: &str) -> Result<GtidSet, Failure> {
-    let answer = connection.query(what).map_err(|error| source_failure(&error))?;
+    let answer = connection.query_gtids(what).map_err(|error| source_failure(&error))?;
     answer.told(0, 0, what).map_err(|error| Failure::error(format!("{whose}: {error}")))
 }
 
