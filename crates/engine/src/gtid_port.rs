@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -23,8 +23,10 @@ use crate::engine::Engine;
 use crate::gtids::EngineGtids;
 use crate::open_door::DoorSettings;
 
-/// Connections at once. For one more, the oldest of the origin that has most of them is closed.
+/// Connections at once. For one more, one of the network that has most of them is closed.
 const CLIENTS_MAX: usize = 16;
+/// Connections that any network may have: one with fewer counts as one with so many.
+const NETWORK_SHARE: usize = CLIENTS_MAX / 4;
 /// Connections accepted before clients are told again: a flood of them delays nobody for longer.
 const ACCEPTS_AT_ONCE: usize = 16;
 /// Time in which a client takes something of what it has not read.
@@ -87,6 +89,7 @@ struct Server {
 struct Client {
     stream: TcpStream,
     origin: Origin,
+    network: u128,
     told: Told,
     /// What could not be written yet. Nothing is added to it: what becomes visible meanwhile is told together.
     unread: Vec<u8>,
@@ -128,21 +131,39 @@ impl Server {
             if self.clients.len() >= CLIENTS_MAX {
                 self.clients.remove(one_to_close(&self.clients));
             }
-            self.clients.push(Client::new(stream, Origin::of(peer.ip()), Instant::now()));
+            self.clients.push(Client::new(stream, peer.ip(), Instant::now()));
         }
     }
 }
 
-/// The oldest client of the origin that has most of them.
+/// Of the network that has most clients, and in it of the address: its oldest client, which the others may have
+/// replaced. Where each address has one, the youngest: whoever has many addresses does not wash away who was there.
 fn one_to_close(clients: &[Client]) -> usize {
-    let of = |origin: Origin| clients.iter().filter(|client| client.origin == origin).count();
-    // The first of several maxima: the order is that of age.
-    (0..clients.len()).rev().max_by_key(|at| clients.get(*at).map(|client| of(client.origin))).unwrap_or_default()
+    let count = |is_it: &dyn Fn(&&Client) -> bool| clients.iter().filter(is_it).count();
+    let rank = |client: &Client| {
+        let in_network = count(&|other| other.network == client.network).max(NETWORK_SHARE);
+        (in_network, count(&|other| other.origin == client.origin))
+    };
+    let ranks: Vec<(usize, usize)> = clients.iter().map(rank).collect();
+    let worst = ranks.iter().max().copied().unwrap_or_default();
+    let has_several = worst.1 > 1;
+    let at =
+        if has_several { ranks.iter().position(|of| *of == worst) } else { ranks.iter().rposition(|of| *of == worst) };
+    at.unwrap_or_default()
+}
+
+/// A /24 of IPv4 addresses, a /48 of IPv6.
+fn network(ip: IpAddr) -> u128 {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => u128::from(ip.to_bits() >> 8),
+        IpAddr::V6(ip) => ip.to_bits() >> 80 << 80,
+    }
 }
 
 impl Client {
-    fn new(stream: TcpStream, origin: Origin, now: Instant) -> Client {
-        Client { stream, origin, told: Told::default(), unread: Vec::new(), took: now }
+    fn new(stream: TcpStream, ip: IpAddr, now: Instant) -> Client {
+        let (origin, network) = (Origin::of(ip), network(ip));
+        Client { stream, origin, network, told: Told::default(), unread: Vec::new(), took: now }
     }
 
     /// # Errors
@@ -254,7 +275,7 @@ mod tests {
         let (stream, peer) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
         let start = Instant::now();
-        let mut client = Client::new(stream, Origin::of(peer.ip()), start);
+        let mut client = Client::new(stream, peer.ip(), start);
         let visible = |steps: u64| set(&format!("{A}:1-{}", steps * SINGLE_MAX));
         let mut steps = 0;
         while client.unread.is_empty() {
@@ -286,12 +307,32 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = |address: &str| {
             let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            Client::new(stream, Origin::of(address.parse().unwrap()), Instant::now())
+            Client::new(stream, address.parse().unwrap(), Instant::now())
         };
         let greedy: Vec<Client> = ["10.0.0.1", "10.0.0.9", "10.0.0.9", "10.0.0.2"].map(client).into();
         assert_eq!(one_to_close(&greedy), 1, "the older one of 10.0.0.9");
         let alike: Vec<Client> = ["10.0.0.3", "10.0.0.1"].map(client).into();
-        assert_eq!(one_to_close(&alike), 0);
+        assert_eq!(one_to_close(&alike), 1, "the one that came last");
+        // Forty addresses of one network, and of as many: who was there stays.
+        let flood = |address: &dyn Fn(usize) -> String| {
+            let mut clients: Vec<Client> = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(client).into();
+            for number in 0..40 {
+                if clients.len() >= CLIENTS_MAX {
+                    clients.remove(one_to_close(&clients));
+                }
+                clients.push(client(&address(number)));
+            }
+            clients.iter().filter(|client| client.network == network("10.0.0.0".parse().unwrap())).count()
+        };
+        assert_eq!(flood(&|number| format!("127.0.0.{}", number + 1)), 3);
+        assert_eq!(flood(&|number| format!("127.0.{number}.1")), 3);
+        assert_eq!(flood(&|number| format!("2001:db8:0:{number}::1")), 3);
+        // Whoever is new gets in all the same.
+        let mut full: Vec<Client> = (0..CLIENTS_MAX).map(|number| client(&format!("127.0.0.{}", number + 1))).collect();
+        full.remove(one_to_close(&full));
+        full.push(client("10.0.0.1"));
+        full.remove(one_to_close(&full));
+        assert!(full.iter().any(|client| client.origin == Origin::of("10.0.0.1".parse().unwrap())));
     }
 
     #[test]
