@@ -15,6 +15,7 @@ pub use choose::{bytes_of, chosen, fulfils, may_choose};
 pub use of_catalog::{
     Part, Seen, is_by_table, show_columns, show_columns_of_virtual, show_index, show_index_of_virtual,
 };
+pub use of_virtual::show_create_virtual;
 pub(crate) use recorded::is_reserved;
 pub use recorded::{Listing, ListingColumn, listing, listing_prepared, members_of, recorded_rows, tables_of};
 pub use status::{StatusVariable, status_variables};

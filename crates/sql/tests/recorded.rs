@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use client::Connection;
+use sql::listing::{show_create_virtual, tables_of};
 use testkit::Server;
 use testkit::raw_client::{CAPABILITIES, RawClient};
 use wire::response::ColumnDefinition;
@@ -428,4 +429,26 @@ fn the_recorded_rows_of_virtual_tables_are_those_of_the_server() {
         rows(&mut connection, &sql).into_iter().for_each(|row| put(&mut text, row));
     }
     check("virtual_rows.tsv", &text);
+}
+
+#[test]
+fn the_statements_of_virtual_tables_are_those_of_the_server() {
+    let Some(server) = Server::or_skip("recorded-statements", &[]) else { return };
+    let mut connection = server.connect();
+    let (mut compared, mut different) = (0, Vec::new());
+    for schema in ["information_schema", "performance_schema"] {
+        for table in tables_of(schema) {
+            let shown = rows(&mut connection, &format!("SHOW CREATE TABLE {schema}.{table}"));
+            let theirs = shown[0][1].clone().unwrap();
+            // Of a view there are more columns.
+            assert_eq!(show_create_virtual(schema, table).is_none(), shown[0].len() == 4, "{schema}.{table}");
+            let Some(ours) = show_create_virtual(schema, table) else { continue };
+            compared += 1;
+            if ours != theirs {
+                different.push(format!("{ours}\n---\n{theirs}"));
+            }
+        }
+    }
+    assert!(different.is_empty(), "{} of {compared}:\n{}", different.len(), different.join("\n\n"));
+    assert!(compared > 130, "{compared}");
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use sql::listing::SYSTEM_SCHEMA;
+use sql::listing::{SYSTEM_SCHEMA, show_create_virtual};
 use sql::table::session_zone;
 use sql::{Bind, Column, SqlError};
 use values::{Zone, type_code};
@@ -61,7 +61,14 @@ impl Session {
                 return Err(SqlError::not_supported(&format!("SHOW CREATE TABLE unless {name} is {wanted}")));
             }
         }
-        let mut table = self.table_named("CREATE TABLE", self.name_in_show(schema, table)?, world)?;
+        let name = self.name_in_show(schema, table)?;
+        if let Some((schema, table)) = self.virtual_table_named(&name, world)? {
+            return match show_create_virtual(schema, table) {
+                Some(statement) => Ok(rows("Table", table, &statement)),
+                None => Err(SqlError::not_supported(&format!("SHOW CREATE TABLE of a view of {schema}"))),
+            };
+        }
+        let mut table = self.table_named("CREATE TABLE", name, world)?;
         if self.settings.text(SKIP_ENGINE).is_some_and(is_on)
             && let Some(declared) = &mut Arc::make_mut(&mut table).declared
         {

@@ -317,7 +317,7 @@ impl Session {
     }
 
     /// The virtual table that a SHOW names, and its schema; None if it names one that is kept.
-    fn virtual_table_named(
+    pub(super) fn virtual_table_named(
         &self,
         name: &TableName,
         world: &dyn World,

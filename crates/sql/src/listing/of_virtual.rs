@@ -2,6 +2,7 @@
 //!
 //! In: `virtual_rows.tsv`, written by `tests/recorded.rs`. Out: rows. Never here: what an account may see.
 
+use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use super::recorded::{NULL, Recorded, listing, sections, value_of};
@@ -47,6 +48,81 @@ pub(super) fn rows(table: &str) -> Vec<Vec<Value>> {
     let lines = all().get(&table.to_lowercase()).map(|(_, lines)| lines.as_slice()).unwrap_or_default();
     let name = format!("information_schema.{table}");
     lines.iter().filter_map(|line| typed(&name, line.split('\t'))).collect()
+}
+
+/// The statement of SHOW CREATE TABLE of a table that is no view; None for a view, whose SELECT is MySQL's own.
+#[must_use]
+pub fn show_create_virtual(schema: &str, table: &str) -> Option<String> {
+    if listing(&format!("{schema}.{table}")).ok().flatten()?.is_view() {
+        return None;
+    }
+    let (_, lines) = all().get(&format!("columns {schema}.{table}").to_lowercase())?;
+    let is_temporary = schema == "information_schema";
+    let collation = if is_temporary { "utf8mb3_general_ci" } else { "utf8mb4_0900_ai_ci" };
+    let mut elements: Vec<String> = lines.iter().filter_map(|line| column_element(line, collation)).collect();
+    elements.extend(key_elements(table));
+    let elements = elements.join(",\n  ");
+    Some(if is_temporary {
+        // The engine of a temporary table follows from its columns.
+        let engine = if elements.contains(" longtext") { "InnoDB" } else { "MEMORY" };
+        format!("CREATE TEMPORARY TABLE `{table}` (\n  {elements}\n) ENGINE={engine} DEFAULT CHARSET=utf8mb3")
+    } else {
+        format!(
+            "CREATE TABLE `{table}` (\n  {elements}\n) ENGINE=PERFORMANCE_SCHEMA DEFAULT CHARSET=utf8mb4 \
+             COLLATE={collation}"
+        )
+    })
+}
+
+/// `of_table`: the table's collation, which columns do not repeat.
+fn column_element(line: &str, of_table: &str) -> Option<String> {
+    let cells: Vec<&str> = line.split('\t').collect();
+    let [name, default, nullable, ty, .., collation, _, comment] = cells[..] else { return None };
+    let mut out = format!("`{name}` {ty}");
+    if ![NULL, of_table].contains(&collation) {
+        let charset = collation.split('_').next()?;
+        let _ = write!(out, " CHARACTER SET {charset} COLLATE {collation}");
+    }
+    match nullable {
+        "NO" => out.push_str(" NOT NULL"),
+        _ if ty.starts_with("timestamp") => out.push_str(" NULL"),
+        _ => {}
+    }
+    let has_no_default = ty.ends_with("text") || ty.ends_with("blob") || ty == "json";
+    match default {
+        NULL if nullable == "NO" || has_no_default => {}
+        NULL => out.push_str(" DEFAULT NULL"),
+        value => drop(write!(out, " DEFAULT '{value}'")),
+    }
+    if !comment.is_empty() {
+        let _ = write!(out, " COMMENT '{}'", comment.replace('\'', "''"));
+    }
+    Some(out)
+}
+
+/// The keys of a table, each by its line.
+fn key_elements(table: &str) -> Vec<String> {
+    let lines = all().get("statistics").map(|(_, lines)| lines.as_slice()).unwrap_or_default();
+    let mut keys: Vec<(&str, String, Vec<&str>)> = Vec::new();
+    for line in lines {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let [_, _, of, not_unique, _, key, _, column, ..] = cells[..] else { continue };
+        if of != table {
+            continue;
+        }
+        match keys.last_mut().filter(|(last, ..)| *last == key) {
+            Some((.., columns)) => columns.push(column),
+            None => {
+                let begin = match (key, not_unique) {
+                    ("PRIMARY", _) => "PRIMARY KEY".to_owned(),
+                    (_, "0") => format!("UNIQUE KEY `{key}`"),
+                    _ => format!("KEY `{key}`"),
+                };
+                keys.push((key, begin, vec![column]));
+            }
+        }
+    }
+    keys.into_iter().map(|(_, begin, columns)| format!("{begin} (`{}`)", columns.join("`,`"))).collect()
 }
 
 fn typed<'a>(name: &str, cells: impl Iterator<Item = &'a str>) -> Option<Vec<Value>> {
