@@ -25,8 +25,12 @@ struct Shared {
     cuts: AtomicU64,
     /// True to refuse all connections.
     closed: AtomicBool,
+    /// True to refuse all connections once a dump was asked for.
+    closes_at_dump: AtomicBool,
     /// True to pass nothing on and say nothing.
     silent: AtomicBool,
+    /// Falls silent once a client says this.
+    silent_at: Mutex<Option<&'static str>>,
     /// Bytes of dump streams that may pass before they wait.
     held_at: AtomicU64,
     /// Milliseconds that all bytes take in each direction.
@@ -48,7 +52,9 @@ impl Proxy {
             dump_bytes: AtomicU64::new(0),
             cuts: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            closes_at_dump: AtomicBool::new(false),
             silent: AtomicBool::new(false),
+            silent_at: Mutex::default(),
             held_at: AtomicU64::new(u64::MAX),
             delay_ms: AtomicU64::new(0),
             clients: Mutex::default(),
@@ -123,6 +129,16 @@ impl Proxy {
         self.shared.silent.store(silent, SeqCst);
     }
 
+    /// Falls silent once a client says this, on a connection without TLS. The server hears it.
+    pub fn silence_at(&self, text: &'static str) {
+        *self.shared.silent_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    }
+
+    /// Refuses all connections once a replica asks for a dump, which goes on.
+    pub fn close_at_dump(&self) {
+        self.shared.closes_at_dump.store(true, SeqCst);
+    }
+
     /// Starts or stops refusing all connections.
     pub fn close(&self, closed: bool) {
         self.shared.closed.store(closed, SeqCst);
@@ -152,7 +168,9 @@ impl Shared {
                 let is_replica = buffer[..read].get(7..11).is_some_and(|server_id| server_id != [0; 4]);
                 if buffer[..read].get(3..5) == Some(&[0, DUMP_GTID]) && is_replica {
                     dump.store(true, SeqCst);
+                    upstream.closed.fetch_or(upstream.closes_at_dump.load(SeqCst), SeqCst);
                 }
+                upstream.fall_silent_at(&buffer[..read]);
                 upstream.wait_as_delayed();
                 if to_server.write_all(&buffer[..read]).is_err() {
                     break;
@@ -161,6 +179,15 @@ impl Shared {
             let _ = (to_server.shutdown(Shutdown::Both), from_client.shutdown(Shutdown::Both));
         });
         self.downstream(server, client, &is_dump);
+    }
+
+    fn fall_silent_at(&self, said: &[u8]) {
+        let mut at = self.silent_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_said = |text: &&str| said.windows(text.len()).any(|part| part == text.as_bytes());
+        if at.as_ref().is_some_and(is_said) {
+            *at = None;
+            self.silent.store(true, SeqCst);
+        }
     }
 
     fn wait_as_delayed(&self) {

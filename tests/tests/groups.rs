@@ -77,6 +77,9 @@ fn a_member_is_followed_while_members_are_killed_cut_off_and_expelled() {
     let source = format!("{}&get-server-public-key=1", proxy.url());
     let (mut replica, socket) = follow(&source, "groups");
     replica.catch_up(writer);
+    // Its group is seen, though only this member is followed.
+    replica.wait_until("its group", |status| status["source"]["group"]["members"].as_array().map(Vec::len) == Some(3));
+    assert_eq!(replica.status().unwrap()["source"]["candidates"].as_array().map(Vec::len), Some(0));
     let ended = AtomicBool::new(false);
     let counts = std::thread::scope(|scope| {
         let beside = scope.spawn(|| never_stale(writer, &socket, &ended));
@@ -481,5 +484,98 @@ fn the_members_are_kept_whole_wherever_a_kill_or_a_failed_write_comes() {
     let mut replica = Replica::start(&source, &data, &options);
     replica.wait_until("three members", |status| knows(status, 3));
     assert_equal(second, &mut replica, &["t"]);
+    replica.stop();
+}
+
+/// It takes no further connection while it shuts down: nothing but its first answer says of which view it was.
+#[test]
+fn a_member_that_was_asked_only_once_is_left_for_the_view_of_another_one() {
+    let Some(group) = group_at_night() else { return };
+    let group = group.as_ref().unwrap();
+    let [followed, next, _] = group.members() else { panic!() };
+    next.sql(TABLES);
+    let proxy = Proxy::start(followed.port());
+    proxy.close_at_dump();
+    let addresses = format!("127.0.0.1:{},127.0.0.1:{}", proxy.port(), next.port());
+    let source = format!("mysql://repl@{addresses}/?get-server-public-key=1&ssl-mode=DISABLED");
+    let (mut replica, _) = follow(&source, "groups-asked-once");
+    let uuids = [followed, next].map(uuid);
+    replica.wait_until("the member", |status| is_followed(status, &uuids[0]));
+    replica.catch_up(next);
+    group.stop(0);
+    let status = replica.wait_until("the next member", |status| is_followed(status, &uuids[1]));
+    let why = status["source"]["left"]["why"].as_str().unwrap();
+    assert!(why.contains("it is not in the view of its group"), "{status}");
+    group.mend();
+    assert_equal(next, &mut replica, &["t"]);
+    replica.stop();
+}
+
+/// Each member takes GTIDs out of its own block of a million.
+#[test]
+fn ddl_and_rows_of_two_members_are_replayed_out_of_two_blocks_of_gtids() {
+    let Some(group) = group_at_night() else { return };
+    let group = group.as_ref().unwrap();
+    let members: Vec<&Server> = group.members().iter().collect();
+    members[0].sql(TABLES);
+    let (mut replica, _) = follow(&several(&[members[2], members[1], members[0]]), "groups-ddl");
+    let uuids: Vec<String> = members.iter().map(|member| uuid(member)).collect();
+    replica.wait_until("the third one", |status| is_followed(status, &uuids[2]));
+    let round = |member: &Server, name: &str, round: u32| {
+        // Two members that change one row at once: one of them fails.
+        let own = if name == "x" { 1 } else { 2 };
+        member.sql(&format!(
+            "CREATE TABLE t.{name}{round} (id INT PRIMARY KEY, n INT); INSERT INTO t.{name}{round} VALUES (1, {round}); \
+             ALTER TABLE t.{name}{round} ADD COLUMN m INT NOT NULL DEFAULT 7, ADD KEY (n); \
+             INSERT INTO t.{name}{round} VALUES (2, 2, 2); UPDATE t.a SET n = n + 1 WHERE id = {own}; \
+             ALTER TABLE t.{name}{round} RENAME COLUMN n TO o; TRUNCATE TABLE t.{name}{round}; \
+             INSERT INTO t.{name}{round} VALUES (3, 3, {round}); DROP TABLE IF EXISTS t.{name}{}",
+            round.wrapping_sub(3)
+        ));
+    };
+    std::thread::scope(|scope| {
+        for (member, name) in [(members[0], "x"), (members[1], "y")] {
+            scope.spawn(move || (0..length(8_u32, 40)).for_each(|number| round(member, name, number)));
+        }
+    });
+    replica.catch_up(members[0]);
+    replica.catch_up(members[1]);
+    let set = members[2].gtid_executed().to_string();
+    assert!(set.contains(":1-") && set.contains(":1000"), "two blocks of a million: {set}");
+    assert_equal(members[1], &mut replica, &["t"]);
+    // Whoever is followed next has them, too: nothing is errant.
+    group.kill(2);
+    replica.wait_until("the second one", |status| is_followed(status, &uuids[1]));
+    round(members[0], "x", 1000);
+    round(members[1], "y", 1000);
+    replica.catch_up(members[0]);
+    assert_equal(members[1], &mut replica, &["t"]);
+    group.mend();
+    replica.stop();
+}
+
+/// A server of another group lacks what is here; status says so before the followed one is lost.
+#[test]
+fn a_server_of_another_group_is_told_of_and_passed_over() {
+    if !all_cases() {
+        return;
+    }
+    let alone = |name: &str| Group::or_skip(name, 1, &["--single-primary"]);
+    let (Some(group), Some(other)) = (alone("groups-one"), alone("groups-other")) else { return };
+    let (own, foreign) = (&group.members()[0], &other.members()[0]);
+    own.sql(TABLES);
+    foreign.sql("CREATE DATABASE t; CREATE TABLE t.a (id INT PRIMARY KEY, n INT); INSERT INTO t.a VALUES (1, 99)");
+    let (mut replica, _) = follow(&several(&[own, foreign]), "groups-two");
+    let uuids = [own, foreign].map(uuid);
+    replica.wait_until("its member", |status| is_followed(status, &uuids[0]));
+    let why = |status: &serde_json::Value| status["source"]["candidates"][1]["why_not"].as_str().unwrap().to_owned();
+    replica.wait_until("what is wrong", |status| why(status).contains("a member of another group"));
+    replica.catch_up(own);
+    group.kill(0);
+    replica.wait_until("nobody", |status| why(status).contains("errant GTIDs"));
+    group.mend();
+    replica.wait_until("its member", |status| is_followed(status, &uuids[0]));
+    own.sql("UPDATE t.a SET n = 5 WHERE id = 1");
+    assert_equal(own, &mut replica, &["t"]);
     replica.stop();
 }

@@ -348,6 +348,13 @@ impl Candidates {
         self.all.iter_mut().for_each(|candidate| candidate.refused = None);
     }
 
+    /// Another one will hardly do once the one of now is left. It is tried all the same.
+    pub(crate) fn doubt(&mut self, other: &ConnectOptions, why: &str, now_us: u64) {
+        if let Some(candidate) = self.all.iter_mut().find(|of| place(&of.options) == place(other)) {
+            candidate.refused = Some((now_us, why.to_owned()));
+        }
+    }
+
     /// The last event or heartbeat of the one that is followed arrived then.
     pub(crate) fn heard(&mut self, at_us: u64) {
         self.heard_us = at_us;

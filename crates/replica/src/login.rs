@@ -193,6 +193,14 @@ impl SourceLogin {
         }
     }
 
+    /// Another server of the list will hardly do, for this reason, once the one of that try is left.
+    pub(crate) fn doubt(&self, tried: u64, other: &ConnectOptions, why: &str) {
+        let mut now = self.lock();
+        if now.version == tried {
+            now.candidates.doubt(other, why, now_us());
+        }
+    }
+
     /// A member was asked for its own figures.
     pub(crate) fn note_figures(&self, server_uuid: &str, own: Option<Figures>, throttled: Option<Throttled>) {
         self.lock().members.note(own, server_uuid, throttled, now_us());

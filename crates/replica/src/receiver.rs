@@ -13,13 +13,14 @@ pub(crate) mod link;
 mod log_end;
 mod receive;
 mod retry;
+mod view;
 mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::LogPosition;
-use client::{ConnectOptions, Connection};
+use client::ConnectOptions;
 use observe::{ConnectionState, now_us};
 use relay_log::{Intake, RelayWriter};
 use store::DiskSpace;
@@ -35,9 +36,9 @@ use crate::room::Room;
 use acknowledge::Acknowledger;
 use choice::Try;
 pub(crate) use choice::{LogSource, SourceChoice};
-use connect::Connector;
 pub use connect::SOURCE_WAS_RESET;
 pub(crate) use connect::not_verified;
+use connect::{Connected, Connector};
 pub(crate) use files::list_files;
 pub(crate) use inquiry::watch_source;
 use link::Link;
@@ -60,7 +61,7 @@ pub(crate) struct Receiver {
     source: LogSource,
     session: Session,
     /// A connection made by the start.
-    first: Option<Box<Connection>>,
+    first: Option<Box<Connected>>,
 }
 
 impl Receiver {
@@ -189,13 +190,13 @@ impl Receiver {
 }
 
 /// Connects to the source, or to the first of several that can be followed.
-fn connect_any(session: &Session, choice: &mut SourceChoice) -> Result<Connection, Trouble> {
+fn connect_any(session: &Session, choice: &mut SourceChoice) -> Result<Connected, Trouble> {
     let (login, _) = choice.login();
     let _awaits = login.awaits();
     choice.forget_failures();
     loop {
         let trouble = match session.connector.connect(&choice.next(), session.end.retrieved()) {
-            Ok(connection) => return Ok(connection),
+            Ok(connected) => return Ok(connected),
             Err(trouble) => trouble,
         };
         if !choice.has_others() || matches!(trouble, Trouble::Fatal(_) | Trouble::NoRoom(_)) {
@@ -215,7 +216,7 @@ fn connect_first(
     session: &mut Session,
     choice: &mut SourceChoice,
     receive: &Receive,
-) -> Result<Option<Box<Connection>>, Failure> {
+) -> Result<Option<Box<Connected>>, Failure> {
     let link = Arc::clone(&session.link);
     let began = !session.end.retrieved().is_empty() || !matches!(receive, Receive::First);
     let first = match session.connector.read_facts()? {
@@ -226,7 +227,7 @@ fn connect_first(
             None
         }
         known => match connect_any(session, choice) {
-            Ok(connection) => Some(Box::new(connection)),
+            Ok(connected) => Some(Box::new(connected)),
             Err(Trouble::Again(failure)) => {
                 let Some(known) = known else { return Err(failure) };
                 link.note_error(&failure);

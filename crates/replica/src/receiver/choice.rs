@@ -121,9 +121,9 @@ impl SourceChoice {
         Try { options, has_others }
     }
 
-    /// Options of the last try, if there are others that may be followed instead.
-    pub(super) fn one_of_several(&self) -> Option<ConnectOptions> {
-        self.tried_options.as_deref().filter(|_| self.has_others()).cloned()
+    /// Options of the last try.
+    pub(super) fn tried_options(&self) -> Option<ConnectOptions> {
+        self.tried_options.as_deref().cloned()
     }
 
     /// The source of the last try is followed.

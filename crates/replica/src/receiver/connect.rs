@@ -16,6 +16,7 @@ use source::preflight::{self, PreflightInput, PreflightReport, Severity};
 
 use super::choice::Try;
 use super::link::{Link, SourceState};
+use super::view::View;
 use crate::config::ReplicaConfig;
 use crate::exit::{Exit, Failure};
 use crate::failure::{SourceTrouble as Trouble, preflight_failure, trouble};
@@ -28,6 +29,13 @@ use crate::witness::Witness;
 /// Begins the text of a failure for a source that has another history than the one that was received.
 pub const SOURCE_WAS_RESET: &str =
     "the source's history is not the one that was received: RESET BINARY LOGS AND GTIDS, or an older backup";
+
+/// A connection to a source that may be followed.
+pub(super) struct Connected {
+    pub connection: Connection,
+    /// What it says of its group; None if it is in none, or does not tell.
+    pub view: Option<View>,
+}
 
 pub(super) struct Connector {
     link: Arc<Link>,
@@ -96,7 +104,7 @@ impl Connector {
     }
 
     /// Connects to the source and checks it again: it may be a different one, or have purged in the meantime.
-    pub(super) fn connect(&self, attempt: &Try, retrieved: &GtidSet) -> Result<Connection, Trouble> {
+    pub(super) fn connect(&self, attempt: &Try, retrieved: &GtidSet) -> Result<Connected, Trouble> {
         let Try { options, has_others } = attempt;
         self.link.lock().source.connection = ConnectionState::Connecting;
         let mut connection = Connection::connect(options).map_err(|e| trouble(&e))?;
@@ -126,7 +134,12 @@ impl Connector {
         self.look_at_move(options, retrieved, &report)?;
         let settings = self.settings(&mut connection)?;
         self.note_source(options, &connection, report, settings);
-        Ok(connection)
+        let view = match View::ask(&mut connection) {
+            Err(error) if error.is_transient() => return Err(trouble(&error)),
+            // It tells nothing of a group, or nothing that is understood.
+            asked => asked.unwrap_or_default(),
+        };
+        Ok(Connected { connection, view })
     }
 
     /// Names that were received under one rule of comparison mean other tables under another.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use base::LogPosition;
 use base::periods::SILENT_AFTER;
-use client::{ClientError, Connection, DumpRefusal};
+use client::{ClientError, DumpRefusal};
 use observe::fail_point::{self, Phase};
 use observe::{ConnectionState, now_us};
 use relay_log::boundary::BoundaryError;
@@ -17,7 +17,7 @@ use source::{DumpRequest, DumpStream, start_dump};
 
 use super::acknowledge::Acknowledger;
 use super::choice::SourceChoice;
-use super::connect::Connector;
+use super::connect::{Connected, Connector};
 use super::link::Link;
 use super::log_end::LogEnd;
 use super::watch::Watch;
@@ -44,14 +44,14 @@ pub(super) struct Session {
 
 impl Session {
     /// Receives from the chosen source over one connection until it fails or the replica stops.
-    pub(super) fn run(&mut self, choice: &mut SourceChoice, ready: Option<Box<Connection>>) -> Result<(), Trouble> {
+    pub(super) fn run(&mut self, choice: &mut SourceChoice, ready: Option<Box<Connected>>) -> Result<(), Trouble> {
         let retrieved = self.end.retrieved().clone();
-        let connection = match ready {
-            Some(connection) => *connection,
+        let Connected { connection, view } = match ready {
+            Some(connected) => *connected,
             None => {
-                let connection = self.connector.connect(&choice.next(), &retrieved)?;
+                let connected = self.connector.connect(&choice.next(), &retrieved)?;
                 self.connector.keep_facts().map_err(|failure| self.facts_trouble(failure))?;
-                connection
+                connected
             }
         };
         let host = self.config.report_host.clone().unwrap_or_default();
@@ -83,7 +83,17 @@ impl Session {
         );
         log::write(Code::Connected, "Source", &text);
         // Left once it takes no part in its group any more, if another one may be followed.
-        let watch = choice.one_of_several().map(|options| Watch::begin(options, choice.login(), &self.link));
+        let watch = match (choice.tried_options(), view) {
+            (Some(options), view) if choice.has_others() => {
+                Some(Watch::begin(options, choice.login(), &self.link, view))
+            }
+            (Some(options), Some(view)) => Some(Watch::only_seen(options, choice.login(), &self.link, view)),
+            _ => {
+                let (login, tried) = choice.login();
+                login.see(tried, "", &[]);
+                None
+            }
+        };
         let result = self.receive(&mut stream, choice);
         drop(watch);
         let doubted = {
@@ -122,7 +132,7 @@ impl Session {
         let mut ack: Option<LogPosition> = None;
         self.acknowledger.clear();
         // A source says nothing while it looks where the dump begins.
-        let begins_within = choice.one_of_several().map_or(Duration::ZERO, |_| BEGINS_WITHIN);
+        let begins_within = if choice.has_others() { BEGINS_WITHIN } else { Duration::ZERO };
         let mut wait_max = self.config.read_timeout.max(begins_within);
         let mut limit = Duration::ZERO;
         let mut heard = Instant::now();

@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use client::Connection;
 use observe::{ConnectionState, now_us};
 
 use super::choice::{Attempt, SourceChoice};
+use super::connect::Connected;
 use super::receive::Session;
 use crate::config::OnStop;
 use crate::exit::Failure;
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) fn follow(
     session: &mut Session,
     choice: &mut SourceChoice,
-    mut first: Option<Box<Connection>>,
+    mut first: Option<Box<Connected>>,
 ) -> Result<(), Failure> {
     choice.forget_failures();
     while !session.link.must_end() {

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use client::{ConnectOptions, Connection};
-use source::group::Member;
 use source::{group, preflight};
 
 use super::lagging::Lagging;
 use super::link::Link;
+use super::view::View;
 use crate::candidates::place;
 use crate::login::SourceLogin;
 
@@ -22,6 +22,8 @@ use crate::login::SourceLogin;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long an answer may take. A server that says nothing is left by the connection that receives.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+/// Interval of the looks at a member that is not left: its figures reach the others once a second.
+const SEEN_EVERY: Duration = Duration::from_secs(1);
 const SLEEP: Duration = Duration::from_millis(50);
 
 /// One that cannot be asked is left out for so long: it may hold up the others' turn by [`ANSWER_WITHIN`].
@@ -39,11 +41,16 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Without a thread, a member is left once it ends the connection.
-    pub(super) fn begin(options: ConnectOptions, tells: Tells, link: &Arc<Link>) -> Watch {
-        let watch = Watch { ended: Arc::default(), link: Arc::clone(link) };
+    /// `view`: what the followed one said when it was connected to. It may never say it again: one that shuts down
+    /// takes no further connection. Without a thread, a member is left once it ends the connection.
+    pub(super) fn begin(options: ConnectOptions, tells: Tells, link: &Arc<Link>, view: Option<View>) -> Watch {
+        let watch = Watch::new(&tells, link, view.as_ref());
         let limit = tells.0.max_source_lag();
-        let followed = Followed::default();
+        if let Some(view) = view.as_ref().filter(|_| tells.0.finds_members()) {
+            // Whether another one is better is for the first look.
+            let _ = tells.0.tell_of(tells.1, &view.members);
+        }
+        let followed: Followed = Arc::new(Mutex::new(view));
         let of_members = Arc::clone(&followed);
         watch.begin_thread("group-members", &options, &tells, move |_, tells, ended| {
             ask_others(tells, &of_members, ended)
@@ -58,6 +65,27 @@ impl Watch {
             look_until_unfit(options, tells, &followed, ended)
         });
         watch
+    }
+
+    /// Looks at a member that is the only source, so that its group is seen: it is not left, whatever it says.
+    pub(super) fn only_seen(options: ConnectOptions, tells: Tells, link: &Arc<Link>, view: View) -> Watch {
+        let watch = Watch::new(&tells, link, Some(&view));
+        let followed: Followed = Arc::new(Mutex::new(Some(view)));
+        watch.begin_thread("group-watch", &options, &tells, move |options, tells, ended| {
+            let mut pool = Pool::default();
+            every(SEEN_EVERY, ended, || {
+                let _ = pool.ask(options, |connection| why_to_leave(connection, tells, &followed));
+                None
+            })
+        });
+        watch
+    }
+
+    fn new((login, tried): &Tells, link: &Arc<Link>, view: Option<&View>) -> Watch {
+        if let Some(view) = view {
+            login.see(*tried, &view.server_uuid, &view.members);
+        }
+        Watch { ended: Arc::default(), link: Arc::clone(link) }
     }
 
     /// What says why ends the connection that receives.
@@ -129,48 +157,16 @@ fn every(interval: Duration, ended: &AtomicBool, mut of: impl FnMut() -> Option<
     None
 }
 
-fn server_uuid(connection: &mut Connection) -> client::Result<String> {
-    let what = "SELECT @@global.server_uuid";
-    connection.query(what)?.told(0, 0, what)
-}
-
-/// What a member says of itself and of its group.
-struct Asked {
-    server_uuid: String,
-    group: String,
-    /// It is ONLINE and can reach a majority, so that its view is the group's.
-    decides: bool,
-    view_id: String,
-    members: Vec<Member>,
-}
-
 /// What the followed member said of its group when it took part in it last.
-type Followed = Arc<Mutex<Option<Asked>>>;
-
-/// Of two ids of views, `17960055559725797:3`: counted since the group began, or of a group that began again.
-fn is_later(view_id: &str, than: &str) -> bool {
-    let split = |id: &str| {
-        let (begun, number) = id.rsplit_once(':')?;
-        Some((begun.parse::<u64>().ok()?, number.parse::<u64>().ok()?))
-    };
-    match (split(view_id), split(than)) {
-        (Some(one), Some(other)) => one > other,
-        _ => false,
-    }
-}
+type Followed = Arc<Mutex<Option<View>>>;
 
 /// Asks a member for its own figures; None if it is to be in no group.
-fn ask_one(connection: &mut Connection, login: &SourceLogin) -> client::Result<Option<Asked>> {
-    let Some(group) = group::name(connection)? else { return Ok(None) };
-    let (server_uuid, members) = (server_uuid(connection)?, group::members(connection)?);
-    let unreachable = members.iter().filter(|member| member.state == "UNREACHABLE").count();
-    let own = members.iter().find(|member| member.server_uuid == server_uuid);
-    let decides = own.is_some_and(|own| own.state == "ONLINE") && unreachable * 2 < members.len();
-    if let Some(own) = own {
-        login.note_figures(&server_uuid, own.figures.clone(), group::throttled(connection)?);
+fn ask_one(connection: &mut Connection, login: &SourceLogin) -> client::Result<Option<View>> {
+    let view = View::ask(connection)?;
+    if let Some(own) = view.as_ref().and_then(View::own) {
+        login.note_figures(&own.server_uuid, own.figures.clone(), group::throttled(connection)?);
     }
-    let view_id = members.iter().map(|member| member.view_id.clone()).find(|id| !id.is_empty()).unwrap_or_default();
-    Ok(Some(Asked { server_uuid, group, decides, view_id, members }))
+    Ok(view)
 }
 
 /// Why the server is to be left, by its own word.
@@ -215,12 +211,12 @@ fn ask_others((login, tried): &Tells, followed: &Followed, ended: &AtomicBool) -
                 Ok(None) => {}
                 Ok(Some(other)) => {
                     let followed = followed.lock().unwrap_or_else(PoisonError::into_inner);
-                    let lacks = |of: &Asked| {
-                        let has = other.members.iter().any(|member| member.server_uuid == of.server_uuid);
-                        other.decides && other.group == of.group && is_later(&other.view_id, &of.view_id) && !has
-                    };
-                    if followed.as_ref().is_some_and(lacks) {
+                    let Some(own) = followed.as_ref() else { continue };
+                    if own.is_out_of(&other) {
                         return Some(format!("it is not in the view of its group that {server} has"));
+                    }
+                    if own.group != other.group {
+                        login.doubt(*tried, &server, &own.why_foreign(&other));
                     }
                 }
             }
@@ -261,19 +257,4 @@ fn look_until_unfit(
     every(LOOK_EVERY, ended, || {
         pool.ask(options, |connection| why_to_leave(connection, tells, followed)).ok().flatten()
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn views_are_counted_from_the_beginning_of_their_group() {
-        assert!(is_later("17960055559725797:10", "17960055559725797:9"));
-        assert!(!is_later("17960055559725797:9", "17960055559725797:9"));
-        assert!(!is_later("17960055559725797:8", "17960055559725797:9"), "a member that has not seen a join yet");
-        assert!(is_later("17960099999999999:1", "17960055559725797:9"));
-        assert!(!is_later("17960055559725797:9", "17960099999999999:1"), "one of two groups is left for good");
-        assert!(!is_later("", "17960055559725797:9") && !is_later("17960055559725797:9", ""));
-    }
 }
