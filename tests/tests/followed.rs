@@ -397,3 +397,29 @@ fn a_first_start_passes_over_a_server_that_says_nothing() {
     assert_equal(&second, &mut replica, &["t"]);
     replica.stop();
 }
+
+/// No query of a copy has a time limit; a silent source is asked over another connection whether it lives.
+#[test]
+fn a_copy_goes_on_at_the_next_one_when_its_source_falls_silent_as_it_prepares() {
+    let Some((first, second)) = pair("followed-silent-copy") else { return };
+    first.sql("GRANT RELOAD, XA_RECOVER_ADMIN, LOCK TABLES, BACKUP_ADMIN, PROCESS ON *.* TO repl");
+    await_set(&second, &first.gtid_executed());
+    let (before_first, before_second) = (Proxy::start(first.port()), Proxy::start(second.port()));
+    let asks = "LOCK INSTANCE FOR BACKUP";
+    before_first.silence_at(asks);
+    let addresses = format!("127.0.0.1:{},127.0.0.1:{}", before_first.port(), before_second.port());
+    let source = format!("mysql://repl@{addresses}/?ssl-mode=DISABLED&get-server-public-key=1");
+    let options = ["--copy=always"];
+    let (mut replica, _) = follow(&source, &folder("followed-silent-copy"), &options);
+    let uuids = [uuid(&first), uuid(&second)];
+    replica.wait_until("the second one", |status| is_followed(status, &uuids[1]));
+    replica.waits_for_log(&["SLIP-000054", "nothing received from the source"]);
+    assert_equal(&second, &mut replica, &["t"]);
+    // And that of a single table, whose next attempt is at the one that is followed then.
+    before_first.silence(false);
+    before_second.silence_at(asks);
+    slipstream(&["copy", "t.a", "--data", replica.data()]).expect(0, &["starting over (attempt 2)", "copied `t`.`a`"]);
+    replica.wait_until("the first one", |status| is_followed(status, &uuids[0]));
+    assert_equal(&first, &mut replica, &["t"]);
+    replica.stop();
+}

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use base::GtidSet;
 use client::session::{gtid_executed, quoted};
-use client::{ClientError, Connection, ResultSet};
+use client::{ClientError, ConnectOptions, Connection, ResultSet};
 use source::polite_lock::{LockTries, LockTry, ROW_WAITS_PAUSE};
 
 use crate::error::CopyError;
@@ -45,6 +45,8 @@ const STOP_POLL: Duration = Duration::from_millis(50);
 /// Connections to one source.
 pub(crate) struct Sessions {
     pub server: String,
+    /// How it is reached.
+    pub login: ConnectOptions,
     /// After `freeze`, each has an open transaction, and all see the same rows.
     pub readers: Vec<Connection>,
     /// Takes the locks; sees current data.

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use catalog::SourceNames;
 use client::session::{open_memory_tables, quoted, reading_session};
-use client::{ConnectOptions, Connection};
+use client::{ClientError, ConnectOptions, Connection};
+use source::alive::Asking;
 use source::copy_check::{COPY_PRIVILEGES, TABLE_COPY_PRIVILEGES, UNLOCKED_COPY_PRIVILEGES, missing_privileges};
 
 use crate::definitions::{self, Name, definition_here};
@@ -85,6 +86,22 @@ impl SourceCopy {
         stop: &AtomicBool,
     ) -> Result<SourceCopy, CopyError> {
         let server = source.to_string();
+        let (prepared, is_lost) =
+            Asking::run(source, stop, |asking| SourceCopy::prepare_asking(asking, &server, source, options, stop));
+        match prepared {
+            _ if is_lost => Err(CopyError::Source { server, error: ClientError::ReadTimeout }),
+            Err(_) if stop.load(Ordering::Relaxed) => Err(CopyError::Stopped),
+            prepared => prepared,
+        }
+    }
+
+    fn prepare_asking(
+        asking: &Asking,
+        server: &str,
+        source: &ConnectOptions,
+        options: &CopyOptions,
+        stop: &AtomicBool,
+    ) -> Result<SourceCopy, CopyError> {
         let connect = || {
             let exact = |mut connection: Connection| -> client::Result<Connection> {
                 // Room for the names of 4096 columns in hexadecimal.
@@ -96,12 +113,13 @@ impl SourceCopy {
                 }
                 Ok(connection)
             };
-            let connected = reading_session(source).and_then(exact);
-            connected.map_err(|error| CopyError::Source { server: server.clone(), error })
+            let connected = asking.connect(source, |options| reading_session(options).and_then(exact));
+            connected.map_err(|error| CopyError::Source { server: server.to_owned(), error })
         };
         let control = connect()?;
         let preparing = Arc::clone(&options.preparing);
-        let mut sessions = Sessions { server: server.clone(), readers: Vec::new(), control, preparing };
+        let (server, readers) = (server.to_owned(), Vec::new());
+        let mut sessions = Sessions { server, login: source.clone(), readers, control, preparing };
         let facts = read_facts(&mut sessions)?;
         check_privileges(&mut sessions, options.lock)?;
         let opened = open_memory_tables(&mut sessions.control);
@@ -145,6 +163,7 @@ impl SourceCopy {
         let SourceCopy { plan, sessions, jobs, options, opened } = self;
         let run = Run {
             server: sessions.server,
+            login: sessions.login,
             groups: groups_of(&jobs),
             jobs,
             sink,
@@ -192,7 +211,8 @@ fn readers_of(sessions: &mut Sessions, options: &CopyOptions) -> Result<usize, C
 fn settled(run: &Run<'_>, stop: &AtomicBool) -> Result<base::GtidSet, CopyError> {
     Patience::new(run.options, stop).sleep(SETTLE)?;
     let mut control = run.control.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    match client::session::gtid_executed(&mut control) {
+    let limit = Some(run.login.connect_timeout);
+    match control.set_read_timeout(limit).and_then(|()| client::session::gtid_executed(&mut control)) {
         Ok(Some(set)) => Ok(set),
         Ok(None) => Err(CopyError::NoGtids { server: run.server.clone() }),
         Err(error) => Err(CopyError::Source { server: run.server.clone(), error }),

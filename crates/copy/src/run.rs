@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 
 use base::Countdown;
 use catalog::{Identity, TableDef};
-use client::{ClientError, Connection, Interrupter, ResultSet};
+use client::{ClientError, ConnectOptions, Connection, Interrupter, ResultSet};
+use source::alive::{is_lost, is_silent};
 
 use crate::batch::RowBatch;
 use crate::chunk::{Bound, KeyRanges, Steps};
@@ -36,8 +37,6 @@ use crate::{CopySink, SAVEPOINT, UnsettledTable};
 
 /// Interval of checks of the stop flag and the snapshots' age.
 const WATCH_EVERY: Duration = Duration::from_millis(50);
-/// Silence of a source that was left for another one after which it is lost: no query of a copy has a time limit.
-const SILENT_FOR: Duration = Duration::from_secs(3);
 /// Most rows of a range, whatever the estimates say.
 const RANGE_ROWS_MAX: u64 = 1_000_000;
 /// A table with at most this many ranges is read as a whole.
@@ -281,6 +280,8 @@ pub(crate) fn groups_of(jobs: &[Job]) -> Vec<Range<usize>> {
 /// State shared by all threads of a run.
 pub(crate) struct Run<'a> {
     pub server: String,
+    /// How it is reached.
+    pub login: ConnectOptions,
     pub jobs: Vec<Job>,
     /// See [`groups_of`].
     pub groups: Vec<Range<usize>>,
@@ -341,6 +342,7 @@ impl Run<'_> {
                     }
                 });
             }
+            scope.spawn(|| self.watch_server(&interrupters, &control));
             self.watch(&interrupters, &control);
         });
         match self.lock(&self.state.failure).take() {
@@ -395,7 +397,6 @@ impl Run<'_> {
 
     /// Watches the stop flag and the clock until all threads have ended.
     fn watch(&self, interrupters: &[Interrupter], control: &Interrupter) {
-        let is_silent = |of: &Interrupter| of.read_waits() >= SILENT_FOR;
         let mut running = self.lock(&self.state.running);
         while *running > 0 {
             if self.stop.load(Ordering::Relaxed) {
@@ -421,6 +422,19 @@ impl Run<'_> {
                 Ok((running, _)) => running,
                 Err(poisoned) => poisoned.into_inner().0,
             };
+        }
+    }
+
+    /// Ends the copy once the server answers nobody; one that was left for another one is lost by its silence alone.
+    fn watch_server(&self, interrupters: &[Interrupter], control: &Interrupter) {
+        let silent = || interrupters.iter().chain([control]).any(is_silent);
+        let pause = || {
+            let waited = self.state.ended.wait_timeout(self.lock(&self.state.running), WATCH_EVERY);
+            let (running, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            *running == 0 || self.state.stop_signal.is_stopping()
+        };
+        if is_lost(&self.login, silent, pause) {
+            self.fail(self.source(ClientError::ReadTimeout));
         }
     }
 

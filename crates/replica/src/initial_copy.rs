@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use base::GtidSet;
 use catalog::TableDef;
-use client::Connection;
+use client::{ClientError, ConnectOptions, Connection};
 use copy::{
     CopyError, CopyLock, CopyOptions, CopyReport, CopySink, Preparing, Progress, RowBatch, SourceCopy, Unsettled,
     UnsettledTable,
@@ -27,6 +27,7 @@ use observe::{
 };
 use relay_log::RelayShared;
 use source::TableFilter;
+use source::alive::Asking;
 use source::copy_check::{CopyCheckInput, LockWanted, check_copy, oldest_log_age};
 use source::preflight::{self, PreflightInput, PreflightReport, Problem, Severity};
 use source::tables_before_log;
@@ -54,6 +55,8 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 /// The first one of a preparation comes after this time.
 const SAY_FIRST: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Time limit of one read where a log begins: the source says nothing while it looks through its files.
+const LOG_WITHIN: Duration = Duration::from_secs(30);
 /// How long the next source may take to apply what the rows of a lost one contain, before all are read again.
 const HAS_WITHIN: Duration = Duration::from_secs(5);
 
@@ -105,8 +108,22 @@ pub(crate) fn is_needed(
     has_others: bool,
 ) -> Result<bool, Failure> {
     let options = server.connect_options()?;
-    let failed = |error: client::ClientError| source_failure(&error);
-    let mut connection = Connection::connect(&options).map_err(failed)?;
+    let never = AtomicBool::new(false);
+    let (needed, is_lost) = Asking::run(&options, &never, |asking| {
+        let connection = asking.connect(&options, Connection::connect).map_err(|error| source_failure(&error))?;
+        ask_whether_needed(connection, config, folder, server, has_others)
+    });
+    if is_lost { Err(source_failure(&ClientError::ReadTimeout)) } else { needed }
+}
+
+fn ask_whether_needed(
+    mut connection: Connection,
+    config: &ReplicaConfig,
+    folder: &Folder,
+    server: &ServerOptions,
+    has_others: bool,
+) -> Result<bool, Failure> {
+    let failed = |error: ClientError| source_failure(&error);
     let none = GtidSet::new();
     let input = PreflightInput {
         server_id: config.server_id.unwrap_or_else(|| folder.default_server_id()),
@@ -164,6 +181,11 @@ pub(crate) fn settle(report: &mut PreflightReport, when: CopyWhen) -> bool {
     needed
 }
 
+/// Options for a look at the heads of the source's log files.
+fn for_log(server: &ServerOptions) -> Result<ConnectOptions, Failure> {
+    Ok(ConnectOptions { read_timeout: Some(LOG_WITHIN), ..server.connect_options()? })
+}
+
 /// Warns of tables that the log does not hold although the source has purged nothing; None if no copy is made and none
 /// is known. An empty store is to be filled from the log.
 ///
@@ -178,8 +200,8 @@ pub(crate) fn before_log(
     if !report.facts.gtid_purged.is_empty() {
         return Ok(None);
     }
-    let failed = |error: client::ClientError| source_failure(&error);
-    let log = Connection::connect(&server.connect_options()?).map_err(failed)?;
+    let failed = |error: ClientError| source_failure(&error);
+    let log = Connection::connect(&for_log(server)?).map_err(failed)?;
     let filter = TableFilter::default().of(&config.filters);
     let Some(found) = tables_before_log(connection, log, &filter).map_err(failed)? else { return Ok(None) };
     let what = format!(
@@ -209,7 +231,7 @@ pub(crate) fn check(
     connection: &mut Connection,
     free_bytes: Option<u64>,
 ) -> Result<(String, Vec<String>, Option<Failure>), Failure> {
-    let failed = |error: client::ClientError| source_failure(&error);
+    let failed = |error: ClientError| source_failure(&error);
     let locks = config.copy.lock != CopyLock::None;
     let input = CopyCheckInput {
         tables: &TableFilter::default().of(&config.filters),
@@ -218,7 +240,7 @@ pub(crate) fn check(
         snapshot_max: locks.then_some(config.copy.snapshot_max),
         lock: if locks { LockWanted::Yes } else { LockWanted::No },
     };
-    let age = oldest_log_age(Connection::connect(&server.connect_options()?).map_err(failed)?).map_err(failed)?;
+    let age = oldest_log_age(Connection::connect(&for_log(server)?).map_err(failed)?).map_err(failed)?;
     let check = check_copy(connection, &input, age).map_err(failed)?;
     let of = |refused: bool| {
         let all = check.problems.iter().filter(move |problem| (problem.severity == Severity::Refused) == refused);
@@ -335,7 +357,7 @@ impl NextSource<'_> {
         loop {
             let (tried, server) = self.login.server_for_try();
             let asked = server.connect_options().and_then(|options| {
-                let failed = |error: client::ClientError| source_failure(&error);
+                let failed = |error: ClientError| source_failure(&error);
                 let mut connection = Connection::connect(&for_question(options)).map_err(failed)?;
                 if let Some(why) = source::group::why_unfit(&mut connection).map_err(failed)? {
                     return Err(Failure::error(why));

@@ -549,7 +549,7 @@ impl Replica {
         name: &str,
         say: &mut dyn FnMut(&str),
     ) -> Result<TableCopyReport, Failure> {
-        let Some(source) = self.source_options() else {
+        let Some(login) = self.inbound.login.as_deref() else {
             return Err(Failure::usage(
                 "a table can be copied from a server only, and the source of this replica is files",
             ));
@@ -569,7 +569,7 @@ impl Replica {
         let copy = TableCopy {
             pipeline: self.pipeline(),
             relay: &self.inbound.relay,
-            source: &source,
+            login,
             config: &CopyConfig { connections, ..copies.config },
             others: &copies.running,
             buffer_bytes: copies.buffer_bytes,

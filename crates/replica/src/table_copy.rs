@@ -35,8 +35,9 @@ use store::{CopyWriter, Store};
 use crate::config::CopyConfig;
 use crate::exit::{Exit, Failure};
 use crate::failure::{relay_failure, shown_set, store_failure};
-use crate::initial_copy::{hopeless, note_unread};
+use crate::initial_copy::{hopeless, note_unread, pause_after};
 use crate::log::{self, Code};
+use crate::login::SourceLogin;
 use crate::running_copies::RunningCopies;
 
 /// Maximum number of attempts; DDL on the table ends one.
@@ -62,8 +63,8 @@ pub(crate) struct TableCopy<'a> {
     pub pipeline: &'a apply::Pipeline,
     /// Relay log of the replica.
     pub relay: &'a Arc<RelayShared>,
-    /// Connection options of the source.
-    pub source: &'a client::ConnectOptions,
+    /// Login at the source, which may be another one at the next attempt.
+    pub login: &'a SourceLogin,
     /// Limits of the copy.
     pub config: &'a CopyConfig,
     /// The copies that run beside it.
@@ -114,6 +115,8 @@ impl std::fmt::Display for TableCopyReport {
 enum Ended {
     /// Another attempt may succeed.
     Again(String),
+    /// The source was lost; another attempt may find it, or the next one.
+    Lost(String),
     /// Another attempt must take into account that rows lie outside their partition's rule.
     MisplacedRows(String),
     Failed(Failure),
@@ -166,6 +169,10 @@ impl TableCopy<'_> {
                 Ok(report) => return Ok(TableCopyReport { tries, ..report }),
                 Err(Ended::Failed(failure)) => return Err(failure),
                 Err(Ended::Again(reason)) => reason,
+                Err(Ended::Lost(reason)) => {
+                    self.sleep(pause_after(tries));
+                    reason
+                }
                 Err(Ended::MisplacedRows(reason)) => {
                     misplaced_rows = true;
                     log::write(Code::MisplacedRows, "Copy", &format!("{reason}; {MISPLACED_ROWS_ADVICE}"));
@@ -180,6 +187,14 @@ impl TableCopy<'_> {
             let text = format!("{reason}; starting over (attempt {})", tries + 1);
             log::write(Code::TableCopyRetried, "Copy", &text);
             say(&text);
+        }
+    }
+
+    /// Waits, unless the replica ends.
+    fn sleep(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        while Instant::now() < until && !self.stop.load(Ordering::Acquire) {
+            std::thread::sleep(LOOK_EVERY);
         }
     }
 
@@ -206,7 +221,7 @@ impl TableCopy<'_> {
             misplaced_rows,
             ..CopyOptions::default()
         };
-        let copy = SourceCopy::prepare(self.source, &options, self.stop).map_err(copy_ended)?;
+        let copy = SourceCopy::prepare(&self.login.for_try(), &options, self.stop).map_err(copy_ended)?;
         let plan = copy.plan();
         let executed = plan.executed.clone();
         let Some(planned) = plan.tables.first() else {
@@ -424,7 +439,9 @@ fn copy_ended(error: CopyError) -> Ended {
     if let CopyError::MisplacedRows { .. } = error {
         return Ended::MisplacedRows(error.to_string());
     }
+    let is_lost = matches!(error, CopyError::Source { .. } | CopyError::Table { .. });
     match hopeless(&error, 0) {
+        None if is_lost => Ended::Lost(error.to_string()),
         None => Ended::Again(error.to_string()),
         Some(failure) => Ended::Failed(Failure { text: error.to_string(), ..failure }),
     }
