@@ -165,6 +165,23 @@ pub struct NewAccount {
     pub password: StoredPassword,
 }
 
+/// What an account gets instead of what it has. Its password stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccountChange {
+    /// Its rights.
+    pub rights: Rights,
+    /// Schemas that it may read; None: all.
+    pub schemas: Option<Vec<String>>,
+    /// What its connections must have.
+    pub requirement: Requirement,
+    /// How fresh its reads are.
+    pub reads: Reads,
+    /// Sessions that it may have at once; None: no limit of its own.
+    pub max_connections: Option<u32>,
+    /// Another login at the source. None: what it has stays, as long as it has the right `forward`.
+    pub source_login: Option<SourceLogin>,
+}
+
 /// Whose session it is, and what it may do. Fixed at login: rights that are given later count from the next login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
@@ -381,37 +398,13 @@ impl Accounts {
         })
     }
 
-    /// Gives an account other rights, schemas, requirements, freshness and number of sessions. Its password stays.
-    /// Sessions beyond a smaller number go on.
+    /// Gives an account other rights, requirements and limits. Sessions beyond a smaller number go on.
     ///
     /// # Errors
-    /// There is none of this name, its schemas do not fit its rights, or the file cannot be written.
-    pub fn change(
-        &self,
-        name: &AccountName,
-        rights: Rights,
-        schemas: Option<Vec<String>>,
-        requirement: Requirement,
-        reads: Reads,
-        max_connections: Option<u32>,
-    ) -> Result<(), AccountsError> {
-        self.change_with(name, rights, schemas, requirement, reads, (max_connections, None))
-    }
-
-    /// As [`change`](Accounts::change), with another login at the source. Without one the login stays as long as the
-    /// account has the right `forward`.
-    ///
-    /// # Errors
-    /// As [`change`](Accounts::change); the right `forward` and a login are not given together.
-    pub fn change_with(
-        &self,
-        name: &AccountName,
-        rights: Rights,
-        schemas: Option<Vec<String>>,
-        requirement: Requirement,
-        reads: Reads,
-        (max_connections, source_login): (Option<u32>, Option<SourceLogin>),
-    ) -> Result<(), AccountsError> {
+    /// There is none of this name, its schemas or its login at the source do not fit its rights, or the file cannot be
+    /// written.
+    pub fn change(&self, name: &AccountName, change: AccountChange) -> Result<(), AccountsError> {
+        let AccountChange { rights, schemas, requirement, reads, max_connections, source_login } = change;
         let schemas = checked_schemas(rights, schemas)?;
         self.alter(|entries, _| {
             let at = position(entries, name)?;

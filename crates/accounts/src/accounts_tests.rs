@@ -181,7 +181,7 @@ fn what_is_not_there_or_there_already() {
     let other = "a@10.%".parse().unwrap();
     assert!(matches!(accounts.remove(&other), Err(AccountsError::Unknown { .. })));
     assert!(accounts.set_password(&other, password("x")).is_err());
-    assert!(accounts.change(&other, Rights::ALL, None, Requirement::None, Reads::default(), None).is_err());
+    assert!(accounts.change(&other, AccountChange { rights: Rights::ALL, ..AccountChange::default() }).is_err());
     assert_eq!(accounts.generation(), 2);
 }
 
@@ -207,7 +207,7 @@ fn logins_at_the_source_have_a_file_of_their_own() {
     assert_eq!(open(&folder).list(), accounts.list());
     let change = |rights: &str, login: Option<SourceLogin>| {
         let rights = rights.parse().unwrap();
-        accounts.change_with(&app, rights, None, Requirement::None, Reads::default(), (None, login)).unwrap();
+        accounts.change(&app, AccountChange { rights, source_login: login, ..AccountChange::default() }).unwrap();
     };
     change("forward", None);
     assert_eq!(identity_now().source_login, before.source_login);
@@ -274,7 +274,8 @@ fn sessions_end_with_what_they_are_based_on() {
     };
     let rights = |text: &str| text.parse::<Rights>().unwrap();
     let change = |may: &str, schemas, requirement| {
-        accounts.change(&name, rights(may), schemas, requirement, Reads::default(), None).unwrap()
+        let change = AccountChange { rights: rights(may), schemas, requirement, ..AccountChange::default() };
+        accounts.change(&name, change).unwrap()
     };
 
     let mine = fresh();
@@ -309,15 +310,9 @@ fn an_account_for_everything_cut_to_some_schemas_ends() {
     let accounts = open(&folder);
     accounts.add(new("a", "read")).unwrap();
     let mine = identity(&accounts, "a", &SOCKET);
+    let schemas = Some(vec!["x".to_owned()]);
     accounts
-        .change(
-            &"a".parse().unwrap(),
-            mine.rights,
-            Some(vec!["x".to_owned()]),
-            Requirement::None,
-            Reads::default(),
-            None,
-        )
+        .change(&"a".parse().unwrap(), AccountChange { rights: mine.rights, schemas, ..AccountChange::default() })
         .unwrap();
     assert!(!accounts.still_valid(&mine));
 }

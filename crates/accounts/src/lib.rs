@@ -32,7 +32,7 @@ mod sha_crypt;
 mod source_login;
 mod tls;
 
-pub use accounts::{Account, AccountName, Accounts, Identity, NewAccount, Origin, Peer};
+pub use accounts::{Account, AccountChange, AccountName, Accounts, Identity, NewAccount, Origin, Peer};
 pub use error::{AccountsError, TlsError};
 pub use guard::LoginGuard;
 pub use host::HostPattern;

@@ -72,7 +72,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Accounts, LoginGuard, NewAccount, PasswordPlugin, Peer, Reads, Requirement, Rights, StoredPassword};
+    use crate::{
+        AccountChange, Accounts, LoginGuard, NewAccount, PasswordPlugin, Peer, Reads, Requirement, Rights,
+        StoredPassword,
+    };
 
     fn add(accounts: &Accounts, name: &str, plugin: PasswordPlugin, requirement: Requirement) {
         accounts
@@ -134,7 +137,8 @@ mod tests {
         logs_in(&accounts, "app");
         assert_eq!(seen(&path), ["app", "agent"]);
         let app = "app".parse().unwrap();
-        accounts.change(&app, Rights::ALL, None, Requirement::Tls, Reads::default(), None).unwrap();
+        let change = AccountChange { rights: Rights::ALL, requirement: Requirement::Tls, ..AccountChange::default() };
+        accounts.change(&app, change).unwrap();
         assert_eq!(seen(&path), ["agent"]);
         accounts.remove(&"agent".parse().unwrap()).unwrap();
         assert!(!file.exists());

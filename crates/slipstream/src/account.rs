@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use accounts::{
-    Account, AccountName, Accounts, AccountsError, NewAccount, PasswordPlugin, Reads, Requirement, SourceLogin,
-    StoredPassword,
+    Account, AccountChange, AccountName, Accounts, AccountsError, NewAccount, PasswordPlugin, Reads, Requirement,
+    SourceLogin, StoredPassword,
 };
 use replica::config::Secret;
 use replica::{
@@ -299,10 +299,15 @@ fn add(accounts: &Accounts, name: &str, grant: &Grant, password: &PasswordHash) 
 
 fn change(accounts: &Accounts, name: &str, grant: &Grant) -> Result<String, Failure> {
     let (name, rights) = (parsed(name)?, rights(grant)?);
-    let (reads, most) = (grant.reads()?, grant.max_connections()?);
-    let more = (most, grant.source_login()?);
-    let changed = accounts.change_with(&name, rights, grant.schemas(), grant.requirement()?, reads, more);
-    changed.map_err(|error| failure(&error))?;
+    let change = AccountChange {
+        rights,
+        schemas: grant.schemas(),
+        requirement: grant.requirement()?,
+        reads: grant.reads()?,
+        max_connections: grant.max_connections()?,
+        source_login: grant.source_login()?,
+    };
+    accounts.change(&name, change).map_err(|error| failure(&error))?;
     Ok(format!("account {name} may {rights}{} now", of_schemas(grant)))
 }
 

@@ -224,7 +224,8 @@ fn a_new_password_makes_the_next_login_full_again() {
     assert_eq!(bed.enter(SOCKET, None, "app", "secret").refusal().number, 1045);
     assert_eq!(bed.enter(SOCKET, None, "app", "other").hashed, 1);
     // A change of rights keeps what was seen.
-    bed.accounts.change(&"app".parse().unwrap(), Rights::ALL, None, Requirement::None, Reads::default(), None).unwrap();
+    let change = AccountChange { rights: Rights::ALL, ..AccountChange::default() };
+    bed.accounts.change(&"app".parse().unwrap(), change).unwrap();
     assert_eq!(bed.enter(tcp(), None, "app", "other").hashed, 0);
 }
 
