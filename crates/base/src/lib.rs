@@ -5,7 +5,7 @@
 //! ([`SharedMap`]), and the means by which threads hand over work and wake each other ([`queue`],
 //! [`CountedCondvar`]). Never here: I/O (except for opening files where other users may write, [`own_files`]), MySQL
 //! event formats, threads (except for starting one on the CPUs allowed to it, [`ThreadAffinity`]).
-// Denied, not forbidden, because `allocator` calls libc.
+// Denied, not forbidden, because `allocator` and `locked` call libc.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -15,6 +15,7 @@ mod gtid_set;
 mod integers;
 mod lanes;
 pub mod limits;
+pub mod locked;
 pub mod own_files;
 pub mod periods;
 mod position;

@@ -29,7 +29,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use wire::handshake::Greeting;
-use wire::packet::PacketBuffer;
+use wire::packet::{self, PacketBuffer};
 use wire::response::{ColumnDefinition, OkPacket, column_flag};
 use wire::row::ValueType;
 
@@ -205,8 +205,24 @@ impl Connection {
         self.unread == Unread::Nothing && self.input.pending_len() == 0
     }
 
-    pub(crate) fn into_stream(self) -> Stream {
-        self.stream
+    pub(crate) fn into_parts(self) -> (Stream, Greeting, bool) {
+        (self.stream, self.greeting, self.deprecate_eof)
+    }
+
+    /// A connection between two commands, or whose next packet is the first one of an answer.
+    pub(crate) fn of_parts((stream, greeting, deprecate_eof): (Stream, Greeting, bool), is_asked: bool) -> Connection {
+        let mut input = PacketBuffer::new(packet::MAX_PAYLOAD_LEN);
+        input.expect_sequence(u8::from(is_asked));
+        Connection {
+            stream,
+            input,
+            output: Vec::new(),
+            types: Vec::new(),
+            deprecate_eof,
+            unread: Unread::Nothing,
+            greeting,
+            gave_password: false,
+        }
     }
 
     /// True after a failure that leaves the connection unusable.

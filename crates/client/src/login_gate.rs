@@ -36,8 +36,15 @@ static GATE: LazyLock<Gate> = LazyLock::new(|| Gate { hasher: RandomState::new()
 /// One account at one server with one password and certificate.
 #[derive(Debug, Default)]
 pub(crate) struct Login {
-    /// Locked during a login: while nobody knows whether the password is right, only one may try it.
-    refused: Mutex<Option<Refused>>,
+    /// Locked during a login as long as nobody knows whether the password is right: only one may try it.
+    tried: Mutex<Tried>,
+}
+
+/// What became of the last login that the server decided on.
+#[derive(Clone, Debug, Default)]
+struct Tried {
+    was_right: bool,
+    refused: Option<Refused>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,9 +60,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Login {
-    /// The login that these options mean.
+    /// The login that these options mean. One with a client's secret is the client's own affair.
     #[must_use]
     pub(crate) fn of(options: &ConnectOptions) -> Arc<Login> {
+        if options.secret.is_some() {
+            return Arc::default();
+        }
         let server = match &options.socket {
             Some(path) => path.display().to_string(),
             None => format!("{}:{}", options.host, options.port),
@@ -70,17 +80,25 @@ impl Login {
 
     /// Fails if this login was refused less than [`HELD_FOR`] ago.
     pub(crate) fn check(&self) -> Result<()> {
-        check(&mut lock(&self.refused), Instant::now())
+        check(&mut lock(&self.tried).refused, Instant::now())
     }
 
     /// Runs `log_in` unless this login was refused, and notes how it ends.
     pub(crate) fn attempt<T>(&self, log_in: impl FnOnce() -> Result<T>) -> Result<T> {
-        let mut refused = lock(&self.refused);
-        check(&mut refused, Instant::now())?;
+        let mut tried = lock(&self.tried);
+        check(&mut tried.refused, Instant::now())?;
+        let unsure = if tried.was_right {
+            drop(tried);
+            None
+        } else {
+            Some(tried)
+        };
         let result = log_in();
-        match &result {
-            Ok(_) => *refused = None,
-            Err(error) => *refused = Refused::of(error),
+        let mut tried = unsure.unwrap_or_else(|| lock(&self.tried));
+        match result.as_ref().map_err(Refused::of) {
+            Ok(_) => *tried = Tried { was_right: true, refused: None },
+            Err(Some(refused)) => *tried = Tried { was_right: false, refused: Some(refused) },
+            Err(None) => {}
         }
         result
     }
@@ -106,7 +124,7 @@ fn check(refused: &mut Option<Refused>, now: Instant) -> Result<()> {
 
 /// Allows one more try of this login: an operator asks for it.
 pub fn allow_login(options: &ConnectOptions) {
-    *lock(&Login::of(options).refused) = None;
+    lock(&Login::of(options).tried).refused = None;
 }
 
 #[cfg(test)]
@@ -133,12 +151,22 @@ mod tests {
         assert!(again.check().is_err());
         assert_eq!(Login::of(&login("new")).attempt(|| Ok(7)).unwrap(), 7);
         // After an hour, or when an operator asks.
-        let mut state = lock(&old.refused).clone();
+        let mut state = lock(&old.tried).refused.clone();
         let later = state.as_ref().unwrap().at + HELD_FOR;
         assert!(check(&mut state, later - Duration::from_millis(1)).is_err() && check(&mut state, later).is_ok());
         allow_login(&login("old"));
         assert_eq!(old.attempt(|| Ok(1)).unwrap(), 1);
         assert!(again.check().is_ok());
+    }
+
+    #[test]
+    fn a_password_that_was_right_is_tried_by_several_at_once() {
+        let options = ConnectOptions { host: "several-at-once".into(), ..ConnectOptions::default() };
+        Login::of(&options).attempt(|| Ok(())).unwrap();
+        let within = || Login::of(&options).attempt(|| Ok(7));
+        assert_eq!(Login::of(&options).attempt(within).unwrap(), 7);
+        assert!(Login::of(&options).attempt(|| Err::<(), _>(refused(1045))).is_err());
+        assert!(Login::of(&options).check().is_err());
     }
 
     #[test]

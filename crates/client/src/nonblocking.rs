@@ -1,13 +1,16 @@
 //! A connection that is logged in, for a caller with an event loop: its bytes, without TLS, as far as they are there.
 //!
-//! In: a [`Connection`] between two commands. Out: bytes of the server's packets; bytes taken for it. Never here: a
-//! wait, packets, a login.
+//! In: a [`Connection`] between two commands. Out: bytes of the server's packets; bytes taken for it; the connection
+//! again. Never here: a wait, packets, a login.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use wire::handshake::Greeting;
 
 use crate::records::{Arrived, arrived, read_records, send_records, taken, write_records};
-use crate::stream::Socket;
+use crate::stream::{Socket, Stream};
 use crate::tls::Tls;
 use crate::{ClientError, Connection, Result};
 
@@ -18,12 +21,13 @@ const TLS_BUFFER_BYTES: usize = 16 << 10;
 pub struct NonBlocking {
     socket: Socket,
     tls: Option<Tls>,
-    id: u32,
+    greeting: Greeting,
+    deprecate_eof: bool,
 }
 
 impl std::fmt::Debug for NonBlocking {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NonBlocking").field("id", &self.id).field("tls", &self.tls.is_some()).finish_non_exhaustive()
+        f.debug_struct("NonBlocking").field("id", &self.id()).field("tls", &self.tls.is_some()).finish_non_exhaustive()
     }
 }
 
@@ -39,16 +43,16 @@ impl Connection {
     /// # Errors
     /// An answer is not read to its end, or the server has spoken since.
     pub fn into_nonblocking(self) -> Result<NonBlocking> {
-        let id = self.connection_id();
         if !self.is_between_commands() {
             return Err(ClientError::Broken);
         }
-        let (socket, mut tls) = self.into_stream().into_parts()?;
+        let (stream, greeting, deprecate_eof) = self.into_parts();
+        let (socket, mut tls) = stream.into_parts()?;
         if let Some(tls) = &mut tls {
             tls.session.set_buffer_limit(Some(TLS_BUFFER_BYTES));
         }
-        socket.set_nonblocking().map_err(|error| ClientError::Io { error })?;
-        Ok(NonBlocking { socket, tls, id })
+        socket.set_nonblocking(true).map_err(|error| ClientError::Io { error })?;
+        Ok(NonBlocking { socket, tls, greeting, deprecate_eof })
     }
 }
 
@@ -56,7 +60,19 @@ impl NonBlocking {
     /// The connection's number at the server.
     #[must_use]
     pub fn id(&self) -> u32 {
-        self.id
+        self.greeting.connection_id
+    }
+
+    /// Makes it a blocking connection again, each of whose reads and writes has this time. Nothing but whole commands
+    /// was written, and their answers were read; `is_asked`: but for the last one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn into_blocking(self, timeout: Duration, is_asked: bool) -> Result<Connection> {
+        self.socket.set_nonblocking(false).map_err(|error| ClientError::Io { error })?;
+        let stream = Stream::of_parts(self.socket, self.tls);
+        stream.set_timeout(Some(timeout))?;
+        Ok(Connection::of_parts((stream, self.greeting, self.deprecate_eof), is_asked))
     }
 
     /// Reads bytes, as far as they have come.

@@ -4,7 +4,10 @@ use std::env::VarError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
+
+use wire::auth::Secret;
 
 use crate::option_file::OptionFile;
 use crate::{ClientError, Result};
@@ -57,6 +60,9 @@ pub struct ConnectOptions {
     pub user: String,
     /// Password; `None` = not set (logs in without one).
     pub password: Option<String>,
+    /// Goes before the password: what is known of one that a client of ours has proved. The password itself is given
+    /// only to a server whose certificate was verified, or over a unix socket.
+    pub secret: Option<Arc<Secret>>,
     /// Whether to use TLS, and which certificates to accept.
     pub ssl_mode: SslMode,
     /// PEM file of the trusted authorities (default: the system's).
@@ -101,6 +107,7 @@ impl Default for ConnectOptions {
             socket: None,
             user: "root".into(),
             password: None,
+            secret: None,
             ssl_mode: SslMode::default(),
             ssl_ca: None,
             ssl_cert: None,

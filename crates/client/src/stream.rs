@@ -102,10 +102,10 @@ impl Socket {
         }
     }
 
-    pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
+    pub(crate) fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         match &self.end {
-            End::Tcp(socket) => socket.set_nonblocking(true),
-            End::Unix(socket) => socket.set_nonblocking(true),
+            End::Tcp(socket) => socket.set_nonblocking(nonblocking),
+            End::Unix(socket) => socket.set_nonblocking(nonblocking),
         }
     }
 
@@ -203,6 +203,14 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) fn new(socket: Socket) -> Self {
         Stream { transport: Some(Transport::Clear(socket)), interrupted: Arc::default() }
+    }
+
+    pub(crate) fn of_parts(socket: Socket, tls: Option<Tls>) -> Self {
+        let transport = match tls {
+            None => Transport::Clear(socket),
+            Some(tls) => Transport::Tls(Box::new(TlsStream::of_parts(socket, tls))),
+        };
+        Stream { transport: Some(transport), interrupted: Arc::default() }
     }
 
     /// Performs the TLS handshake over the clear-text stream.

@@ -80,6 +80,13 @@ impl TlsStream {
         Ok(TlsStream { session, socket, input, start: 0, end: 0 })
     }
 
+    pub(crate) fn of_parts(socket: Socket, Tls { session, early }: Tls) -> Self {
+        let end = early.len();
+        let mut input = early;
+        input.resize(input.len().max(wire::packet::READ_LEN), 0);
+        TlsStream { session: *session, socket, input: input.into_boxed_slice(), start: 0, end }
+    }
+
     pub(crate) fn into_parts(self) -> (Socket, Tls) {
         let early = self.input.get(self.start..self.end).unwrap_or_default().to_vec();
         (self.socket, Tls { session: Box::new(self.session), early })

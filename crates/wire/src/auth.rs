@@ -1,5 +1,9 @@
 //! Client side of authentication, as a state machine stepped with the server's packets.
 
+use std::io;
+use std::sync::Arc;
+
+use base::locked::Locked;
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 
@@ -60,6 +64,33 @@ pub struct AuthOptions {
     pub get_server_public_key: bool,
 }
 
+/// What is known of a password that somebody else has proved: both forms let whoever has them log in.
+#[derive(Debug)]
+pub struct Secret {
+    /// SHA-256 of it.
+    once: Locked,
+    password: Option<Locked>,
+}
+
+impl Secret {
+    /// Keeps SHA-256 of a password.
+    ///
+    /// # Errors
+    /// No more memory can be locked.
+    pub fn of_hash(once: &[u8; 32]) -> io::Result<Secret> {
+        Ok(Secret { once: Locked::new(once)?, password: None })
+    }
+
+    /// Keeps a password.
+    ///
+    /// # Errors
+    /// No more memory can be locked.
+    pub fn of_password(password: &[u8]) -> io::Result<Secret> {
+        let once: [u8; 32] = Sha256::digest(password).into();
+        Ok(Secret { once: Locked::new(&once)?, password: Some(Locked::new(password)?) })
+    }
+}
+
 /// Action after a packet of the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AuthStep {
@@ -77,6 +108,8 @@ pub enum AuthStep {
 #[derive(Debug)]
 pub struct Authenticator {
     options: AuthOptions,
+    /// Goes before the password of `options`.
+    secret: Option<Arc<Secret>>,
     plugin: Plugin,
     nonce: Vec<u8>,
     key_requested: bool,
@@ -91,12 +124,34 @@ impl Authenticator {
         let plugin = Plugin::from_name(greeting_plugin).unwrap_or(Plugin::CachingSha2);
         Authenticator {
             options,
+            secret: None,
             plugin,
             nonce: nonce.to_vec(),
             key_requested: false,
             switched: false,
             gave_password: false,
         }
+    }
+
+    /// Logs in with this, instead of a password of the options.
+    #[must_use]
+    pub fn with_secret(self, secret: Arc<Secret>) -> Self {
+        Authenticator { secret: Some(secret), ..self }
+    }
+
+    /// The password itself.
+    fn password(&self) -> Result<&[u8]> {
+        match &self.secret {
+            None => Ok(self.options.password.as_bytes()),
+            Some(secret) => match &secret.password {
+                Some(password) => Ok(password.bytes()),
+                None => Err(WireError::NoPassword { plugin: self.plugin.name() }),
+            },
+        }
+    }
+
+    fn has_password(&self) -> bool {
+        self.secret.is_some() || !self.options.password.is_empty()
     }
 
     /// The plugin in use.
@@ -111,14 +166,14 @@ impl Authenticator {
 
     /// The plugin's first answer, sent in the login packet.
     pub fn first_response(&mut self, seed: &[u8; SEED_LEN]) -> Result<Vec<u8>> {
-        let password = self.options.password.as_bytes();
-        match self.plugin {
-            Plugin::Socket => Ok(Vec::new()),
-            Plugin::Sha256 if password.is_empty() => Ok(vec![0]),
-            Plugin::Sha256 => self.send_password(seed),
-            _ if password.is_empty() => Ok(Vec::new()),
-            Plugin::CachingSha2 => Ok(scramble_sha256(password, &self.nonce).to_vec()),
-            Plugin::Native => Ok(scramble_native(password, &self.nonce).to_vec()),
+        match (self.plugin, &self.secret) {
+            (Plugin::Socket, _) => Ok(Vec::new()),
+            (Plugin::Sha256, _) if !self.has_password() => Ok(vec![0]),
+            (Plugin::Sha256, _) => self.send_password(seed),
+            _ if !self.has_password() => Ok(Vec::new()),
+            (Plugin::CachingSha2, Some(secret)) => Ok(scramble_hash(secret.once.bytes(), &self.nonce).to_vec()),
+            (Plugin::CachingSha2, None) => Ok(scramble_sha256(self.password()?, &self.nonce).to_vec()),
+            (Plugin::Native, _) => Ok(scramble_native(self.password()?, &self.nonce).to_vec()),
         }
     }
 
@@ -166,8 +221,7 @@ impl Authenticator {
     /// The password in a form that the transport allows, or a request for the server's key.
     fn send_password(&mut self, seed: &[u8; SEED_LEN]) -> Result<Vec<u8>> {
         if self.options.secure_transport {
-            let mut clear = self.options.password.as_bytes().to_vec();
-            clear.push(0);
+            let clear = [self.password()?, &[0]].concat();
             self.gave_password = true;
             return Ok(clear);
         }
@@ -185,7 +239,7 @@ impl Authenticator {
         if self.nonce.is_empty() {
             return Err(WireError::Malformed { what: "empty nonce" });
         }
-        let password = self.options.password.bytes().chain([0]);
+        let password = self.password()?.iter().copied().chain([0]);
         let mixed: Vec<u8> = password.zip(self.nonce.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
         key.encrypt_oaep_sha1(&mixed, seed)
     }
@@ -203,11 +257,14 @@ pub fn scramble_native(password: &[u8], nonce: &[u8]) -> [u8; 20] {
 
 /// caching_sha2_password: SHA256(p) XOR SHA256(SHA256(SHA256(p)), nonce).
 pub fn scramble_sha256(password: &[u8], nonce: &[u8]) -> [u8; 32] {
-    let once = Sha256::digest(password);
+    scramble_hash(&Sha256::digest(password), nonce)
+}
+
+/// The same of SHA256(p).
+fn scramble_hash(once: &[u8], nonce: &[u8]) -> [u8; 32] {
     let twice = Sha256::digest(once);
-    let mask = Sha256::new().chain_update(twice).chain_update(nonce).finalize();
-    let mut out: [u8; 32] = once.into();
-    out.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
+    let mut out: [u8; 32] = Sha256::new().chain_update(twice).chain_update(nonce).finalize().into();
+    out.iter_mut().zip(once).for_each(|(byte, once)| *byte ^= once);
     out
 }
 
@@ -257,6 +314,29 @@ mod tests {
         assert_eq!(auth.step(&[1, 4], &SEED).unwrap(), AuthStep::Send(b"secret\0".to_vec()));
         assert!(auth.gave_password());
         assert!(login("caching_sha2_password", "", true, false).first_response(&SEED).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_hash_alone_logs_in_by_the_fast_path() {
+        let once: [u8; 32] = Sha256::digest(b"secret").into();
+        let auth =
+            |secret: Secret, plugin: &str, secure: bool| login(plugin, "", secure, false).with_secret(Arc::new(secret));
+        let (hash, full) = (|| Secret::of_hash(&once).unwrap(), || Secret::of_password(b"secret").unwrap());
+        for secret in [hash(), full()] {
+            assert!(!format!("{secret:?}").contains("secret"));
+            let mut auth = auth(secret, "caching_sha2_password", false);
+            assert_eq!(auth.first_response(&SEED).unwrap(), scramble_sha256(b"secret", &nonce()));
+        }
+        // The server's cache is empty: it wants the password.
+        let asked = |secret, secure| auth(secret, "caching_sha2_password", secure).step(&[1, 4], &SEED);
+        let plugin = "caching_sha2_password";
+        assert_eq!(asked(hash(), true), Err(WireError::NoPassword { plugin }));
+        assert_eq!(asked(full(), false), Err(WireError::InsecureTransport { plugin }));
+        assert_eq!(asked(full(), true), Ok(AuthStep::Send(b"secret\0".to_vec())));
+        let native = |secret| auth(secret, "mysql_native_password", true).first_response(&SEED);
+        assert_eq!(native(full()).unwrap(), scramble_native(b"secret", &nonce()));
+        assert!(native(hash()).is_err());
+        assert!(auth(hash(), "sha256_password", true).first_response(&SEED).is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The server's greeting (protocol 10), the TLS request and the client's login.
 
+use crate::command;
 use crate::read::{Reader, put_lenenc_bytes, put_short_bytes};
 use crate::response::{ErrPacket, is_err};
 use crate::{Result, WireError};
@@ -184,6 +185,25 @@ impl Login<'_> {
             out.extend_from_slice(self.auth_plugin.as_bytes());
             out.push(0);
         }
+        self.put_attributes(out);
+    }
+
+    /// Payload of COM_CHANGE_USER on a connection with these capabilities.
+    pub fn change_user(&self, out: &mut Vec<u8>) {
+        out.push(command::CHANGE_USER);
+        out.extend_from_slice(self.user.as_bytes());
+        out.push(0);
+        put_short_bytes(out, self.auth_response);
+        out.extend_from_slice(self.database.as_bytes());
+        out.extend_from_slice(&[0, self.collation, 0]);
+        if self.capabilities & capability::PLUGIN_AUTH != 0 {
+            out.extend_from_slice(self.auth_plugin.as_bytes());
+            out.push(0);
+        }
+        self.put_attributes(out);
+    }
+
+    fn put_attributes(&self, out: &mut Vec<u8>) {
         if self.capabilities & capability::CONNECT_ATTRS != 0 {
             let mut attributes = Vec::new();
             for (name, value) in self.attributes {
@@ -249,6 +269,12 @@ mod tests {
         };
         login.write(&mut out);
         assert_eq!(&out[32..], b"u\0\x03xyzp\0\x04\x01a\x01b");
+        out.clear();
+        Login { database: "d", ..login }.change_user(&mut out);
+        assert_eq!(out, b"\x11u\0\x03xyzd\0\xff\0p\0\x04\x01a\x01b");
+        let change = crate::server::ChangeUser::parse(&out, login.capabilities).unwrap();
+        assert_eq!((change.user, change.auth_response, change.database), (&b"u"[..], &b"xyz"[..], &b"d"[..]));
+        assert_eq!((change.collation, change.auth_plugin), (Some(255), &b"p"[..]));
     }
 
     proptest! {

@@ -71,6 +71,12 @@ pub enum WireError {
         /// Name of the plugin.
         plugin: String,
     },
+    /// The password itself is asked for, and only its hash is known.
+    #[error("authentication plugin '{plugin}' asks for the password itself, of which only a hash is known")]
+    NoPassword {
+        /// Name of the plugin.
+        plugin: &'static str,
+    },
     /// The password must not be sent over this connection.
     #[error(
         "authentication plugin '{plugin}' needs a secure connection: use TLS (ssl-mode=REQUIRED), a unix socket, server-public-key-path, or get-server-public-key"

@@ -355,6 +355,11 @@ impl PacketBuffer {
         }
     }
 
+    /// Overwrites packets that were taken: they had a secret.
+    pub fn wipe_taken(&mut self) {
+        self.bytes.get_mut(..self.start).unwrap_or_default().fill(0);
+    }
+
     /// True if [`PacketBuffer::take`] would return a packet (or an error) without another read.
     pub fn has_packet(&self) -> bool {
         let mut at = if self.joined == 0 { self.start } else { self.start + HEADER_LEN + self.joined };

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use wire::WireError;
 use wire::handshake::{Greeting, capability};
-use wire::packet::{self, PacketBuffer, PayloadRange};
+use wire::packet::{self, PayloadRange};
 use wire::rsa::PublicKey;
+use zeroize::{Zeroize as _, Zeroizing};
 
+use super::Connection;
 use super::packets::server_error;
-use super::{Connection, Unread};
 use crate::login_gate::Login;
 use crate::steps::{LoginStep, LoginSteps};
 use crate::stream::{Socket, Stream};
@@ -31,16 +32,8 @@ impl Connection {
         login.check()?;
         let stream = Stream::new(Socket::connect(options)?);
         stream.set_timeout(Some(options.connect_timeout))?;
-        let mut connection = Connection {
-            stream,
-            input: PacketBuffer::new(LOGIN_PACKET_BYTES_MAX),
-            output: Vec::new(),
-            types: Vec::new(),
-            deprecate_eof: false,
-            unread: Unread::Nothing,
-            greeting: Greeting::default(),
-            gave_password: false,
-        };
+        let mut connection = Connection::of_parts((stream, Greeting::default(), false), false);
+        connection.input.set_limit(LOGIN_PACKET_BYTES_MAX);
         let greeting = connection.read_login_packet().map_err(|error| match error {
             ClientError::ReadTimeout => no_greeting(options),
             error => error,
@@ -62,10 +55,33 @@ impl Connection {
         })
     }
 
+    /// Logs in once more over the same connection (COM_CHANGE_USER). Whatever the session had is gone; it is as after
+    /// [`connect`](Connection::connect), but for the server's `init_connect`. The capabilities stay.
+    ///
+    /// # Errors
+    /// As [`connect`](Connection::connect). A server that has refused the login closes the connection.
+    pub fn change_user(&mut self, options: &ConnectOptions) -> Result<()> {
+        Login::of(options).attempt(|| {
+            let key = server_public_key(options)?;
+            let tls = self.tls_description().is_some();
+            let (mut steps, payload) = LoginSteps::again(options, key, self.greeting.clone(), tls)?;
+            let at = self.begin()?;
+            self.output.extend_from_slice(&payload);
+            self.send(at)?;
+            self.follow(&mut steps, LoginStep::Read, options)
+        })
+    }
+
     fn log_in(&mut self, options: &ConnectOptions, greeting: PayloadRange) -> Result<()> {
-        let server_public_key = options.server_public_key_path.as_deref().map(read_public_key).transpose()?;
-        let mut steps = LoginSteps::new(options, server_public_key);
-        let mut step = steps.packet(self.input.payload(greeting))?;
+        let mut steps = LoginSteps::new(options, server_public_key(options)?);
+        let step = steps.packet(self.input.payload(greeting))?;
+        self.follow(&mut steps, step, options)?;
+        self.deprecate_eof = steps.capabilities() & capability::DEPRECATE_EOF != 0;
+        self.greeting = steps.into_greeting();
+        Ok(())
+    }
+
+    fn follow(&mut self, steps: &mut LoginSteps<'_>, mut step: LoginStep, options: &ConnectOptions) -> Result<()> {
         loop {
             step = match step {
                 LoginStep::Read => {
@@ -73,7 +89,10 @@ impl Connection {
                     steps.packet(self.input.payload(range))?
                 }
                 LoginStep::Send(payload) => {
-                    self.send_of_login(&payload)?;
+                    // It may be the password.
+                    let sent = self.send_of_login(&Zeroizing::new(payload));
+                    self.output.zeroize();
+                    sent?;
                     LoginStep::Read
                 }
                 LoginStep::SendThenSecure(payload) => {
@@ -90,9 +109,7 @@ impl Connection {
                 LoginStep::Refused(error) => return Err(server_error(error)),
             };
         }
-        self.deprecate_eof = steps.capabilities() & capability::DEPRECATE_EOF != 0;
-        self.gave_password = steps.gave_password();
-        self.greeting = steps.into_greeting();
+        self.gave_password |= steps.gave_password();
         Ok(())
     }
 
@@ -102,6 +119,10 @@ impl Connection {
         self.output.extend_from_slice(payload);
         self.send_packet(at, &mut sequence)
     }
+}
+
+fn server_public_key(options: &ConnectOptions) -> Result<Option<PublicKey>> {
+    options.server_public_key_path.as_deref().map(read_public_key).transpose()
 }
 
 fn read_public_key(path: &Path) -> Result<PublicKey> {

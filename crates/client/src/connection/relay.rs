@@ -25,7 +25,15 @@ impl Connection {
         let at = self.begin()?;
         self.output.extend_from_slice(payload);
         self.send(at)?;
-        let mut steps = AnswerSteps::new(payload.first().copied().unwrap_or_default(), self.deprecate_eof);
+        self.relay_answer(payload.first().copied().unwrap_or_default(), each)
+    }
+
+    /// Hands on the answer to a command that was sent already, by its code.
+    ///
+    /// # Errors
+    /// As [`relay`](Connection::relay).
+    pub fn relay_answer(&mut self, code: u8, each: Each<'_>) -> Result<()> {
+        let mut steps = AnswerSteps::new(code, self.deprecate_eof);
         let mut read = || {
             while !steps.is_over() {
                 let range = self.receive()?;

@@ -1,5 +1,7 @@
 //! A login: greeting, TLS, capabilities, authentication.
 
+use std::sync::Arc;
+
 use wire::auth::{AuthOptions, AuthStep, Authenticator};
 use wire::handshake::{FirstPacket, Greeting, Login as LoginPacket, capability};
 use wire::response::ErrPacket;
@@ -47,6 +49,24 @@ impl<'a> LoginSteps<'a> {
     #[must_use]
     pub fn new(options: &'a ConnectOptions, server_public_key: Option<PublicKey>) -> LoginSteps<'a> {
         LoginSteps { options, server_public_key, greeting: None, capabilities: 0, auth: None, packets: 0 }
+    }
+
+    /// Another login on a connection that this greeting began, whose first step is to send this payload.
+    ///
+    /// # Errors
+    /// The password cannot be sent as the greeting's plugin asks for it.
+    pub fn again(
+        options: &'a ConnectOptions,
+        server_public_key: Option<PublicKey>,
+        greeting: Greeting,
+        tls: bool,
+    ) -> Result<(LoginSteps<'a>, Vec<u8>)> {
+        let capabilities = capabilities(greeting.capabilities, options, tls);
+        let greeting = Some(greeting);
+        let mut steps = LoginSteps { options, server_public_key, greeting, capabilities, auth: None, packets: 0 };
+        let mut out = Vec::new();
+        steps.begin(&mut |login| login.change_user(&mut out))?;
+        Ok((steps, out))
     }
 
     /// What the server's greeting says; None before it has come.
@@ -131,16 +151,35 @@ impl<'a> LoginSteps<'a> {
 
     /// The answer to the greeting.
     fn answers(&mut self) -> Result<LoginStep> {
+        let mut out = Vec::new();
+        self.begin(&mut |login| login.write(&mut out))?;
+        Ok(LoginStep::Send(out))
+    }
+
+    /// Begins the authentication: `write` gets its first packet.
+    fn begin(&mut self, write: &mut dyn FnMut(LoginPacket<'_>)) -> Result<()> {
         let Some(greeting) = &self.greeting else {
             return Err(ClientError::UnexpectedAnswer { what: "a login: nothing" });
         };
-        let options = AuthOptions {
-            password: self.options.password.clone().unwrap_or_default(),
-            secure_transport: self.capabilities & capability::SSL != 0 || self.options.socket.is_some(),
-            server_public_key: self.server_public_key.take(),
-            get_server_public_key: self.options.get_server_public_key,
+        let ConnectOptions { password, secret, ssl_mode, socket, .. } = self.options;
+        let has_tls = self.capabilities & capability::SSL != 0;
+        let is_verified = matches!(ssl_mode, SslMode::VerifyCa | SslMode::VerifyIdentity);
+        let begun = |options| Authenticator::new(options, &greeting.auth_plugin, &greeting.nonce);
+        let mut auth = match secret {
+            None => begun(AuthOptions {
+                password: password.clone().unwrap_or_default(),
+                secure_transport: has_tls || socket.is_some(),
+                server_public_key: self.server_public_key.take(),
+                get_server_public_key: self.options.get_server_public_key,
+            }),
+            Some(secret) => begun(AuthOptions {
+                password: String::new(),
+                secure_transport: has_tls && is_verified || socket.is_some(),
+                server_public_key: None,
+                get_server_public_key: false,
+            })
+            .with_secret(Arc::clone(secret)),
         };
-        let mut auth = Authenticator::new(options, &greeting.auth_plugin, &greeting.nonce);
         let response = auth.first_response(&random()?)?;
         let process = std::process::id().to_string();
         let attributes = [
@@ -149,10 +188,9 @@ impl<'a> LoginSteps<'a> {
             ("_pid", process.as_str()),
             ("program_name", "slipstream"),
         ];
-        let mut out = Vec::new();
-        self.login(&response, auth.plugin().name(), &attributes).write(&mut out);
+        write(self.login(&response, auth.plugin().name(), &attributes));
         self.auth = Some(auth);
-        Ok(LoginStep::Send(out))
+        Ok(())
     }
 
     fn login<'l>(
