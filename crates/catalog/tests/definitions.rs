@@ -56,6 +56,36 @@ fn shown(catalog: &Catalog, called: &str) -> Vec<String> {
     one.made.iter().chain(one.later.iter()).map(text).collect()
 }
 
+#[test]
+fn whoever_keeps_grants_is_told_of_each_statement_about_accounts() {
+    let start = copied();
+    let mut seen = vec![start.last_account_statement().to_owned()];
+    let mut catalog = start;
+    for (number, (sql, is_one)) in [
+        ("CREATE TABLE t (a INT)", false),
+        ("CREATE USER 'a'@'%' IDENTIFIED WITH 'caching_sha2_password' AS 'x'", true),
+        ("GRANT SELECT ON *.* TO 'a'@'%'", true),
+        ("CREATE VIEW v AS SELECT 1", false),
+        ("REVOKE SELECT ON `d`.* FROM 'a'@'%'", true),
+        ("CREATE ROLE 'r'@'%'", true),
+        ("GRANT 'r'@'%' TO 'a'@'%'", true),
+        ("ALTER USER 'a'@'%' DEFAULT ROLE 'r'@'%'", true),
+        ("GRANT FROM THE FUTURE TO 'a'@'%'", true),
+        ("DROP DATABASE d", false),
+        ("DROP USER 'a'@'%'", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        catalog = catalog.apply(&context(number), sql.as_bytes()).unwrap().catalog;
+        let last = catalog.last_account_statement();
+        assert_eq!(!seen.iter().any(|before| before == last), is_one, "{sql}");
+        seen.push(last.to_owned());
+    }
+    let answered = catalog.with_definitions(Vec::new());
+    assert_eq!(answered.last_account_statement(), catalog.last_account_statement());
+}
+
 fn unsettled(catalog: &Catalog) -> Vec<String> {
     catalog.unsettled_definitions().map(|one| format!("{} {} {}", one.kind.name(), one.name, one.gtid)).collect()
 }

@@ -66,6 +66,8 @@ pub(crate) struct Definitions {
     /// GTID of the last transaction that removed or renamed something. Not stored: an answer that it is compared with
     /// does not outlast the process either.
     removed: String,
+    /// GTID of the last statement about accounts. Not stored: what is remembered under it does not outlast the process.
+    of_accounts: String,
     /// Tables that were dropped while the triggers of before the log are not known, each with the GTID. Not stored.
     dropped: SharedMap<(Arc<str>, Arc<str>), Arc<str>>,
 }
@@ -97,6 +99,11 @@ impl Definitions {
         self.all_known
     }
 
+    /// GTID of the last statement about accounts since the start; empty without one.
+    pub(crate) fn last_of_accounts(&self) -> &str {
+        &self.of_accounts
+    }
+
     pub(crate) fn know_all(&mut self) {
         self.all_known = true;
     }
@@ -110,6 +117,7 @@ impl Definitions {
         self.answered = earlier.answered;
         self.all_known = earlier.all_known;
         self.removed = earlier.removed;
+        self.of_accounts = earlier.of_accounts;
         self.dropped = earlier.dropped;
     }
 
@@ -308,6 +316,9 @@ impl Definitions {
     }
 
     pub(crate) fn take(&mut self, change: Change, recorded: &Recorded, source: &Source<'_>) {
+        if matches!(change, Change::Accounts(_) | Change::AccountsUnclear(_)) {
+            self.of_accounts.clone_from(&recorded.gtid);
+        }
         match change {
             Change::Accounts(statement) => {
                 if matches!(statement, AccountStatement::Drop(_) | AccountStatement::Rename(_)) {

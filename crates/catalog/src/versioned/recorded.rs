@@ -29,6 +29,13 @@ impl Catalog {
         self.inner.definitions.unsettled()
     }
 
+    /// GTID of the last statement about users, roles and what they may that was seen in this life of the catalog; empty
+    /// without one. Another GTID: grants may be others.
+    #[must_use]
+    pub fn last_account_statement(&self) -> &str {
+        self.inner.definitions.last_of_accounts()
+    }
+
     /// True if all of the source's definitions have been read once: by the initial copy, or next to replay.
     #[must_use]
     pub fn knows_definitions(&self) -> bool {
