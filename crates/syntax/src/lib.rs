@@ -9,6 +9,7 @@
 mod charsets;
 mod classify;
 pub mod client_text;
+mod digest;
 mod function;
 mod keyword;
 mod lexer;
@@ -19,6 +20,7 @@ pub mod tree;
 mod words;
 
 pub use classify::{Access, Classified, Inexact, State, StatementKind, SystemVariable, TableUse, classify};
+pub use digest::digest_text;
 pub use function::Function;
 pub use keyword::Keyword;
 pub use lexer::{Kind, Lexer, Settings, Sign, Span, Token, Wrong, resolved};
