@@ -10,6 +10,7 @@
 mod answer;
 mod at_source;
 mod decision;
+mod not_served;
 mod ok;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use std::str::FromStr;
 pub use answer::{Answer, Step, Told};
 pub use at_source::AtSource;
 pub use decision::{Decision, Sent, decide};
+pub use not_served::{DigestCount, NotServed};
 
 /// Which statements of accounts with the right `forward` go to the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
