@@ -12,6 +12,8 @@ pub mod differential;
 pub mod fail_over;
 pub mod hostile;
 pub mod load;
+pub mod oracle;
+pub mod oracle_clients;
 pub mod proxy;
 pub mod relay;
 pub mod replica;

@@ -13,13 +13,13 @@ use whole_program_tests::{Replica, Server, binary, folder, repository, signal, s
 const THERE: &str = "a password at the source";
 
 /// `slipstream account` with a password on standard input.
-fn account(data: &Path, arguments: &[&str]) -> Ran {
+pub(crate) fn account(data: &Path, arguments: &[&str]) -> Ran {
     let mut command = Command::new(binary());
     command.arg("account").args(arguments).args(["--data", data.to_str().unwrap(), "--no-defaults"]);
     run_with_input(&mut command, "a password here\n")
 }
 
-fn app(socket: &Path) -> ConnectOptions {
+pub(crate) fn app(socket: &Path) -> ConnectOptions {
     ConnectOptions {
         socket: Some(socket.to_owned()),
         user: "app".to_owned(),

@@ -70,6 +70,7 @@ mod stays;
 mod store;
 mod store_damage;
 mod supervision;
+mod tier_oracle;
 mod transactions;
 mod twice;
 mod unknown_is_not_zero;

@@ -271,6 +271,12 @@ impl Server {
         assert_eq!(ran.code, 0, "restart: {}", ran.err);
     }
 
+    /// The mysqlbinlog program, which finds files of this server by their names.
+    #[must_use]
+    pub fn mysqlbinlog_command(&self) -> Command {
+        self.command("binlog")
+    }
+
     /// Runs mysqlbinlog with these arguments.
     #[must_use]
     pub fn mysqlbinlog(&self, arguments: &[&str]) -> Ran {
