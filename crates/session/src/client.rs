@@ -596,6 +596,10 @@ impl OwnValues for Own<'_> {
             // DEFAULT is the account's.
             CONSISTENCY => Some(self.session.login.identity.reads.consistency.name().to_uppercase()),
             STALENESS => self.session.login.identity.reads.staleness_ms.map(|ms| ms.to_string()),
+            "slipstream_last_served_by" => {
+                let who = if self.session.diagnostics.are_elsewhere { "source" } else { "replica" };
+                Some(who.to_owned())
+            }
             // Nothing is executed here under a GTID of its own.
             "gtid_owned" => Some(String::new()),
             _ => self.world.own_values().own_value(name),

@@ -27,6 +27,7 @@ static RECORDED: &str = include_str!("variables.tsv");
 const OURS: &str = "\
 rpl_semi_sync_master_enabled\tgbo\t8\t-\t1\t0\t1\t0
 rpl_semi_sync_source_enabled\tgbo\t8\t-\t1\t0\t1\t0
+slipstream_last_served_by\ts\t253\t-\t0\t0\t0\treplica
 slipstream_read_consistency\tgs\t253\t-\t0\t0\t0\tEVENTUAL
 slipstream_read_gtids\ts\t253\t-\t0\t0\t0\t
 slipstream_read_staleness\tgs\t8\tu\t20\t0\t86400000\t1000

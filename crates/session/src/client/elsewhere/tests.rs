@@ -102,3 +102,21 @@ fn prepared_statements_are_anothers_when_they_are_prepared_or_executed() {
     assert_eq!((not_here.statement_id, session.prepared_text(id)), (Some(id), Some(&b"select last_insert_id()"[..])));
     assert_eq!(session.take_statement_number(), id + 1);
 }
+
+#[test]
+fn a_session_says_who_answered_its_last_statement() {
+    let mut session = admin(0);
+    session.set_forwarding(Forwarding::All);
+    let by = |session: &mut Session| packets_of(session, "select @@slipstream_last_served_by")[1..].to_vec();
+    assert_eq!(by(&mut session), b"replica");
+    session.took(&super::super::OkFacts::default(), &Nowhere);
+    assert_eq!(by(&mut session), b"source");
+    assert_eq!(by(&mut session), b"replica", "the question itself");
+    session.took(&super::super::OkFacts::default(), &Nowhere);
+    assert_eq!(ask(&mut session, "select uuid()").0, After::NotHere);
+    assert_eq!(by(&mut session), b"source", "the statement before: nobody has answered this one yet");
+    session.took(&super::super::OkFacts::default(), &Nowhere);
+    query(&mut session, "select 1");
+    assert_eq!(by(&mut session), b"replica");
+    assert_eq!(error(&query(&mut session, "set slipstream_last_served_by = 'source'")).code, 1235);
+}
