@@ -265,3 +265,50 @@ fn who_locks_reads_one_state() {
     wait_for("the write", || (n(&mut one, "") == Ok(101)).then_some(()), String::new);
     replica.stop();
 }
+
+/// Sequences of one session; at `bump` somebody else changes the row.
+const SAVEPOINTS: [&str; 8] = [
+    "BEGIN; SAVEPOINT s; read; bump; ROLLBACK TO s; read",
+    "BEGIN; read; SAVEPOINT s; read; bump; ROLLBACK TO s; read",
+    "START TRANSACTION WITH CONSISTENT SNAPSHOT; SAVEPOINT s; read; bump; ROLLBACK TO s; read",
+    "START TRANSACTION READ ONLY; SAVEPOINT s; read; bump; ROLLBACK TO s; read",
+    "BEGIN; SAVEPOINT s; read; SAVEPOINT t; bump; ROLLBACK TO t; read; ROLLBACK TO s; read",
+    "BEGIN; SAVEPOINT s; read; bump; SAVEPOINT s; ROLLBACK TO s; read",
+    "BEGIN; SAVEPOINT s; read; bump; ROLLBACK TO s; read; bump; read; ROLLBACK TO s; SAVEPOINT t; read; bump; \
+     ROLLBACK TO t; read",
+    "SET autocommit = 0; SAVEPOINT s; read; bump; ROLLBACK TO s; read; COMMIT; SET autocommit = 1",
+];
+
+/// A transaction kept the state of a read that ROLLBACK TO had taken back.
+#[test]
+fn what_is_read_after_a_first_savepoint_goes_with_it() {
+    let Some(server) = Server::or_skip("door-savepoints", &[]) else { return };
+    server.sql(TABLES);
+    let (mut replica, socket) = Replica::with_socket(&server, &folder("door-savepoints"), &[]);
+    let mut ours = RawClient::over_socket(&socket, "admin", CAPABILITIES);
+    let mut theirs = RawClient::over_socket(&server.socket(), "root", CAPABILITIES);
+    let mut answers = |sequence: &str, client: &mut RawClient| {
+        let mut all = Vec::new();
+        let base: u64 = server.sql("SELECT n FROM d.n").trim().parse().unwrap();
+        for statement in sequence.split("; ") {
+            match statement {
+                "bump" => {
+                    server.sql("UPDATE d.n SET n = n + 1");
+                    replica.catch_up(&server);
+                }
+                "read" => {
+                    let row = client.query("SELECT n FROM d.n").into_iter().nth_back(1).unwrap();
+                    let value: u64 = std::str::from_utf8(&row[1..]).unwrap().parse().unwrap();
+                    all.push(value - base);
+                }
+                statement => assert_eq!(client.query(statement)[0][0], 0, "{statement}"),
+            }
+        }
+        client.query("COMMIT");
+        all
+    };
+    for sequence in SAVEPOINTS {
+        assert_eq!(answers(sequence, &mut ours), answers(sequence, &mut theirs), "{sequence}");
+    }
+    replica.stop();
+}

@@ -20,7 +20,14 @@ pub(super) struct Transaction {
     /// Number of transactions begun.
     begun: u64,
     /// Of the open transaction. Without one, of a session that does not commit by itself.
-    savepoints: Vec<Vec<u8>>,
+    savepoints: Vec<Savepoint>,
+}
+
+#[derive(Debug)]
+struct Savepoint {
+    name: Vec<u8>,
+    /// The transaction had read rows before it.
+    had_read: bool,
 }
 
 /// A pinned state, and since when; or why it was given up.
@@ -203,7 +210,7 @@ impl Transaction {
 
     /// Bytes of its savepoints.
     pub(super) fn bytes(&self) -> usize {
-        self.savepoints.iter().map(|name| size_of::<Vec<u8>>() + name.len()).sum()
+        self.savepoints.iter().map(|own| size_of::<Savepoint>() + own.name.len()).sum()
     }
 
     /// SAVEPOINT; where each statement is a transaction it is forgotten at once, as by MySQL.
@@ -214,20 +221,28 @@ impl Transaction {
         if self.open.is_none() && autocommit {
             return Ok(());
         }
-        self.savepoints.retain(|own| !same_name(own, &name));
+        self.savepoints.retain(|own| !same_name(&own.name, &name));
         if self.savepoints.len() == SAVEPOINTS_MAX {
             return Err(SqlError::not_supported("more than 10,000 savepoints"));
         }
-        self.savepoints.push(name);
+        let had_read = self.open.as_ref().is_some_and(|open| open.view.is_some() || open.locked.is_some());
+        self.savepoints.push(Savepoint { name, had_read });
         Ok(())
     }
 
-    /// ROLLBACK TO SAVEPOINT: later ones are gone.
+    /// ROLLBACK TO SAVEPOINT: later ones are gone. An engine that had no part in the transaction at the savepoint rolls
+    /// back all of it (`ha_rollback_to_savepoint`, sql/handler.cc): what was read since is let go, with its locks, and
+    /// the next read is of a new state.
     ///
     /// # Errors
     /// 1305.
     pub(super) fn rollback_to(&mut self, name: &[u8]) -> Result<(), SqlError> {
-        self.keep_savepoints(name, 1)
+        self.keep_savepoints(name, 1)?;
+        let had_read = self.savepoints.last().is_some_and(|own| own.had_read);
+        if let Some(open) = self.open.as_mut().filter(|_| !had_read) {
+            (open.view, open.locked) = (None, None);
+        }
+        Ok(())
     }
 
     /// RELEASE SAVEPOINT: it and later ones are gone.
@@ -239,7 +254,7 @@ impl Transaction {
     }
 
     fn keep_savepoints(&mut self, name: &[u8], more: usize) -> Result<(), SqlError> {
-        let Some(at) = self.savepoints.iter().position(|own| same_name(own, name)) else {
+        let Some(at) = self.savepoints.iter().position(|own| same_name(&own.name, name)) else {
             let name = String::from_utf8_lossy(name);
             return Err(SqlError::new(1305, "42000", format!("SAVEPOINT {name} does not exist")));
         };
@@ -268,7 +283,7 @@ impl Transaction {
     /// The open transaction, as another server must begin it.
     pub(super) fn open(&self) -> Option<OpenTransaction> {
         let Open { isolation, read_only, consistent, implicit, .. } = *self.open.as_ref()?;
-        let savepoints = self.savepoints.clone();
+        let savepoints = self.savepoints.iter().map(|own| own.name.clone()).collect();
         Some(OpenTransaction { number: self.begun, isolation, read_only, consistent, implicit, savepoints })
     }
 
