@@ -50,49 +50,96 @@ pub(super) fn rows(table: &str) -> Vec<Vec<Value>> {
     lines.iter().filter_map(|line| typed(&name, line.split('\t'))).collect()
 }
 
+/// Tables of `information_schema` that are no views, besides those of InnoDB.
+const TEMPORARY: &[&str] = &[
+    "COLUMN_PRIVILEGES",
+    "ENGINES",
+    "OPTIMIZER_TRACE",
+    "PLUGINS",
+    "PROCESSLIST",
+    "PROFILING",
+    "SCHEMA_PRIVILEGES",
+    "TABLE_PRIVILEGES",
+    "USER_PRIVILEGES",
+];
+/// InnoDB's that are views.
+const INNODB_VIEWS: &[&str] =
+    &["INNODB_DATAFILES", "INNODB_FIELDS", "INNODB_FOREIGN", "INNODB_FOREIGN_COLS", "INNODB_TABLESPACES_BRIEF"];
+/// Tables of `performance_schema` with another collation than the others.
+const IN_UTF8MB4_BIN: &[&str] = &["keyring_keys", "session_account_connect_attrs", "session_connect_attrs"];
+
 /// The statement of SHOW CREATE TABLE of a table that is no view; None for a view, whose SELECT is MySQL's own.
 #[must_use]
 pub fn show_create_virtual(schema: &str, table: &str) -> Option<String> {
-    if listing(&format!("{schema}.{table}")).ok().flatten()?.is_view() {
+    let (_, lines) = all().get(&format!("columns {schema}.{table}").to_lowercase())?;
+    if schema == "performance_schema" {
+        let collation = if IN_UTF8MB4_BIN.contains(&table) { "utf8mb4_bin" } else { "utf8mb4_0900_ai_ci" };
+        let columns = lines.iter().filter_map(|line| column_element(table, line, collation));
+        let elements: Vec<String> = columns.chain(key_elements(table)).collect();
+        return Some(format!(
+            "CREATE TABLE `{table}` (\n  {}\n) ENGINE=PERFORMANCE_SCHEMA DEFAULT CHARSET=utf8mb4 COLLATE={collation}",
+            elements.join(",\n  ")
+        ));
+    }
+    let is_innodbs = table.starts_with("INNODB_") && !INNODB_VIEWS.contains(&table);
+    if !is_innodbs && !TEMPORARY.contains(&table) {
         return None;
     }
-    let (_, lines) = all().get(&format!("columns {schema}.{table}").to_lowercase())?;
-    let is_temporary = schema == "information_schema";
-    let collation = if is_temporary { "utf8mb3_general_ci" } else { "utf8mb4_0900_ai_ci" };
-    let mut elements: Vec<String> = lines.iter().filter_map(|line| column_element(line, collation)).collect();
-    elements.extend(key_elements(table));
-    let elements = elements.join(",\n  ");
-    Some(if is_temporary {
-        // The engine of a temporary table follows from its columns.
-        let engine = if elements.contains(" longtext") { "InnoDB" } else { "MEMORY" };
-        format!("CREATE TEMPORARY TABLE `{table}` (\n  {elements}\n) ENGINE={engine} DEFAULT CHARSET=utf8mb3")
-    } else {
-        format!(
-            "CREATE TABLE `{table}` (\n  {elements}\n) ENGINE=PERFORMANCE_SCHEMA DEFAULT CHARSET=utf8mb4 \
-             COLLATE={collation}"
-        )
-    })
+    let columns: Vec<String> = lines.iter().filter_map(|line| temporary_element(line)).collect();
+    let columns = columns.join(",\n  ");
+    // The engine of a temporary table follows from its columns.
+    let engine = if columns.contains(" long") { "InnoDB" } else { "MEMORY" };
+    Some(format!("CREATE TEMPORARY TABLE `{table}` (\n  {columns}\n) ENGINE={engine} DEFAULT CHARSET=utf8mb3"))
 }
 
-/// `of_table`: the table's collation, which columns do not repeat.
-fn column_element(line: &str, of_table: &str) -> Option<String> {
+/// A column of a temporary table, whose type is not quite that which `COLUMNS` tells.
+fn temporary_element(line: &str) -> Option<String> {
+    let cells: Vec<&str> = line.split('\t').collect();
+    let [name, _, nullable, told, ..] = cells[..] else { return None };
+    let ty = match told {
+        "varchar(65535)" => "longtext",
+        "text" => "longblob",
+        "float(12,0)" => "double",
+        "tinyint(1)" => "tinyint",
+        "decimal(905,0)" => "decimal(9,6)",
+        told => told,
+    };
+    let default = match ty {
+        _ if ty.starts_with("long") => String::new(),
+        _ if nullable == "YES" => " DEFAULT NULL".to_owned(),
+        _ if ty.starts_with("varchar") => " DEFAULT ''".to_owned(),
+        "datetime" => " DEFAULT '0000-00-00 00:00:00'".to_owned(),
+        "decimal(9,6)" => " DEFAULT '0.000000'".to_owned(),
+        _ => " DEFAULT '0'".to_owned(),
+    };
+    let not_null = if nullable == "NO" { " NOT NULL" } else { "" };
+    Some(format!("`{name}` {ty}{not_null}{default}"))
+}
+
+/// A column of a table of `performance_schema`, whose collation is `of_table`.
+fn column_element(table: &str, line: &str, of_table: &str) -> Option<String> {
     let cells: Vec<&str> = line.split('\t').collect();
     let [name, default, nullable, ty, .., collation, _, comment] = cells[..] else { return None };
     let mut out = format!("`{name}` {ty}");
-    if ![NULL, of_table].contains(&collation) {
-        let charset = collation.split('_').next()?;
-        let _ = write!(out, " CHARACTER SET {charset} COLLATE {collation}");
+    // The only column that names its table's collation.
+    let names_it = (table, name) == ("data_locks", "LOCK_DATA");
+    if collation != NULL && (collation != of_table || names_it) {
+        let _ = write!(out, " CHARACTER SET {} COLLATE {collation}", collation.split('_').next()?);
+    } else if collation == "utf8mb4_bin" {
+        let _ = write!(out, " COLLATE {collation}");
     }
     match nullable {
         "NO" => out.push_str(" NOT NULL"),
         _ if ty.starts_with("timestamp") => out.push_str(" NULL"),
         _ => {}
     }
-    let has_no_default = ty.ends_with("text") || ty.ends_with("blob") || ty == "json";
+    let has_no_default = ty.ends_with("text") || ty.ends_with("blob");
     match default {
         NULL if nullable == "NO" || has_no_default => {}
         NULL => out.push_str(" DEFAULT NULL"),
-        value => drop(write!(out, " DEFAULT '{value}'")),
+        value => {
+            let _ = write!(out, " DEFAULT '{value}'");
+        }
     }
     if !comment.is_empty() {
         let _ = write!(out, " COMMENT '{}'", comment.replace('\'', "''"));
