@@ -134,7 +134,7 @@ impl Proxy {
         *self.shared.silent_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
-    /// Refuses all connections once a replica asks for a dump, which goes on.
+    /// Refuses all connections once a replica asks for a dump, which continues.
     pub fn close_at_dump(&self) {
         self.shared.closes_at_dump.store(true, SeqCst);
     }

@@ -554,7 +554,7 @@ fn ddl_and_rows_of_two_members_are_replayed_out_of_two_blocks_of_gtids() {
     replica.stop();
 }
 
-/// A server of another group lacks what is here; status says so before the followed one is lost.
+/// A server of another group lacks transactions; status says so before the followed one is lost.
 #[test]
 fn a_server_of_another_group_is_told_of_and_passed_over() {
     if !all_cases() {

@@ -25,7 +25,7 @@ use crate::open_door::DoorSettings;
 
 /// Connections at once. For one more, one of the network that has most of them is closed.
 const CLIENTS_MAX: usize = 16;
-/// Connections that any network may have: one with fewer counts as one with so many.
+/// Connections that any network may have: one with fewer counts as one with this number.
 const NETWORK_SHARE: usize = CLIENTS_MAX / 4;
 /// Connections accepted before clients are told again: a flood of them delays nobody for longer.
 const ACCEPTS_AT_ONCE: usize = 16;
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(flood(&|number| format!("127.0.0.{}", number + 1)), 3);
         assert_eq!(flood(&|number| format!("127.0.{number}.1")), 3);
         assert_eq!(flood(&|number| format!("2001:db8:0:{number}::1")), 3);
-        // Whoever is new gets in all the same.
+        // A new client still gets in.
         let mut full: Vec<Client> = (0..CLIENTS_MAX).map(|number| client(&format!("127.0.0.{}", number + 1))).collect();
         full.remove(one_to_close(&full));
         full.push(client("10.0.0.1"));

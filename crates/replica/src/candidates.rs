@@ -348,7 +348,7 @@ impl Candidates {
         self.all.iter_mut().for_each(|candidate| candidate.refused = None);
     }
 
-    /// Another one will hardly do once the one of now is left. It is tried all the same.
+    /// Another one will hardly do once the one of now is left. It is still tried.
     pub(crate) fn doubt(&mut self, other: &ConnectOptions, why: &str, now_us: u64) {
         if let Some(candidate) = self.all.iter_mut().find(|of| place(&of.options) == place(other)) {
             candidate.refused = Some((now_us, why.to_owned()));

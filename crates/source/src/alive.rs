@@ -1,8 +1,8 @@
 //! Questions without a time limit: a list of 50,000 tables, or a lock, takes as long as it takes. A server that owes an
 //! answer for long is therefore asked over another connection whether it still answers anybody.
 //!
-//! In: the connections that ask, how to log in. Out: the end of their reads once the server is lost. Never here: a limit
-//! on an answer of a server that lives.
+//! In: the connections that ask, how to log in. Out: the end of their reads once the server is lost. Never here: a
+//! limit on an answer of a server that lives.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -67,7 +67,8 @@ pub struct PayloadRange {
 
 /// Collects bytes from a peer and returns whole packets without copying them.
 ///
-/// Grows only with bytes that have arrived (by a quarter, a small one by doubling), never by a claimed length, and never above `limit`.
+/// Grows only with bytes that have arrived (by a quarter, a small one by doubling), never by a claimed length, and
+/// never above `limit`.
 #[derive(Debug)]
 pub struct PacketBuffer {
     bytes: Vec<u8>,
