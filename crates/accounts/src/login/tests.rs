@@ -5,6 +5,7 @@ use wire::auth::{AuthOptions, AuthStep, Authenticator};
 use wire::handshake::{FirstPacket, Greeting};
 
 use super::*;
+use crate::AccountChange;
 use crate::accounts::NewAccount;
 use crate::password::StoredPassword;
 use crate::rights::Requirement;
