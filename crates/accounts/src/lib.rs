@@ -29,6 +29,7 @@ mod refusal;
 mod rights;
 mod secret_file;
 mod sha_crypt;
+mod source_grants;
 mod source_login;
 mod tls;
 
@@ -43,5 +44,6 @@ pub use password::{PasswordPlugin, StoredPassword};
 pub use reads::{Consistency, Reads};
 pub use refusal::ServerError;
 pub use rights::{Requirement, Rights};
+pub use source_grants::{GrantNames, SourceGrants};
 pub use source_login::SourceLogin;
 pub use tls::{CertificateOwner, ServerTls, TlsFiles};

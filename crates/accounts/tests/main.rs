@@ -3,4 +3,5 @@
 
 mod clients;
 mod real_server;
+mod source_grants;
 mod support;
