@@ -165,10 +165,10 @@ pub struct NewAccount {
     pub password: StoredPassword,
 }
 
-/// What an account gets instead of what it has. Its password stays.
+/// Other properties for an account. Its password stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountChange {
-    /// Its rights.
+    /// Rights that replace its own.
     pub rights: Rights,
     /// Schemas that it may read; None: all.
     pub schemas: Option<Vec<String>>,

@@ -1,8 +1,8 @@
 //! What a session may read at the source, from its SHOW GRANTS.
 //!
 //! In: the rows of SHOW GRANTS, which for one's own session include its active roles; variables that say how they are
-//! meant. Out: whether a table may be read. Never here: a yes that is not certain. What is not understood, and a right
-//! to some columns only, is a no: then the source is asked itself.
+//! meant. Out: whether a table may be read. Never here: a yes that is not certain. A row that is not understood, and a
+//! right to some columns only, are a no: then the source is asked itself.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ pub struct GrantNames {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceGrants {
     names: GrantNames,
-    /// SELECT on `*.*`.
+    /// SELECT is granted on `*.*`.
     everywhere: bool,
     /// Schemas from which it was revoked nevertheless.
     but: HashSet<String>,

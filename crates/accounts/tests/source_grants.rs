@@ -21,7 +21,7 @@ fn grants(session: &mut Connection) -> SourceGrants {
     SourceGrants::read(rows.iter().map(String::as_str), names)
 }
 
-/// Compares each table; returns those that may be read. `is_exact`: what is not allowed is not readable either.
+/// Compares each table; returns those that may be read. `is_exact`: all others are not readable.
 fn compared(session: &mut Connection, who: &str, is_exact: bool) -> Vec<String> {
     let grants = grants(session);
     let mut readable = Vec::new();

@@ -22,7 +22,7 @@ unsafe impl Sync for Place {}
 /// Places that nobody uses.
 static FREE: Mutex<Vec<Place>> = Mutex::new(Vec::new());
 
-/// A secret.
+/// A secret, until it is dropped.
 pub struct Locked {
     place: Place,
     len: usize,
@@ -53,7 +53,7 @@ impl Locked {
         Ok(Locked { place, len: secret.len() })
     }
 
-    /// The secret.
+    /// The bytes that were kept.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // Safety: `new` has written so many bytes there, and until the drop nobody else has the place.

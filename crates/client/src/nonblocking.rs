@@ -67,7 +67,7 @@ impl NonBlocking {
     /// was written, and their answers were read; `is_asked`: but for the last one.
     ///
     /// # Errors
-    /// The system's.
+    /// The socket has failed.
     pub fn into_blocking(self, timeout: Duration, is_asked: bool) -> Result<Connection> {
         self.socket.set_nonblocking(false).map_err(|error| ClientError::Io { error })?;
         let stream = Stream::of_parts(self.socket, self.tls);

@@ -60,8 +60,8 @@ pub struct ConnectOptions {
     pub user: String,
     /// Password; `None` = not set (logs in without one).
     pub password: Option<String>,
-    /// Goes before the password: what is known of one that a client of ours has proved. The password itself is given
-    /// only to a server whose certificate was verified, or over a unix socket.
+    /// Goes before the password: a client of ours has proved it. The password itself is given only to a server whose
+    /// certificate was verified, or over a unix socket.
     pub secret: Option<Arc<Secret>>,
     /// Whether to use TLS, and which certificates to accept.
     pub ssl_mode: SslMode,

@@ -64,10 +64,10 @@ pub struct AuthOptions {
     pub get_server_public_key: bool,
 }
 
-/// What is known of a password that somebody else has proved: both forms let whoever has them log in.
+/// A password that somebody else has proved, or its hash: both let whoever has them log in.
 #[derive(Debug)]
 pub struct Secret {
-    /// SHA-256 of it.
+    /// SHA-256 of the password.
     once: Locked,
     password: Option<Locked>,
 }
@@ -81,7 +81,7 @@ impl Secret {
         Ok(Secret { once: Locked::new(once)?, password: None })
     }
 
-    /// Keeps a password.
+    /// Keeps a password, and SHA-256 of it.
     ///
     /// # Errors
     /// No more memory can be locked.
@@ -139,7 +139,7 @@ impl Authenticator {
         Authenticator { secret: Some(secret), ..self }
     }
 
-    /// The password itself.
+    /// The password in the clear, if it is known.
     fn password(&self) -> Result<&[u8]> {
         match &self.secret {
             None => Ok(self.options.password.as_bytes()),

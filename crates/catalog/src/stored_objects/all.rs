@@ -66,7 +66,7 @@ pub(crate) struct Definitions {
     /// GTID of the last transaction that removed or renamed something. Not stored: an answer that it is compared with
     /// does not outlast the process either.
     removed: String,
-    /// GTID of the last statement about accounts. Not stored: what is remembered under it does not outlast the process.
+    /// GTID of the last statement about accounts. Not stored: nothing that is remembered under it outlasts the process.
     of_accounts: String,
     /// Tables that were dropped while the triggers of before the log are not known, each with the GTID. Not stored.
     dropped: SharedMap<(Arc<str>, Arc<str>), Arc<str>>,

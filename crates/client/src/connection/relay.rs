@@ -31,7 +31,7 @@ impl Connection {
     /// Hands on the answer to a command that was sent already, by its code.
     ///
     /// # Errors
-    /// As [`relay`](Connection::relay).
+    /// The same as those of [`relay`](Connection::relay).
     pub fn relay_answer(&mut self, code: u8, each: Each<'_>) -> Result<()> {
         let mut steps = AnswerSteps::new(code, self.deprecate_eof);
         let mut read = || {
