@@ -57,7 +57,8 @@ fn an_application_is_answered_by_the_source() {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
     account(&data, &add).expect(2, &["others than its owner may use it (mode 640)", "chmod 600"]);
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-    account(&data, &["add", "app", "--may", "forward"]).expect(2, &["needs a login at the source"]);
+    let native = ["add", "app", "--may", "forward", "--plugin", "mysql_native_password"];
+    account(&data, &native).expect(2, &["needs a login at the source", "--source-login"]);
     account(&data, &add).expect(0, &["account app@% is added; it may forward"]);
 
     let mut session = Connection::connect(&app(&socket)).unwrap();

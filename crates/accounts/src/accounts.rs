@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
@@ -142,7 +142,7 @@ pub struct Account {
     pub max_connections: Option<u32>,
     /// The plugin of its password.
     pub plugin: PasswordPlugin,
-    /// How its forwarded statements log in at the source.
+    /// How its forwarded statements log in at the source; None: by its own name, if it has the right `forward`.
     pub source_login: Option<Arc<SourceLogin>>,
 }
 
@@ -236,7 +236,32 @@ pub(crate) struct Entry {
     /// Unique in the process; another one after each change of the password.
     pub password_number: u64,
     /// SHA-256 of SHA-256 of the password, once it has been seen.
-    pub fast: OnceLock<[u8; SHA256_LEN]>,
+    pub fast: Seen,
+}
+
+/// The unsalted form of a password, as long as it is known.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(Mutex<Option<[u8; SHA256_LEN]>>);
+
+impl Clone for Seen {
+    fn clone(&self) -> Seen {
+        Seen(Mutex::new(self.get()))
+    }
+}
+
+impl Seen {
+    fn lock(&self) -> MutexGuard<'_, Option<[u8; SHA256_LEN]>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self) -> Option<[u8; SHA256_LEN]> {
+        *self.lock()
+    }
+
+    /// True if another one, or none, was known.
+    fn set(&self, fast: Option<[u8; SHA256_LEN]>) -> bool {
+        std::mem::replace(&mut *self.lock(), fast) != fast
+    }
 }
 
 /// All accounts at one moment.
@@ -280,7 +305,7 @@ impl Accounts {
         let (proved, known) = Proved::open(path);
         for entry in &entries {
             if let Some(fast) = entry.kept.proves().and_then(|of| known.get(&of)) {
-                let _ = entry.fast.set(*fast);
+                entry.fast.set(Some(*fast));
             }
         }
         Ok(Arc::new(Accounts {
@@ -336,7 +361,7 @@ impl Accounts {
     /// As [`add`](Accounts::add), with a login at the source for its statements.
     ///
     /// # Errors
-    /// As [`add`](Accounts::add); the right `forward` and a login are not given together.
+    /// As [`add`](Accounts::add); a login is given without the right `forward`.
     pub fn add_with(&self, new: NewAccount, source_login: Option<SourceLogin>) -> Result<(), AccountsError> {
         let NewAccount { name, rights, schemas, requirement, reads, max_connections, password } = new;
         let schemas = checked_schemas(rights, schemas)?;
@@ -356,9 +381,19 @@ impl Accounts {
 
     /// An account's password was seen: later logins are fast, also after a restart.
     pub(crate) fn proves(&self, entry: &Entry, fast: [u8; SHA256_LEN]) {
-        if entry.fast.set(fast).is_ok() {
+        if entry.fast.set(Some(fast)) {
             let mut proved = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
             proved.keep(forms(self.state.load().entries()));
+        }
+    }
+
+    /// What the password of this number has proved is dropped: the next login with it is a full one.
+    pub(crate) fn forget(&self, password_number: u64) {
+        let mut proved = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.load();
+        let entry = state.entries().find(|entry| entry.password_number == password_number);
+        if entry.is_some_and(|entry| entry.fast.set(None)) {
+            proved.keep(forms(state.entries()));
         }
     }
 
@@ -369,7 +404,7 @@ impl Accounts {
         let Some(entry) = state.find(name).filter(|entry| entry.kept.password.is(password.as_bytes())) else {
             return false;
         };
-        let _ = entry.fast.set(crate::password::fast_form(password.as_bytes()));
+        entry.fast.set(Some(crate::password::fast_form(password.as_bytes())));
         true
     }
 
@@ -387,12 +422,13 @@ impl Accounts {
     /// Gives an account another password.
     ///
     /// # Errors
-    /// There is none of this name, or the file cannot be written.
+    /// There is none of this name, its statements need another plugin, or the file cannot be written.
     pub fn set_password(&self, name: &AccountName, password: StoredPassword) -> Result<(), AccountsError> {
         self.alter(|entries, numbers| {
             let at = position(entries, name)?;
             let mut account = entries.remove(at).kept.account;
             account.plugin = password.plugin();
+            check_forward(&account)?;
             entries.push(Entry::new(Kept { account, password }, numbers));
             Ok(())
         })
@@ -470,7 +506,7 @@ impl Accounts {
 
 /// The unsalted forms that are kept over a restart.
 fn forms<'a>(entries: impl Iterator<Item = &'a Entry>) -> impl Iterator<Item = ([u8; SHA256_LEN], [u8; SHA256_LEN])> {
-    entries.filter_map(|entry| Some((entry.kept.proves()?, *entry.fast.get()?)))
+    entries.filter_map(|entry| Some((entry.kept.proves()?, entry.fast.get()?)))
 }
 
 impl Kept {
@@ -499,6 +535,12 @@ pub(crate) struct Candidate {
 }
 
 impl Account {
+    /// True if its statements log in at the source by the client's own name and password.
+    #[must_use]
+    pub fn forwards_as_client(&self) -> bool {
+        self.rights.forward && self.source_login.is_none()
+    }
+
     /// True if a session of these rights may go on.
     fn allows(&self, identity: &Identity) -> bool {
         let schemas = match (&self.schemas, &identity.schemas) {
@@ -506,7 +548,10 @@ impl Account {
             (Some(_), None) => !identity.rights.read,
             (Some(own), Some(used)) => used.iter().all(|schema| own.contains(schema)),
         };
-        let same_source = self.source_login == identity.source_login;
+        let same_source = match &identity.source_login {
+            Some(login) if login.secret().is_some() => self.forwards_as_client(),
+            login => self.source_login == *login,
+        };
         self.rights.contains(identity.rights) && schemas && same_source && self.requirement.is_met(identity.transport)
     }
 }
@@ -530,7 +575,7 @@ impl Entry {
     }
 
     fn new(kept: Kept, numbers: &AtomicU64) -> Entry {
-        Entry { kept, password_number: numbers.fetch_add(1, Ordering::Relaxed), fast: OnceLock::new() }
+        Entry { kept, password_number: numbers.fetch_add(1, Ordering::Relaxed), fast: Seen::default() }
     }
 }
 
@@ -578,14 +623,19 @@ fn checked_schemas(rights: Rights, schemas: Option<Vec<String>>) -> Result<Optio
     Ok(Some(schemas.into()))
 }
 
-/// Checks that the right `forward` and a login at the source come together.
+/// Checks that an account's statements can log in at the source.
 fn check_forward(account: &Account) -> Result<(), AccountsError> {
     let invalid = |text: &str| Err(AccountsError::Invalid(text.to_owned()));
-    match (account.rights.forward, account.source_login.is_some()) {
-        (true, false) => invalid("the right 'forward' needs a login at the source: --source-login"),
-        (false, true) => invalid("a login at the source is for accounts with the right 'forward'"),
-        _ => Ok(()),
+    if account.source_login.is_some() && !account.rights.forward {
+        return invalid("a login at the source is for accounts with the right 'forward'");
     }
+    if account.forwards_as_client() && account.plugin != PasswordPlugin::CachingSha2 {
+        return invalid(
+            "the right 'forward' needs a login at the source (--source-login) or --plugin caching_sha2_password: what \
+             mysql_native_password proves here is not enough to log in there",
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]

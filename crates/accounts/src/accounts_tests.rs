@@ -191,13 +191,13 @@ fn logins_at_the_source_have_a_file_of_their_own() {
     let accounts = open(&folder);
     let app: AccountName = "app".parse().unwrap();
     let login = |password: &str| SourceLogin::new("shop", password).unwrap();
-    assert!(accounts.add(new("app", "read,forward")).is_err(), "a right without a login");
+    assert!(accounts.add(new("app", "read,forward")).is_err(), "mysql_native_password proves too little");
     assert!(accounts.add_with(new("app", "read"), Some(login("there"))).is_err(), "a login without the right");
     accounts.add_with(new("app", "read,forward"), Some(login("there"))).unwrap();
     let peer = Peer::Tcp("10.0.0.1".parse().unwrap());
     let identity_now = || identity(&accounts, "app", &peer);
     let before = identity_now();
-    assert_eq!(before.source_login.as_ref().unwrap().password(), "there");
+    assert_eq!(before.source_login.as_ref().unwrap().password(), Some("there"));
     assert!(!format!("{before:?}").contains("there"));
     // The accounts file, which a backup may hold, has neither name nor password of it.
     let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
@@ -219,6 +219,56 @@ fn logins_at_the_source_have_a_file_of_their_own() {
     std::fs::write(folder.path().join("source-logins"), "{\"secret").unwrap();
     let error = Accounts::open(&folder.path().join("accounts")).unwrap_err().to_string();
     assert!(error.contains("source-logins") && !error.contains("secret"), "{error}");
+}
+
+#[test]
+fn a_login_at_the_source_that_cannot_be_written_changes_nothing() {
+    let folder = folder();
+    let accounts = open(&folder);
+    let app: AccountName = "app".parse().unwrap();
+    let login = |password: &str| SourceLogin::new("shop", password).unwrap();
+    accounts.add_with(new("app", "forward"), Some(login("before"))).unwrap();
+    let (kept, generation) = (accounts.list(), accounts.generation());
+    let files = || ["accounts", "source-logins"].map(|name| std::fs::read(folder.path().join(name)).unwrap());
+    let before = files();
+    // In the place of the temporary file.
+    std::fs::create_dir(folder.path().join("source-logins.tmp")).unwrap();
+    let change = || {
+        let rights = "forward".parse().unwrap();
+        AccountChange { rights, source_login: Some(login("after")), ..AccountChange::default() }
+    };
+    let error = accounts.change(&app, change()).unwrap_err();
+    assert!(error.to_string().contains("source-logins") && !error.to_string().contains("after"), "{error}");
+    assert!(accounts.add_with(new("other", "forward"), Some(login("after"))).is_err());
+    assert!(accounts.remove(&app).is_err());
+    assert_eq!((accounts.list(), accounts.generation()), (kept.clone(), generation));
+    assert_eq!((files(), open(&folder).list()), (before, kept));
+    // And where the accounts cannot be written after it, what was written is not anybody's.
+    std::fs::remove_dir(folder.path().join("source-logins.tmp")).unwrap();
+    std::fs::create_dir(folder.path().join("accounts.tmp")).unwrap();
+    assert!(accounts.add_with(new("other", "forward"), Some(login("after"))).is_err());
+    assert_eq!(names(&open(&folder)), ["app@%"]);
+}
+
+#[test]
+fn an_account_may_forward_by_its_own_name() {
+    let folder = folder();
+    let accounts = open(&folder);
+    let salted = || StoredPassword::new(PasswordPlugin::CachingSha2, "secret").unwrap();
+    accounts.add(NewAccount { password: salted(), ..new("app", "forward") }).unwrap();
+    assert!(accounts.list().iter().all(Account::forwards_as_client));
+    let app: AccountName = "app".parse().unwrap();
+    let error = accounts.set_password(&app, password("native")).unwrap_err();
+    assert!(error.to_string().contains("--source-login"), "{error}");
+    // A session with what its client has proved ends once the account has a login of an operator's.
+    let secret = wire::auth::Secret::of_password(b"secret").unwrap();
+    let own = Some(Arc::new(SourceLogin::of_client("app", secret, || ())));
+    let mine = Identity { source_login: own, ..identity(&accounts, "app", &SOCKET) };
+    assert!(accounts.still_valid(&mine) && !format!("{mine:?}").contains("secret"));
+    let login = Some(SourceLogin::new("shop", "there").unwrap());
+    let rights = "forward".parse().unwrap();
+    accounts.change(&app, AccountChange { rights, source_login: login, ..AccountChange::default() }).unwrap();
+    assert!(!accounts.still_valid(&mine));
 }
 
 #[test]

@@ -191,16 +191,20 @@ pub(crate) fn fast_form(password: &[u8]) -> [u8; SHA256_LEN] {
     Sha256::digest(Sha256::digest(password)).into()
 }
 
-/// Whether a client's caching_sha2_password answer to the nonce is the right one. Without a fast form: no, after the
-/// same work.
-pub(crate) fn fast_answer_is_right(answer: &[u8], nonce: &[u8], fast: Option<&[u8; SHA256_LEN]>) -> bool {
-    let Ok(answer) = <[u8; SHA256_LEN]>::try_from(answer) else { return false };
+/// SHA-256 of the password, if a client's caching_sha2_password answer to the nonce is the right one. Without a fast
+/// form: None, after the same work.
+pub(crate) fn proved_by_fast_answer(
+    answer: &[u8],
+    nonce: &[u8],
+    fast: Option<&[u8; SHA256_LEN]>,
+) -> Option<[u8; SHA256_LEN]> {
+    let Ok(answer) = <[u8; SHA256_LEN]>::try_from(answer) else { return None };
     let known = Choice::from(u8::from(fast.is_some()));
     let fast = fast.unwrap_or(&[0; SHA256_LEN]);
     let mask: [u8; SHA256_LEN] = Sha256::new().chain_update(fast).chain_update(nonce).finalize().into();
     let once: [u8; SHA256_LEN] = std::array::from_fn(|at| answer[at] ^ mask[at]);
     let twice: [u8; SHA256_LEN] = Sha256::digest(once).into();
-    (twice.ct_eq(fast) & known).into()
+    bool::from(twice.ct_eq(fast) & known).then_some(once)
 }
 
 fn rounds(thousands: u16) -> usize {
@@ -332,14 +336,15 @@ mod tests {
     fn fast_answers() {
         let (nonce, fast) = ([9; 20], fast_form(b"secret"));
         let answer = wire::auth::scramble_sha256(b"secret", &nonce);
-        assert!(fast_answer_is_right(&answer, &nonce, Some(&fast)));
-        assert!(!fast_answer_is_right(&answer, &[8; 20], Some(&fast)));
-        assert!(!fast_answer_is_right(&answer, &nonce, Some(&fast_form(b"other"))));
-        assert!(!fast_answer_is_right(&answer[..31], &nonce, Some(&fast)));
+        let once: [u8; 32] = Sha256::digest(b"secret").into();
+        assert_eq!(proved_by_fast_answer(&answer, &nonce, Some(&fast)), Some(once));
+        assert_eq!(proved_by_fast_answer(&answer, &[8; 20], Some(&fast)), None);
+        assert_eq!(proved_by_fast_answer(&answer, &nonce, Some(&fast_form(b"other"))), None);
+        assert_eq!(proved_by_fast_answer(&answer[..31], &nonce, Some(&fast)), None);
         // What an unknown fast form is compared with is no password's.
-        assert!(!fast_answer_is_right(&answer, &nonce, None));
+        assert_eq!(proved_by_fast_answer(&answer, &nonce, None), None);
         let mask: [u8; 32] = Sha256::new().chain_update([0; 32]).chain_update(nonce).finalize().into();
-        assert!(!fast_answer_is_right(&mask, &nonce, None));
+        assert_eq!(proved_by_fast_answer(&mask, &nonce, None), None);
     }
 
     #[test]

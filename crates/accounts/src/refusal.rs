@@ -33,6 +33,15 @@ impl ServerError {
         ServerError { number: 3159, sqlstate: "HY000", text: text.to_owned() }
     }
 
+    /// 1041: no more memory can be locked for what a login has proved.
+    pub(crate) fn no_locked_memory(error: &std::io::Error) -> ServerError {
+        let text = format!(
+            "Out of resources: the system lets this server lock no more memory for passwords ({error}); raise its \
+             RLIMIT_MEMLOCK (systemd: LimitMEMLOCK), or give the account a login with --source-login"
+        );
+        ServerError { number: 1041, sqlstate: "HY000", text }
+    }
+
     /// 1043: a packet that is no login.
     pub(crate) fn bad_handshake() -> ServerError {
         ServerError { number: 1043, sqlstate: "08S01", text: "Bad handshake".to_owned() }

@@ -1,7 +1,8 @@
 //! Logins at the source of accounts whose statements are forwarded, and their file.
 //!
-//! In: names and passwords that an operator gave. Out: the same, to whoever logs in at the source. Never here: the
-//! accounts file, which backups may hold; a text that shows a password.
+//! In: names and passwords that an operator gave, proofs of clients' logins. Out: the same, to whoever logs in at the
+//! source. Never here: the accounts file, which backups may hold; a text that shows a password; a client's proof in a
+//! file.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use wire::auth::Secret;
 
 use crate::error::AccountsError;
 use crate::secret_file::write_secret;
@@ -23,12 +25,37 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Longest name of a user at the source in characters, MySQL's limit.
 const USER_CHARS_MAX: usize = 32;
 
-/// Name and password at the source.
-#[derive(Clone, PartialEq, Eq)]
+/// How statements log in at the source.
+#[derive(Clone)]
 pub struct SourceLogin {
     user: String,
-    password: String,
+    proof: Proof,
 }
+
+#[derive(Clone)]
+enum Proof {
+    /// An operator gave it.
+    Password(String),
+    /// A client has proved it here.
+    OfClient {
+        secret: Arc<Secret>,
+        /// Drops what its account keeps.
+        forget: Arc<dyn Fn() + Send + Sync>,
+    },
+}
+
+impl PartialEq for SourceLogin {
+    fn eq(&self, other: &SourceLogin) -> bool {
+        let proof = match (&self.proof, &other.proof) {
+            (Proof::Password(one), Proof::Password(other)) => one == other,
+            (Proof::OfClient { secret, .. }, Proof::OfClient { secret: other, .. }) => Arc::ptr_eq(secret, other),
+            _ => false,
+        };
+        self.user == other.user && proof
+    }
+}
+
+impl Eq for SourceLogin {}
 
 impl SourceLogin {
     /// Checks that both can be a login.
@@ -44,7 +71,13 @@ impl SourceLogin {
         if password.is_empty() {
             return Err(AccountsError::Invalid("a source login needs a password".to_owned()));
         }
-        Ok(SourceLogin { user: user.to_owned(), password: password.to_owned() })
+        Ok(SourceLogin { user: user.to_owned(), proof: Proof::Password(password.to_owned()) })
+    }
+
+    /// A client's own, under the name that it has here.
+    pub(crate) fn of_client(user: &str, secret: Secret, forget: impl Fn() + Send + Sync + 'static) -> SourceLogin {
+        let (secret, forget) = (Arc::new(secret), Arc::new(forget));
+        SourceLogin { user: user.to_owned(), proof: Proof::OfClient { secret, forget } }
     }
 
     /// The user's name at the source.
@@ -53,10 +86,29 @@ impl SourceLogin {
         &self.user
     }
 
-    /// The password of that user.
+    /// The password of that user; None if a client has proved it.
     #[must_use]
-    pub fn password(&self) -> &str {
-        &self.password
+    pub fn password(&self) -> Option<&str> {
+        match &self.proof {
+            Proof::Password(password) => Some(password),
+            Proof::OfClient { .. } => None,
+        }
+    }
+
+    /// The client's password or its hash; None if an operator gave one.
+    #[must_use]
+    pub fn secret(&self) -> Option<&Arc<Secret>> {
+        match &self.proof {
+            Proof::Password(_) => None,
+            Proof::OfClient { secret, .. } => Some(secret),
+        }
+    }
+
+    /// The client's proof is of no use at the source: the account's next login is a full one.
+    pub fn forget(&self) {
+        if let Proof::OfClient { forget, .. } = &self.proof {
+            forget();
+        }
     }
 }
 
@@ -117,9 +169,10 @@ pub(crate) fn replace<'a>(
     all: impl Iterator<Item = (String, &'a SourceLogin)>,
 ) -> Result<(), AccountsError> {
     let path = path_of(accounts);
-    let logins: Vec<Record> = all
-        .map(|(account, login)| Record { account, user: login.user.clone(), password: login.password.clone() })
-        .collect();
+    let record = |(account, login): (String, &SourceLogin)| {
+        Some(Record { account, user: login.user.clone(), password: login.password()?.to_owned() })
+    };
+    let logins: Vec<Record> = all.filter_map(record).collect();
     if logins.is_empty() && !path.exists() {
         return Ok(());
     }

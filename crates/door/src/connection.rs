@@ -18,6 +18,7 @@ use wire::WireError;
 use wire::compress::{Algorithm, Compression};
 use wire::packet::{PacketBuffer, PayloadRange, SKIPPED_HEAD_LEN};
 use wire::server::put_err;
+use zeroize::Zeroizing;
 
 use crate::config::Note;
 use crate::event_loop::{Inbox, Kind};
@@ -442,7 +443,9 @@ impl Connection {
                 if self.login.is_none() {
                     self.command(range, turn);
                 } else {
-                    let payload = self.input.payload(range).to_vec();
+                    // It may be a password.
+                    let payload = Zeroizing::new(self.input.payload(range).to_vec());
+                    self.input.wipe_taken();
                     self.login_packet(&payload, turn);
                 }
                 return Ok(true);

@@ -169,7 +169,7 @@ pub(crate) struct EventLoop {
     loops: Loops,
     /// The loop that gets the next session.
     next: usize,
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     accepting: Accepting,
     connections: HashMap<u64, Connection>,
     unauthenticated: BTreeSet<u64>,
@@ -211,7 +211,7 @@ impl EventLoop {
             inbox,
             loops,
             next: 0,
-            epoll,
+            epoll: Arc::new(epoll),
             accepting,
             connections: HashMap::new(),
             unauthenticated: BTreeSet::new(),
@@ -461,7 +461,7 @@ impl EventLoop {
         };
         // It is gone from this epoll even if that fails: its number is no longer known here.
         let _ = epoll::delete(&self.epoll, connection.socket().as_fd());
-        connection.unwatch_source(&self.epoll);
+        connection.unwatch_source();
         to.takes_over(Moved { id, connection, generation: self.generation, given_up: self.given_up });
     }
 

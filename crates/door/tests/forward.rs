@@ -1,10 +1,11 @@
 //! Statements that the source answers: packet by packet as without us, and what becomes of them when somebody goes.
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use accounts::{PasswordPlugin, SourceLogin};
+use client::SslMode;
 use door::{Facts, Followed, Forward, Note, ReplicaStatus, SchemaState};
 use sql::SqlError;
 use testkit::Server;
@@ -14,12 +15,14 @@ use wire::row::Param;
 use crate::support::{CAPABILITIES, RawClient, TestDoor, account, different, open_with, queries};
 
 /// A replica of this server.
-struct Follows {
+pub(crate) struct Follows {
     server: Arc<Server>,
     server_uuid: String,
-    number: AtomicU64,
+    pub(crate) number: AtomicU64,
     /// No connection is opened while this is locked.
     gate: Mutex<()>,
+    /// The source's certificate is verified.
+    pub(crate) verifies: AtomicBool,
 }
 
 impl Facts for Follows {
@@ -37,7 +40,10 @@ impl Facts for Follows {
 
     fn followed(&self) -> Result<Followed, SqlError> {
         drop(self.gate.lock().unwrap());
-        let options = self.server.login("nobody");
+        let mut options = self.server.login("nobody");
+        if self.verifies.load(SeqCst) {
+            (options.ssl_mode, options.ssl_ca) = (SslMode::VerifyCa, Some(self.server.dir().join("ca.pem")));
+        }
         Ok(Followed { options, server_uuid: self.server_uuid.clone(), number: self.number.load(SeqCst) })
     }
 
@@ -55,19 +61,19 @@ impl Facts for Follows {
 }
 
 /// A source with a port in front of it.
-struct Tier {
-    door: TestDoor,
-    source: Arc<Server>,
-    facts: Arc<Follows>,
+pub(crate) struct Tier {
+    pub(crate) door: TestDoor,
+    pub(crate) source: Arc<Server>,
+    pub(crate) facts: Arc<Follows>,
 }
 
 impl Tier {
-    fn open(source: Server, forward: Forward, connections: usize) -> Tier {
+    pub(crate) fn open(source: Server, forward: Forward, connections: usize) -> Tier {
         let source = Arc::new(source);
         add_user(&source);
         let server_uuid = source.sql("SELECT @@server_uuid").trim().to_owned();
         let (server, number, gate) = (Arc::clone(&source), AtomicU64::new(1), Mutex::default());
-        let facts = Arc::new(Follows { server, server_uuid, number, gate });
+        let facts = Arc::new(Follows { server, server_uuid, number, gate, verifies: AtomicBool::new(false) });
         let change = |config: &mut door::DoorConfig| {
             (config.forward, config.forward_connections) = (forward, connections);
         };
@@ -77,11 +83,11 @@ impl Tier {
         Tier { door, source, facts }
     }
 
-    fn client(&self, capabilities: u32) -> RawClient {
+    pub(crate) fn client(&self, capabilities: u32) -> RawClient {
         RawClient::with_password(&self.door.socket, "app", "app", capabilities)
     }
 
-    fn boss(&self) -> RawClient {
+    pub(crate) fn boss(&self) -> RawClient {
         RawClient::with_password(&self.door.socket, "boss", "boss", CAPABILITIES)
     }
 }
@@ -92,7 +98,7 @@ fn add_user(server: &Server) {
     server.sql("SET GLOBAL local_infile = ON");
 }
 
-fn direct(server: &Server, capabilities: u32) -> RawClient {
+pub(crate) fn direct(server: &Server, capabilities: u32) -> RawClient {
     RawClient::with_password(&server.socket(), "app", "there", capabilities)
 }
 
@@ -335,7 +341,7 @@ fn large_packets_and_files_pass() {
 }
 
 /// Looks until it is so.
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}");
@@ -343,13 +349,13 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 /// The number of an error.
-fn error(packets: &[Vec<u8>]) -> Option<u16> {
+pub(crate) fn error(packets: &[Vec<u8>]) -> Option<u16> {
     let last = packets.last()?;
     (last.first() == Some(&0xff)).then(|| u16::from_le_bytes([last[1], last[2]]))
 }
 
 /// The first value of the first row.
-fn value(packets: &[Vec<u8>]) -> String {
+pub(crate) fn value(packets: &[Vec<u8>]) -> String {
     let columns = usize::from(packets[0][0]);
     let row = &packets[1 + columns];
     let len = usize::from(row[0]);
@@ -397,6 +403,7 @@ fn another_server_than_the_followed_one_gets_no_statement() {
         server_uuid: other.sql("SELECT @@server_uuid").trim().to_owned(),
         number: AtomicU64::new(1),
         gate: Mutex::default(),
+        verifies: AtomicBool::new(false),
     });
     let change = |config: &mut door::DoorConfig| config.forward = Forward::All;
     let door = open_with(change, facts);
@@ -453,7 +460,7 @@ fn listed(client: &mut RawClient, statement: &str) -> Option<String> {
 }
 
 /// A status variable of the port.
-fn status_value(boss: &mut RawClient, name: &str) -> String {
+pub(crate) fn status_value(boss: &mut RawClient, name: &str) -> String {
     let shown = boss.query(format!("SHOW STATUS LIKE '{name}'"));
     let text = String::from_utf8_lossy(&shown[3]);
     text.rsplit(|byte: char| !byte.is_ascii_digit()).next().unwrap().to_owned()

@@ -5,6 +5,7 @@ mod as_mysql;
 mod constants;
 mod cost;
 mod forward;
+mod forward_login;
 mod hostile;
 mod hostile_rates;
 mod listings;

@@ -291,7 +291,7 @@ impl OpenDoor {
 }
 
 fn forwarded_report(forwarded: Forwarded) -> ForwardedReport {
-    let Forwarded { commands, served_here, refused, connections, waiting } = forwarded;
+    let Forwarded { commands, served_here, refused, connections, waiting, idle: _ } = forwarded;
     ForwardedReport { commands, served_here, refused, connections, waiting }
 }
 

@@ -109,7 +109,7 @@ pub(crate) struct Listed {
     plugin: String,
     /// None: no limit of its own.
     max_connections: Option<u32>,
-    /// Its name at the source; None: nothing is forwarded.
+    /// Its name at the source; None: its own, if it may forward.
     #[serde(default)]
     source_login: Option<String>,
 }
@@ -409,7 +409,8 @@ fn list(body: &serde_json::Value, json: bool, out: &mut dyn Write) -> Result<(),
     for Listed { account, may, schemas, require, reads, plugin, max_connections, source_login } in all {
         let most = max_connections.map_or_else(|| "any".to_owned(), |most| most.to_string());
         let schemas = schemas.map_or_else(|| "all".to_owned(), |schemas| schemas.join(","));
-        let there = source_login.as_deref().unwrap_or("none");
+        let forwards = may.split(',').any(|right| right == "forward");
+        let there = source_login.as_deref().unwrap_or(if forwards { "its own" } else { "none" });
         writeln!(out, "{account}\t{may}\t{schemas}\t{require}\t{reads}\t{plugin}\t{most}\t{there}").map_err(failed)?;
     }
     Ok(())
@@ -486,7 +487,11 @@ mod tests {
             add("app", grant("monitor", &["a"])),
             add("app", Grant { require: "luck".to_owned(), ..grant("read", &[]) }),
             add("app", Grant { max_connections: Some(0), ..grant("read", &[]) }),
-            add("app", grant("forward", &[])),
+            AccountRequest::Add {
+                name: "app".to_owned(),
+                grant: grant("forward", &[]),
+                password: hash(PasswordPlugin::Native),
+            },
             add("app", Grant { read_consistency: "strong".to_owned(), ..grant("read", &[]) }),
             AccountRequest::Add { name: "app".to_owned(), grant: grant("read", &[]), password: broken },
         ] {

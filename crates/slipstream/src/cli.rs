@@ -523,7 +523,7 @@ pub(crate) struct AccountRights {
     /// Maximum number of its sessions at once, in addition to the limit of the port
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: Option<u32>,
-    /// With forward: the user that its statements have at the source
+    /// With forward: the user of its statements at the source (default: the client's own name)
     #[arg(long, value_name = "NAME", requires = "source_password_file")]
     pub source_login: Option<String>,
     /// The first line is the password of --source-login; only the file's owner may read it

@@ -1,9 +1,13 @@
 //! The slow part of a login: thousands of rounds of SHA-256.
 //!
 //! In: a password, what it must hash to. Out: whether it does; a right one goes to whoever keeps what was proved. Never
-//! here: a password in a debug text.
+//! here: a password in a debug text, or in memory that is swapped out, for longer than the hash takes.
 
 use std::fmt;
+use std::io;
+
+use wire::auth::Secret;
+use zeroize::Zeroizing;
 
 use crate::password::{SHA256_LEN, StoredPassword, fast_form};
 
@@ -12,9 +16,11 @@ pub(super) type Proves = Box<dyn FnOnce([u8; SHA256_LEN]) + Send>;
 
 /// A password to hash, with what it must give. Holds the password: run it soon.
 pub struct FullLogin {
-    password: Vec<u8>,
+    password: Zeroizing<Vec<u8>>,
     stored: StoredPassword,
     proves: Proves,
+    /// The password logs in at the source too.
+    keeps: bool,
 }
 
 /// Without the password.
@@ -25,8 +31,8 @@ impl fmt::Debug for FullLogin {
 }
 
 impl FullLogin {
-    pub(super) fn new(password: &[u8], stored: &StoredPassword, proves: Proves) -> FullLogin {
-        FullLogin { password: password.to_vec(), stored: stored.clone(), proves }
+    pub(super) fn new(password: &[u8], stored: &StoredPassword, proves: Proves, keeps: bool) -> FullLogin {
+        FullLogin { password: Zeroizing::new(password.to_vec()), stored: stored.clone(), proves, keeps }
     }
 
     /// Hashes the password; takes milliseconds, the same for a right one, a wrong one and an unknown name. Writes a
@@ -37,7 +43,8 @@ impl FullLogin {
         if is_right {
             (self.proves)(fast);
         }
-        FullLoginResult { is_right }
+        let secret = (is_right && self.keeps).then(|| Secret::of_password(&self.password));
+        FullLoginResult { is_right, secret }
     }
 }
 
@@ -45,4 +52,6 @@ impl FullLogin {
 #[derive(Debug)]
 pub struct FullLoginResult {
     pub(super) is_right: bool,
+    /// The password, if it is to be kept and was right.
+    pub(super) secret: Option<io::Result<Secret>>,
 }

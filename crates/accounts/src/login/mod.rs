@@ -8,11 +8,14 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use wire::auth::Secret;
 use wire::handshake::{Greeting, capability};
 use wire::server::{self, ChangeUser, ClientLogin, LoginRequest, NONCE_LEN};
+use zeroize::Zeroizing;
 
 use crate::accounts::{Accounts, Candidate, Identity, Peer};
 use crate::guard::LoginGuard;
@@ -20,6 +23,7 @@ use crate::password::{self, PASSWORD_BYTES_MAX, PasswordPlugin, SHA256_LEN};
 use crate::reads::Reads;
 use crate::refusal::ServerError;
 use crate::rights::{Rights, Transport};
+use crate::source_login::SourceLogin;
 
 pub use full::{FullLogin, FullLoginResult};
 pub use session::SessionStart;
@@ -227,7 +231,7 @@ impl Login {
             return LoginStep::Refused(ServerError::bad_handshake());
         };
         match &attempt.candidate.entry {
-            Some(_) if result.is_right => self.accept(&attempt, None),
+            Some(_) if result.is_right => self.accept(&attempt, None, result.secret),
             _ => self.deny(&attempt, ""),
         }
     }
@@ -316,15 +320,19 @@ impl Login {
 
     fn check_native(&mut self, attempt: &Attempt) -> LoginStep {
         let is_right = attempt.candidate.stored.native_answer_is_right(&attempt.answer, &self.nonce);
-        if is_right && attempt.is_allowed() { self.accept(attempt, None) } else { self.deny(attempt, "") }
+        if is_right && attempt.is_allowed() { self.accept(attempt, None, None) } else { self.deny(attempt, "") }
     }
 
     fn check_fast(&mut self, attempt: Box<Attempt>) -> LoginStep {
         let fast = attempt.candidate.entry.as_ref().and_then(|entry| entry.fast.get());
-        if password::fast_answer_is_right(&attempt.answer, &self.nonce, fast) && attempt.is_allowed() {
+        let proved = password::proved_by_fast_answer(&attempt.answer, &self.nonce, fast.as_ref());
+        if let Some(once) = proved.map(Zeroizing::new)
+            && attempt.is_allowed()
+        {
             let mut before_ok = Vec::new();
             server::put_fast_auth_ok(&mut before_ok);
-            return self.accept(&attempt, Some(before_ok));
+            let secret = attempt.forwards_as_client().then(|| Secret::of_hash(&once));
+            return self.accept(&attempt, Some(before_ok), secret);
         }
         if !attempt.transport.is_secure && !attempt.candidate.was_seen {
             // Nothing was checked: an agent's right password must not lock its account.
@@ -352,7 +360,8 @@ impl Login {
             1..=PASSWORD_BYTES_MAX => {
                 let (accounts, entry) = (Arc::clone(&self.accounts), attempt.candidate.entry.clone());
                 let proves = move |fast| entry.iter().for_each(|entry| accounts.proves(entry, fast));
-                let work = FullLogin::new(password, &attempt.candidate.stored, Box::new(proves));
+                let keeps = attempt.forwards_as_client();
+                let work = FullLogin::new(password, &attempt.candidate.stored, Box::new(proves), keeps);
                 self.state = State::Working(attempt);
                 LoginStep::Work(work)
             }
@@ -392,9 +401,25 @@ impl Login {
         }))
     }
 
-    fn accept(&mut self, attempt: &Attempt, before_ok: Option<Vec<u8>>) -> LoginStep {
-        let Some(identity) = self.identity(attempt) else { return self.deny(attempt, "") };
+    /// `secret`: what the login has proved of a password with which the account logs in at the source.
+    fn accept(
+        &mut self,
+        attempt: &Attempt,
+        before_ok: Option<Vec<u8>>,
+        secret: Option<io::Result<Secret>>,
+    ) -> LoginStep {
+        let Some(mut identity) = self.identity(attempt) else { return self.deny(attempt, "") };
         self.guard.succeeded(&attempt.user, &self.peer);
+        match secret.transpose() {
+            Ok(secret) => {
+                let login = secret.zip(identity.password).map(|(secret, number)| {
+                    let accounts = Arc::clone(&self.accounts);
+                    SourceLogin::of_client(&attempt.user, secret, move || accounts.forget(number))
+                });
+                identity.source_login = identity.source_login.or(login.map(Arc::new));
+            }
+            Err(error) => return LoginStep::Refused(ServerError::no_locked_memory(&error)),
+        }
         LoginStep::Accepted(Box::new(Accepted { identity, start: attempt.start.clone(), before_ok }))
     }
 
@@ -434,6 +459,11 @@ impl Attempt {
 
     fn has_password(&self) -> bool {
         !self.answer.is_empty()
+    }
+
+    /// Whether the account's statements log in at the source with the password that is proved here.
+    fn forwards_as_client(&self) -> bool {
+        self.candidate.entry.as_ref().is_some_and(|entry| entry.kept.account.forwards_as_client())
     }
 
     /// Whether the account allows this connection.

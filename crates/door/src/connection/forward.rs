@@ -18,12 +18,15 @@ use session::After;
 use sql::SqlError;
 use syntax::Settings;
 use tier::{Answer, AtSource, Decision, Sent, Step};
+use wire::handshake::capability;
 use wire::packet::{self, PayloadRange, SKIPPED_HEAD_LEN};
 use wire::response::status;
 
 use super::{Connection, Deadline, Fate, Hold, Turn};
 use crate::helper::Worked;
-use crate::source::{Kill, Left, NotOpened, Opened, Opening, Permit, Sources, Values, first_statements, query};
+use crate::source::{
+    Idle, Key, Kill, Left, NotOpened, Opened, Opening, Permit, Reuse, Sources, Values, first_statements, query,
+};
 
 /// How long a session waits for one of `--forward-connections`.
 const PERMIT_WITHIN: Duration = Duration::from_secs(10);
@@ -97,10 +100,15 @@ struct Link {
     own_answer: Option<Answer>,
     /// What epoll watches its socket for; None: not at all.
     watched: Option<EventFlags>,
+    /// The epoll that does.
+    watched_by: Option<Arc<OwnedFd>>,
     /// Something has come while nothing was asked for.
     is_ready: bool,
     /// Its end has been told by epoll, which would tell it again and again.
     has_hung_up: bool,
+    reuse: Reuse,
+    /// A KILL of it is on its way, which no other session may meet.
+    is_killed: bool,
 }
 
 /// What became of a step.
@@ -149,10 +157,13 @@ impl Forwarding {
         self.takes_file() && self.link.as_ref().is_some_and(|link| !link.is_unsent())
     }
 
-    /// The connection is gone: whether the session can go on without it.
+    /// The connection is gone, or for others: whether the session can go on without it.
     fn drop_link(&mut self) -> bool {
-        self.link = None;
         let goes_on = self.at.is_nothing();
+        match self.link.take() {
+            Some(link) if goes_on => link.give_back(),
+            link => link.into_iter().for_each(|link| link.close()),
+        }
         self.at = AtSource::default();
         goes_on
     }
@@ -172,7 +183,7 @@ fn sql_mode_of(bits: u16) -> u64 {
 
 impl Link {
     fn new(opened: Opened) -> Link {
-        let Opened { stream, permit, number, shows_state, .. } = opened;
+        let Opened { stream, permit, number, shows_state, reuse, .. } = opened;
         Link {
             stream,
             permit: Some(permit),
@@ -185,9 +196,55 @@ impl Link {
             own: VecDeque::new(),
             own_answer: None,
             watched: None,
+            watched_by: None,
             is_ready: false,
             has_hung_up: false,
+            reuse,
+            is_killed: false,
         }
+    }
+
+    /// Takes leave, if the source listens: it counts and logs clients that do not.
+    fn close(mut self) {
+        if !self.is_unsent() && !self.has_hung_up {
+            self.put(&[wire::command::QUIT], 0);
+            // Whether it arrives is not awaited.
+            let _ = self.flush();
+        }
+    }
+
+    /// Another session of the account may have it: this one has nothing there that a new login does not end.
+    fn give_back(mut self) {
+        match self.take_reusable() {
+            Some((permit, key, until)) => permit.give_back(Idle::new(self.stream, key, until)),
+            None => self.close(),
+        }
+    }
+
+    /// As [`give_back`](Self::give_back), after what the session has there was ended at once: others may wait for it.
+    fn give_back_reset(mut self, sources: &Sources) {
+        let Some((permit, key, until)) = self.take_reusable() else { return self.close() };
+        self.put(&[wire::command::RESET_CONNECTION], 0);
+        if self.flush().is_ok_and(|is_sent| is_sent) {
+            sources.reset(self.stream, permit, key, until);
+        }
+    }
+
+    /// No epoll tells of it any more.
+    fn unwatch(&mut self) {
+        self.watched = None;
+        if let Some(epoll) = self.watched_by.take() {
+            // It is gone from there even if this fails: its number is no longer known to that loop.
+            let _ = epoll::delete(&epoll, &self.stream);
+        }
+    }
+
+    /// What others need to have it; None if they cannot.
+    fn take_reusable(&mut self) -> Option<(Permit, Key, Instant)> {
+        let is_whole = !self.is_unsent() && !self.has_hung_up && self.received.is_empty();
+        let key = self.reuse.key.take_if(|_| is_whole && !self.is_killed)?;
+        self.unwatch();
+        Some((self.permit.take()?, key, Instant::now() + self.reuse.idle_for))
     }
 
     /// True if another source is followed now.
@@ -224,17 +281,6 @@ impl Link {
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
-    }
-}
-
-impl Drop for Link {
-    /// Takes leave, if the source listens: it counts and logs clients that do not.
-    fn drop(&mut self) {
-        if !self.is_unsent() && !self.has_hung_up {
-            self.put(&[wire::command::QUIT], 0);
-            // Whether it arrives is not awaited.
-            let _ = self.flush();
-        }
     }
 }
 
@@ -312,7 +358,12 @@ impl Connection {
         let Some(link) = &mut forwarding.link else {
             let (inbox, id) = (Arc::clone(turn.inbox), self.id);
             let given = Box::new(move |permit| inbox.worked(id, Worked::Permit(permit)));
-            match turn.server.sources.permit(id, given) {
+            let key = Key {
+                user: forwarding.login.user().to_owned(),
+                capabilities: forwarding.start.capabilities | capability::SESSION_TRACK,
+                number: turn.server.facts.source_number().unwrap_or_default(),
+            };
+            match turn.server.sources.permit(id, key, given) {
                 Some(permit) => self.open_source(permit, turn),
                 None => running.phase = Phase::Permit { until: turn.now + PERMIT_WITHIN },
             }
@@ -372,7 +423,8 @@ impl Connection {
         let running = self.forwarding.as_mut().and_then(|forwarding| forwarding.running.as_mut());
         let waits = running.and_then(|running| running.opening.take_if(is_waited_for)).is_some();
         let Some(forwarding) = self.forwarding.as_mut().filter(|_| waits && self.hold == Hold::Source) else {
-            drop(opened.map(Link::new));
+            // Closed, not given to others: what was killed while it was opened may still be killed there.
+            opened.into_iter().for_each(|opened| Link::new(opened).close());
             return;
         };
         match opened {
@@ -553,6 +605,15 @@ impl Connection {
         if let Some(bits) = told.status {
             forwarding.settings.sql_mode = sql_mode_of(bits);
         }
+        // No login on this connection changes that.
+        if let (&[wire::command::SET_OPTION, option @ (0 | 1), 0], None) = (&*running.payload, told.error) {
+            let now = |before: u32| match option {
+                0 => before | capability::MULTI_STATEMENTS,
+                _ => before & !capability::MULTI_STATEMENTS,
+            };
+            forwarding.start.capabilities = now(forwarding.start.capabilities);
+            link.reuse.key.iter_mut().for_each(|key| key.capabilities = now(key.capabilities));
+        }
         if let Some(charset) = running.answer.charset() {
             forwarding.settings =
                 Settings::new(forwarding.settings.sql_mode, forwarding.settings.server_version, charset);
@@ -569,8 +630,8 @@ impl Connection {
             link.shows_state = link.tracks_by_itself;
             link.own = first_statements(turn.server.sources.forward).collect();
         }
-        forwarding.running = None;
-        if turn.server.sources.has_waiting() && forwarding.at.is_nothing() {
+        let was_reset = forwarding.running.take().is_some_and(|running| running.sent.resets);
+        if (was_reset || turn.server.sources.has_waiting()) && forwarding.at.is_nothing() {
             forwarding.drop_link();
         }
         self.after(After::Next);
@@ -610,6 +671,8 @@ impl Connection {
         if matches!(link.stream.read(turn.scratch), Ok(Arrived::Nothing)) {
             return Ok(());
         }
+        // Nothing more is sent, and nobody else may have it.
+        link.has_hung_up = true;
         if forwarding.drop_link() { Ok(()) } else { Err(Fate::End) }
     }
 
@@ -640,7 +703,8 @@ impl Connection {
     /// KILL of a command that runs at the source.
     pub(super) fn kill_at_source(&mut self, query: bool, turn: &Turn<'_>) {
         let Some(forwarding) = &mut self.forwarding else { return };
-        if let Some(link) = &forwarding.link {
+        if let Some(link) = &mut forwarding.link {
+            link.is_killed = true;
             let (login, number, id) = (Arc::clone(&forwarding.login), link.number, link.stream.id());
             turn.server.sources.kill(Kill { login, number, id, query, permit: None });
         } else if query && forwarding.running.is_some() {
@@ -652,7 +716,10 @@ impl Connection {
     /// The client has gone. Its statement at the source is ended, or counts until it ends.
     pub(super) fn leave_source(&mut self, sources: &Sources) {
         let Some(forwarding) = self.forwarding.take() else { return };
-        let Forwarding { login, link: Some(mut link), running: Some(running), .. } = *forwarding else { return };
+        let Forwarding { login, link: Some(mut link), running, at, .. } = *forwarding else { return };
+        let Some(running) = running else {
+            return if at.may_repeat() { link.give_back() } else { link.give_back_reset(sources) };
+        };
         if link.has_hung_up {
             return;
         }
@@ -668,12 +735,13 @@ impl Connection {
         // An answer that nobody takes ends its statement. A file is asked for before the statement runs.
         let runs = !running.answer.told().has_begun || running.sent.may_ask_for_file;
         if runs && shutdown(&*link, Shutdown::Write).is_ok() {
+            link.unwatch();
             sources.keep(Left { link, number });
         }
     }
 
     /// Has epoll watch the source's socket for what the connection waits for there.
-    pub(crate) fn watch_source(&mut self, epoll: &OwnedFd, number: u64) -> bool {
+    pub(crate) fn watch_source(&mut self, epoll: &Arc<OwnedFd>, number: u64) -> bool {
         let (is_full, hold) = (!self.output.is_empty(), self.hold);
         let Some(forwarding) = &mut self.forwarding else { return true };
         let takes_file = forwarding.takes_file();
@@ -691,20 +759,24 @@ impl Connection {
         }
         let data = epoll::EventData::new_u64(number);
         let told = match (link.watched, wanted) {
-            (None, Some(flags)) => epoll::add(epoll, &link.stream, data, flags),
+            (None, Some(flags)) => {
+                link.watched_by = Some(Arc::clone(epoll));
+                epoll::add(epoll, &link.stream, data, flags)
+            }
             (Some(_), Some(flags)) => epoll::modify(epoll, &link.stream, data, flags),
-            (_, None) => epoll::delete(epoll, &link.stream),
+            (_, None) => {
+                link.unwatch();
+                Ok(())
+            }
         };
         link.watched = wanted;
         told.is_ok()
     }
 
     /// Another loop is to watch it.
-    pub(crate) fn unwatch_source(&mut self, epoll: &OwnedFd) {
-        let Some(link) = self.forwarding.as_mut().and_then(|forwarding| forwarding.link.as_mut()) else { return };
-        if link.watched.take().is_some() {
-            // It is gone from that epoll even if this fails: its number is no longer known there.
-            let _ = epoll::delete(epoll, &link.stream);
+    pub(crate) fn unwatch_source(&mut self) {
+        if let Some(link) = self.forwarding.as_mut().and_then(|forwarding| forwarding.link.as_mut()) {
+            link.unwatch();
         }
     }
 }

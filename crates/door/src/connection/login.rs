@@ -119,6 +119,7 @@ impl Connection {
             self.send(|out| out.extend_from_slice(&payload));
         }
         let algorithm = algorithm(&start);
+        self.leave_source(&server.sources);
         let login = identity.source_login.clone().filter(|_| server.config.forward != Forward::Off);
         self.forwarding = login.map(|login| {
             let forwarding = Forwarding::new(login, start.clone(), server.facts.source_version().as_deref());

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -42,7 +42,14 @@ pub(crate) struct TestDoor {
     pub(crate) address: SocketAddr,
     pub(crate) socket: PathBuf,
     pub(crate) accounts: Arc<Accounts>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+}
+
+impl TestDoor {
+    /// Where its files are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
 }
 
 /// Opens a door; `change` changes its configuration.
@@ -86,7 +93,7 @@ pub(crate) fn open_with(change: impl FnOnce(&mut DoorConfig), facts: Arc<dyn Fac
     let tls = Arc::new(ServerTls::open(files, SystemTime::now()).unwrap());
     let door = Door::open(config, Arc::clone(&accounts), tls, facts).unwrap();
     let address = door.status().address.unwrap();
-    TestDoor { door, address, socket, accounts, _folder: folder }
+    TestDoor { door, address, socket, accounts, folder }
 }
 
 /// An account whose password is its name.
