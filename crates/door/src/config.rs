@@ -98,6 +98,12 @@ pub trait Facts: Send + Sync {
         None
     }
 
+    /// Which statements about accounts of the source are visible here, as a text that is another one after each; None:
+    /// not known now.
+    fn account_statements(&self) -> Option<String> {
+        None
+    }
+
     /// Version of the source, once it is known.
     fn source_version(&self) -> Option<String> {
         None

@@ -5,6 +5,7 @@
 //! followed source, to whoever asked. Never here: a statement of a client, a wait of a loop: threads of
 //! this module's own connect and log in.
 
+mod grants;
 mod open;
 mod pool;
 
@@ -14,13 +15,15 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use accounts::{SessionStart, SourceLogin};
+use accounts::{SessionStart, SourceGrants, SourceLogin};
 use client::{Connection, NonBlocking};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sql::SqlError;
 use tier::Forward;
 
 use crate::config::{Facts, Followed};
+pub(crate) use grants::AsOf;
+use grants::{Found, Grants};
 pub(crate) use open::{NotOpened, Opened, Reuse, Values, first_statements, query};
 use open::{OPEN_WITHIN, Wanted, options};
 pub(crate) use pool::{Idle, Key, Permit};
@@ -60,6 +63,8 @@ enum Task {
     Open(Box<Opening>),
     Reset(Box<Resetting>),
     Kill(Kill),
+    /// What the login's user may read is to be asked.
+    Grants(Arc<SourceLogin>, Arc<Grants>, AsOf),
 }
 
 /// A connection whose reset was sent.
@@ -109,6 +114,7 @@ pub(crate) struct Left {
 pub(crate) struct Sources {
     pub(crate) forward: Forward,
     pool: Arc<Pool>,
+    grants: Arc<Grants>,
     /// None once the server stops.
     left: Mutex<Option<Vec<Left>>>,
     queue: SyncSender<Task>,
@@ -130,6 +136,7 @@ impl Sources {
         Ok(Arc::new(Sources {
             forward,
             pool: Pool::new(most),
+            grants: Arc::default(),
             left: Mutex::new(Some(Vec::new())),
             queue,
             counts: Counts::default(),
@@ -238,6 +245,20 @@ impl Sources {
         let _ = self.queue.try_send(Task::Reset(Box::new(Resetting { stream, permit, key, until })));
     }
 
+    /// What a user may read at the source; None: it is not known, and asked.
+    pub(crate) fn grants(&self, login: &Arc<SourceLogin>, as_of: AsOf, now: Instant) -> Option<Arc<SourceGrants>> {
+        match self.grants.find(login.user(), &as_of, now) {
+            Found::Known(grants) => return Some(grants),
+            Found::Asked => {}
+            Found::Ask => {
+                let (login, grants) = (Arc::clone(login), Arc::clone(&self.grants));
+                // A full queue: it is asked again.
+                let _ = self.queue.try_send(Task::Grants(login, grants, as_of));
+            }
+        }
+        None
+    }
+
     /// Ends a statement at the source, or its connection.
     pub(crate) fn kill(&self, kill: Kill) {
         // A full queue means that nothing can be reached there now.
@@ -275,6 +296,13 @@ fn run(tasks: &Mutex<Receiver<Task>>, facts: &dyn Facts, forward: Forward) {
                 // One that could not be reached has ended, or ends by itself.
                 drop(ended);
                 drop(kill.permit);
+            }
+            Ok(Task::Grants(login, grants, as_of)) => {
+                let followed = facts.followed().ok().filter(|followed| followed.number == as_of.number);
+                // Where it cannot be asked, the next statement asks again.
+                if let Some(Ok(Some(found))) = followed.map(|followed| grants::ask(&login, followed)) {
+                    grants.put(login.user(), &as_of, found, Instant::now());
+                }
             }
         }
     }
@@ -369,5 +397,56 @@ mod tests {
         assert_eq!(errors.iter().map(|error| error.code).collect::<Vec<_>>(), [1429]);
         assert_eq!(sources.pool.sizes().open, 0, "both permits were given back");
         assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    }
+
+    /// Follows a server of the testbed.
+    struct FollowsServer(testkit::Server);
+
+    impl Facts for FollowsServer {
+        fn schema(&self, _: &str) -> SchemaState {
+            SchemaState::Missing
+        }
+
+        fn replica_status(&self) -> ReplicaStatus {
+            ReplicaStatus::default()
+        }
+
+        fn pin(&self) -> Result<Arc<store::Snapshot>, SqlError> {
+            Err(SqlError::not_supported("rows"))
+        }
+
+        fn followed(&self) -> Result<Followed, SqlError> {
+            let server_uuid = self.0.sql("SELECT @@server_uuid").trim().to_owned();
+            Ok(Followed { options: self.0.login("nobody"), server_uuid, number: 1 })
+        }
+
+        fn note(&self, note: Note) {
+            panic!("{note:?}");
+        }
+    }
+
+    #[test]
+    fn grants_are_asked_again_once_others_are_replayed() {
+        let Some(server) = testkit::Server::or_skip("source-grants-asked", &[]) else { return };
+        server.sql("CREATE USER app IDENTIFIED BY 'there'; GRANT SELECT ON shop.* TO app");
+        let server = Arc::new(FollowsServer(server));
+        let facts: Arc<dyn Facts> = Arc::clone(&server) as Arc<dyn Facts>;
+        let sources = Sources::start(Forward::All, 2, &facts).unwrap();
+        let login = Arc::new(SourceLogin::new("app", "there").unwrap());
+        let as_of = |statements: &str| AsOf { number: 1, statements: statements.to_owned(), engine: 0 };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let found = |as_of: &AsOf| loop {
+            if let Some(found) = sources.grants(&login, as_of.clone(), Instant::now()) {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "nobody asks");
+            std::thread::yield_now();
+        };
+        assert!(found(&as_of("")).may_read("shop", "t"));
+        server.0.sql("REVOKE SELECT ON shop.* FROM app; GRANT SELECT ON log.* TO app");
+        assert!(found(&as_of("")).may_read("shop", "t"), "it is not replayed");
+        let now = found(&as_of("uuid:7"));
+        assert!(!now.may_read("shop", "t") && now.may_read("log", "t"));
+        assert_eq!(server.0.sql("SHOW GLOBAL STATUS LIKE 'Aborted_clients'").trim(), "Aborted_clients\t0");
     }
 }

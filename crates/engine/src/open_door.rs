@@ -425,6 +425,10 @@ impl Facts for EngineFacts {
         self.engine.0.upgrade()?.of_source(|uuid, _| (!uuid.is_empty()).then(|| number_of(uuid)))?
     }
 
+    fn account_statements(&self) -> Option<String> {
+        Some(self.engine.pin().ok()?.catalog().last_account_statement().to_owned())
+    }
+
     fn source_version(&self) -> Option<String> {
         self.engine.0.upgrade()?.of_source(|_, version| version.to_owned())
     }

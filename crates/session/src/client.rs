@@ -23,6 +23,7 @@ mod processlist;
 mod query;
 mod relay_events;
 mod results;
+mod rights;
 mod set;
 mod shows;
 mod tables;
@@ -37,7 +38,7 @@ mod waiting;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use accounts::{Consistency, Identity, Reads, SessionStart};
+use accounts::{Consistency, Identity, Reads, SessionStart, SourceGrants};
 use serve::{ReplicaLine, Start};
 use sql::{
     Bind, Charsets, Command, Field, OwnValues, Purse, Settings, SqlError, UserVariables, Value, Waits, Warning,
@@ -137,6 +138,8 @@ struct SessionLogin {
     identity: Identity,
     start: SessionStart,
     encryption: Option<Encryption>,
+    /// What its user may read at the source.
+    at_source: Option<Arc<SourceGrants>>,
 }
 
 /// Rows still to be sent, and statements to run after them.
@@ -198,7 +201,7 @@ impl Session {
         let mut session = Session {
             capabilities: start.capabilities,
             settings: first_settings(charsets(start.collation), world),
-            login: SessionLogin { id, identity, start, encryption: None },
+            login: SessionLogin { id, identity, start, encryption: None, at_source: None },
             user_variables: UserVariables::default(),
             schema: None,
             transaction: Transaction::default(),
@@ -454,7 +457,7 @@ impl Session {
         if let Some(own) = sql::listing::VIRTUAL_SCHEMAS.iter().find(|own| own.eq_ignore_ascii_case(name)) {
             return Ok(Schema { name: (*own).to_owned(), collation: None });
         }
-        if !self.login.identity.may_read(name) {
+        if !self.may_read().schema(name) {
             return Err(self.no_access_to(name));
         }
         if name == sql::listing::SYSTEM_SCHEMA {

@@ -136,6 +136,10 @@ impl Forwarding {
         }
     }
 
+    pub(super) fn login(&self) -> &Arc<SourceLogin> {
+        &self.login
+    }
+
     /// Bytes that it holds.
     pub(super) fn memory(&self) -> usize {
         let of_link = self.link.as_ref().map_or(0, |link| link.to_send.capacity() + link.received.capacity());
@@ -287,6 +291,7 @@ impl AsFd for Link {
 impl Connection {
     /// Has the source answer a command, unless this server does: then false.
     pub(super) fn forwards(&mut self, range: PayloadRange, turn: &mut Turn<'_>) -> bool {
+        self.renew_grants(turn);
         let Some(forwarding) = &mut self.forwarding else { return false };
         let sources = &turn.server.sources;
         let payload = self.input.payload(range);

@@ -1,6 +1,7 @@
 //! The login of a connection, and a change of its user.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
 use accounts::{Accepted, Login, LoginRules, LoginStep, SessionStart, TlsPeer};
@@ -15,6 +16,7 @@ use super::{Connection, Deadline, Hold, Turn};
 use crate::config::Note;
 use crate::helper::Work;
 use crate::server::Server;
+use crate::source::AsOf;
 use session::{After, Session};
 
 /// Wrong passwords in a row from which on logins are delayed.
@@ -149,6 +151,19 @@ impl Connection {
         self.input.set_limit(server.config.max_allowed_packet);
         self.after(After::Next);
         self.set_deadline(Deadline::Idle, turn.now);
+    }
+
+    /// What the session may read here is what its user may read at the source, as far as that is known.
+    pub(super) fn renew_grants(&mut self, turn: &Turn<'_>) {
+        let (Some(forwarding), Some(session)) = (&self.forwarding, &mut self.session) else { return };
+        let facts = &turn.server.facts;
+        let as_of = facts.source_number().zip(facts.account_statements()).map(|(number, statements)| AsOf {
+            number,
+            statements,
+            engine: turn.server.given_up.load(SeqCst),
+        });
+        let grants = as_of.and_then(|as_of| turn.server.sources.grants(forwarding.login(), as_of, turn.now));
+        session.set_source_grants(grants);
     }
 }
 

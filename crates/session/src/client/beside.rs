@@ -93,11 +93,11 @@ impl Session {
         if !is_large(&catalog) && plan.filters.len() <= FILTERS_A_TURN {
             return Ok(false);
         }
-        let (plan, identity, table) = (plan.clone(), self.login.identity.clone(), table.to_owned());
+        let (plan, rights, table) = (plan.clone(), self.rights(), table.to_owned());
         let limit = if self.login.identity.rights.admin { u64::MAX } else { world.connection_memory_limit() };
         let memory = self.memory.beside();
         let job = move |is_wanted: &dyn Fn() -> bool| {
-            let may_see = |schema: &str| identity.may_read(schema);
+            let may_see = |schema: &str| rights.may_read().schema(schema);
             let wanted = |schema: &str, table: Option<&str>| may_choose(&plan, schema, table).unwrap_or(true);
             let part = |part| Seen { catalog: &catalog, may_see: &may_see, wanted: &wanted, part };
             let (mut kept, mut held, mut weighed) = (Vec::new(), Held { bytes: 0, limit, memory }, Weighed::default());

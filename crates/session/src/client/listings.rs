@@ -133,6 +133,9 @@ impl Session {
         let table = String::from_utf8_lossy(&table);
         let listing = listing(&format!("{schema}.{table}"))?.ok_or_else(|| unknown_table(schema, &table))?;
         let plan = plan_listing(bind, select, listing)?;
+        if !self.may_read().everything() {
+            return Err(self.may_not("SELECT", &table));
+        }
         self.check_locking_of_listing(select, listing)?;
         Ok(PlannedListing { listing, plan, is_beside: false })
     }
@@ -253,7 +256,7 @@ impl Session {
         wanted: &dyn Fn(&str, Option<&str>) -> bool,
         of: impl FnOnce(&Seen<'_>) -> T,
     ) -> T {
-        of(&Seen { catalog, may_see: &|schema| self.login.identity.may_read(schema), wanted, part: Part::All })
+        of(&Seen { catalog, may_see: &|schema| self.may_read().schema(schema), wanted, part: Part::All })
     }
 
     /// The schema that a SHOW names, or the default one, with the snapshot in which it is.
@@ -309,7 +312,7 @@ impl Session {
         if what == "CREATE TABLE" {
             self.locks.check(&name, &name.table)?;
         }
-        if what == "CREATE TABLE" && !self.login.identity.may_read(schema.unwrap_or(&name.schema)) {
+        if what == "CREATE TABLE" && !self.may_read().table(schema.unwrap_or(&name.schema), &name.table) {
             return Err(self.may_not("SHOW", &name.table));
         }
         self.may_select(&name, schema)?;

@@ -148,7 +148,7 @@ impl Session {
                 });
             }
             let schema = catalog.database(&name.schema).map(|(schema, _)| schema);
-            if !self.login.identity.may_read(schema.unwrap_or(&name.schema)) {
+            if !self.may_read().table(schema.unwrap_or(&name.schema), &name.table) {
                 return Err(self.no_access_to(&name.schema));
             }
             if table.write {

@@ -62,8 +62,8 @@ impl Session {
         let catalog = snapshot.catalog();
         let lower = catalog.lower_case_table_names();
         let choice = self.pattern(chosen.like.as_deref(), lower)?;
-        let own = catalog.databases().map(|(name, _)| name).filter(|name| self.login.identity.may_read(name));
-        let system = self.login.identity.may_read(SYSTEM_SCHEMA).then_some(SYSTEM_SCHEMA);
+        let own = catalog.databases().map(|(name, _)| name).filter(|name| self.may_read().schema(name));
+        let system = self.may_read().schema(SYSTEM_SCHEMA).then_some(SYSTEM_SCHEMA);
         let all = own.chain(system).chain(VIRTUAL_SCHEMAS.iter().copied()).filter(|name| choice.has(name));
         let mut names: Vec<(String, &'static str)> = all.map(|name| (name.to_owned(), "")).collect();
         sort(&mut names, lower);

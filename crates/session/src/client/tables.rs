@@ -484,7 +484,7 @@ impl Session {
 
     /// An account that may not read a schema is told the same of every table, whether it exists or not.
     pub(super) fn may_select(&self, name: &TableName, schema: Option<&str>) -> Result<(), SqlError> {
-        if self.login.identity.may_read(schema.unwrap_or(&name.schema)) {
+        if self.may_read().table(schema.unwrap_or(&name.schema), &name.table) {
             return Ok(());
         }
         Err(self.may_not("SELECT", &name.table))
