@@ -10,7 +10,9 @@ use testkit::{Ran, run_with_input};
 use whole_program_tests::{Replica, Server, binary, folder, repository, signal, slipstream};
 
 /// The password at the source, which no other file may have.
-const THERE: &str = "a password at the source";
+pub(crate) const THERE: &str = "a password at the source";
+/// The password of accounts here.
+pub(crate) const PASSWORD: &str = "a password here";
 
 /// `slipstream account` with a password on standard input.
 pub(crate) fn account(data: &Path, arguments: &[&str]) -> Ran {
@@ -32,11 +34,16 @@ pub(crate) fn app(socket: &Path) -> ConnectOptions {
 /// Has the user `shop` at the source, and the account `app` here, forward.
 fn add_app(server: &Server, data: &Path) {
     server.sql(&format!("CREATE USER shop IDENTIFIED BY '{THERE}'; GRANT ALL ON shop.* TO shop"));
+    add_account(data, "app", "forward");
+}
+
+/// Has an account here be the user `shop` at the source.
+pub(crate) fn add_account(data: &Path, name: &str, may: &str) {
     let file = data.with_extension("login");
     std::fs::write(&file, format!("{THERE}\n")).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     let path = file.to_str().unwrap();
-    let add = ["add", "app", "--may", "forward", "--source-login", "shop", "--source-password-file", path];
+    let add = ["add", name, "--may", may, "--source-login", "shop", "--source-password-file", path];
     account(data, &add).expect(0, &[]);
 }
 

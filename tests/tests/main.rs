@@ -70,6 +70,7 @@ mod stays;
 mod store;
 mod store_damage;
 mod supervision;
+mod tier;
 mod tier_oracle;
 mod transactions;
 mod twice;

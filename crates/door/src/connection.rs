@@ -3,8 +3,10 @@
 //! In: readiness, results of the helper, the time. Out: bytes on its socket. Never here: a wait; more than one answer
 //! that is not sent; input that is read while an answer waits.
 
+mod asked;
 mod forward;
 mod login;
+mod statements;
 mod waiting;
 
 use std::sync::Arc;
@@ -593,7 +595,7 @@ impl Connection {
                 let payload = payload.to_vec();
                 self.change_user(&payload, turn);
             }
-            after => self.after(after),
+            after => self.settle(after, turn),
         }
     }
 
@@ -612,12 +614,12 @@ impl Connection {
     fn resume(&mut self, turn: &mut Turn<'_>) {
         let Some(session) = &mut self.session else { return };
         let after = session.resume(turn.server, &mut self.output);
-        self.after(after);
+        self.settle(after, turn);
     }
 
     fn after(&mut self, after: After) {
         self.hold = match after {
-            // No session here may forward.
+            // What is not here was forwarded, or refused.
             After::Next | After::ChangeUser | After::NotHere => Hold::None,
             After::More => Hold::Resume,
             After::Wait => Hold::Wait,

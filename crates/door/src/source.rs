@@ -24,7 +24,7 @@ use tier::Forward;
 use crate::config::{Facts, Followed};
 pub(crate) use grants::AsOf;
 use grants::{Found, Grants};
-pub(crate) use open::{NotOpened, Opened, Reuse, Values, first_statements, query};
+pub(crate) use open::{NotOpened, Opened, Reuse, Values, begins_otherwise, first_statements, query};
 use open::{OPEN_WITHIN, Wanted, options};
 pub(crate) use pool::{Idle, Key, Permit};
 use pool::{Pool, Sizes};
@@ -119,9 +119,52 @@ pub(crate) struct Sources {
     left: Mutex<Option<Vec<Left>>>,
     queue: SyncSender<Task>,
     pub(crate) counts: Counts,
+    late: Late,
+}
+
+/// Whether reads wait here in vain: then only one a second tries it.
+struct Late {
+    begun: Instant,
+    /// Milliseconds since then at which one tried it last; 0: reads do not wait in vain.
+    tried: AtomicU64,
+}
+
+/// Time between two reads that try whether replay has caught up, in milliseconds.
+const TRY_EVERY_MS: u64 = 1000;
+
+impl Late {
+    fn ms(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.begun).as_millis()).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn is(&self, now: Instant) -> bool {
+        let tried = self.tried.load(Relaxed);
+        if tried == 0 {
+            return false;
+        }
+        let now = self.ms(now);
+        now < tried + TRY_EVERY_MS || self.tried.compare_exchange(tried, now, Relaxed, Relaxed).is_err()
+    }
 }
 
 impl Sources {
+    /// True if a read is not to wait here, since others have waited in vain.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        self.late.is(now)
+    }
+
+    /// A read has waited in vain.
+    pub(crate) fn was_late(&self, now: Instant) {
+        self.late.tried.store(self.late.ms(now), Relaxed);
+    }
+
+    /// A read was answered here.
+    pub(crate) fn is_in_time(&self) {
+        if self.late.tried.load(Relaxed) != 0 {
+            self.late.tried.store(0, Relaxed);
+        }
+    }
+
     /// Starts the threads, unless nothing is forwarded. They end with the last queue.
     pub(crate) fn start(forward: Forward, most: usize, facts: &Arc<dyn Facts>) -> std::io::Result<Arc<Sources>> {
         let (queue, tasks) = sync_channel(TASKS_MAX);
@@ -140,6 +183,7 @@ impl Sources {
             left: Mutex::new(Some(Vec::new())),
             queue,
             counts: Counts::default(),
+            late: Late { begun: Instant::now(), tried: AtomicU64::new(0) },
         }))
     }
 
@@ -448,5 +492,20 @@ mod tests {
         let now = found(&as_of("uuid:7"));
         assert!(!now.may_read("shop", "t") && now.may_read("log", "t"));
         assert_eq!(server.0.sql("SHOW GLOBAL STATUS LIKE 'Aborted_clients'").trim(), "Aborted_clients\t0");
+    }
+
+    #[test]
+    fn one_read_a_second_tries_whether_replay_has_caught_up() {
+        let begun = Instant::now();
+        let late = Late { begun, tried: AtomicU64::new(0) };
+        let at = |ms| begun + Duration::from_millis(ms);
+        assert!(!late.is(at(5)));
+        late.tried.store(late.ms(at(10)), Relaxed);
+        assert!(late.is(at(11)) && late.is(at(1009)));
+        assert!(!late.is(at(1010)), "it tries");
+        assert!(late.is(at(1010)) && late.is(at(2009)));
+        assert!(!late.is(at(2010)));
+        late.tried.store(0, Relaxed);
+        assert!(!late.is(at(2011)));
     }
 }

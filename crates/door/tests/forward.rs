@@ -78,13 +78,20 @@ impl Tier {
             (config.forward, config.forward_connections) = (forward, connections);
         };
         let door = open_with(change, Arc::clone(&facts) as Arc<dyn Facts>);
-        let app = account("app", "forward", PasswordPlugin::CachingSha2);
-        door.accounts.add_with(app, Some(SourceLogin::new("app", "there").unwrap())).unwrap();
+        for (name, rights) in [("app", "forward"), ("asks", "read,forward")] {
+            let app = account(name, rights, PasswordPlugin::CachingSha2);
+            door.accounts.add_with(app, Some(SourceLogin::new("app", "there").unwrap())).unwrap();
+        }
         Tier { door, source, facts }
     }
 
     pub(crate) fn client(&self, capabilities: u32) -> RawClient {
-        RawClient::with_password(&self.door.socket, "app", "app", capabilities)
+        self.client_of("app", capabilities)
+    }
+
+    /// `app` has all answered by the source, `asks` what this server does not answer.
+    pub(crate) fn client_of(&self, account: &str, capabilities: u32) -> RawClient {
+        RawClient::with_password(&self.door.socket, account, account, capabilities)
     }
 
     pub(crate) fn boss(&self) -> RawClient {
@@ -220,15 +227,18 @@ fn answers_are_the_sources_packet_by_packet() {
     let tier = Tier::open(Server::start("forward-ours", &[]), Forward::All, 10);
     let with = |more: u32| CAPABILITIES | more;
     let uuids = [&theirs, &*tier.source].map(|server| server.sql("SELECT @@server_uuid").trim().to_owned());
-    for capabilities in [
+    for (account, capabilities) in [
         with(0),
         with(capability::FOUND_ROWS | capability::IGNORE_SPACE | capability::INTERACTIVE),
         with(0) & !capability::DEPRECATE_EOF,
         with(0) & !capability::SESSION_TRACK,
         with(0) & !capability::DEPRECATE_EOF & !capability::SESSION_TRACK & !capability::MULTI_STATEMENTS,
         with(capability::OPTIONAL_RESULTSET_METADATA),
-    ] {
-        let (mut ours, mut real) = (tier.client(capabilities), direct(&theirs, capabilities));
+    ]
+    .into_iter()
+    .flat_map(|capabilities| [("app", capabilities), ("asks", capabilities)])
+    {
+        let (mut ours, mut real) = (tier.client_of(account, capabilities), direct(&theirs, capabilities));
         let mut commands = queries(STATEMENTS);
         let other = |name: &str, payload: &[u8]| (name.to_owned(), payload.to_vec());
         commands.extend([
@@ -242,7 +252,7 @@ fn answers_are_the_sources_packet_by_packet() {
             other("nothing is left open", b"\x03SELECT * FROM tmp"),
         ]);
         let text = different(&mut ours, &mut real, &commands, |packet| without_uuids(packet, &uuids));
-        assert!(text.is_empty(), "capabilities {capabilities:x}\n{text}");
+        assert!(text.is_empty(), "{account}, capabilities {capabilities:x}\n{text}");
     }
 }
 
@@ -251,11 +261,11 @@ fn prepared_statements_are_the_sources() {
     let Some(theirs) = Server::or_skip("forward-prepared-theirs", &[]) else { return };
     add_user(&theirs);
     let tier = Tier::open(Server::start("forward-prepared-ours", &[]), Forward::All, 10);
-    for capabilities in [CAPABILITIES, CAPABILITIES & !capability::DEPRECATE_EOF] {
-        let (mut ours, mut real) = (tier.client(capabilities), direct(&theirs, capabilities));
+    for (account, capabilities) in [("app", CAPABILITIES), ("asks", CAPABILITIES & !capability::DEPRECATE_EOF)] {
+        let (mut ours, mut real) = (tier.client_of(account, capabilities), direct(&theirs, capabilities));
         let mut both = |name: &str, run: &mut dyn FnMut(&mut RawClient) -> Vec<Vec<u8>>| {
             let (mine, other) = (run(&mut ours), run(&mut real));
-            assert_eq!(mine, other, "{name}");
+            assert_eq!(mine, other, "{account}: {name}");
         };
         both("a schema", &mut |client| client.query("CREATE DATABASE shop"));
         both("a table", &mut |client| client.query("CREATE TABLE shop.t (id INT PRIMARY KEY, a LONGTEXT)"));

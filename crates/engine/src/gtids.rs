@@ -228,6 +228,16 @@ impl Gtids for EngineGtids {
         }
     }
 
+    fn executed_at_source(&self, after: Instant) -> Option<Arc<GtidSet>> {
+        let engine = self.0.upgrade()?;
+        engine.asker.executed(&engine, after)
+    }
+
+    fn source_time_us(&self, after: Instant) -> Option<u64> {
+        let engine = self.0.upgrade()?;
+        engine.asker.time_us(&engine, after)
+    }
+
     fn readable(&self) -> Result<(), SqlError> {
         self.visible().map(|_| ())
     }

@@ -32,7 +32,12 @@ const IDLE: Duration = Duration::from_secs(60);
 /// What the source said.
 struct Answer {
     asked: Instant,
+    /// Number of requests for another source or login until then.
+    requests: u64,
     set: Arc<GtidSet>,
+    /// Of these, what it counts as executed.
+    executed: Arc<GtidSet>,
+    time_us: u64,
     /// Why others may have acknowledged more: it has left its group.
     not_of_all: Option<SqlError>,
 }
@@ -107,6 +112,22 @@ impl SourceAsker {
         SourceSet::Awaited(Registration::new(|| ()))
     }
 
+    /// What the source counted as executed when it was asked at `after` or later.
+    pub(crate) fn executed(&self, engine: &Engine, after: Instant) -> Option<Arc<GtidSet>> {
+        self.answer_since(engine, after, |answer| Arc::clone(&answer.executed))
+    }
+
+    /// The source's clock when it was asked at `after` or later, in microseconds since 1970.
+    pub(crate) fn time_us(&self, engine: &Engine, after: Instant) -> Option<u64> {
+        self.answer_since(engine, after, |answer| answer.time_us)
+    }
+
+    fn answer_since<T>(&self, engine: &Engine, after: Instant, take: impl FnOnce(&Answer) -> T) -> Option<T> {
+        let requests = engine.login()?.requests();
+        let state = self.lock();
+        state.answer.as_ref().filter(|answer| answer.asked >= after && answer.requests == requests).map(take)
+    }
+
     /// Why there was no answer the last time, if there was none since.
     pub(crate) fn last_failure(&self) -> Option<String> {
         let state = self.lock();
@@ -148,7 +169,7 @@ impl SourceAsker {
             };
             last = Instant::now();
             if let Some(answer) = answer.transpose() {
-                self.answered(asked, answer);
+                self.answered((asked, requests), answer);
             }
         }
     }
@@ -189,11 +210,13 @@ impl SourceAsker {
     }
 
     /// All who wait look again: those who came after the request was sent ask anew.
-    fn answered(&self, asked: Instant, answer: Result<Said, SqlError>) {
+    fn answered(&self, (asked, requests): (Instant, u64), answer: Result<Said, SqlError>) {
         let mut state = self.lock();
         match answer {
-            Ok(Said { executed, not_of_all, .. }) => {
-                state.answer = Some(Answer { asked, set: Arc::new(executed), not_of_all });
+            Ok(Said { executed, shown, not_of_all, time_us, .. }) => {
+                let executed = Arc::new(executed);
+                let set = shown.map_or_else(|| Arc::clone(&executed), Arc::new);
+                state.answer = Some(Answer { asked, requests, set, executed, time_us, not_of_all });
             }
             Err(error) => state.failure = Some((asked, error)),
         }
@@ -215,7 +238,11 @@ struct Said {
     /// sent once it is written, and the commit ends after that.
     owned: GtidSet,
     executed: GtidSet,
+    /// With those of `owned` that its readers may see; None: none.
+    shown: Option<GtidSet>,
     purged: GtidSet,
+    /// Its clock, in microseconds since 1970.
+    time_us: u64,
     not_of_all: Option<SqlError>,
     /// Asked for after all others, where transactions are in progress.
     end_of_log: Option<LogPosition>,
@@ -296,14 +323,16 @@ impl SourceAsker {
 
 fn read(connection: &mut Connection) -> client::Result<Said> {
     // gtid_owned first: a transaction that ends in between is then in one of the two.
-    let what = "SELECT @@global.server_uuid, @@global.gtid_owned, @@global.gtid_executed, @@global.gtid_purged";
+    let what = "SELECT @@global.server_uuid, @@global.gtid_owned, @@global.gtid_executed, @@global.gtid_purged, \
+                TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
     let answer = connection.query_gtids(what)?;
     let owned: String = answer.told(0, 1, what)?;
     let owned = parse_owned(&owned).ok_or(ClientError::UnexpectedAnswer { what })?;
     let (server_uuid, executed, purged) =
         (answer.told(0, 0, what)?, answer.told(0, 2, what)?, answer.told(0, 3, what)?);
+    let time_us = answer.told(0, 4, what)?;
     let end_of_log = if owned.is_empty() { None } else { Some(end_of_log(connection)?) };
-    Ok(Said { server_uuid, owned, executed, purged, not_of_all: None, end_of_log })
+    Ok(Said { server_uuid, owned, executed, shown: None, purged, time_us, not_of_all: None, end_of_log })
 }
 
 /// The end of the source's log.
@@ -317,7 +346,9 @@ fn end_of_log(connection: &mut Connection) -> client::Result<LogPosition> {
 impl Said {
     /// With those in progress that have been received.
     fn with(mut self, received: &GtidSet) -> Said {
-        self.executed.union_with(&self.owned.intersection(received));
+        let mut shown = self.executed.clone();
+        shown.union_with(&self.owned.intersection(received));
+        self.shown = Some(shown);
         self
     }
 
@@ -363,12 +394,15 @@ mod tests {
             server_uuid: String::new(),
             owned: parse_owned("aaaaaaaa-0000-0000-0000-000000000001:8#14:10#15").unwrap(),
             executed: set("A:1-7:9"),
+            shown: None,
             purged: GtidSet::new(),
+            time_us: 0,
             not_of_all: None,
             end_of_log: None,
         };
         assert!(said.lacks(&set("A:1-10")).is_empty());
         assert_eq!(said.lacks(&set("A:1-12")), set("A:11-12"));
-        assert_eq!(said.with(&set("A:1-9")).executed, set("A:1-7:8:9"));
+        let said = said.with(&set("A:1-9"));
+        assert_eq!((said.shown, said.executed), (Some(set("A:1-7:8:9")), set("A:1-7:9")));
     }
 }

@@ -73,6 +73,9 @@ use waiting::{Place, Suspended};
 /// How fresh reads are: see `freshness`.
 const CONSISTENCY: &str = "slipstream_read_consistency";
 const STALENESS: &str = "slipstream_read_staleness";
+const TIMEOUT: &str = "slipstream_read_timeout";
+/// How long a read waits here before the source answers it, in milliseconds.
+const FORWARDS_AFTER_MS: u64 = 100;
 /// Warnings that are kept of a statement (`max_error_count`).
 const WARNINGS_MAX: usize = 1024;
 /// utf8mb4_0900_ai_ci: the collation of a client whose own cannot be one of a client.
@@ -169,13 +172,22 @@ struct Diagnostics {
     /// How many of them came before the statement ran.
     early: u16,
     row_count: i64,
+    /// FOUND_ROWS(); None: another server knows.
+    found_rows: Option<u64>,
     /// Another server has answered it, and knows.
     are_elsewhere: bool,
 }
 
 impl Default for Diagnostics {
     fn default() -> Diagnostics {
-        Diagnostics { warnings: Vec::new(), are_own: false, early: 0, row_count: -1, are_elsewhere: false }
+        Diagnostics {
+            warnings: Vec::new(),
+            are_own: false,
+            early: 0,
+            row_count: 0,
+            found_rows: Some(0),
+            are_elsewhere: false,
+        }
     }
 }
 
@@ -240,7 +252,8 @@ impl Session {
 
     /// How fresh its reads are, the account says first.
     fn read_as_its_account(&mut self, world: &dyn World) {
-        let Reads { consistency, staleness_ms } = self.login.identity.reads;
+        let (consistency, staleness_ms) = (self.consistency(), self.login.identity.reads.staleness_ms);
+        let forwards = self.may_forward();
         let mut set = |name: &str, value: Value| {
             // Both have these bounds.
             let _ = self.settings.set(name, Some(&value), world.own_values(), &mut Vec::new());
@@ -251,7 +264,18 @@ impl Session {
         if let Some(ms) = staleness_ms {
             set(STALENESS, Value::UInt(ms.into()));
         }
+        if forwards {
+            set(TIMEOUT, Value::UInt(FORWARDS_AFTER_MS));
+        }
         self.changes = Changes::default();
+    }
+
+    /// What its account says of how fresh its reads are. One that may forward reads what the source shows, unless it
+    /// says otherwise.
+    fn consistency(&self) -> Consistency {
+        let Reads { consistency, .. } = self.login.identity.reads;
+        let says_nothing = consistency == Consistency::default();
+        if says_nothing && self.may_forward() { Consistency::Global } else { consistency }
     }
 
     /// What its last statement met that cannot be.
@@ -597,7 +621,8 @@ impl OwnValues for Own<'_> {
                 collation().map(|found| found.charset.to_owned()).or_else(|| self.own_value("character_set_server"))
             }
             // DEFAULT is the account's.
-            CONSISTENCY => Some(self.session.login.identity.reads.consistency.name().to_uppercase()),
+            CONSISTENCY => Some(self.session.consistency().name().to_uppercase()),
+            TIMEOUT if self.session.may_forward() => Some(FORWARDS_AFTER_MS.to_string()),
             STALENESS => self.session.login.identity.reads.staleness_ms.map(|ms| ms.to_string()),
             "slipstream_last_served_by" => {
                 let who = if self.session.diagnostics.are_elsewhere { "source" } else { "replica" };
@@ -644,6 +669,7 @@ struct Parameters<'a> {
 struct PreparedUnder {
     charsets: Charsets,
     schema: Option<String>,
+    sql_mode: u64,
 }
 
 impl Parameters<'_> {
@@ -685,6 +711,7 @@ impl Session {
             current_user: &self.login.identity.account,
             connection_id: u64::from(self.login.id),
             row_count: self.diagnostics.row_count,
+            found_rows: self.diagnostics.found_rows.filter(|_| self.may_forward()),
             parameters: parameters.values,
             parameter_fields: parameters.fields,
             waits,

@@ -38,6 +38,17 @@ pub trait Gtids: Send + Sync {
         SourceSet::Failed(SqlError::new(1105, "HY000", "there is no source"))
     }
 
+    /// What the source had executed when it was asked, at `after` or later; None if it was not asked since.
+    fn executed_at_source(&self, _after: Instant) -> Option<Arc<GtidSet>> {
+        None
+    }
+
+    /// The source's clock when it was asked, at `after` or later: microseconds since 1970. None if it was not asked
+    /// since.
+    fn source_time_us(&self, _after: Instant) -> Option<u64> {
+        None
+    }
+
     /// As [`when_visible`](Self::when_visible), for a position in the source's log.
     fn when_position(&self, file: &str, offset: u64, waker: Waker) -> Position;
 }

@@ -455,7 +455,9 @@ impl Statement {
                 .any(|assignment| matches!(&assignment.value, NewValue::Expression(value) if value.any(&wanted))),
             Statement::Select(select) | Statement::Do(select) | Statement::Explain { select, .. } => {
                 let conditions = select.from.iter().filter_map(|from| from.filter.as_ref());
-                select.items.iter().map(|item| &item.expression).chain(conditions).any(|of| of.any(&wanted))
+                let orders = select.from.iter().flat_map(|from| &from.order).map(|order| &order.expression);
+                let items = select.items.iter().map(|item| &item.expression);
+                items.chain(conditions).chain(orders).any(|of| of.any(&wanted))
             }
             _ => false,
         }

@@ -56,6 +56,8 @@ pub struct Bind<'a> {
     pub connection_id: u64,
     /// `ROW_COUNT()`.
     pub row_count: i64,
+    /// `FOUND_ROWS()`, if it is known.
+    pub found_rows: Option<u64>,
     /// Values of placeholders; None while a statement is prepared.
     pub parameters: Option<&'a [Value]>,
     /// Types of the placeholders.

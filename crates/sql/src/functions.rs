@@ -66,6 +66,7 @@ const FUNCTIONS: &[Function] = &[
     function(&["CURRENT_ROLE"], (0, 0), current_role),
     function(&["LAST_INSERT_ID"], (0, 0), last_insert_id),
     function(&["ROW_COUNT"], (0, 0), row_count),
+    function(&["FOUND_ROWS"], (0, 0), found_rows),
     function(&["NOW", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"], (0, 1), times::now),
     function(&["SYSDATE"], (0, 1), times::sysdate),
     function(&["CURDATE", "CURRENT_DATE"], (0, 0), times::current_date),
@@ -100,7 +101,8 @@ const FUNCTIONS: &[Function] = &[
 ];
 
 /// True for a function of the current date and time.
-pub(crate) fn reads_clock(name: &str) -> bool {
+#[must_use]
+pub fn reads_clock(name: &str) -> bool {
     const THESE: &[&str] = &["NOW", "SYSDATE", "LOCALTIME", "LOCALTIMESTAMP", "CURDATE", "CURTIME", "UNIX_TIMESTAMP"];
     let upper = name.to_ascii_uppercase();
     THESE.contains(&upper.as_str()) || ["CURRENT_TIME", "CURRENT_DATE", "UTC_"].iter().any(|it| upper.starts_with(it))
@@ -250,6 +252,13 @@ fn current_role(_: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
 fn last_insert_id(_: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
     let flags = column_flag::NOT_NULL | column_flag::UNSIGNED;
     Ok(Bound { field: Field::number(type_code::LONGLONG, flags, 21), value: Value::UInt(0) })
+}
+
+/// Rows of the SELECT before. Where that is not known, the function does not exist.
+fn found_rows(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
+    let Some(rows) = bind.found_rows else { return Err(SqlError::not_supported("FOUND_ROWS()")) };
+    let field = Field::number(type_code::LONGLONG, column_flag::NOT_NULL, 21);
+    Ok(Bound { field, value: Value::Int(i64::try_from(rows).unwrap_or(i64::MAX)) })
 }
 
 fn row_count(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {

@@ -44,7 +44,7 @@ pub use charsets::Charsets;
 pub use command::Command;
 pub use deprecated::deprecated_variable;
 pub use error::{SqlError, Warning};
-pub use functions::{KNOWS_UTC, to_protocol};
+pub use functions::{KNOWS_UTC, reads_clock, to_protocol};
 pub use gtid_text::{gtid_set, gtid_text};
 pub use memory::{ClientMemory, OUT_OF_MEMORY, Part, Purse};
 pub use modes::bits as sql_mode_bits;

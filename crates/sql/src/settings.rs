@@ -165,6 +165,11 @@ impl Settings {
         self.began = StatementTime(since_1970.unwrap_or_default().as_micros());
     }
 
+    /// The moment of the statement is this one, in microseconds since 1970.
+    pub fn begins_at(&mut self, us: u64) {
+        self.began = StatementTime(us.into());
+    }
+
     /// When the statement began, since 1970.
     pub(crate) fn began(&self) -> Duration {
         let StatementTime(us) = self.began;

@@ -372,6 +372,7 @@ mod tests {
                 current_user: "",
                 connection_id: 1,
                 row_count: 0,
+                found_rows: None,
                 parameters: Some(&[]),
                 parameter_fields: &[],
                 waits: Waits::warning(&warnings),

@@ -10,7 +10,7 @@ use wire::handshake::capability;
 use wire::packet::{self, HEADER_LEN, MAX_FRAME_LEN};
 use wire::response::ErrPacket;
 
-use crate::ok;
+use crate::ok::{self, Shown};
 
 /// How far an answer has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +33,17 @@ pub struct Told {
     pub error: Option<u16>,
     /// Warnings of the last result.
     pub warnings: u16,
-    /// Changed rows of the last result without rows.
+    /// Changed rows of the last result without rows, or those found, as the client has asked.
     pub affected_rows: u64,
+    /// Rows that have changed for certain.
+    pub changed_rows: u64,
     pub last_insert_id: u64,
     /// Rows of all results.
     pub rows: u64,
+    /// It has told a GTID.
+    pub has_gtids: bool,
+    /// The number of the statement that was prepared.
+    pub statement: Option<u32>,
     /// The client has been given some of it.
     pub has_begun: bool,
 }
@@ -48,43 +54,58 @@ pub struct Answer {
     steps: AnswerSteps,
     code: u8,
     capabilities: u32,
-    shows_state: bool,
+    shown: Shown,
+    /// The client's number of the statement that is prepared.
+    number: Option<u32>,
     may_ask_for_file: bool,
     /// Bytes of the frame that is passed on which have not come.
     left: usize,
     /// Another frame of the same packet follows.
     continues: bool,
     told: Told,
-    charset: Option<String>,
+    variables: Vec<(String, String)>,
     schema: Option<String>,
 }
 
 impl Answer {
-    /// The answer to the command with this code, for a client with these capabilities. `shows_state`: whether the
-    /// client is told that something of its session has changed; `may_ask_for_file`: whether the command may have the
-    /// source ask for a file.
+    /// The answer to the command with this code, for a client with these capabilities that is told these changes.
+    /// `may_ask_for_file`: whether the command may have the source ask for a file.
     #[must_use]
-    pub fn new(code: u8, capabilities: u32, shows_state: bool, may_ask_for_file: bool) -> Answer {
+    pub fn new(code: u8, capabilities: u32, shown: Shown, may_ask_for_file: bool) -> Answer {
         let steps = AnswerSteps::new(code, capabilities & capability::DEPRECATE_EOF != 0);
         let told = Told::default();
         Answer {
             steps,
             code,
             capabilities,
-            shows_state,
+            shown,
+            number: None,
             may_ask_for_file,
             left: 0,
             continues: false,
             told,
-            charset: None,
+            variables: Vec::new(),
             schema: None,
         }
+    }
+
+    /// The client knows the statement that is prepared by this number.
+    #[must_use]
+    pub fn of_statement(self, number: Option<u32>) -> Answer {
+        Answer { number, ..self }
+    }
+
+    /// Variables of the session that have another value now, the last one last.
+    #[must_use]
+    pub fn variables(&self) -> &[(String, String)] {
+        &self.variables
     }
 
     /// `character_set_client`, if the session has another one now.
     #[must_use]
     pub fn charset(&self) -> Option<&str> {
-        self.charset.as_deref()
+        let is_it = |(name, _): &&(String, String)| name == "character_set_client";
+        self.variables.iter().rfind(is_it).map(|(_, value)| value.as_str())
     }
 
     /// The default schema, if the session has another one now: empty for none.
@@ -197,17 +218,25 @@ impl Answer {
         self.steps.packet(payload)?;
         if is_ok {
             let mut own = Vec::with_capacity(payload.len());
-            let numbers = ok::put(&mut own, payload, self.capabilities, self.shows_state)?;
+            let numbers = ok::put(&mut own, payload, self.capabilities, &self.shown)?;
             packet::write(out, sequence, &own);
             self.told.status = Some(numbers.ok.status);
             self.told.changed |= numbers.changed;
-            self.charset = numbers.charset.or(self.charset.take());
+            self.told.has_gtids |= numbers.has_gtids;
+            self.variables.extend(numbers.variables);
             self.schema = numbers.schema.or(self.schema.take());
             self.told.warnings = numbers.ok.warnings;
             if first == Some(0x00) {
                 self.told.affected_rows = numbers.ok.affected_rows;
+                let counts_found = self.capabilities & capability::FOUND_ROWS != 0;
+                let affected = if counts_found { 0 } else { numbers.ok.affected_rows };
+                self.told.changed_rows += numbers.changed_rows.unwrap_or(affected);
                 self.told.last_insert_id = numbers.ok.last_insert_id;
             }
+            return Ok(Step::More);
+        }
+        if first == Some(0x00) && self.code == command::STMT_PREPARE && self.told.statement.is_none() {
+            self.put_prepared(payload, out, sequence)?;
             return Ok(Step::More);
         }
         packet::write(out, sequence, payload);
@@ -217,6 +246,18 @@ impl Answer {
             (self.told.status, self.told.warnings) = (Some(end.status), end.warnings);
         }
         Ok(Step::More)
+    }
+
+    fn put_prepared(&mut self, payload: &[u8], out: &mut Vec<u8>, sequence: &mut u8) -> Result<()> {
+        let number = payload.get(1..).and_then(|rest| rest.first_chunk());
+        let number = number.ok_or(ClientError::UnexpectedAnswer { what: "a preparation" })?;
+        self.told.statement = Some(u32::from_le_bytes(*number));
+        let mut own = payload.to_vec();
+        if let (Some(number), Some(bytes)) = (self.number, own.get_mut(1..5)) {
+            bytes.copy_from_slice(&number.to_le_bytes());
+        }
+        packet::write(out, sequence, &own);
+        Ok(())
     }
 }
 
@@ -286,7 +327,7 @@ mod tests {
             let columns = ["a".to_owned(), "b".to_owned()];
             put_text_rows(&mut rows, &mut sequence, &columns, &[text("x"), text("\u{fe}yyyyyyyyyy")], capabilities);
             for piece in [1, 2, 3, 7, rows.len()] {
-                let mut answer = Answer::new(command::QUERY, capabilities, false, false);
+                let mut answer = Answer::new(command::QUERY, capabilities, Shown::told(false), false);
                 assert_eq!(relayed(&mut answer, &rows, piece), (rows.clone(), Step::Over, sequence));
                 assert_eq!((answer.told().rows, answer.told().error, answer.told().has_begun), (2, None, true));
                 assert!(answer.told().status.is_some());
@@ -304,7 +345,7 @@ mod tests {
         long[MAX_FRAME_LEN] = 0xff;
         packet::write(&mut input, &mut sequence, &long);
         packet::write(&mut input, &mut sequence, &payload(|out| put_rows_end(out, &ServerOk::default(), NO_EOF)));
-        let mut answer = Answer::new(command::QUERY, NO_EOF, false, false);
+        let mut answer = Answer::new(command::QUERY, NO_EOF, Shown::told(false), false);
         let half = input.len() / 2;
         let (mut out, mut next) = (Vec::new(), 0);
         let (taken, step) = answer.take(&input[..half], &mut out, &mut next).unwrap();
@@ -319,23 +360,34 @@ mod tests {
         let ok = |status| payload(|out| put_ok(out, &ServerOk { status, ..ServerOk::default() }, NO_EOF));
         let err = payload(|out| put_err(out, 1062, "23000", "Duplicate entry"));
         let input = packets(&[ok(2 | 8), ok(2 | 8), err], 1);
-        let mut answer = Answer::new(command::QUERY, NO_EOF, false, false);
+        let mut answer = Answer::new(command::QUERY, NO_EOF, Shown::told(false), false);
         assert_eq!(relayed(&mut answer, &input, 5), (input.clone(), Step::Over, 4));
         assert_eq!((answer.told().error, answer.told().status), (Some(1062), Some(10)));
 
         let asks = packets(&[b"\xfb/tmp/rows".to_vec()], 1);
-        let mut answer = Answer::new(command::QUERY, NO_EOF, false, true);
+        let mut answer = Answer::new(command::QUERY, NO_EOF, Shown::told(false), true);
         assert_eq!(relayed(&mut answer, &asks, 100), (asks.clone(), Step::File, 2));
         let done = packets(&[ok(2)], 4);
         assert_eq!(relayed(&mut answer, &done, 100), (done.clone(), Step::Over, 5));
-        let mut answer = Answer::new(command::QUERY, NO_EOF, false, false);
+        let mut answer = Answer::new(command::QUERY, NO_EOF, Shown::told(false), false);
         assert!(answer.take(&asks, &mut Vec::new(), &mut 0).is_err(), "nobody asked for LOCAL");
     }
 
     #[test]
+    fn a_prepared_statement_has_the_clients_number() {
+        let prepared = |number: u32| [&[0], &number.to_le_bytes()[..], &[0; 7]].concat();
+        for (own, expected) in [(None, 9), (Some(4), 4)] {
+            let mut answer = Answer::new(command::STMT_PREPARE, NO_EOF, Shown::told(false), false).of_statement(own);
+            let (out, step, _) = relayed(&mut answer, &packets(&[prepared(9)], 1), 4);
+            assert_eq!((out, step), (packets(&[prepared(expected)], 1), Step::Over));
+            assert_eq!(answer.told().statement, Some(9));
+        }
+    }
+
+    #[test]
     fn commands_without_an_answer_are_over_at_once() {
-        assert!(Answer::new(command::STMT_CLOSE, NO_EOF, false, false).is_over());
-        assert!(!Answer::new(command::STMT_FETCH, NO_EOF, false, false).is_over());
+        assert!(Answer::new(command::STMT_CLOSE, NO_EOF, Shown::told(false), false).is_over());
+        assert!(!Answer::new(command::STMT_FETCH, NO_EOF, Shown::told(false), false).is_over());
     }
 
     proptest! {
@@ -345,7 +397,7 @@ mod tests {
             code in prop::sample::select(vec![command::QUERY, command::STMT_PREPARE, command::STMT_FETCH]),
             capabilities in prop::sample::select(vec![EOF, NO_EOF]),
         ) {
-            let mut answer = Answer::new(code, capabilities, false, true);
+            let mut answer = Answer::new(code, capabilities, Shown::told(false), true);
             let mut out = Vec::new();
             if let Ok((taken, _)) = answer.take(&bytes, &mut out, &mut 0) {
                 prop_assert!(taken <= bytes.len());

@@ -7,6 +7,11 @@ use wire::response::status;
 
 use crate::{Sent, Told};
 
+/// 1064: the text is no statement.
+const SYNTAX_ERROR: u16 = 1064;
+/// 1213: the transaction was rolled back.
+const DEADLOCK: u16 = 1213;
+
 /// Of one connection to the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AtSource {
@@ -19,6 +24,10 @@ pub struct AtSource {
     has_results: bool,
     /// Until the next SELECT: FOUND_ROWS() outlives other statements.
     has_found_rows: bool,
+    /// Rows have changed, and no GTID was told since.
+    has_unlogged: bool,
+    /// It has something that is not known here.
+    is_pinned: bool,
 }
 
 impl AtSource {
@@ -41,8 +50,28 @@ impl AtSource {
         // Of several results the last one counts, and which that is was not looked at.
         self.has_found_rows = told.rows > 0 || (self.has_found_rows && !(sent.may_repeat && told.error.is_none()));
         if let Some(bits) = told.status {
-            self.is_in_transaction = bits & status::IN_TRANS != 0 || bits & status::AUTOCOMMIT == 0;
+            self.says(bits);
         }
+        // A text that is not understood has done nothing.
+        let did_nothing = sent.is_one && told.error == Some(SYNTAX_ERROR);
+        self.is_pinned |= (sent.pins && !did_nothing) || (told.changed && !sent.is_told);
+        let rolled_back = (sent.rolls_back && told.error.is_none()) || told.error == Some(DEADLOCK);
+        self.has_unlogged = (self.has_unlogged || told.changed_rows > 0) && !told.has_gtids && !rolled_back;
+        if told.status.is_some_and(|bits| bits & status::IN_TRANS == 0) {
+            // What has no GTID does not come here.
+            self.is_pinned |= std::mem::take(&mut self.has_unlogged);
+        }
+    }
+
+    /// A statement of our own has ended with these status bits.
+    pub fn says(&mut self, bits: u16) {
+        self.is_in_transaction = bits & status::IN_TRANS != 0 || bits & status::AUTOCOMMIT == 0;
+    }
+
+    /// True if all that the session sends is the source's to answer.
+    #[must_use]
+    pub fn keeps_session(&self) -> bool {
+        self.is_pinned || self.is_in_transaction
     }
 
     /// True if a connection that has just been opened is as good.
@@ -103,5 +132,41 @@ mod tests {
         at.sends(&reset);
         at.answered(&reset, &ok);
         assert!(!at.is_nothing(), "its schema may be another one");
+    }
+
+    #[test]
+    fn what_is_not_known_here_keeps_the_session() {
+        let sent = Sent { is_one: true, ..Sent::default() };
+        let ok = Told { status: Some(status::AUTOCOMMIT), ..Told::default() };
+        let keeps = |all: &[(Sent, Told)]| {
+            let mut at = AtSource::default();
+            for (sent, told) in all {
+                at.sends(sent);
+                at.answered(sent, told);
+            }
+            at.keeps_session()
+        };
+        let written = Told { changed_rows: 1, ..ok };
+        let open = |told: Told| Told { status: Some(status::AUTOCOMMIT | status::IN_TRANS), ..told };
+        assert!(!keeps(&[(sent, ok)]));
+        assert!(!keeps(&[(sent, Told { has_gtids: true, ..written })]));
+        assert!(keeps(&[(sent, written)]), "without a GTID it does not come here");
+        assert!(keeps(&[(sent, open(ok))]));
+        assert!(!keeps(&[(sent, open(written)), (sent, Told { has_gtids: true, ..ok })]));
+        assert!(keeps(&[(sent, open(written)), (sent, ok)]));
+        assert!(!keeps(&[(sent, open(written)), (Sent { rolls_back: true, ..sent }, ok)]));
+        let pins = Sent { pins: true, ..sent };
+        assert!(keeps(&[(pins, ok), (sent, ok)]));
+        assert!(!keeps(&[(pins, Told { error: Some(1064), status: None, ..ok })]));
+        assert!(keeps(&[(pins, Told { error: Some(1305), status: None, ..ok })]));
+        let changed = Told { changed: true, ..ok };
+        assert!(keeps(&[(sent, changed)]), "a trigger has set a variable");
+        assert!(!keeps(&[(Sent { is_told: true, ..sent }, changed)]));
+        assert!(!keeps(&[(pins, ok), (Sent { resets: true, ..sent }, ok)]));
+        // A transaction that was begun for a statement that fails is open.
+        let mut at = AtSource::default();
+        at.says(status::AUTOCOMMIT | status::IN_TRANS);
+        at.answered(&sent, &Told { error: Some(1146), ..Told::default() });
+        assert!(at.keeps_session());
     }
 }

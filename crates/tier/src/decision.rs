@@ -41,10 +41,34 @@ pub struct Sent {
     pub changes_tracking: bool,
     /// A lone SELECT without locks and stored code: it may be sent again if no byte of its answer was passed on.
     pub may_repeat: bool,
+    /// This server may have the answer, if its session is asked.
+    pub may_be_here: bool,
+    /// Its answer shows what is in tables, or which there are.
+    pub shows_rows: bool,
+    /// What it does may depend on what is in tables.
+    pub reads: bool,
+    /// It is a statement, after which others ask what became of it.
+    pub is_statement: bool,
+    /// It prepares a statement.
+    pub prepares: bool,
+    /// It asks what became of the statement before.
+    pub asks_of_last: bool,
+    /// It asks how many rows the SELECT before had.
+    pub asks_of_found_rows: bool,
+    /// It leaves something at the source that is not known here, until the session is reset.
+    pub pins: bool,
+    /// The answer says of the session what it changes of it.
+    pub is_told: bool,
+    /// It is ROLLBACK, and nothing else.
+    pub rolls_back: bool,
+    /// It is one statement.
+    pub is_one: bool,
 }
 
 /// Of the changes of a session, those that its transaction or its next statement ends.
 const PASSING: State = State::TRANSACTION.and(State::IMPLICIT_COMMIT).and(State::FOUND_ROWS);
+/// Changes of a session that the source tells by name.
+const TOLD: State = State::SCHEMA.and(State::VARIABLES).and(State::CHARACTER_SET).and(State::SQL_MODE);
 
 /// Decides of a command of a client with these capabilities.
 #[must_use]
@@ -56,7 +80,7 @@ pub fn decide(payload: &[u8], capabilities: u32, forward: Forward, settings: Set
             _ => Decision::Here,
         },
         command::STMT_PREPARE => match of_text(payload.get(1..).unwrap_or_default(), capabilities, forward, settings) {
-            Decision::Source(sent) => Decision::Source(Sent { changes_session: true, may_repeat: false, ..sent }),
+            Decision::Source(sent) => Decision::Source(of_preparation(sent)),
             // Its number would be one of the source's too. Drivers send the text then.
             Decision::Here => Decision::Refused(SqlError::new(
                 1295,
@@ -66,18 +90,37 @@ pub fn decide(payload: &[u8], capabilities: u32, forward: Forward, settings: Set
             decided => decided,
         },
         command::RESET_CONNECTION => Decision::Source(Sent { resets: true, ..Sent::default() }),
+        command::INIT_DB => Decision::Source(Sent { may_be_here: true, is_told: true, reads: false, ..of_session() }),
         // Long data and cursors are gone with their connection.
-        command::INIT_DB | command::SET_OPTION | command::STMT_SEND_LONG_DATA | command::STMT_EXECUTE => {
-            Decision::Source(Sent { changes_session: true, leaves_results: true, ..Sent::default() })
+        command::STMT_EXECUTE => Decision::Source(Sent { shows_rows: true, may_be_here: true, ..of_session() }),
+        command::SET_OPTION | command::STMT_SEND_LONG_DATA => {
+            Decision::Source(Sent { reads: false, is_statement: false, ..of_session() })
         }
-        // PING tells the status bits of the session there: drivers quote by them.
-        command::PING
-        | command::FIELD_LIST
-        | command::STATISTICS
-        | command::STMT_CLOSE
-        | command::STMT_RESET
-        | command::STMT_FETCH => Decision::Source(Sent { leaves_results: true, ..Sent::default() }),
+        // Its answer has the status bits of the session there: drivers quote by them.
+        command::PING => Decision::Source(Sent { leaves_results: true, may_be_here: true, ..Sent::default() }),
+        command::FIELD_LIST | command::STATISTICS | command::STMT_CLOSE | command::STMT_RESET | command::STMT_FETCH => {
+            Decision::Source(Sent { leaves_results: true, ..Sent::default() })
+        }
         _ => Decision::Here,
+    }
+}
+
+/// A command that changes its session, or may.
+fn of_session() -> Sent {
+    Sent { changes_session: true, leaves_results: true, is_statement: true, reads: true, ..Sent::default() }
+}
+
+/// What is known of a text that is prepared.
+fn of_preparation(sent: Sent) -> Sent {
+    Sent {
+        changes_session: true,
+        may_repeat: false,
+        prepares: true,
+        asks_of_last: false,
+        asks_of_found_rows: false,
+        shows_rows: false,
+        reads: false,
+        ..sent
     }
 }
 
@@ -120,7 +163,27 @@ fn of_text(text: &[u8], capabilities: u32, forward: Forward, settings: Settings)
     }
     let offers_files = capabilities & capability::LOCAL_FILES != 0;
     let may_ask_for_file = offers_files && all.iter().any(|one| is_local(text, one, settings));
-    Decision::Source(Sent { may_ask_for_file, ..sent(&all) })
+    let sent = sent(&all);
+    // Of several, the first one asks about the statement before.
+    let asks_of_last = all.first().is_some_and(|one| asks_of_last(text, one, settings));
+    let may_be_here = sent.may_be_here || (asks_of_last && matches!(&*all, [one] if one.kind == StatementKind::Show));
+    Decision::Source(Sent { may_ask_for_file, asks_of_last, may_be_here, ..sent })
+}
+
+/// True if it asks what became of the statement before.
+fn asks_of_last(text: &[u8], one: &Classified, settings: Settings) -> bool {
+    use Keyword as K;
+    let of_last = |function: &Function| *function == Function::RowCount;
+    let counts = |name: &[u8]| matches!(name, b"warning_count" | b"error_count");
+    let lists = || {
+        let mut lexer = Lexer::new(one.span.of(text), settings);
+        let words: [Keyword; 6] = std::array::from_fn(|_| lexer.next_token().keyword);
+        words.iter().any(|word| matches!(word, K::Warnings | K::Errors))
+    };
+    one.functions.iter().any(of_last)
+        || one.system_variables.iter().any(|variable| counts(&variable.name))
+        || one.kind == StatementKind::Diagnostics
+        || (one.kind == StatementKind::Show && lists())
 }
 
 /// True unless it is proved that nothing is written, whatever double quotes mean in the session there: of its sql_mode
@@ -237,7 +300,54 @@ fn sent(all: &[Classified]) -> Sent {
         asks_for_state: all.iter().any(|one| sets(one, b"session_track_state_change")),
         changes_tracking: all.iter().any(|one| sets(one, b"session_track_")),
         may_repeat: matches!(all, [one] if is_lone_select(one)),
+        may_be_here: matches!(all, [one] if may_be_here(one)),
+        shows_rows: all.iter().any(shows_rows),
+        reads: !matches!(all, [one] if reads_nothing(one)),
+        is_statement: true,
+        prepares: false,
+        asks_of_last: false,
+        asks_of_found_rows: all.first().is_some_and(|one| one.functions.contains(&Function::FoundRows)),
+        pins: all.iter().any(|one| pins(one) || sets(one, b"session_track_")),
+        is_told: all.iter().any(|one| one.state.has(TOLD)),
+        rolls_back: matches!(all, [one] if one.kind == StatementKind::Rollback),
+        is_one: all.len() == 1,
     }
+}
+
+/// True for a statement of a kind that this server answers.
+fn may_be_here(one: &Classified) -> bool {
+    use StatementKind as S;
+    let is_of_transaction =
+        matches!(one.kind, S::Begin | S::Commit | S::Rollback | S::Savepoint | S::RollbackTo | S::ReleaseSavepoint);
+    (is_of_transaction || matches!(one.kind, S::Select | S::Set | S::SetNames | S::SetTransaction | S::Use | S::Empty))
+        && one.inexact.is_empty()
+        && one.unknown_functions.is_empty()
+}
+
+/// True unless its answer is known to show nothing of tables.
+fn shows_rows(one: &Classified) -> bool {
+    use StatementKind as S;
+    let is_of_session = matches!(one.kind, S::Set | S::SetNames | S::SetTransaction | S::Use | S::Empty);
+    !is_of_session
+        && !matches!(one.kind, S::Begin | S::Commit | S::Rollback | S::Savepoint | S::RollbackTo | S::ReleaseSavepoint)
+        && (one.kind != S::Select || !one.tables.is_empty())
+}
+
+/// True for statements that depend on no table.
+fn reads_nothing(one: &Classified) -> bool {
+    use StatementKind as S;
+    let is_of_transaction =
+        matches!(one.kind, S::Commit | S::Rollback | S::Savepoint | S::RollbackTo | S::ReleaseSavepoint);
+    is_of_transaction || matches!(one.kind, S::Use | S::SetNames | S::SetTransaction | S::Empty | S::Unknown)
+}
+
+/// True if it may leave something in the session that no answer tells by name.
+fn pins(one: &Classified) -> bool {
+    use StatementKind as S;
+    matches!(one.kind, S::Administration | S::Flush | S::Diagnostics | S::Unknown | S::Xa | S::Do)
+        || !one.state.without(PASSING.and(TOLD).and(State::LAST_INSERT_ID)).is_empty()
+        || !one.inexact.is_empty()
+        || !one.unknown_functions.is_empty()
 }
 
 #[cfg(test)]
@@ -399,5 +509,59 @@ mod tests {
         let Decision::Source(of_no_files) = decide(&load, 0, Forward::All, Settings::default()) else { panic!() };
         assert!(!of_no_files.may_ask_for_file, "the client has none to offer");
         assert!(sent("SET session_track_state_change = ON").asks_for_state);
+    }
+
+    #[test]
+    fn what_this_server_may_answer_and_what_binds_to_the_source() {
+        let sent = |text: &str| match query(text, Forward::All) {
+            Decision::Source(sent) => sent,
+            other => panic!("{text}: {other:?}"),
+        };
+        for text in
+            ["SELECT 1", "SELECT a FROM t", "SET @a = 1", "SET NAMES utf8mb4", "USE x", "SELECT 1;", "BEGIN", "COMMIT"]
+        {
+            assert!(sent(text).may_be_here && !sent(text).asks_of_last, "{text}");
+        }
+        for text in ["SELECT 1; SELECT 2", "INSERT INTO t VALUES (1)", "SELECT stored(1)", "SELECT /*!80000 1 */"] {
+            assert!(!sent(text).may_be_here, "{text}");
+        }
+        for text in ["SHOW WARNINGS", "SHOW COUNT(*) ERRORS", "SELECT ROW_COUNT()", "SELECT @@warning_count"] {
+            assert!(sent(text).asks_of_last && sent(text).may_be_here, "{text}");
+        }
+        assert!(sent("SELECT FOUND_ROWS()").asks_of_found_rows && !sent("SELECT 1; SHOW WARNINGS").asks_of_last);
+        for text in ["COMMIT", "USE x", "SET NAMES utf8mb4"] {
+            assert!(!sent(text).reads, "{text}");
+        }
+        for text in ["SELECT 1", "SET @a = (SELECT 1)", "BEGIN", "CALL p()", "COMMIT; SELECT 1"] {
+            assert!(sent(text).reads, "{text}");
+        }
+        for text in ["INSERT INTO t VALUES (1)", "UPDATE t SET a = 1", "BEGIN", "COMMIT", "CREATE TABLE t (a INT)"] {
+            assert!(!sent(text).pins && !sent(text).is_told, "{text}");
+        }
+        for text in ["SET sql_mode = ''", "SET NAMES latin1", "USE x", "SET autocommit = 0"] {
+            assert!(!sent(text).pins && sent(text).is_told, "{text}");
+        }
+        for text in [
+            "SET @a = (SELECT 1)",
+            "SELECT @a := 1",
+            "SELECT 1 INTO @a",
+            "CALL p()",
+            "SELECT stored(1)",
+            "SELECT GET_LOCK('a', 1)",
+            "LOCK TABLES t WRITE",
+            "HANDLER t OPEN",
+            "CREATE TEMPORARY TABLE t (a INT)",
+            "PREPARE s FROM 'SELECT 1'",
+            "XA START 'x'",
+            "SET ROLE r",
+            "SET session_track_schema = OFF",
+            "SELECT 1; SET TRANSACTION READ ONLY",
+        ] {
+            assert!(sent(text).pins, "{text}");
+        }
+        for text in ["SELECT a FROM t", "SHOW TABLES", "SELECT (SELECT a FROM t)", "CALL p()"] {
+            assert!(sent(text).shows_rows, "{text}");
+        }
+        assert!(!sent("SELECT 1").shows_rows && !sent("SET @a = 1").shows_rows);
     }
 }

@@ -11,6 +11,7 @@ mod answer;
 mod at_source;
 mod decision;
 mod not_served;
+mod numbers;
 mod ok;
 
 use std::fmt;
@@ -20,6 +21,8 @@ pub use answer::{Answer, Step, Told};
 pub use at_source::AtSource;
 pub use decision::{Decision, Sent, decide};
 pub use not_served::{DigestCount, NotServed};
+pub use numbers::{Numbers, statement_of};
+pub use ok::Shown;
 
 /// Which statements of accounts with the right `forward` go to the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -9,31 +9,57 @@ use wire::handshake::capability;
 use wire::read::{Reader, put_lenenc_bytes};
 use wire::response::status;
 
-/// Kinds of changes of the session: a variable, the schema, something of it (`session_track_state_change`).
+/// Kinds of changes of the session: a variable, the schema, something of it (`session_track_state_change`), GTIDs.
 const VARIABLE: u8 = 0;
 const SCHEMA: u8 = 1;
 const STATE: u8 = 2;
-/// The variable that says how texts are read.
-const CHARSET: &[u8] = b"character_set_client";
+const GTIDS: u8 = 3;
+
+/// Which changes of its session a client is told, where the source tells more of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    pub state: bool,
+    pub schema: bool,
+    pub gtids: bool,
+    /// Names of variables, or `*`; None: those that the source tells.
+    pub variables: Option<String>,
+}
+
+impl Shown {
+    /// All that the source tells, but that something has changed unless `state`.
+    #[must_use]
+    pub fn told(state: bool) -> Shown {
+        Shown { state, schema: true, gtids: true, variables: None }
+    }
+
+    fn shows_variable(&self, name: &str) -> bool {
+        let is_named = |one: &str| one == "*" || one.eq_ignore_ascii_case(name);
+        self.variables.as_ref().is_none_or(|list| list.split(',').map(str::trim).any(is_named))
+    }
+}
 
 /// Numbers of an OK packet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Numbers {
     pub(crate) ok: OkPacket,
+    /// Rows that have changed, where a statement says that of those that it found.
+    pub(crate) changed_rows: Option<u64>,
     /// Something of the session has changed.
     pub(crate) changed: bool,
-    /// `character_set_client`, if that has.
-    pub(crate) charset: Option<String>,
+    /// Variables that have, with their values.
+    pub(crate) variables: Vec<(String, String)>,
+    /// A transaction was committed under a GTID, or GTIDs were shown.
+    pub(crate) has_gtids: bool,
     /// The default schema, if that has: empty for none.
     pub(crate) schema: Option<String>,
 }
 
-/// Puts the payload of an OK packet of the source for a client with these capabilities. `shows_state`: whether it is
-/// told that something of its session has changed.
+/// Puts the payload of an OK packet of the source for a client with these capabilities, with the changes that it is
+/// told.
 ///
 /// # Errors
 /// It breaks the protocol.
-pub(crate) fn put(out: &mut Vec<u8>, payload: &[u8], capabilities: u32, shows_state: bool) -> Result<Numbers> {
+pub(crate) fn put(out: &mut Vec<u8>, payload: &[u8], capabilities: u32, shown: &Shown) -> Result<Numbers> {
     let ok = OkPacket::parse(payload)?;
     let mut reader = Reader::new(payload);
     reader.u8("OK packet")?;
@@ -45,10 +71,10 @@ pub(crate) fn put(out: &mut Vec<u8>, payload: &[u8], capabilities: u32, shows_st
     let has_changes = bits & status::SESSION_STATE_CHANGED != 0;
     let info = if reader.is_empty() { &[] } else { reader.lenenc_bytes("info")? };
     let changes = if has_changes { reader.lenenc_bytes("session state")? } else { &[] };
-    let mut numbers = Numbers { ok, ..Numbers::default() };
-    let others = without_state(changes, &mut numbers)?;
+    let mut numbers = Numbers { ok, changed_rows: changed_rows(info), ..Numbers::default() };
+    let others = shown_of(changes, shown, &mut numbers)?;
     let tracks = capabilities & capability::SESSION_TRACK != 0;
-    if tracks && (shows_state || others.len() == changes.len()) {
+    if tracks && others.len() == changes.len() {
         out.extend_from_slice(payload);
         return Ok(numbers);
     }
@@ -66,24 +92,45 @@ pub(crate) fn put(out: &mut Vec<u8>, payload: &[u8], capabilities: u32, shows_st
     Ok(numbers)
 }
 
-/// The changes but for the one of [`STATE`]; `numbers` gets what they say.
-fn without_state(changes: &[u8], numbers: &mut Numbers) -> Result<Vec<u8>> {
+/// The second number of `Rows matched: 1  Changed: 0  Warnings: 0`.
+fn changed_rows(info: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(info).ok()?.strip_prefix("Rows matched: ")?;
+    let (_, rest) = text.split_once("Changed: ")?;
+    rest.split(' ').next()?.parse().ok()
+}
+
+/// The changes that the client is told; `numbers` gets what all of them say.
+fn shown_of(changes: &[u8], shown: &Shown, numbers: &mut Numbers) -> Result<Vec<u8>> {
     let mut reader = Reader::new(changes);
     let mut others = Vec::new();
     while !reader.is_empty() {
         let kind = reader.u8("session state")?;
         let data = reader.lenenc_bytes("session state")?;
-        if kind == STATE {
-            numbers.changed |= data == b"1";
-        } else {
-            let mut told = Reader::new(data);
-            let mut text = || told.lenenc_bytes("session state");
-            let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            match kind {
-                VARIABLE if text()? == CHARSET => numbers.charset = Some(owned(text()?)),
-                SCHEMA => numbers.schema = Some(owned(text()?)),
-                _ => {}
+        let mut told = Reader::new(data);
+        let mut text =
+            || -> Result<String> { Ok(String::from_utf8_lossy(told.lenenc_bytes("session state")?).into_owned()) };
+        let shows = match kind {
+            STATE => {
+                numbers.changed |= data == b"1";
+                shown.state
             }
+            VARIABLE => {
+                let (name, value) = (text()?, text()?);
+                let shows = shown.shows_variable(&name);
+                numbers.variables.push((name, value));
+                shows
+            }
+            SCHEMA => {
+                numbers.schema = Some(text()?);
+                shown.schema
+            }
+            GTIDS => {
+                numbers.has_gtids = true;
+                shown.gtids
+            }
+            _ => true,
+        };
+        if shows {
             others.push(kind);
             put_lenenc_bytes(&mut others, data);
         }
@@ -107,7 +154,7 @@ mod tests {
 
     fn put_for(payload: &[u8], capabilities: u32, shows_state: bool) -> (Vec<u8>, bool) {
         let mut out = Vec::new();
-        let numbers = put(&mut out, payload, capabilities, shows_state).unwrap();
+        let numbers = put(&mut out, payload, capabilities, &Shown::told(shows_state)).unwrap();
         assert_eq!((numbers.ok.affected_rows, numbers.ok.warnings), (3, 1));
         (out, numbers.changed)
     }
@@ -129,7 +176,37 @@ mod tests {
         assert_eq!(put_for(&state, track, false), (plain.clone(), true));
         assert_eq!(put_for(&with(changed, b"\0\x03\x02\x010"), 0, false), (plain, false));
         for len in 0..both.len() {
-            assert!(put(&mut Vec::new(), &both[..len], 0, false).is_err(), "{len}");
+            assert!(put(&mut Vec::new(), &both[..len], 0, &Shown::told(false)).is_err(), "{len}");
+        }
+    }
+
+    #[test]
+    fn found_rows_are_not_changed_ones() {
+        assert_eq!(changed_rows(b"Rows matched: 12  Changed: 3  Warnings: 0"), Some(3));
+        assert_eq!(changed_rows(b"Records: 2  Duplicates: 0  Warnings: 0"), None);
+        assert_eq!(changed_rows(b"Rows matched: x"), None);
+    }
+
+    #[test]
+    fn what_was_asked_for_our_sake_is_not_shown() {
+        let changed = 1 | status::SESSION_STATE_CHANGED;
+        let track = capability::SESSION_TRACK;
+        let (mode, schema, gtids) = (b"\0\x06\x03abc\x01x", b"\x01\x03\x02db", b"\x03\x04\0\x02u1");
+        let all = [&mode[..], schema, gtids].concat();
+        let packet = |rest: &[u8]| with(changed, &[b"\0", &[u8::try_from(rest.len()).unwrap()][..], rest].concat());
+        let nothing = Shown { state: false, schema: false, gtids: false, variables: Some(String::new()) };
+        for (shown, expected) in [
+            (Shown { variables: Some("time_zone, ABC".to_owned()), ..nothing.clone() }, packet(mode)),
+            (Shown { variables: Some("*".to_owned()), ..nothing.clone() }, packet(mode)),
+            (Shown { schema: true, ..nothing.clone() }, packet(schema)),
+            (Shown { gtids: true, ..nothing.clone() }, packet(gtids)),
+            (nothing, with(1, b"")),
+        ] {
+            let mut out = Vec::new();
+            let numbers = put(&mut out, &packet(&all), track, &shown).unwrap();
+            assert_eq!(out, expected, "{shown:?}");
+            assert_eq!(numbers.variables, [("abc".to_owned(), "x".to_owned())]);
+            assert_eq!((numbers.schema.as_deref(), numbers.has_gtids, numbers.changed), (Some("db"), true, false));
         }
     }
 }

@@ -14,18 +14,21 @@ use accounts::{SessionStart, SourceLogin};
 use client::{Arrived, NonBlocking};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::net::{Shutdown, shutdown};
-use session::After;
+use session::{After, Mark, OkFacts, Session};
 use sql::SqlError;
 use syntax::Settings;
-use tier::{Answer, AtSource, Decision, Sent, Step};
+use syntax::sql_mode::NO_BACKSLASH_ESCAPES;
+use tier::{Answer, AtSource, Decision, Sent, Shown, Step};
 use wire::handshake::capability;
 use wire::packet::{self, PayloadRange, SKIPPED_HEAD_LEN};
 use wire::response::status;
 
+use super::asked::{Here, Own, OwnKind, TRACK_ALL, not_executed, shown_to};
 use super::{Connection, Deadline, Fate, Hold, Turn};
 use crate::helper::Worked;
 use crate::source::{
-    Idle, Key, Kill, Left, NotOpened, Opened, Opening, Permit, Reuse, Sources, Values, first_statements, query,
+    Idle, Key, Kill, Left, NotOpened, Opened, Opening, Permit, Reuse, Sources, Values, begins_otherwise,
+    first_statements,
 };
 
 /// How long a session waits for one of `--forward-connections`.
@@ -52,17 +55,23 @@ pub(super) struct Forwarding {
     /// What it has of the variables that another connection of its own would be given.
     values: Option<Values>,
     running: Option<Running>,
+    /// What is asked of the session here first; None for an account that may read nothing here.
+    pub(super) here: Option<Here>,
 }
 
 /// A command for the source.
-struct Running {
+pub(super) struct Running {
     /// The command, while it is not sent or may be sent again.
     payload: Vec<u8>,
-    sent: Sent,
-    answer: Answer,
+    pub(super) sent: Sent,
+    pub(super) answer: Answer,
     phase: Phase,
     text: Vec<u8>,
     is_repeated: bool,
+    /// Long data that comes before it, by parameters.
+    long_data: Vec<(u16, Vec<u8>)>,
+    /// What the source must know before it is among the statements that come first.
+    pub(super) is_told: bool,
     /// Lives as long as it waits for the connection that is being opened for it.
     opening: Option<Arc<()>>,
 }
@@ -82,7 +91,7 @@ enum Phase {
 }
 
 /// The session's connection to the source.
-struct Link {
+pub(super) struct Link {
     stream: NonBlocking,
     permit: Option<Permit>,
     /// The number of its source.
@@ -96,8 +105,13 @@ struct Link {
     /// Bytes of a packet that is not whole.
     received: Vec<u8>,
     /// Statements of our own that are to be run first, and the answer to the one that runs.
-    own: VecDeque<&'static str>,
-    own_answer: Option<Answer>,
+    pub(super) own: VecDeque<Own>,
+    own_answer: Option<(Answer, OwnKind)>,
+    /// The error of a statement of our own, as the source sent it.
+    own_error: Vec<u8>,
+    /// What its session is like; None before anything was said of it.
+    pub(super) mark: Option<Mark>,
+    pub(super) opened: Instant,
     /// What epoll watches its socket for; None: not at all.
     watched: Option<EventFlags>,
     /// The epoll that does.
@@ -119,6 +133,12 @@ enum Went {
     Lost,
 }
 
+impl Running {
+    pub(super) fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+}
+
 impl Forwarding {
     pub(super) fn new(login: Arc<SourceLogin>, start: SessionStart, version: Option<&str>) -> Forwarding {
         let charset = values::collation::by_id(start.collation).map_or("utf8mb4", |collation| collation.charset);
@@ -133,6 +153,7 @@ impl Forwarding {
             was_reset: false,
             values: None,
             running: None,
+            here: None,
         }
     }
 
@@ -140,10 +161,35 @@ impl Forwarding {
         &self.login
     }
 
+    /// True if the source is to answer whatever the session sends.
+    pub(super) fn keeps_session(&self) -> bool {
+        self.here.is_none() || self.at.keeps_session()
+    }
+
+    /// True if a connection that has just been opened is as good as the one that it has.
+    fn needs_no_link(&self) -> bool {
+        self.at.is_nothing() && (self.here.is_none() || !self.at.keeps_session())
+    }
+
+    /// Texts are read as this session reads them.
+    pub(super) fn reads_as(&mut self, session: &Session) {
+        let (sql_mode, charset) = session.reads_texts_as();
+        self.settings = Settings::new(sql_mode, self.settings.server_version, charset);
+    }
+
+    /// The command that runs, and the connection that it runs on.
+    pub(super) fn runs_on(&mut self) -> Option<(&mut Running, &mut Link, &AtSource, &Here)> {
+        Some((self.running.as_mut()?, self.link.as_deref_mut()?, &self.at, self.here.as_ref()?))
+    }
+
     /// Bytes that it holds.
     pub(super) fn memory(&self) -> usize {
-        let of_link = self.link.as_ref().map_or(0, |link| link.to_send.capacity() + link.received.capacity());
-        of_link + self.running.as_ref().map_or(0, |running| running.payload.capacity() + running.text.capacity())
+        let own = |link: &Link| link.own.iter().map(|own| own.text.len()).sum::<usize>();
+        let of_link = |link: &Link| link.to_send.capacity() + link.received.capacity() + own(link);
+        let of_link = self.link.as_ref().map_or(0, |link| of_link(link));
+        let long = |running: &Running| running.long_data.iter().map(|(_, data)| data.capacity()).sum::<usize>();
+        let of_running = |running: &Running| running.payload.capacity() + running.text.capacity() + long(running);
+        of_link + self.running.as_ref().map_or(0, of_running)
     }
 
     /// The text of the statement that runs.
@@ -163,7 +209,7 @@ impl Forwarding {
 
     /// The connection is gone, or for others: whether the session can go on without it.
     fn drop_link(&mut self) -> bool {
-        let goes_on = self.at.is_nothing();
+        let goes_on = self.needs_no_link();
         match self.link.take() {
             Some(link) if goes_on => link.give_back(),
             link => link.into_iter().for_each(|link| link.close()),
@@ -182,7 +228,7 @@ fn number_of(version: &str) -> Option<u32> {
 
 /// What a status tells of the session's sql_mode.
 fn sql_mode_of(bits: u16) -> u64 {
-    if bits & status::NO_BACKSLASH_ESCAPES == 0 { 0 } else { syntax::sql_mode::NO_BACKSLASH_ESCAPES }
+    if bits & status::NO_BACKSLASH_ESCAPES == 0 { 0 } else { NO_BACKSLASH_ESCAPES }
 }
 
 impl Link {
@@ -199,6 +245,9 @@ impl Link {
             received: Vec::new(),
             own: VecDeque::new(),
             own_answer: None,
+            own_error: Vec::new(),
+            mark: None,
+            opened: Instant::now(),
             watched: None,
             watched_by: None,
             is_ready: false,
@@ -289,26 +338,41 @@ impl AsFd for Link {
 }
 
 impl Connection {
-    /// Has the source answer a command, unless this server does: then false.
+    /// Has a command answered where it is to be, unless that is by this server alone: then false.
     pub(super) fn forwards(&mut self, range: PayloadRange, turn: &mut Turn<'_>) -> bool {
         self.renew_grants(turn);
         let Some(forwarding) = &mut self.forwarding else { return false };
+        if let (false, Some(session)) = (forwarding.keeps_session(), &self.session) {
+            forwarding.reads_as(session);
+        }
         let sources = &turn.server.sources;
         let payload = self.input.payload(range);
         let decision = tier::decide(payload, forwarding.start.capabilities, sources.forward, forwarding.settings);
-        let sent = match decision {
+        match decision {
             Decision::Here => {
                 sources.counts.here.fetch_add(1, Relaxed);
-                return false;
+                false
             }
             Decision::Refused(error) => {
                 sources.counts.refused.fetch_add(1, Relaxed);
                 let payload = payload.to_vec();
                 self.refuse_command(payload, &error);
-                return true;
+                true
             }
-            Decision::Source(sent) => sent,
-        };
+            Decision::Source(sent) => {
+                if self.asks_here(range, sent, turn) {
+                    return true;
+                }
+                let payload = self.input.payload(range).to_vec();
+                self.forward(payload, sent, turn)
+            }
+        }
+    }
+
+    /// Has the source answer a command; false if nothing is there that it is about.
+    pub(super) fn forward(&mut self, payload: Vec<u8>, sent: Sent, turn: &mut Turn<'_>) -> bool {
+        let (payload, long_data) = self.execution_for_source(payload);
+        let (Some(forwarding), Some(session)) = (&mut self.forwarding, &mut self.session) else { return false };
         // Nothing is there that could be reset or closed.
         let code = payload.first().copied().unwrap_or_default();
         let needs_link =
@@ -316,15 +380,20 @@ impl Connection {
         if forwarding.link.is_none() && !needs_link {
             return false;
         }
-        sources.counts.forwarded.fetch_add(1, Relaxed);
-        let shows_state = forwarding.link.as_ref().is_some_and(|link| link.shows_state);
-        let answer =
-            Answer::new(code, forwarding.start.capabilities, shows_state || sent.asks_for_state, sent.may_ask_for_file);
+        turn.server.sources.counts.forwarded.fetch_add(1, Relaxed);
+        let shows_state = forwarding.link.as_ref().is_some_and(|link| link.shows_state) || sent.asks_for_state;
+        let shown = match &forwarding.here {
+            Some(_) => shown_to(session, sent.asks_for_state),
+            None => Shown::told(shows_state),
+        };
+        let number = forwarding.here.as_mut().and_then(|here| here.number_for(session, &sent));
+        let answer = Answer::new(code, forwarding.start.capabilities, shown, sent.may_ask_for_file);
+        let answer = answer.of_statement(number);
         let text = payload.get(1..).unwrap_or_default();
         let text = text.get(..TEXT_BYTES_MAX).unwrap_or(text).to_vec();
-        let payload = payload.to_vec();
+        let (phase, is_repeated, is_told, opening) = (Phase::Own, false, false, None);
         forwarding.running =
-            Some(Running { payload, sent, answer, phase: Phase::Own, text, is_repeated: false, opening: None });
+            Some(Running { payload, sent, answer, phase, text, is_repeated, long_data, is_told, opening });
         self.hold = Hold::Source;
         self.why = Deadline::Busy;
         if let Err(error) = self.will_hold(0, 0) {
@@ -336,7 +405,7 @@ impl Connection {
     }
 
     /// Answers a command with an error.
-    fn refuse_command(&mut self, payload: Vec<u8>, error: &SqlError) {
+    pub(super) fn refuse_command(&mut self, payload: Vec<u8>, error: &SqlError) {
         let Some(session) = &mut self.session else { return };
         let mut head = [0; SKIPPED_HEAD_LEN];
         head.iter_mut().zip(payload).for_each(|(to, byte)| *to = byte);
@@ -345,7 +414,7 @@ impl Connection {
     }
 
     /// The command that runs ends with an error of ours.
-    fn fail_forwarded(&mut self, error: &SqlError) {
+    pub(super) fn fail_forwarded(&mut self, error: &SqlError) {
         let Some(running) = self.forwarding.as_mut().and_then(|forwarding| forwarding.running.take()) else { return };
         self.refuse_command(running.payload, error);
     }
@@ -359,6 +428,11 @@ impl Connection {
             self.hold = Hold::Close;
             return;
         }
+        if let Err(error) = self.tell_source(turn) {
+            self.fail_forwarded(&error);
+            return;
+        }
+        let Some(forwarding) = &mut self.forwarding else { return };
         let Some(running) = &mut forwarding.running else { return };
         let Some(link) = &mut forwarding.link else {
             let (inbox, id) = (Arc::clone(turn.inbox), self.id);
@@ -374,15 +448,22 @@ impl Connection {
             }
             return;
         };
-        if let Some(statement) = link.own.pop_front() {
+        if let Some(own) = link.own.pop_front() {
             running.phase = Phase::Own;
             let capabilities = forwarding.start.capabilities;
-            link.put(&query(statement, capabilities), 0);
-            link.own_answer = Some(Answer::new(wire::command::QUERY, capabilities, true, false));
+            let (code, payload) = own.command(capabilities);
+            link.put(&payload, 0);
+            link.own_answer = Some((Answer::new(code, capabilities, Shown::told(true), false), own.what));
             return;
         }
         running.phase = Phase::Answer;
         link.shows_state |= running.sent.asks_for_state;
+        let there = forwarding.here.as_mut().and_then(|here| here.numbers_mut().renumber(&mut running.payload));
+        for (parameter, data) in std::mem::take(&mut running.long_data) {
+            let number = there.unwrap_or_default().to_le_bytes();
+            let head = [&[wire::command::STMT_SEND_LONG_DATA], &number[..], &parameter.to_le_bytes()].concat();
+            link.put(&[head, data].concat(), 0);
+        }
         link.put(&running.payload, 0);
         forwarding.at.sends(&running.sent);
         if !running.sent.may_repeat {
@@ -399,9 +480,13 @@ impl Connection {
         let waits = running.opening.insert(Arc::default());
         let (waits, ticket) = (Arc::downgrade(waits), Arc::downgrade(waits));
         let (inbox, id) = (Arc::clone(turn.inbox), self.id);
+        let mut start = forwarding.start.clone();
+        if let (Some(_), Some(session)) = (&forwarding.here, &self.session) {
+            start.schema = session.schema_name().or(start.schema);
+        }
         let opening = Opening {
             login: Arc::clone(&forwarding.login),
-            start: forwarding.start.clone(),
+            start,
             was_reset: forwarding.was_reset,
             values: forwarding.values.clone(),
             permit,
@@ -434,9 +519,17 @@ impl Connection {
         };
         match opened {
             Ok(mut opened) => {
-                forwarding.values = Some(std::mem::take(&mut opened.values));
+                let values = std::mem::take(&mut opened.values);
+                if let (None, Some(here), Some(session)) = (&forwarding.values, &mut forwarding.here, &mut self.session)
+                {
+                    here.begins_as(begins_otherwise(&values, turn.server), session, turn.server);
+                }
+                forwarding.values = Some(values);
                 forwarding.link = Some(Box::new(Link::new(opened)));
                 forwarding.at = AtSource::default();
+                if let Some(running) = &mut forwarding.running {
+                    running.is_told = false;
+                }
                 self.send_to_source(turn);
             }
             Err(NotOpened { error, is_refusal: true }) => {
@@ -492,7 +585,7 @@ impl Connection {
         }
         let is_own = running.phase == Phase::Own;
         let answer = match &mut link.own_answer {
-            Some(answer) if is_own => answer,
+            Some((answer, _)) if is_own => answer,
             _ => &mut running.answer,
         };
         if answer.is_over() {
@@ -524,6 +617,9 @@ impl Connection {
             true => answer.take(bytes, &mut swallowed.0, &mut swallowed.1)?,
             false => self.output.put_packets(|out, sequence| answer.take(bytes, out, sequence))?,
         };
+        if is_own && answer.told().error.is_some() {
+            link.own_error = swallowed.0;
+        }
         link.received = bytes.get(taken..).unwrap_or_default().to_vec();
         match step {
             Step::More => {}
@@ -591,22 +687,17 @@ impl Connection {
         let Some(forwarding) = &mut self.forwarding else { return };
         let (Some(link), Some(running)) = (&mut forwarding.link, &forwarding.running) else { return };
         if running.phase == Phase::Own {
-            let own = link.own_answer.take();
-            let mode = own.as_ref().and_then(|answer| answer.told().status).map(sql_mode_of);
-            let known = forwarding.settings.sql_mode;
-            forwarding.settings.sql_mode = mode.unwrap_or(known);
-            // The statement was read as in a mode that the session there does not have.
-            let is_misread = mode.is_some_and(|mode| mode != known) && running.payload.contains(&b'\\');
-            // One that fails leaves a session that cannot be judged.
-            if is_misread || own.is_none_or(|answer| answer.told().error.is_some()) {
-                self.hold = Hold::Close;
-            } else {
-                self.send_to_source(turn);
-            }
-            return;
+            return self.own_answered(turn);
         }
         let told = *running.answer.told();
         forwarding.at.answered(&running.sent, &told);
+        if let Some(session) = &mut self.session {
+            let resets = running.sent.resets && told.error.is_none();
+            link.mark = forwarding.here.as_mut().map(|here| {
+                let answered = (&running.sent, &running.answer);
+                here.take(session, answered, resets, turn.server)
+            });
+        }
         if let Some(bits) = told.status {
             forwarding.settings.sql_mode = sql_mode_of(bits);
         }
@@ -633,11 +724,62 @@ impl Connection {
             let Settings { sql_mode, server_version, .. } = forwarding.settings;
             forwarding.settings = Settings::new(sql_mode, server_version, charset.as_deref().unwrap_or("utf8mb4"));
             link.shows_state = link.tracks_by_itself;
-            link.own = first_statements(turn.server.sources.forward).collect();
+            link.own = first_statements(turn.server.sources.forward).map(Own::sets).collect();
+            link.own.extend(forwarding.here.as_ref().map(|_| Own::sets(TRACK_ALL)));
         }
         let was_reset = forwarding.running.take().is_some_and(|running| running.sent.resets);
-        if (was_reset || turn.server.sources.has_waiting()) && forwarding.at.is_nothing() {
+        if (was_reset || turn.server.sources.has_waiting()) && forwarding.needs_no_link() {
             forwarding.drop_link();
+        }
+        self.after(After::Next);
+    }
+
+    /// A statement of our own has ended.
+    fn own_answered(&mut self, turn: &mut Turn<'_>) {
+        let Some(forwarding) = &mut self.forwarding else { return };
+        let (Some(link), Some(running)) = (&mut forwarding.link, &forwarding.running) else { return };
+        let Some((answer, what)) = link.own_answer.take() else { return };
+        match (what, answer.told().error, answer.told().statement) {
+            (OwnKind::Waits, Some(code), _) => {
+                link.own.clear();
+                return self.fail_forwarded(&not_executed(code));
+            }
+            (OwnKind::Prepares(_), Some(_), _) => return self.pass_own_error(turn),
+            (OwnKind::Prepares(number), None, Some(there)) => {
+                if let Some(here) = &mut forwarding.here {
+                    here.numbers_mut().add(number, there);
+                }
+            }
+            _ => {}
+        }
+        if let Some(bits) = answer.told().status {
+            forwarding.at.says(bits);
+        }
+        // The last one leaves the mode in which the statement is read there.
+        let mode = answer.told().status.filter(|_| link.own.is_empty()).map(sql_mode_of);
+        let known = forwarding.settings.sql_mode & NO_BACKSLASH_ESCAPES;
+        let other = mode.filter(|mode| *mode != known);
+        forwarding.settings.sql_mode = other.unwrap_or(forwarding.settings.sql_mode);
+        let is_misread = other.is_some() && running.payload.contains(&b'\\');
+        // One that fails leaves a session that cannot be judged.
+        if is_misread || answer.told().error.is_some() {
+            self.hold = Hold::Close;
+        } else {
+            self.send_to_source(turn);
+        }
+    }
+
+    /// A statement that was prepared here cannot be prepared there: its execution ends so.
+    fn pass_own_error(&mut self, turn: &Turn<'_>) {
+        let Some(forwarding) = &mut self.forwarding else { return };
+        let Some(link) = &mut forwarding.link else { return };
+        // What was to come after it still does.
+        let packet = std::mem::take(&mut link.own_error);
+        let payload = packet.get(packet::HEADER_LEN..).unwrap_or_default();
+        self.output.send(|out| out.extend_from_slice(payload));
+        forwarding.running = None;
+        if let Some(session) = &mut self.session {
+            session.took(&OkFacts::default(), turn.server);
         }
         self.after(After::Next);
     }
@@ -646,13 +788,13 @@ impl Connection {
     fn lose_source(&mut self, turn: &mut Turn<'_>) -> Result<(), Fate> {
         let Some(forwarding) = &mut self.forwarding else { return Err(Fate::End) };
         let Some(running) = &mut forwarding.running else { return Err(Fate::End) };
-        let had_nothing = forwarding.at.may_repeat();
+        let had_nothing = forwarding.at.may_repeat() && (forwarding.here.is_none() || !forwarding.at.keeps_session());
         let repeats =
             running.sent.may_repeat && had_nothing && !running.is_repeated && !running.answer.told().has_begun;
         if !repeats {
             return Err(Fate::End);
         }
-        running.is_repeated = true;
+        (running.is_repeated, running.is_told) = (true, false);
         forwarding.link = None;
         forwarding.at = AtSource::default();
         self.send_to_source(turn);
@@ -692,7 +834,7 @@ impl Connection {
         if link.is_of_another(turn) {
             return forwarding.drop_link();
         }
-        if turn.server.sources.has_waiting() && forwarding.at.is_nothing() {
+        if turn.server.sources.has_waiting() && forwarding.needs_no_link() {
             forwarding.drop_link();
         }
         true

@@ -11,6 +11,7 @@ use tier::Forward;
 use wire::compress::Algorithm;
 use wire::handshake::capability;
 
+use super::asked::Here;
 use super::forward::Forwarding;
 use super::{Connection, Deadline, Hold, Turn};
 use crate::config::Note;
@@ -123,12 +124,14 @@ impl Connection {
         let algorithm = algorithm(&start);
         self.leave_source(&server.sources);
         let login = identity.source_login.clone().filter(|_| server.config.forward != Forward::Off);
+        // Without it the session here would have no answer.
+        let reads_here = identity.rights.read && login.is_some();
         self.forwarding = login.map(|login| {
             let forwarding = Forwarding::new(login, start.clone(), server.facts.source_version().as_deref());
-            // It is the source that has it, or not.
-            start.schema = None;
             Box::new(forwarding)
         });
+        // Of one that forwards, the source has it, or not.
+        let schema = if self.forwarding.is_some() { start.schema.take() } else { None };
         match Session::begin(self.number(), identity, start, server) {
             Ok(mut session) => {
                 session.set_encryption(self.transport.encryption());
@@ -136,6 +139,10 @@ impl Connection {
                 self.output.count_by(memory.beside());
                 session.count_by(memory);
                 self.release();
+                if let Some(forwarding) = self.forwarding.as_mut().filter(|_| reads_here) {
+                    session.begin_forwarding(forwarding_of(server.config.forward), schema.as_deref(), server);
+                    forwarding.here = Some(Here::new(&session));
+                }
                 session.welcome(&mut self.output);
                 self.session = Some(Box::new(session));
                 if self.compression.is_none() {
@@ -169,6 +176,15 @@ impl Connection {
 
 /// What is offered to clients, besides what a login needs.
 const CAPABILITIES: u32 = capability::OF_SESSIONS | capability::COMPRESS | capability::ZSTD_COMPRESSION_ALGORITHM;
+
+/// What of a session's commands may be answered by the source.
+fn forwarding_of(forward: Forward) -> session::Forwarding {
+    match forward {
+        Forward::Off => session::Forwarding::Off,
+        Forward::Reads => session::Forwarding::Reads,
+        Forward::All => session::Forwarding::All,
+    }
+}
 
 /// zlib where a client offers both, as MySQL chooses.
 fn algorithm(start: &SessionStart) -> Option<Algorithm> {

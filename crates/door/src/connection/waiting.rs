@@ -253,7 +253,7 @@ impl Connection {
         self.held = None;
         let Some(session) = &mut self.session else { return };
         let after = session.waited(ended, turn.server, &mut self.output);
-        self.after(after);
+        self.settle(after, turn);
     }
 
     /// Interrupts the statement that waits, if one does.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use accounts::{SessionStart, SourceLogin};
 use client::{ClientError, ConnectOptions, Connection, NonBlocking, OnBehalf, SslMode};
-use sql::SqlError;
+use sql::{BEGIN_AS_AT_THE_SOURCE, OwnValues, SqlError};
 use tier::Forward;
 use wire::WireError;
 use wire::command;
@@ -345,6 +345,15 @@ static QUESTION: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
+/// Variables with which sessions begin otherwise there than here, as when the source has an `init_connect`.
+pub(crate) fn begins_otherwise(values: &Values, here: &dyn OwnValues) -> Vec<(String, String)> {
+    const FIRST: [&str; 4] = ["default_week_format", "div_precision_increment", "lc_time_names", "sql_auto_is_null"];
+    let is_known = |name: &str| FIRST.contains(&name) || BEGIN_AS_AT_THE_SOURCE.contains(&name);
+    let differs = |name: &str, value: &[u8]| here.own_value(name).is_some_and(|known| known.as_bytes() != value);
+    let all = KEPT.iter().zip(values).filter(|(name, value)| is_known(name) && differs(name, value));
+    all.map(|(name, value)| ((*name).to_owned(), String::from_utf8_lossy(value).into_owned())).collect()
+}
+
 /// Statements that give a session the values that it had: global ones may be others now.
 fn moves(now: &[Vec<u8>], before: &[Vec<u8>]) -> Vec<String> {
     let differing = KEPT.iter().zip(now.iter().zip(before)).filter(|(_, (now, before))| now != before);
@@ -366,13 +375,13 @@ pub(crate) fn first_statements(forward: Forward) -> impl Iterator<Item = &'stati
 }
 
 /// The payload of a statement of our own.
-pub(crate) fn query(statement: &str, capabilities: u32) -> Vec<u8> {
+pub(crate) fn query(statement: &[u8], capabilities: u32) -> Vec<u8> {
     let mut payload = vec![command::QUERY];
     if capabilities & capability::QUERY_ATTRIBUTES != 0 {
         // No attributes, one set.
         payload.extend_from_slice(&[0, 1]);
     }
-    payload.extend_from_slice(statement.as_bytes());
+    payload.extend_from_slice(statement);
     payload
 }
 
@@ -411,7 +420,7 @@ impl Asking {
             packets += 1;
             Ok(())
         };
-        self.connection.relay(&query(statement, self.capabilities), &mut each)?;
+        self.connection.relay(&query(statement.as_bytes(), self.capabilities), &mut each)?;
         Ok(row)
     }
 }

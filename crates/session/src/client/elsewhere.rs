@@ -3,12 +3,15 @@
 //! In: a command's statements, the error with which it would end. Out: that it is another server's, before anything of
 //! it was changed here. Never here: who answers it; a command of this server itself; one with an answer that began.
 
-use sql::{Isolation, Scope, Show, SqlError, Statement};
+use std::time::Instant;
+
+use sql::{Characteristics, Isolation, Scope, Show, SqlError, Statement};
 use syntax::{Classified, Keyword, State, StatementKind, classify};
 use wire::server::ClientCommand;
 
-use super::{After, Diagnostics, Session};
+use super::{After, Diagnostics, Schema, Session};
 use crate::Output;
+use crate::world::World;
 
 /// What may be answered by another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,6 +41,10 @@ pub enum Why {
     Variable,
     /// An isolation level that is not kept here.
     Isolation,
+    /// It reads in a transaction that may write.
+    Transaction,
+    /// The time, or who is logged in, as the source has it.
+    AtSource,
     Locks,
     /// It lists what a server is, or has counted.
     OfServer,
@@ -77,8 +84,10 @@ pub(super) struct Elsewhere {
     payload: Option<Vec<u8>>,
     /// Some statement was, since the session began.
     pub(super) was_any: bool,
-    /// A variable that was set elsewhere to a value that this server does not work by.
+    /// A variable that was set elsewhere to a value that this server does not work by, or what else keeps it there.
     pub(super) pinned: Option<String>,
+    /// When another server has answered last: what it has shown by then must be visible before the next read.
+    pub(super) answered: Option<Instant>,
 }
 
 /// Why an error means that another server may have the answer.
@@ -109,6 +118,13 @@ fn is_of_this_server(one: &Classified) -> bool {
         || one.unknown_functions.iter().any(|name| is_list(name))
 }
 
+/// True for functions whose value is that of the session at the source, and of the moment.
+fn is_of_source_session(name: &str) -> bool {
+    const THESE: [&str; 7] =
+        ["CURRENT_ROLE", "CURRENT_USER", "SESSION_USER", "SYSDATE", "SYSTEM_USER", "USER", "VERSION"];
+    THESE.into_iter().any(|one| one.eq_ignore_ascii_case(name))
+}
+
 /// True for a SHOW whose answer only the source knows.
 fn is_of_source(show: &Show) -> bool {
     matches!(
@@ -132,6 +148,43 @@ impl Session {
         self.elsewhere.forwarding = forwarding;
     }
 
+    /// As [`set_forwarding`](Self::set_forwarding) for a session that begins, with the schema that its login asked for:
+    /// its reads are as fresh as those of the source, unless its account says otherwise.
+    pub fn begin_forwarding(&mut self, forwarding: Forwarding, schema: Option<&str>, world: &dyn World) {
+        self.set_forwarding(forwarding);
+        self.read_as_its_account(world);
+        if let Some(name) = schema
+            && self.use_schema(name, world).is_err()
+        {
+            // It is the source that has it, or not.
+            self.schema = Some(Schema { name: name.to_owned(), collation: None });
+        }
+    }
+
+    /// True if all its commands are another server's until it is reset.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.elsewhere.pinned.is_some()
+    }
+
+    /// True if another server has answered its last statement.
+    #[must_use]
+    pub fn last_was_elsewhere(&self) -> bool {
+        self.diagnostics.are_elsewhere
+    }
+
+    /// The value of a session variable; empty for an unknown one.
+    #[must_use]
+    pub fn value(&self, name: &str) -> &str {
+        self.settings.text(name).unwrap_or_default()
+    }
+
+    /// How texts are read: `sql_mode`, `character_set_client`.
+    #[must_use]
+    pub fn reads_texts_as(&self) -> (u64, &str) {
+        (self.settings.sql_mode(), self.settings.charsets().client_charset())
+    }
+
     /// What [`After::NotHere`] was said of.
     pub fn take_not_here(&mut self) -> Option<NotHere> {
         self.elsewhere.not_here.take()
@@ -153,6 +206,12 @@ impl Session {
     /// A number for a statement that was prepared elsewhere.
     pub fn take_statement_number(&mut self) -> u32 {
         self.statements.take_number()
+    }
+
+    /// The number that was taken last.
+    #[must_use]
+    pub fn last_statement_number(&self) -> u32 {
+        self.statements.last_number()
     }
 
     pub(super) fn may_forward(&self) -> bool {
@@ -253,16 +312,30 @@ impl Session {
         Err(error)
     }
 
+    /// As [`check_answered_here`](Self::check_answered_here) for a statement that is prepared: what may be otherwise
+    /// when it is executed does not count.
+    ///
+    /// # Errors
+    /// 1235 with what it is.
+    pub(super) fn check_prepared_here(&mut self, statement: &Statement) -> Result<(), SqlError> {
+        let passes = |why: Why| matches!(why, Why::Transaction | Why::Isolation | Why::LastStatement | Why::AtSource);
+        if self.elsewhere_by_kind(statement).is_some_and(|(why, _)| passes(why)) {
+            return Ok(());
+        }
+        self.check_answered_here(statement)
+    }
+
     fn elsewhere_by_kind(&self, statement: &Statement) -> Option<(Why, String)> {
         let said = |why, construct: &str| Some((why, construct.to_owned()));
         if let Some(name) = &self.elsewhere.pinned
             && !matches!(statement, Statement::Kill { .. } | Statement::Replica { .. } | Statement::Flush(_))
         {
-            return said(Why::Pinned, &format!("a session that has set {name} at the source"));
+            return said(Why::Pinned, &format!("a session with {name} at the source"));
         }
         let of_source = |scope: Option<Scope>, name: &str| match name {
             "warning_count" | "error_count" => self.diagnostics.are_elsewhere,
             "last_insert_id" | "identity" => self.elsewhere.was_any,
+            "timestamp" => true,
             _ if name.starts_with("slipstream_") => false,
             _ => scope == Some(Scope::Global) || !self.settings.is_known_at_the_source(name),
         };
@@ -277,16 +350,40 @@ impl Session {
         if let Some(name) = statement.call_that(&of_last) {
             return said(Why::LastStatement, &format!("{}()", name.to_ascii_uppercase()));
         }
+        let has_time =
+            matches!(statement, Statement::Select(select) if select.from.is_some()) && self.has_source_time();
+        let is_of_session = |name: &str| is_of_source_session(name) || (!has_time && sql::reads_clock(name));
+        if let Some(name) = statement.call_that(&is_of_session) {
+            return said(Why::AtSource, &format!("{}()", name.to_ascii_uppercase()));
+        }
         let locks = self.elsewhere.forwarding == Forwarding::All;
         match statement {
             Statement::ShowWarnings { .. } | Statement::ShowWarningCount { .. } if self.diagnostics.are_elsewhere => {
                 said(Why::LastStatement, "SHOW WARNINGS")
             }
+            // What all its statements read is one state, which is the source's if one of them must be read there.
+            Statement::Begin { .. } if self.transaction.isolation(&self.settings) != Isolation::ReadCommitted => {
+                said(Why::Transaction, "a transaction")
+            }
+            Statement::Savepoint(_) | Statement::RollbackTo(_) | Statement::Release(_)
+                if !self.transaction.is_open() && !self.settings.autocommit() =>
+            {
+                said(Why::Transaction, "a transaction")
+            }
             Statement::LockTables(_) if locks => said(Why::Locks, "LOCK TABLES"),
             Statement::Show(show) if is_of_source(show) => said(Why::OfServer, "SHOW of the source"),
             Statement::Select(select) if select.from.is_some() => {
                 let isolation = self.transaction.isolation(&self.settings);
+                let transaction = &self.transaction;
+                let is_exact = match !transaction.is_open() && self.settings.autocommit() {
+                    // What was said of the next transaction is of this one.
+                    true => transaction.next() == Characteristics::default(),
+                    // Each statement reads anew, before the first that writes as well as after it.
+                    false => isolation == Isolation::ReadCommitted,
+                };
                 match isolation {
+                    _ if self.of_table(statement, None).is_none() => said(Why::OfServer, "a table of the server"),
+                    _ if !is_exact => said(Why::Transaction, "a transaction"),
                     Isolation::ReadUncommitted | Isolation::Serializable => said(Why::Isolation, isolation.name()),
                     _ if locks && !select.locking.is_empty() => said(Why::Locks, "a locking clause"),
                     _ => None,

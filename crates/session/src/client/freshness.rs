@@ -20,6 +20,8 @@ use crate::world::World;
 pub(super) struct Needs {
     /// What must be visible, once that is known.
     set: Option<Arc<GtidSet>>,
+    /// What must be, besides what the source says.
+    besides: Option<Arc<GtidSet>>,
     /// When the source must be asked for it, at the earliest.
     since: Instant,
     arrived: Instant,
@@ -62,6 +64,10 @@ impl Session {
         };
         let fresh = self.looks(needs, world)?;
         self.place.is_fresh = fresh;
+        if fresh {
+            // The source was asked after that.
+            self.elsewhere.answered = None;
+        }
         Ok(fresh)
     }
 
@@ -115,6 +121,11 @@ impl Session {
         Ok(())
     }
 
+    /// True if the source is asked for its time by each statement that reads a table.
+    pub(super) fn has_source_time(&self) -> bool {
+        self.may_forward() && self.asked().text("slipstream_read_consistency") == Some("GLOBAL")
+    }
+
     /// What the variables ask for; None if that is nothing.
     fn begun_needs(&self, world: &dyn World) -> Result<Option<Needs>, SqlError> {
         let level = self.asked().text("slipstream_read_consistency").unwrap_or_default();
@@ -133,10 +144,16 @@ impl Session {
         };
         let since = match level {
             "BOUNDED" => now.checked_sub(span("slipstream_read_staleness")).unwrap_or(now),
+            "SESSION" => self.elsewhere.answered.unwrap_or(now),
             _ => now,
         };
         let until = now + span("slipstream_read_timeout");
-        Ok(Some(Needs { set, since, arrived: now, until, ended: None }))
+        let needs = Needs { set, besides: None, since, arrived: now, until, ended: None };
+        Ok(Some(match self.elsewhere.answered {
+            // What a statement there has seen or done, its answer need not say.
+            Some(answered) => Needs { besides: needs.set.clone(), set: None, since: since.max(answered), ..needs },
+            None => needs,
+        }))
     }
 
     fn looks(&mut self, mut needs: Needs, world: &dyn World) -> Result<bool, SqlError> {
@@ -149,7 +166,14 @@ impl Session {
         let set = match &needs.set {
             Some(set) => Arc::clone(set),
             None => match world.gtids().source_set(needs.since, needs.arrived, nobody()) {
-                SourceSet::Known(set) => set,
+                SourceSet::Known(set) => match needs.besides.take() {
+                    Some(besides) => {
+                        let mut all = GtidSet::clone(&set);
+                        all.union_with(&besides);
+                        Arc::new(all)
+                    }
+                    None => set,
+                },
                 SourceSet::Failed(error) => return Err(error),
                 SourceSet::Awaited(_) => {
                     let event = Event::Source { since: needs.since, arrived: needs.arrived };
@@ -158,7 +182,15 @@ impl Session {
             },
         };
         match world.gtids().when_readable(&set, nobody()) {
-            Readable::Reached => Ok(true),
+            Readable::Reached => {
+                // One that may forward has the source's time: it arrived there when the source was asked.
+                if self.has_source_time()
+                    && let Some(us) = world.gtids().source_time_us(needs.since)
+                {
+                    self.settings.begins_at(us);
+                }
+                Ok(true)
+            }
             Readable::Not(error) => Err(error),
             Readable::Awaited(_) => {
                 needs.set = Some(Arc::clone(&set));

@@ -8,7 +8,7 @@ use sql::{
 };
 use wire::handshake::capability;
 use wire::response::{PrepareOk, status};
-use wire::server::{Execute, ParamType};
+use wire::server::{ClientCommand, Execute, ParamType};
 
 use rows::Reading;
 use sql::listing::bytes_of;
@@ -17,7 +17,7 @@ use super::beside::ROWS_A_TURN;
 use super::results::{Form, Rows};
 use super::tables::{Described, Known};
 use super::waiting::{Execution, Waiter};
-use super::{After, Parameters, PreparedUnder, Session, listings, malformed, parameters, query};
+use super::{After, Change, Parameters, PreparedUnder, Session, listings, malformed, parameters, query};
 use crate::Output;
 use crate::world::World;
 
@@ -240,6 +240,7 @@ impl Session {
             let text = "This command is not supported in the prepared statement protocol yet";
             return Err(SqlError::new(1295, "HY000", text));
         }
+        self.check_prepared_here(&parsed.statement)?;
         match &parsed.statement {
             Statement::Write => return Err(SqlError::read_only()),
             Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),
@@ -287,6 +288,7 @@ impl Session {
             under: PreparedUnder {
                 charsets: *self.settings.charsets(),
                 schema: self.schema.as_ref().map(|schema| schema.name.clone()),
+                sql_mode: self.settings.sql_mode(),
             },
             columns: described.columns.len(),
         };
@@ -324,6 +326,52 @@ impl Session {
             self.definitions_end(self.status(), out);
         }
         Ok(())
+    }
+
+    /// What another server must get of an execution: it with the types of its parameters, which clients send once, and
+    /// their long data, which is taken.
+    pub fn execution_elsewhere(&mut self, payload: Vec<u8>) -> (Vec<u8>, Vec<(u16, Vec<u8>)>) {
+        let Ok(ClientCommand::Execute(execute)) = ClientCommand::parse(&payload, self.capabilities) else {
+            return (payload, Vec::new());
+        };
+        let Some(prepared) = self.statements.list.get_mut(&execute.statement_id) else { return (payload, Vec::new()) };
+        let count = prepared.parsed.parameters;
+        let is_long = |index: usize| u16::try_from(index).is_ok_and(|index| prepared.long_data.contains_key(&index));
+        // One that cannot be read fails there as it would here.
+        let Ok(bound) = execute.params(count, &prepared.types, &is_long) else { return (payload, Vec::new()) };
+        prepared.types = bound.types;
+        let with_types = execute.with_types(count, &prepared.types);
+        self.statements.held_bytes -= prepared.long_len();
+        let long_data = std::mem::take(&mut prepared.long_data).into_iter().collect();
+        self.statements.held_bytes -= prepared.close_cursor();
+        (with_types.unwrap_or(payload), long_data)
+    }
+
+    /// What another server must be told around the preparation of a statement that was prepared here: what its text
+    /// meant then, and what the session has now.
+    #[must_use]
+    pub fn told_around(&self, id: u32) -> (Vec<String>, Vec<String>) {
+        let Some(Prepared { under, .. }) = self.statements.list.get(&id) else { return Default::default() };
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let mut both = |then: Change, now: Change| {
+            before.extend(then.statements());
+            after.extend(now.statements());
+        };
+        // The texts of these are the same under each of them.
+        let charsets = *self.settings.charsets();
+        if charsets != under.charsets {
+            both(Change::Charsets(under.charsets), Change::Charsets(charsets));
+        }
+        let mode = |bits: u64| Change::Variable { name: "sql_mode", value: bits.to_string() };
+        if self.settings.sql_mode() != under.sql_mode {
+            both(mode(under.sql_mode), mode(self.settings.sql_mode()));
+        }
+        if let (Some(then), Some(now)) = (&under.schema, self.schema_name())
+            && *then != now
+        {
+            both(Change::Schema(then.clone()), Change::Schema(now));
+        }
+        (before, after)
     }
 
     pub(super) fn execute(&mut self, execute: &Execute<'_>, world: &dyn World, out: &mut Output) -> After {
@@ -458,6 +506,7 @@ impl Session {
             return Err(error);
         }
         self.transaction.answered();
+        self.diagnostics.found_rows = Some(rows.rows.len() as u64);
         // Of rows that are still being made there is no cursor, nor does MySQL have one for them.
         if rows.more.is_some() || !opens_cursor && rows.rows.len() > ROWS_A_TURN {
             return self.begin_sending(rows, Form::Binary, 0, out);

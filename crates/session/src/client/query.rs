@@ -185,11 +185,13 @@ impl Session {
         match outcome.rows {
             None => self.ok_as(out, status),
             Some(rows) if rows.rows.len() > ROWS_A_TURN || rows.more.is_some() => {
+                self.diagnostics.found_rows = Some(rows.rows.len() as u64);
                 self.transaction.answered();
                 return self.begin_sending(rows, Form::Text, more, out);
             }
             Some(rows) => {
                 self.put_rows(&rows, Form::Text, status, out)?;
+                self.diagnostics.found_rows = Some(rows.rows.len() as u64);
                 self.transaction.answered();
                 // What lists warnings has none.
                 let warnings = if outcome.lists_warnings { 0 } else { self.warning_count() };

@@ -39,6 +39,8 @@ pub(super) struct Running {
     until: Option<Instant>,
     /// How long it has worked, without the time that others had and the client took.
     worked: Duration,
+    /// Rows that were put out.
+    rows: u64,
     /// The COM_STMT_FETCH that reads, if it is a cursor's.
     fetch: Option<Fetch>,
 }
@@ -176,7 +178,7 @@ impl Session {
         out: &mut Output,
     ) -> Result<After, SqlError> {
         let status = more | if reading.scans() { status::NO_INDEX_USED } else { 0 };
-        self.put_table_head(reading.plan(), known, self.status() | more, out)?;
+        self.put_table_head(reading.plan(), known, self.status() | status, out)?;
         self.transaction.answered();
         Ok(self.begin_reading(reading, status, None, world, out))
     }
@@ -206,7 +208,7 @@ impl Session {
         if world.has_long_rows(reading.plan().table.id) {
             reading.begins_long();
         }
-        self.results.running = Some(Running { reading, status, until, worked: Duration::ZERO, fetch });
+        self.results.running = Some(Running { reading, status, until, worked: Duration::ZERO, rows: 0, fetch });
         self.read_on(world, out)
     }
 
@@ -242,8 +244,9 @@ impl Session {
         let Some(mut running) = self.results.running.take() else { return After::Next };
         let began = world.now();
         running.reading.may_take_long(self.results.takes_long);
-        let fetch = &mut running.fetch;
+        let (fetch, rows) = (&mut running.fetch, &mut running.rows);
         let step = put_rows(&mut running.reading, out, &mut |out| {
+            *rows += 1;
             let is_enough = fetch.as_mut().is_some_and(|fetch| {
                 fetch.sent += 1;
                 fetch.sent >= fetch.wanted
@@ -266,7 +269,10 @@ impl Session {
     }
 
     fn end_reading(&mut self, running: Running, is_enough: bool, out: &mut Output) -> After {
-        let Running { reading, status, fetch, .. } = running;
+        let Running { reading, status, fetch, rows, .. } = running;
+        if fetch.is_none() {
+            self.diagnostics.found_rows = Some(rows);
+        }
         let bit = match fetch {
             None => 0,
             // The end is seen only by looking for a row more.

@@ -174,6 +174,10 @@ pub struct OkFacts {
     pub gtids: Option<String>,
 }
 
+/// Variables that only the source's own session is about. It tells the last one after each statement, where all are
+/// told.
+const OF_ITS_OWN: [&str; 6] = ["last_insert_id", "insert_id", "identity", "rand_seed1", "rand_seed2", "statement_id"];
+
 impl Session {
     /// What the session is like now.
     #[must_use]
@@ -237,13 +241,15 @@ impl Session {
     /// Takes note of an answer that another server gave to a command of this session.
     pub fn took(&mut self, facts: &OkFacts, world: &dyn World) {
         self.elsewhere.was_any = true;
-        self.diagnostics = super::Diagnostics { are_elsewhere: true, ..Default::default() };
+        self.elsewhere.answered = Some(world.now());
+        self.diagnostics = super::Diagnostics { are_elsewhere: true, found_rows: None, ..Default::default() };
         if let Some(name) = &facts.schema {
             let collation = match world.schema(name) {
                 SchemaState::There(collation) => collation,
                 SchemaState::Missing | SchemaState::Unknown(_) => None,
             };
-            self.schema = Some(Schema { name: name.clone(), collation });
+            // Its default schema may be dropped.
+            self.schema = (!name.is_empty()).then(|| Schema { name: name.clone(), collation });
         }
         for (name, value) in &facts.variables {
             self.takes_variable(name, value, world);
@@ -274,7 +280,7 @@ impl Session {
         match set {
             Ok(_) => self.settings = settings,
             // What only the source's own session is about.
-            Err(_) if matches!(name, "last_insert_id" | "insert_id" | "identity" | "rand_seed1" | "rand_seed2") => {}
+            Err(_) if OF_ITS_OWN.contains(&name) => {}
             Err(_) => self.elsewhere.pinned = Some(name.to_owned()),
         }
     }

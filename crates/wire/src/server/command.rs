@@ -2,7 +2,7 @@
 
 use crate::command;
 use crate::handshake::capability;
-use crate::read::{Reader, put_lenenc};
+use crate::read::{Reader, put_lenenc, put_lenenc_bytes};
 use crate::row::{Value, ValueType, binary_value, is_bytes};
 use crate::server::row::put_binary_value;
 use crate::{Result, WireError};
@@ -252,6 +252,38 @@ impl<'a> Execute<'a> {
         let is_long = |index: usize| index < placeholders && is_long(index);
         // What follows the parameters is not looked at, as by MySQL.
         bound(&mut reader, count, named, known, &is_long)
+    }
+
+    /// The same command with the types of its parameters, which it leaves out; None if it has them, or needs none.
+    #[must_use]
+    pub fn with_types(&self, placeholders: usize, types: &[ParamType]) -> Option<Vec<u8>> {
+        let mut reader = self.rest;
+        let named = self.capabilities & capability::QUERY_ATTRIBUTES != 0;
+        if placeholders == 0 && !(named && self.flags & PARAMETER_COUNT_AVAILABLE != 0) {
+            return None;
+        }
+        let count = if named { length(&mut reader, "parameter count").ok()? } else { placeholders };
+        let nulls = reader.take(count.div_ceil(8), "NULL bitmap").ok()?;
+        if count == 0 || types.len() != count || reader.u8("parameter types").ok()? != 0 {
+            return None;
+        }
+        let mut out = vec![command::STMT_EXECUTE];
+        out.extend_from_slice(&self.statement_id.to_le_bytes());
+        out.push(self.flags);
+        out.extend_from_slice(&1u32.to_le_bytes());
+        if named {
+            put_lenenc(&mut out, count as u64);
+        }
+        out.extend_from_slice(nulls);
+        out.push(1);
+        for ParamType { value: ValueType { code, unsigned }, name } in types {
+            out.extend_from_slice(&[*code, if *unsigned { UNSIGNED } else { 0 }]);
+            if named {
+                put_lenenc_bytes(&mut out, name);
+            }
+        }
+        out.extend_from_slice(reader.rest());
+        Some(out)
     }
 }
 

@@ -1,0 +1,348 @@
+//! Commands of a session that may forward: its session here is asked first, and the source is told what it must know.
+//!
+//! In: commands that this server may answer, what its session says of them, answers of the source. Out: answers, or
+//! commands for the source and the statements that come before them. Never here: a read at the source before it has
+//! executed what was shown here; a statement of ours between one there and a question about it.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use base::GtidSet;
+use session::{After, Change, Mark, NotHere, OkFacts, Output, Session, Why, World, statements};
+use sql::SqlError;
+use tier::{Answer, Numbers, Sent, Shown, statement_of};
+use wire::command;
+use wire::packet::PayloadRange;
+
+use super::{Connection, Turn};
+use crate::config::Facts;
+use crate::source::query;
+
+/// How long a statement waits until the source has executed what was shown here, in seconds: longer than a source waits
+/// by default for its semi-synchronous replicas.
+const EXECUTED_WITHIN_S: u64 = 15;
+/// The source fails a statement that was to wait: see [`wait_for`].
+const OUT_OF_RANGE: u16 = 1690;
+const INTERRUPTED: u16 = 1317;
+/// Has the source tell all that its session takes from a statement. What the client did not ask for it does not get.
+pub(super) const TRACK_ALL: &str = "SET session_track_state_change = ON, session_track_schema = ON, \
+    session_track_gtids = OWN_GTID, session_track_system_variables = '*'";
+
+/// A statement of our own.
+pub(super) struct Own {
+    pub(super) text: Cow<'static, [u8]>,
+    pub(super) what: OwnKind,
+}
+
+/// What a statement of our own is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnKind {
+    Sets,
+    /// It fails if the source has not executed in time what was shown here.
+    Waits,
+    /// It is prepared: the client's statement of this number.
+    Prepares(u32),
+}
+
+impl Own {
+    pub(super) fn sets(text: &'static str) -> Own {
+        Own { text: Cow::Borrowed(text.as_bytes()), what: OwnKind::Sets }
+    }
+
+    fn made(text: String, what: OwnKind) -> Own {
+        Own { text: Cow::Owned(text.into_bytes()), what }
+    }
+
+    /// Its command, and that one's code.
+    pub(super) fn command(&self, capabilities: u32) -> (u8, Vec<u8>) {
+        match self.what {
+            OwnKind::Prepares(_) => (command::STMT_PREPARE, [&[command::STMT_PREPARE], &*self.text].concat()),
+            _ => (command::QUERY, query(&self.text, capabilities)),
+        }
+    }
+}
+
+/// What is known of commands that the session here is asked first.
+#[derive(Default)]
+pub(super) struct Here {
+    /// The command that it is asked now.
+    asked: Option<Sent>,
+    /// It has shown rows.
+    has_shown: bool,
+    /// It has answered the last statement, and the last SELECT.
+    last: bool,
+    last_select: bool,
+    /// What the session was like when it began; None once it is known how it begins at the source.
+    begun: Option<Mark>,
+    /// The number of the statement that is being prepared.
+    preparing: Option<u32>,
+    numbers: Numbers,
+}
+
+impl Here {
+    /// A statement was answered here.
+    pub(super) fn answers(&mut self, sent: &Sent) {
+        self.last = true;
+        self.last_select |= sent.may_repeat;
+        self.has_shown |= sent.shows_rows;
+    }
+
+    pub(super) fn new(session: &Session) -> Here {
+        Here { begun: Some(session.mark()), ..Here::default() }
+    }
+
+    /// Its session at the source has begun with these values of variables, but for those that it has set itself.
+    pub(super) fn begins_as(&mut self, values: Vec<(String, String)>, session: &mut Session, world: &dyn World) {
+        let set = self.begun.take().map(|begun| session.what_changed(&begun)).unwrap_or_default();
+        let is_set =
+            |name: &str| set.iter().any(|one| matches!(one, Change::Variable { name: own, .. } if *own == name));
+        let variables: Vec<_> = values.into_iter().filter(|(name, _)| !is_set(name)).collect();
+        if !variables.is_empty() {
+            session.took(&OkFacts { variables, ..OkFacts::default() }, world);
+        }
+    }
+
+    pub(super) fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    pub(super) fn numbers_mut(&mut self) -> &mut Numbers {
+        &mut self.numbers
+    }
+
+    /// The number that the client gets for what it prepares at the source.
+    pub(super) fn number_for(&mut self, session: &mut Session, sent: &Sent) -> Option<u32> {
+        if !sent.prepares {
+            return None;
+        }
+        let taken = self.preparing.take();
+        // One that the session has tried to prepare has a number already.
+        self.preparing = Some(taken.unwrap_or_else(|| session.take_statement_number()));
+        self.preparing
+    }
+
+    /// Takes note of an answer of the source. Returns what its session is like now.
+    pub(super) fn take(
+        &mut self,
+        session: &mut Session,
+        (sent, answer): (&Sent, &Answer),
+        resets: bool,
+        world: &dyn World,
+    ) -> Mark {
+        let told = answer.told();
+        if let (Some(number), Some(there)) = (self.preparing.take(), told.statement) {
+            self.numbers.add(number, there);
+        }
+        if resets {
+            // Its answer was the source's.
+            session.command(&[command::RESET_CONNECTION], world, &mut Output::default());
+            *self = Here { has_shown: self.has_shown, ..Here::new(session) };
+        } else if sent.is_statement {
+            let schema = answer.schema().map(str::to_owned);
+            let variables = answer.variables().to_vec();
+            session.took(&OkFacts { status: told.status, schema, variables, gtids: None }, world);
+            self.last = false;
+            self.last_select &= told.rows == 0 && !sent.may_repeat;
+        }
+        session.mark()
+    }
+
+    /// True if a statement asks about one that was answered here.
+    fn is_about_here(&self, sent: &Sent) -> bool {
+        let asks = sent.asks_of_last && self.last;
+        asks || (sent.asks_of_found_rows && self.last_select)
+    }
+}
+
+/// Which changes of its session the client wants to be told.
+pub(super) fn shown_to(session: &Session, asks_for_state: bool) -> Shown {
+    let is_on = |name: &str| session.value(name) == "1";
+    Shown {
+        state: asks_for_state || is_on("session_track_state_change"),
+        schema: is_on("session_track_schema"),
+        gtids: !matches!(session.value("session_track_gtids"), "" | "OFF"),
+        variables: Some(session.value("session_track_system_variables").to_owned()),
+    }
+}
+
+/// The statements that have the source's session follow these changes.
+fn statements_of(changes: &[Change]) -> Vec<String> {
+    let told = |change: &Change| match change {
+        // What the client is told, it is told here.
+        Change::Variable { name, .. } if matches!(*name, "session_track_schema" | "session_track_state_change") => None,
+        Change::Variable { name: "session_track_system_variables", .. } => None,
+        Change::Variable { name: "session_track_gtids", value } => {
+            let kind = if value.contains("ALL") { "ALL_GTIDS" } else { "OWN_GTID" };
+            Some(vec![format!("SET SESSION session_track_gtids = {kind}")])
+        }
+        change => Some(statements(std::slice::from_ref(change))),
+    };
+    changes.iter().filter_map(told).flatten().collect()
+}
+
+/// Fails if these are not executed in time. A SET leaves FOUND_ROWS() as it is.
+fn wait_for(set: &GtidSet) -> Own {
+    let wait = format!("WAIT_FOR_EXECUTED_GTID_SET('{set}', {EXECUTED_WITHIN_S})");
+    let text = format!("SET @`slipstream waits` = EXP(1000 * {wait})");
+    Own::made(text, OwnKind::Waits)
+}
+
+/// The error of a statement before which [`wait_for`] ended so.
+pub(super) fn not_executed(code: u16) -> SqlError {
+    match code {
+        INTERRUPTED => SqlError::new(1317, "70100", "Query execution was interrupted"),
+        OUT_OF_RANGE => {
+            let text = format!(
+                "the source has not executed within {EXECUTED_WITHIN_S} s what was read here; --show=acknowledged \
+                 shows only what it has"
+            );
+            SqlError::new(1105, "HY000", text)
+        }
+        code => SqlError::new(1105, "HY000", format!("the source cannot say what it has executed: error {code}")),
+    }
+}
+
+/// What was shown here and the source may not have executed; None: nothing. `since`: when its connection was opened.
+///
+/// # Errors
+/// That is not known now.
+fn shown_before(facts: &dyn Facts, has_shown: bool, since: Instant) -> Result<Option<GtidSet>, SqlError> {
+    let gtids = facts.gtids();
+    let visible = match gtids.visible() {
+        Ok(visible) => visible,
+        Err(error) => return if has_shown { Err(error) } else { Ok(None) },
+    };
+    let missing = match gtids.executed_at_source(since) {
+        Some(executed) => visible.subtract(&executed),
+        None => visible,
+    };
+    Ok((!missing.is_empty()).then_some(missing))
+}
+
+impl Connection {
+    /// Asks the session here for the answer to a command; false if it is not asked.
+    pub(super) fn asks_here(&mut self, range: PayloadRange, sent: Sent, turn: &mut Turn<'_>) -> bool {
+        let (Some(forwarding), Some(session)) = (&mut self.forwarding, &mut self.session) else { return false };
+        if forwarding.here.is_none() {
+            return false;
+        }
+        let keeps = forwarding.keeps_session() || session.is_pinned();
+        if let Some(taken) = self.takes_statement(range, turn) {
+            return taken;
+        }
+        let (Some(forwarding), Some(session)) = (&mut self.forwarding, &mut self.session) else { return false };
+        let Some(here) = forwarding.here.as_mut().filter(|_| !keeps) else { return false };
+        let is_late = sent.shows_rows && turn.server.sources.is_late(turn.now);
+        if !sent.may_be_here || is_late {
+            if here.is_about_here(&sent) {
+                self.refuse_question();
+                return true;
+            }
+            return false;
+        }
+        here.asked = Some(sent);
+        let payload = self.input.payload(range);
+        if let Some(number) = statement_of(payload) {
+            here.numbers.runs_here(number);
+        }
+        let after = session.command(payload, turn.server, &mut self.output);
+        if after == After::NotHere {
+            let payload = payload.to_vec();
+            self.not_here(Some(payload), turn);
+        } else {
+            self.settle(after, turn);
+        }
+        true
+    }
+
+    /// A step of the session's command has ended so.
+    pub(super) fn settle(&mut self, after: After, turn: &mut Turn<'_>) {
+        if after == After::NotHere {
+            return self.not_here(None, turn);
+        }
+        let here = self.forwarding.as_mut().and_then(|forwarding| forwarding.here.as_mut());
+        if let Some(here) = here.filter(|_| after != After::Wait)
+            && let Some(sent) = here.asked.take()
+        {
+            let sources = &turn.server.sources;
+            sources.counts.here.fetch_add(1, Relaxed);
+            if sent.shows_rows {
+                sources.is_in_time();
+            }
+            if sent.is_statement {
+                here.answers(&sent);
+            }
+        }
+        self.after(after);
+    }
+
+    /// The session has no answer: the source gives it. `payload` is the command, unless it has waited here.
+    fn not_here(&mut self, payload: Option<Vec<u8>>, turn: &mut Turn<'_>) {
+        let Some(session) = &mut self.session else { return };
+        let Some(mut not_here) = session.take_not_here() else { return self.after(After::Next) };
+        let here = self.forwarding.as_mut().and_then(|forwarding| forwarding.here.as_mut());
+        let Some((here, sent)) = here.and_then(|here| here.asked.take().map(|sent| (here, sent))) else {
+            return self.refuse_not_here(&not_here);
+        };
+        if sent.prepares {
+            here.preparing = Some(session.last_statement_number());
+        }
+        let waited = not_here.payload.take();
+        if not_here.why == Why::NotNow && waited.is_some() {
+            turn.server.sources.was_late(turn.now);
+        }
+        let Some(payload) = waited.or(payload).filter(|_| !here.is_about_here(&sent)) else {
+            return self.refuse_not_here(&not_here);
+        };
+        if !self.forward(payload, sent, turn) {
+            self.refuse_not_here(&not_here);
+        }
+    }
+
+    fn refuse_not_here(&mut self, not_here: &NotHere) {
+        let Some(session) = &mut self.session else { return };
+        let after = session.refuse_not_here(not_here, &mut self.output);
+        self.after(after);
+    }
+
+    /// Refuses a question about a statement that was answered here, which only the source could answer.
+    fn refuse_question(&mut self) {
+        let error = SqlError::not_supported("a question about a statement that was answered here");
+        self.refuse_command(vec![command::QUERY], &error);
+    }
+
+    /// Has the source told what it must know before the command that runs, once there is a connection.
+    pub(super) fn tell_source(&mut self, turn: &Turn<'_>) -> Result<(), SqlError> {
+        let (Some(forwarding), Some(session)) = (&mut self.forwarding, &self.session) else { return Ok(()) };
+        let Some((running, link, at, here)) = forwarding.runs_on() else { return Ok(()) };
+        if std::mem::replace(&mut running.is_told, true) {
+            return Ok(());
+        }
+        // While the source keeps the session, nothing of it changes here.
+        if link.mark.is_none() || !at.keeps_session() {
+            let since = link.mark.take();
+            link.own.extend(since.is_none().then(|| Own::sets(TRACK_ALL)));
+            let changes = session.what_changed(&since.unwrap_or_default());
+            link.own.extend(statements_of(&changes).into_iter().map(|text| Own::made(text, OwnKind::Sets)));
+            link.mark = Some(session.mark());
+        }
+        let unprepared = statement_of(running.payload()).filter(|number| !here.numbers.has(*number));
+        if let Some((number, text)) = unprepared.and_then(|number| Some((number, session.prepared_text(number)?))) {
+            let (before, after) = session.told_around(number);
+            let sets = |texts: Vec<String>| texts.into_iter().map(|text| Own::made(text, OwnKind::Sets));
+            link.own.extend(sets(before));
+            link.own.push_back(Own { text: Cow::Owned(text.to_vec()), what: OwnKind::Prepares(number) });
+            link.own.extend(sets(after));
+        }
+        // A question is about what is there already.
+        let is_question = running.sent.asks_of_last && session.last_was_elsewhere();
+        if running.sent.reads
+            && !is_question
+            && let Some(set) = shown_before(&*turn.server.facts, here.has_shown, link.opened)?
+        {
+            link.own.push_back(wait_for(&set));
+        }
+        Ok(())
+    }
+}
