@@ -10,7 +10,7 @@ use crate::forward::{Tier, direct, error, status_value, value, wait_until};
 use crate::support::{CAPABILITIES, RawClient, account};
 
 /// Answers of a session that are others in each session of a server.
-const OF_ONE: &str = "'pseudo_thread_id', 'statement_id', 'timestamp', 'session_track_state_change'";
+const OF_ONE: &str = "'gtid_executed', 'pseudo_thread_id', 'statement_id', 'timestamp', 'session_track_state_change'";
 
 /// What a session is like.
 fn looks(client: &mut RawClient) -> Vec<Vec<u8>> {
