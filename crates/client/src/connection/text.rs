@@ -49,7 +49,7 @@ impl Connection {
     /// As [`query`](Self::query), for GTID sets: the answer may take 16 MiB.
     ///
     /// # Errors
-    /// As `query`.
+    /// The server's, the connection's, or the answer takes more; the connection is broken then.
     pub fn query_gtids(&mut self, sql: &str) -> Result<ResultSet> {
         self.query_within(sql, GTID_SETS_BYTES_MAX)
     }
