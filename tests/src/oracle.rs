@@ -4,11 +4,11 @@
 //! and which versions anyone knew before. Out: whether each view is one prefix of the log plus the transaction's own
 //! changes, and shows all that was known. Never here: a clock, a decoder of the product, a session.
 //!
-//! Why it is exact: each change adds one to the version of its row and names its transaction, so a version stands in the
-//! log once. A read of it is of the prefixes that reach its place but not that of the row's next version. Reads are of
-//! one prefix if and only if these intervals have a place in common; and what was acknowledged to anyone, or seen by
-//! anyone, before a view was asked for bounds that place from below, over all rows. At the source every view of InnoDB
-//! is a prefix of the log as long as binlog_order_commits is ON.
+//! Why it is exact: each change adds one to the version of its row and names its transaction, so a version stands in
+//! the log once. A read of it is of the prefixes that reach its place but not that of the row's next version. Reads are
+//! of one prefix if and only if these intervals have a place in common; and everything that was acknowledged to anyone,
+//! or seen by anyone, before a view was asked for bounds that place from below, over all rows. At the source every view
+//! of InnoDB is a prefix of the log as long as binlog_order_commits is ON.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -475,7 +475,7 @@ impl<'s, 'a> Script<'s, 'a> {
         Some(())
     }
 
-    /// Changes some rows, in their order, so that none waits for one who waits for it.
+    /// Changes some rows, in their order, so that two never wait for each other.
     fn writes(&mut self, random: &mut Random, most: u32) -> Option<()> {
         let mut keys: Vec<u32> = (0..=random.below(most)).map(|_| self.key(random)).collect();
         keys.sort_unstable();

@@ -58,8 +58,8 @@ const SEMI_SYNC: Shape = Shape {
     semi_sync: true,
 };
 
-/// What is read here may be ahead of the source by the whole wait for an acknowledgement: who reads there beside the port
-/// sees older rows, but nobody through the port does.
+/// Rows read here may be ahead of the source by the whole wait for an acknowledgement: readers beside the port see
+/// older ones there, but nobody through the port does.
 const AHEAD: Shape = Shape { name: "ahead", replica: &["--semi-sync", "--show=received"], ..SEMI_SYNC };
 
 const UNSYNCED: Shape = Shape { name: "unsynced", options: &[], semi_sync: false, fail_point: "", ..GROUPED };
@@ -244,8 +244,8 @@ impl Stage {
     }
 }
 
-/// Runs clients until they have done what is wanted, or one of them has seen something wrong. Returns what the log and
-/// the clients call wrong.
+/// Runs clients until they have done all, or one of them has seen something wrong. Returns what the log and the
+/// clients call wrong.
 fn judged(shape: &'static Shape, size: &Size, planted: &str) -> Vec<String> {
     let mut stage = Stage::start(shape, planted);
     let port = app(&stage.socket());
@@ -268,7 +268,7 @@ fn judged(shape: &'static Shape, size: &Size, planted: &str) -> Vec<String> {
                 && let Some(fault) = faults.next()
             {
                 stage.fails(fault);
-                // Some of what follows a fault is done without one.
+                // For a while without a fault.
                 next_fault_at = trial.progress() + size.wanted.0 / 50;
             } else if trial.is_done() && faults.len() == 0 {
                 break;
@@ -355,7 +355,7 @@ fn a_port_that_waits_for_nothing_is_found_out() {
     });
     stage.proxy.hold_dumps(None);
     assert!(trial.wrong()[0].starts_with("stale through the port"), "{:?}", trial.wrong());
-    // The log says the same of what was kept.
+    // The log says the same of the kept reads.
     let log = stage.log();
     let stale = |one: &Transaction| matches!(log.check(one), Err(Violation::Stale { .. }));
     assert!(trial.take_kept().iter().any(stale));

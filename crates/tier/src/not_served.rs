@@ -25,7 +25,7 @@ pub struct NotServed {
 #[derive(Debug)]
 struct Counted {
     count: u64,
-    /// So many of them may have been others', whose place it has.
+    /// The part of it that may have been others', whose place it has.
     others: u64,
     /// The construct that was met last.
     construct: String,
@@ -79,7 +79,7 @@ impl NotServed {
         all
     }
 
-    /// The digests that were met most often, so many of them.
+    /// The digests that were met most often, at most this number.
     #[must_use]
     pub fn most_frequent(&self, most: usize) -> Vec<DigestCount> {
         let of = |(text, counted): (&String, &Counted)| DigestCount {
