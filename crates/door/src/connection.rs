@@ -6,6 +6,7 @@
 mod asked;
 mod forward;
 mod login;
+mod not_served;
 mod statements;
 mod waiting;
 

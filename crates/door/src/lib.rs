@@ -30,4 +30,5 @@ pub use session::{
 pub use source::Forwarded;
 pub use sql::SqlError;
 pub use tally::{DURATION_BOUNDS_US, Statements};
+pub use tier::DigestCount;
 pub use tier::Forward;

@@ -19,7 +19,7 @@ use accounts::{SessionStart, SourceGrants, SourceLogin};
 use client::{Connection, NonBlocking};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sql::SqlError;
-use tier::Forward;
+use tier::{DigestCount, Forward, NotServed};
 
 use crate::config::{Facts, Followed};
 pub(crate) use grants::AsOf;
@@ -33,6 +33,8 @@ use pool::{Pool, Sizes};
 const OPENERS: usize = 4;
 /// Tasks that wait, of all clients: each session has one at most, and the port has fewer sessions.
 const TASKS_MAX: usize = 100_000;
+/// Digests in a report: those that would move most.
+const DIGESTS_SHOWN: usize = 10;
 
 /// What became of clients' statements of accounts that forward.
 #[derive(Debug, Default)]
@@ -40,10 +42,18 @@ pub(crate) struct Counts {
     pub(crate) here: AtomicU64,
     pub(crate) forwarded: AtomicU64,
     pub(crate) refused: AtomicU64,
+    not_served: Mutex<NotServed>,
+}
+
+impl Counts {
+    /// The source answers a statement because of this construct; its digest if it only reads.
+    pub(crate) fn note_not_served(&self, construct: &str, digest: Option<String>) {
+        self.not_served.lock().unwrap_or_else(PoisonError::into_inner).note(construct, digest);
+    }
 }
 
 /// What became of commands of accounts that forward, since the start, and connections to the source now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarded {
     /// Those that went to the source.
     pub commands: u64,
@@ -55,6 +65,10 @@ pub struct Forwarded {
     pub idle: u64,
     /// Sessions that wait for one.
     pub waiting: u64,
+    /// Those that went to the source, by the construct that is not answered here.
+    pub by_construct: Vec<(String, u64)>,
+    /// The most frequent of them that only read.
+    pub by_digest: Vec<DigestCount>,
 }
 
 /// A connection to the source that is to be opened or to become another session's, or a statement there that is to be
@@ -190,21 +204,26 @@ impl Sources {
     /// What became of statements; None if nothing is forwarded.
     pub(crate) fn report(&self) -> Option<Forwarded> {
         let Sizes { open, idle, waiting } = self.pool.sizes();
-        (self.forward != Forward::Off).then(|| Forwarded {
+        if self.forward == Forward::Off {
+            return None;
+        }
+        let not_served = self.counts.not_served.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Forwarded {
             commands: self.counts.forwarded.load(Relaxed),
             served_here: self.counts.here.load(Relaxed),
             refused: self.counts.refused.load(Relaxed),
             connections: open as u64,
             idle: idle as u64,
             waiting: waiting as u64,
+            by_construct: not_served.by_construct(),
+            by_digest: not_served.most_frequent(DIGESTS_SHOWN),
         })
     }
 
     /// The same as status variables.
     pub(crate) fn status_values(&self) -> Vec<(&'static str, String)> {
-        let Some(Forwarded { commands, served_here, refused, connections, idle, waiting }) = self.report() else {
-            return Vec::new();
-        };
+        let Some(report) = self.report() else { return Vec::new() };
+        let Forwarded { commands, served_here, refused, connections, idle, waiting, .. } = report;
         let values = [
             ("Slipstream_forward_connections", connections),
             ("Slipstream_forward_idle", idle),

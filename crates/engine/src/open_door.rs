@@ -12,10 +12,12 @@ use std::time::{Duration, SystemTime};
 
 use accounts::{Accounts, ServerTls, TlsError, TlsFiles};
 use door::{
-    DURATION_BOUNDS_US, Door, DoorConfig, Facts, Followed, Forward, Forwarded, Gtids, Note, OrderDone, Ordered,
-    ReadLock, ReplicaStatus, SchemaState, Statements,
+    DURATION_BOUNDS_US, DigestCount, Door, DoorConfig, Facts, Followed, Forward, Forwarded, Gtids, Note, OrderDone,
+    Ordered, ReadLock, ReplicaStatus, SchemaState, Statements,
 };
-use observe::{ClientsReport, DurationReport, ForwardedReport, RefusedReport, StatementsReport, utc_text};
+use observe::{
+    ClientsReport, DigestReport, DurationReport, ForwardedReport, RefusedReport, StatementsReport, utc_text,
+};
 use relay_log::LogPart;
 use replica::log::{self, Code};
 use replica::{Failure, Folder, MemoryPlan, ServeLog, Zones};
@@ -291,8 +293,12 @@ impl OpenDoor {
 }
 
 fn forwarded_report(forwarded: Forwarded) -> ForwardedReport {
-    let Forwarded { commands, served_here, refused, connections, waiting, idle: _ } = forwarded;
-    ForwardedReport { commands, served_here, refused, connections, waiting }
+    let Forwarded { commands, served_here, refused, connections, waiting, by_construct, by_digest, idle: _ } =
+        forwarded;
+    let by_construct = by_construct.into_iter().map(|(construct, count)| RefusedReport { construct, count }).collect();
+    let of_digest = |DigestCount { text, count, construct }| DigestReport { text, construct, count };
+    let by_digest = by_digest.into_iter().map(of_digest).collect();
+    ForwardedReport { commands, served_here, refused, connections, waiting, by_construct, by_digest }
 }
 
 fn statements_report(statements: Statements) -> StatementsReport {

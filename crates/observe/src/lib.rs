@@ -27,8 +27,8 @@ pub use group_report::{FlowControlReport, GroupReport, MemberFigures, MemberRepo
 pub use lag::{LAG_BOUNDS_US, LagDivision, LagHistogram, LagMeter, LagParts, LagSample, LagSummary};
 pub use ledger::{Category, Ledger, LedgerBatch, LedgerCounts, LedgerRow, LedgerSnapshot, OTHER_EVENT_TYPES, Page};
 pub use parts::{
-    ClientsReport, DiskReport, DurationReport, ForwardedReport, HistoryReport, MemoryReport, RefusedReport,
-    StatementsReport, StoreReport, WaitReport,
+    ClientsReport, DigestReport, DiskReport, DurationReport, ForwardedReport, HistoryReport, MemoryReport,
+    RefusedReport, StatementsReport, StoreReport, WaitReport,
 };
 pub use process::{ProcessFacts, ThreadCpu, folder_bytes};
 pub use rates::{RateMeter, RateSample, Work};

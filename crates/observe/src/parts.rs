@@ -55,6 +55,26 @@ pub struct ForwardedReport {
     /// Number of sessions that wait for one.
     #[serde(rename = "waiting")]
     pub waiting: u64,
+    /// Those that went to the source, by the construct that is not answered here; the most frequent first.
+    #[serde(rename = "by_construct")]
+    pub by_construct: Vec<RefusedReport>,
+    /// Those of them that only read, by digest: the ten that would move most if their construct were answered here.
+    #[serde(rename = "by_digest")]
+    pub by_digest: Vec<DigestReport>,
+}
+
+/// Statements of one kind, without their literals.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DigestReport {
+    #[serde(rename = "text")]
+    pub text: String,
+    /// Why the last one was not answered here.
+    #[serde(rename = "construct")]
+    pub construct: String,
+    /// Number of them, at least.
+    #[serde(rename = "count")]
+    pub count: u64,
 }
 
 /// What became of clients' statements since the start.
@@ -230,6 +250,9 @@ pub struct HistoryReport {
     pub rows_per_s: Vec<f64>,
     #[serde(rename = "bytes_per_s")]
     pub bytes_per_s: Vec<f64>,
+    /// Commands of accounts that forward which were answered here, of a hundred; None without one.
+    #[serde(rename = "served_here_percent")]
+    pub served_here_percent: Vec<Option<f64>>,
 }
 
 impl HistoryReport {

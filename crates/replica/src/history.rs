@@ -29,6 +29,8 @@ struct Minute {
     transactions: f64,
     rows: f64,
     bytes: f64,
+    /// Commands of accounts that forward: answered here, and by the source.
+    commands: (u64, u64),
 }
 
 /// The minutes of a data folder.
@@ -43,6 +45,8 @@ struct State {
     minutes: VecDeque<Minute>,
     /// Reports that the last one has.
     samples: u32,
+    /// What was counted when the last report was made: commands answered here, and by the source.
+    counted: (u64, u64),
 }
 
 impl History {
@@ -50,7 +54,7 @@ impl History {
     #[must_use]
     pub fn open(folder: &Folder) -> History {
         let minutes = read(&folder.kept_history().unwrap_or_default());
-        History { folder: folder.clone(), state: Mutex::new(State { minutes, samples: 0 }) }
+        History { folder: folder.clone(), state: Mutex::new(State { minutes, ..State::default() }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -85,7 +89,15 @@ impl History {
             transactions_per_s: minutes.iter().map(|minute| minute.transactions).collect(),
             rows_per_s: minutes.iter().map(|minute| minute.rows).collect(),
             bytes_per_s: minutes.iter().map(|minute| minute.bytes).collect(),
+            served_here_percent: minutes.iter().map(Minute::served_here_percent).collect(),
         }
+    }
+}
+
+impl Minute {
+    fn served_here_percent(&self) -> Option<f64> {
+        let (here, there) = self.commands;
+        (here + there > 0).then(|| here as f64 * 100.0 / (here + there) as f64)
     }
 }
 
@@ -117,15 +129,25 @@ impl State {
         minute.transactions = mean(minute.transactions, rate.transactions_per_s);
         minute.rows = mean(minute.rows, rate.rows_per_s);
         minute.bytes = mean(minute.bytes, rate.bytes_per_s);
+        if let Some(forwarded) = report.clients.as_ref().and_then(|clients| clients.forwarded.as_ref()) {
+            // Another run counts from nothing.
+            let since = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
+            minute.commands.0 += since(forwarded.served_here, self.counted.0);
+            minute.commands.1 += since(forwarded.commands, self.counted.1);
+            self.counted = (forwarded.served_here, forwarded.commands);
+        }
         self.samples += 1;
         begins && last.is_some()
     }
 
     fn text(&self) -> String {
         let mut text = String::new();
-        for Minute { number, lag_us, transactions, rows, bytes } in &self.minutes {
+        for Minute { number, lag_us, transactions, rows, bytes, commands: (here, there) } in &self.minutes {
             let lag = lag_us.map_or("-".to_owned(), |us| us.to_string());
-            let line = format!("{number} {lag} {transactions:.1} {rows:.1} {bytes:.0}");
+            let mut line = format!("{number} {lag} {transactions:.1} {rows:.1} {bytes:.0}");
+            if (*here, *there) != (0, 0) {
+                let _ = write!(line, " {here} {there}");
+            }
             let _ = writeln!(text, "{line} {:016x}", xxh3_64(line.as_bytes()));
         }
         text
@@ -158,7 +180,9 @@ fn line(line: &str) -> Option<Minute> {
         lag_us => Some(lag_us.parse().ok()?),
     };
     let mut rate = || fields.next()?.parse::<f64>().ok();
-    Some(Minute { number, lag_us, transactions: rate()?, rows: rate()?, bytes: rate()? })
+    let (transactions, rows, bytes) = (rate()?, rate()?, rate()?);
+    let mut count = || fields.next().map_or(Some(0), |count| count.parse::<u64>().ok());
+    Some(Minute { number, lag_us, transactions, rows, bytes, commands: (count()?, count()?) })
 }
 
 #[cfg(test)]
@@ -188,6 +212,25 @@ mod tests {
         // Not known for a part of it; and the clock goes back a little.
         assert!(!state.add(8, &report(Some(9), 2.0)));
         assert_eq!((lags(&state), state.minutes[1].transactions), (vec![(7, Some(5)), (9, None)], 2.0));
+    }
+
+    #[test]
+    fn a_minute_has_the_share_of_commands_that_were_answered_here() {
+        let mut state = State::default();
+        let counted = |here, there| {
+            let mut report = report(Some(1), 1.0);
+            let forwarded = observe::ForwardedReport { served_here: here, commands: there, ..Default::default() };
+            report.clients = Some(observe::ClientsReport { forwarded: Some(forwarded), ..Default::default() });
+            report
+        };
+        state.add(7, &counted(10, 10));
+        state.add(7, &counted(40, 10));
+        state.add(8, &counted(41, 13));
+        state.add(8, &counted(6, 0));
+        state.add(9, &report(Some(1), 1.0));
+        let shares = |minutes: &VecDeque<Minute>| minutes.iter().map(Minute::served_here_percent).collect::<Vec<_>>();
+        assert_eq!(shares(&state.minutes), [Some(80.0), Some(70.0), None]);
+        assert_eq!(shares(&read(&state.text())), [Some(80.0), Some(70.0), None]);
     }
 
     #[test]

@@ -257,6 +257,8 @@ fn full_clients() -> ClientsReport {
             refused: 1,
             connections: 1,
             waiting: 1,
+            by_construct: vec![observe::RefusedReport { construct: "text".to_owned(), count: 1 }],
+            by_digest: vec![observe::DigestReport { text: "text".to_owned(), construct: "text".to_owned(), count: 1 }],
         }),
     }
 }

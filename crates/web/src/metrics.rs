@@ -350,6 +350,10 @@ impl Figures {
             let help = "Commands of accounts that forward which are not forwarded";
             to.counter("client_commands_not_forwarded", help, forwarded.refused)?;
             to.gauge("forward_connections", "Connections to the source for clients", forwarded.connections as f64)?;
+            let by = forwarded.by_construct.iter();
+            let by = by.map(|of| ([("construct", of.construct.clone())], of.count as f64));
+            let help = "Statements that the source answered, by the construct that is not answered here";
+            to.family("client_statements_not_served", help, None, MetricType::Counter, by)?;
             let help = "Sessions that wait for a connection to the source";
             to.gauge("forward_sessions_waiting", help, forwarded.waiting as f64)?;
         }

@@ -295,6 +295,7 @@ impl Connection {
         let Some(payload) = waited.or(payload).filter(|_| !here.is_about_here(&sent)) else {
             return self.refuse_not_here(&not_here);
         };
+        self.note_not_here(&not_here, &payload, &sent, turn);
         if !self.forward(payload, sent, turn) {
             self.refuse_not_here(&not_here);
         }

@@ -364,6 +364,7 @@ impl Connection {
                     return true;
                 }
                 let payload = self.input.payload(range).to_vec();
+                self.note_not_asked(payload.first().copied().unwrap_or_default(), &sent, turn);
                 self.forward(payload, sent, turn)
             }
         }
