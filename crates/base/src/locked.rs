@@ -56,7 +56,7 @@ impl Locked {
     /// The bytes that were kept.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // Safety: `new` has written so many bytes there, and until the drop nobody else has the place.
+        // Safety: `new` has written this many bytes there, and until the drop nobody else has the place.
         unsafe { std::slice::from_raw_parts(self.place.0.as_ptr(), self.len) }
     }
 }
