@@ -61,6 +61,10 @@ pub const FORMS: [Form; 8] = [
 
 /// One of this many plain reads outside transactions is held against the log too.
 const KEPT_ONE_IN: u64 = 16;
+/// Of one of this many it is asked who answered it.
+const SAMPLED_ONE_IN: u64 = 32;
+/// One of this many rounds of readers looks at the clock.
+const CLOCK_ONE_IN: u64 = 8;
 /// Time until a client that could not connect tries again.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
@@ -78,6 +82,8 @@ pub struct Trial {
     /// Plain reads through the port, and commands there that only the source answers.
     pub plain: AtomicU64,
     pub forced: AtomicU64,
+    /// Plain reads of which it was asked who answered them, and those that the replica did.
+    pub sampled: (AtomicU64, AtomicU64),
     pub ended: AtomicBool,
     ids: AtomicU64,
     kept: Mutex<Vec<Transaction>>,
@@ -98,6 +104,7 @@ impl Trial {
             transactions: Default::default(),
             plain: AtomicU64::new(0),
             forced: AtomicU64::new(0),
+            sampled: Default::default(),
             ended: AtomicBool::new(false),
             ids: AtomicU64::new(1),
             kept: Mutex::default(),
@@ -194,7 +201,12 @@ impl Trial {
         let mut random = Random::new(seed);
         let (mut here, mut another, mut there) =
             (Session::at(self, &self.port), Session::at(self, &self.port), Session::at(self, &self.source));
+        let mut last = String::new();
         while !self.ended.load(SeqCst) {
+            if random.one_in(CLOCK_ONE_IN) {
+                // What fails is counted.
+                _ = self.looks_at_clock(&mut here, &mut there, &mut last);
+            }
             let pair = random.pick(&PAIRS[1..]);
             let key = self.key(&mut random);
             let went = if pair == Pair::SeenThere {
@@ -210,6 +222,18 @@ impl Trial {
                 self.counts(pair);
             }
         }
+    }
+
+    /// NOW() through the port is the source's, and never goes back.
+    fn looks_at_clock(&self, here: &mut Session<'_>, there: &mut Session<'_>, last: &mut String) -> Option<()> {
+        let before = there.value("SELECT NOW(6)")?;
+        let read = here.value("SELECT NOW(6) FROM o.t0 WHERE id = 0")?;
+        let after = there.value("SELECT NOW(6)")?;
+        if !(before <= read && read <= after && *last <= read) {
+            self.is_wrong(format!("NOW() {read} is not between {before} and {after}, or before {last}"));
+        }
+        *last = read;
+        Some(())
     }
 
     /// Runs transactions through the port until all is done.
@@ -282,6 +306,10 @@ impl<'a> Session<'a> {
         self.run(|open| open.connection.exec(sql)).map(|ok| ok.last_insert_id)
     }
 
+    fn value(&mut self, sql: &str) -> Option<String> {
+        self.run(|open| open.connection.query_value(sql)).flatten()
+    }
+
     fn rows(answer: &ResultSet) -> Vec<Seen> {
         let rows = 0..answer.rows.len();
         rows.map(|row| Seen {
@@ -352,10 +380,17 @@ impl<'a> Session<'a> {
         if random.one_in(3) {
             let known = self.trial.known.all();
             let rows = self.prepared(key)?;
-            return self.judges(&[key], known, rows, "a prepared one");
+            self.judges(&[key], known, rows, "a prepared one")?;
+        } else {
+            let (keys, sql) = plain(self.trial.known.keys(), random, key);
+            self.reads(&keys, &sql)?;
         }
-        let (keys, sql) = plain(self.trial.known.keys(), random, key);
-        self.reads(&keys, &sql)
+        if random.one_in(SAMPLED_ONE_IN) {
+            let by = self.value("SELECT @@slipstream_last_served_by")?;
+            self.trial.sampled.0.fetch_add(1, SeqCst);
+            self.trial.sampled.1.fetch_add(u64::from(by == "replica"), SeqCst);
+        }
+        Some(())
     }
 
     /// A SELECT that only the source answers, and that leaves nothing there.

@@ -50,6 +50,9 @@ const GROUPED: Shape = Shape {
     semi_sync: false,
 };
 
+/// Without a wait for the source before rows are shown.
+const GROUPED_AHEAD: Shape = Shape { name: "grouped-ahead", replica: &["--show=received"], ..GROUPED };
+
 const SEMI_SYNC: Shape = Shape {
     name: "semisync",
     options: &["--sync-binlog=1", "--plugin-load-add=semisync_source.so"],
@@ -291,18 +294,14 @@ fn judged(shape: &'static Shape, size: &Size, planted: &str) -> Vec<String> {
     println!("  errors: {:#?}", trial.errors());
     let (plain, forced) = (trial.plain.load(SeqCst), trial.forced.load(SeqCst));
     println!("  {plain} plain reads, {forced} others that only the source answers; {}", stage.forwarded());
+    let (asked, here) = (trial.sampled.0.load(SeqCst), trial.sampled.1.load(SeqCst));
+    println!("  answered here: {here} of {asked} plain reads outside transactions that were asked about");
     let kept = trial.take_kept();
     let mut wrong = trial.wrong();
     let log = stage.log();
     let of_log = kept.iter().filter_map(|one| Some(format!("{}\n  {one:?}", log.check(one).err()?)));
     wrong.extend(of_log);
-    println!(
-        "  {} of {} places in the log judged {} transactions: {} violations",
-        log.places(),
-        log.places(),
-        kept.len(),
-        wrong.len()
-    );
+    println!("  {} transactions in the log judged {} of clients: {} violations", log.places(), kept.len(), wrong.len());
     if wrong.is_empty() {
         stage.replica.take().unwrap().stop();
     }
@@ -335,6 +334,42 @@ fn nobody_reads_what_one_server_does_not_show_where_the_log_is_not_synced() {
 fn nobody_reads_what_one_server_does_not_show_where_the_replica_is_ahead() {
     if all_cases() {
         holds(&AHEAD);
+        holds(&GROUPED_AHEAD);
+    }
+}
+
+/// A fault of the tier, which the oracle must find: it ends as soon as something is wrong.
+fn finds(shape: &'static Shape, planted: &str, has: &str) {
+    let size = Size { writers: 64, readers: 8, transactions: 2, wanted: (1_000_000, 100_000), faults: 0 };
+    let wrong = judged(shape, &size, planted);
+    assert!(wrong.iter().any(|wrong| wrong.contains(has)), "{planted}: {wrong:#?}");
+}
+
+#[test]
+fn a_forward_that_does_not_wait_for_the_source_is_found() {
+    if all_cases() {
+        finds(&AHEAD, "plant=no_wait_at_source", "stale through the port");
+    }
+}
+
+#[test]
+fn a_bound_by_set_is_found() {
+    if all_cases() {
+        finds(&GROUPED_AHEAD, "plant=bound_by_set", "stale through the port");
+    }
+}
+
+#[test]
+fn a_view_from_before_the_question_is_found() {
+    if all_cases() {
+        finds(&GROUPED, "plant=early_view", "stale through the port");
+    }
+}
+
+#[test]
+fn a_skewed_clock_is_found() {
+    if all_cases() {
+        finds(&GROUPED, "plant=skewed_clock", "NOW()");
     }
 }
 

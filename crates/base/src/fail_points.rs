@@ -3,6 +3,8 @@
 //! In: the variable SLIPSTREAM_FAILPOINT, `name=value` separated by `;`. Out: the value of one name. Never here: what a
 //! fail point does; a call per row.
 
+use std::sync::OnceLock;
+
 /// Environment variable with fail points.
 const VARIABLE: &str = "SLIPSTREAM_FAILPOINT";
 
@@ -10,6 +12,13 @@ const VARIABLE: &str = "SLIPSTREAM_FAILPOINT";
 #[must_use]
 pub fn value(name: &str) -> Option<String> {
     value_in(&std::env::var(VARIABLE).ok()?, name).map(str::to_owned)
+}
+
+/// True if this fault is planted (`plant=FAULT`), for a checker to find. The environment is looked at once.
+#[must_use]
+pub fn is_planted(fault: &str) -> bool {
+    static PLANTED: OnceLock<Option<String>> = OnceLock::new();
+    PLANTED.get_or_init(|| value("plant")).as_deref() == Some(fault)
 }
 
 fn value_in<'a>(points: &'a str, name: &str) -> Option<&'a str> {

@@ -7,6 +7,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use base::fail_points::is_planted;
 use base::{GtidSet, LogPosition};
 use client::{ClientError, ConnectOptions, Connection, Interrupter};
 use door::{Registration, SourceSet, SqlError, Waker};
@@ -78,7 +79,8 @@ impl SourceAsker {
         waker: Waker,
     ) -> SourceSet {
         let mut state = self.lock();
-        if let Some(answer) = state.answer.as_ref().filter(|answer| answer.asked >= since) {
+        let is_late_enough = |answer: &&Answer| answer.asked >= since || is_planted("early_view");
+        if let Some(answer) = state.answer.as_ref().filter(is_late_enough) {
             return match answer.not_of_all.as_ref().filter(|_| of_all) {
                 Some(why) => SourceSet::Failed(why.clone()),
                 None => SourceSet::Known(Arc::clone(&answer.set)),
@@ -331,6 +333,8 @@ fn read(connection: &mut Connection) -> client::Result<Said> {
     let (server_uuid, executed, purged) =
         (answer.told(0, 0, what)?, answer.told(0, 2, what)?, answer.told(0, 3, what)?);
     let time_us = answer.told(0, 4, what)?;
+    let owned = if is_planted("bound_by_set") { GtidSet::new() } else { owned };
+    let time_us = if is_planted("skewed_clock") { time_us + 2_000_000 } else { time_us };
     let end_of_log = if owned.is_empty() { None } else { Some(end_of_log(connection)?) };
     Ok(Said { server_uuid, owned, executed, shown: None, purged, time_us, not_of_all: None, end_of_log })
 }
