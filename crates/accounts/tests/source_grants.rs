@@ -74,7 +74,8 @@ fn what_show_grants_allows_may_be_read() {
     );
     for (user, granted) in USERS {
         let name = user.trim_end_matches('!');
-        server.sql(&format!("CREATE USER {name} IDENTIFIED BY 'secret'; {}", granted.replace("{}", name)));
+        let quoted = format!("'{name}'");
+        server.sql(&format!("CREATE USER {quoted} IDENTIFIED BY 'secret'; {}", granted.replace("{}", &quoted)));
         let mut session = session(&server, name);
         let readable = compared(&mut session, user, !user.ends_with('!'));
         let is_any = !matches!(*user, "nothing" | "columns!");
