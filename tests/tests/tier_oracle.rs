@@ -349,7 +349,7 @@ fn nobody_reads_what_one_server_does_not_show_where_the_replica_is_ahead() {
 
 /// A fault of the tier, which the oracle must find: it ends as soon as something is wrong.
 fn finds(shape: &'static Shape, planted: &str, has: &str) {
-    // A read that waits for long is not left to the source, which would show what is right.
+    // A read that waits for long is not left to the source, whose answer would be right.
     let first = Some("SET slipstream_read_timeout = 60000");
     let size = Size { writers: 64, readers: 8, transactions: 2, wanted: (1_000_000, 100_000), faults: 0, first };
     let wrong = judged(shape, &size, planted);

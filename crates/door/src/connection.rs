@@ -5,6 +5,7 @@
 
 mod asked;
 mod forward;
+mod link;
 mod login;
 mod not_served;
 mod statements;
@@ -620,7 +621,7 @@ impl Connection {
 
     fn after(&mut self, after: After) {
         self.hold = match after {
-            // What is not here was forwarded, or refused.
+            // Others were forwarded, or refused.
             After::Next | After::ChangeUser | After::NotHere => Hold::None,
             After::More => Hold::Resume,
             After::Wait => Hold::Wait,

@@ -43,9 +43,9 @@ pub struct Sent {
     pub may_repeat: bool,
     /// This server may have the answer, if its session is asked.
     pub may_be_here: bool,
-    /// Its answer shows what is in tables, or which there are.
+    /// Its answer shows rows of tables, or which tables there are.
     pub shows_rows: bool,
-    /// What it does may depend on what is in tables.
+    /// Its work may depend on rows of tables.
     pub reads: bool,
     /// It is a statement, after which others ask what became of it.
     pub is_statement: bool,
@@ -110,7 +110,7 @@ fn of_session() -> Sent {
     Sent { changes_session: true, leaves_results: true, is_statement: true, reads: true, ..Sent::default() }
 }
 
-/// What is known of a text that is prepared.
+/// Facts about a text that is prepared.
 fn of_preparation(sent: Sent) -> Sent {
     Sent {
         changes_session: true,

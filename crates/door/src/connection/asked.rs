@@ -64,7 +64,7 @@ impl Own {
     }
 }
 
-/// What is known of commands that the session here is asked first.
+/// Facts about commands that the session here is asked first.
 #[derive(Default)]
 pub(super) struct Here {
     /// The command that it is asked now.
@@ -340,7 +340,7 @@ impl Connection {
             link.own.push_back(Own { text: Cow::Owned(text.to_vec()), what: OwnKind::Prepares(number) });
             link.own.extend(sets(after));
         }
-        // A question is about what is there already.
+        // A question changes nothing there.
         let is_question = running.sent.asks_of_last && session.last_was_elsewhere();
         if running.sent.reads
             && !is_question

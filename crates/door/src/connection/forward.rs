@@ -4,17 +4,16 @@
 //! Never here: more of an answer than the client's socket takes; a statement that is sent twice, but a lone SELECT of
 //! which nothing was passed on.
 
-use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use accounts::{SessionStart, SourceLogin};
-use client::{Arrived, NonBlocking};
+use client::Arrived;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::net::{Shutdown, shutdown};
-use session::{After, Mark, OkFacts, Session};
+use session::{After, OkFacts, Session};
 use sql::SqlError;
 use syntax::Settings;
 use syntax::sql_mode::NO_BACKSLASH_ESCAPES;
@@ -24,17 +23,15 @@ use wire::packet::{self, PayloadRange, SKIPPED_HEAD_LEN};
 use wire::response::status;
 
 use super::asked::{Here, Own, OwnKind, TRACK_ALL, not_executed, shown_to};
+use super::link::Link;
 use super::{Connection, Deadline, Fate, Hold, Turn};
 use crate::helper::Worked;
 use crate::source::{
-    Idle, Key, Kill, Left, NotOpened, Opened, Opening, Permit, Reuse, Sources, Values, begins_otherwise,
-    first_statements,
+    Key, Kill, Left, NotOpened, Opened, Opening, Permit, Sources, Values, begins_otherwise, first_statements,
 };
 
 /// How long a session waits for one of `--forward-connections`.
 const PERMIT_WITHIN: Duration = Duration::from_secs(10);
-/// Memory that an idle link keeps for commands, in bytes.
-const KEPT_BYTES: usize = 1024;
 /// Texts of statements that SHOW PROCESSLIST shows, in bytes.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Version whose comments are executed, before the source's is known.
@@ -55,7 +52,7 @@ pub(super) struct Forwarding {
     /// What it has of the variables that another connection of its own would be given.
     values: Option<Values>,
     running: Option<Running>,
-    /// What is asked of the session here first; None for an account that may read nothing here.
+    /// State of asking the session here first; None for an account that may read nothing here.
     pub(super) here: Option<Here>,
 }
 
@@ -88,41 +85,6 @@ enum Phase {
     Answer,
     /// The client sends a file.
     File,
-}
-
-/// The session's connection to the source.
-pub(super) struct Link {
-    stream: NonBlocking,
-    permit: Option<Permit>,
-    /// The number of its source.
-    number: u64,
-    /// The client is told whatever the source says of its session.
-    shows_state: bool,
-    /// The source says by itself that a session has changed.
-    tracks_by_itself: bool,
-    to_send: Vec<u8>,
-    sent: usize,
-    /// Bytes of a packet that is not whole.
-    received: Vec<u8>,
-    /// Statements of our own that are to be run first, and the answer to the one that runs.
-    pub(super) own: VecDeque<Own>,
-    own_answer: Option<(Answer, OwnKind)>,
-    /// The error of a statement of our own, as the source sent it.
-    own_error: Vec<u8>,
-    /// What its session is like; None before anything was said of it.
-    pub(super) mark: Option<Mark>,
-    pub(super) opened: Instant,
-    /// What epoll watches its socket for; None: not at all.
-    watched: Option<EventFlags>,
-    /// The epoll that does.
-    watched_by: Option<Arc<OwnedFd>>,
-    /// Something has come while nothing was asked for.
-    is_ready: bool,
-    /// Its end has been told by epoll, which would tell it again and again.
-    has_hung_up: bool,
-    reuse: Reuse,
-    /// A KILL of it is on its way, which no other session may meet.
-    is_killed: bool,
 }
 
 /// What became of a step.
@@ -229,112 +191,6 @@ fn number_of(version: &str) -> Option<u32> {
 /// What a status tells of the session's sql_mode.
 fn sql_mode_of(bits: u16) -> u64 {
     if bits & status::NO_BACKSLASH_ESCAPES == 0 { 0 } else { NO_BACKSLASH_ESCAPES }
-}
-
-impl Link {
-    fn new(opened: Opened) -> Link {
-        let Opened { stream, permit, number, shows_state, reuse, .. } = opened;
-        Link {
-            stream,
-            permit: Some(permit),
-            number,
-            shows_state,
-            tracks_by_itself: shows_state,
-            to_send: Vec::new(),
-            sent: 0,
-            received: Vec::new(),
-            own: VecDeque::new(),
-            own_answer: None,
-            own_error: Vec::new(),
-            mark: None,
-            opened: Instant::now(),
-            watched: None,
-            watched_by: None,
-            is_ready: false,
-            has_hung_up: false,
-            reuse,
-            is_killed: false,
-        }
-    }
-
-    /// Takes leave, if the source listens: it counts and logs clients that do not.
-    fn close(mut self) {
-        if !self.is_unsent() && !self.has_hung_up {
-            self.put(&[wire::command::QUIT], 0);
-            // Whether it arrives is not awaited.
-            let _ = self.flush();
-        }
-    }
-
-    /// Another session of the account may have it: this one has nothing there that a new login does not end.
-    fn give_back(mut self) {
-        match self.take_reusable() {
-            Some((permit, key, until)) => permit.give_back(Idle::new(self.stream, key, until)),
-            None => self.close(),
-        }
-    }
-
-    /// As [`give_back`](Self::give_back), after what the session has there was ended at once: others may wait for it.
-    fn give_back_reset(mut self, sources: &Sources) {
-        let Some((permit, key, until)) = self.take_reusable() else { return self.close() };
-        self.put(&[wire::command::RESET_CONNECTION], 0);
-        if self.flush().is_ok_and(|is_sent| is_sent) {
-            sources.reset(self.stream, permit, key, until);
-        }
-    }
-
-    /// No epoll tells of it any more.
-    fn unwatch(&mut self) {
-        self.watched = None;
-        if let Some(epoll) = self.watched_by.take() {
-            // It is gone from there even if this fails: its number is no longer known to that loop.
-            let _ = epoll::delete(&epoll, &self.stream);
-        }
-    }
-
-    /// What others need to have it; None if they cannot.
-    fn take_reusable(&mut self) -> Option<(Permit, Key, Instant)> {
-        let is_whole = !self.is_unsent() && !self.has_hung_up && self.received.is_empty();
-        let key = self.reuse.key.take_if(|_| is_whole && !self.is_killed)?;
-        self.unwatch();
-        Some((self.permit.take()?, key, Instant::now() + self.reuse.idle_for))
-    }
-
-    /// True if another source is followed now.
-    fn is_of_another(&self, turn: &Turn<'_>) -> bool {
-        turn.server.facts.source_number().is_some_and(|number| number != self.number)
-    }
-
-    /// True if bytes wait for the source's socket, here or in TLS.
-    fn is_unsent(&self) -> bool {
-        !self.to_send.is_empty() || self.stream.wants_write()
-    }
-
-    fn put(&mut self, payload: &[u8], mut sequence: u8) {
-        packet::write(&mut self.to_send, &mut sequence, payload);
-    }
-
-    /// Sends what there is to send; false if some is left.
-    fn flush(&mut self) -> std::io::Result<bool> {
-        while let Some(rest) = self.to_send.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match self.stream.write(rest)? {
-                0 => return Ok(false),
-                len => self.sent += len,
-            }
-        }
-        if !self.to_send.is_empty() {
-            self.to_send.clear();
-            self.to_send.shrink_to(KEPT_BYTES);
-            self.sent = 0;
-        }
-        self.stream.flush()
-    }
-}
-
-impl AsFd for Link {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
-    }
 }
 
 impl Connection {

@@ -378,7 +378,7 @@ impl Session {
                 let is_exact = match !transaction.is_open() && self.settings.autocommit() {
                     // What was said of the next transaction is of this one.
                     true => transaction.next() == Characteristics::default(),
-                    // Each statement reads anew, before the first that writes as well as after it.
+                    // Each statement has a view of its own, before the first that writes as well as after it.
                     false => isolation == Isolation::ReadCommitted,
                 };
                 match isolation {
