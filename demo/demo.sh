@@ -70,12 +70,13 @@ state() { "$slipstream" status --data "$data" --json 2>/dev/null | tr -d '\n ' |
 
 # A client of the replica reads at GLOBAL what one of the primary has just read. Payments only ever add to w_ytd.
 point='SELECT w_ytd FROM tpcc.warehouse WHERE w_id = 1'
+read_here() { MYSQL_PWD=demo "$testbed" run mysql --no-defaults --socket="$socket" --user=demo -N -B -e "$point"; }
 reads=0
 read_at_global() { # SECONDS
     local until=$((SECONDS + $1)) there here
     while [ "$SECONDS" -lt "$until" ]; do
         there=$("$testbed" sql demo -N -B -e "$point")
-        here=$(MYSQL_PWD=demo "$testbed" run mysql --no-defaults --socket="$socket" --user=demo -N -B -e "$point") ||
+        here=$(read_here) ||
             die "the replica's port did not answer"
         [ "${here/./}" -ge "${there/./}" ] || die "read $here at GLOBAL after the primary had said $there"
         reads=$((reads + 1))
@@ -110,11 +111,12 @@ kill -KILL "$replica_pid"
 wait "$replica_pid" 2>/dev/null || true
 killed=$(date +%s%N)
 start_replica
-until "$slipstream" status --data "$data" --json 2>/dev/null | tr -d '\n ' | grep -q '"running":true'; do
+# Its status answers before its readers do.
+until read_here >/dev/null 2>&1; do
     alive
     sleep 0.02
 done
-echo "answers again after $((($(date +%s%N) - killed) / 1000000)) ms"
+echo "clients read again after $((($(date +%s%N) - killed) / 1000000)) ms"
 { grep -F 'kept store' "$work/replica.log" || true; } | tail -1 | sed 's/^[^[]*/  /'
 read_at_global "$((seconds / 4))"
 wait "$load_pid" || { cat "$work/tpcc.txt"; die "the load failed"; }
