@@ -434,7 +434,8 @@ impl Session {
         self.capabilities = self.login.start.capabilities;
         self.transaction = Transaction::default();
         self.locks = Locks::default();
-        self.diagnostics = Diagnostics::default();
+        // FOUND_ROWS() outlives it.
+        self.diagnostics = Diagnostics { found_rows: self.diagnostics.found_rows, ..Diagnostics::default() };
         self.elsewhere = Elsewhere::of(self.elsewhere.forwarding);
         self.changes = Changes::default();
         if self.capabilities & capability::INTERACTIVE != 0 {

@@ -450,6 +450,7 @@ impl Parser<'_> {
         self.advance()?;
         let mut arguments = Vec::new();
         if self.accept_punct(b')')? {
+            self.notes.calls(&name);
             return Ok(Expression::Call { name, arguments });
         }
         if self.is_one_of(&["DISTINCT", "ALL"]) {

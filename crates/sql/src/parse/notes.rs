@@ -51,6 +51,18 @@ impl Notes {
         }
     }
 
+    /// A function without arguments is called.
+    pub(super) fn calls(&mut self, name: &str) {
+        if name.eq_ignore_ascii_case("FOUND_ROWS")
+            && !self.ends
+            && self.words.len() + self.variables.len() < WARNINGS_MAX
+        {
+            let text = "FOUND_ROWS() is deprecated and will be removed in a future release. Consider using COUNT(*) \
+                        instead.";
+            self.variables.push(Warning::new(1287, text));
+        }
+    }
+
     /// A variable is set, after its new value was parsed.
     pub(super) fn sets(&mut self, name: &str) {
         self.ends |= variables::find(name).is_none();

@@ -185,6 +185,7 @@ fn warnings_stand_in_mysqls_order() {
         ("select 1 && 2 || !3, _macce'x' /*!40101, 1*/", &[1287, 1287, 1287, 1287, 4164]),
         ("select '&&', @a, profiling, @profiling", &[]),
         ("show variables where value = @@profiling", &[1287]),
+        ("select found_rows(), `FOUND_ROWS`(), row_count()", &[1287, 1287]),
         ("kill @@profiling", &[1287]),
         ("do @@profiling", &[1287]),
         ("select 1 /*!40101, 2*/; select 3 /*!40101, 4*/", &[4164]),
