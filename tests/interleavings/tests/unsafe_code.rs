@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Hooks called by the C library, the call that returns the allocator's memory, and one that no library has (a thread's
-/// slice).
-const PLACES: [&str; 3] = [
+/// Hooks called by the C library, locked memory for secrets, the call that returns the allocator's memory, and one that
+/// no library has (a thread's slice).
+const PLACES: [&str; 4] = [
     "tests/power_cut/shim/src/hooks.rs",
+    "crates/base/src/locked.rs",
     "crates/base/src/threads/allocator.rs",
     "crates/base/src/threads/priority.rs",
 ];

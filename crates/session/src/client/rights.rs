@@ -97,10 +97,10 @@ mod tests {
             assert!(may.schema("shop") && may.table("shop", "any") && may.table("log", "t"));
             assert!(!may.schema("log") && !may.table("log", "other") && !may.everything());
         }
-        // A list of all tables would lack some.
+        // A list of all tables would lack some: the source has it, whoever asks.
         let mut out = Output::default();
         let list = b"\x03select table_name from information_schema.tables";
         assert_eq!(session.command(list, &Nowhere, &mut out), After::NotHere);
-        assert_eq!(session.take_not_here().unwrap().why, Why::Unknown);
+        assert_eq!(session.take_not_here().unwrap().why, Why::OfServer);
     }
 }
