@@ -401,8 +401,12 @@ mod tests {
     use super::*;
     use crate::config::Note;
 
-    /// Follows a source that listens here, as number 2.
-    struct Follows(TcpListener);
+    /// Follows this source.
+    struct Follows {
+        options: ConnectOptions,
+        server_uuid: String,
+        number: u64,
+    }
 
     impl Facts for Follows {
         fn schema(&self, _: &str) -> SchemaState {
@@ -418,9 +422,8 @@ mod tests {
         }
 
         fn followed(&self) -> Result<Followed, SqlError> {
-            let port = self.0.local_addr().unwrap().port();
-            let options = ConnectOptions { host: "127.0.0.1".into(), port, ..ConnectOptions::default() };
-            Ok(Followed { options, server_uuid: String::new(), number: 2 })
+            let Follows { options, server_uuid, number } = self;
+            Ok(Followed { options: options.clone(), server_uuid: server_uuid.clone(), number: *number })
         }
 
         fn note(&self, note: Note) {
@@ -432,7 +435,9 @@ mod tests {
     fn nobody_connects_for_a_client_that_is_gone_or_late_or_to_kill_at_another_source() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
-        let facts: Arc<dyn Facts> = Arc::new(Follows(listener.try_clone().unwrap()));
+        let port = listener.local_addr().unwrap().port();
+        let options = ConnectOptions { host: "127.0.0.1".into(), port, ..ConnectOptions::default() };
+        let facts: Arc<dyn Facts> = Arc::new(Follows { options, server_uuid: String::new(), number: 2 });
         let sources = Sources::start(Forward::Off, 2, &facts).unwrap();
         let login = Arc::new(SourceLogin::new("app", "there").unwrap());
         let (queue, tasks) = sync_channel(3);
@@ -462,38 +467,12 @@ mod tests {
         assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     }
 
-    /// Follows a server of the testbed.
-    struct FollowsServer(testkit::Server);
-
-    impl Facts for FollowsServer {
-        fn schema(&self, _: &str) -> SchemaState {
-            SchemaState::Missing
-        }
-
-        fn replica_status(&self) -> ReplicaStatus {
-            ReplicaStatus::default()
-        }
-
-        fn pin(&self) -> Result<Arc<store::Snapshot>, SqlError> {
-            Err(SqlError::not_supported("rows"))
-        }
-
-        fn followed(&self) -> Result<Followed, SqlError> {
-            let server_uuid = self.0.sql("SELECT @@server_uuid").trim().to_owned();
-            Ok(Followed { options: self.0.login("nobody"), server_uuid, number: 1 })
-        }
-
-        fn note(&self, note: Note) {
-            panic!("{note:?}");
-        }
-    }
-
     #[test]
     fn grants_are_asked_again_once_others_are_replayed() {
         let Some(server) = testkit::Server::or_skip("source-grants-asked", &[]) else { return };
         server.sql("CREATE USER app IDENTIFIED BY 'there'; GRANT SELECT ON shop.* TO app");
-        let server = Arc::new(FollowsServer(server));
-        let facts: Arc<dyn Facts> = Arc::clone(&server) as Arc<dyn Facts>;
+        let server_uuid = server.sql("SELECT @@server_uuid").trim().to_owned();
+        let facts: Arc<dyn Facts> = Arc::new(Follows { options: server.login("nobody"), server_uuid, number: 1 });
         let sources = Sources::start(Forward::All, 2, &facts).unwrap();
         let login = Arc::new(SourceLogin::new("app", "there").unwrap());
         let as_of = |statements: &str| AsOf { number: 1, statements: statements.to_owned(), engine: 0 };
@@ -506,11 +485,11 @@ mod tests {
             std::thread::yield_now();
         };
         assert!(found(&as_of("")).may_read("shop", "t"));
-        server.0.sql("REVOKE SELECT ON shop.* FROM app; GRANT SELECT ON log.* TO app");
+        server.sql("REVOKE SELECT ON shop.* FROM app; GRANT SELECT ON log.* TO app");
         assert!(found(&as_of("")).may_read("shop", "t"), "it is not replayed");
         let now = found(&as_of("uuid:7"));
         assert!(!now.may_read("shop", "t") && now.may_read("log", "t"));
-        assert_eq!(server.0.sql("SHOW GLOBAL STATUS LIKE 'Aborted_clients'").trim(), "Aborted_clients\t0");
+        assert_eq!(server.sql("SHOW GLOBAL STATUS LIKE 'Aborted_clients'").trim(), "Aborted_clients\t0");
     }
 
     #[test]
