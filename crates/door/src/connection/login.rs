@@ -163,6 +163,10 @@ impl Connection {
     /// What the session may read here is what its user may read at the source, as far as that is known.
     pub(super) fn renew_grants(&mut self, turn: &Turn<'_>) {
         let (Some(forwarding), Some(session)) = (&self.forwarding, &mut self.session) else { return };
+        // Nothing is read here by one that is not asked.
+        if forwarding.here.is_none() {
+            return;
+        }
         let facts = &turn.server.facts;
         let as_of = facts.source_number().zip(facts.account_statements()).map(|(number, statements)| AsOf {
             number,

@@ -24,7 +24,9 @@ impl MayRead<'_> {
     pub(super) fn schema(self, schema: &str) -> bool {
         match self.forwards {
             false => self.identity.may_read(schema),
-            true => self.at_source.is_some_and(|grants| grants.may_read_all_of(schema)),
+            true => {
+                self.identity.may_read(schema) && self.at_source.is_some_and(|grants| grants.may_read_all_of(schema))
+            }
         }
     }
 
@@ -37,7 +39,9 @@ impl MayRead<'_> {
     pub(super) fn table(self, schema: &str, table: &str) -> bool {
         match self.forwards {
             false => self.identity.may_read(schema),
-            true => self.at_source.is_some_and(|grants| grants.may_read(schema, table)),
+            true => {
+                self.identity.may_read(schema) && self.at_source.is_some_and(|grants| grants.may_read(schema, table))
+            }
         }
     }
 }
@@ -97,6 +101,13 @@ mod tests {
             assert!(may.schema("shop") && may.table("shop", "any") && may.table("log", "t"));
             assert!(!may.schema("log") && !may.table("log", "other") && !may.everything());
         }
+        let all = session.login.identity.schemas.replace(Arc::from(["log".to_owned()]));
+        assert!(
+            !session.may_read().schema("shop") && !session.may_read().table("shop", "t"),
+            "nor what its account lacks"
+        );
+        assert!(session.may_read().table("log", "t"));
+        session.login.identity.schemas = all;
         // A list of all tables would lack some: the source has it, whoever asks.
         let mut out = Output::default();
         let list = b"\x03select table_name from information_schema.tables";
