@@ -177,10 +177,15 @@ fn where_the_relay_log_lacks_what_follows_the_served_log_begins_anew() {
     wait_until_equal(&source, &behind);
     // Without the option cuts purge the relay log, of which nobody says how much.
     let mut relay = relay.stop_and_start_replica(&source, options);
-    write(120);
+    write(1);
     relay.process.catch_up(&source);
-    let begun = || relay_log_files(&relay).first().filter(|name| *name != "relay-bin.000001").cloned();
-    wait_for("a purge", begun, || format!("{:?}", relay_log_files(&relay)));
+    // Files up to this one hold what the stock replica has, and at least one transaction that it lacks.
+    let lacked = relay_log_files(&relay).pop().unwrap();
+    let purged = || {
+        write(10);
+        relay_log_files(&relay).first().filter(|name| **name > lacked).cloned()
+    };
+    wait_for("a purge", purged, || format!("{lacked}: {:?}", relay_log_files(&relay)));
     relay.sql("SHOW BINARY LOGS").expect(1, &["1381"]);
     let mut relay = relay.stop_and_start_replica(&source, &[options, &["--serve-log"]].concat());
     relay.process.waits_for_log(&["SLIP-000130"]);
