@@ -100,7 +100,7 @@ pub trait Facts: Send + Sync {
 
     /// Which statements about accounts of the source are visible here, as a text that is another one after each; None:
     /// not known now.
-    fn account_statements(&self) -> Option<String> {
+    fn account_statements(&self) -> Option<Arc<str>> {
         None
     }
 

@@ -475,7 +475,7 @@ mod tests {
         let facts: Arc<dyn Facts> = Arc::new(Follows { options: server.login("nobody"), server_uuid, number: 1 });
         let sources = Sources::start(Forward::All, 2, &facts).unwrap();
         let login = Arc::new(SourceLogin::new("app", "there").unwrap());
-        let as_of = |statements: &str| AsOf { number: 1, statements: statements.to_owned(), engine: 0 };
+        let as_of = |statements: &str| AsOf { number: 1, statements: statements.into(), engine: 0 };
         let deadline = Instant::now() + Duration::from_secs(60);
         let found = |as_of: &AsOf| loop {
             if let Some(found) = sources.grants(&login, as_of.clone(), Instant::now()) {

@@ -154,6 +154,13 @@ impl EngineGtids {
         Ok(Arc::new(Snapshot::pin(store)))
     }
 
+    /// GTID of the last visible statement about accounts; None while nothing is replayed.
+    pub(crate) fn account_statements(&self) -> Option<Arc<str>> {
+        let (_, replica, _) = self.running().ok()?;
+        let catalog = replica.pipeline().store.visibility().catalog();
+        Some(Arc::clone(catalog.last_account_statement()))
+    }
+
     /// The waker waits for the engine.
     fn park(&self, waker: Waker) {
         if let Some(engine) = self.0.upgrade() {

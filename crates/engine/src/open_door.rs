@@ -431,8 +431,8 @@ impl Facts for EngineFacts {
         self.engine.0.upgrade()?.of_source(|uuid, _| (!uuid.is_empty()).then(|| number_of(uuid)))?
     }
 
-    fn account_statements(&self) -> Option<String> {
-        Some(self.engine.pin().ok()?.catalog().last_account_statement().to_owned())
+    fn account_statements(&self) -> Option<Arc<str>> {
+        self.engine.account_statements()
     }
 
     fn source_version(&self) -> Option<String> {

@@ -305,6 +305,12 @@ impl Visibility {
         SequenceNumber(self.published.load().sequence())
     }
 
+    /// The visible catalog. It holds no rows, unlike a snapshot.
+    #[must_use]
+    pub fn catalog(&self) -> Catalog {
+        self.published.load().content.catalog.clone()
+    }
+
     /// GC horizon: of the versions at or below it, readers need only the newest. A lower bound.
     #[must_use]
     pub fn oldest_needed(&self) -> u64 {

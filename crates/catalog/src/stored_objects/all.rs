@@ -67,7 +67,7 @@ pub(crate) struct Definitions {
     /// does not outlast the process either.
     removed: String,
     /// GTID of the last statement about accounts. Not stored: nothing that is remembered under it outlasts the process.
-    of_accounts: String,
+    of_accounts: Arc<str>,
     /// Tables that were dropped while the triggers of before the log are not known, each with the GTID. Not stored.
     dropped: SharedMap<(Arc<str>, Arc<str>), Arc<str>>,
 }
@@ -100,7 +100,7 @@ impl Definitions {
     }
 
     /// GTID of the last statement about accounts since the start; empty without one.
-    pub(crate) fn last_of_accounts(&self) -> &str {
+    pub(crate) fn last_of_accounts(&self) -> &Arc<str> {
         &self.of_accounts
     }
 
@@ -317,7 +317,7 @@ impl Definitions {
 
     pub(crate) fn take(&mut self, change: Change, recorded: &Recorded, source: &Source<'_>) {
         if matches!(change, Change::Accounts(_) | Change::AccountsUnclear(_)) {
-            self.of_accounts.clone_from(&recorded.gtid);
+            self.of_accounts = Arc::from(recorded.gtid.as_str());
         }
         match change {
             Change::Accounts(statement) => {

@@ -32,7 +32,7 @@ impl Catalog {
     /// GTID of the last statement about users, roles and what they may that was seen in this life of the catalog; empty
     /// without one. Another GTID: grants may be others.
     #[must_use]
-    pub fn last_account_statement(&self) -> &str {
+    pub fn last_account_statement(&self) -> &Arc<str> {
         self.inner.definitions.last_of_accounts()
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct AsOf {
     /// The number of the source.
     pub(crate) number: u64,
     /// As [`Facts::account_statements`](crate::Facts::account_statements) tells it.
-    pub(crate) statements: String,
+    pub(crate) statements: Arc<str>,
     /// How often the engine was started.
     pub(crate) engine: u64,
 }
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn grants_are_kept_until_something_may_have_changed_them() {
         let all = Grants::default();
-        let as_of = |statements: &str| AsOf { number: 1, statements: statements.to_owned(), engine: 0 };
+        let as_of = |statements: &str| AsOf { number: 1, statements: statements.into(), engine: 0 };
         let (first, now) = (as_of(""), Instant::now());
         let is_known = |as_of: &AsOf, now| matches!(all.find("app", as_of, now), Found::Known(_));
         assert!(matches!(all.find("app", &first, now), Found::Ask));
