@@ -283,7 +283,7 @@ impl Session {
     }
 
     /// The table that a SHOW names, in the default schema if it names none.
-    pub(super) fn name_in_show(&self, schema: Option<&[u8]>, table: &[u8]) -> Result<TableName, SqlError> {
+    pub(super) fn name_in_show(&self, schema: Option<&[u8]>, table: &[u8]) -> Result<TableName<'static>, SqlError> {
         let charsets = self.settings.charsets();
         let decoded =
             |name: &[u8]| Ok::<_, SqlError>(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned());
@@ -292,14 +292,14 @@ impl Session {
             (None, Some(schema)) => schema.name.clone(),
             (None, None) => return Err(SqlError::new(1046, "3D000", "No database selected")),
         };
-        Ok(TableName { schema, table: decoded(table)? })
+        Ok(TableName { schema: schema.into(), table: decoded(table)?.into() })
     }
 
     /// The definition of a table that a SHOW names.
     pub(super) fn table_named(
         &self,
         what: &str,
-        name: TableName,
+        name: TableName<'_>,
         world: &dyn World,
     ) -> Result<Arc<TableDef>, SqlError> {
         if VIRTUAL_SCHEMAS.iter().any(|own| own.eq_ignore_ascii_case(&name.schema)) {
@@ -322,7 +322,7 @@ impl Session {
     /// The virtual table that a SHOW names, and its schema; None if it names one that is kept.
     pub(super) fn virtual_table_named(
         &self,
-        name: &TableName,
+        name: &TableName<'_>,
         world: &dyn World,
     ) -> Result<Option<(&'static str, &'static str)>, SqlError> {
         let TableName { schema: given, table } = name;
@@ -335,7 +335,7 @@ impl Session {
         if by_case && given != schema {
             return Err(SqlError::new(1049, "42000", format!("Unknown database '{given}'")));
         }
-        let is_meant = |own: &&str| if by_case { own == table } else { own.eq_ignore_ascii_case(table) };
+        let is_meant = |own: &&str| if by_case { *own == table } else { own.eq_ignore_ascii_case(table) };
         let found = tables_of(schema).find(is_meant).ok_or_else(|| unknown_table(schema, table))?;
         Ok(Some((schema, found)))
     }

@@ -26,7 +26,7 @@ pub(super) struct Locks {
 
 struct LockedTables {
     /// Each with the name by which statements must use it.
-    names: Vec<(TableName, String)>,
+    names: Vec<(TableName<'static>, String)>,
     /// What they hold: since when, or why it was given up.
     view: Result<(Arc<Snapshot>, Instant), SqlError>,
 }
@@ -47,7 +47,7 @@ impl Locks {
     /// Schema, table and the name by which statements use it, of locked tables.
     pub(super) fn names(&self) -> Vec<(String, String, String)> {
         let names = self.tables.iter().flat_map(|tables| &tables.names);
-        names.map(|(name, alias)| (name.schema.clone(), name.table.clone(), alias.clone())).collect()
+        names.map(|(name, alias)| (name.schema.to_string(), name.table.to_string(), alias.clone())).collect()
     }
 
     /// What locked tables hold; None without some.
@@ -80,7 +80,7 @@ impl Locks {
     ///
     /// # Errors
     /// 1100: tables are locked, and not this one.
-    pub(super) fn check(&self, name: &TableName, alias: &str) -> Result<(), SqlError> {
+    pub(super) fn check(&self, name: &TableName<'_>, alias: &str) -> Result<(), SqlError> {
         let Some(LockedTables { names, .. }) = &self.tables else { return Ok(()) };
         if names.iter().any(|(locked, under)| locked == name && under == alias) {
             return Ok(());
@@ -92,11 +92,11 @@ impl Locks {
     ///
     /// # Errors
     /// While tables are locked: 1100 for another one, else 1099.
-    fn check_flush(&self, flushed: &[TableName]) -> Result<(), SqlError> {
+    fn check_flush(&self, flushed: &[TableName<'_>]) -> Result<(), SqlError> {
         let Some(LockedTables { names, .. }) = &self.tables else { return Ok(()) };
         flushed.iter().try_for_each(|name| self.check(name, &name.table))?;
         let first = flushed.first().or(names.first().map(|(name, _)| name));
-        let text = first.map_or("", |name| name.table.as_str());
+        let text = first.map_or("", |name| &*name.table);
         let text = format!("Table '{text}' was locked with a READ lock and can't be updated");
         Err(SqlError::new(1099, "HY000", text))
     }
@@ -138,7 +138,7 @@ impl Session {
     fn locked(&self, tables: &[LockedTable], world: &dyn World) -> Result<LockedTables, SqlError> {
         let snapshot = world.pin()?;
         let catalog = snapshot.catalog();
-        let mut names: Vec<(TableName, String)> = Vec::with_capacity(tables.len());
+        let mut names: Vec<(TableName<'static>, String)> = Vec::with_capacity(tables.len());
         for table in tables {
             let (name, alias) = self.locked_name(table, catalog.lower_case_table_names())?;
             if sql::listing::VIRTUAL_SCHEMAS.iter().any(|own| own.eq_ignore_ascii_case(&name.schema)) {
@@ -161,7 +161,7 @@ impl Session {
     }
 
     /// The table, and the name by which statements use it.
-    fn locked_name(&self, table: &LockedTable, lower: u8) -> Result<(TableName, String), SqlError> {
+    fn locked_name(&self, table: &LockedTable, lower: u8) -> Result<(TableName<'static>, String), SqlError> {
         let charsets = self.settings.charsets();
         let decoded =
             |name: &[u8]| Ok::<_, SqlError>(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned());
@@ -170,8 +170,8 @@ impl Session {
             (None, Some(schema)) => schema.name.clone(),
             (None, None) => return Err(SqlError::new(1046, "3D000", "No database selected")),
         };
-        let name = TableName { schema, table: decoded(&table.table)? }.folded(lower);
-        let alias = table.alias.as_deref().map_or_else(|| Ok(name.table.clone()), decoded)?;
+        let name = TableName { schema: schema.into(), table: decoded(&table.table)?.into() }.folded(lower);
+        let alias = table.alias.as_deref().map_or_else(|| Ok(name.table.to_string()), decoded)?;
         Ok((name, if lower == 1 { alias.to_lowercase() } else { alias }))
     }
 
@@ -181,7 +181,7 @@ impl Session {
     /// 1100
     pub(super) fn may_read_locked(
         &self,
-        name: &TableName,
+        name: &TableName<'_>,
         select: &Select,
         lower: u8,
         bind: &Bind<'_>,

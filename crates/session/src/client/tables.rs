@@ -489,7 +489,7 @@ impl Session {
     }
 
     /// An account that may not read a schema is told the same of every table, whether it exists or not.
-    pub(super) fn may_select(&self, name: &TableName, schema: Option<&str>) -> Result<(), SqlError> {
+    pub(super) fn may_select(&self, name: &TableName<'_>, schema: Option<&str>) -> Result<(), SqlError> {
         if self.may_read().table(schema.unwrap_or(&name.schema), &name.table) {
             return Ok(());
         }

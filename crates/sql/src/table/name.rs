@@ -1,5 +1,6 @@
 //! The name of a table, and the table it means in a catalog.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::{Catalog, TableDef};
@@ -14,10 +15,10 @@ const WITHOUT_TABLES: &[&str] = &["information_schema", "performance_schema", "m
 
 /// A table as a statement names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableName {
+pub struct TableName<'a> {
     /// The schema, as given or the default one.
-    pub schema: String,
-    pub table: String,
+    pub schema: Cow<'a, str>,
+    pub table: Cow<'a, str>,
 }
 
 /// Why a name means no table that can be read.
@@ -37,12 +38,12 @@ pub enum NoTable {
 ///
 /// # Errors
 /// 1046 without a default schema, 1300 for a name that is no text, 1235 for tables that are not kept here.
-pub fn named(bind: &Bind<'_>, select: &Select) -> Result<Option<TableName>> {
+pub fn named<'a>(bind: &Bind<'a>, select: &'a Select) -> Result<Option<TableName<'a>>> {
     let Some(from) = &select.from else { return Ok(None) };
     let charsets = bind.settings.charsets();
     let schema = match (&from.schema, bind.tables_in) {
         (Some(schema), _) => decoded(charsets, schema)?,
-        (None, Some(schema)) => schema.to_owned(),
+        (None, Some(schema)) => Cow::Borrowed(schema),
         (None, None) => return Err(SqlError::new(1046, "3D000", "No database selected")),
     };
     if let Some(own) = WITHOUT_TABLES.iter().find(|own| own.eq_ignore_ascii_case(&schema)) {
@@ -52,18 +53,21 @@ pub fn named(bind: &Bind<'_>, select: &Select) -> Result<Option<TableName>> {
 }
 
 /// A name in the client's character set.
-pub(super) fn decoded(charsets: &Charsets, name: &[u8]) -> Result<String> {
-    Ok(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned())
+pub(super) fn decoded<'a>(charsets: &Charsets, name: &'a [u8]) -> Result<Cow<'a, str>> {
+    Ok(match charsets.from_client(name)? {
+        Cow::Borrowed(name) => String::from_utf8_lossy(name),
+        Cow::Owned(name) => Cow::Owned(String::from_utf8_lossy(&name).into_owned()),
+    })
 }
 
-impl TableName {
+impl TableName<'_> {
     /// The name as the source keeps it under this `lower_case_table_names`.
     #[must_use]
-    pub fn folded(self, lower_case_table_names: u8) -> TableName {
+    pub fn folded(self, lower_case_table_names: u8) -> Self {
         if lower_case_table_names != 1 {
             return self;
         }
-        TableName { schema: self.schema.to_lowercase(), table: self.table.to_lowercase() }
+        TableName { schema: self.schema.to_lowercase().into(), table: self.table.to_lowercase().into() }
     }
 }
 
@@ -71,8 +75,8 @@ impl TableName {
 ///
 /// # Errors
 /// There is none that can be read.
-pub fn find(catalog: &Catalog, name: &TableName) -> std::result::Result<Arc<TableDef>, NoTable> {
-    let (schema, table) = (name.schema.as_str(), name.table.as_str());
+pub fn find(catalog: &Catalog, name: &TableName<'_>) -> std::result::Result<Arc<TableDef>, NoTable> {
+    let (schema, table) = (&*name.schema, &*name.table);
     if let Some(why) = catalog.why_quarantined(schema, table) {
         return Err(NoTable::NotReadable(why.to_owned()));
     }
@@ -91,7 +95,7 @@ pub fn find(catalog: &Catalog, name: &TableName) -> std::result::Result<Arc<Tabl
 impl NoTable {
     /// The error that a client gets.
     #[must_use]
-    pub fn error(&self, name: &TableName) -> SqlError {
+    pub fn error(&self, name: &TableName<'_>) -> SqlError {
         let TableName { schema, table } = name;
         match self {
             NoTable::NoSchema => SqlError::new(1049, "42000", format!("Unknown database '{schema}'")),

@@ -152,7 +152,7 @@ impl Scope<'_> {
         self.listing.filter(|listing| listing.names_in_capitals())?.columns.get(position)
     }
 
-    fn is_meant(&self, qualifier: &[String]) -> bool {
+    fn is_meant(&self, qualifier: &[Cow<'_, str>]) -> bool {
         let same =
             |one: &str, other: &str| if self.folds { one.to_lowercase() == other.to_lowercase() } else { one == other };
         match qualifier {
@@ -199,9 +199,9 @@ fn bound(
     let Some(from) = &select.from else { return Err(SqlError::new(1096, "HY000", "No tables used")) };
     let charsets = bind.settings.charsets();
     let alias = match (&from.alias, listing) {
-        (Some(alias), _) => Cow::Owned(decoded(charsets, alias)?),
+        (Some(alias), _) => decoded(charsets, alias)?,
         // Their names are shown as they were written.
-        (None, Some(_)) => Cow::Owned(decoded(charsets, &from.table)?),
+        (None, Some(_)) => decoded(charsets, &from.table)?,
         (None, None) => Cow::Borrowed(table.name.as_str()),
     };
     let folds = lower_case_table_names != 0;
