@@ -147,7 +147,7 @@ fn by_first_word(sql: &[u8]) -> Kind {
 
 /// The bare words of a statement, in capitals.
 fn words(sql: &[u8], sql_mode: u64) -> Vec<String> {
-    let mut lexer = catalog::lexer::Lexer::new(sql, sql_mode, 90_700);
+    let mut lexer = catalog::lexer::Lexer::new(sql, sql_mode, sql::SERVER_VERSION);
     let mut words = Vec::new();
     while let Ok(token) = lexer.next_token() {
         match token.tok {

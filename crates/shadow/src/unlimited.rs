@@ -6,11 +6,8 @@
 use std::ops::Range;
 
 use catalog::lexer::{Lexer, Tok, Token};
-use sql::{Charsets, Expression, Select, Statement};
+use sql::{Charsets, Expression, SERVER_VERSION, Select, Statement};
 use wire::server::BoundParams;
-
-/// Version that decides about `/*!NNNNNN … */`.
-const SERVER_VERSION: u32 = 90_700;
 
 /// LIMIT in a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]

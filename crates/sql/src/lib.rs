@@ -50,7 +50,7 @@ pub use memory::{ClientMemory, OUT_OF_MEMORY, Part, Purse};
 pub use modes::bits as sql_mode_bits;
 pub use orders::{FailoverOrder, FilterRules, OptionValue, ReplicaOrder, SourceOption, ThreadOrder, UntilText, until};
 pub use parameters::{ParameterType, bind_parameters, parameter_types};
-pub use parse::{Next, Parsed, Unparsed, parse, parse_within, trimmed};
+pub use parse::{Next, Parsed, SERVER_VERSION, Unparsed, parse, parse_within, trimmed};
 pub use settings::{BEGIN_AS_AT_THE_SOURCE, Settings, Tracked, checked_first_value};
 pub use template::{TEMPLATE_BYTES_MAX, Template, template_key};
 pub use user_variables::UserVariables;

@@ -37,8 +37,8 @@ const NODE_BYTES: usize = 256;
 const NAME_BYTES: usize = 128;
 /// Copies of a literal: in the tree, in its column, in the row, in the character set of the result.
 const COPIES: usize = 4;
-/// Version that decides about `/*!NNNNNN … */`.
-pub(crate) const SERVER_VERSION: u32 = 90_700;
+/// MySQL's version whose answers these are: it decides about `/*!NNNNNN … */`.
+pub const SERVER_VERSION: u32 = 90_704;
 
 /// The first statement of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]

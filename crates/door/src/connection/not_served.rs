@@ -4,6 +4,7 @@
 //! Never here: a decision, a literal of a statement.
 
 use session::{NotHere, Why};
+use sql::SERVER_VERSION;
 use syntax::{Settings, digest_text};
 use tier::Sent;
 use wire::command;
@@ -13,9 +14,6 @@ use super::{Connection, Turn};
 
 /// Bytes of a digest that are kept.
 const DIGEST_BYTES: usize = 500;
-/// Version whose comments are executed in a digest.
-const SERVER_VERSION: u32 = 90_799;
-
 impl Connection {
     /// A command that this session was asked goes to the source.
     pub(super) fn note_not_here(&self, not_here: &NotHere, payload: &[u8], sent: &Sent, turn: &Turn<'_>) {

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use sql::{Characteristics, Isolation, Scope, Show, SqlError, Statement};
+use sql::{Characteristics, Isolation, SERVER_VERSION, Scope, Show, SqlError, Statement};
 use syntax::{Classified, Keyword, State, StatementKind, classify};
 use wire::server::ClientCommand;
 
@@ -423,9 +423,6 @@ impl Elsewhere {
         self.payload.as_ref().map_or(0, Vec::len)
     }
 }
-
-/// Version that decides about `/*!NNNNNN … */`.
-const SERVER_VERSION: u32 = 90_799;
 
 #[cfg(test)]
 mod tests;
