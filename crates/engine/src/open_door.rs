@@ -509,13 +509,3 @@ pub fn note(note: Note) {
         Note::TlsNotReloaded(why) => note_reload(Err(why)),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_source_is_asked_for_all_that_sessions_begin_with() {
-        let asked = |name: &&str| !replica::SOURCE_GLOBALS.contains(name);
-        assert_eq!(sql::BEGIN_AS_AT_THE_SOURCE.iter().find(|name| asked(name)), None);
-        assert!(replica::SOURCE_GLOBALS.contains(&sql::KNOWS_UTC));
-    }
-}

@@ -84,7 +84,7 @@ pub use restore::restore;
 pub use serve_log::ServeLog;
 pub use source::preflight::SOURCE_LACKS;
 pub use source::zones::Zones;
-pub use source_facts::{SOURCE_GLOBALS, SourceSettings, known_source_settings, knows_source};
+pub use source_facts::{SourceSettings, known_source_settings, knows_source};
 pub use source_orders::SourceOrders;
 pub use status::Received;
 pub use stopped::Stopped;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use client::Connection;
 use source::zones::{Named, Zones};
+use sql::{KNOWS_UTC, Mark, marked};
 
 use crate::exit::{Exit, Failure};
 use crate::folder::{removal, write_atomically};
@@ -45,7 +46,8 @@ pub(crate) struct ServerBefore {
 /// What changes answers, as the source tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceSettings {
-    /// Values of [`SOURCE_GLOBALS`] by name, as SELECT prints them.
+    /// Values of global variables with [`Mark::First`] or [`Mark::Asked`] by name, as SELECT prints them; and
+    /// [`KNOWS_UTC`].
     pub globals: Vec<(String, String)>,
     /// Its time zones; None if it was never asked.
     pub zones: Option<Arc<Zones>>,
@@ -101,9 +103,10 @@ pub(crate) fn read(path: &Path) -> Result<Option<SourceFacts>, Failure> {
             Some(ServerBefore { server_uuid: server_uuid.to_owned(), until_us: until_us.parse().ok()? })
         }),
         settings: Arc::new(SourceSettings {
-            globals: SOURCE_GLOBALS
-                .iter()
-                .filter_map(|name| Some(((*name).to_owned(), value(&format!("global.{name}"))?)))
+            globals: text
+                .lines()
+                .filter_map(|line| line.strip_prefix("global.")?.split_once('='))
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .collect(),
             zones: value(ZONES).map(|complete| {
                 let lines = text.lines().filter_map(|line| line.strip_prefix("zone.")?.split_once('='));
@@ -126,38 +129,6 @@ const BEFORE: &str = "before";
 /// In the file, `all` if the source has no other zones than those of the lines `zone.NAME=`.
 const ZONES: &str = "zones";
 
-/// Among [`SOURCE_GLOBALS`], and no variable: 1 where the source knows the zone UTC by its name, as one does that has
-/// zones with names.
-const KNOWS_UTC: &str = "knows_utc";
-
-/// Global variables of the source that its sessions begin with and that change answers, and what else does.
-pub const SOURCE_GLOBALS: &[&str] = &[
-    "autocommit",
-    "character_set_client",
-    "character_set_results",
-    "character_set_server",
-    "collation_connection",
-    "collation_server",
-    "default_collation_for_utf8mb4",
-    "default_week_format",
-    "div_precision_increment",
-    "group_concat_max_len",
-    KNOWS_UTC,
-    "lc_time_names",
-    "max_join_size",
-    "show_gipk_in_create_table_and_information_schema",
-    "sql_auto_is_null",
-    "sql_big_selects",
-    "sql_mode",
-    "sql_quote_show_create",
-    "sql_safe_updates",
-    "sql_select_limit",
-    "system_time_zone",
-    "time_zone",
-    "transaction_isolation",
-    "transaction_read_only",
-];
-
 /// What a source tells of what changes answers.
 pub(crate) fn settings(source: &mut Connection) -> client::Result<Arc<SourceSettings>> {
     let globals = globals(source)?;
@@ -171,9 +142,10 @@ pub(crate) fn settings(source: &mut Connection) -> client::Result<Arc<SourceSett
     Ok(Arc::new(SourceSettings { globals, zones: Some(Arc::new(zones)), zones_too_many }))
 }
 
-/// Those of [`SOURCE_GLOBALS`] that the source has.
+/// Those that the source has.
 fn globals(source: &mut Connection) -> client::Result<Vec<(String, String)>> {
-    let names = SOURCE_GLOBALS.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let names = [Mark::First, Mark::Asked].into_iter().flat_map(marked);
+    let names = names.map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     let found = source.query(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
     let mut all = Vec::new();
     for row in 0..found.rows.len() {

@@ -32,6 +32,7 @@ mod settings;
 pub mod table;
 mod template;
 mod user_variables;
+mod uses;
 mod variables;
 mod waits;
 
@@ -51,9 +52,10 @@ pub use modes::bits as sql_mode_bits;
 pub use orders::{FailoverOrder, FilterRules, OptionValue, ReplicaOrder, SourceOption, ThreadOrder, UntilText, until};
 pub use parameters::{ParameterType, bind_parameters, parameter_types};
 pub use parse::{Next, Parsed, SERVER_VERSION, Unparsed, parse, parse_within, trimmed};
-pub use settings::{BEGIN_AS_AT_THE_SOURCE, Settings, Tracked, checked_first_value};
+pub use settings::{Settings, Tracked, checked_first_value};
 pub use template::{TEMPLATE_BYTES_MAX, Template, template_key};
 pub use user_variables::UserVariables;
+pub use uses::{Mark, marked};
 
 pub use variables::{OwnValues, Variable, variables};
 pub use waits::{Ended, Evaluated, Evaluation, Event, Interrupt, Wait, Waits};

@@ -1,7 +1,7 @@
-//! Which variables a session may set, and to what.
+//! To what a session may set a variable.
 //!
-//! In: a variable and a new value. Out: the value as `SELECT @@name` prints it. Never here: the effect of a value. A
-//! variable that is not in the table may be set to the value that it has, and to no other.
+//! In: a variable, its rule and a new value. Out: the value as `SELECT @@name` prints it. Never here: the effect of a
+//! value, which variables have which rule.
 
 use crate::Result;
 use crate::bind::Value;
@@ -13,6 +13,8 @@ use crate::variables::Variable;
 /// What values a variable takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
+    /// The value that it has, and no other.
+    AsItIs,
     /// ON or OFF.
     Switch,
     /// OFF only: ON changes answers that are not implemented.
@@ -33,59 +35,6 @@ pub(crate) enum Rule {
     Zone,
     Names,
     Gtids,
-}
-
-/// Variables that a session may set. Those without a use here cannot change an answer.
-const RULES: &[(&str, Rule)] = &[
-    ("autocommit", Rule::Switch),
-    ("character_set_client", Rule::ClientCharset),
-    ("character_set_connection", Rule::ConnectionCharset),
-    ("character_set_results", Rule::ResultsCharset),
-    ("collation_connection", Rule::Collation),
-    ("explain_format", Rule::Choice(&["TRADITIONAL", "TRADITIONAL_STRICT", "TREE", "JSON"])),
-    ("foreign_key_checks", Rule::Switch),
-    ("group_concat_max_len", Rule::Integer),
-    ("information_schema_stats_expiry", Rule::Integer),
-    ("innodb_lock_wait_timeout", Rule::Integer),
-    ("interactive_timeout", Rule::Integer),
-    ("lock_wait_timeout", Rule::Integer),
-    ("low_priority_updates", Rule::Switch),
-    ("max_execution_time", Rule::Integer),
-    ("max_join_size", Rule::Integer),
-    ("net_read_timeout", Rule::Integer),
-    ("net_write_timeout", Rule::Integer),
-    ("session_track_gtids", Rule::Choice(&["OFF", "OWN_GTID", "ALL_GTIDS"])),
-    ("session_track_schema", Rule::Switch),
-    ("session_track_state_change", Rule::Switch),
-    ("session_track_system_variables", Rule::Names),
-    ("session_track_transaction_info", Rule::Choice(&["OFF", "STATE", "CHARACTERISTICS"])),
-    ("show_create_table_skip_secondary_engine", Rule::Switch),
-    ("show_create_table_verbosity", Rule::Switch),
-    ("show_gipk_in_create_table_and_information_schema", Rule::Switch),
-    ("slipstream_read_consistency", Rule::Choice(&["EVENTUAL", "SESSION", "GLOBAL", "BOUNDED"])),
-    ("slipstream_read_gtids", Rule::Gtids),
-    ("slipstream_read_staleness", Rule::Integer),
-    ("slipstream_read_timeout", Rule::Integer),
-    ("sql_auto_is_null", Rule::Off),
-    ("sql_big_selects", Rule::Switch),
-    ("sql_buffer_result", Rule::Switch),
-    ("sql_log_off", Rule::Switch),
-    ("sql_mode", Rule::Mode),
-    ("sql_notes", Rule::Switch),
-    ("sql_quote_show_create", Rule::Switch),
-    ("sql_safe_updates", Rule::Switch),
-    ("sql_select_limit", Rule::Integer),
-    ("sql_warnings", Rule::Switch),
-    ("time_zone", Rule::Zone),
-    ("transaction_isolation", Rule::Choice(&["READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"])),
-    ("transaction_read_only", Rule::Switch),
-    ("unique_checks", Rule::Switch),
-    ("wait_timeout", Rule::Integer),
-];
-
-/// The rule of a variable.
-pub(crate) fn rule_of(name: &str) -> Option<Rule> {
-    RULES.iter().find(|(own, _)| *own == name).map(|(_, rule)| *rule)
 }
 
 /// The value under a rule, as `SELECT @@name` prints it; None is NULL.
@@ -134,7 +83,7 @@ pub(crate) fn checked(
             Ok(set) => set.to_string(),
             Err(_) => return Err(wrong()),
         },
-        Rule::Integer => return Err(wrong()),
+        Rule::Integer | Rule::AsItIs => return Err(wrong()),
     };
     Ok(Some(checked))
 }
@@ -195,14 +144,6 @@ pub(crate) fn zone(text: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rules_are_of_variables_that_sessions_have() {
-        for (name, _) in RULES {
-            assert!(crate::variables::find(name).is_some_and(|variable| variable.session), "{name}");
-        }
-        assert!(RULES.windows(2).all(|pair| pair[0].0 < pair[1].0));
-    }
 
     #[test]
     fn time_zones() {

@@ -13,6 +13,7 @@ use crate::charsets::text_as_sql;
 use crate::error::{SqlError, Warning};
 use crate::rules::{self, Rule};
 use crate::table::{ZoneByName, has_zone_names, zone_by_name};
+use crate::uses::{Mark, marked};
 use crate::variables::{self, OwnValues, Variable};
 use crate::{Charsets, KNOWS_UTC, Result, deprecated, modes};
 
@@ -31,8 +32,8 @@ pub struct Settings {
     autocommit: bool,
     sql_mode: u64,
     rows_max: u64,
-    /// Those of [`BEGIN_AS_AT_THE_SOURCE`], as bits by their places, whose first value was not known when the session
-    /// began, and which it has not set itself.
+    /// Those with [`Mark::First`], as bits by their places, whose first value was not known when the session began, and
+    /// which it has not set itself.
     awaited: u16,
     /// Variables that were set, with their values, but for character sets.
     changed: Vec<(&'static str, String)>,
@@ -51,26 +52,13 @@ impl PartialEq for StatementTime {
 
 impl Eq for StatementTime {}
 
-/// Variables of a session whose first value is the source's, since they change answers.
-pub const BEGIN_AS_AT_THE_SOURCE: &[&str] = &[
-    "autocommit",
-    "group_concat_max_len",
-    "max_join_size",
-    "show_gipk_in_create_table_and_information_schema",
-    "sql_big_selects",
-    "sql_mode",
-    "sql_quote_show_create",
-    "sql_safe_updates",
-    "sql_select_limit",
-    "time_zone",
-    "transaction_isolation",
-    "transaction_read_only",
-];
-
-const _: () = assert!(BEGIN_AS_AT_THE_SOURCE.len() <= 16, "one bit each");
-
 /// Variables that SET NAMES changes, in the order in which they are reported.
 const CHARSET_VARIABLES: &[&str] = &["character_set_client", "character_set_connection", "character_set_results"];
+
+/// The bit of a variable in [`Settings::awaited`].
+fn place_of_first(name: &str) -> Option<usize> {
+    marked(Mark::First).position(|first| first == name)
+}
 
 /// A zone with a name, as `time_zone` shows it; None if there is none at the source.
 fn named_zone(given: &Value, own: &dyn OwnValues) -> Option<Result<String>> {
@@ -132,7 +120,7 @@ impl Settings {
 
     /// Gives the session what sessions begin with at the source.
     pub fn begin_as(&mut self, own: &dyn OwnValues) {
-        self.awaited = u16::MAX >> (16 - BEGIN_AS_AT_THE_SOURCE.len());
+        self.awaited = marked(Mark::First).enumerate().fold(0, |bits, (place, _)| bits | 1 << place);
         self.take_awaited(own);
     }
 
@@ -147,7 +135,7 @@ impl Settings {
 
     /// Takes what is known of the awaited values.
     fn take_awaited(&mut self, own: &dyn OwnValues) {
-        for (place, name) in BEGIN_AS_AT_THE_SOURCE.iter().enumerate() {
+        for (place, name) in marked(Mark::First).enumerate() {
             let known = if self.awaited & 1 << place != 0 { own.own_value(name) } else { None };
             let (Some(variable), Some(text)) = (variables::find(name), known) else { continue };
             self.awaited &= !(1 << place);
@@ -244,11 +232,8 @@ impl Settings {
     /// Whether the session's value of a variable is the one that it would have at the source.
     #[must_use]
     pub fn is_known_at_the_source(&self, name: &str) -> bool {
-        let own = ["pseudo_thread_id", "collation_database", "character_set_database", "timestamp"];
-        let begun = BEGIN_AS_AT_THE_SOURCE.iter().position(|first| *first == name);
-        CHARSET_VARIABLES.contains(&name)
-            || name == "collation_connection"
-            || own.contains(&name)
+        let begun = place_of_first(name);
+        variables::find(name).is_some_and(|variable| variable.is(Mark::Told))
             || begun.is_some_and(|bit| self.awaited & (1 << bit) == 0)
             || self.changed.iter().any(|(changed, _)| *changed == name)
     }
@@ -318,7 +303,7 @@ impl Settings {
             name => {
                 let changed = self.changed.iter().find(|(own, _)| *own == name).map(|(_, value)| value.as_str());
                 // What the session began with, whatever the source's global value is by now.
-                let first = || variables::find(name)?.value.filter(|_| BEGIN_AS_AT_THE_SOURCE.contains(&name));
+                let first = || variables::find(name).filter(|variable| variable.is(Mark::First))?.value;
                 changed.or_else(first).map(|value| Some(value.to_owned()))
             }
         }
@@ -336,7 +321,10 @@ impl Settings {
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Tracked>> {
         let variable = of_session(name, own)?;
-        let Some(rule) = rules::rule_of(name) else { return self.only_as_it_is(variable, value, own, warnings) };
+        let rule = variable.rule;
+        if rule == Rule::AsItIs {
+            return self.only_as_it_is(variable, value, own, warnings);
+        }
         let text = match value {
             Some(value) => match rules::checked(variable, rule, value, warnings) {
                 Err(unknown) if rule == Rule::Zone => Some(named_zone(value, own).ok_or(unknown)??),
@@ -353,7 +341,7 @@ impl Settings {
             let text = format!("{unknown} is not a valid system variable and will be ignored.");
             warnings.push(Warning::new(1231, text));
         }
-        if let Some(place) = BEGIN_AS_AT_THE_SOURCE.iter().position(|own| *own == name) {
+        if let Some(place) = place_of_first(name) {
             self.awaited &= !(1 << place);
         }
         // Of `utf8` MySQL says something else than of what it stands for.
@@ -440,7 +428,7 @@ impl Settings {
     fn shown(&self, name: &str) -> Option<Tracked> {
         let variable = variables::find(name)?;
         let text = self.own_text(name).unwrap_or_else(|| variable.value.map(str::to_owned)).unwrap_or_default();
-        let is_switch = matches!(rules::rule_of(name), Some(Rule::Switch | Rule::Off));
+        let is_switch = matches!(variable.rule, Rule::Switch | Rule::Off);
         let value = match (is_switch, text.as_str()) {
             (true, "1") => "ON".to_owned(),
             (true, "0") => "OFF".to_owned(),
@@ -525,11 +513,12 @@ impl OwnValues for Nothing {
 /// The value that sessions begin with, if an operator sets it: as `SELECT @@name` prints it.
 ///
 /// # Errors
-/// Why not, in words: a variable that is not one of [`BEGIN_AS_AT_THE_SOURCE`], or a value that it cannot have.
+/// Why not, in words: a variable without [`Mark::First`], or a value that it cannot have.
 pub fn checked_first_value(name: &str, text: &str) -> std::result::Result<String, String> {
-    let variable = variables::find(name).filter(|variable| BEGIN_AS_AT_THE_SOURCE.contains(&variable.name));
-    let variable = variable
-        .ok_or_else(|| format!("'{name}' cannot be set here; these can: {}", BEGIN_AS_AT_THE_SOURCE.join(", ")))?;
+    let variable = variables::find(name).filter(|variable| variable.is(Mark::First)).ok_or_else(|| {
+        let these: Vec<&str> = marked(Mark::First).collect();
+        format!("'{name}' cannot be set here; these can: {}", these.join(", "))
+    })?;
     let number = if variable.type_code == type_code::LONGLONG { text.parse::<u64>().ok() } else { None };
     let value = number.map_or_else(|| Value::Text(text.as_bytes().to_vec()), Value::UInt);
     let mut settings = Settings::new(Charsets::of_server(&Nothing));
@@ -633,6 +622,7 @@ mod tests {
 
     #[test]
     fn what_sessions_begin_with_can_be_set() {
+        assert!(marked(Mark::First).count() <= 16, "one bit each");
         for (name, given, shown) in [
             ("time_zone", "-3:30", "-03:30"),
             ("time_zone", "system", "SYSTEM"),
@@ -660,7 +650,7 @@ mod tests {
             assert!(checked_first_value(name, given).is_err(), "{name}={given}");
         }
         // Each that can be set has a rule by which values are checked.
-        for name in BEGIN_AS_AT_THE_SOURCE {
+        for name in marked(Mark::First) {
             let recorded = variables::find(name).unwrap().value.unwrap();
             assert!(checked_first_value(name, recorded).is_ok(), "{name}={recorded}");
         }

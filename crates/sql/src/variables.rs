@@ -14,6 +14,8 @@ use crate::Result;
 use crate::ast::Scope;
 use crate::bind::{Field, Value};
 use crate::error::SqlError;
+use crate::rules::Rule;
+use crate::uses::{Mark, use_of};
 
 /// utf8mb3_general_ci: the collation of variables' texts.
 const TEXT_COLLATION: u16 = 33;
@@ -76,6 +78,9 @@ pub struct Variable {
     pub most: i128,
     /// Value as `SELECT @@name` prints it; None is NULL.
     pub value: Option<&'static str>,
+    /// What sessions may set it to.
+    pub(crate) rule: Rule,
+    marks: &'static [Mark],
 }
 
 /// All variables, sorted by name.
@@ -101,7 +106,22 @@ fn of_line(line: &'static str) -> Option<Variable> {
     let value = Some(cells.next()?).filter(|value| *value != "\\N");
     let (global, session, is_switch) = (scope.contains('g'), scope.contains('s'), scope.contains('b'));
     let is_optional = scope.contains('o');
-    Some(Variable { name, global, session, is_switch, is_optional, type_code, unsigned, length, least, most, value })
+    let (rule, marks) = use_of(name).map_or((Rule::AsItIs, &[][..]), |one| (one.rule, one.marks));
+    Some(Variable {
+        name,
+        global,
+        session,
+        is_switch,
+        is_optional,
+        type_code,
+        unsigned,
+        length,
+        least,
+        most,
+        value,
+        rule,
+        marks,
+    })
 }
 
 /// True for variables whose value is the set of visible GTIDs.
@@ -124,6 +144,11 @@ pub(crate) fn named(name: &str, own: &dyn OwnValues) -> Result<&'static Variable
 }
 
 impl Variable {
+    #[must_use]
+    pub fn is(&self, mark: Mark) -> bool {
+        self.marks.contains(&mark)
+    }
+
     /// True but for a plugin's that is not installed.
     #[must_use]
     pub fn is_there(&self, own: &dyn OwnValues) -> bool {

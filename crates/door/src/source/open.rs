@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use accounts::{SessionStart, SourceLogin};
 use client::{ClientError, ConnectOptions, Connection, NonBlocking, OnBehalf, SslMode};
-use sql::{BEGIN_AS_AT_THE_SOURCE, OwnValues, SqlError};
+use sql::{Mark, OwnValues, SqlError, marked};
 use tier::Forward;
 use wire::WireError;
 use wire::command;
@@ -34,42 +34,8 @@ const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
 /// Whatever the source's default: how the texts of a session that must not write are read is to be known.
 const TRACK_CHARACTER_SETS: &str = "SET SESSION session_track_system_variables = \
     'time_zone,autocommit,character_set_client,character_set_results,character_set_connection'";
-/// Variables whose values a session keeps when it gets another connection: those that change what statements do or
-/// answer, and that every user may set.
-const KEPT: [&str; 32] = [
-    "auto_increment_increment",
-    "auto_increment_offset",
-    "autocommit",
-    "block_encryption_mode",
-    "completion_type",
-    "cte_max_recursion_depth",
-    "default_storage_engine",
-    "default_week_format",
-    "div_precision_increment",
-    "explicit_defaults_for_timestamp",
-    "foreign_key_checks",
-    "group_concat_max_len",
-    "innodb_lock_wait_timeout",
-    "lc_time_names",
-    "lock_wait_timeout",
-    "max_error_count",
-    "max_execution_time",
-    "max_join_size",
-    "max_sort_length",
-    "optimizer_switch",
-    "sql_auto_is_null",
-    "sql_big_selects",
-    "sql_mode",
-    "sql_quote_show_create",
-    "sql_safe_updates",
-    "sql_select_limit",
-    "time_zone",
-    "transaction_isolation",
-    "transaction_read_only",
-    "unique_checks",
-    "updatable_views_with_limit",
-    "windowing_use_high_precision",
-];
+/// Variables whose values a session keeps when it gets another connection.
+static KEPT: LazyLock<Vec<&str>> = LazyLock::new(|| marked(Mark::Kept).collect());
 /// Leaves no rows to FOUND_ROWS().
 const NO_RESULT: &str = "SELECT 1 LIMIT 0";
 /// Errors with which the source refuses a login, whatever the connection: a new one meets the same.
@@ -347,10 +313,8 @@ static QUESTION: LazyLock<String> = LazyLock::new(|| {
 
 /// Variables with which sessions begin otherwise there than here, as when the source has an `init_connect`.
 pub(crate) fn begins_otherwise(values: &Values, here: &dyn OwnValues) -> Vec<(String, String)> {
-    const FIRST: [&str; 4] = ["default_week_format", "div_precision_increment", "lc_time_names", "sql_auto_is_null"];
-    let is_known = |name: &str| FIRST.contains(&name) || BEGIN_AS_AT_THE_SOURCE.contains(&name);
     let differs = |name: &str, value: &[u8]| here.own_value(name).is_some_and(|known| known.as_bytes() != value);
-    let all = KEPT.iter().zip(values).filter(|(name, value)| is_known(name) && differs(name, value));
+    let all = KEPT.iter().zip(values).filter(|(name, value)| differs(name, value));
     all.map(|(name, value)| ((*name).to_owned(), String::from_utf8_lossy(value).into_owned())).collect()
 }
 

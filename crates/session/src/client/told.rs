@@ -5,7 +5,10 @@
 //! told, and when; variables of ours.
 
 use base::GtidSet;
-use sql::{AccessMode, Characteristics, Charsets, Isolation, Settings, SqlError, UserVariables, Value, gtid_set};
+use sql::{
+    AccessMode, Characteristics, Charsets, Isolation, Mark as VariableMark, Settings, SqlError, UserVariables, Value,
+    gtid_set,
+};
 use wire::response::status;
 
 use super::{Own, Schema, Session};
@@ -174,10 +177,6 @@ pub struct OkFacts {
     pub gtids: Option<String>,
 }
 
-/// Variables that only the source's own session is about. It tells the last one after each statement, where all are
-/// told.
-const OF_ITS_OWN: [&str; 6] = ["last_insert_id", "insert_id", "identity", "rand_seed1", "rand_seed2", "statement_id"];
-
 impl Session {
     /// What the session is like now.
     #[must_use]
@@ -268,7 +267,8 @@ impl Session {
 
     /// A variable was set elsewhere. One that this server does not work by pins the session there.
     fn takes_variable(&mut self, name: &str, value: &str, world: &dyn World) {
-        let text = match (value, sql::variables().iter().find(|variable| variable.name == name)) {
+        let variable = sql::variables().iter().find(|variable| variable.name == name);
+        let text = match (value, variable) {
             ("ON", Some(variable)) if variable.is_switch => "1",
             ("OFF", Some(variable)) if variable.is_switch => "0",
             _ => value,
@@ -279,8 +279,7 @@ impl Session {
         let set = settings.set(name, Some(&value), &Own { session: self, world }, &mut Vec::new());
         match set {
             Ok(_) => self.settings = settings,
-            // What only the source's own session is about.
-            Err(_) if OF_ITS_OWN.contains(&name) => {}
+            Err(_) if variable.is_some_and(|variable| variable.is(VariableMark::OfSource)) => {}
             Err(_) => self.elsewhere.pinned = Some(name.to_owned()),
         }
     }
