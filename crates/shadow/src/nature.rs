@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use sql::listing::{Choice, virtual_schema};
-use sql::{Charsets, Comparison, Expression, Order, Scope, Select, Show, Statement};
+use sql::{Charsets, Comparison, Expression, Mark, Order, Scope, Select, Show, Statement};
 use wire::response::ColumnDefinition;
 
 const TIME: &str = "time";
@@ -98,6 +98,10 @@ const OWN_SCHEMAS: &[&str] = &["mysql", "sys", "information_schema", "performanc
 
 /// Variables that follow the default schema, where the session has one.
 const OF_SCHEMA: &[&str] = &["character_set_database", "collation_database"];
+
+/// Variables that a login says, at both.
+const OF_LOGIN: &[&str] =
+    &["character_set_client", "character_set_connection", "character_set_results", "collation_connection"];
 
 /// Whether a server makes a schema of this name for itself.
 pub(crate) fn is_own_schema(name: &[u8]) -> bool {
@@ -417,8 +421,12 @@ fn of_one(expression: &Expression, own: Option<Own>, has_schema: bool) -> Option
     match expression {
         Expression::Variable { name, scope } => {
             let is = |names: &[&str]| names.contains(&name.as_str());
-            let is_of_schema = has_schema && *scope != Some(Scope::Global) && is(OF_SCHEMA);
-            (!is(OF_LAST_STATEMENT) && !is_of_schema).then_some(SETTINGS)
+            // A session begins with the source's values of some, and both run each SET.
+            let is_alike = || {
+                is(OF_LOGIN) || (has_schema && is(OF_SCHEMA)) || sql::marked(Mark::First).any(|alike| alike == name)
+            };
+            let is_of_session = *scope != Some(Scope::Global) && is_alike();
+            (!is(OF_LAST_STATEMENT) && !is_of_session).then_some(SETTINGS)
         }
         Expression::Call { name, arguments } => {
             let is_it = |(function, takes, _): &&(&str, Arguments, &str)| {

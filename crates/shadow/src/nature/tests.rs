@@ -54,6 +54,12 @@ fn only_the_columns_that_a_value_reaches_are_excused() {
         ("SELECT * FROM information_schema.VIEWS", &["TABLE_NAME", "TABLE_ROWS"], &[none, none]),
         ("SHOW CREATE TABLE t", &["Table", "Create Table"], &[none, none]),
         ("SELECT @@character_set_database, @@global.collation_database", &["a", "b"], &[none, Some(SETTINGS)]),
+        // Of the session: both begin with the source's, and both run each SET.
+        (
+            "SELECT @@sql_mode, @@session.autocommit, @@global.sql_mode, @@character_set_results, @@timestamp, @@lock_wait_timeout",
+            &["a", "b", "c", "d", "e", "f"],
+            &[none, none, Some(SETTINGS), none, Some(SETTINGS), Some(SETTINGS)],
+        ),
         ("SET @a = NOW()", &[], &[]),
         // Not the columns that it has.
         ("SELECT NOW(), id FROM t", &["id"], &[none]),
