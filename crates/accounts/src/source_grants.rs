@@ -4,6 +4,7 @@
 //! meant. Out: whether a table may be read. Never here: a yes that is not certain. A row that is not understood, and a
 //! right to some columns only, are a no: then the source is asked itself.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// How the source compares names, and reads them in grants.
@@ -24,7 +25,7 @@ pub struct SourceGrants {
     /// Schemas from which it was revoked nevertheless.
     but: HashSet<String>,
     /// Schemas as grants name them, and whether these grants have SELECT.
-    schemas: Vec<(String, bool)>,
+    schemas: Vec<(Vec<Part>, bool)>,
     tables: HashSet<(String, String)>,
 }
 
@@ -61,15 +62,15 @@ impl SourceGrants {
                 Granted::Other => {}
                 Granted::Everywhere(select) => all.everywhere |= select,
                 Granted::Schema { name, select } => {
-                    let name = all.folded(&name);
-                    all.schemas.push((name, select));
+                    let pattern = pattern(&all.folded(&name), names.partial_revokes);
+                    all.schemas.push((pattern, select));
                 }
                 Granted::Revoked { schema, select } => {
-                    let schema = all.folded(&schema);
+                    let schema = all.folded(&schema).into_owned();
                     all.but.extend(select.then_some(schema));
                 }
                 Granted::Table { schema, table, select } => {
-                    let table = (all.folded(&schema), all.folded(&table));
+                    let table = (all.folded(&schema).into_owned(), all.folded(&table).into_owned());
                     all.tables.extend(select.then_some(table));
                 }
             }
@@ -80,18 +81,19 @@ impl SourceGrants {
     /// True if all rows of a table may be read, whichever columns a statement names.
     #[must_use]
     pub fn may_read(&self, schema: &str, table: &str) -> bool {
-        self.may_read_all_of(schema) || self.tables.contains(&(self.folded(schema), self.folded(table)))
+        let named = || (self.folded(schema).into_owned(), self.folded(table).into_owned());
+        self.may_read_all_of(schema) || self.tables.contains(&named())
     }
 
     /// True if all tables of a schema may be read, whichever there are.
     #[must_use]
     pub fn may_read_all_of(&self, schema: &str) -> bool {
         let schema = self.folded(schema);
-        if self.everywhere && !self.but.contains(&schema) {
+        if self.everywhere && !self.but.contains(&*schema) {
             return true;
         }
         // Of several that name it the server takes one, and not all of them.
-        let mut meant = self.schemas.iter().filter(|(name, _)| self.means(name, &schema)).peekable();
+        let mut meant = self.schemas.iter().filter(|(pattern, _)| matches(pattern, &schema)).peekable();
         meant.peek().is_some() && meant.all(|(_, select)| *select)
     }
 
@@ -101,14 +103,8 @@ impl SourceGrants {
         self.everywhere && self.but.is_empty()
     }
 
-    fn folded(&self, name: &str) -> String {
-        if self.names.any_case { name.to_lowercase() } else { name.to_owned() }
-    }
-
-    /// Whether the name of a schema in a grant means this one.
-    fn means(&self, name: &str, schema: &str) -> bool {
-        let schema: Vec<char> = schema.chars().collect();
-        matches(&pattern(name, self.names.partial_revokes), &schema)
+    fn folded<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        if self.names.any_case { Cow::Owned(name.to_lowercase()) } else { Cow::Borrowed(name) }
     }
 }
 
@@ -134,28 +130,29 @@ fn pattern(name: &str, is_literal: bool) -> Vec<Part> {
     parts
 }
 
-fn matches(pattern: &[Part], text: &[char]) -> bool {
-    let (mut at, mut of) = (0, 0);
+fn matches(pattern: &[Part], text: &str) -> bool {
+    let (mut rest, mut of) = (text.chars(), 0);
     // Where to go on if what follows the last Any does not fit.
-    let mut again = None;
-    while at < text.len() || of < pattern.len() {
-        match (pattern.get(of), text.get(at)) {
+    let mut again: Option<(std::str::Chars<'_>, usize)> = None;
+    loop {
+        let mut after = rest.clone();
+        match (pattern.get(of), after.next()) {
+            (None, None) => return true,
             (Some(Part::Any), _) => {
                 of += 1;
-                again = Some((at, of));
+                again = Some((rest.clone(), of));
             }
-            (Some(Part::One), Some(_)) => (at, of) = (at + 1, of + 1),
-            (Some(Part::Letter(own)), Some(letter)) if own == letter => (at, of) = (at + 1, of + 1),
-            _ => match again {
-                Some((from, after)) if from < text.len() => {
-                    (at, of) = (from + 1, after);
-                    again = Some((at, of));
+            (Some(Part::One), Some(_)) => (rest, of) = (after, of + 1),
+            (Some(Part::Letter(own)), Some(letter)) if *own == letter => (rest, of) = (after, of + 1),
+            _ => {
+                let Some((from, back)) = &mut again else { return false };
+                if from.next().is_none() {
+                    return false;
                 }
-                _ => return false,
-            },
+                (rest, of) = (from.clone(), *back);
+            }
         }
     }
-    true
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
