@@ -244,9 +244,9 @@ impl Session {
 
     /// An interactive client's `wait_timeout` is `interactive_timeout`.
     fn wait_as_interactive(&mut self, world: &dyn World) {
-        let interactive = self.settings.number("interactive_timeout").map(Value::UInt);
+        let interactive = Value::UInt(self.settings.typed().interactive_timeout_s);
         // Both have the same bounds.
-        let _ = self.settings.set("wait_timeout", interactive.as_ref(), world.own_values(), &mut Vec::new());
+        let _ = self.settings.set("wait_timeout", Some(&interactive), world.own_values(), &mut Vec::new());
         self.changes = Changes::default();
     }
 
@@ -312,13 +312,13 @@ impl Session {
     /// Seconds after which an idle session ends.
     #[must_use]
     pub fn wait_timeout_s(&self) -> u64 {
-        self.settings.number("wait_timeout").unwrap_or(u64::MAX)
+        self.settings.typed().wait_timeout_s
     }
 
     /// Seconds that a client may leave an answer unread.
     #[must_use]
     pub fn net_write_timeout_s(&self) -> u64 {
-        self.settings.number("net_write_timeout").unwrap_or(u64::MAX)
+        self.settings.typed().net_write_timeout_s
     }
 
     /// Gives up what the session holds of the server.
@@ -505,10 +505,10 @@ impl Session {
     /// Status bits of the next OK.
     fn status(&self) -> u16 {
         let bit = |on: bool, bit: u16| if on { bit } else { 0 };
-        bit(self.settings.autocommit(), status::AUTOCOMMIT)
+        bit(self.settings.typed().autocommit, status::AUTOCOMMIT)
             | bit(self.transaction.is_open(), status::IN_TRANS)
             | bit(self.transaction.is_read_only(), status::IN_TRANS_READONLY)
-            | bit(self.settings.sql_mode() & (1 << 20) != 0, status::NO_BACKSLASH_ESCAPES)
+            | bit(self.settings.typed().sql_mode & (1 << 20) != 0, status::NO_BACKSLASH_ESCAPES)
     }
 
     fn ok(&mut self, out: &mut Output) {

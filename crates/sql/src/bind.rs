@@ -237,7 +237,7 @@ pub(crate) fn checked_row(bind: &Bind<'_>, select: &Select) -> Result<bool> {
         return Err(SqlError::new(1117, "HY000", "Too many columns"));
     }
     bind.memory.work_with(select.items.len().saturating_mul(size_of::<Column>()))?;
-    Ok(bind.has_first_row(&select.limit)? && bind.settings.rows_max() > 0)
+    Ok(bind.has_first_row(&select.limit)? && bind.settings.typed().rows_max > 0)
 }
 
 /// The columns of a SELECT without a table that is described only.

@@ -133,7 +133,7 @@ pub(crate) fn like(bind: &Bind<'_>, sides: &[Expression; 2], negated: bool) -> R
     if takes_long(bind, text, pattern) {
         return refused("texts of this length");
     }
-    let matches = Pattern::of_constant(collation, pattern, bind.settings.sql_mode())?;
+    let matches = Pattern::of_constant(collation, pattern, bind.settings.typed().sql_mode)?;
     let matches = matches.matches(text).map_err(|error| SqlError::unreadable(&error))?;
     Ok(truth(matches != negated, flags))
 }
@@ -176,7 +176,7 @@ fn sum(
         return Err(refused("of values that are not integers"));
     }
     let unsigned = (left.field.flags | right.field.flags) & column_flag::UNSIGNED;
-    if unsigned != 0 && bind.settings.sql_mode() & NO_UNSIGNED_SUBTRACTION != 0 {
+    if unsigned != 0 && bind.settings.typed().sql_mode & NO_UNSIGNED_SUBTRACTION != 0 {
         return Err(refused("under NO_UNSIGNED_SUBTRACTION"));
     }
     let digits = |bound: &Bound| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wire::row::type_code;
 
-use crate::ast::{ExplainFormat, Isolation, Scope};
+use crate::ast::Scope;
 use crate::bind::{Field, Value};
 use crate::charsets::text_as_sql;
 use crate::error::{SqlError, Warning};
@@ -16,6 +16,10 @@ use crate::table::{ZoneByName, has_zone_names, zone_by_name};
 use crate::uses::{Mark, marked};
 use crate::variables::{self, OwnValues, Variable};
 use crate::{Charsets, KNOWS_UTC, Result, deprecated, modes};
+
+mod typed;
+
+pub use typed::{ReadConsistency, TrackedGtids, TrackedTransaction, Typed};
 
 /// A variable that was set, for session tracking.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,9 +33,7 @@ pub struct Tracked {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     charsets: Charsets,
-    autocommit: bool,
-    sql_mode: u64,
-    rows_max: u64,
+    typed: Typed,
     /// Those with [`Mark::First`], as bits by their places, whose first value was not known when the session began, and
     /// which it has not set itself.
     awaited: u16,
@@ -105,17 +107,7 @@ impl Settings {
     /// The variables of a session that begins with these character sets.
     #[must_use]
     pub fn new(charsets: Charsets) -> Settings {
-        let recorded = |name| variables::find(name).and_then(|variable| variable.value).unwrap_or_default();
-        let sql_mode = modes::bits(recorded("sql_mode")).unwrap_or_default();
-        Settings {
-            charsets,
-            autocommit: true,
-            sql_mode,
-            rows_max: u64::MAX,
-            awaited: 0,
-            changed: Vec::new(),
-            began: StatementTime(0),
-        }
+        Settings { charsets, typed: Typed::recorded(), awaited: 0, changed: Vec::new(), began: StatementTime(0) }
     }
 
     /// Gives the session what sessions begin with at the source.
@@ -178,55 +170,10 @@ impl Settings {
         (charsets != self.charsets).then(|| Settings { charsets, ..self.clone() })
     }
 
-    /// `autocommit`.
+    /// What the session works by, but for its character sets.
     #[must_use]
-    pub fn autocommit(&self) -> bool {
-        self.autocommit
-    }
-
-    /// `sql_mode` as bits.
-    #[must_use]
-    pub fn sql_mode(&self) -> u64 {
-        self.sql_mode
-    }
-
-    /// `sql_select_limit`.
-    pub(crate) fn rows_max(&self) -> u64 {
-        self.rows_max
-    }
-
-    /// `transaction_isolation`.
-    #[must_use]
-    pub fn isolation(&self) -> Isolation {
-        self.text("transaction_isolation").and_then(Isolation::by_name).unwrap_or(Isolation::RepeatableRead)
-    }
-
-    /// # Errors
-    /// 1235 for JSON.
-    pub fn explain_format(&self) -> Result<ExplainFormat> {
-        match self.text("explain_format") {
-            Some("TRADITIONAL" | "TRADITIONAL_STRICT") => Ok(ExplainFormat::Traditional),
-            Some("JSON") => Err(SqlError::not_supported("EXPLAIN")),
-            _ => Ok(ExplainFormat::Tree),
-        }
-    }
-
-    /// `transaction_read_only`.
-    #[must_use]
-    pub fn read_only(&self) -> bool {
-        self.is_on("transaction_read_only")
-    }
-
-    /// True if a switch is on.
-    #[must_use]
-    pub fn is_on(&self, name: &str) -> bool {
-        self.text(name) == Some("1")
-    }
-
-    /// A number, such as a timeout in seconds.
-    #[must_use]
-    pub fn number(&self, name: &str) -> Option<u64> {
-        self.text(name)?.parse().ok()
+    pub fn typed(&self) -> &Typed {
+        &self.typed
     }
 
     /// Whether the session's value of a variable is the one that it would have at the source.
@@ -243,8 +190,8 @@ impl Settings {
     #[must_use]
     pub fn changed_since(&self, before: Option<&Settings>) -> Vec<(&'static str, String)> {
         let own = self.changed.iter().map(|(name, value)| (*name, value.clone()));
-        let switch = ("autocommit", u8::from(self.autocommit).to_string());
-        let all = own.chain([switch, ("sql_mode", modes::text(self.sql_mode))]);
+        let switch = ("autocommit", u8::from(self.typed.autocommit).to_string());
+        let all = own.chain([switch, ("sql_mode", modes::text(self.typed.sql_mode))]);
         let is_new = |(name, value): &(&'static str, String)| {
             let before = before.and_then(|before| before.own_text(name));
             !name.starts_with("slipstream_") && before.flatten().as_ref() != Some(value)
@@ -290,8 +237,8 @@ impl Settings {
         let collation = |id| values::collation::by_id(id);
         let charset = |id| collation(id).map(|found| found.charset.to_owned());
         match name {
-            "autocommit" => Some(Some(u8::from(self.autocommit).to_string())),
-            "sql_mode" => Some(Some(modes::text(self.sql_mode))),
+            "autocommit" => Some(Some(u8::from(self.typed.autocommit).to_string())),
+            "sql_mode" => Some(Some(modes::text(self.typed.sql_mode))),
             "character_set_client" => Some(charset(self.charsets.client)),
             "character_set_connection" => Some(charset(self.charsets.connection)),
             "character_set_results" => Some(self.charsets.results.and_then(charset)),
@@ -391,18 +338,13 @@ impl Settings {
     fn apply(&mut self, name: &'static str, text: Option<String>) -> Result<()> {
         let shown = text.as_deref().unwrap_or_default();
         match name {
-            "autocommit" => self.autocommit = shown == "1",
-            "sql_mode" => self.sql_mode = modes::bits(shown)?,
             "character_set_client" => self.charsets.client = Charsets::of_client(shown)?.id,
             "character_set_connection" => self.charsets.connection = Charsets::by_name(shown)?.id,
             "collation_connection" => self.charsets.connection = Charsets::collation(shown)?.id,
             "character_set_results" => {
                 self.charsets.results = text.as_deref().map(Charsets::by_name).transpose()?.map(|found| found.id);
             }
-            _ => {
-                if name == "sql_select_limit" {
-                    self.rows_max = shown.parse().unwrap_or(u64::MAX);
-                }
+            _ if self.typed.take(name, shown)? => {
                 self.changed.retain(|(own, _)| *own != name);
                 self.changed.push((name, shown.to_owned()));
                 if name == "max_join_size" {
@@ -411,6 +353,7 @@ impl Settings {
                     self.apply("sql_big_selects", Some(u8::from(has_no_limit).to_string()))?;
                 }
             }
+            _ => {}
         }
         Ok(())
     }

@@ -356,7 +356,7 @@ mod tests {
     fn walk(sql: &str, ends: &[Ended]) -> (Vec<Option<Duration>>, Result<Vec<Value>>) {
         let charsets = Charsets::of_login(255).unwrap();
         let settings = Settings::new(charsets);
-        let parsed = parse(sql.as_bytes(), settings.sql_mode(), settings.charsets()).unwrap();
+        let parsed = parse(sql.as_bytes(), settings.typed().sql_mode, settings.charsets()).unwrap();
         let Statement::Select(select) = &parsed.statement else { panic!("{sql}") };
         let (mut evaluation, mut waits, mut ends) = (Evaluation::default(), Vec::new(), ends.iter());
         loop {

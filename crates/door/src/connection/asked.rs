@@ -11,7 +11,7 @@ use std::time::Instant;
 use base::GtidSet;
 use base::fail_points::is_planted;
 use session::{After, Change, Mark, NotHere, OkFacts, Output, Session, Why, World, statements};
-use sql::SqlError;
+use sql::{SqlError, TrackedGtids};
 use tier::{Answer, Numbers, Sent, Shown, statement_of};
 use wire::command;
 use wire::packet::PayloadRange;
@@ -158,12 +158,13 @@ impl Here {
 
 /// Which changes of its session the client wants to be told.
 pub(super) fn shown_to(session: &Session, asks_for_state: bool) -> Shown {
-    let is_on = |name: &str| session.value(name) == "1";
+    let settings = session.settings();
+    let typed = settings.typed();
     Shown {
-        state: asks_for_state || is_on("session_track_state_change"),
-        schema: is_on("session_track_schema"),
-        gtids: !matches!(session.value("session_track_gtids"), "" | "OFF"),
-        variables: Some(session.value("session_track_system_variables").to_owned()),
+        state: asks_for_state || typed.tracks_state,
+        schema: typed.tracks_schema,
+        gtids: typed.tracks_gtids != TrackedGtids::Off,
+        variables: settings.text("session_track_system_variables").map(str::to_owned),
     }
 }
 

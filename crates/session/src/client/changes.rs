@@ -1,6 +1,6 @@
 //! Session tracking: what the next OK tells the client of its session.
 
-use sql::{Settings, Tracked};
+use sql::{Settings, Tracked, TrackedTransaction};
 use wire::server::SessionChange;
 
 use super::transaction::Transaction;
@@ -54,12 +54,12 @@ impl Changes {
 
     /// What the settings say is to be told, once.
     pub(super) fn take(&mut self, settings: &Settings, transaction: &Transaction) -> Report {
-        let schema = self.schema.take().filter(|_| settings.is_on("session_track_schema"));
-        let state = std::mem::take(&mut self.state) && settings.is_on("session_track_state_change");
+        let typed = settings.typed();
+        let schema = self.schema.take().filter(|_| typed.tracks_schema);
+        let state = std::mem::take(&mut self.state) && typed.tracks_state;
         let (variables, gtids) = (std::mem::take(&mut self.variables), self.gtids.take());
         let mut report = Report { schema, variables, gtids, state, ..Report::default() };
-        let level = settings.text("session_track_transaction_info").unwrap_or_default();
-        if level != "OFF" {
+        if typed.tracks_transaction != TrackedTransaction::Off {
             let last = self.state_told.get_or_insert_with(|| "________".to_owned());
             let now = transaction.state();
             if *last != now {
@@ -67,7 +67,8 @@ impl Changes {
                 report.transaction = Some(now);
             }
         }
-        let now = (level == "CHARACTERISTICS").then(|| (transaction.begun(), transaction.characteristics()));
+        let tells = typed.tracks_transaction == TrackedTransaction::Characteristics;
+        let now = tells.then(|| (transaction.begun(), transaction.characteristics()));
         if now != self.characteristics_told {
             report.characteristics = now.as_ref().map(|(_, text)| text.clone());
             self.characteristics_told = now;

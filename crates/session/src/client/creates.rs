@@ -112,7 +112,7 @@ impl Session {
     /// # Errors
     /// 1235 under ANSI_QUOTES, which changes the quotes around names.
     fn writes_plainly(&self, what: &str) -> Result<(), SqlError> {
-        match self.settings.sql_mode() & catalog::sql_mode::ANSI_QUOTES {
+        match self.settings.typed().sql_mode & catalog::sql_mode::ANSI_QUOTES {
             0 => Ok(()),
             _ => Err(SqlError::not_supported(&format!("SHOW CREATE {what} under ANSI_QUOTES"))),
         }

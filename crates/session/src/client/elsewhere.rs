@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use sql::{Characteristics, Isolation, SERVER_VERSION, Scope, Show, SqlError, Statement};
+use sql::{Characteristics, Isolation, SERVER_VERSION, Scope, Settings, Show, SqlError, Statement};
 use syntax::{Classified, Keyword, State, StatementKind, classify};
 use wire::server::ClientCommand;
 
@@ -173,16 +173,16 @@ impl Session {
         self.diagnostics.are_elsewhere
     }
 
-    /// The value of a session variable; empty for an unknown one.
+    /// Its variables.
     #[must_use]
-    pub fn value(&self, name: &str) -> &str {
-        self.settings.text(name).unwrap_or_default()
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// How texts are read: `sql_mode`, `character_set_client`.
     #[must_use]
     pub fn reads_texts_as(&self) -> (u64, &str) {
-        (self.settings.sql_mode(), self.settings.charsets().client_charset())
+        (self.settings.typed().sql_mode, self.settings.charsets().client_charset())
     }
 
     /// What [`After::NotHere`] was said of.
@@ -295,7 +295,7 @@ impl Session {
 
     fn text_settings(&self) -> syntax::Settings {
         let charset = self.settings.charsets().client_charset();
-        syntax::Settings::new(self.settings.sql_mode(), SERVER_VERSION, charset)
+        syntax::Settings::new(self.settings.typed().sql_mode, SERVER_VERSION, charset)
     }
 
     /// A statement that binds here and is yet another's, by what it is.
@@ -366,7 +366,7 @@ impl Session {
                 said(Why::Transaction, "a transaction")
             }
             Statement::Savepoint(_) | Statement::RollbackTo(_) | Statement::Release(_)
-                if !self.transaction.is_open() && !self.settings.autocommit() =>
+                if !self.transaction.is_open() && !self.settings.typed().autocommit =>
             {
                 said(Why::Transaction, "a transaction")
             }
@@ -375,7 +375,7 @@ impl Session {
             Statement::Select(select) if select.from.is_some() => {
                 let isolation = self.transaction.isolation(&self.settings);
                 let transaction = &self.transaction;
-                let is_exact = match !transaction.is_open() && self.settings.autocommit() {
+                let is_exact = match !transaction.is_open() && self.settings.typed().autocommit {
                     // What was said of the next transaction is of this one.
                     true => transaction.next() == Characteristics::default(),
                     // Each statement has a view of its own, before the first that writes as well as after it.

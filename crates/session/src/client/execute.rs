@@ -46,7 +46,7 @@ impl Session {
         if self.place.began.is_none() && statement.waits_for_gtids() {
             world.gtids().readable()?;
         }
-        let tracked = self.tracks_gtids();
+        let tracked = self.settings.typed().tracks_gtids;
         let result = match self.next_wait(statement, sql, parameters, world) {
             Ok(Some(wait)) => {
                 return Ok(Outcome { after: self.waits_on(wait, statement, world), ..Outcome::OK });
@@ -276,7 +276,7 @@ impl Session {
             Statement::Commit(completion) | Statement::Rollback(completion) => {
                 return Ok(self.complete(*completion));
             }
-            Statement::Savepoint(name) => self.transaction.savepoint(name.clone(), self.settings.autocommit())?,
+            Statement::Savepoint(name) => self.transaction.savepoint(name.clone(), self.settings.typed().autocommit)?,
             Statement::RollbackTo(name) => self.transaction.rollback_to(name)?,
             Statement::Release(name) => self.transaction.release(name)?,
             Statement::ReloadTls => self.reload_tls(world)?,

@@ -4,10 +4,10 @@
 //! or the reason why there is none. Never here: an estimate of an age; a wait of a transaction that reads already.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use base::GtidSet;
-use sql::{Ended, Event, Settings, SqlError, Statement, Value};
+use sql::{Ended, Event, ReadConsistency, Settings, SqlError, Statement, Value};
 use wire::row;
 use wire::server::ParamType;
 
@@ -123,19 +123,19 @@ impl Session {
 
     /// True if the source is asked for its time by each statement that reads a table.
     pub(super) fn has_source_time(&self) -> bool {
-        self.may_forward() && self.asked().text("slipstream_read_consistency") == Some("GLOBAL")
+        self.may_forward() && self.asked().typed().read_consistency == ReadConsistency::Global
     }
 
     /// What the variables ask for; None if that is nothing.
     fn begun_needs(&self, world: &dyn World) -> Result<Option<Needs>, SqlError> {
-        let level = self.asked().text("slipstream_read_consistency").unwrap_or_default();
-        if level == "EVENTUAL" {
+        let typed = self.asked().typed();
+        let level = typed.read_consistency;
+        if level == ReadConsistency::Eventual {
             return Ok(None);
         }
         let now = world.now();
-        let span = |name: &str| Duration::from_millis(self.asked().number(name).unwrap_or_default());
         let set = match level {
-            "SESSION" => {
+            ReadConsistency::Session => {
                 let text = self.asked().text("slipstream_read_gtids").unwrap_or_default();
                 let parsed = text.parse().map_err(|_| SqlError::wrong_value("slipstream_read_gtids", text));
                 Some(Arc::new(parsed?))
@@ -143,11 +143,11 @@ impl Session {
             _ => None,
         };
         let since = match level {
-            "BOUNDED" => now.checked_sub(span("slipstream_read_staleness")).unwrap_or(now),
-            "SESSION" => self.elsewhere.answered.unwrap_or(now),
+            ReadConsistency::Bounded => now.checked_sub(typed.read_staleness).unwrap_or(now),
+            ReadConsistency::Session => self.elsewhere.answered.unwrap_or(now),
             _ => now,
         };
-        let until = now + span("slipstream_read_timeout");
+        let until = now + typed.read_timeout;
         let needs = Needs { set, besides: None, since, arrived: now, until, ended: None };
         Ok(Some(match self.elsewhere.answered {
             // What a statement there has seen or done, its answer need not say.
@@ -200,8 +200,7 @@ impl Session {
     }
 
     fn waits_for(&mut self, event: Event, needs: Needs) -> bool {
-        let limit = self.settings.number("max_execution_time").filter(|limit| *limit > 0);
-        let limit = limit.and_then(|limit| needs.arrived.checked_add(Duration::from_millis(limit)));
+        let limit = self.settings.typed().execution_limit.and_then(|limit| needs.arrived.checked_add(limit));
         self.suspend(Waiting { event, until: Some(needs.until), limit });
         self.place.needs = Some(needs);
         false

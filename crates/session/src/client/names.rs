@@ -53,7 +53,7 @@ impl Session {
         let Some(like) = like else { return Ok(LikePattern { pattern: None, shown: String::new() }) };
         let like = self.settings.charsets().from_client(like)?;
         let like = String::from_utf8_lossy(&like);
-        let pattern = Some(NamePattern::new(&like, lower, self.settings.sql_mode())?);
+        let pattern = Some(NamePattern::new(&like, lower, self.settings.typed().sql_mode)?);
         Ok(LikePattern { pattern, shown: format!(" ({like})") })
     }
 

@@ -230,7 +230,7 @@ impl Session {
     fn prepared(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> Result<(), SqlError> {
         // An attempt that fails takes a number too.
         let id = self.statements.take_number();
-        let parsed = sql::parse_within(sql, self.settings.sql_mode(), self.settings.charsets(), &self.memory);
+        let parsed = sql::parse_within(sql, self.settings.typed().sql_mode, self.settings.charsets(), &self.memory);
         self.says(parsed.as_ref().map_or_else(|unparsed| &unparsed.warnings, |parsed| &parsed.warnings));
         let parsed = parsed.map_err(|unparsed| unparsed.error)?;
         if let Some(error) = query::second_statement(sql, parsed.next) {
@@ -288,7 +288,7 @@ impl Session {
             under: PreparedUnder {
                 charsets: *self.settings.charsets(),
                 schema: self.schema.as_ref().map(|schema| schema.name.clone()),
-                sql_mode: self.settings.sql_mode(),
+                sql_mode: self.settings.typed().sql_mode,
             },
             columns: described.columns.len(),
         };
@@ -363,8 +363,8 @@ impl Session {
             both(Change::Charsets(under.charsets), Change::Charsets(charsets));
         }
         let mode = |bits: u64| Change::Variable { name: "sql_mode", value: bits.to_string() };
-        if self.settings.sql_mode() != under.sql_mode {
-            both(mode(under.sql_mode), mode(self.settings.sql_mode()));
+        if self.settings.typed().sql_mode != under.sql_mode {
+            both(mode(under.sql_mode), mode(self.settings.typed().sql_mode));
         }
         if let (Some(then), Some(now)) = (&under.schema, self.schema_name())
             && *then != now

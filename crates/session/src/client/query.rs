@@ -107,7 +107,7 @@ impl Session {
             }
             self.texts.put(kept);
         }
-        let parsed = sql::parse_within(sql, self.settings.sql_mode(), self.settings.charsets(), &self.memory);
+        let parsed = sql::parse_within(sql, self.settings.typed().sql_mode, self.settings.charsets(), &self.memory);
         let parsed = parsed.map_err(|unparsed| {
             self.says(&unparsed.warnings);
             unparsed.error

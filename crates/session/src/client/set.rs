@@ -117,14 +117,14 @@ impl Session {
         }
         let before = std::mem::replace(&mut self.settings, new.settings);
         self.user_variables = new.user_variables;
-        if self.settings.autocommit() && !before.autocommit() {
+        if self.settings.typed().autocommit && !before.typed().autocommit {
             self.transaction.end();
         }
         let names = |name: &str| {
             assignments.iter().any(|one| matches!(&one.target, Target::Variable { name: own, .. } if own == name))
         };
         self.transaction.session_sets(names("transaction_isolation"), names("transaction_read_only"));
-        self.changes.variables(tracked, before.is_on("session_track_state_change"));
+        self.changes.variables(tracked, before.typed().tracks_state);
         Ok(())
     }
 
@@ -164,9 +164,9 @@ impl Session {
                 as_of_session.set(name, value.as_ref(), bind.own, warnings)?;
                 self.transaction.next_may_be_set()?;
                 if name == "transaction_isolation" {
-                    new.next.isolation = Some(as_of_session.isolation());
+                    new.next.isolation = Some(as_of_session.typed().isolation);
                 } else {
-                    let read_only = as_of_session.read_only();
+                    let read_only = as_of_session.typed().read_only;
                     new.next.access = Some(if read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite });
                 }
                 Ok(Vec::new())

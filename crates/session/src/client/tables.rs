@@ -202,8 +202,7 @@ impl Session {
         world: &dyn World,
         out: &mut Output,
     ) -> After {
-        let limit = self.settings.number("max_execution_time").filter(|ms| *ms > 0).map(Duration::from_millis);
-        let until = limit.and_then(|limit| world.now().checked_add(limit));
+        let until = self.settings.typed().execution_limit.and_then(|limit| world.now().checked_add(limit));
         let mut reading = reading;
         if world.has_long_rows(reading.plan().table.id) {
             reading.begins_long();

@@ -129,7 +129,7 @@ impl Texts {
         let at = self.kept.iter().rposition(|kept| kept.key == key)?;
         let kept = self.kept.remove(at);
         self.bytes -= kept.bytes();
-        (kept.sql_mode == settings.sql_mode() && kept.charsets == *settings.charsets()).then_some(kept)
+        (kept.sql_mode == settings.typed().sql_mode && kept.charsets == *settings.charsets()).then_some(kept)
     }
 
     pub(super) fn put(&mut self, kept: Kept) {
@@ -145,7 +145,7 @@ impl Texts {
         let seen = self.seen.iter().position(|(seen, _)| *seen == key);
         let state = seen.map(|at| self.seen.remove(at).1);
         let template = match state {
-            Some(Seen::Once) => Template::of(sql, parsed, settings.sql_mode(), settings.charsets()),
+            Some(Seen::Once) => Template::of(sql, parsed, settings.typed().sql_mode, settings.charsets()),
             _ => None,
         };
         if let Some(template) = template {
@@ -153,7 +153,7 @@ impl Texts {
             while self.kept.len() >= KEPT_MAX || bytes(&self.kept) + sql.len() > KEPT_BYTES_MAX {
                 self.bytes -= self.kept.remove(0).bytes();
             }
-            let (sql_mode, charsets) = (settings.sql_mode(), *settings.charsets());
+            let (sql_mode, charsets) = (settings.typed().sql_mode, *settings.charsets());
             self.put(Kept { key, template, sql_mode, charsets, known: None });
             return;
         }
@@ -171,7 +171,7 @@ mod tests {
     /// Whether a text came out of those that are kept; if not, it was parsed.
     fn ask(texts: &mut Texts, sql: &str, settings: &Settings) -> bool {
         let key = key_of(sql.as_bytes()).unwrap();
-        let wanted = sql::parse(sql.as_bytes(), settings.sql_mode(), settings.charsets()).unwrap();
+        let wanted = sql::parse(sql.as_bytes(), settings.typed().sql_mode, settings.charsets()).unwrap();
         let kept = texts.take(key, settings);
         let was_kept = kept.is_some();
         let mut filled = false;

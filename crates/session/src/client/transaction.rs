@@ -83,7 +83,7 @@ impl Transaction {
 
     /// A statement opens a table. Under autocommit=0 that begins a transaction.
     pub(super) fn opens_table(&mut self, limited: bool, settings: &Settings) {
-        if self.open.is_none() && !settings.autocommit() {
+        if self.open.is_none() && !settings.typed().autocommit {
             let next = Open::of_next(std::mem::take(&mut self.next), settings);
             self.open = Some(Open { implicit: true, ..next });
         }
@@ -135,7 +135,7 @@ impl Transaction {
         }
         // As MySQL's does, the level outlasts a transaction that BEGIN ends, whatever SET SESSION has said in it.
         let of_open = self.open.as_ref().map(|open| open.isolation);
-        let isolation = of_open.or(self.next.isolation).unwrap_or(settings.isolation());
+        let isolation = of_open.or(self.next.isolation).unwrap_or(settings.typed().isolation);
         let pins = consistent && isolation == Isolation::RepeatableRead;
         // What cannot be pinned now cannot be read in this transaction at all.
         let view = pins.then(pin);
@@ -150,7 +150,7 @@ impl Transaction {
         let access = access.or(next.access);
         // As MySQL's does, the status bit outlasts a transaction that BEGIN ends.
         let read_only =
-            access.map_or(settings.read_only(), |access| access == AccessMode::ReadOnly) || self.is_read_only();
+            access.map_or(settings.typed().read_only, |access| access == AccessMode::ReadOnly) || self.is_read_only();
         let characteristics = Characteristics { isolation: next.isolation, access };
         self.open = Some(Open { characteristics, consistent, read_only, view, ..Open::of(isolation) });
         self.savepoints.clear();
@@ -272,7 +272,7 @@ impl Transaction {
     /// The isolation level of the open transaction, or of the next one.
     pub(super) fn isolation(&self, settings: &Settings) -> Isolation {
         let open = self.open.as_ref().map(|open| open.isolation);
-        open.or(self.next.isolation).unwrap_or(settings.isolation())
+        open.or(self.next.isolation).unwrap_or(settings.typed().isolation)
     }
 
     /// What SET TRANSACTION said of the next one.
@@ -361,8 +361,8 @@ impl Open {
 
     /// One of the session, with what SET TRANSACTION said of it.
     fn of_next(next: Characteristics, settings: &Settings) -> Open {
-        let read_only = next.access.map_or(settings.read_only(), |access| access == AccessMode::ReadOnly);
-        let isolation = next.isolation.unwrap_or(settings.isolation());
+        let read_only = next.access.map_or(settings.typed().read_only, |access| access == AccessMode::ReadOnly);
+        let isolation = next.isolation.unwrap_or(settings.typed().isolation);
         Open { characteristics: next, read_only, ..Open::of(isolation) }
     }
 

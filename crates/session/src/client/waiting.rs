@@ -1,9 +1,9 @@
 //! A statement that waits keeps its tree and its place: it has put nothing out, and continues from there.
 
 use std::cell::RefCell;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use sql::{Ended, Evaluation, Event, Interrupt, Purse, Statement, Value, Wait, Warning, gtid_text};
+use sql::{Ended, Evaluation, Event, Interrupt, Purse, Statement, TrackedGtids, Value, Wait, Warning, gtid_text};
 use wire::command;
 
 use super::beside::Beside;
@@ -124,13 +124,13 @@ impl Session {
         let now = world.now();
         let began = *self.place.began.get_or_insert(now);
         let limit = match statement {
-            Statement::Select(_) => self.settings.number("max_execution_time").filter(|limit| *limit > 0),
+            Statement::Select(_) => self.settings.typed().execution_limit,
             _ => None,
         };
         self.suspend(Waiting {
             event: wait.event,
             until: wait.timeout.and_then(|timeout| now.checked_add(timeout)),
-            limit: limit.and_then(|limit| began.checked_add(Duration::from_millis(limit))),
+            limit: limit.and_then(|limit| began.checked_add(limit)),
         });
         After::Wait
     }
@@ -172,17 +172,12 @@ impl Session {
         }
     }
 
-    /// `session_track_gtids` before a statement.
-    pub(super) fn tracks_gtids(&self) -> String {
-        self.settings.text("session_track_gtids").unwrap_or_default().to_owned()
-    }
-
-    /// What the OK of a statement tells of visible GTIDs, which 9.7 tells outside transactions and at their COMMIT.
+    /// With `session_track_gtids` as it was before the statement: what the OK of a statement tells of visible GTIDs, which 9.7 tells outside transactions and at their COMMIT.
     /// OWN_GTID never tells anything: nothing is executed here under a GTID of its own.
-    pub(super) fn track_gtids(&mut self, before: String, statement: &Statement, world: &dyn World) {
-        let is_on = match self.settings.text("session_track_gtids") {
-            _ if before == "ALL_GTIDS" => true,
-            now => before == "OFF" && now == Some("ALL_GTIDS"),
+    pub(super) fn track_gtids(&mut self, before: TrackedGtids, statement: &Statement, world: &dyn World) {
+        let is_on = match self.settings.typed().tracks_gtids {
+            _ if before == TrackedGtids::All => true,
+            now => before == TrackedGtids::Off && now == TrackedGtids::All,
         };
         let tells = match statement {
             Statement::Rollback(_) => false,

@@ -496,7 +496,7 @@ impl Conditions {
             Value::Null => self.never = true,
             Value::Text(text) => {
                 let text = super::cut::in_charset(def, &constant, text)?;
-                let pattern = Pattern::of(def, &text, scope.bind.settings.sql_mode())?;
+                let pattern = Pattern::of(def, &text, scope.bind.settings.typed().sql_mode)?;
                 self.push(scope, column, Test::Like(pattern, negated))?;
             }
             _ => return Err(cannot(def, "a pattern that is no string")),

@@ -252,7 +252,7 @@ fn bound(
         sorted_by,
         never,
         offset,
-        rows_max: if select.limit.rows.is_some() { rows } else { bind.settings.rows_max() },
+        rows_max: if select.limit.rows.is_some() { rows } else { bind.settings.typed().rows_max },
         zone,
         parameters: parameters.0,
     })
@@ -261,7 +261,7 @@ fn bound(
 /// Refuses columns whose values are not known here; returns the session's zone if there is a TIMESTAMP, UTC if not.
 fn checked_columns(scope: &Scope<'_>, positions: impl Iterator<Item = usize>) -> Result<Zone> {
     let not_known = scope.table.not_known();
-    let pads = scope.bind.settings.sql_mode() & sql_mode::PAD_CHAR_TO_FULL_LENGTH != 0;
+    let pads = scope.bind.settings.typed().sql_mode & sql_mode::PAD_CHAR_TO_FULL_LENGTH != 0;
     let mut zone = Zone::UTC;
     for position in positions {
         let column = scope.column(position)?;
@@ -355,7 +355,7 @@ fn of_column(scope: &Scope<'_>, position: usize, name: Vec<u8>) -> Result<Result
     if let Some(listing) = scope.listing
         && let Some(listed) = listing.columns.get(position)
     {
-        let field = listing.field(listed, scope.bind.settings.sql_mode());
+        let field = listing.field(listed, scope.bind.settings.typed().sql_mode);
         let org_name = Some(listed.org_name().as_bytes().to_vec());
         let origin = Some(Box::new(listed.origin(&scope.alias)));
         return Ok(ResultColumn { name, org_name, origin, field });

@@ -157,7 +157,7 @@ fn what_another_server_changed_is_taken_back() {
         gtids: Some("00000000-0000-0000-0000-000000000001:1-3".to_owned()),
     };
     session.took(&facts, &world);
-    assert!(session.transaction.is_open() && !session.settings.autocommit());
+    assert!(session.transaction.is_open() && !session.settings.typed().autocommit);
     assert_eq!(session.schema_name().as_deref(), Some("shop"));
     assert_eq!(session.settings.text("slipstream_read_gtids"), Some("00000000-0000-0000-0000-000000000001:1-3"));
     session.took(&OkFacts { status: Some(0), ..OkFacts::default() }, &world);
