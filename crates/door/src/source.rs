@@ -23,7 +23,7 @@ use tier::{DigestCount, Forward, NotServed};
 
 use crate::config::{Facts, Followed};
 pub(crate) use grants::AsOf;
-use grants::{Found, Grants};
+use grants::Grants;
 pub(crate) use open::{NotOpened, Opened, Reuse, Values, begins_otherwise, first_statements, query};
 use open::{OPEN_WITHIN, Wanted, options};
 pub(crate) use pool::{Idle, Key, Permit};
@@ -310,16 +310,13 @@ impl Sources {
 
     /// What a user may read at the source; None: it is not known, and asked.
     pub(crate) fn grants(&self, login: &Arc<SourceLogin>, as_of: AsOf, now: Instant) -> Option<Arc<SourceGrants>> {
-        match self.grants.find(login.user(), &as_of, now) {
-            Found::Known(grants) => return Some(grants),
-            Found::Asked => {}
-            Found::Ask => {
-                let (login, grants) = (Arc::clone(login), Arc::clone(&self.grants));
-                // A full queue: it is asked again.
-                let _ = self.queue.try_send(Task::Grants(login, grants, as_of));
-            }
+        let found = self.grants.find(login.user(), &as_of, now);
+        if found.asks {
+            let (login, grants) = (Arc::clone(login), Arc::clone(&self.grants));
+            // A full queue: it is asked again.
+            let _ = self.queue.try_send(Task::Grants(login, grants, as_of));
         }
-        None
+        found.grants
     }
 
     /// Ends a statement at the source, or its connection.
@@ -362,9 +359,13 @@ fn run(tasks: &Mutex<Receiver<Task>>, facts: &dyn Facts, forward: Forward) {
             }
             Ok(Task::Grants(login, grants, as_of)) => {
                 let followed = facts.followed().ok().filter(|followed| followed.number == as_of.number);
-                // Where it cannot be asked, the next statement asks again.
-                if let Some(Ok(Some(found))) = followed.map(|followed| grants::ask(&login, followed)) {
-                    grants.put(login.user(), &as_of, found, Instant::now());
+                match followed.map(|followed| grants::ask(&login, followed)) {
+                    Some(Ok(Some(found))) => grants.put(login.user(), &as_of, Some(found), Instant::now()),
+                    Some(Err(error)) if error.server_code().is_some_and(|code| open::REFUSED.contains(&code)) => {
+                        grants.put(login.user(), &as_of, None, Instant::now());
+                    }
+                    // Where it cannot be asked, a later statement asks again.
+                    _ => {}
                 }
             }
         }

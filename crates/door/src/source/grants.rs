@@ -35,10 +35,10 @@ pub(crate) struct AsOf {
 
 struct Known {
     as_of: AsOf,
-    /// When it was read, or asked for.
-    at: Instant,
-    /// None: not read yet, or it could not be.
-    grants: Option<Arc<SourceGrants>>,
+    /// When the source was asked last.
+    asked: Instant,
+    /// What it said, and when; None: nothing yet, or that the user may not log in.
+    said: Option<(Arc<SourceGrants>, Instant)>,
 }
 
 /// Grants by the user's name at the source.
@@ -46,11 +46,12 @@ struct Known {
 pub(crate) struct Grants(Mutex<HashMap<String, Known>>);
 
 /// What the grants of a user are.
-pub(crate) enum Found {
-    Known(Arc<SourceGrants>),
-    /// Whoever is told this is to ask the source; nobody else is until then.
-    Ask,
-    Asked,
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// None: that is not known.
+    pub(crate) grants: Option<Arc<SourceGrants>>,
+    /// Whoever is told this is to ask the source; nobody else is for a while.
+    pub(crate) asks: bool,
 }
 
 impl Grants {
@@ -58,27 +59,29 @@ impl Grants {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Old grants are believed while the source is asked again: what it cannot be asked, nobody changes there either.
     pub(crate) fn find(&self, user: &str, as_of: &AsOf, now: Instant) -> Found {
         let mut all = self.lock();
-        if let Some(known) = all.get(user).filter(|known| known.as_of == *as_of) {
-            let age = now.saturating_duration_since(known.at);
-            match &known.grants {
-                Some(grants) if age < KEPT_FOR => return Found::Known(Arc::clone(grants)),
-                None if age < AGAIN_AFTER => return Found::Asked,
-                _ => {}
+        if let Some(known) = all.get_mut(user).filter(|known| known.as_of == *as_of) {
+            let age = |since: Instant| now.saturating_duration_since(since);
+            let is_old = known.said.as_ref().is_none_or(|(_, read)| age(*read) >= KEPT_FOR);
+            let asks = is_old && age(known.asked) >= AGAIN_AFTER;
+            if asks {
+                known.asked = now;
             }
+            return Found { grants: known.said.as_ref().map(|(grants, _)| Arc::clone(grants)), asks };
         }
         if all.len() >= USERS_MAX {
             all.clear();
         }
-        all.insert(user.to_owned(), Known { as_of: as_of.clone(), at: now, grants: None });
-        Found::Ask
+        all.insert(user.to_owned(), Known { as_of: as_of.clone(), asked: now, said: None });
+        Found { grants: None, asks: true }
     }
 
-    /// What the source has said, to whoever asked under this.
-    pub(crate) fn put(&self, user: &str, as_of: &AsOf, grants: SourceGrants, now: Instant) {
+    /// What the source has said, to whoever asked under this; None: that the user may not log in.
+    pub(crate) fn put(&self, user: &str, as_of: &AsOf, grants: Option<SourceGrants>, now: Instant) {
         if let Some(known) = self.lock().get_mut(user).filter(|known| known.as_of == *as_of) {
-            (known.at, known.grants) = (now, Some(Arc::new(grants)));
+            known.said = grants.map(|grants| (Arc::new(grants), now));
         }
     }
 }
@@ -109,20 +112,28 @@ mod tests {
         let all = Grants::default();
         let as_of = |statements: &str| AsOf { number: 1, statements: statements.into(), engine: 0 };
         let (first, now) = (as_of(""), Instant::now());
-        let is_known = |as_of: &AsOf, now| matches!(all.find("app", as_of, now), Found::Known(_));
-        assert!(matches!(all.find("app", &first, now), Found::Ask));
-        assert!(matches!(all.find("app", &first, now), Found::Asked), "one asks");
-        all.put("app", &first, SourceGrants::default(), now);
-        assert!(is_known(&first, now));
-        assert!(!is_known(&first, now + KEPT_FOR), "not for ever");
+        let find = |as_of: &AsOf, now| all.find("app", as_of, now);
+        let is_known = |as_of: &AsOf, now| find(as_of, now).grants.is_some();
+        assert!(find(&first, now).asks);
+        assert!(!find(&first, now).asks && !is_known(&first, now), "one asks");
+        all.put("app", &first, Some(SourceGrants::default()), now);
+        assert!(is_known(&first, now) && !find(&first, now + AGAIN_AFTER).asks);
+        // Not for ever, and they are believed until the source has said others.
+        let later = now + KEPT_FOR;
+        let found = find(&first, later);
+        assert!(found.asks && found.grants.is_some());
+        assert!(!find(&first, later).asks && is_known(&first, later));
+        assert!(find(&first, later + AGAIN_AFTER).asks, "it has not answered");
+        all.put("app", &first, None, later);
+        assert!(!is_known(&first, later), "it lets the user in no more");
         // What was asked before a GRANT was replayed does not count after it.
         let granted = as_of("a:7");
-        assert!(matches!(all.find("app", &granted, now), Found::Ask));
-        all.put("app", &first, SourceGrants::default(), now);
+        assert!(find(&granted, now).asks);
+        all.put("app", &first, Some(SourceGrants::default()), now);
         assert!(!is_known(&granted, now));
-        all.put("app", &granted, SourceGrants::default(), now);
+        all.put("app", &granted, Some(SourceGrants::default()), now);
         assert!(is_known(&granted, now));
-        assert!(matches!(all.find("other", &granted, now), Found::Ask));
-        assert!(matches!(all.find("app", &AsOf { engine: 1, ..granted }, now), Found::Ask));
+        assert!(all.find("other", &granted, now).asks);
+        assert!(find(&AsOf { engine: 1, ..granted }, now).asks);
     }
 }

@@ -39,7 +39,7 @@ static KEPT: LazyLock<Vec<&str>> = LazyLock::new(|| marked(Mark::Kept).collect()
 /// Leaves no rows to FOUND_ROWS().
 const NO_RESULT: &str = "SELECT 1 LIMIT 0";
 /// Errors with which the source refuses a login, whatever the connection: a new one meets the same.
-const REFUSED: [u16; 4] = [1045, 1862, 3118, 3955];
+pub(super) const REFUSED: [u16; 4] = [1045, 1862, 3118, 3955];
 /// Errors of too many connections, of all or of the user.
 const TOO_MANY: [u16; 3] = [1040, 1203, 1226];
 
