@@ -18,6 +18,7 @@ use std::time::Instant;
 use accounts::{SessionStart, SourceGrants, SourceLogin};
 use client::{Connection, NonBlocking};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use session::Missed;
 use sql::SqlError;
 use tier::{DigestCount, Forward, NotServed};
 
@@ -136,40 +137,76 @@ pub(crate) struct Sources {
     late: Late,
 }
 
-/// Whether reads wait here in vain: then only one a second tries it.
+/// Whether reads wait here in vain: then they do not wait until what one has waited for is visible, and after that, or
+/// once a second, one tries it.
 struct Late {
     begun: Instant,
     /// Milliseconds since then at which one tried it last; 0: reads do not wait in vain.
     tried: AtomicU64,
+    /// What was waited for in vain, if that is known, and nobody tries it since it is visible.
+    missed: Mutex<Option<Missed>>,
 }
 
 /// Time between two reads that try whether replay has caught up, in milliseconds.
 const TRY_EVERY_MS: u64 = 1000;
+
+/// Whether a read is to wait here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MayWait {
+    Yes,
+    /// Others have waited in vain, and it is the one that tries it.
+    Tries,
+    No,
+}
 
 impl Late {
     fn ms(&self, now: Instant) -> u64 {
         u64::try_from(now.saturating_duration_since(self.begun).as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
-    fn is(&self, now: Instant) -> bool {
+    fn missed(&self) -> MutexGuard<'_, Option<Missed>> {
+        self.missed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn may_wait(&self, now: Instant, is_visible: impl FnOnce(&Missed) -> bool) -> MayWait {
         let tried = self.tried.load(Relaxed);
         if tried == 0 {
-            return false;
+            return MayWait::Yes;
         }
         let now = self.ms(now);
-        now < tried + TRY_EVERY_MS || self.tried.compare_exchange(tried, now, Relaxed, Relaxed).is_err()
+        let tries = now >= tried + TRY_EVERY_MS || self.missed().take_if(|missed| is_visible(missed)).is_some();
+        match tries && self.tried.compare_exchange(tried, now, Relaxed, Relaxed).is_ok() {
+            true => MayWait::Tries,
+            false => MayWait::No,
+        }
+    }
+
+    /// One that was to try has not waited: another tries.
+    fn was_not_tried(&self) {
+        // Long ago, unless one was answered meanwhile.
+        let _ = self.tried.fetch_update(Relaxed, Relaxed, |tried| (tried != 0).then_some(1));
+    }
+
+    fn begins(&self, now: Instant, missed: Option<Missed>) {
+        *self.missed() = missed;
+        self.tried.store(self.ms(now), Relaxed);
     }
 }
 
 impl Sources {
-    /// True if a read is not to wait here, since others have waited in vain.
-    pub(crate) fn is_late(&self, now: Instant) -> bool {
-        self.late.is(now)
+    /// Whether a read is to wait here, or not since others have waited in vain.
+    pub(crate) fn may_wait(&self, now: Instant, facts: &dyn Facts) -> MayWait {
+        self.late.may_wait(now, |missed| missed.is_visible(facts.gtids()))
     }
 
-    /// A read has waited in vain.
-    pub(crate) fn was_late(&self, now: Instant) {
-        self.late.tried.store(self.late.ms(now), Relaxed);
+    /// The one that was to try it has not waited.
+    pub(crate) fn was_not_tried(&self) {
+        self.late.was_not_tried();
+    }
+
+    /// A read has waited in vain, for this if that is known.
+    pub(crate) fn was_late(&self, now: Instant, missed: Option<Missed>) {
+        self.late.begins(now, missed);
     }
 
     /// A read was answered here.
@@ -197,7 +234,7 @@ impl Sources {
             left: Mutex::new(Some(Vec::new())),
             queue,
             counts: Counts::default(),
-            late: Late { begun: Instant::now(), tried: AtomicU64::new(0) },
+            late: Late { begun: Instant::now(), tried: AtomicU64::new(0), missed: Mutex::default() },
         }))
     }
 
@@ -494,17 +531,25 @@ mod tests {
     }
 
     #[test]
-    fn one_read_a_second_tries_whether_replay_has_caught_up() {
+    fn one_read_tries_whether_replay_has_caught_up_once_it_has_or_a_second_later() {
+        use MayWait::{No, Tries, Yes};
         let begun = Instant::now();
-        let late = Late { begun, tried: AtomicU64::new(0) };
+        let late = Late { begun, tried: AtomicU64::new(0), missed: Mutex::default() };
         let at = |ms| begun + Duration::from_millis(ms);
-        assert!(!late.is(at(5)));
-        late.tried.store(late.ms(at(10)), Relaxed);
-        assert!(late.is(at(11)) && late.is(at(1009)));
-        assert!(!late.is(at(1010)), "it tries");
-        assert!(late.is(at(1010)) && late.is(at(2009)));
-        assert!(!late.is(at(2010)));
+        let may = |ms| late.may_wait(at(ms), |_| false);
+        assert_eq!(may(5), Yes);
+        late.begins(at(10), None);
+        assert_eq!([may(11), may(1009), may(1010), may(1010), may(2009)], [No, No, Tries, No, No]);
+        assert_eq!(may(2010), Tries);
+        late.begins(at(2020), Some(Missed { set: None, since: at(1900) }));
+        assert_eq!(may(2021), No);
+        assert_eq!(late.may_wait(at(2022), |missed| missed.since == at(1900)), Tries, "that is visible");
+        assert_eq!(late.may_wait(at(2022), |_| true), No, "and nobody else until it knows more");
+        late.was_not_tried();
+        assert_eq!([may(2023), may(2024)], [Tries, No]);
+        assert_eq!([may(3022), may(3023)], [No, Tries]);
         late.tried.store(0, Relaxed);
-        assert!(!late.is(at(2011)));
+        late.was_not_tried();
+        assert_eq!(may(3024), Yes);
     }
 }

@@ -60,6 +60,7 @@ use dump::Replica;
 use elsewhere::Elsewhere;
 pub use elsewhere::{Forwarding, NotHere, Why};
 pub use execute::needs;
+pub use freshness::Missed;
 use locks::Locks;
 pub use memory::ListedRows;
 use prepared::Statements;

@@ -18,7 +18,7 @@ use wire::packet::PayloadRange;
 
 use super::{Connection, Turn};
 use crate::config::Facts;
-use crate::source::query;
+use crate::source::{MayWait, query};
 
 /// How long a statement waits until the source has executed what was shown here, in seconds: longer than a source waits
 /// by default for its semi-synchronous replicas.
@@ -69,6 +69,8 @@ impl Own {
 pub(super) struct Here {
     /// The command that it is asked now.
     asked: Option<Sent>,
+    /// That is the one that tries whether rows are fresh in time again.
+    tries: bool,
     /// It has shown rows.
     has_shown: bool,
     /// It has answered the last statement, and the last SELECT.
@@ -238,8 +240,12 @@ impl Connection {
         }
         let (Some(forwarding), Some(session)) = (&mut self.forwarding, &mut self.session) else { return false };
         let Some(here) = forwarding.here.as_mut().filter(|_| !keeps) else { return false };
-        let is_late = sent.shows_rows && turn.server.sources.is_late(turn.now);
-        if !sent.may_be_here || is_late {
+        let waits = sent.shows_rows && session.waits_for_rows();
+        let may_wait = match waits && sent.may_be_here {
+            true => turn.server.sources.may_wait(turn.now, &*turn.server.facts),
+            false => MayWait::Yes,
+        };
+        if !sent.may_be_here || may_wait == MayWait::No {
             if here.is_about_here(&sent) {
                 self.refuse_question();
                 return true;
@@ -247,6 +253,7 @@ impl Connection {
             return false;
         }
         here.asked = Some(sent);
+        here.tries = may_wait == MayWait::Tries;
         let payload = self.input.payload(range);
         if let Some(number) = statement_of(payload) {
             here.numbers.runs_here(number);
@@ -272,7 +279,7 @@ impl Connection {
         {
             let sources = &turn.server.sources;
             sources.counts.here.fetch_add(1, Relaxed);
-            if sent.shows_rows {
+            if sent.shows_rows && self.session.as_ref().is_some_and(|session| session.waits_for_rows()) {
                 sources.is_in_time();
             }
             if sent.is_statement {
@@ -294,8 +301,11 @@ impl Connection {
             here.preparing = Some(session.last_statement_number());
         }
         let waited = not_here.payload.take();
+        if std::mem::take(&mut here.tries) && not_here.why != Why::NotNow {
+            turn.server.sources.was_not_tried();
+        }
         if not_here.why == Why::NotNow && waited.is_some() {
-            turn.server.sources.was_late(turn.now);
+            turn.server.sources.was_late(turn.now, not_here.missed.take());
         }
         let Some(payload) = waited.or(payload).filter(|_| !here.is_about_here(&sent)) else {
             return self.refuse_not_here(&not_here);

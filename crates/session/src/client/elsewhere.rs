@@ -9,6 +9,7 @@ use sql::{Characteristics, Isolation, SERVER_VERSION, Scope, Settings, Show, Sql
 use syntax::{Classified, Keyword, State, StatementKind, classify};
 use wire::server::ClientCommand;
 
+use super::freshness::Missed;
 use super::{After, Diagnostics, Schema, Session};
 use crate::Output;
 use crate::world::World;
@@ -66,6 +67,8 @@ pub struct NotHere {
     pub payload: Option<Vec<u8>>,
     /// The statement that was prepared here and is to be executed.
     pub statement_id: Option<u32>,
+    /// What was not visible in time, if that is why and it is known.
+    pub missed: Option<Missed>,
     /// How a session that may not forward ends.
     error: SqlError,
 }
@@ -86,6 +89,8 @@ pub(super) struct Elsewhere {
     pub(super) was_any: bool,
     /// A variable that was set elsewhere to a value that this server does not work by, or what else keeps it there.
     pub(super) pinned: Option<String>,
+    /// What its last wait in vain was for.
+    pub(super) missed: Option<Missed>,
     /// When another server has answered last: what it has shown by then must be visible before the next read.
     pub(super) answered: Option<Instant>,
 }
@@ -222,6 +227,7 @@ impl Session {
     pub(super) fn command_begins(&mut self, out: &Output) {
         if self.may_forward() {
             self.elsewhere.before = Some(self.diagnostics.clone());
+            self.elsewhere.missed = None;
             self.elsewhere.begun = Some(out.len());
         }
     }
@@ -288,8 +294,9 @@ impl Session {
             self.diagnostics = before;
         }
         let construct = SqlError::construct_in(&error.message).map_or_else(|| error.code.to_string(), str::to_owned);
-        let payload = kept;
-        self.elsewhere.not_here = Some(NotHere { why, construct, may_write, statements, payload, statement_id, error });
+        let (payload, missed) = (kept, self.elsewhere.missed.take());
+        self.elsewhere.not_here =
+            Some(NotHere { why, construct, may_write, statements, payload, statement_id, missed, error });
         After::NotHere
     }
 

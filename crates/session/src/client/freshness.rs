@@ -12,7 +12,7 @@ use wire::row;
 use wire::server::ParamType;
 
 use super::{PreparedUnder, Session, Waiting};
-use crate::gtids::{Readable, SourceSet, Waker};
+use crate::gtids::{Gtids, Readable, SourceSet, Waker};
 use crate::world::World;
 
 /// What a statement needs before it reads.
@@ -34,6 +34,24 @@ impl Needs {
     /// The wait that was asked for has ended.
     pub(super) fn ended(&mut self, how: Ended) {
         self.ended = Some(how);
+    }
+}
+
+/// What a wait in vain was for.
+#[derive(Debug)]
+pub struct Missed {
+    /// None: the source has not said it.
+    pub set: Option<Arc<GtidSet>>,
+    /// When the source was to be asked, at the earliest.
+    pub since: Instant,
+}
+
+impl Missed {
+    /// True once whoever waits for it would not wait any more.
+    #[must_use]
+    pub fn is_visible(&self, gtids: &dyn Gtids) -> bool {
+        let Some(set) = self.set.clone().or_else(|| gtids.executed_at_source(self.since)) else { return false };
+        gtids.visible().is_ok_and(|visible| set.is_subset_of(&visible))
     }
 }
 
@@ -121,6 +139,12 @@ impl Session {
         Ok(())
     }
 
+    /// True if a statement that reads a table may wait for its rows.
+    #[must_use]
+    pub fn waits_for_rows(&self) -> bool {
+        self.settings.text("slipstream_read_consistency") != Some("EVENTUAL")
+    }
+
     /// True if the source is asked for its time by each statement that reads a table.
     pub(super) fn has_source_time(&self) -> bool {
         self.may_forward() && self.asked().typed().read_consistency == ReadConsistency::Global
@@ -160,7 +184,11 @@ impl Session {
         match needs.ended.take() {
             Some(Ended::Failed(error)) => return Err(error),
             Some(Ended::Interrupted(by)) => return Err(by.error()),
-            Some(Ended::TimedOut) => return Err(self.not_in_time(&needs, world)),
+            Some(Ended::TimedOut) => {
+                let error = self.not_in_time(&needs, world);
+                self.elsewhere.missed = Some(Missed { set: needs.set, since: needs.since });
+                return Err(error);
+            }
             Some(Ended::Met(_) | Ended::NotRunning) | None => {}
         }
         let set = match &needs.set {
