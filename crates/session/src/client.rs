@@ -667,7 +667,7 @@ struct Parameters<'a> {
 }
 
 /// What names and literals of a prepared statement mean, whatever the session changes later.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct PreparedUnder {
     charsets: Charsets,
     schema: Option<String>,

@@ -115,14 +115,34 @@ impl Here {
     }
 
     /// The number that the client gets for what it prepares at the source.
-    pub(super) fn number_for(&mut self, session: &mut Session, sent: &Sent) -> Option<u32> {
+    pub(super) fn number_for(
+        &mut self,
+        session: &mut Session,
+        (sent, payload): (&Sent, &[u8]),
+        world: &dyn World,
+    ) -> Option<u32> {
         if !sent.prepares {
             return None;
         }
-        let taken = self.preparing.take();
-        // One that the session has tried to prepare has a number already.
-        self.preparing = Some(taken.unwrap_or_else(|| session.take_statement_number()));
+        // One that the session has tried to prepare has a number already. Another is prepared here too: it may be
+        // executed here once the source keeps the session no more.
+        if self.preparing.is_none() {
+            let last = session.last_statement_number();
+            session.command(payload, world, &mut Output::default());
+            session.take_not_here();
+            let tried = Some(session.last_statement_number()).filter(|number| *number != last);
+            self.preparing = Some(tried.unwrap_or_else(|| session.take_statement_number()));
+        }
         self.preparing
+    }
+
+    /// What was being prepared has no statement at the source.
+    fn prepares_no_more(&mut self, session: &mut Session, world: &dyn World) {
+        let number = self.preparing.take().filter(|number| session.prepared_text(*number).is_some());
+        if let Some(number) = number {
+            let close = [&[command::STMT_CLOSE], &number.to_le_bytes()[..]].concat();
+            session.command(&close, world, &mut Output::default());
+        }
     }
 
     /// Takes note of an answer of the source. Returns what its session is like now.
@@ -134,8 +154,12 @@ impl Here {
         world: &dyn World,
     ) -> Mark {
         let told = answer.told();
-        if let (Some(number), Some(there)) = (self.preparing.take(), told.statement) {
-            self.numbers.add(number, there);
+        match (self.preparing, told.statement) {
+            (Some(number), Some(there)) => {
+                self.preparing = None;
+                self.numbers.add(number, there);
+            }
+            _ => self.prepares_no_more(session, world),
         }
         if resets {
             // Its answer was the source's.
@@ -231,9 +255,8 @@ impl Connection {
     /// Asks the session here for the answer to a command; false if it is not asked.
     pub(super) fn asks_here(&mut self, range: PayloadRange, sent: Sent, turn: &mut Turn<'_>) -> bool {
         let (Some(forwarding), Some(session)) = (&mut self.forwarding, &mut self.session) else { return false };
-        if forwarding.here.is_none() {
-            return false;
-        }
+        let Some(here) = &mut forwarding.here else { return false };
+        here.prepares_no_more(session, turn.server);
         let keeps = forwarding.keeps_session() || session.is_pinned();
         if let Some(taken) = self.takes_statement(range, turn) {
             return taken;

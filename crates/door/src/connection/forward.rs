@@ -220,7 +220,7 @@ impl Connection {
                     return true;
                 }
                 let payload = self.input.payload(range).to_vec();
-                self.note_not_asked(payload.first().copied().unwrap_or_default(), &sent, turn);
+                self.note_not_asked(&payload, &sent, turn);
                 self.forward(payload, sent, turn)
             }
         }
@@ -243,7 +243,8 @@ impl Connection {
             Some(_) => shown_to(session, sent.asks_for_state),
             None => Shown::told(shows_state),
         };
-        let number = forwarding.here.as_mut().and_then(|here| here.number_for(session, &sent));
+        let number = forwarding.here.as_mut();
+        let number = number.and_then(|here| here.number_for(session, (&sent, &payload), turn.server));
         let answer = Answer::new(code, forwarding.start.capabilities, shown, sent.may_ask_for_file);
         let answer = answer.of_statement(number);
         let text = payload.get(1..).unwrap_or_default();

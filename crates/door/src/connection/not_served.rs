@@ -6,8 +6,7 @@
 use session::{NotHere, Why};
 use sql::SERVER_VERSION;
 use syntax::{Settings, digest_text};
-use tier::Sent;
-use wire::command;
+use tier::{Sent, statement_of};
 use wire::server::ClientCommand;
 
 use super::{Connection, Turn};
@@ -31,16 +30,17 @@ impl Connection {
     }
 
     /// A command goes to the source of which this session was not asked.
-    pub(super) fn note_not_asked(&self, code: u8, sent: &Sent, turn: &Turn<'_>) {
+    pub(super) fn note_not_asked(&self, payload: &[u8], sent: &Sent, turn: &Turn<'_>) {
         if sent.prepares || !sent.is_statement {
             return;
         }
         let (Some(forwarding), Some(session)) = (&self.forwarding, &self.session) else { return };
-        let construct = match code {
+        let is_there_only = statement_of(payload).is_some_and(|number| session.prepared_text(number).is_none());
+        let construct = match () {
             _ if forwarding.here.is_none() => "an account that may read nothing here",
             _ if session.is_pinned() => "a session that is kept at the source",
             _ if forwarding.keeps_session() => "a transaction at the source",
-            command::STMT_EXECUTE => "a statement prepared at the source",
+            _ if is_there_only => "a statement prepared at the source",
             _ if sent.may_be_here => "rows that are not fresh in time",
             _ => "a kind that is never answered here",
         };

@@ -20,6 +20,9 @@ impl Connection {
         let number = statement_of(payload)?;
         let (Some(forwarding), Some(session)) = (&mut self.forwarding, &mut self.session) else { return None };
         let numbers = forwarding.here.as_ref()?.numbers();
+        if payload.first() == Some(&command::STMT_EXECUTE) {
+            session.prepares_late(payload, turn.server);
+        }
         if session.prepared_text(number).is_none() {
             // One that nobody has ends as the session says.
             return Some(!numbers.has(number) && self.answers_alone(range, turn));

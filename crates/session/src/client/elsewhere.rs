@@ -244,6 +244,11 @@ impl Session {
         self.elsewhere.begun.is_some() && why(error).is_some()
     }
 
+    /// True if another server may have the answer because a name is not known here.
+    pub(super) fn is_unknown_here(&self, error: &SqlError) -> bool {
+        self.may_be_elsewhere(error) && why(error) == Some(Why::Unknown)
+    }
+
     /// True if this error is another's answer, since nothing was put out yet; that is noted.
     pub(super) fn is_elsewhere(&mut self, error: &SqlError, out: &Output) -> bool {
         if self.elsewhere.begun != Some(out.len()) {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use sql::{
     Column, Command, Expression, Field, Item, OUT_OF_MEMORY, ParameterType, Parsed, Purse, SqlError, Statement, Value,
 };
+use wire::command;
 use wire::handshake::capability;
 use wire::response::{PrepareOk, status};
 use wire::server::{ClientCommand, Execute, ParamType};
@@ -29,6 +30,9 @@ const ENTRY_BYTES: usize = 64;
 const STATEMENT_BYTES: usize = 512;
 /// Bytes of a placeholder.
 const PLACEHOLDER_BYTES: usize = 128;
+/// Statements that are kept because another server has prepared them, and names in them were not known here: how many,
+/// and bytes of each.
+const LATER_MAX: (usize, usize) = (16, 16 << 10);
 /// Flag of COM_STMT_EXECUTE: a read-only cursor.
 const CURSOR_READ_ONLY: u8 = 1;
 const CHANGED: u16 = status::METADATA_CHANGED;
@@ -38,6 +42,8 @@ const CHANGED: u16 = status::METADATA_CHANGED;
 pub(super) struct Statements {
     list: HashMap<u32, Prepared>,
     last_id: u32,
+    /// Texts with names that were not known when they were to be prepared.
+    later: BTreeMap<u32, (Vec<u8>, PreparedUnder)>,
     /// Bytes of texts, trees, long data and cursors.
     held_bytes: usize,
 }
@@ -222,9 +228,49 @@ impl Session {
             Ok(()) => After::Next,
             Err(error) => {
                 out.truncate(len, sequence);
+                if self.is_unknown_here(&error) && sql.len() <= LATER_MAX.1 {
+                    let under = self.prepares_under();
+                    let Statements { later, last_id, .. } = &mut self.statements;
+                    later.insert(*last_id, (sql.to_vec(), under));
+                    if later.len() > LATER_MAX.0 {
+                        later.pop_first();
+                    }
+                }
                 self.fail(&error, out)
             }
         }
+    }
+
+    fn prepares_under(&self) -> PreparedUnder {
+        PreparedUnder {
+            charsets: *self.settings.charsets(),
+            schema: self.schema.as_ref().map(|schema| schema.name.clone()),
+            sql_mode: self.settings.typed().sql_mode,
+        }
+    }
+
+    /// Prepares what an execution is of, if that was prepared elsewhere because of names that were not known here.
+    pub fn prepares_late(&mut self, execution: &[u8], world: &dyn World) {
+        let Ok(ClientCommand::Execute(execute)) = ClientCommand::parse(execution, self.capabilities) else { return };
+        let id = execute.statement_id;
+        let Some((sql, under)) = self.statements.later.remove(&id).filter(|(_, under)| *under == self.prepares_under())
+        else {
+            return;
+        };
+        let (last, diagnostics) = (self.statements.last_id, self.diagnostics.clone());
+        self.statements.last_id = id.wrapping_sub(1);
+        self.command(&[&[command::STMT_PREPARE], &*sql].concat(), world, &mut Output::default());
+        // It is tried once.
+        self.take_not_here();
+        self.statements.later.remove(&id);
+        self.statements.last_id = last;
+        // Clients send the types of parameters once, and those that the other server got are not known.
+        let parameters = self.statements.list.get(&id).map(|prepared| prepared.parsed.parameters);
+        if parameters.is_some_and(|count| execute.params(count, &[], &|_| false).is_err()) {
+            let close = [&[command::STMT_CLOSE], &id.to_le_bytes()[..]].concat();
+            self.command(&close, world, &mut Output::default());
+        }
+        self.diagnostics = diagnostics;
     }
 
     fn prepared(&mut self, sql: &[u8], world: &dyn World, out: &mut Output) -> Result<(), SqlError> {
@@ -285,11 +331,7 @@ impl Session {
             cursor_bytes: 0,
             bytes,
             known: None,
-            under: PreparedUnder {
-                charsets: *self.settings.charsets(),
-                schema: self.schema.as_ref().map(|schema| schema.name.clone()),
-                sql_mode: self.settings.typed().sql_mode,
-            },
+            under: self.prepares_under(),
             columns: described.columns.len(),
         };
         self.statements.list.insert(id, prepared);
