@@ -439,7 +439,43 @@ fn what_waits_in_vain_is_the_sources() {
     tier.source.sql("UPDATE shop.u SET n = 11 WHERE id = 1");
     assert_eq!(value(&client.query(read)), "11", "replay stands still");
     assert_eq!(tier.served(), (here, forwarded + 1));
+    // One that waits for nothing is not late.
+    let mut any_age = tier.ours(CAPABILITIES);
+    any_age.query("SET slipstream_read_consistency = 'EVENTUAL'");
+    let (here, forwarded) = tier.served();
+    assert_eq!(value(&any_age.query(read)), "10");
+    assert_eq!(tier.served(), (here + 1, forwarded));
     slipstream(&["start", "sql", "--data", tier.replica.data()]).expect(0, &[]);
     until(&mut client, "11", here);
     tier.replica.stop();
+}
+
+#[test]
+fn what_the_source_keeps_for_a_while_is_answered_here_after_that() {
+    let tier = Tier::start("tier-after", ROWS, &[]);
+    let mut client = tier.ours(CAPABILITIES);
+    while tier.served().0 == 0 {
+        assert_eq!(value(&client.query("SELECT n FROM shop.u WHERE id = 1")), "10");
+    }
+    // A statement that was prepared in a transaction at the source.
+    client.query("BEGIN");
+    client.query("UPDATE shop.u SET n = 11 WHERE id = 1");
+    client.prepare("SELECT n FROM shop.u WHERE id = ?");
+    assert_eq!(binary(&client.execute(1, 0, &[Param::Int(1)])), 11);
+    client.query("COMMIT");
+    let (here, forwarded) = tier.served();
+    assert_eq!(binary(&client.execute(1, 0, &[Param::Int(1)])), 11);
+    assert_eq!(tier.served(), (here + 1, forwarded));
+    // Of a session that is kept there for good, what only this server knows.
+    client.query("SET @a = (SELECT MAX(n) FROM shop.u)");
+    assert_eq!(value(&client.query("SELECT n FROM shop.u WHERE id = 1")), "11");
+    assert_eq!(value(&client.query("SELECT @@slipstream_last_served_by")), "source");
+    assert_eq!(value(&client.query("SELECT @a")), "20");
+    tier.replica.stop();
+}
+
+/// The INT of the last row of a prepared statement.
+fn binary(packets: &[Vec<u8>]) -> i32 {
+    let row = &packets[packets.len() - 2];
+    i32::from_le_bytes(*row.last_chunk().unwrap())
 }

@@ -63,6 +63,8 @@ pub struct Sent {
     pub rolls_back: bool,
     /// It is one statement.
     pub is_one: bool,
+    /// It is a SELECT of nothing but variables of this server.
+    pub is_of_ours: bool,
 }
 
 /// Of the changes of a session, those that its transaction or its next statement ends.
@@ -116,6 +118,7 @@ fn of_preparation(sent: Sent) -> Sent {
         changes_session: true,
         may_repeat: false,
         prepares: true,
+        is_of_ours: false,
         asks_of_last: false,
         asks_of_found_rows: false,
         shows_rows: false,
@@ -311,7 +314,19 @@ fn sent(all: &[Classified]) -> Sent {
         is_told: all.iter().any(|one| one.state.has(TOLD)),
         rolls_back: matches!(all, [one] if one.kind == StatementKind::Rollback),
         is_one: all.len() == 1,
+        is_of_ours: matches!(all, [one] if is_of_ours(one)),
     }
+}
+
+/// True for a SELECT of variables of which the source knows nothing.
+fn is_of_ours(one: &Classified) -> bool {
+    one.kind == StatementKind::Select
+        && may_be_here(one)
+        && one.tables.is_empty()
+        && one.functions.is_empty()
+        && !one.system_variables.is_empty()
+        && one.system_variables.iter().all(|variable| !variable.set && variable.name.starts_with(b"slipstream_"))
+        && one.state.is_empty()
 }
 
 /// True for a statement of a kind that this server answers.
@@ -563,5 +578,18 @@ mod tests {
             assert!(sent(text).shows_rows, "{text}");
         }
         assert!(!sent("SELECT 1").shows_rows && !sent("SET @a = 1").shows_rows);
+        for text in ["SELECT @@slipstream_last_served_by", "select @@session.Slipstream_read_consistency AS level"] {
+            assert!(sent(text).is_of_ours, "{text}");
+        }
+        for text in [
+            "SELECT 1",
+            "SET slipstream_read_consistency = 'GLOBAL'",
+            "SELECT @@slipstream_last_served_by, @@sql_mode",
+            "SELECT @@slipstream_last_served_by, ROW_COUNT()",
+            "SELECT @@slipstream_last_served_by FROM t",
+            "SELECT @@slipstream_last_served_by; SELECT 1",
+        ] {
+            assert!(!sent(text).is_of_ours, "{text}");
+        }
     }
 }

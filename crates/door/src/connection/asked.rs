@@ -257,7 +257,7 @@ impl Connection {
         let (Some(forwarding), Some(session)) = (&mut self.forwarding, &mut self.session) else { return false };
         let Some(here) = &mut forwarding.here else { return false };
         here.prepares_no_more(session, turn.server);
-        let keeps = forwarding.keeps_session() || session.is_pinned();
+        let keeps = (forwarding.keeps_session() || session.is_pinned()) && !sent.is_of_ours;
         if let Some(taken) = self.takes_statement(range, turn) {
             return taken;
         }

@@ -130,6 +130,14 @@ fn is_of_source_session(name: &str) -> bool {
     THESE.into_iter().any(|one| one.eq_ignore_ascii_case(name))
 }
 
+/// True for a SELECT of variables of which only this server knows something.
+fn is_of_ours(statement: &Statement) -> bool {
+    let is_ours = |name: &str| name.starts_with("slipstream_");
+    matches!(statement, Statement::Select(select) if select.from.is_none())
+        && statement.variable_that(&|_, name| is_ours(name)).is_some()
+        && statement.variable_that(&|_, name| !is_ours(name)).is_none()
+}
+
 /// True for a SHOW whose answer only the source knows.
 fn is_of_source(show: &Show) -> bool {
     matches!(
@@ -341,6 +349,7 @@ impl Session {
         let said = |why, construct: &str| Some((why, construct.to_owned()));
         if let Some(name) = &self.elsewhere.pinned
             && !matches!(statement, Statement::Kill { .. } | Statement::Replica { .. } | Statement::Flush(_))
+            && !is_of_ours(statement)
         {
             return said(Why::Pinned, &format!("a session with {name} at the source"));
         }
