@@ -41,6 +41,14 @@ impl Tier {
         RawClient::with_password(&self.other.socket(), "shop", THERE, capabilities)
     }
 
+    /// A session of each, at the same point. On a busy machine too, ours waits for rows instead of forwarding.
+    fn both(&self, capabilities: u32) -> (RawClient, RawClient) {
+        let (mut ours, mut theirs) = (self.ours(capabilities), self.theirs(capabilities));
+        ours.query("SET slipstream_read_timeout = 60000");
+        theirs.query("SET max_execution_time = 0");
+        (ours, theirs)
+    }
+
     /// Commands of accounts that forward: answered here, and forwarded.
     fn served(&self) -> (u64, u64) {
         let status = slipstream(&["status", "--json", "--data", self.replica.data()]);
@@ -306,7 +314,7 @@ fn answers_are_as_of_one_server_packet_by_packet() {
             // After SET of the session's isolation level MySQL tells of its transactions, asked for or not.
             let is_told_unasked = rule.contains("reads what is committed");
             let capabilities = if is_told_unasked { capabilities & !capability::SESSION_TRACK } else { capabilities };
-            let (mut ours, mut theirs) = (tier.ours(capabilities), tier.theirs(capabilities));
+            let (mut ours, mut theirs) = tier.both(capabilities);
             for sql in *statements {
                 let (mine, real) = (ours.command(&query(sql)), theirs.command(&query(sql)));
                 if mine != real {
@@ -335,7 +343,7 @@ fn answers_are_as_of_one_server_packet_by_packet() {
 fn prepared_statements_run_on_both_sides() {
     let tier = Tier::start("tier-prepared", ROWS, &[]);
     for capabilities in [CAPABILITIES, CAPABILITIES & !capability::DEPRECATE_EOF] {
-        let (mut ours, mut theirs) = (tier.ours(capabilities), tier.theirs(capabilities));
+        let (mut ours, mut theirs) = tier.both(capabilities);
         let mut both = |name: &str, run: &dyn Fn(&mut RawClient) -> Vec<Vec<u8>>| {
             let (mine, real) = (run(&mut ours), run(&mut theirs));
             assert!(mine == real, "{name}\n ours\n{} MySQL's\n{}", shown(&mine), shown(&real));
