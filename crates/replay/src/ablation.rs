@@ -230,11 +230,12 @@ fn compare(
     Ok(())
 }
 
-/// The middle value; the lower of the two middle values if their number is even.
+/// The middle value; the mean of the two middle values if their number is even; 0 of none.
 #[must_use]
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
+    let at = |place: usize| values.get(place).copied().unwrap_or(0.0);
+    (at(values.len().saturating_sub(1) / 2) + at(values.len() / 2)) / 2.0
 }
 
 fn count(of: impl Fn(&crate::TransactionReport) -> f64, report: &ReplayReport) -> f64 {

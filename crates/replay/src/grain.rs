@@ -192,18 +192,38 @@ impl Grain {
     pub fn text(&self) -> String {
         let Grain::Transactions(options) = self else { return "grain rows".into() };
         let TransactionOptions { tracker, wait, commit_order, hand_off, worker_queue_events } = options;
-        let rules = match tracker.kind {
-            TrackerKind::Source | TrackerKind::Database => String::new(),
-            _ => format!(" by {:?} rules", tracker.rules),
+        let (kind, has_rules) = match tracker.kind {
+            TrackerKind::Source => ("source", false),
+            TrackerKind::CommitOrder => ("commit-order", true),
+            TrackerKind::Writeset => ("writeset", true),
+            TrackerKind::WritesetSession => ("writeset-session", true),
+            TrackerKind::Database => ("database", false),
+        };
+        let rules = match (has_rules, tracker.rules) {
+            (false, _) => "",
+            (true, Rules::Own) => ", own rules",
+            (true, Rules::Stock) => ", stock rules",
+            (true, Rules::InnoDb) => ", InnoDB's rules",
         };
         let history = match tracker.kind.has_history() {
-            true => format!(" over {} claims", tracker.history_size),
+            true => format!(", {} claims", tracker.history_size),
             false => String::new(),
         };
+        let wait = match wait {
+            WaitAt::Scheduler => "scheduler",
+            WaitAt::Worker => "worker",
+        };
+        let order = match commit_order {
+            CommitOrder::Preserved => "preserved",
+            CommitOrder::Free => "free",
+        };
+        let hand_off = match hand_off {
+            HandOff::Event => "event",
+            HandOff::Batch => "batch",
+        };
         format!(
-            "grain transactions, dependencies from {:?}{rules}{history}, the {wait:?} waits, commit order {commit_order:?}, \
-             hand-off by {hand_off:?}, queues of {worker_queue_events} events",
-            tracker.kind
+            "grain transactions, dependency tracking {kind}{rules}{history}, the {wait} waits, commit order {order}, \
+             hand-off by {hand_off}, queues of {worker_queue_events} events"
         )
     }
 }

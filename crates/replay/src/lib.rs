@@ -443,13 +443,18 @@ fn settings(options: &ReplayOptions) -> String {
         )
     });
     let bound = if options.affinity.is_empty() { String::new() } else { format!("bound to {}, ", options.affinity) };
+    let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    let synced = match options.relay_sync {
+        SyncPolicy::EveryTransaction => "after every transaction".to_owned(),
+        SyncPolicy::Interval { ms, bytes } => format!("every {ms} ms or {} MiB", bytes >> 20),
+        SyncPolicy::Never => "never".to_owned(),
+    };
     format!(
-        "{}, {} workers, {} decoders, {bound}relay log synced {:?}, before images checked: {:?}, versions kept for snapshots, {store}",
+        "{}, {}, {}, {bound}relay log synced {synced}, before images checked: {}, versions kept for snapshots, {store}",
         options.grain.text(),
-        options.workers,
-        options.decoders,
-        options.relay_sync,
-        options.check_images
+        count(options.workers, "worker"),
+        count(options.decoders, "decoder"),
+        options.check_images.name(),
     )
 }
 

@@ -422,9 +422,8 @@ fn of_one(expression: &Expression, own: Option<Own>, has_schema: bool) -> Option
         Expression::Variable { name, scope } => {
             let is = |names: &[&str]| names.contains(&name.as_str());
             // A session begins with the source's values of some, and both run each SET.
-            let is_alike = || {
-                is(OF_LOGIN) || (has_schema && is(OF_SCHEMA)) || sql::marked(Mark::First).any(|alike| alike == name)
-            };
+            let is_alike =
+                || is(OF_LOGIN) || (has_schema && is(OF_SCHEMA)) || sql::marked(Mark::First).any(|alike| alike == name);
             let is_of_session = *scope != Some(Scope::Global) && is_alike();
             (!is(OF_LAST_STATEMENT) && !is_of_session).then_some(SETTINGS)
         }

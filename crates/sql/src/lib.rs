@@ -52,9 +52,7 @@ pub use modes::bits as sql_mode_bits;
 pub use orders::{FailoverOrder, FilterRules, OptionValue, ReplicaOrder, SourceOption, ThreadOrder, UntilText, until};
 pub use parameters::{ParameterType, bind_parameters, parameter_types};
 pub use parse::{Next, Parsed, SERVER_VERSION, Unparsed, parse, parse_within, trimmed};
-pub use settings::{
-    ReadConsistency, Settings, Tracked, TrackedGtids, TrackedTransaction, Typed, checked_first_value,
-};
+pub use settings::{ReadConsistency, Settings, Tracked, TrackedGtids, TrackedTransaction, Typed, checked_first_value};
 pub use template::{TEMPLATE_BYTES_MAX, Template, template_key};
 pub use user_variables::UserVariables;
 pub use uses::{Mark, marked};

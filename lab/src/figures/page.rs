@@ -186,7 +186,7 @@ fn values(out: &mut String, stored: &Stored) {
                 escaped(&point.at),
                 point.median(),
                 rounds.join(" "),
-                escaped(&series.options)
+                escaped(if point.options.is_empty() { &series.options } else { &point.options })
             );
         }
     }

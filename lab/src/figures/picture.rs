@@ -169,10 +169,13 @@ fn axes(
     x_name: &str,
 ) -> Result<()> {
     let y_label = |value: &f64| if y_name.is_some() { short(*value) } else { String::new() };
-    chart
-        .configure_mesh()
-        .disable_y_mesh()
-        .x_labels(8)
+    let mut mesh = chart.configure_mesh();
+    // Along the values only: places have nothing between them.
+    match y_name {
+        Some(_) => mesh.disable_x_mesh(),
+        None => mesh.disable_y_mesh(),
+    };
+    mesh.x_labels(8)
         .y_labels(y_labels)
         .x_label_formatter(x_label)
         .y_label_formatter(&y_label)

@@ -245,11 +245,9 @@ pub(super) fn by_turns(
             context.tell(&format!("round {}/{} {}: {value:.1} {unit}", round + 1, context.rounds, name.trim_end()));
             each(one, &sample);
             let series = found.series.iter_mut().find(|series| series.name == one.name).context("a contender")?;
-            if let Some(settings) = sample.settings {
-                series.options = settings;
-            }
             if let Some(point) = series.points.iter_mut().find(|point| point.at == one.at) {
                 point.values.push(value);
+                point.options = sample.settings.unwrap_or_default();
             }
         }
     }

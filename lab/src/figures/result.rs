@@ -13,6 +13,9 @@ pub struct Point {
     pub at: String,
     /// One value a round.
     pub values: Vec<f64>,
+    /// As the contender's options, where they differ by place.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub options: String,
     /// True if a replica did not follow there, in at least one round.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub falls: bool,

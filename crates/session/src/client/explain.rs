@@ -39,7 +39,8 @@ impl Session {
         parameters: Parameters<'_>,
         world: &dyn World,
     ) -> Result<Rows, SqlError> {
-        let format = format.or(self.settings.typed().explain_format).ok_or_else(|| SqlError::not_supported("EXPLAIN"))?;
+        let format =
+            format.or(self.settings.typed().explain_format).ok_or_else(|| SqlError::not_supported("EXPLAIN"))?;
         if select.from.is_none() {
             return Ok(none(format, "No tables used", "Rows fetched before execution"));
         }
