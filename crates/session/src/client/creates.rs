@@ -61,7 +61,7 @@ impl Session {
                 return Err(SqlError::not_supported(&format!("SHOW CREATE TABLE unless {name} is {wanted}")));
             }
         }
-        let name = self.name_in_show(schema, table)?;
+        let name = self.name_of_table(schema, table)?;
         if let Some((schema, table)) = self.virtual_table_named(&name, world)? {
             return match show_create_virtual(schema, table) {
                 Some(statement) => Ok(rows("Table", table, &statement)),

@@ -202,8 +202,9 @@ impl Session {
         }
         let mut warnings = Vec::new();
         let outcome = self.change(statement, sql, parameters, world, &mut warnings);
+        let takes_notes = self.settings.typed().notes;
         let own = self.own_warnings();
-        own.extend(warnings);
+        own.extend(warnings.into_iter().filter(|warning| takes_notes || warning.level != "Note"));
         own.truncate(WARNINGS_MAX);
         let outcome = outcome?;
         self.diagnostics.row_count = 0;

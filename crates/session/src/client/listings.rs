@@ -199,7 +199,7 @@ impl Session {
             Show::OpenTables { choice } => ("SHOW OPEN TABLES", "Table", choice),
             Show::Columns { full, schema, table, choice } => {
                 let name = if *full { "SHOW FULL COLUMNS" } else { "SHOW COLUMNS" };
-                let table = self.name_in_show(schema.as_deref(), table)?;
+                let table = self.name_of_table(schema.as_deref(), table)?;
                 if let Some((schema, table)) = self.virtual_table_named(&table, world)? {
                     let rows = || Ok(show_columns_of_virtual(schema, table, *full));
                     return self.choose(name, "Field", choice, bind, rows);
@@ -208,7 +208,7 @@ impl Session {
                 return self.choose(name, "Field", choice, bind, || Ok(show_columns(&table, *full)));
             }
             Show::Index { schema, table, choice } => {
-                let table = self.name_in_show(schema.as_deref(), table)?;
+                let table = self.name_of_table(schema.as_deref(), table)?;
                 if let Some((schema, table)) = self.virtual_table_named(&table, world)? {
                     let rows = || Ok(show_index_of_virtual(schema, table));
                     return self.choose("SHOW INDEX", "Table", choice, bind, rows);
@@ -282,8 +282,8 @@ impl Session {
         }
     }
 
-    /// The table that a SHOW names, in the default schema if it names none.
-    pub(super) fn name_in_show(&self, schema: Option<&[u8]>, table: &[u8]) -> Result<TableName<'static>, SqlError> {
+    /// A table as a statement names it, in the default schema if it names none.
+    pub(super) fn name_of_table(&self, schema: Option<&[u8]>, table: &[u8]) -> Result<TableName<'static>, SqlError> {
         let charsets = self.settings.charsets();
         let decoded =
             |name: &[u8]| Ok::<_, SqlError>(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned());

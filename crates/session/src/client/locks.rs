@@ -162,16 +162,11 @@ impl Session {
 
     /// The table, and the name by which statements use it.
     fn locked_name(&self, table: &LockedTable, lower: u8) -> Result<(TableName<'static>, String), SqlError> {
-        let charsets = self.settings.charsets();
-        let decoded =
-            |name: &[u8]| Ok::<_, SqlError>(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned());
-        let schema = match (&table.schema, &self.schema) {
-            (Some(schema), _) => decoded(schema)?,
-            (None, Some(schema)) => schema.name.clone(),
-            (None, None) => return Err(SqlError::new(1046, "3D000", "No database selected")),
+        let name = self.name_of_table(table.schema.as_deref(), &table.table)?.folded(lower);
+        let alias = match &table.alias {
+            Some(alias) => String::from_utf8_lossy(&self.settings.charsets().from_client(alias)?).into_owned(),
+            None => name.table.to_string(),
         };
-        let name = TableName { schema: schema.into(), table: decoded(&table.table)?.into() }.folded(lower);
-        let alias = table.alias.as_deref().map_or_else(|| Ok(name.table.to_string()), decoded)?;
         Ok((name, if lower == 1 { alias.to_lowercase() } else { alias }))
     }
 

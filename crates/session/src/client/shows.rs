@@ -137,7 +137,7 @@ impl Session {
         }
         let mut rows = Vec::new();
         for (schema, table) in tables {
-            let name = self.name_in_show(schema.as_deref(), table)?;
+            let name = self.name_of_table(schema.as_deref(), table)?;
             let shown = format!("{}.{}", name.schema, name.table);
             let mut add = |kind: &str, message: &str| {
                 rows.push(

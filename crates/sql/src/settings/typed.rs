@@ -18,6 +18,8 @@ pub struct Typed {
     /// `max_execution_time`; None: no limit.
     pub execution_limit: Option<Duration>,
     pub net_write_timeout_s: u64,
+    /// `sql_notes`
+    pub notes: bool,
     pub sql_mode: u64,
     /// `sql_select_limit`
     pub rows_max: u64,
@@ -72,6 +74,7 @@ impl Typed {
                 interactive_timeout_s: u64::MAX,
                 execution_limit: None,
                 net_write_timeout_s: u64::MAX,
+                notes: true,
                 sql_mode: 0,
                 rows_max: u64::MAX,
                 tracks_gtids: TrackedGtids::Off,
@@ -139,6 +142,7 @@ impl Typed {
             }
             "slipstream_read_staleness" => self.read_staleness = span(),
             "slipstream_read_timeout" => self.read_timeout = span(),
+            "sql_notes" => self.notes = is_on(),
             "sql_mode" => self.sql_mode = modes::bits(text)?,
             "sql_select_limit" => self.rows_max = number(),
             "transaction_isolation" => {
