@@ -9,6 +9,7 @@ mod binaries;
 mod context;
 pub mod entry;
 mod flames;
+mod following;
 mod others;
 mod page;
 pub(crate) mod picture;

@@ -12,10 +12,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use super::allocators::{FACTOR, RULE, allocators};
 use super::context::Context;
 use super::entry::{Entry, How, Kind, Plan};
+use super::following;
 use super::recording::{Size, options};
 use super::result::{Found, Point, Series, Side};
 use super::verdict::{Claim, Verdict, of_rounds};
-use crate::ourselves::{self, Replica};
 use crate::reported::{Reported, variable_of};
 use crate::servers::{Server, check_stop, copy_folder};
 use crate::tpcc::{self, Limit, Style, TpccOptions};
@@ -320,66 +320,50 @@ fn values(found: &Found, side: Side, round: usize) -> Vec<f64> {
 }
 
 /// Gains of a side over the base in a round, by terminals.
-fn gains(found: &Found, side: Side, round: usize) -> Vec<f64> {
+pub(super) fn gains(found: &Found, side: Side, round: usize) -> Vec<f64> {
     let base = values(found, Side::Base, round);
     values(found, side, round).iter().zip(base).map(|(changed, base)| changed / base.max(f64::MIN_POSITIVE)).collect()
 }
 
-fn geometric_mean(values: &[f64]) -> f64 {
+pub(super) fn geometric_mean(values: &[f64]) -> f64 {
     (values.iter().map(|value| value.max(f64::MIN_POSITIVE).ln()).sum::<f64>() / values.len().max(1) as f64).exp()
 }
 
 /// A figure whose verdict is on the ratio over all terminals.
 fn over_all(context: &Context<'_>, ways: &[Way]) -> Result<Found> {
     let mut found = sweep(context, ways)?;
-    for round in 0..context.rounds as usize {
-        let mean = |side| geometric_mean(&gains(&found, side, round));
+    add_ratios(&mut found, context.rounds);
+    Ok(found)
+}
+
+/// Ratios of all rounds.
+pub(super) fn add_ratios(found: &mut Found, rounds: u32) {
+    for round in 0..rounds as usize {
+        let mean = |side| geometric_mean(&gains(found, side, round));
         let (changed, again) = (mean(Side::Changed), mean(Side::Again));
         found.ratios.push(changed);
         found.again.push(again);
     }
     found.notes.push("The ratio of a pair is the geometric mean over all numbers of terminals.".into());
-    Ok(found)
 }
 
 /// Starts a replica of a primary under the base's load and says whether it followed.
 fn follow(context: &Context<'_>, way: &Way) -> Result<String> {
     context.tell(&format!("Slipstream follows a primary, {}", way.name));
-    let (data, replica) = (context.folder.join("primary"), context.folder.join("replica"));
+    let data = context.folder.join("primary");
     copy_folder(&context.folder.join("loaded"), &data, context.stop)?;
     let mut given: Vec<String> = COMMON.map(str::to_owned).to_vec();
     given.extend(way.options.iter().cloned());
     let server = Server::start(context.programs()?, &data, &given, context.stop)?;
-    let url = server.url();
-    let mut running = Replica::start(&url, &replica, &[], None)?;
-    running.await_status("the initial copy", context.stop, &|status| status["replay"]["state"] == "caught_up")?;
     let last = terminals(context).last().copied().unwrap_or(1);
     let length = Duration::from_secs(seconds(context));
-    let report = tpcc::run(&driver(context, &server, way, last, length), &mut std::io::sink())?;
-    let ended = Instant::now();
-    // The server compares the sets: two can be the same in another order.
-    let has_all = |status: &serde_json::Value| -> Result<bool> {
-        let ours = status["gtid"]["executed"].as_str().unwrap_or_default().replace('\n', "");
-        let sql = format!("SELECT GTID_SUBSET(@@GLOBAL.gtid_executed, '{ours}')");
-        Ok(server.connect()?.query_value(&sql)?.as_deref() == Some("1"))
-    };
-    running.await_status("the end of the load", context.stop, &|status| has_all(status).unwrap_or(false))?;
-    let drained_s = ended.elapsed().as_secs_f64();
-    let lag_us = running.status()?["lag"]["overall"]["p99_us"].as_u64();
-    let mut verify = std::process::Command::new(ourselves::program()?);
-    verify.args(["verify", "--no-defaults", "--source", &url, "--data"]).arg(&replica);
-    let equal = ourselves::output(&mut verify, "slipstream verify").is_ok();
-    drop((running, server));
-    for folder in [&data, &replica] {
-        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    let lag = lag_us.map_or("an unknown lag".to_owned(), |us| format!("p99 of the lag {:.1} ms", us as f64 / 1e3));
-    Ok(format!(
-        "Slipstream follows that run of {last} terminals ({:.0} tpmC) on the same cores: {lag}, at its end {drained_s:.1} s \
-         behind, rows {}.",
-        report.tpmc,
-        if equal { "equal" } else { "DIFFERENT" }
-    ))
+    let told = following::follow(context, &server.url(), &server.address(), || {
+        let report = tpcc::run(&driver(context, &server, way, last, length), &mut std::io::sink())?;
+        Ok((format!("{last} terminals ({:.0} tpmC)", report.tpmc), Instant::now()))
+    })?;
+    drop(server);
+    fs::remove_dir_all(&data).with_context(|| format!("cannot remove {}", data.display()))?;
+    Ok(told)
 }
 
 /// Adds what became of a replica of the changed side. A failure of it is a note: the figure is MySQL's.
