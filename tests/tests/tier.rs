@@ -121,6 +121,17 @@ const RULES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "rows that are too many",
+        &[
+            "SET max_join_size = 1",
+            "SELECT * FROM shop.u",
+            "SELECT n FROM shop.u WHERE id = 1",
+            "SELECT @@sql_big_selects",
+            "SET sql_big_selects = 1",
+            "SELECT * FROM shop.u",
+        ],
+    ),
+    (
         "numbers that were made",
         &[
             "SELECT LAST_INSERT_ID(), @@identity",

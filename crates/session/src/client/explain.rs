@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use catalog::Key;
 use sql::table::{Path, Plan};
 use sql::{Column, ExplainFormat, Field, Select, SqlError, Value};
+use store::Snapshot;
 use wire::response::column_flag::{NOT_NULL, UNSIGNED};
 use wire::row::type_code;
 
@@ -54,6 +55,18 @@ impl Session {
             ExplainFormat::Traditional => traditional(&plan, &way),
             ExplainFormat::Tree => tree(&plan, &way),
         })
+    }
+}
+
+/// Whether MySQL may expect this to read more rows than that, by statistics that are old.
+pub(super) fn may_read_more(plan: &Plan, rows_max: u64, snapshot: &Snapshot) -> bool {
+    if plan.never {
+        return false;
+    }
+    let all = snapshot.estimated_rows(plan.table.id);
+    match Way::of(plan, all).kind {
+        "const" => rows_max == 0,
+        _ => all.saturating_mul(2) > rows_max,
     }
 }
 

@@ -17,6 +17,7 @@ use store::Snapshot;
 use wire::handshake::capability;
 use wire::response::status;
 
+use super::explain::may_read_more;
 use super::results::{Listed, Rows};
 use super::{After, Parameters, PreparedUnder, Session, WAITING_BYTES};
 use crate::Output;
@@ -483,7 +484,12 @@ impl Session {
             if !select.locking.is_empty() {
                 self.check_locking(select, bind)?;
             }
-            sql::table::plan(bind, select, &table, lower, known.map(|known| &known.selected))
+            let plan = sql::table::plan(bind, select, &table, lower, known.map(|known| &known.selected))?;
+            let settings = self.settings.typed();
+            if !settings.big_selects && may_read_more(&plan, settings.join_rows_max, snapshot) {
+                return Err(SqlError::not_supported("SELECT of more rows than max_join_size"));
+            }
+            Ok(plan)
         })
     }
 

@@ -15,6 +15,10 @@ pub struct Typed {
     /// None: JSON.
     pub explain_format: Option<ExplainFormat>,
     pub interactive_timeout_s: u64,
+    /// `sql_big_selects`; without it MySQL fails a SELECT that it expects to read more than `join_rows_max` rows.
+    pub big_selects: bool,
+    /// `max_join_size`
+    pub join_rows_max: u64,
     /// `max_execution_time`; None: no limit.
     pub execution_limit: Option<Duration>,
     pub net_write_timeout_s: u64,
@@ -72,6 +76,8 @@ impl Typed {
                 autocommit: true,
                 explain_format: Some(ExplainFormat::Traditional),
                 interactive_timeout_s: u64::MAX,
+                big_selects: true,
+                join_rows_max: u64::MAX,
                 execution_limit: None,
                 net_write_timeout_s: u64::MAX,
                 notes: true,
@@ -114,6 +120,8 @@ impl Typed {
                 }
             }
             "interactive_timeout" => self.interactive_timeout_s = number(),
+            "max_join_size" => self.join_rows_max = number(),
+            "sql_big_selects" => self.big_selects = is_on(),
             "max_execution_time" => self.execution_limit = Some(span()).filter(|limit| !limit.is_zero()),
             "net_write_timeout" => self.net_write_timeout_s = number(),
             "session_track_gtids" => {
