@@ -253,7 +253,7 @@ impl Session {
     pub fn prepares_late(&mut self, execution: &[u8], world: &dyn World) {
         let Ok(ClientCommand::Execute(execute)) = ClientCommand::parse(execution, self.capabilities) else { return };
         let id = execute.statement_id;
-        let Some((sql, under)) = self.statements.later.remove(&id).filter(|(_, under)| *under == self.prepares_under())
+        let Some((sql, _)) = self.statements.later.remove(&id).filter(|(_, under)| *under == self.prepares_under())
         else {
             return;
         };
