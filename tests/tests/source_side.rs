@@ -134,6 +134,34 @@ fn what_the_source_has_not_committed_is_not_shown_if_so_asked() {
     behind.stop();
 }
 
+#[test]
+fn what_the_source_has_not_committed_is_not_shown_where_it_answers_statements_too() {
+    let server = Server::start("ahead-forward", &[]);
+    server.sql(
+        "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'; CREATE DATABASE ahead;
+         CREATE TABLE ahead.t (id INT PRIMARY KEY); SET GLOBAL rpl_semi_sync_source_timeout = 4000000000;
+         SET GLOBAL rpl_semi_sync_source_wait_no_replica = ON",
+    );
+    let data = folder("ahead-forward");
+    let mut replica = Replica::follow(&server, &data, &["--forward=all"]);
+    replica.catch_up(&server);
+    replica.stop();
+    server.sql("SET GLOBAL rpl_semi_sync_source_enabled = ON");
+    // It looks at the source's settings when it begins.
+    let mut replica = Replica::follow(&server, &data, &["--forward=all"]);
+    replica.wait_until("its port", |status| status["replay"]["state"] == "caught_up");
+    let before = server.gtid_executed();
+    std::thread::scope(|scope| {
+        let _off = Off(&server);
+        scope.spawn(|| server.sql("INSERT INTO ahead.t VALUES (1)"));
+        let waits = |status: &Value| status["replay"]["detail"].as_str().unwrap().contains("--show=acknowledged");
+        let status = replica.wait_until("it is applied", waits);
+        assert_eq!(executed(&status), before);
+    });
+    assert_equal(&server, &mut replica, &["ahead"]);
+    replica.stop();
+}
+
 /// A replica that ended between its write and its acknowledgement has the transaction when it returns, so the source
 /// leaves it out of the stream. The commit must be released all the same.
 #[test]

@@ -573,6 +573,13 @@ impl Publisher {
         self.lock().acknowledged.get_or_insert_default();
     }
 
+    /// Ends what [`show_only_acknowledged`](Self::show_only_acknowledged) began.
+    pub fn show_received(&self) {
+        let mut state = self.lock();
+        state.acknowledged = None;
+        self.advance_and_wake(state);
+    }
+
     /// The source has executed this set, and nothing else of the [waiting](Self::waiting) transactions.
     pub fn acknowledge(&self, set: GtidSet) {
         let mut state = self.lock();

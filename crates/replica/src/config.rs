@@ -54,10 +54,22 @@ pub struct PipelineConfig {
     pub queue_memory: u64,
     /// How often old rows are compared with before images.
     pub check_images: CheckImages,
-    /// Whether a transaction becomes visible only once the source has executed it.
-    pub show_acknowledged: bool,
+    /// When a transaction becomes visible.
+    pub show: ShowWhen,
     /// CPUs of the stages' threads.
     pub affinity: ThreadAffinity,
+}
+
+/// When a transaction becomes visible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShowWhen {
+    /// As [`Acknowledged`](Self::Acknowledged) while the source commits long after it has sent its log, or may never.
+    #[default]
+    Auto,
+    /// Once it is replayed.
+    Received,
+    /// Once the source has executed it, too.
+    Acknowledged,
 }
 
 /// Whether tables are copied that the source's log does not hold.

@@ -205,7 +205,7 @@ impl Replica {
         };
         let pipeline = begin_replay(tail, options, config.source_delay, replay);
         inbound.watch_source();
-        acknowledged::watch(config.pipeline.show_acknowledged, &inbound, &pipeline.publisher)?;
+        acknowledged::watch(config.pipeline.show, &inbound, &pipeline.publisher)?;
         let of_engine = OfEngine { config, inbound: &inbound, lower_case_table_names };
         let served = match serve.as_ref().zip(served) {
             Some((serve, opened)) => Some((Arc::clone(&opened.serving), serve.stamps(opened, &of_engine)?)),

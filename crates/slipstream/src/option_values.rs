@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use base::units::parse_bytes;
 use client::SslMode;
-use replica::config::{CopyWhen, OnStop, Secret, mask_passwords};
+use replica::config::{CopyWhen, OnStop, Secret, ShowWhen, mask_passwords};
 use replica::{OnDamage, OnDrift};
 use store::CheckImages;
 
@@ -77,8 +77,9 @@ pub(crate) fn one_of<T: Copy>(value: &str, values: &[(&str, T)]) -> Result<T, St
     found.map(|(_, value)| *value).ok_or_else(|| format!("'{value}' is not one of {}", names()))
 }
 
-pub(crate) fn parse_show(value: &str) -> Result<bool, String> {
-    one_of(value, &[("received", false), ("acknowledged", true)])
+pub(crate) fn parse_show(value: &str) -> Result<ShowWhen, String> {
+    use ShowWhen::{Acknowledged, Auto, Received};
+    one_of(value, &[("auto", Auto), ("received", Received), ("acknowledged", Acknowledged)])
 }
 
 pub(crate) fn parse_on_drift(value: &str) -> Result<OnDrift, String> {

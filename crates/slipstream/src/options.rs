@@ -485,11 +485,12 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         FOLLOW,
         "show",
         "WHEN",
-        Kind::Text(|s, text| parse_show(text).map(|acknowledged| s.config.pipeline.show_acknowledged = acknowledged)),
-        "When a transaction becomes visible: received (and replayed) or acknowledged (the source has executed it, too)",
+        Kind::Text(|s, text| parse_show(text).map(|when| s.config.pipeline.show = when)),
+        "When a transaction becomes visible: received (and replayed), acknowledged (the source has executed it, too), \
+         or auto: acknowledged with --forward while the source is semi-synchronous or its sync_binlog is not 1",
     )
     .under(PIPELINE_PART)
-    .default("received"),
+    .default("auto"),
     option(
         FOLLOW,
         "on-drift",

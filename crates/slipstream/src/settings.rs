@@ -16,7 +16,7 @@ use engine::DoorSettings;
 use relay_log::SyncPolicy;
 use replica::access::Access;
 use replica::config::{
-    CopyConfig, CopyWhen, OnStop, PipelineConfig, Prefer, ReplicaConfig, Secret, ServerOptions, SourceSpec,
+    CopyConfig, CopyWhen, OnStop, PipelineConfig, Prefer, ReplicaConfig, Secret, ServerOptions, ShowWhen, SourceSpec,
     url_has_password,
 };
 use replica::{Failure, OnDamage, OnDrift};
@@ -343,7 +343,10 @@ impl Settings {
 
     #[must_use]
     pub fn pipeline(&self) -> PipelineConfig {
-        self.config.pipeline.clone()
+        let pipeline = self.config.pipeline.clone();
+        // Nobody is told of this server's rows and of the source's as of one.
+        let is_plain = self.door.forward == Forward::Off && pipeline.show == ShowWhen::Auto;
+        PipelineConfig { show: if is_plain { ShowWhen::Received } else { pipeline.show }, ..pipeline }
     }
 
     /// Sync policy of the relay log.
@@ -459,6 +462,7 @@ impl Settings {
             heartbeat,
             read_timeout,
             filters: Arc::new(self.filters.clone()),
+            pipeline: self.pipeline(),
             report_port: match config.report_port {
                 0 if !self.door.skip_networking => self.door.port,
                 given => given,
