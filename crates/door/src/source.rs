@@ -9,6 +9,7 @@ mod grants;
 mod open;
 mod pool;
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -34,6 +35,8 @@ use pool::{Pool, Sizes};
 const OPENERS: usize = 4;
 /// Tasks that wait, of all clients: each session has one at most, and the port has fewer sessions.
 const TASKS_MAX: usize = 100_000;
+/// Characters of a value of SHOW STATUS.
+const STATUS_CHARACTERS: usize = 1024;
 /// Digests in a report: those that would move most.
 const DIGESTS_SHOWN: usize = 10;
 
@@ -70,6 +73,8 @@ pub struct Forwarded {
     pub by_construct: Vec<(String, u64)>,
     /// The most frequent of them that only read.
     pub by_digest: Vec<DigestCount>,
+    /// Users that the source does not let in.
+    pub refused_logins: Vec<String>,
 }
 
 /// A connection to the source that is to be opened or to become another session's, or a statement there that is to be
@@ -125,9 +130,36 @@ pub(crate) struct Left {
     pub(crate) number: u64,
 }
 
+/// Users of the source that it does not let in, as of their last login: accounts here of which it knows nothing, or
+/// another password.
+#[derive(Default)]
+struct Refused(Mutex<BTreeSet<String>>);
+
+/// Users of [`Refused`] that are named.
+const REFUSED_MAX: usize = 16;
+
+impl Refused {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A login has ended so: with this error, or as it should.
+    fn note(&self, user: &str, error: Option<u16>) {
+        let mut users = self.lock();
+        match error {
+            None => _ = users.remove(user),
+            Some(code) if open::REFUSED.contains(&code) && users.len() < REFUSED_MAX => {
+                users.insert(user.to_owned());
+            }
+            Some(_) => {}
+        }
+    }
+}
+
 /// The connections to the source.
 pub(crate) struct Sources {
     pub(crate) forward: Forward,
+    refused: Arc<Refused>,
     pool: Arc<Pool>,
     grants: Arc<Grants>,
     /// None once the server stops.
@@ -220,15 +252,17 @@ impl Sources {
     pub(crate) fn start(forward: Forward, most: usize, facts: &Arc<dyn Facts>) -> std::io::Result<Arc<Sources>> {
         let (queue, tasks) = sync_channel(TASKS_MAX);
         let tasks = Arc::new(Mutex::new(tasks));
+        let refused: Arc<Refused> = Arc::default();
         let openers = if forward == Forward::Off { 0 } else { OPENERS };
         for number in 0..openers {
-            let (tasks, facts) = (Arc::clone(&tasks), Arc::clone(facts));
+            let (tasks, facts, refused) = (Arc::clone(&tasks), Arc::clone(facts), Arc::clone(&refused));
             let thread = std::thread::Builder::new().name(format!("door-source-{number}"));
             // Not joined: it ends with the connection that it opens.
-            thread.spawn(move || run(&tasks, &*facts, forward))?;
+            thread.spawn(move || run(&tasks, &*facts, forward, &refused))?;
         }
         Ok(Arc::new(Sources {
             forward,
+            refused,
             pool: Pool::new(most),
             grants: Arc::default(),
             left: Mutex::new(Some(Vec::new())),
@@ -254,13 +288,14 @@ impl Sources {
             waiting: waiting as u64,
             by_construct: not_served.by_construct(),
             by_digest: not_served.most_frequent(DIGESTS_SHOWN),
+            refused_logins: self.refused.lock().iter().cloned().collect(),
         })
     }
 
     /// The same as status variables.
     pub(crate) fn status_values(&self) -> Vec<(&'static str, String)> {
         let Some(report) = self.report() else { return Vec::new() };
-        let Forwarded { commands, served_here, refused, connections, idle, waiting, .. } = report;
+        let Forwarded { commands, served_here, refused, connections, idle, waiting, by_construct, .. } = &report;
         let values = [
             ("Slipstream_forward_connections", connections),
             ("Slipstream_forward_idle", idle),
@@ -269,7 +304,12 @@ impl Sources {
             ("Slipstream_not_forwarded", refused),
             ("Slipstream_served_here", served_here),
         ];
-        values.into_iter().map(|(name, value)| (name, value.to_string())).collect()
+        let counts = values.into_iter().map(|(name, value)| (name, value.to_string()));
+        let texts = [
+            ("Slipstream_forwarded_by_construct", listed(by_construct)),
+            ("Slipstream_forward_refused_logins", report.refused_logins.join(", ")),
+        ];
+        counts.chain(texts).collect()
     }
 
     /// True if someone waits for a connection.
@@ -363,7 +403,21 @@ impl Sources {
     }
 }
 
-fn run(tasks: &Mutex<Receiver<Task>>, facts: &dyn Facts, forward: Forward) {
+/// As many of these as a value of SHOW STATUS has place for.
+fn listed(by_construct: &[(String, u64)]) -> String {
+    let mut text = String::new();
+    for (construct, count) in by_construct {
+        let one = format!("{construct}: {count}");
+        if text.chars().count() + one.chars().count() + 2 > STATUS_CHARACTERS {
+            break;
+        }
+        text.push_str(if text.is_empty() { "" } else { "; " });
+        text.push_str(&one);
+    }
+    text
+}
+
+fn run(tasks: &Mutex<Receiver<Task>>, facts: &dyn Facts, forward: Forward, refused: &Refused) {
     loop {
         let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match task {
@@ -379,7 +433,9 @@ fn run(tasks: &Mutex<Receiver<Task>>, facts: &dyn Facts, forward: Forward) {
                     continue;
                 }
                 let wanted = Wanted { login: &login, start: &start, was_reset, values, forward };
-                done(open::open(wanted, permit, facts));
+                let opened = open::open(wanted, permit, facts);
+                refused.note(login.user(), opened.as_ref().err().map(|failed| failed.error.code));
+                done(opened);
             }
             Ok(Task::Reset(resetting)) => {
                 let Resetting { stream, permit, key, until } = *resetting;
@@ -396,7 +452,12 @@ fn run(tasks: &Mutex<Receiver<Task>>, facts: &dyn Facts, forward: Forward) {
             }
             Ok(Task::Grants(login, grants, as_of)) => {
                 let followed = facts.followed().ok().filter(|followed| followed.number == as_of.number);
-                match followed.map(|followed| grants::ask(&login, followed)) {
+                let said = followed.map(|followed| grants::ask(&login, followed));
+                if let Some(said) = &said {
+                    refused
+                        .note(login.user(), said.as_ref().err().map(|error| error.server_code().unwrap_or_default()));
+                }
+                match said {
                     Some(Ok(Some(found))) => grants.put(login.user(), &as_of, Some(found), Instant::now()),
                     Some(Err(error)) if error.server_code().is_some_and(|code| open::REFUSED.contains(&code)) => {
                         grants.put(login.user(), &as_of, None, Instant::now());
@@ -499,10 +560,33 @@ mod tests {
         }
         queue.send(Task::Kill(Kill { login, number: 1, id: 7, query: false, permit: None })).unwrap();
         drop((queue, told));
-        run(&Mutex::new(tasks), &*facts, Forward::All);
+        run(&Mutex::new(tasks), &*facts, Forward::All, &Refused::default());
         assert_eq!(errors.iter().map(|error| error.code).collect::<Vec<_>>(), [1429]);
         assert_eq!(sources.pool.sizes().open, 0, "both permits were given back");
         assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn users_that_the_source_does_not_let_in_are_named() {
+        let refused = Refused::default();
+        let named = || refused.lock().iter().cloned().collect::<Vec<_>>();
+        [("shop", Some(1045)), ("other", Some(1040)), ("app", None), ("late", Some(3118))]
+            .into_iter()
+            .for_each(|(user, error)| refused.note(user, error));
+        assert_eq!(named(), ["late", "shop"]);
+        refused.note("shop", None);
+        (0..100).for_each(|number| refused.note(&number.to_string(), Some(1045)));
+        assert_eq!(named().len(), REFUSED_MAX);
+    }
+
+    #[test]
+    fn as_many_constructs_are_listed_as_have_place() {
+        let of = |name: &str, count| (name.to_owned(), count);
+        assert_eq!(listed(&[]), "");
+        assert_eq!(listed(&[of("GROUP BY", 7), of("a join", 2)]), "GROUP BY: 7; a join: 2");
+        let many: Vec<_> = (0..64).map(|number| of(&"é".repeat(40), number)).collect();
+        let text = listed(&many);
+        assert!((970..=STATUS_CHARACTERS).contains(&text.chars().count()) && text.ends_with(": 21"), "{text}");
     }
 
     #[test]

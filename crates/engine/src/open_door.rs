@@ -293,12 +293,21 @@ impl OpenDoor {
 }
 
 fn forwarded_report(forwarded: Forwarded) -> ForwardedReport {
-    let Forwarded { commands, served_here, refused, connections, waiting, by_construct, by_digest, idle: _ } =
-        forwarded;
+    let Forwarded {
+        commands,
+        served_here,
+        refused,
+        connections,
+        waiting,
+        by_construct,
+        by_digest,
+        refused_logins,
+        idle: _,
+    } = forwarded;
     let by_construct = by_construct.into_iter().map(|(construct, count)| RefusedReport { construct, count }).collect();
     let of_digest = |DigestCount { text, count, construct }| DigestReport { text, construct, count };
     let by_digest = by_digest.into_iter().map(of_digest).collect();
-    ForwardedReport { commands, served_here, refused, connections, waiting, by_construct, by_digest }
+    ForwardedReport { commands, served_here, refused, connections, waiting, by_construct, by_digest, refused_logins }
 }
 
 fn statements_report(statements: Statements) -> StatementsReport {

@@ -61,6 +61,9 @@ pub struct ForwardedReport {
     /// Those of them that only read, by digest: the ten that would move most if their construct were answered here.
     #[serde(rename = "by_digest")]
     pub by_digest: Vec<DigestReport>,
+    /// Users that the source does not let in: unknown there, or with another password.
+    #[serde(rename = "refused_logins")]
+    pub refused_logins: Vec<String>,
 }
 
 /// Statements of one kind, without their literals.

@@ -259,6 +259,7 @@ fn full_clients() -> ClientsReport {
             waiting: 1,
             by_construct: vec![observe::RefusedReport { construct: "text".to_owned(), count: 1 }],
             by_digest: vec![observe::DigestReport { text: "text".to_owned(), construct: "text".to_owned(), count: 1 }],
+            refused_logins: vec!["text".to_owned()],
         }),
     }
 }
