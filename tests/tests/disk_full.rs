@@ -9,6 +9,8 @@ use whole_program_tests::{
     Ballast, Replica, Server, SmallDisk, assert_equal, copy_folder, folder, slipstream, wait_for,
 };
 
+use crate::forward::{THERE, account, add_account};
+
 const OPTIONS: [&str; 3] = ["--memory=128M", "--cut-interval=100ms", "--max-relay-log-size=256K"];
 
 /// Inserts this many rows of 3,000 incompressible bytes.
@@ -194,6 +196,34 @@ fn the_disk_is_full_when_the_small_files_are_written() {
     let mut replica = Replica::follow(&server, &data, &options);
     assert_equal(&server, &mut replica, &["full"]);
     replica.stop();
+}
+
+/// An account has the old login at the source or the new one, whichever write found no room.
+#[test]
+fn the_disk_is_full_when_logins_at_the_source_are_written() {
+    let Some(disk) = SmallDisk::new("full-logins", 64) else { return };
+    let (server, data) = (server("full-logins"), disk.path());
+    Replica::follow(&server, data, &OPTIONS).stop();
+    add_account(data, "app", "forward");
+    let logins = || std::fs::read_to_string(data.join("source-logins")).unwrap();
+    let (old, file) = (logins(), data.with_extension("login"));
+    std::fs::write(&file, "the next one\n").unwrap();
+    let path = file.to_str().unwrap();
+    let change = ["change", "app", "--may", "forward", "--source-login", "other", "--source-password-file", path];
+    let failed = (0..100).find(|pages| {
+        let ballast = Ballast::leave(&disk, *pages);
+        let ran = account(data, &change);
+        drop(ballast);
+        if ran.code == 0 {
+            return true;
+        }
+        ran.expect(8, &["free space"]);
+        account(data, &["list"]).expect(0, &["app"]);
+        assert_eq!(logins(), old, "{}", ran.err);
+        false
+    });
+    assert!(failed.is_some_and(|pages| pages > 1), "{failed:?}");
+    assert!(logins().contains("the next one") && !logins().contains(THERE));
 }
 
 /// The rules have a file of their own, written while the folder has no rows; so have the facts about the source.

@@ -7,7 +7,7 @@ use std::process::Command;
 use client::{ConnectOptions, Connection};
 use rustix::process::{Pid, Signal};
 use testkit::{Ran, run_with_input};
-use whole_program_tests::{Replica, Server, binary, folder, repository, signal, slipstream};
+use whole_program_tests::{Replica, Server, binary, folder, repository, signal, slipstream, wait_for};
 
 /// The password at the source, which no other file may have.
 pub(crate) const THERE: &str = "a password at the source";
@@ -158,6 +158,73 @@ fn a_dump_through_the_port_is_that_of_the_source() {
     assert!(direct.len() > 400_000 && direct.contains("CREATE DEFINER"), "{}", direct.len());
     // The first line names the host, which is the same.
     assert_eq!(dump(&socket, "app", "a password here"), direct);
+    replica.stop();
+}
+
+#[test]
+fn killed_beside_its_pool_it_leaves_nothing_at_the_source() {
+    let server = Server::start_unsynced("forward-killed", &[]);
+    server
+        .sql("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY, a INT); INSERT INTO shop.t VALUES (1, 7)");
+    let data = folder("forward-killed");
+    let (replica, socket) = Replica::with_socket(&server, &data, &["--forward=all"]);
+    add_app(&server, &data);
+    let connected = || Connection::connect(&app(&socket)).unwrap();
+    // One for the pool, one with a transaction, one that runs.
+    let mut given_back = connected();
+    given_back.exec("INSERT INTO shop.t VALUES (2, 20)").unwrap();
+    given_back.close();
+    let mut open = connected();
+    open.exec("BEGIN").unwrap();
+    open.exec("UPDATE shop.t SET a = 8 WHERE id = 1").unwrap();
+    let mut runs = connected();
+    let count = |what: &str| {
+        let of = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'shop'";
+        server.sql(&format!("{of}{what}")).trim().parse::<u32>().unwrap()
+    };
+    std::thread::scope(|scope| {
+        let locked = scope.spawn(move || runs.exec("UPDATE shop.t SET a = 9 WHERE id = 1"));
+        let waits = || (count(" AND info LIKE 'UPDATE%'") == 1).then_some(());
+        wait_for("a statement that waits for the lock", waits, || server.sql("SHOW FULL PROCESSLIST"));
+        replica.kill();
+        assert!(locked.join().unwrap().is_err());
+    });
+    assert!(open.exec("COMMIT").is_err());
+    wait_for("nobody", || (count("") == 0).then_some(()), || server.sql("SHOW FULL PROCESSLIST"));
+    // The source runs to its end what it has received, and undoes what was not committed.
+    let row = server.sql("SELECT a FROM shop.t WHERE id = 1");
+    assert!(matches!(row.trim(), "7" | "9"), "{row}");
+    let (replica, socket) = Replica::with_socket(&server, &data, &["--forward=all"]);
+    let mut again = Connection::connect(&app(&socket)).unwrap();
+    again.exec("UPDATE shop.t SET a = a + 100 WHERE id = 1").unwrap();
+    let sum = again.query_value("SELECT SUM(a) FROM shop.t").unwrap().unwrap();
+    assert_eq!(sum, (row.trim().parse::<u32>().unwrap() + 120).to_string());
+    replica.stop();
+}
+
+/// Of the deadline for a client's packets, which was that of the source's work on them.
+#[test]
+fn a_file_takes_the_source_longer_than_a_client_has_for_a_packet() {
+    let server = Server::start_unsynced("forward-slow-file", &[]);
+    server.sql("SET GLOBAL local_infile = ON; CREATE DATABASE shop; CREATE TABLE shop.t (a LONGTEXT, b INT)");
+    let data = folder("forward-slow-file");
+    let socket = data.with_extension("sock");
+    let at = format!("--socket={}", socket.display());
+    let mut replica = Replica::spawn(&server.url("repl"), &data, &[&at, "--forward=all"], |command| {
+        command.env("SLIPSTREAM_FAILPOINT", "packet_within_ms=1500");
+    });
+    replica.wait_until("an answer", |status| status["replay"]["state"] == "caught_up");
+    add_app(&server, &data);
+    // Each row is more than sockets hold, and the source works on it for longer than that, on the last one too.
+    let file = data.with_extension("rows");
+    std::fs::write(&file, format!("{}\n", "x".repeat(8 << 20)).repeat(3)).unwrap();
+    let mut command = Command::new(repository().join("testbed/mysql"));
+    command.args(["run", "mysql", "--no-defaults", "-NB", "--local-infile=1", "-u", "app", "-pa password here"]);
+    command.args(["-S", socket.to_str().unwrap()]);
+    let load = format!("LOAD DATA LOCAL INFILE '{}' INTO TABLE shop.t (a) SET b = SLEEP(2.5);", file.display());
+    let ran = run_with_input(&mut command, format!("{load} SELECT COUNT(*), SUM(LENGTH(a)), SUM(b) FROM shop.t"));
+    ran.expect(0, &[]);
+    assert_eq!(ran.out, "3\t25165824\t0\n");
     replica.stop();
 }
 

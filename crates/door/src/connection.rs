@@ -11,8 +11,8 @@ mod not_served;
 mod statements;
 mod waiting;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use accounts::{Login, Peer};
@@ -55,6 +55,13 @@ const LONG_BYTES: usize = 8 << 10;
 const PACKET_WITHIN: Duration = Duration::from_secs(30);
 /// Time in which a client takes the error that ends its connection.
 const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
+
+/// [`PACKET_WITHIN`], or what the fail point says.
+fn packet_within() -> Duration {
+    static WITHIN: OnceLock<Duration> = OnceLock::new();
+    let ms = || base::fail_points::value("packet_within_ms")?.parse().ok();
+    *WITHIN.get_or_init(|| ms().map_or(PACKET_WITHIN, Duration::from_millis))
+}
 
 /// What a loop does with a connection after its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -389,7 +396,7 @@ impl Connection {
         let seconds = |of: fn(&Session) -> u64| self.session.as_deref().map_or(u64::MAX, of);
         let span = match why {
             Deadline::Login | Deadline::Busy => return,
-            Deadline::Packet => PACKET_WITHIN,
+            Deadline::Packet => packet_within(),
             Deadline::Idle => Duration::from_secs(seconds(Session::wait_timeout_s).min(FAR_S)),
             Deadline::Write => Duration::from_secs(seconds(Session::net_write_timeout_s).min(FAR_S)),
         };
