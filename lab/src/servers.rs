@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// A server that is not up, or not down, by then has failed: recovery on a slow disk takes tens of seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// Number of ports lost to others between choosing and binding before we give up.
-const PORT_TRIES: u32 = 5;
+pub(crate) const PORT_TRIES: u32 = 5;
 /// Clock ticks a second in /proc; the same on every Linux this is built for.
 const USER_HZ: f64 = 100.0;
 
@@ -223,7 +223,7 @@ fn path_option(option: &str, path: &Path) -> OsString {
 }
 
 /// The last error lines of a server's log.
-fn errors_in(log: &Path) -> String {
+pub(crate) fn errors_in(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let errors: Vec<&str> = text.lines().filter(|line| line.contains("ERROR") || line.contains("rror:")).collect();
     let last = errors.get(errors.len().saturating_sub(5)..).unwrap_or_default();

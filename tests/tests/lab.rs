@@ -254,6 +254,37 @@ fn a_figure_is_measured_stored_and_shown() {
     assert!(ran.err.contains("two NUMA nodes"), "{}", ran.err);
 }
 
+/// A group of three, with a proxy between its members, and a replica of ours: rows are equal at all of them.
+#[test]
+fn a_figure_of_a_group_is_measured_and_followed() {
+    let work = folder("group-figure");
+    let (out, scratch) = (work.join("pages"), work.join("scratch"));
+    let (out_text, scratch_text) = (out.display().to_string(), scratch.display().to_string());
+    let fixed = ["lab", "figure", "--quick", "--rounds", "1", "--out", &out_text, "--folder", &scratch_text];
+    let ran = slipstream(&[&fixed[..], &["11-26"]].concat());
+    ran.expect(0, &[]);
+    assert!(!scratch.exists() && servers_on(&scratch) == 0, "left behind");
+    let stored: Value = serde_json::from_slice(&std::fs::read(out.join("11-26.json")).unwrap()).unwrap();
+    let series = stored["found"]["series"].as_array().unwrap();
+    let options: Vec<&str> = series.iter().map(|one| one["options"].as_str().unwrap()).collect();
+    let given = ["OFF", "ON", "OFF"].map(|value| format!("binlog_transaction_compression={value}"));
+    assert!(options.iter().zip(&given).all(|(options, given)| options.ends_with(given.as_str())), "{options:?}");
+    let values = |one: &Value| -> Vec<f64> {
+        one["points"].as_array().unwrap().iter().filter_map(|point| point["values"][0].as_f64()).collect()
+    };
+    assert!(
+        series.iter().all(|one| values(one).len() == 2 && values(one).iter().all(|&value| value > 0.0)),
+        "{stored}"
+    );
+    // A commit waits for a majority, there and back, at 10 ms each way; a terminal has one at a time.
+    let alone = values(&series[0])[0];
+    assert!(alone < 60.0 * 1000.0 / 20.0, "{alone} tpmC of one terminal: nothing was delayed");
+    let notes: Vec<&str> = stored["found"]["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let followed =
+        |note: &&str| note.starts_with("Slipstream follows that run of 8 terminals") && note.ends_with("rows equal.");
+    assert!(notes.iter().any(followed), "{notes:?}");
+}
+
 /// One try is all that this log has transactions for, so that its rate is a lower bound. On a busy machine it may not
 /// be followed, and others are tried.
 #[test]
@@ -288,17 +319,18 @@ fn a_replica_follows_a_log_at_a_rate_until_the_log_ends() {
 fn interrupted_measurements_leave_nothing() {
     let work = folder("interrupted");
     let out = work.join("pages").display().to_string();
-    let commands: [&[&str]; 2] = [
-        &["lab", "figure", "10-7", "--quick", "--out", &out],
-        &["lab", "balance", "--primary", "--scale=0.01", "--length=quick", "--contender=mysql:"],
+    let commands: [(usize, &[&str]); 3] = [
+        (1, &["lab", "figure", "10-7", "--quick", "--out", &out]),
+        (3, &["lab", "figure", "11-25", "--quick", "--out", &out]),
+        (1, &["lab", "balance", "--primary", "--scale=0.01", "--length=quick", "--contender=mysql:"]),
     ];
-    for (at, command) in commands.into_iter().enumerate() {
+    for (at, (servers, command)) in commands.into_iter().enumerate() {
         let scratch = work.join(format!("scratch-{at}"));
         let mut started = Command::new(binary());
         started.args(command).arg("--folder").arg(&scratch).stdout(Stdio::null()).stderr(Stdio::piped());
         let child = started.spawn().unwrap();
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).unwrap();
-        wait_for("a server", || (servers_on(&scratch) > 0).then_some(()), String::new);
+        wait_for("its servers", || (servers_on(&scratch) >= servers).then_some(()), String::new);
         kill_process(pid, Signal::INT).unwrap();
         Ran::from(child.wait_with_output().unwrap()).expect(1, &["interrupted"]);
         assert!(!scratch.exists(), "{command:?} leaves its folder");

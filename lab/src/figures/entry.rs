@@ -30,8 +30,6 @@ pub enum How {
     Measured(Plan),
     /// A diagram: where ours is.
     Diagram(&'static str),
-    /// It can be had, but not by this command yet: the reason.
-    NotYet(&'static str),
     /// It cannot be had on this kind of machine: why.
     NotHere(&'static str),
 }
@@ -114,7 +112,6 @@ impl Entry {
         match self.how {
             How::Measured(_) => "measured",
             How::Diagram(_) => "diagram",
-            How::NotYet(_) => "not yet",
             How::NotHere(_) => "not here",
         }
     }

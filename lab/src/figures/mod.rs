@@ -10,6 +10,7 @@ mod context;
 pub mod entry;
 mod flames;
 mod following;
+mod groups;
 mod others;
 mod page;
 pub(crate) mod picture;
@@ -77,6 +78,7 @@ pub fn registry() -> Vec<&'static Entry> {
         binaries::ENTRIES,
         primaries::ENTRIES,
         stamps::ENTRIES,
+        groups::ENTRIES,
         others::ENTRIES,
     ];
     let mut all: Vec<&Entry> = families.into_iter().flatten().collect();
@@ -121,7 +123,7 @@ pub fn figure(args: &FigureArgs, stop: &AtomicBool, told: &dyn Fn(&str)) -> Resu
                 told(&format!("{}: a diagram: {place}", entry.title()));
                 continue;
             }
-            How::NotYet(why) | How::NotHere(why) => {
+            How::NotHere(why) => {
                 told(&format!("{}: {}: {why}", entry.title(), entry.state()));
                 continue;
             }
@@ -273,7 +275,7 @@ pub fn list() -> String {
     for entry in registry() {
         let what = match &entry.how {
             How::Measured(plan) => format!("{}; {}", plan.kind, plan.factor),
-            How::Diagram(why) | How::NotYet(why) | How::NotHere(why) => (*why).to_owned(),
+            How::Diagram(why) | How::NotHere(why) => (*why).to_owned(),
         };
         out.push_str(&format!("{:<14} {:<9} {}\n{:<24} {what}\n", entry.title(), entry.state(), entry.question, ""));
     }
@@ -304,7 +306,6 @@ pub fn document() -> String {
                 item("Verdict", &format!("{kind}; {rule}"));
             }
             How::Diagram(place) => item("A diagram", place),
-            How::NotYet(why) => item("Not yet; it needs", why),
             How::NotHere(why) => item("Not here; it needs", why),
         }
     }

@@ -1,8 +1,7 @@
-//! Figures that no command of ours measures: diagrams, those that want a group, and those that cannot be had here.
+//! Figures that no command of ours measures: diagrams, and those that cannot be had here.
 
 use super::entry::{Entry, How};
 
-const GROUP: &str = "a group of members under load, which lab figure does not start yet";
 const NUMA: &str = "two NUMA nodes, and a BIOS that can join them; this kind of machine has one node";
 const PATCHED: &str = "a patched MySQL, which nobody ships";
 const PGO: &str = "a MySQL that is built with PGO and one without; we build none";
@@ -91,13 +90,6 @@ pub(super) const ENTRIES: &[Entry] = &[
         How::NotHere(NUMA),
     ),
     entry(
-        &["10-25"],
-        "000",
-        "Maximum replay speed in Group Replication.",
-        "Where does a group's secondary no longer follow?",
-        How::NotYet(GROUP),
-    ),
-    entry(
         &["11-1"],
         "004",
         "Impact of PGO after solving MVCC ReadView scalability problems.",
@@ -130,7 +122,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "004",
         "A simplified queue model of Group Replication.",
         "Which queues does a group have?",
-        How::Diagram("docs/design/pipeline.md has a replica's; a group's is not drawn"),
+        How::Diagram("docs/design/group.md"),
     ),
     entry(
         &["11-6"],
@@ -173,54 +165,5 @@ pub(super) const ENTRIES: &[Entry] = &[
         "Less performance gain with binlog_order_commits off after binlog group commit optimization.",
         "Does a patched MySQL gain less by commits out of order?",
         How::NotHere(PATCHED),
-    ),
-    entry(
-        &["11-20"],
-        "004",
-        "The replay queue size in Group Replication increases after enabling the Performance Schema.",
-        "Does a member's queue grow with the Performance Schema?",
-        How::NotYet(GROUP),
-    ),
-    entry(
-        &["11-22"],
-        "004",
-        "The replay queue size in Group Replication does not increase after disabling the Performance Schema.",
-        "Does a member's queue stay short without the Performance Schema?",
-        How::NotYet(GROUP),
-    ),
-    entry(
-        &["11-25"],
-        "004",
-        "Binlog compression may negatively impact performance in LAN environments.",
-        "Does a group lose by compression?",
-        How::NotYet(GROUP),
-    ),
-    entry(
-        &["11-26"],
-        "004",
-        "Binlog compression does not affect performance in WAN environments.",
-        "Does a group lose by compression at 10 ms?",
-        How::NotYet(GROUP),
-    ),
-    entry(
-        &["mts-2"],
-        "002",
-        "With a single-master configuration, 4 threads are enough to keep up with the master.",
-        "How many appliers keep up with one writer?",
-        How::NotYet(GROUP),
-    ),
-    entry(
-        &["mts-3"],
-        "002",
-        "The peak in sustained throughput was achieved with two masters.",
-        "How many writers give the most that is sustained?",
-        How::NotYet(GROUP),
-    ),
-    entry(
-        &["FRW"],
-        "002",
-        "The peak throughput grows with the group size.",
-        "Does a group's peak grow with its members?",
-        How::NotYet(GROUP),
     ),
 ];

@@ -225,7 +225,7 @@ fn index(all: &[&Entry], stored: &dyn Fn(&str) -> Option<Value>) -> String {
                 },
                 (How::Measured(_), None) => "not measured yet".to_owned(),
                 (How::Diagram(place), _) => format!("a diagram: {place}"),
-                (How::NotYet(why) | How::NotHere(why), _) => format!("{}; it needs {why}", entry.state()),
+                (How::NotHere(why), _) => format!("{}; it needs {why}", entry.state()),
             };
             let name = match found {
                 Some(_) => format!("<a href=\"{}.html\">{number}</a>", entry.name()),

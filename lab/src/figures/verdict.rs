@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Serialize;
 
 /// Widest interval of A against A, to either side of 1, with which anything can be said.
-const NOISE: f64 = 0.03;
+pub(super) const NOISE: f64 = 0.03;
 /// Rounds that a verdict needs at least: the sign test's interval over fewer holds less than 95 %.
 pub const ROUNDS_MIN: usize = 6;
 /// Share of the test's error.
