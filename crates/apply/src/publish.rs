@@ -241,6 +241,8 @@ impl Publisher {
     /// Enqueues a piece before any worker sees it; returns its index.
     pub fn enqueue(&self, piece: &SequencedPiece, copied: bool) -> u64 {
         let decoded = &piece.decoded;
+        let changed = decoded.shapes.iter().map(|shape| shape.plan.def.id);
+        self.watermark.note_changes(changed, piece.last().unwrap_or(piece.first));
         let mut state = self.lock();
         match state.misfit(piece) {
             None => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use base::{GtidSet, SequenceNumber};
-use catalog::Catalog;
+use catalog::{Catalog, TableId};
 use store::{ExecutedWait, NewGtids, Store};
 
 /// Handle to a store's watermark; clones share it.
@@ -30,6 +30,11 @@ impl Watermark {
     /// visible.
     pub(crate) fn announce_catalog(&self, at: SequenceNumber, catalog: Catalog) {
         self.0.visibility().announce_catalog(at, catalog);
+    }
+
+    /// Tells which tables transactions up to this number change. Must be called before they are visible.
+    pub(crate) fn note_changes(&self, tables: impl Iterator<Item = TableId>, last: SequenceNumber) {
+        self.0.changes().note(tables, last.0);
     }
 
     /// Makes everything up to `to` visible; `add_gtids` adds the GTIDs of that step to the executed set.

@@ -21,6 +21,7 @@ use crate::lane::LaneStats;
 use crate::layers::{self, CutPoint, Generation, Layer, Layers, Spill, TreeAt};
 use crate::reader;
 use crate::snapshot::{PinnedLayers, Visibility, WatermarkState};
+use crate::table_changes::TableChanges;
 use crate::waits::{LaneWaits, WaitStats};
 
 /// All lanes, the tree below them, and their visible state.
@@ -43,6 +44,7 @@ pub struct Store {
     segments: Arc<SegmentPool>,
     readers: reader::Readers,
     waits: Arc<LaneWaits>,
+    changes: TableChanges,
 }
 
 /// State at the newest cut.
@@ -207,6 +209,7 @@ impl Store {
             segments,
             readers: reader::Readers::default(),
             waits,
+            changes: TableChanges::default(),
         }
     }
 
@@ -232,6 +235,12 @@ impl Store {
             return Ok(());
         }
         Err(StoreError::NotYetConsistent { until: until.to_string().replace('\n', ""), missing: missing.count() })
+    }
+
+    /// When each table was changed last.
+    #[must_use]
+    pub fn changes(&self) -> &TableChanges {
+        &self.changes
     }
 
     pub(crate) fn readers(&self) -> &reader::Readers {
