@@ -225,7 +225,8 @@ impl Group {
         Ok(counts(&sets))
     }
 
-    /// The longest queue of an applier, as each member itself tells; None without the Performance Schema.
+    /// The longest queue of an applier, as each member itself tells, which needs no Performance Schema; None if none
+    /// does.
     pub(crate) fn queue(&mut self) -> Result<Option<u64>> {
         let sql = "SELECT COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE
                    FROM performance_schema.replication_group_member_stats WHERE MEMBER_ID = @@server_uuid";
