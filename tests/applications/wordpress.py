@@ -3,6 +3,7 @@ run to the next.
 
 usage: wordpress.py PORT PASSWORD, with PHP, the command of a PHP with mysqli, and WORDPRESS, its folder
 """
+import html
 import http.cookiejar
 import os
 import re
@@ -48,11 +49,13 @@ class Site:
         except urllib.error.HTTPError as error:
             status, body = error.code, error.read().decode("utf-8", "replace")
         body = re.sub(r"(?s)<(script|style)\b.*?</\1>", " ", body.replace(self.at, ""))
-        # Nonces, times, addresses of sessions.
-        body = re.sub(r"\b[0-9a-f]{10,64}\b", "H", re.sub(r"<[^>]*>", " ", body))
+        # An address is written in entities that are drawn.
+        body = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
+        # Nonces, and times of the run.
+        body = re.sub(r"\b[0-9a-f]{10,64}\b", "H", body)
         body = re.sub(r"\b\d\d \d\d \d{4} \d\d \d\d \d\d\b", "T", body)
         body = re.sub(r"\d+(:\d+)+( ?[ap]m)?|\d+ (second|minute|min)s?\b", "T", body)
-        return f"{path}: {status} {' '.join(body.split())}"
+        return f"{path}: {status} {body}"
 
 
 def lines(site):
