@@ -1,7 +1,7 @@
 //! Which tables may have changed since a state that was read.
 //!
-//! In: a state that was read earlier, the one of now. Out: whether a table's rows or definition may be others now. Never
-//! here: a row, an answer that a change has not happened where that is not known.
+//! In: a state that was read earlier, the one of now. Out: whether a table's rows or definition may be others now.
+//! Never here: a row, an answer that a change has not happened where that is not known.
 
 use std::sync::{Arc, Weak};
 

@@ -261,9 +261,9 @@ impl Done {
     }
 }
 
-/// Number of programs at once: as asked for, or one for each two cores, since each runs two tests and their servers, and
-/// two more: on two cores, two programs left half of the time unused (1,000 s of CPU in 1,079 s), by waits for disks,
-/// servers that start and periods.
+/// Number of programs at once: as asked for, or one for each two cores, since each runs two tests and their servers,
+/// and two more: on two cores, two programs left half of the time unused (1,000 s of CPU in 1,079 s), by waits for
+/// disks, servers that start and periods.
 fn at_once(asked: Option<&str>) -> Result<usize, AnyError> {
     match asked {
         Some(text) => match text.parse() {

@@ -172,8 +172,9 @@ impl Session {
         }
     }
 
-    /// With `session_track_gtids` as it was before the statement: what the OK of a statement tells of visible GTIDs, which 9.7 tells outside transactions and at their COMMIT.
-    /// OWN_GTID never tells anything: nothing is executed here under a GTID of its own.
+    /// With `session_track_gtids` as it was before the statement: what the OK of a statement tells of visible GTIDs,
+    /// which 9.7 tells outside transactions and at their COMMIT. OWN_GTID never tells anything: nothing is executed
+    /// here under a GTID of its own.
     pub(super) fn track_gtids(&mut self, before: TrackedGtids, statement: &Statement, world: &dyn World) {
         let is_on = match self.settings.typed().tracks_gtids {
             _ if before == TrackedGtids::All => true,
