@@ -80,7 +80,7 @@ pub fn parse(statement: &str) -> Result<ReplicaOrder, SqlError> {
             }
             Ok(order)
         }
-        Statement::Refused(what) => Err(SqlError::not_supported(&what)),
+        Statement::Refused(error) => Err(error),
         _ => Err(SqlError::not_supported("statements other than START, STOP, CHANGE and RESET REPLICA")),
     }
 }

@@ -703,9 +703,10 @@ fn is_last(answer: &Answer, deprecates_eof: bool) -> bool {
 /// The construct for which a statement has no answer at the replica, as far as its text tells.
 fn construct(sql: &[u8], sql_mode: u64, charsets: &Charsets) -> Option<String> {
     match sql::parse(sql, sql_mode, charsets) {
-        Ok(sql::Parsed { statement: sql::Statement::Refused(construct), .. }) => Some(construct),
+        Ok(sql::Parsed { statement: sql::Statement::Refused(error), .. }) | Err(error) => {
+            Some(SqlError::construct_in(&error.message).unwrap_or(&error.message).to_owned())
+        }
         Ok(_) => None,
-        Err(error) => Some(SqlError::construct_in(&error.message).unwrap_or(&error.message).to_owned()),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
+use crate::error::SqlError;
 use crate::listing::Choice;
 use crate::orders::{ReplicaOrder, UntilText};
 
@@ -71,7 +72,7 @@ pub enum Statement {
     /// A statement that writes, refused with 1290.
     Write,
     /// A statement that is not answered, by its construct.
-    Refused(String),
+    Refused(SqlError),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,6 +262,8 @@ pub struct From {
     /// Names of indexes in USE, FORCE and IGNORE INDEX.
     pub hints: Vec<Vec<u8>>,
     pub filter: Option<Expression>,
+    /// Where WHERE stands in the statement; 0 without one.
+    pub filter_at: usize,
     pub order: Vec<Order>,
 }
 

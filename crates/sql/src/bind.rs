@@ -276,7 +276,7 @@ pub fn assign(bind: &Bind<'_>, name: &[u8], expression: &Expression, to: &mut Us
 }
 
 pub(crate) fn column(bind: &Bind<'_>, item: &Item) -> Result<Column> {
-    let bound = bind.alone(&item.expression)?;
+    let bound = bind.alone(&item.expression).map_err(|error| error.at(item.span.clone()))?;
     let charsets = bind.settings.charsets();
     let own = match &item.expression {
         _ if item.alias.is_some() => Vec::new(),

@@ -1,5 +1,7 @@
 //! Errors and warnings with MySQL's number, SQLSTATE and text.
 
+use std::ops::Range;
+
 /// An error to send to the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code} ({sqlstate}): {message}")]
@@ -10,6 +12,8 @@ pub struct SqlError {
     pub message: String,
     /// MySQL finds it when it executes the statement, and has described its columns then.
     of_execution: bool,
+    /// What it is about in the statement's text, if that is known.
+    span: Option<Range<usize>>,
 }
 
 /// A warning or note, as SHOW WARNINGS lists it.
@@ -30,7 +34,7 @@ const NEAR_MAX: usize = 80;
 impl SqlError {
     /// An error with this number, SQLSTATE and text.
     pub fn new(code: u16, sqlstate: &'static str, message: impl Into<String>) -> SqlError {
-        SqlError { code, sqlstate, message: message.into(), of_execution: false }
+        SqlError { code, sqlstate, message: message.into(), of_execution: false, span: None }
     }
 
     /// 1105 for what cannot be: the connection that meets it is ended, and the log says where it was met.
@@ -85,6 +89,21 @@ impl SqlError {
         self.code == 1235
     }
 
+    /// What it is about in the statement's text, if that is known.
+    #[must_use]
+    pub fn span(&self) -> Option<Range<usize>> {
+        self.span.clone()
+    }
+
+    /// Says of a construct that is not answered where it stands, unless that is known.
+    #[must_use]
+    pub(crate) fn at(mut self, span: Range<usize>) -> SqlError {
+        if self.is_not_supported() && !span.is_empty() {
+            self.span.get_or_insert(span);
+        }
+        self
+    }
+
     /// Marks an error that MySQL finds only once it has described the columns.
     pub(crate) fn of_execution(self) -> SqlError {
         SqlError { of_execution: true, ..self }
@@ -113,7 +132,7 @@ impl SqlError {
             "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for \
              the right syntax to use near '{near}' at line {line}"
         );
-        SqlError::new(1064, "42000", text)
+        SqlError { span: Some(before.len()..before.len()), ..SqlError::new(1064, "42000", text) }
     }
 
     /// 1193: no variable has this name.

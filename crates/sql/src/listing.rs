@@ -65,6 +65,7 @@ impl Choice {
                 alias: None,
                 hints: Vec::new(),
                 filter,
+                filter_at: 0,
                 order: Vec::new(),
             })),
             limit: Limit::none(),

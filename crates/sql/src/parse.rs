@@ -112,9 +112,10 @@ pub fn parse_within(
         notes: Notes::default(),
     };
     let parsed = parser.parsed();
+    let current = parser.current.start..parser.current.end;
     let Parser { notes, parameters, bytes, .. } = parser;
     match parsed {
-        Err(error) => Err(Unparsed { error, warnings: notes.of_words() }),
+        Err(error) => Err(Unparsed { error: error.at(current), warnings: notes.of_words() }),
         Ok((statement, next)) => {
             let warnings = notes.all();
             let of_warnings: usize = warnings.iter().map(Warning::bytes).sum();
@@ -201,6 +202,12 @@ impl Parser<'_> {
         };
         self.notes.truncate(noted);
         Ok(Next { at, token })
+    }
+
+    /// A statement that is not answered, for the construct that stands here.
+    fn refused(&self, construct: impl AsRef<str>) -> Statement {
+        let span = self.current.start..self.current.end;
+        Statement::Refused(SqlError::not_supported(construct.as_ref()).at(span))
     }
 
     fn syntax(&self) -> SqlError {

@@ -3,6 +3,7 @@
 //! In: a command's statements, the error with which it would end. Out: that it is another server's, before anything of
 //! it was changed here. Never here: who answers it; a command of this server itself; one with an answer that began.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use sql::{Characteristics, Isolation, SERVER_VERSION, Scope, Settings, Show, SqlError, Statement};
@@ -59,6 +60,8 @@ pub struct NotHere {
     pub why: Why,
     /// What of it, as it is counted.
     pub construct: String,
+    /// Where that stands in the command's text; all of the statement where only that is known.
+    pub span: Range<usize>,
     /// False only if it is proved that none of its statements writes, or takes locks.
     pub may_write: bool,
     /// Empty for a command without a text.
@@ -104,6 +107,18 @@ fn why(error: &SqlError) -> Option<Why> {
         1105 => Some(Why::NotNow),
         1044 | 1049 | 1051 | 1054 | 1109 | 1142 | 1146 | 1193 | 1227 => Some(Why::Unknown),
         _ => None,
+    }
+}
+
+/// What an error is about; of a text that is not parsed, the keyword at which it is not.
+fn construct_of(error: &SqlError, text: &[u8]) -> String {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let word = text.split(|byte| !is_part(byte)).next().unwrap_or_default();
+    match (SqlError::construct_in(&error.message), error.code, Keyword::of(word).text()) {
+        (Some(construct), ..) => construct.to_owned(),
+        (None, 1064, "") => "syntax".to_owned(),
+        (None, 1064, keyword) => format!("syntax near {keyword}"),
+        (None, code, _) => code.to_string(),
     }
 }
 
@@ -297,6 +312,9 @@ impl Session {
             _ => return self.fail(&error, out),
         };
         let statements = text.map(|text| classify(text, self.text_settings())).unwrap_or_default();
+        let whole = statements.first().map(|one| one.span).unwrap_or_default();
+        let span = error.span().unwrap_or(whole.start as usize..whole.end as usize);
+        let construct = construct_of(&error, text.unwrap_or_default().get(span.start..).unwrap_or_default());
         let may_write = statements.iter().any(writes);
         let forwards = self.elsewhere.forwarding == Forwarding::All || !may_write;
         if !forwards || statements.iter().any(is_of_this_server) {
@@ -306,10 +324,9 @@ impl Session {
         if let Some(before) = self.elsewhere.before.take() {
             self.diagnostics = before;
         }
-        let construct = SqlError::construct_in(&error.message).map_or_else(|| error.code.to_string(), str::to_owned);
         let (payload, missed) = (kept, self.elsewhere.missed.take());
         self.elsewhere.not_here =
-            Some(NotHere { why, construct, may_write, statements, payload, statement_id, missed, error });
+            Some(NotHere { why, construct, span, may_write, statements, payload, statement_id, missed, error });
         After::NotHere
     }
 

@@ -284,7 +284,7 @@ impl Session {
             Statement::Kill { .. } => self.has_ended()?,
             Statement::Replica { order, until, .. } => warnings.extend(self.ordered(order, until.is_some())?),
             Statement::Write => return Err(SqlError::read_only()),
-            Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),
+            Statement::Refused(error) => return Err(error.clone()),
             Statement::Empty
             // What it computes was computed.
             | Statement::Do(_)

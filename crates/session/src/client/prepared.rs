@@ -289,7 +289,7 @@ impl Session {
         self.check_prepared_here(&parsed.statement)?;
         match &parsed.statement {
             Statement::Write => return Err(SqlError::read_only()),
-            Statement::Refused(construct) => return Err(SqlError::not_supported(construct)),
+            Statement::Refused(error) => return Err(error.clone()),
             Statement::Set(assignments) => self.check_targets(assignments, world)?,
             _ => {}
         }

@@ -36,37 +36,37 @@ const NO_ALIAS: &[&str] = &[
 impl Parser<'_> {
     /// What follows FROM; a statement that is refused by name otherwise.
     pub(super) fn from(&mut self) -> Result<std::result::Result<From, Statement>> {
-        let refused = |what: &str| Ok(Err(Statement::Refused(what.to_owned())));
         if self.is_punct(b'(') || self.is_one_of(&["JSON_TABLE", "LATERAL"]) {
-            return refused("SELECT … FROM a derived table");
+            return Ok(Err(self.refused("SELECT … FROM a derived table")));
         }
         let (mut schema, mut table) = (None, self.name()?);
         if self.accept_punct(b'.')? {
             (schema, table) = (Some(table), self.name()?);
         }
         if self.is_one_of(OF_TABLES) {
-            return refused(&format!("SELECT … FROM … {}", self.word()));
+            return Ok(Err(self.refused(format!("SELECT … FROM … {}", self.word()))));
         }
         let alias = if self.accept("AS")? { Some(self.name()?) } else { self.table_alias()? };
         if self.is_punct(b',') {
-            return refused("SELECT … FROM several tables");
+            return Ok(Err(self.refused("SELECT … FROM several tables")));
         }
         if self.is_one_of(OF_TABLES) {
-            return refused(&format!("SELECT … FROM … {}", self.word()));
+            return Ok(Err(self.refused(format!("SELECT … FROM … {}", self.word()))));
         }
         let hints = self.index_hints()?;
         if self.is_punct(b',') {
-            return refused("SELECT … FROM several tables");
+            return Ok(Err(self.refused("SELECT … FROM several tables")));
         }
         if self.is_one_of(OF_TABLES) {
-            return refused(&format!("SELECT … FROM … {}", self.word()));
+            return Ok(Err(self.refused(format!("SELECT … FROM … {}", self.word()))));
         }
+        let filter_at = if self.is("WHERE") { self.current.start } else { 0 };
         let filter = if self.accept("WHERE")? { Some(self.expression()?) } else { None };
         if self.is_one_of(REFUSED) {
-            return refused(&format!("SELECT … {}", self.word()));
+            return Ok(Err(self.refused(format!("SELECT … {}", self.word()))));
         }
         let order = self.order()?;
-        Ok(Ok(From { schema, table, alias, hints, filter, order }))
+        Ok(Ok(From { schema, table, alias, hints, filter, filter_at, order }))
     }
 
     /// Names of indexes that the statement wants used or not used. Which one is used shows in no answer, so only their

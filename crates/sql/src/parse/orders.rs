@@ -100,13 +100,13 @@ impl Parser<'_> {
         let until = if start && self.accept("UNTIL")? {
             match self.until()? {
                 Ok(until) => Some(until),
-                Err(what) => return Ok(Statement::Refused(format!("START REPLICA UNTIL {what}"))),
+                Err(what) => return Ok(self.refused(format!("START REPLICA UNTIL {what}"))),
             }
         } else {
             None
         };
         if start && self.is_one_of(&["USER", "PASSWORD", "DEFAULT_AUTH", "PLUGIN_DIR"]) {
-            return Ok(Statement::Refused(format!("START REPLICA {}", self.word())));
+            return Ok(self.refused(format!("START REPLICA {}", self.word())));
         }
         Ok(Statement::Replica { order: ReplicaOrder::Threads(order), until, channel: self.channel()? })
     }
@@ -159,7 +159,7 @@ impl Parser<'_> {
             self.expect("TO")?;
             match self.source_options()? {
                 Ok(options) => ReplicaOrder::ChangeSource(options),
-                Err(name) => return Ok(Statement::Refused(format!("CHANGE REPLICATION SOURCE TO {name}"))),
+                Err(name) => return Ok(self.refused(format!("CHANGE REPLICATION SOURCE TO {name}"))),
             }
         };
         Ok(Statement::Replica { order, until: None, channel: self.channel()? })
@@ -267,7 +267,7 @@ impl Parser<'_> {
             });
         }
         let name = if self.is("BINARY") { "RESET BINARY LOGS AND GTIDS".to_owned() } else { "RESET".to_owned() };
-        Ok(Statement::Refused(name))
+        Ok(self.refused(name))
     }
 
     /// PURGE BINARY LOGS. There is no binary log here.
@@ -275,14 +275,14 @@ impl Parser<'_> {
         self.advance()?;
         self.expect("BINARY")?;
         self.expect("LOGS")?;
-        Ok(Statement::Refused("PURGE BINARY LOGS".to_owned()))
+        Ok(self.refused("PURGE BINARY LOGS"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Charsets;
+    use crate::{Charsets, SqlError};
 
     fn parsed(sql: &str) -> Result<Statement> {
         crate::parse(sql.as_bytes(), 0, &Charsets::of_login(255).unwrap()).map(|parsed| parsed.statement)
@@ -329,8 +329,9 @@ mod tests {
             assert_eq!(parsed(sql).unwrap_err().code, 1064, "{sql}");
         }
         for name in NOT_TAKEN {
-            let refused = Statement::Refused(format!("CHANGE REPLICATION SOURCE TO {name}"));
-            assert_eq!(parsed(&format!("CHANGE REPLICATION SOURCE TO SOURCE_DELAY=1, {name} = 1")), Ok(refused));
+            let sql = format!("CHANGE REPLICATION SOURCE TO SOURCE_DELAY=1, {name} = 1");
+            let Ok(Statement::Refused(error)) = parsed(&sql) else { panic!("{sql}") };
+            assert_eq!(error.message, SqlError::not_supported(&format!("CHANGE REPLICATION SOURCE TO {name}")).message);
         }
     }
 
@@ -375,7 +376,8 @@ mod tests {
             ("purge binary logs to 'x'", "PURGE BINARY LOGS"),
             ("purge binary logs before now()", "PURGE BINARY LOGS"),
         ] {
-            assert_eq!(parsed(sql), Ok(Statement::Refused(name.to_owned())));
+            let Ok(Statement::Refused(error)) = parsed(sql) else { panic!("{sql}") };
+            assert_eq!(error.message, SqlError::not_supported(name).message);
         }
         for sql in ["reset replica, master", "purge logs", "reset replica all all"] {
             assert_eq!(parsed(sql).unwrap_err().code, 1064, "{sql}");

@@ -26,7 +26,7 @@ impl Parser<'_> {
             self.advance()?;
         }
         if self.is_one_of(&["DISTINCT", "DISTINCTROW", "SQL_CALC_FOUND_ROWS", "SQL_BIG_RESULT", "SQL_BUFFER_RESULT"]) {
-            return Ok(Statement::Refused(format!("SELECT {}", self.word())));
+            return Ok(self.refused(format!("SELECT {}", self.word())));
         }
         let items = self.items()?;
         let mut from = None;
@@ -37,13 +37,13 @@ impl Parser<'_> {
             }
         }
         if self.is_one_of(CLAUSES) {
-            return Ok(Statement::Refused(format!("SELECT … {}", self.word())));
+            return Ok(self.refused(format!("SELECT … {}", self.word())));
         }
         let limit = self.limit()?;
         let locking = self.locking()?;
         // INTO may stand behind the locking clauses too.
         if self.is_one_of(&["UNION", "EXCEPT", "INTERSECT", "INTO"]) {
-            return Ok(Statement::Refused(format!("SELECT … {}", self.word())));
+            return Ok(self.refused(format!("SELECT … {}", self.word())));
         }
         Ok(Statement::Select(Select { items, from, limit, locking }))
     }

@@ -17,7 +17,7 @@ impl Parser<'_> {
     pub(super) fn set(&mut self) -> Result<Statement> {
         self.advance()?;
         if self.is_one_of(REFUSED) {
-            return Ok(Statement::Refused(format!("SET {}", self.word())));
+            return Ok(self.refused(format!("SET {}", self.word())));
         }
         let scope = self.scope()?;
         if self.is("TRANSACTION") {

@@ -45,7 +45,7 @@ impl Parser<'_> {
         if self.accept("GRANTS")? {
             let account = if self.accept("FOR")? { self.account()? } else { None };
             return if self.is("USING") {
-                Ok(Statement::Refused("SHOW GRANTS … USING".to_owned()))
+                Ok(self.refused("SHOW GRANTS … USING"))
             } else {
                 Ok(Statement::Show(Show::Grants { account }))
             };
@@ -67,7 +67,7 @@ impl Parser<'_> {
 
     fn other_show(&self) -> Result<Statement> {
         match &self.current.tok {
-            Tok::Word(_) if self.is_one_of(REFUSED) => Ok(Statement::Refused(format!("SHOW {}", self.word()))),
+            Tok::Word(_) if self.is_one_of(REFUSED) => Ok(self.refused(format!("SHOW {}", self.word()))),
             _ => Err(self.syntax()),
         }
     }
@@ -123,7 +123,7 @@ impl Parser<'_> {
         if self.is_one_of(&["COLUMNS", "FIELDS", "INDEX", "INDEXES", "KEYS"]) {
             if extended {
                 // It adds columns that the storage engine hides.
-                return Ok(Statement::Refused(format!("SHOW EXTENDED {}", self.word())));
+                return Ok(self.refused(format!("SHOW EXTENDED {}", self.word())));
             }
             return self.show_of_table(full);
         }
@@ -176,18 +176,18 @@ impl Parser<'_> {
             "PARTITIONS",
             "INTO",
         ];
-        let word = self.word();
+        let refused = self.refused(self.word());
         self.advance()?;
         let format = self.explain_format()?;
         if self.is("SELECT") {
             return match (self.select()?, format) {
                 (Statement::Select(select), Ok(format)) => Ok(Statement::Explain { format, select }),
-                (Statement::Refused(construct), _) => Ok(Statement::Refused(construct)),
-                _ => Ok(Statement::Refused(word)),
+                (Statement::Refused(inner), _) => Ok(Statement::Refused(inner)),
+                _ => Ok(refused),
             };
         }
         if self.is_one_of(STATEMENTS) || self.is_punct(b'(') {
-            return Ok(Statement::Refused(word));
+            return Ok(refused);
         }
         let (schema, table) = self.table_name()?;
         let like = match &self.current.tok {
@@ -235,7 +235,7 @@ impl Parser<'_> {
             return Ok(Statement::Show(Show::CreateDatabase { name: self.name()?, if_not_exists }));
         }
         match &self.current.tok {
-            Tok::Word(_) => Ok(Statement::Refused(format!("SHOW CREATE {}", self.word()))),
+            Tok::Word(_) => Ok(self.refused(format!("SHOW CREATE {}", self.word()))),
             _ => Err(self.syntax()),
         }
     }

@@ -39,7 +39,7 @@ const REFUSED: &[&str] = &[
 impl Parser<'_> {
     pub(super) fn statement(&mut self) -> Result<Statement> {
         if self.is_punct(b'(') {
-            return Ok(Statement::Refused("SELECT in brackets".to_owned()));
+            return Ok(self.refused("SELECT in brackets"));
         }
         let word = self.word();
         match word.as_str() {
@@ -83,7 +83,7 @@ impl Parser<'_> {
             "FLUSH" => self.flush(),
             "CHECK" => self.check(),
             word if WRITES.contains(&word) => Ok(Statement::Write),
-            word if REFUSED.contains(&word) => Ok(Statement::Refused(word.to_owned())),
+            word if REFUSED.contains(&word) => Ok(self.refused(word.to_owned())),
             _ => Err(self.syntax()),
         }
     }
@@ -91,7 +91,7 @@ impl Parser<'_> {
     fn start(&mut self) -> Result<Statement> {
         self.advance()?;
         if self.is("GROUP_REPLICATION") {
-            return Ok(Statement::Refused("START GROUP_REPLICATION".to_owned()));
+            return Ok(self.refused("START GROUP_REPLICATION"));
         }
         if self.is_one_of(&["REPLICA", "SLAVE"]) {
             return self.replica(true);
@@ -130,7 +130,7 @@ impl Parser<'_> {
     fn stop(&mut self) -> Result<Statement> {
         self.advance()?;
         if self.is("GROUP_REPLICATION") {
-            return Ok(Statement::Refused("STOP GROUP_REPLICATION".to_owned()));
+            return Ok(self.refused("STOP GROUP_REPLICATION"));
         }
         if self.is_one_of(&["REPLICA", "SLAVE"]) { self.replica(false) } else { Err(self.syntax()) }
     }
@@ -180,7 +180,7 @@ impl Parser<'_> {
     fn lock(&mut self) -> Result<Statement> {
         self.advance()?;
         if self.is("INSTANCE") {
-            return Ok(Statement::Refused("LOCK INSTANCE".to_owned()));
+            return Ok(self.refused("LOCK INSTANCE"));
         }
         self.tables_word()?;
         let mut tables = Vec::new();
@@ -234,7 +234,7 @@ impl Parser<'_> {
     fn unlock(&mut self) -> Result<Statement> {
         self.advance()?;
         if self.is("INSTANCE") {
-            return Ok(Statement::Refused("UNLOCK INSTANCE".to_owned()));
+            return Ok(self.refused("UNLOCK INSTANCE"));
         }
         self.tables_word()?;
         Ok(Statement::UnlockTables)
@@ -264,8 +264,8 @@ impl Parser<'_> {
                     FlushOption::Logs
                 }
                 "LOGS" => FlushOption::Logs,
-                "STATUS" => return Ok(Statement::Refused("FLUSH STATUS".to_owned())),
-                word @ ("ERROR" | "RELAY") => return Ok(Statement::Refused(format!("FLUSH {word} LOGS"))),
+                "STATUS" => return Ok(self.refused("FLUSH STATUS")),
+                word @ ("ERROR" | "RELAY") => return Ok(self.refused(format!("FLUSH {word} LOGS"))),
                 _ => return Err(self.syntax()),
             };
             self.advance()?;
@@ -293,7 +293,7 @@ impl Parser<'_> {
             return Ok(Statement::Flush(flush));
         }
         if !tables.is_empty() && self.accept_all(&["FOR", "EXPORT"])? {
-            return Ok(Statement::Refused("FLUSH TABLES … FOR EXPORT".to_owned()));
+            return Ok(self.refused("FLUSH TABLES … FOR EXPORT"));
         }
         Ok(Statement::Flush(Flush::Tables(tables)))
     }
@@ -309,6 +309,6 @@ impl Parser<'_> {
                 return Ok(Statement::ReloadTls);
             }
         }
-        Ok(Statement::Refused("ALTER INSTANCE but RELOAD TLS".to_owned()))
+        Ok(self.refused("ALTER INSTANCE but RELOAD TLS"))
     }
 }

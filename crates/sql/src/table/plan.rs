@@ -223,7 +223,10 @@ fn bound(
             })
         }
     };
-    let conditions = from.filter.as_ref().map_or_else(|| Ok(Conditions::default()), |w| condition::bind(&scope, w))?;
+    let conditions = from.filter.as_ref().map_or_else(
+        || Ok(Conditions::default()),
+        |filter| condition::bind(&scope, filter).map_err(|error| error.at(from.filter_at..bind.sql.len())),
+    )?;
     let order = order::bind(&scope, &from.order, &select.items)?;
     let order = if selected.counts { Vec::new() } else { order };
     let Conditions { filters, never, parameters, .. } = conditions;
@@ -305,7 +308,7 @@ fn outputs(scope: &Scope<'_>, items: &[Item]) -> Result<(Vec<ResultColumn>, Vec<
                 columns.push(ResultColumn { name, org_name: None, origin: None, field });
                 outputs.push(Output::Constant(value));
             }
-            other => return Err(SqlError::not_supported(&other.construct())),
+            other => return Err(SqlError::not_supported(&other.construct()).at(item.span.clone())),
         }
         if columns.len() > COLUMNS_MAX {
             return Err(SqlError::new(1117, "HY000", "Too many columns"));

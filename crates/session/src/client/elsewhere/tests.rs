@@ -120,3 +120,21 @@ fn a_session_says_who_answered_its_last_statement() {
     assert_eq!(by(&mut session), b"replica");
     assert_eq!(error(&query(&mut session, "set slipstream_last_served_by = 'source'")).code, 1235);
 }
+
+#[test]
+fn what_is_not_here_has_a_name_and_a_place() {
+    let mut session = admin(0);
+    session.set_forwarding(Forwarding::All);
+    for (sql, construct, place) in [
+        ("select 1, uuid()", "UUID()", "uuid()"),
+        ("/* a */ select a from t where b = 1 group by a", "SELECT … GROUP", "group"),
+        ("select (select 1)", "subquery", "select"),
+        ("insert into t values (1) ", "1290", "insert into t values (1)"),
+        ("select @@global.sql_mode", "@@sql_mode", "select @@global.sql_mode"),
+        ("select 1 from t where a = 1 set", "syntax near SET", ""),
+        ("select 1 from", "syntax", ""),
+    ] {
+        let not_here = ask(&mut session, sql).1.unwrap();
+        assert_eq!((not_here.construct.as_str(), &sql[not_here.span]), (construct, place), "{sql}");
+    }
+}
