@@ -385,9 +385,12 @@ fn add(found: &mut Found, series: usize, at: &str, value: f64, falls: bool) {
     }
 }
 
-fn set_options(found: &mut Found, series: usize, options: &str) {
-    if let Some(series) = found.series.get_mut(series) {
-        series.options = options.to_owned();
+/// Adds what members report, which may differ by the place on the axis.
+fn add_options(found: &mut Found, series: usize, options: &str) {
+    let Some(series) = found.series.get_mut(series) else { return };
+    if !series.options.split("; ").any(|known| known == options) {
+        let known = [series.options.as_str(), options];
+        series.options = known.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
     }
 }
 
@@ -446,7 +449,7 @@ fn by_terminals(context: &Context<'_>) -> Result<Found> {
     let (all, mut signs) = (terminals(context), Vec::new());
     for round in 0..context.rounds {
         let mut group = start(context, &wanted)?;
-        set_options(&mut found, 0, &group.options()?);
+        add_options(&mut found, 0, &group.options()?);
         let mut follows = BTreeMap::new();
         // From the fewest on: a backlog of many terminals would be the next one's.
         for &terminals in &all {
@@ -488,7 +491,7 @@ fn performance_schema(context: &Context<'_>) -> Result<Found> {
             let (Some(&(name, option)), Some(grows)) = (sides.get(at), grows.get_mut(at)) else { continue };
             let wanted = wanted(3, true, &[option]);
             let mut group = start(context, &wanted)?;
-            set_options(&mut found, at, &group.options()?);
+            add_options(&mut found, at, &group.options()?);
             let ran = drive(context, &mut group, &load)?;
             tell(context, round, name, &ran);
             for second in 1..=load.seconds {
@@ -535,7 +538,7 @@ fn compression(context: &Context<'_>, delay: Option<Duration>) -> Result<Found> 
     for round in 0..context.rounds {
         for at in order(&[0, 1, 2], round) {
             let Some(&(name, _, value)) = ways.get(at) else { continue };
-            set_options(&mut found, at, &format!("{of_server} binlog_transaction_compression={value}"));
+            add_options(&mut found, at, &format!("{of_server} binlog_transaction_compression={value}"));
             for &terminals in &all {
                 let (load, variables) = load(terminals, value);
                 let ran = drive(context, &mut group, &Load { variables: &variables, ..load })?;
@@ -577,7 +580,7 @@ fn by_appliers(context: &Context<'_>) -> Result<Found> {
     let series = [("peak", Side::Base), ("sustained", Side::Changed)];
     let mut found = begun(context, "transactions/s", "appliers", &series)?;
     found.notes.extend([SUSTAINED.to_owned(), "A hollow point: members did not keep up in at least one round.".into()]);
-    let load = Load::new(if context.quick { 8 } else { 16 }, if context.quick { 10 } else { 20 });
+    let load = Load::new(if context.quick { 8 } else { 16 }, if context.quick { 8 } else { 20 });
     let of = |appliers: u32| wanted(3, false, &[&format!("--replica-parallel-workers={appliers}")]);
     let mut signs = Vec::new();
     for round in 0..context.rounds {
@@ -589,7 +592,7 @@ fn by_appliers(context: &Context<'_>) -> Result<Found> {
             let ran = drive(context, &mut group, &load)?;
             tell(context, round, &format!("{appliers} appliers"), &ran);
             for (at, value) in [ran.peak(), ran.sustained()].into_iter().enumerate() {
-                set_options(&mut found, at, &options);
+                add_options(&mut found, at, &options);
                 add(&mut found, at, &appliers.to_string(), value, !ran.follows());
             }
             found.shown.push(format!("{appliers} appliers: {}", ran.text()));
@@ -628,7 +631,7 @@ fn by_writers(context: &Context<'_>) -> Result<Found> {
             let ran = drive(context, &mut group, &Load::from(writers, context))?;
             tell(context, round, &format!("{writers} writers"), &ran);
             for (at, value) in [ran.peak(), ran.sustained()].into_iter().enumerate() {
-                set_options(&mut found, at, &options);
+                add_options(&mut found, at, &options);
                 add(&mut found, at, &writers.to_string(), value, false);
             }
             sustained.insert(writers, ran.sustained());
@@ -666,7 +669,7 @@ fn by_members(context: &Context<'_>) -> Result<Found> {
                 let ran = drive(context, &mut group, &Load::from(writers, context))?;
                 tell(context, round, &format!("{members} members, {writers} of them written to"), &ran);
                 for (at, value) in [ran.peak(), ran.sustained()].into_iter().enumerate() {
-                    set_options(&mut found, first + at, &options);
+                    add_options(&mut found, first + at, &options);
                     add(&mut found, first + at, &members.to_string(), value, false);
                 }
                 if writers == members {
@@ -745,6 +748,10 @@ mod tests {
             add(&mut found, 0, at, value, falls);
         }
         add(&mut found, 7, "1", 1.0, false);
+        for options in ["workers=1", "workers=4", "workers=1"] {
+            add_options(&mut found, 0, options);
+        }
+        assert_eq!(found.series[0].options, "workers=1; workers=4");
         sort(&mut found);
         let points: Vec<(&str, &[f64], bool)> =
             found.series[0].points.iter().map(|point| (point.at.as_str(), &point.values[..], point.falls)).collect();
