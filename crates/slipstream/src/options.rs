@@ -486,8 +486,7 @@ pub(crate) static OPTIONS: &[OptionDef] = &[
         "show",
         "WHEN",
         Kind::Text(|s, text| parse_show(text).map(|when| s.config.pipeline.show = when)),
-        "When a transaction becomes visible: received (and replayed), acknowledged (the source has executed it, too), \
-         or auto: acknowledged with --forward while the source is semi-synchronous or its sync_binlog is not 1",
+        "When a transaction is visible: received, acknowledged (executed by the source, too), auto: as --forward needs",
     )
     .under(PIPELINE_PART)
     .default("auto"),

@@ -243,8 +243,8 @@ impl Connection {
             Some(_) => shown_to(session, sent.asks_for_state),
             None => Shown::told(shows_state),
         };
-        let number = forwarding.here.as_mut();
-        let number = number.and_then(|here| here.number_for(session, (&sent, &payload), turn.server));
+        let here = forwarding.here.as_mut();
+        let number = here.and_then(|here| here.number_for(session, (&sent, &payload), turn.server));
         let answer = Answer::new(code, forwarding.start.capabilities, shown, sent.may_ask_for_file);
         let answer = answer.of_statement(number);
         let text = payload.get(1..).unwrap_or_default();
