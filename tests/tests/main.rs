@@ -72,6 +72,7 @@ mod store_damage;
 mod supervision;
 mod tier;
 mod tier_oracle;
+mod tier_split;
 mod transactions;
 mod twice;
 mod unknown_is_not_zero;

@@ -8,6 +8,7 @@ mod forward;
 mod link;
 mod login;
 mod not_served;
+mod split;
 mod statements;
 mod waiting;
 

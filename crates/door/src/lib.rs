@@ -27,7 +27,7 @@ pub use session::{
     ReadLock, Readable, Registration, ReplicaStatus, SchemaState, SessionLine, SourceSet, SourceTls, Statistics,
     Switch, ThreadError, Waker, World,
 };
-pub use source::Forwarded;
+pub use source::{Forwarded, Splits};
 pub use sql::SqlError;
 pub use tally::{DURATION_BOUNDS_US, Statements};
 pub use tier::DigestCount;

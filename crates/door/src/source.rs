@@ -21,7 +21,7 @@ use client::{Connection, NonBlocking};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use session::Missed;
 use sql::SqlError;
-use tier::{DigestCount, Forward, NotServed};
+use tier::{Avoided, DigestCount, Forward, NotServed};
 
 use crate::config::{Facts, Followed};
 pub(crate) use grants::AsOf;
@@ -46,7 +46,17 @@ pub(crate) struct Counts {
     pub(crate) here: AtomicU64,
     pub(crate) forwarded: AtomicU64,
     pub(crate) refused: AtomicU64,
+    pub(crate) splits: SplitCounts,
     not_served: Mutex<NotServed>,
+}
+
+/// What became of transactions that had read here.
+#[derive(Debug, Default)]
+pub(crate) struct SplitCounts {
+    pub(crate) begun: AtomicU64,
+    pub(crate) older: AtomicU64,
+    pub(crate) proofs: AtomicU64,
+    pub(crate) conflicts: AtomicU64,
 }
 
 impl Counts {
@@ -64,6 +74,7 @@ pub struct Forwarded {
     pub served_here: u64,
     /// Those that are not forwarded.
     pub refused: u64,
+    pub splits: Splits,
     pub connections: u64,
     /// Of these, those that no session has.
     pub idle: u64,
@@ -75,6 +86,18 @@ pub struct Forwarded {
     pub by_digest: Vec<DigestCount>,
     /// Users that the source does not let in.
     pub refused_logins: Vec<String>,
+}
+
+/// REPEATABLE READ transactions that had read here when they went to the source, since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Splits {
+    pub begun: u64,
+    /// Those whose rows here were not the newest any more by then.
+    pub older: u64,
+    /// Their plain reads at the source, each of which had to fit what was read here.
+    pub proofs: u64,
+    /// Those that ended with 1213 because one did not.
+    pub conflicts: u64,
 }
 
 /// A connection to the source that is to be opened or to become another session's, or a statement there that is to be
@@ -167,6 +190,7 @@ pub(crate) struct Sources {
     queue: SyncSender<Task>,
     pub(crate) counts: Counts,
     late: Late,
+    avoided: Mutex<Avoided>,
 }
 
 /// Whether reads wait here in vain: then they do not wait until what one has waited for is visible, and after that, or
@@ -231,6 +255,11 @@ impl Sources {
         self.late.may_wait(now, |missed| missed.is_visible(facts.gtids()))
     }
 
+    /// Whether others have waited in vain.
+    pub(crate) fn is_late(&self) -> bool {
+        self.late.tried.load(Relaxed) != 0
+    }
+
     /// The one that was to try it has not waited.
     pub(crate) fn was_not_tried(&self) {
         self.late.was_not_tried();
@@ -246,6 +275,17 @@ impl Sources {
         if self.late.tried.load(Relaxed) != 0 {
             self.late.tried.store(0, Relaxed);
         }
+    }
+
+    /// True if transactions that begin with a read of this digest are the source's as a whole now.
+    pub(crate) fn avoids(&self, digest: impl FnOnce() -> Option<String>, now: Instant) -> bool {
+        let avoided = self.avoided.lock().unwrap_or_else(PoisonError::into_inner);
+        !avoided.is_empty() && digest().is_some_and(|digest| avoided.has(&digest, now))
+    }
+
+    /// One of them was in conflict.
+    pub(crate) fn avoid(&self, digest: String, now: Instant) {
+        self.avoided.lock().unwrap_or_else(PoisonError::into_inner).add(digest, now);
     }
 
     /// Starts the threads, unless nothing is forwarded. They end with the last queue.
@@ -269,6 +309,7 @@ impl Sources {
             queue,
             counts: Counts::default(),
             late: Late { begun: Instant::now(), tried: AtomicU64::new(0), missed: Mutex::default() },
+            avoided: Mutex::default(),
         }))
     }
 
@@ -283,6 +324,12 @@ impl Sources {
             commands: self.counts.forwarded.load(Relaxed),
             served_here: self.counts.here.load(Relaxed),
             refused: self.counts.refused.load(Relaxed),
+            splits: Splits {
+                begun: self.counts.splits.begun.load(Relaxed),
+                older: self.counts.splits.older.load(Relaxed),
+                proofs: self.counts.splits.proofs.load(Relaxed),
+                conflicts: self.counts.splits.conflicts.load(Relaxed),
+            },
             connections: open as u64,
             idle: idle as u64,
             waiting: waiting as u64,
@@ -295,8 +342,12 @@ impl Sources {
     /// The same as status variables.
     pub(crate) fn status_values(&self) -> Vec<(&'static str, String)> {
         let Some(report) = self.report() else { return Vec::new() };
-        let Forwarded { commands, served_here, refused, connections, idle, waiting, by_construct, .. } = &report;
+        let Forwarded { commands, served_here, refused, splits, connections, idle, waiting, by_construct, .. } =
+            &report;
         let values = [
+            ("Slipstream_split_conflicts", &splits.conflicts),
+            ("Slipstream_split_proofs", &splits.proofs),
+            ("Slipstream_split_transactions", &splits.begun),
             ("Slipstream_forward_connections", connections),
             ("Slipstream_forward_idle", idle),
             ("Slipstream_forward_waiting", waiting),

@@ -13,10 +13,11 @@ use std::time::{Duration, SystemTime};
 use accounts::{Accounts, ServerTls, TlsError, TlsFiles};
 use door::{
     DURATION_BOUNDS_US, DigestCount, Door, DoorConfig, Facts, Followed, Forward, Forwarded, Gtids, Note, OrderDone,
-    Ordered, ReadLock, ReplicaStatus, SchemaState, Statements,
+    Ordered, ReadLock, ReplicaStatus, SchemaState, Splits, Statements,
 };
 use observe::{
-    ClientsReport, DigestReport, DurationReport, ForwardedReport, RefusedReport, StatementsReport, utc_text,
+    ClientsReport, DigestReport, DurationReport, ForwardedReport, RefusedReport, SplitsReport, StatementsReport,
+    utc_text,
 };
 use relay_log::LogPart;
 use replica::log::{self, Code};
@@ -297,6 +298,7 @@ fn forwarded_report(forwarded: Forwarded) -> ForwardedReport {
         commands,
         served_here,
         refused,
+        splits: Splits { begun, older, proofs, conflicts },
         connections,
         waiting,
         by_construct,
@@ -304,10 +306,21 @@ fn forwarded_report(forwarded: Forwarded) -> ForwardedReport {
         refused_logins,
         idle: _,
     } = forwarded;
+    let splits = SplitsReport { begun, older, proofs, conflicts };
     let by_construct = by_construct.into_iter().map(|(construct, count)| RefusedReport { construct, count }).collect();
     let of_digest = |DigestCount { text, count, construct }| DigestReport { text, construct, count };
     let by_digest = by_digest.into_iter().map(of_digest).collect();
-    ForwardedReport { commands, served_here, refused, connections, waiting, by_construct, by_digest, refused_logins }
+    ForwardedReport {
+        commands,
+        served_here,
+        refused,
+        splits,
+        connections,
+        waiting,
+        by_construct,
+        by_digest,
+        refused_logins,
+    }
 }
 
 fn statements_report(statements: Statements) -> StatementsReport {

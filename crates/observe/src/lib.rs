@@ -28,7 +28,7 @@ pub use lag::{LAG_BOUNDS_US, LagDivision, LagHistogram, LagMeter, LagParts, LagS
 pub use ledger::{Category, Ledger, LedgerBatch, LedgerCounts, LedgerRow, LedgerSnapshot, OTHER_EVENT_TYPES, Page};
 pub use parts::{
     ClientsReport, DigestReport, DiskReport, DurationReport, ForwardedReport, HistoryReport, MemoryReport,
-    RefusedReport, StatementsReport, StoreReport, WaitReport,
+    RefusedReport, SplitsReport, StatementsReport, StoreReport, WaitReport,
 };
 pub use process::{ProcessFacts, ThreadCpu, folder_bytes};
 pub use rates::{RateMeter, RateSample, Work};

@@ -49,6 +49,8 @@ pub struct ForwardedReport {
     /// Number of those that are not forwarded.
     #[serde(rename = "refused")]
     pub refused: u64,
+    #[serde(rename = "splits")]
+    pub splits: SplitsReport,
     /// Number of connections to the source that are open now.
     #[serde(rename = "connections")]
     pub connections: u64,
@@ -64,6 +66,23 @@ pub struct ForwardedReport {
     /// Users that the source does not let in: unknown there, or with another password.
     #[serde(rename = "refused_logins")]
     pub refused_logins: Vec<String>,
+}
+
+/// REPEATABLE READ transactions that had read here when they went to the source, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SplitsReport {
+    #[serde(rename = "begun")]
+    pub begun: u64,
+    /// Number of those whose rows here were not the newest any more by then.
+    #[serde(rename = "older")]
+    pub older: u64,
+    /// Number of their plain reads at the source, each of which had to fit what was read here.
+    #[serde(rename = "proofs")]
+    pub proofs: u64,
+    /// Number of those that ended with 1213 because one did not.
+    #[serde(rename = "conflicts")]
+    pub conflicts: u64,
 }
 
 /// Statements of one kind, without their literals.

@@ -26,6 +26,7 @@ mod results;
 mod rights;
 mod set;
 mod shows;
+mod split;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -64,6 +65,7 @@ pub use freshness::Missed;
 use locks::Locks;
 pub use memory::ListedRows;
 use prepared::Statements;
+pub use split::{Proof, conflict};
 use tables::Running;
 use texts::{Rest, Texts};
 pub use told::{Change, Mark, OkFacts, OpenTransaction, statements};

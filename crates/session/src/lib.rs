@@ -14,8 +14,8 @@ mod replica_status;
 mod world;
 
 pub use client::{
-    After, Change, Forwarding, ListedRows, Mark, Missed, NotHere, OkFacts, OpenTransaction, Session, Waiting, Why,
-    is_question, needs, statements,
+    After, Change, Forwarding, ListedRows, Mark, Missed, NotHere, OkFacts, OpenTransaction, Proof, Session, Waiting,
+    Why, conflict, is_question, needs, statements,
 };
 pub use failed::{Failed, OTHERS};
 pub use gtids::{Gtids, NoGtids, Position, Readable, Registration, SourceSet, Switch, Waker};

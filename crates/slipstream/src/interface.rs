@@ -255,6 +255,7 @@ fn full_clients() -> ClientsReport {
             commands: 1,
             served_here: 1,
             refused: 1,
+            splits: observe::SplitsReport { begun: 1, older: 1, proofs: 1, conflicts: 1 },
             connections: 1,
             waiting: 1,
             by_construct: vec![observe::RefusedReport { construct: "text".to_owned(), count: 1 }],

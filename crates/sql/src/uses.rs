@@ -67,6 +67,7 @@ const USES: &[Use] = &[
     of("binlog_expire_logs_auto_purge", AsItIs, &[], "source/src/copy_check.rs"),
     of("binlog_expire_logs_seconds", AsItIs, &[], "source/src/copy_check.rs"),
     of("binlog_format", AsItIs, &[], "source/src/preflight.rs"),
+    of("binlog_order_commits", AsItIs, &[Asked], "door/src/connection/split.rs"),
     of("binlog_row_image", AsItIs, &[], "source/src/preflight.rs"),
     of("binlog_row_value_options", AsItIs, &[], "source/src/preflight.rs"),
     of("binlog_transaction_compression", AsItIs, &[], "source/src/preflight.rs"),
@@ -270,7 +271,7 @@ mod tests {
             "the source's own part in replication, whose outcome its log shows",
             "binlog_cache_size binlog_direct_non_transactional_updates binlog_error_action \
              binlog_group_commit_sync_delay binlog_group_commit_sync_no_delay_count binlog_gtid_simple_recovery \
-             binlog_max_flush_queue_time binlog_order_commits binlog_rotate_encryption_master_key_at_startup \
+             binlog_max_flush_queue_time binlog_rotate_encryption_master_key_at_startup \
              binlog_row_event_max_size binlog_row_metadata binlog_rows_query_log_events binlog_stmt_cache_size \
              binlog_transaction_compression_level_zstd binlog_transaction_dependency_history_size \
              group_replication_consistency gtid_executed_compression_period init_replica init_slave log_bin_basename \

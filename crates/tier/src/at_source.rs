@@ -16,6 +16,8 @@ const DEADLOCK: u16 = 1213;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AtSource {
     is_in_transaction: bool,
+    /// Its statements do not commit by themselves.
+    is_manual: bool,
     /// Until the session is reset.
     has_changed: bool,
     /// The source may not tell of its changes any more.
@@ -65,7 +67,20 @@ impl AtSource {
 
     /// A statement of our own has ended with these status bits.
     pub fn says(&mut self, bits: u16) {
-        self.is_in_transaction = bits & status::IN_TRANS != 0 || bits & status::AUTOCOMMIT == 0;
+        self.is_in_transaction = bits & status::IN_TRANS != 0;
+        self.is_manual = bits & status::AUTOCOMMIT == 0;
+    }
+
+    /// A ROLLBACK of our own has ended with these status bits.
+    pub fn rolled_back(&mut self, bits: u16) {
+        self.says(bits);
+        self.has_unlogged = false;
+    }
+
+    /// True if the session has something there that is not known here.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.is_pinned
     }
 
     /// True if all that the session sends is the source's to answer.
@@ -83,7 +98,7 @@ impl AtSource {
     /// True if a plain SELECT may be sent again over another connection.
     #[must_use]
     pub fn may_repeat(&self) -> bool {
-        !self.is_in_transaction && !self.has_changed && !self.is_untold
+        !self.is_in_transaction && !self.is_manual && !self.has_changed && !self.is_untold
     }
 }
 
@@ -159,6 +174,9 @@ mod tests {
         assert!(keeps(&[(pins, ok), (sent, ok)]));
         assert!(!keeps(&[(pins, Told { error: Some(1064), status: None, ..ok })]));
         assert!(keeps(&[(pins, Told { error: Some(1305), status: None, ..ok })]));
+        let manual = Told { status: Some(0), ..ok };
+        assert!(!keeps(&[(sent, manual)]), "between two transactions of autocommit=0");
+        assert!(keeps(&[(sent, Told { status: Some(status::IN_TRANS), ..ok })]));
         let changed = Told { changed: true, ..ok };
         assert!(keeps(&[(sent, changed)]), "a trigger has set a variable");
         assert!(!keeps(&[(Sent { is_told: true, ..sent }, changed)]));
@@ -168,5 +186,9 @@ mod tests {
         at.says(status::AUTOCOMMIT | status::IN_TRANS);
         at.answered(&sent, &Told { error: Some(1146), ..Told::default() });
         assert!(at.keeps_session());
+        at.answered(&sent, &open(written));
+        at.rolled_back(status::AUTOCOMMIT);
+        at.answered(&sent, &ok);
+        assert!(!at.keeps_session(), "what it wrote was taken back");
     }
 }

@@ -12,6 +12,7 @@ use wire::handshake::capability;
 use wire::server::ClientCommand;
 
 use crate::Forward;
+use crate::sees::{Ends, Sees, ends, sees};
 
 /// Where a command is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +66,17 @@ pub struct Sent {
     pub is_one: bool,
     /// It is a SELECT of nothing but variables of this server.
     pub is_of_ours: bool,
+    /// How it, or an execution of the statement that it prepares, sees its transaction's view.
+    pub sees: Sees,
+    pub ends: Ends,
+}
+
+impl Sent {
+    /// What the command itself sees of its transaction's view.
+    #[must_use]
+    pub fn sees_now(&self) -> Sees {
+        if self.prepares { Sees::Nothing } else { self.sees }
+    }
 }
 
 /// Of the changes of a session, those that its transaction or its next statement ends.
@@ -94,7 +106,9 @@ pub fn decide(payload: &[u8], capabilities: u32, forward: Forward, settings: Set
         command::RESET_CONNECTION => Decision::Source(Sent { resets: true, ..Sent::default() }),
         command::INIT_DB => Decision::Source(Sent { may_be_here: true, is_told: true, reads: false, ..of_session() }),
         // Long data and cursors are gone with their connection.
-        command::STMT_EXECUTE => Decision::Source(Sent { shows_rows: true, may_be_here: true, ..of_session() }),
+        command::STMT_EXECUTE => {
+            Decision::Source(Sent { shows_rows: true, may_be_here: true, sees: Sees::Anything, ..of_session() })
+        }
         command::SET_OPTION | command::STMT_SEND_LONG_DATA => {
             Decision::Source(Sent { reads: false, is_statement: false, ..of_session() })
         }
@@ -123,6 +137,7 @@ fn of_preparation(sent: Sent) -> Sent {
         asks_of_found_rows: false,
         shows_rows: false,
         reads: false,
+        ends: Ends::Not,
         ..sent
     }
 }
@@ -170,7 +185,8 @@ fn of_text(text: &[u8], capabilities: u32, forward: Forward, settings: Settings)
     // Of several, the first one asks about the statement before.
     let asks_of_last = all.first().is_some_and(|one| asks_of_last(text, one, settings));
     let may_be_here = sent.may_be_here || (asks_of_last && matches!(&*all, [one] if one.kind == StatementKind::Show));
-    Decision::Source(Sent { may_ask_for_file, asks_of_last, may_be_here, ..sent })
+    let sees = sees(text, &all, settings);
+    Decision::Source(Sent { may_ask_for_file, asks_of_last, may_be_here, sees, ..sent })
 }
 
 /// True if it asks what became of the statement before.
@@ -315,6 +331,8 @@ fn sent(all: &[Classified]) -> Sent {
         rolls_back: matches!(all, [one] if one.kind == StatementKind::Rollback),
         is_one: all.len() == 1,
         is_of_ours: matches!(all, [one] if is_of_ours(one)),
+        sees: Sees::Anything,
+        ends: ends(all),
     }
 }
 

@@ -9,20 +9,24 @@
 
 mod answer;
 mod at_source;
+mod avoided;
 mod decision;
 mod not_served;
 mod numbers;
 mod ok;
+mod sees;
 
 use std::fmt;
 use std::str::FromStr;
 
 pub use answer::{Answer, Step, Told};
 pub use at_source::AtSource;
+pub use avoided::{AVOIDED_FOR, Avoided};
 pub use decision::{Decision, Sent, decide};
 pub use not_served::{DigestCount, NotServed};
 pub use numbers::{Numbers, statement_of};
 pub use ok::Shown;
+pub use sees::{Ends, Sees, sees_of};
 
 /// Which statements of accounts with the right `forward` go to the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -7,6 +7,11 @@ use std::collections::HashMap;
 
 use wire::command;
 
+use crate::Sees;
+
+/// Texts that are kept, each in bytes: a longer one may write any table.
+const TEXT_BYTES_MAX: usize = 4 << 10;
+
 /// The statements of a session that the source has.
 #[derive(Debug, Default)]
 pub struct Numbers(HashMap<u32, There>);
@@ -17,6 +22,10 @@ struct There {
     number: u32,
     /// It was executed there last: its cursor is there.
     is_last: bool,
+    /// What it sees of its transaction's view.
+    sees: Sees,
+    /// Its text, if that is short and tells what it writes.
+    text: Option<Box<[u8]>>,
 }
 
 /// The statement that a command names.
@@ -35,8 +44,27 @@ pub fn statement_of(payload: &[u8]) -> Option<u32> {
 
 impl Numbers {
     /// The source has prepared the client's statement of this number as that one.
-    pub fn add(&mut self, number: u32, there: u32) {
-        self.0.insert(number, There { number: there, is_last: true });
+    pub fn add(&mut self, number: u32, there: u32, sees: Sees, text: &[u8]) {
+        let text = (sees == Sees::Nothing && text.len() <= TEXT_BYTES_MAX).then(|| text.into());
+        self.0.insert(number, There { number: there, is_last: true, sees, text });
+    }
+
+    /// What an execution of that one sees of its transaction's view.
+    #[must_use]
+    pub fn sees(&self, number: u32) -> Option<Sees> {
+        self.0.get(&number).map(|there| there.sees)
+    }
+
+    /// The text of that one, if it is kept: it sees nothing, but it may write.
+    #[must_use]
+    pub fn text(&self, number: u32) -> Option<&[u8]> {
+        self.0.get(&number)?.text.as_deref()
+    }
+
+    /// Bytes that it holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.values().map(|there| size_of::<There>() + there.text.as_ref().map_or(0, |text| text.len())).sum()
     }
 
     #[must_use]
@@ -83,7 +111,7 @@ mod tests {
     #[test]
     fn commands_name_the_sources_statement() {
         let mut numbers = Numbers::default();
-        numbers.add(3, 12);
+        numbers.add(3, 12, Sees::Tables, b"SELECT a FROM t");
         for code in [command::STMT_EXECUTE, command::STMT_FETCH, command::STMT_RESET, command::STMT_SEND_LONG_DATA] {
             let mut payload = command(code, 3);
             assert_eq!(numbers.renumber(&mut payload), Some(12));
@@ -92,6 +120,11 @@ mod tests {
             assert_eq!((numbers.renumber(&mut other), other), (None, command(code, 4)));
         }
         assert!(numbers.ran_last(3));
+        assert_eq!((numbers.sees(3), numbers.sees(12), numbers.text(3)), (Some(Sees::Tables), None, None));
+        numbers.add(5, 13, Sees::Nothing, b"DELETE FROM t");
+        numbers.add(6, 14, Sees::Nothing, &[b' '; TEXT_BYTES_MAX + 1]);
+        assert_eq!((numbers.text(5), numbers.text(6)), (Some(&b"DELETE FROM t"[..]), None));
+        assert!(numbers.bytes() > 3 * size_of::<There>());
         numbers.runs_here(3);
         assert!(!numbers.ran_last(3) && numbers.has(3));
         let mut query = command(command::QUERY, 3);

@@ -349,6 +349,10 @@ impl Figures {
             to.counter("client_commands_served_here", help, forwarded.served_here)?;
             let help = "Commands of accounts that forward which are not forwarded";
             to.counter("client_commands_not_forwarded", help, forwarded.refused)?;
+            let help = "Transactions that had read here when they went to the source";
+            to.counter("client_split_transactions", help, forwarded.splits.begun)?;
+            let help = "Those that ended with 1213, since what they had read here was changed before the source's view";
+            to.counter("client_split_conflicts", help, forwarded.splits.conflicts)?;
             to.gauge("forward_connections", "Connections to the source for clients", forwarded.connections as f64)?;
             let by = forwarded.by_construct.iter();
             let by = by.map(|of| ([("construct", of.construct.clone())], of.count as f64));

@@ -12,7 +12,7 @@ use base::GtidSet;
 use base::fail_points::is_planted;
 use session::{After, Change, Mark, NotHere, OkFacts, Output, Session, Why, World, statements};
 use sql::{SqlError, TrackedGtids};
-use tier::{Answer, Numbers, Sent, Shown, statement_of};
+use tier::{Answer, Ends, Numbers, Sent, Shown, statement_of};
 use wire::command;
 use wire::packet::PayloadRange;
 
@@ -44,6 +44,8 @@ pub(super) enum OwnKind {
     Waits,
     /// It is prepared: the client's statement of this number.
     Prepares(u32),
+    /// It ends a transaction that was in conflict.
+    GivesUp,
 }
 
 impl Own {
@@ -81,6 +83,8 @@ pub(super) struct Here {
     /// The number of the statement that is being prepared.
     preparing: Option<u32>,
     numbers: Numbers,
+    /// The text of the first plain read of its transaction.
+    pub(super) first_read: Vec<u8>,
 }
 
 impl Here {
@@ -149,7 +153,7 @@ impl Here {
     pub(super) fn take(
         &mut self,
         session: &mut Session,
-        (sent, answer): (&Sent, &Answer),
+        (sent, answer, text): (&Sent, &Answer, &[u8]),
         resets: bool,
         world: &dyn World,
     ) -> Mark {
@@ -157,7 +161,7 @@ impl Here {
         match (self.preparing, told.statement) {
             (Some(number), Some(there)) => {
                 self.preparing = None;
-                self.numbers.add(number, there);
+                self.numbers.add(number, there, sent.sees, text);
             }
             _ => self.prepares_no_more(session, world),
         }
@@ -166,6 +170,7 @@ impl Here {
             session.command(&[command::RESET_CONNECTION], world, &mut Output::default());
             *self = Here { has_shown: self.has_shown, ..Here::new(session) };
         } else if sent.is_statement {
+            session.went_elsewhere(told.error.is_some(), sent.ends == Ends::Surely);
             let schema = answer.schema().map(str::to_owned);
             let variables = answer.variables().to_vec();
             session.took(&OkFacts { status: told.status, schema, variables, gtids: None }, world);
@@ -176,7 +181,7 @@ impl Here {
     }
 
     /// True if a statement asks about one that was answered here.
-    fn is_about_here(&self, sent: &Sent) -> bool {
+    pub(super) fn is_about_here(&self, sent: &Sent) -> bool {
         let asks = sent.asks_of_last && self.last;
         asks || (sent.asks_of_found_rows && self.last_select)
     }
@@ -261,9 +266,14 @@ impl Connection {
         if let Some(taken) = self.takes_statement(range, turn) {
             return taken;
         }
+        let asks = !keeps || self.may_read_on(&sent);
+        if asks && self.is_avoided(range, &sent, turn) {
+            return false;
+        }
         let (Some(forwarding), Some(session)) = (&mut self.forwarding, &mut self.session) else { return false };
-        let Some(here) = forwarding.here.as_mut().filter(|_| !keeps) else { return false };
-        let waits = sent.shows_rows && session.waits_for_rows();
+        let Some(here) = forwarding.here.as_mut().filter(|_| asks) else { return false };
+        // What a transaction reads is there already.
+        let waits = sent.shows_rows && !session.is_split() && session.waits_for_rows();
         let may_wait = match waits && sent.may_be_here {
             true => turn.server.sources.may_wait(turn.now, &*turn.server.facts),
             false => MayWait::Yes,
@@ -302,7 +312,8 @@ impl Connection {
         {
             let sources = &turn.server.sources;
             sources.counts.here.fetch_add(1, Relaxed);
-            if sent.shows_rows && self.session.as_ref().is_some_and(|session| session.waits_for_rows()) {
+            // One that is of an earlier state has waited for nothing.
+            if sent.shows_rows && self.session.as_ref().is_some_and(|one| !one.is_split() && one.waits_for_rows()) {
                 sources.is_in_time();
             }
             if sent.is_statement {
@@ -358,12 +369,31 @@ impl Connection {
         if std::mem::replace(&mut running.is_told, true) {
             return Ok(());
         }
+        // A question changes nothing there.
+        let is_question = running.sent.asks_of_last && session.last_was_elsewhere();
+        let is_kept = link.mark.is_some() && at.keeps_session();
+        let wait = if running.sent.reads && !is_question || session.is_split() && !is_kept {
+            shown_before(&*turn.server.facts, here.has_shown, link.opened)?
+        } else {
+            None
+        };
+        let wait = wait.as_ref().map(wait_for);
         // While the source keeps the session, nothing of it changes here.
-        if link.mark.is_none() || !at.keeps_session() {
+        if is_kept {
+            link.own.extend(wait);
+        } else {
             let since = link.mark.take();
             link.own.extend(since.is_none().then(|| Own::sets(TRACK_ALL)));
             let changes = session.what_changed(&since.unwrap_or_default());
-            link.own.extend(statements_of(&changes).into_iter().map(|text| Own::made(text, OwnKind::Sets)));
+            // A view there is opened once it shows what was shown here.
+            let is_of_transaction =
+                |change: &Change| matches!(change, Change::Transaction(_) | Change::NextTransaction(_));
+            let first = changes.iter().position(is_of_transaction).unwrap_or(changes.len());
+            let (before, after) = changes.split_at_checked(first).unwrap_or((&changes, &[]));
+            let sets = |changes: &[Change]| {
+                statements_of(changes).into_iter().map(|text| Own::made(text, OwnKind::Sets)).collect::<Vec<_>>()
+            };
+            link.own.extend(sets(before).into_iter().chain(wait).chain(sets(after)));
             link.mark = Some(session.mark());
         }
         let unprepared = statement_of(running.payload()).filter(|number| !here.numbers.has(*number));
@@ -373,14 +403,6 @@ impl Connection {
             link.own.extend(sets(before));
             link.own.push_back(Own { text: Cow::Owned(text.to_vec()), what: OwnKind::Prepares(number) });
             link.own.extend(sets(after));
-        }
-        // A question changes nothing there.
-        let is_question = running.sent.asks_of_last && session.last_was_elsewhere();
-        if running.sent.reads
-            && !is_question
-            && let Some(set) = shown_before(&*turn.server.facts, here.has_shown, link.opened)?
-        {
-            link.own.push_back(wait_for(&set));
         }
         Ok(())
     }

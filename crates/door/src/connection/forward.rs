@@ -13,7 +13,7 @@ use accounts::{SessionStart, SourceLogin};
 use client::Arrived;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::net::{Shutdown, shutdown};
-use session::{After, OkFacts, Session};
+use session::{After, Mark, OkFacts, Session};
 use sql::SqlError;
 use syntax::Settings;
 use syntax::sql_mode::NO_BACKSLASH_ESCAPES;
@@ -69,6 +69,8 @@ pub(super) struct Running {
     long_data: Vec<(u16, Vec<u8>)>,
     /// What the source must know before it is among the statements that come first.
     pub(super) is_told: bool,
+    /// It is sent once it is proved that it fits what its transaction has read here.
+    pub(super) is_unproved: bool,
     /// Lives as long as it waits for the connection that is being opened for it.
     opening: Option<Arc<()>>,
 }
@@ -144,6 +146,32 @@ impl Forwarding {
         Some((self.running.as_mut()?, self.link.as_deref_mut()?, &self.at, self.here.as_ref()?))
     }
 
+    pub(super) fn running(&self) -> Option<&Running> {
+        self.running.as_ref()
+    }
+
+    pub(super) fn link_mut(&mut self) -> Option<&mut Link> {
+        self.link.as_deref_mut()
+    }
+
+    /// True if the session has something at the source that is not known here.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.at.is_pinned()
+    }
+
+    /// How its texts are read.
+    pub(super) fn reads_with(&self) -> Settings {
+        self.settings
+    }
+
+    /// A ROLLBACK of ours has ended with these status bits; the session is like this now.
+    pub(super) fn rolled_back(&mut self, bits: u16, mark: Mark) {
+        self.at.rolled_back(bits);
+        if let Some(link) = &mut self.link {
+            link.mark = Some(mark);
+        }
+    }
+
     /// Bytes that it holds.
     pub(super) fn memory(&self) -> usize {
         let own = |link: &Link| link.own.iter().map(|own| own.text.len()).sum::<usize>();
@@ -151,7 +179,8 @@ impl Forwarding {
         let of_link = self.link.as_ref().map_or(0, |link| of_link(link));
         let long = |running: &Running| running.long_data.iter().map(|(_, data)| data.capacity()).sum::<usize>();
         let of_running = |running: &Running| running.payload.capacity() + running.text.capacity() + long(running);
-        of_link + self.running.as_ref().map_or(0, of_running)
+        let numbers = self.here.as_ref().map_or(0, |here| here.numbers().bytes());
+        of_link + self.running.as_ref().map_or(0, of_running) + numbers
     }
 
     /// The text of the statement that runs.
@@ -216,6 +245,7 @@ impl Connection {
                 true
             }
             Decision::Source(sent) => {
+                let sent = self.of_execution(range, sent);
                 if self.asks_here(range, sent, turn) {
                     return true;
                 }
@@ -228,6 +258,7 @@ impl Connection {
 
     /// Has the source answer a command; false if nothing is there that it is about.
     pub(super) fn forward(&mut self, payload: Vec<u8>, sent: Sent, turn: &mut Turn<'_>) -> bool {
+        let is_unproved = self.splits(&payload, &sent, turn);
         let (payload, long_data) = self.execution_for_source(payload);
         let (Some(forwarding), Some(session)) = (&mut self.forwarding, &mut self.session) else { return false };
         // Nothing is there that could be reset or closed.
@@ -251,7 +282,7 @@ impl Connection {
         let text = text.get(..TEXT_BYTES_MAX).unwrap_or(text).to_vec();
         let (phase, is_repeated, is_told, opening) = (Phase::Own, false, false, None);
         forwarding.running =
-            Some(Running { payload, sent, answer, phase, text, is_repeated, long_data, is_told, opening });
+            Some(Running { payload, sent, answer, phase, text, is_repeated, long_data, is_told, is_unproved, opening });
         self.hold = Hold::Source;
         self.why = Deadline::Busy;
         if let Err(error) = self.will_hold(0, 0) {
@@ -314,6 +345,9 @@ impl Connection {
             link.own_answer = Some((Answer::new(code, capabilities, Shown::told(true), false), own.what));
             return;
         }
+        if running.is_unproved {
+            return self.prove(turn);
+        }
         running.phase = Phase::Answer;
         link.shows_state |= running.sent.asks_for_state;
         let there = forwarding.here.as_mut().and_then(|here| here.numbers_mut().renumber(&mut running.payload));
@@ -329,6 +363,15 @@ impl Connection {
             running.payload.truncate(SKIPPED_HEAD_LEN);
             running.payload.shrink_to_fit();
         }
+    }
+
+    /// The command that runs is proved, or is not sent after all.
+    pub(super) fn is_proved(&mut self, turn: &mut Turn<'_>) {
+        self.hold = Hold::Source;
+        if let Some(running) = self.forwarding.as_mut().and_then(|forwarding| forwarding.running.as_mut()) {
+            running.is_unproved = false;
+        }
+        self.send_to_source(turn);
     }
 
     fn open_source(&mut self, permit: Permit, turn: &Turn<'_>) {
@@ -552,7 +595,7 @@ impl Connection {
         if let Some(session) = &mut self.session {
             let resets = running.sent.resets && told.error.is_none();
             link.mark = forwarding.here.as_mut().map(|here| {
-                let answered = (&running.sent, &running.answer);
+                let answered = (&running.sent, &running.answer, &*running.text);
                 here.take(session, answered, resets, turn.server)
             });
         }
@@ -600,12 +643,16 @@ impl Connection {
         match (what, answer.told().error, answer.told().statement) {
             (OwnKind::Waits, Some(code), _) => {
                 link.own.clear();
+                if let Some(mark) = link.mark.as_mut().filter(|_| !forwarding.at.keeps_session()) {
+                    mark.forget_transaction();
+                }
                 return self.fail_forwarded(&not_executed(code));
             }
+            (OwnKind::GivesUp, None, _) => return self.gave_up(answer.told().status.unwrap_or_default(), turn),
             (OwnKind::Prepares(_), Some(_), _) => return self.pass_own_error(turn),
             (OwnKind::Prepares(number), None, Some(there)) => {
                 if let Some(here) = &mut forwarding.here {
-                    here.numbers_mut().add(number, there);
+                    here.numbers_mut().add(number, there, running.sent.sees, &[]);
                 }
             }
             _ => {}

@@ -12,7 +12,8 @@ use wire::server::ClientCommand;
 use super::{Connection, Turn};
 
 /// Bytes of a digest that are kept.
-const DIGEST_BYTES: usize = 500;
+pub(super) const DIGEST_BYTES: usize = 500;
+
 impl Connection {
     /// A command that this session was asked goes to the source.
     pub(super) fn note_not_here(&self, not_here: &NotHere, payload: &[u8], sent: &Sent, turn: &Turn<'_>) {
@@ -41,6 +42,9 @@ impl Connection {
             _ if session.is_pinned() => "a session that is kept at the source",
             _ if forwarding.keeps_session() => "a transaction at the source",
             _ if is_there_only => "a statement prepared at the source",
+            _ if sent.may_be_here && session.begins_split() && !turn.server.sources.is_late() => {
+                "a transaction that is left to the source"
+            }
             _ if sent.may_be_here => "rows that are not fresh in time",
             _ => "a kind that is never answered here",
         };

@@ -251,6 +251,9 @@ impl Connection {
     /// The wait ends this way.
     fn end_wait(&mut self, ended: Ended, turn: &mut Turn<'_>) {
         self.held = None;
+        if self.proof_waited(&ended, turn) {
+            return;
+        }
         let Some(session) = &mut self.session else { return };
         let after = session.waited(ended, turn.server, &mut self.output);
         self.settle(after, turn);

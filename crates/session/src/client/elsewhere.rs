@@ -330,7 +330,7 @@ impl Session {
         After::NotHere
     }
 
-    fn text_settings(&self) -> syntax::Settings {
+    pub(super) fn text_settings(&self) -> syntax::Settings {
         let charset = self.settings.charsets().client_charset();
         syntax::Settings::new(self.settings.typed().sql_mode, SERVER_VERSION, charset)
     }
@@ -399,10 +399,18 @@ impl Session {
             Statement::ShowWarnings { .. } | Statement::ShowWarningCount { .. } if self.diagnostics.are_elsewhere => {
                 said(Why::LastStatement, "SHOW WARNINGS")
             }
-            // What all its statements read is one state, which is the source's if one of them must be read there.
-            Statement::Begin { .. } if self.transaction.isolation(&self.settings) != Isolation::ReadCommitted => {
+            Statement::Begin { consistent, .. }
+                if match self.transaction.isolation(&self.settings) {
+                    Isolation::ReadCommitted => false,
+                    // What it reads is the state of this moment, whatever comes first.
+                    Isolation::RepeatableRead => *consistent,
+                    Isolation::ReadUncommitted | Isolation::Serializable => true,
+                } =>
+            {
                 said(Why::Transaction, "a transaction")
             }
+            // Back to it there is no view.
+            Statement::Savepoint(_) if self.begins_split() => said(Why::Transaction, "a savepoint before all reads"),
             Statement::Savepoint(_) | Statement::RollbackTo(_) | Statement::Release(_)
                 if !self.transaction.is_open() && !self.settings.typed().autocommit =>
             {
@@ -416,8 +424,8 @@ impl Session {
                 let is_exact = match !transaction.is_open() && self.settings.typed().autocommit {
                     // What was said of the next transaction is of this one.
                     true => transaction.next() == Characteristics::default(),
-                    // Each statement has a view of its own, before the first that writes as well as after it.
-                    false => isolation == Isolation::ReadCommitted,
+                    // Each statement has a view of its own, or all have the one that the first of them has here.
+                    false => matches!(isolation, Isolation::ReadCommitted | Isolation::RepeatableRead),
                 };
                 match isolation {
                     _ if self.of_table(statement, None).is_none() => said(Why::OfServer, "a table of the server"),

@@ -272,7 +272,8 @@ impl Session {
             Statement::Begin { consistent, access } => {
                 self.locks.transaction_begins();
                 let pin = || Ok((world.pin()?, world.now()));
-                warnings.extend(self.transaction.begin(*consistent, *access, &self.settings, pin)?);
+                let may_write = self.may_forward();
+                warnings.extend(self.transaction.begin(*consistent, *access, &self.settings, may_write, pin)?);
             }
             Statement::Commit(completion) | Statement::Rollback(completion) => {
                 return Ok(self.complete(*completion));

@@ -4,7 +4,7 @@
 //! or the reason why there is none. Never here: an estimate of an age; a wait of a transaction that reads already.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base::GtidSet;
 use sql::{Ended, Event, ReadConsistency, Settings, SqlError, Statement, Value};
@@ -31,6 +31,11 @@ pub(super) struct Needs {
 }
 
 impl Needs {
+    /// All that the source has executed by now, or shows.
+    pub(super) fn of_now(now: Instant, within: Duration) -> Needs {
+        Needs { set: None, besides: None, since: now, arrived: now, until: now + within, ended: None }
+    }
+
     /// The wait that was asked for has ended.
     pub(super) fn ended(&mut self, how: Ended) {
         self.ended = Some(how);
@@ -142,7 +147,7 @@ impl Session {
     /// True if a statement that reads a table may wait for its rows.
     #[must_use]
     pub fn waits_for_rows(&self) -> bool {
-        self.settings.text("slipstream_read_consistency") != Some("EVENTUAL")
+        self.settings.typed().read_consistency != ReadConsistency::Eventual
     }
 
     /// True if the source is asked for its time by each statement that reads a table.
@@ -180,7 +185,8 @@ impl Session {
         }))
     }
 
-    fn looks(&mut self, mut needs: Needs, world: &dyn World) -> Result<bool, SqlError> {
+    /// Whether this is visible; false if it is waited for.
+    pub(super) fn looks(&mut self, mut needs: Needs, world: &dyn World) -> Result<bool, SqlError> {
         match needs.ended.take() {
             Some(Ended::Failed(error)) => return Err(error),
             Some(Ended::Interrupted(by)) => return Err(by.error()),

@@ -394,9 +394,11 @@ impl Session {
         let locking = !select.locking.is_empty();
         let snapshot = self.snapshot_of(locking, world)?;
         let plan = self.plan(select, sql, parameters, &snapshot, known, world)?;
+        self.check_view(&plan)?;
         self.transaction.opens_table(select.limit.rows.is_some(), &self.settings);
         if plan.rows_max > 0 && !plan.never {
             self.transaction.reads(&snapshot, locking, world.now());
+            self.reads_table(&plan);
         }
         let reading = Reading::open(snapshot, world.now(), plan, self.settings.charsets(), form)?;
         let warnings = std::mem::take(self.place.noted.get_mut());

@@ -28,6 +28,13 @@ pub struct Mark {
     prepared: u32,
 }
 
+impl Mark {
+    /// The transaction that was told of was not begun after all.
+    pub fn forget_transaction(&mut self) {
+        (self.open, self.next) = (None, Characteristics::default());
+    }
+}
+
 /// A transaction that is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenTransaction {
@@ -35,7 +42,7 @@ pub struct OpenTransaction {
     pub number: u64,
     pub isolation: Isolation,
     pub read_only: bool,
-    /// It was begun WITH CONSISTENT SNAPSHOT.
+    /// It was begun WITH CONSISTENT SNAPSHOT, or has read here what its view there must have.
     pub consistent: bool,
     /// Begun by a statement under autocommit=0, not by BEGIN.
     pub implicit: bool,
@@ -147,7 +154,8 @@ impl OpenTransaction {
 
     fn statements(&self) -> Vec<String> {
         let mut statements = Vec::new();
-        if !self.implicit {
+        // The view of an implicit one is opened by a statement, too.
+        if !self.implicit || self.consistent {
             statements.push(format!("SET TRANSACTION {}", characteristics(Some(self.isolation), None)));
             let snapshot = self.consistent.then_some("WITH CONSISTENT SNAPSHOT");
             let access = self.read_only.then_some("READ ONLY");

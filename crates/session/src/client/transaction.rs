@@ -6,6 +6,7 @@ use std::time::Instant;
 use sql::{AccessMode, Characteristics, Completion, Isolation, Settings, SqlError, Warning};
 use store::Snapshot;
 
+use super::split::Split;
 use super::told::OpenTransaction;
 
 /// Savepoints of a transaction, at most: MySQL has no limit, a session's memory has.
@@ -52,6 +53,8 @@ struct Open {
     locked: Option<View>,
     /// A result was sent in it.
     answered: bool,
+    /// What of it is another server's.
+    split: Split,
 }
 
 impl std::fmt::Debug for Open {
@@ -102,7 +105,34 @@ impl Transaction {
         }
         if open.view.is_none() && open.keeps_one_state() {
             open.view = Some(Ok((Arc::clone(snapshot), now)));
+            open.split.sees(snapshot);
         }
+    }
+
+    pub(super) fn split(&self) -> Option<&Split> {
+        self.open.as_ref().map(|open| &open.split)
+    }
+
+    pub(super) fn split_mut(&mut self) -> Option<&mut Split> {
+        self.open.as_mut().map(|open| &mut open.split)
+    }
+
+    /// What was read of the open transaction is of another that it has ended.
+    pub(super) fn forget_view(&mut self) {
+        if let Some(open) = &mut self.open {
+            (open.view, open.locked, open.split) = (None, None, Split::default());
+        }
+    }
+
+    /// True if all that the open transaction, or the next one, reads is of one state that another server can keep.
+    pub(super) fn keeps_one_state(&self, settings: &Settings) -> bool {
+        self.isolation(settings) == Isolation::RepeatableRead
+    }
+
+    /// It was rolled back, because it was in conflict with others.
+    pub(super) fn conflicts(&mut self) {
+        self.end();
+        self.next = Characteristics::default();
     }
 
     /// Lets go of the snapshot, if it was pinned before this time; reading ends with this error from then on.
@@ -122,15 +152,16 @@ impl Transaction {
     /// BEGIN or START TRANSACTION; ends the open one. `pin` pins what WITH CONSISTENT SNAPSHOT reads.
     ///
     /// # Errors
-    /// 1290 for READ WRITE.
+    /// 1290 for READ WRITE, unless another server may write.
     pub(super) fn begin(
         &mut self,
         consistent: bool,
         access: Option<AccessMode>,
         settings: &Settings,
+        may_write: bool,
         pin: impl FnOnce() -> Result<(Arc<Snapshot>, Instant), SqlError>,
     ) -> Result<Option<Warning>, SqlError> {
-        if access == Some(AccessMode::ReadWrite) {
+        if access == Some(AccessMode::ReadWrite) && !may_write {
             return Err(SqlError::read_only());
         }
         // As MySQL's does, the level outlasts a transaction that BEGIN ends, whatever SET SESSION has said in it.
@@ -210,7 +241,8 @@ impl Transaction {
 
     /// Bytes of its savepoints.
     pub(super) fn bytes(&self) -> usize {
-        self.savepoints.iter().map(|own| size_of::<Savepoint>() + own.name.len()).sum()
+        let savepoints: usize = self.savepoints.iter().map(|own| size_of::<Savepoint>() + own.name.len()).sum();
+        savepoints + self.split().map_or(0, Split::bytes)
     }
 
     /// SAVEPOINT; where each statement is a transaction it is forgotten at once, as by MySQL.
@@ -239,8 +271,8 @@ impl Transaction {
     pub(super) fn rollback_to(&mut self, name: &[u8]) -> Result<(), SqlError> {
         self.keep_savepoints(name, 1)?;
         let had_read = self.savepoints.last().is_some_and(|own| own.had_read);
-        if let Some(open) = self.open.as_mut().filter(|_| !had_read) {
-            (open.view, open.locked) = (None, None);
+        if !had_read {
+            self.forget_view();
         }
         Ok(())
     }
@@ -282,7 +314,10 @@ impl Transaction {
 
     /// The open transaction, as another server must begin it.
     pub(super) fn open(&self) -> Option<OpenTransaction> {
-        let Open { isolation, read_only, consistent, implicit, .. } = *self.open.as_ref()?;
+        let open = self.open.as_ref()?;
+        let Open { isolation, read_only, implicit, .. } = *open;
+        // What was read here must be in the view there, which is opened before anything else is done.
+        let consistent = open.consistent || open.split.has_seen();
         let savepoints = self.savepoints.iter().map(|own| own.name.clone()).collect();
         Some(OpenTransaction { number: self.begun, isolation, read_only, consistent, implicit, savepoints })
     }
@@ -356,6 +391,7 @@ impl Open {
             view: None,
             locked: None,
             answered: false,
+            split: Split::default(),
         }
     }
 

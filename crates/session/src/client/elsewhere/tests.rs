@@ -28,7 +28,7 @@ fn what_does_not_bind_is_anothers_and_changes_nothing() {
         ("set @a = 8, @b = uuid()", Why::Unsupported, false),
         ("set @c = 8, div_precision_increment = 9", Why::Unsupported, false),
         ("select get_lock('a', 1)", Why::Unsupported, true),
-        ("start transaction read write", Why::Transaction, false),
+        ("start transaction with consistent snapshot", Why::Transaction, false),
         ("lock tables t read", Why::Locks, true),
         ("select 1; select 2", Why::Several, false),
         ("select @@max_allowed_packet", Why::Variable, false),

@@ -1,0 +1,180 @@
+//! REPEATABLE READ transactions that read here and continue at the source, while others write.
+
+use serde_json::Value;
+use testkit::raw_client::{CAPABILITIES, RawClient};
+use whole_program_tests::{Replica, Server, folder, slipstream};
+
+use crate::forward::{PASSWORD, THERE, add_account};
+
+const ROWS: &str = "CREATE DATABASE shop; USE shop;
+    CREATE TABLE t (id INT PRIMARY KEY, n INT); INSERT INTO t VALUES (1, 10), (2, 20);
+    CREATE TABLE u (id INT PRIMARY KEY, n INT); INSERT INTO u VALUES (1, 100), (2, 200);
+    CREATE TABLE child (id INT PRIMARY KEY, t INT, FOREIGN KEY (t) REFERENCES t (id) ON DELETE CASCADE);
+    INSERT INTO child VALUES (1, 1), (2, 2)";
+
+/// A source with a replica in front of it.
+struct Split {
+    source: Server,
+    replica: Replica,
+    socket: std::path::PathBuf,
+}
+
+impl Split {
+    fn start(name: &str) -> Split {
+        let source = Server::start_unsynced(name, &["--innodb-lock-wait-timeout=1"]);
+        let data = folder(name);
+        source.sql(&format!("CREATE USER shop IDENTIFIED BY '{THERE}'; GRANT ALL ON *.* TO shop, repl"));
+        source.sql(ROWS);
+        // A copy by who sees all of them knows which tables have triggers.
+        let (replica, socket) = Replica::with_socket(&source, &data, &["--forward=all", "--copy=always"]);
+        add_account(&data, "app", "read,forward");
+        let split = Split { source, replica, socket };
+        // Once it is known what the account may read at the source.
+        let mut client = split.client();
+        while split.forwarded()["served_here"] == 0 {
+            client.query("SELECT n FROM shop.t WHERE id = 1");
+        }
+        split
+    }
+
+    fn client(&self) -> RawClient {
+        RawClient::with_password(&self.socket, "app", PASSWORD, CAPABILITIES)
+    }
+
+    fn forwarded(&self) -> Value {
+        let status = slipstream(&["status", "--json", "--data", self.replica.data()]);
+        let status: Value = serde_json::from_str(&status.out).unwrap();
+        status["clients"]["forwarded"].clone()
+    }
+
+    /// Transactions that went to the source, their reads there, and those in conflict.
+    fn splits(&self) -> [u64; 3] {
+        let splits = &self.forwarded()["splits"];
+        ["begun", "proofs", "conflicts"].map(|name| splits[name].as_u64().unwrap())
+    }
+
+    /// Runs statements, each with the value that it must show.
+    fn expects(&self, client: &mut RawClient, statements: &[(&str, &str)]) {
+        for (sql, expected) in statements {
+            assert_eq!(value(&client.query(sql)), *expected, "{sql}; {:#}", self.forwarded());
+        }
+    }
+
+    /// A transaction at the source, which is replayed then.
+    fn others(&mut self, sql: &str) {
+        self.source.sql(sql);
+        self.replica.catch_up(&self.source);
+    }
+}
+
+/// The first value of the last row, or the error's number.
+fn value(packets: &[Vec<u8>]) -> String {
+    let last = packets.last().unwrap();
+    if last[0] == 0xff {
+        return u16::from_le_bytes([last[1], last[2]]).to_string();
+    }
+    let Some(row) = packets.len().checked_sub(2).map(|at| &packets[at]) else { return "OK".to_owned() };
+    String::from_utf8(row[1..=usize::from(row[0])].to_vec()).unwrap()
+}
+
+const READ_T: (&str, &str) = ("SELECT n FROM shop.t WHERE id = 1", "10");
+const BY_REPLICA: (&str, &str) = ("SELECT @@slipstream_last_served_by", "replica");
+
+#[test]
+fn what_a_transaction_reads_is_one_state_on_both_sides() {
+    let mut split = Split::start("tier-split");
+    let mut client = split.client();
+    // Before the first write, and after it, of tables that it has not written.
+    split.expects(&mut client, &[("BEGIN", "OK"), READ_T, BY_REPLICA]);
+    split.others("UPDATE shop.t SET n = 11 WHERE id = 1; UPDATE shop.u SET n = 101 WHERE id = 1");
+    split.expects(
+        &mut client,
+        &[
+            READ_T,
+            ("SELECT n FROM shop.u WHERE id = 1", "100"),
+            ("UPDATE shop.u SET n = n + 1 WHERE id = 1", "OK"),
+            READ_T,
+            ("COMMIT", "OK"),
+            ("SELECT n FROM shop.t WHERE id = 1", "11"),
+            ("SELECT n FROM shop.u WHERE id = 1", "102"),
+        ],
+    );
+    assert_eq!(split.splits(), [1, 0, 0]);
+    // What it has written it reads there: nothing else has changed.
+    split.expects(
+        &mut client,
+        &[
+            ("BEGIN", "OK"),
+            ("SELECT n FROM shop.u WHERE id = 1", "102"),
+            ("DELETE FROM shop.t WHERE id = 2", "OK"),
+            ("SELECT COUNT(*) FROM shop.t", "1"),
+            ("ROLLBACK", "OK"),
+            ("BEGIN", "OK"),
+            ("SELECT n FROM shop.u WHERE id = 1", "102"),
+            ("DELETE FROM shop.t WHERE id = 2", "OK"),
+            ("SELECT COUNT(t) FROM shop.child", "1"),
+            ("ROLLBACK", "OK"),
+        ],
+    );
+    assert_eq!(split.splits(), [3, 2, 0]);
+    // Of two tables only the one that is not read there has changed, and then only the one that is.
+    for (changed, count) in [("u", "1"), ("t", "1")] {
+        split.expects(&mut client, &[("BEGIN", "OK"), ("SELECT id FROM shop.u WHERE id = 1", "1")]);
+        split.others(&format!("UPDATE shop.{changed} SET n = n + 1"));
+        split.expects(
+            &mut client,
+            &[("SELECT COUNT(*) FROM shop.t JOIN shop.t other USING (id) WHERE id = 2", count), ("COMMIT", "OK")],
+        );
+    }
+    assert_eq!(split.splits(), [5, 4, 0]);
+    split.replica.stop();
+}
+
+#[test]
+fn a_transaction_whose_reads_are_of_no_one_state_is_rolled_back() {
+    let mut split = Split::start("tier-conflict");
+    let mut client = split.client();
+    let read_u = "SELECT n FROM shop.u WHERE id = 2";
+    split.expects(&mut client, &[("BEGIN", "OK"), (read_u, "200")]);
+    split.others("UPDATE shop.t SET n = 11 WHERE id = 1; UPDATE shop.u SET n = 201 WHERE id = 2");
+    split.expects(
+        &mut client,
+        &[
+            ("UPDATE shop.t SET n = 21 WHERE id = 2", "OK"),
+            ("SELECT COUNT(*) FROM shop.t", "1213"),
+            ("SELECT n FROM shop.t WHERE id = 2", "20"),
+        ],
+    );
+    assert_eq!(split.splits(), [1, 1, 1]);
+    // It holds no lock there.
+    split.others("UPDATE shop.t SET n = 22 WHERE id = 2");
+    // One that begins with such a read is the source's, and others are not.
+    split.expects(&mut client, &[("BEGIN", "OK"), ("SELECT n FROM shop.u WHERE id = 1", "100")]);
+    split.others("UPDATE shop.t SET n = 12 WHERE id = 1; UPDATE shop.u SET n = 101 WHERE id = 1");
+    split.expects(
+        &mut client,
+        &[
+            ("SELECT n FROM shop.u WHERE id = 1", "100"),
+            ("SELECT MAX(n) FROM shop.t", "22"),
+            ("COMMIT", "OK"),
+            ("BEGIN", "OK"),
+            ("SELECT id FROM shop.u WHERE id = 1", "1"),
+            ("UPDATE shop.t SET n = 13 WHERE id = 1", "OK"),
+            ("COMMIT", "OK"),
+        ],
+    );
+    assert_eq!(split.splits(), [2, 1, 1]);
+    // Under autocommit = 0 the session reads here after it, too.
+    split.expects(&mut client, &[("SET autocommit = 0", "OK"), ("SELECT id FROM shop.u WHERE n = 101", "1")]);
+    split.others("UPDATE shop.t SET n = 14 WHERE id = 1; UPDATE shop.u SET n = 102 WHERE id = 1");
+    split.expects(
+        &mut client,
+        &[
+            ("SELECT MAX(n), COUNT(*) FROM shop.t", "1213"),
+            ("SELECT id FROM shop.u WHERE id IN (1) AND n = 102", "1"),
+            BY_REPLICA,
+            ("COMMIT", "OK"),
+        ],
+    );
+    split.replica.stop();
+}
