@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 /// Database of the rows.
 pub const DATABASE: &str = "o";
 /// Tables, with the row of each number in the one of its remainder.
-pub const TABLES: u32 = 3;
+pub const TABLES: u32 = 5;
 
 /// A row as a statement showed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -59,6 +59,8 @@ pub const FORMS: [Form; 8] = [
     Form::Implicit,
 ];
 
+/// Of so many changes each table gets one, unless a table before it does.
+const WRITTEN_OF_1000: [u32; TABLES as usize] = [700, 700, 800, 800, 1_000];
 /// One of this many plain reads outside transactions is held against the log too.
 const KEPT_ONE_IN: u64 = 16;
 /// Of one of this many it is asked who answered it.
@@ -156,10 +158,15 @@ impl Trial {
         self.ids.fetch_add(1, SeqCst)
     }
 
-    /// A row: most often one that others change too.
+    /// A row: most often one that others change too, of some tables hardly ever.
     fn key(&self, random: &mut Random) -> u32 {
-        let table = [0, 0, 0, 0, 0, 0, 0, 1, 1, 2][random.below(10_usize)];
-        random.below(self.known.keys() / TABLES) * TABLES + table
+        let table = WRITTEN_OF_1000.iter().position(|below| random.below(1_000) < *below);
+        random.below(self.known.keys() / TABLES) * TABLES + u32::try_from(table.unwrap_or_default()).unwrap()
+    }
+
+    /// A row of any table.
+    fn any_key(&self, random: &mut Random) -> u32 {
+        random.below(self.known.keys())
     }
 
     fn counts(&self, pair: Pair) {
@@ -488,15 +495,22 @@ impl<'s, 'a> Script<'s, 'a> {
 
     fn reads(&mut self, random: &mut Random, times: u32) -> Option<()> {
         for _ in 0..times {
-            let key = self.key(random);
             let trial = self.session.trial;
+            let key = trial.any_key(random);
             trial.plain.fetch_add(1, SeqCst);
             let begins = self.renews || !self.has_view;
             let known = begins.then(|| self.known.take().unwrap_or_else(|| trial.known.all()));
             let (keys, rows) = if random.one_in(4) {
                 (vec![key], self.session.prepared(key)?)
             } else {
-                let (keys, sql) = plain(trial.known.keys(), random, key);
+                let (keys, mut sql) = plain(trial.known.keys(), random, key);
+                if !self.has_view {
+                    // After a conflict transactions that begin with a read of the same form are the source's.
+                    sql = sql.replacen(" w ", &format!(" w AS w{} ", self.id), 1);
+                } else if random.one_in(4) {
+                    let table = Session::table(key);
+                    sql = sql.replacen(&table, &format!("{table} JOIN (SELECT UUID() AS one) AS any_"), 1);
+                }
                 let answer = self.session.run(|open| open.connection.query(&sql))?;
                 (keys, Session::rows(&answer))
             };
