@@ -8,34 +8,8 @@ use crate::bind::Value;
 use crate::charsets::Charsets;
 use crate::error::{SqlError, Warning};
 use crate::modes;
+use crate::uses::Rule;
 use crate::variables::Variable;
-
-/// What values a variable takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rule {
-    /// The value that it has, and no other.
-    AsItIs,
-    /// ON or OFF.
-    Switch,
-    /// OFF only: ON changes answers that are not implemented.
-    Off,
-    /// An integer within the recorded bounds; others are brought into them with a warning.
-    Integer,
-    /// One of these, by name or number.
-    Choice(&'static [&'static str]),
-    /// A character set of a client.
-    ClientCharset,
-    /// A character set, or NULL.
-    ResultsCharset,
-    /// A character set, whose default collation counts.
-    ConnectionCharset,
-    Collation,
-    /// A list of modes.
-    Mode,
-    Zone,
-    Names,
-    Gtids,
-}
 
 /// The value under a rule, as `SELECT @@name` prints it; None is NULL.
 ///

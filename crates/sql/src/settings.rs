@@ -11,9 +11,9 @@ use crate::ast::Scope;
 use crate::bind::{Field, Value};
 use crate::charsets::text_as_sql;
 use crate::error::{SqlError, Warning};
-use crate::rules::{self, Rule};
+use crate::rules;
 use crate::table::{ZoneByName, has_zone_names, zone_by_name};
-use crate::uses::{Mark, marked};
+use crate::uses::{Mark, Rule, marked};
 use crate::variables::{self, OwnValues, Variable};
 use crate::{Charsets, KNOWS_UTC, Result, deprecated, modes};
 

@@ -4,11 +4,38 @@
 //! In: names. Out: a row of the table, for variables that are more than a recorded value here. Never here: values. A
 //! variable that is in neither list is one that nobody has judged yet, and a test fails.
 
-use crate::rules::Rule;
-use crate::rules::Rule::{
+use Mark::{Asked, First, Kept, OfSource, Told};
+use Rule::{
     AsItIs, Choice, ClientCharset, Collation, ConnectionCharset, Gtids, Integer, Mode, Names, Off, ResultsCharset,
     Switch, Zone,
 };
+
+/// What values a variable takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// The value that it has, and no other.
+    AsItIs,
+    /// ON or OFF.
+    Switch,
+    /// OFF only: ON changes answers that are not implemented.
+    Off,
+    /// An integer within the recorded bounds; others are brought into them with a warning.
+    Integer,
+    /// One of these, by name or number.
+    Choice(&'static [&'static str]),
+    /// A character set of a client.
+    ClientCharset,
+    /// A character set, or NULL.
+    ResultsCharset,
+    /// A character set, whose default collation counts.
+    ConnectionCharset,
+    Collation,
+    /// A list of modes.
+    Mode,
+    Zone,
+    Names,
+    Gtids,
+}
 
 /// Where a session's value comes from, and where else it must be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +52,6 @@ pub enum Mark {
     /// Only the source's own session is about it: what it tells of it changes nothing here.
     OfSource,
 }
-
-use Mark::{Asked, First, Kept, OfSource, Told};
 
 /// A variable that is more than a recorded value here.
 #[derive(Debug)]
@@ -45,7 +70,7 @@ const fn of(name: &'static str, rule: Rule, marks: &'static [Mark], by: &'static
 
 /// What cannot matter concerns…
 const PLANS: &str = "which way MySQL takes to the rows, not which rows it finds";
-const REFUSED: &str = "only what is refused here, or goes to the source";
+const REFUSED: &str = "only constructs that are refused here, or go to the source";
 const DEFINES: &str = "what statements that define objects make of it; the log or SHOW CREATE says that";
 const WRITES: &str = "only statements that write";
 const SHOWN: &str = "only shown";
@@ -184,7 +209,6 @@ const USES: &[Use] = &[
     of("windowing_use_high_precision", AsItIs, &[Kept], REFUSED),
 ];
 
-/// The row of a variable.
 pub(crate) fn use_of(name: &str) -> Option<&'static Use> {
     USES.binary_search_by(|one| one.name.cmp(name)).ok().and_then(|at| USES.get(at))
 }

@@ -14,8 +14,7 @@ use crate::Result;
 use crate::ast::Scope;
 use crate::bind::{Field, Value};
 use crate::error::SqlError;
-use crate::rules::Rule;
-use crate::uses::{Mark, use_of};
+use crate::uses::{Mark, Rule, use_of};
 
 /// utf8mb3_general_ci: the collation of variables' texts.
 const TEXT_COLLATION: u16 = 33;

@@ -201,7 +201,6 @@ impl Session {
         self.diagnostics.are_elsewhere
     }
 
-    /// Its variables.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings

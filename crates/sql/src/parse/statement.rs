@@ -83,7 +83,7 @@ impl Parser<'_> {
             "FLUSH" => self.flush(),
             "CHECK" => self.check(),
             word if WRITES.contains(&word) => Ok(Statement::Write),
-            word if REFUSED.contains(&word) => Ok(self.refused(word.to_owned())),
+            word if REFUSED.contains(&word) => Ok(self.refused(word)),
             _ => Err(self.syntax()),
         }
     }

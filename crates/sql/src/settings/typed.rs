@@ -12,7 +12,7 @@ use crate::{Result, modes, variables};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Typed {
     pub autocommit: bool,
-    /// None: JSON.
+    /// None where the format is JSON, which is not answered.
     pub explain_format: Option<ExplainFormat>,
     pub interactive_timeout_s: u64,
     /// `sql_big_selects`; without it MySQL fails a SELECT that it expects to read more than `join_rows_max` rows.
@@ -22,7 +22,6 @@ pub struct Typed {
     /// `max_execution_time`; None: no limit.
     pub execution_limit: Option<Duration>,
     pub net_write_timeout_s: u64,
-    /// `sql_notes`
     pub notes: bool,
     pub sql_mode: u64,
     /// `sql_select_limit`
@@ -64,7 +63,7 @@ pub enum ReadConsistency {
     Bounded,
 }
 
-/// Variables whose texts are not kept beside their values.
+/// Variables whose texts are not kept next to their values.
 const WITHOUT_TEXT: [&str; 2] = ["autocommit", "sql_mode"];
 
 impl Typed {
@@ -180,7 +179,7 @@ mod tests {
     #[test]
     fn each_choice_is_a_value_of_its_own() {
         for name in ["session_track_gtids", "session_track_transaction_info", "slipstream_read_consistency"] {
-            let crate::rules::Rule::Choice(choices) = variables::find(name).unwrap().rule else { panic!("{name}") };
+            let crate::uses::Rule::Choice(choices) = variables::find(name).unwrap().rule else { panic!("{name}") };
             let mut seen = Vec::new();
             for choice in choices {
                 let mut typed = Typed::recorded();
