@@ -74,7 +74,7 @@ pub fn parse(statement: &str) -> Result<ReplicaOrder, SqlError> {
                 let text = format!("Replica channel '{}' does not exist.", String::from_utf8_lossy(&name));
                 return Err(SqlError::new(3074, "HY000", text));
             }
-            let until = until.map(|until| sql::until(&until, |text| Ok(text.to_vec()))).transpose()?;
+            let until = until.as_ref().map(sql::until).transpose()?;
             if let ReplicaOrder::Threads(order) = &mut order {
                 order.until = until.filter(|_| order.sql);
             }

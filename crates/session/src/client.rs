@@ -41,6 +41,7 @@ use std::sync::Arc;
 
 use accounts::{Consistency, Identity, Reads, SessionStart, SourceGrants};
 use serve::{ReplicaLine, Start};
+use sql::table::in_text;
 use sql::{
     Bind, Charsets, Command, Field, OwnValues, Purse, Settings, SqlError, UserVariables, Value, Waits, Warning,
     gtid_text,
@@ -459,8 +460,8 @@ impl Session {
     }
 
     fn init_db(&mut self, name: &[u8], world: &dyn World, out: &mut Output) -> After {
-        let used = self.settings.charsets().from_client(name).map(|name| String::from_utf8_lossy(&name).into_owned());
-        match used.and_then(|name| self.use_schema(&name, world)) {
+        let name = self.settings.charsets().name(name).map(|(name, _)| in_text(&name).into_owned());
+        match name.and_then(|name| self.use_schema(&name, world)) {
             Ok(()) => {
                 self.ok(out);
                 After::Next
@@ -579,7 +580,8 @@ impl Session {
         self.diagnostics.row_count = -1;
         self.own_warnings().push(error.as_warning());
         self.trouble.failed = Some(Failed::of(error));
-        out.send(|out| server::put_err(out, error.code, error.sqlstate, &error.message));
+        let message = self.settings.charsets().message(&error.message);
+        out.send(|out| server::put_err(out, error.code, error.sqlstate, &message));
         if error.is_defect() {
             self.trouble.defect = Some(error.message.clone());
         }

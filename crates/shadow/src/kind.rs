@@ -72,7 +72,7 @@ pub(crate) fn known(sql: &[u8], sql_mode: u64, charsets: &Charsets, schema: Opti
     };
     let mut known = Known { kind, ..Known::default() };
     let Ok(Parsed { statement, parameters, .. }) = &parsed else { return known };
-    known.nature = Nature::of(statement, schema, charsets);
+    known.nature = Nature::of(statement, schema);
     known.tells_of_last = tells_of_last(statement);
     let Statement::Select(select) = statement else { return known };
     known.limited = select.from.is_some() && select.limit.rows.is_some();
@@ -83,7 +83,7 @@ pub(crate) fn known(sql: &[u8], sql_mode: u64, charsets: &Charsets, schema: Opti
     known.ordered = !order.is_empty();
     known.order = ordered_by(order);
     known.orders_dictionary =
-        known.ordered && virtual_schema(select, schema, charsets).is_some_and(|schema| schema == "information_schema");
+        known.ordered && virtual_schema(select, schema).is_some_and(|schema| schema == "information_schema");
     known
 }
 

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use sql::listing::{Choice, virtual_schema};
-use sql::{Charsets, Comparison, Expression, Mark, Order, Scope, Select, Show, Statement};
+use sql::{Comparison, Expression, Mark, Order, Scope, Select, Show, Statement};
 use wire::response::ColumnDefinition;
 
 const TIME: &str = "time";
@@ -242,9 +242,9 @@ impl Excused {
 
 impl Nature {
     /// Of this statement, in a session with this default schema.
-    pub(crate) fn of(statement: &Statement, schema: Option<&str>, charsets: &Charsets) -> Nature {
+    pub(crate) fn of(statement: &Statement, schema: Option<&str>) -> Nature {
         match statement {
-            Statement::Select(select) => of_select(select, schema, charsets),
+            Statement::Select(select) => of_select(select, schema),
             Statement::Show(show) => of_show(show),
             // The optimizer's, in its own words.
             Statement::Explain { .. } => {
@@ -282,9 +282,9 @@ impl Nature {
     }
 }
 
-fn of_select(select: &Select, schema: Option<&str>, charsets: &Charsets) -> Nature {
+fn of_select(select: &Select, schema: Option<&str>) -> Nature {
     let (mut whole, mut own, mut lists_schemas) = (None, None, false);
-    if let (Some(listed), Some(from)) = (virtual_schema(select, schema, charsets), &select.from) {
+    if let (Some(listed), Some(from)) = (virtual_schema(select, schema), &select.from) {
         (whole, own) = of_virtual(listed, &from.table);
         if whole == Some(SCHEMAS) && select.limit.rows.is_none() {
             let of_others = from.filter.as_ref().is_some_and(names_other_schemas);

@@ -4,7 +4,6 @@
 //! that MySQL sends, and its value: without tables every expression is a constant. Never here: a construct that is not
 //! in [`crate::functions`] or below; it is refused by name.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 
 use values::collation::BINARY;
@@ -12,8 +11,9 @@ use wire::response::column_flag;
 use wire::row::{DateTime, Time, type_code};
 
 use crate::ast::{Expression, Item, Limit, Scope, Select};
-use crate::charsets::{bytes_a_character, charset_of, decoded, is_unicode};
+use crate::charsets::{bytes_a_character, charset_of, decoded};
 use crate::error::SqlError;
+use crate::invalid::{utf8mb3_by_bytes, valid_up_to};
 use crate::memory::Purse;
 use crate::settings::Settings;
 use crate::table::least_bytes;
@@ -254,7 +254,7 @@ pub fn describe(bind: &Bind<'_>, select: &Select) -> Result<Vec<Column>> {
 /// # Errors
 /// Those of [`describe`], as they are.
 pub fn evaluate(bind: &Bind<'_>, expression: &Expression) -> Result<Value> {
-    Ok(bind.alone(expression)?.value)
+    Ok(bind.as_it_is(expression)?.value)
 }
 
 /// Gives the variables of `bind`'s session a value for one of them, by its name as written.
@@ -263,20 +263,20 @@ pub fn evaluate(bind: &Bind<'_>, expression: &Expression) -> Result<Value> {
 /// As [`describe`], and 3061 for a name that is not one.
 pub fn assign(bind: &Bind<'_>, name: &[u8], expression: &Expression, to: &mut UserVariables) -> Result<()> {
     let charsets = bind.settings.charsets();
-    if *expression == Expression::Null && to.set_null(name, charsets)? {
+    if *expression == Expression::Null && to.set_null(name)? {
         return Ok(());
     }
     let bound = match expression {
-        Expression::UserVariable(read) if !bind.user_variables.has(read, charsets)? => UserVariables::unset(charsets),
-        expression => bind.expression(expression)?,
+        Expression::UserVariable(read) if !bind.user_variables.has(read)? => UserVariables::unset(charsets),
+        expression => bind.as_it_is(expression)?,
     };
     // As MySQL has it, a NULL leaves a variable that is text its collation, and the word its type too.
-    let bound = if bound.value == Value::Null { to.null_of(name, bound, charsets)? } else { bound };
+    let bound = if bound.value == Value::Null { to.null_of(name, bound)? } else { bound };
     to.set(name, bound, charsets)
 }
 
 pub(crate) fn column(bind: &Bind<'_>, item: &Item) -> Result<Column> {
-    let bound = bind.alone(&item.expression).map_err(|error| error.at(item.span.clone()))?;
+    let bound = bind.as_it_is(&item.expression).map_err(|error| error.at(item.span.clone()))?;
     let charsets = bind.settings.charsets();
     let own = match &item.expression {
         _ if item.alias.is_some() => Vec::new(),
@@ -287,23 +287,18 @@ pub(crate) fn column(bind: &Bind<'_>, item: &Item) -> Result<Column> {
         Expression::Text { bytes, first_len, introducer } => {
             let shown = bytes.get(..*first_len).unwrap_or_default();
             let collation = introducer.as_ref().map_or(Ok(charsets.client), |name| Ok(Charsets::by_name(name)?.id))?;
-            or_as_it_is(decoded(collation, shown), collation, shown)?
+            match introducer.as_deref() {
+                Some("utf8mb3") => utf8mb3_by_bytes(column_names::from_graph(shown)),
+                _ => charsets.shown(shown, collation)?,
+            }
         }
-        _ => charsets.from_client(item.text(bind.sql))?.into_owned(),
+        _ => charsets.shown(item.text(bind.sql), charsets.client)?,
     };
     let name = match &item.alias {
-        Some(alias) => column_names::given(&or_as_it_is(charsets.from_client(alias), charsets.client, alias)?),
+        Some(alias) => column_names::given(alias),
         None => column_names::own(&own),
     };
     Ok(Column { name, field: bound.field, value: bound.value })
-}
-
-/// A text of a name; as it was sent where it is no text of its Unicode character set, or has no character set.
-fn or_as_it_is(text: Result<Cow<'_, [u8]>>, collation: u16, bytes: &[u8]) -> Result<Vec<u8>> {
-    match text {
-        Err(_) if is_unicode(collation) || collation == BINARY => Ok(bytes.to_vec()),
-        text => text.map(Cow::into_owned),
-    }
 }
 
 /// Characters of a text, where each byte that is in none counts as one.
@@ -328,7 +323,29 @@ impl Bind<'_> {
         self.memory.work_with(bytes.saturating_mul(COPIES))
     }
 
+    /// Type and value of an expression.
+    ///
+    /// # Errors
+    /// With MySQL's number; 1235 also for a text that is invalid in its character set.
     pub(crate) fn expression(&self, expression: &Expression) -> Result<Bound> {
+        let bound = self.as_it_is(expression)?;
+        match (expression, &bound.value) {
+            (
+                Expression::Text { .. }
+                | Expression::Parameter(_)
+                | Expression::UserVariable(_)
+                | Expression::Call { .. },
+                Value::Text(text),
+            ) if bound.field.collation != BINARY && std::str::from_utf8(text).is_err() => {
+                Err(invalid_text(charset_of(bound.field.collation)))
+            }
+            _ => Ok(bound),
+        }
+    }
+
+    /// As [`expression`](Self::expression), of one whose value is only shown or kept: as in MySQL, a text of utf8mb4
+    /// that is invalid is taken unchanged.
+    pub(crate) fn as_it_is(&self, expression: &Expression) -> Result<Bound> {
         match expression {
             Expression::Null => Ok(null()),
             Expression::Bool(value) => Ok(integer(i64::from(*value), 1)),
@@ -367,43 +384,46 @@ impl Bind<'_> {
         }
     }
 
-    /// As [`expression`](Self::expression), of one whose value goes nowhere else: a literal that is no text of utf8mb4
-    /// is taken as it is, as by MySQL.
-    fn alone(&self, expression: &Expression) -> Result<Bound> {
-        let Expression::Text { bytes, introducer, .. } = expression else { return self.expression(expression) };
-        let Charsets { client, connection, .. } = *self.settings.charsets();
-        let collation = match introducer.as_deref() {
-            None if charset_of(client) == "utf8mb4" => connection,
-            Some("utf8mb4") => Charsets::by_name("utf8mb4")?.id,
-            _ => return self.expression(expression),
-        };
-        if charset_of(collation) != "utf8mb4" || std::str::from_utf8(bytes).is_ok() {
-            return self.expression(expression);
-        }
-        let length = u32::try_from(characters(bytes)).unwrap_or(u32::MAX);
-        let flags = column_flag::NOT_NULL | binary_flag(collation);
-        Ok(Bound { field: Field::text(flags, length, collation), value: Value::Text(bytes.clone()) })
-    }
-
     pub(crate) fn text(&self, bytes: &[u8], introducer: Option<&str>) -> Result<Bound> {
         let charsets = self.settings.charsets();
         let (from, to) = match introducer {
             Some("binary") => return Ok(literals::binary_text(bytes)),
-            Some(name @ "utf8mb3") => return Err(SqlError::not_supported(&format!("strings of {name}"))),
             Some(name) => (Charsets::by_name(name)?.id, Charsets::by_name(name)?.id),
             None => (charsets.client, charsets.connection),
         };
-        let text = decoded(from, bytes)?.into_owned();
-        let length = u32::try_from(String::from_utf8_lossy(&text).chars().count()).unwrap_or(u32::MAX);
+        let text = match (charset_of(from), charset_of(to)) {
+            ("utf8mb4", "utf8mb4") => bytes.to_vec(),
+            ("utf8mb3", "utf8mb3") if charsets.converts_not() && valid_up_to("utf8mb3", bytes) < bytes.len() => {
+                return Err(invalid_text("utf8mb3"));
+            }
+            // What the client gets of it.
+            ("utf8mb3", "utf8mb3") => utf8mb3_by_bytes(bytes),
+            (charset, _) => match decoded(from, bytes) {
+                Ok(text) => text.into_owned(),
+                Err(_) => return Err(invalid_text(charset)),
+            },
+        };
+        let length = u32::try_from(characters(&text)).unwrap_or(u32::MAX);
         let flags = column_flag::NOT_NULL | binary_flag(to);
         Ok(Bound { field: Field::text(flags, length, to), value: Value::Text(text) })
     }
 
-    /// A literal that is no text in the client's character set, as the bytes that it is; MySQL takes it as it is
-    /// everywhere. None for one that is a text.
-    pub(crate) fn bytes_of_no_text(&self, bytes: &[u8]) -> Option<Bound> {
-        decoded(self.settings.charsets().client, bytes).err()?;
-        Some(literals::binary_text(bytes))
+    /// A literal or parameter that is no text in the client's character set: its bytes.
+    pub(crate) fn no_text<'e>(&'e self, expression: &'e Expression) -> Option<&'e [u8]> {
+        let bytes = match expression {
+            Expression::Text { bytes, introducer: None, .. } => bytes,
+            Expression::Parameter(number) => match self.parameters?.get(*number)? {
+                Value::Text(bytes) => bytes,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        // Of parameters only those in utf8mb4 are as they were sent.
+        let charset = match expression {
+            Expression::Parameter(_) => "utf8mb4",
+            _ => self.settings.charsets().client_charset(),
+        };
+        (valid_up_to(charset, bytes) < bytes.len()).then_some(bytes)
     }
 
     fn parameter(&self, index: usize) -> Result<Bound> {
@@ -457,6 +477,10 @@ pub(crate) fn is_parameter(expression: &Expression) -> bool {
 pub(crate) fn binary_flag(collation: u16) -> u16 {
     let is_bin = values::collation::by_id(collation).is_some_and(|found| found.name.ends_with("_bin"));
     if is_bin { column_flag::BINARY } else { 0 }
+}
+
+fn invalid_text(charset: &str) -> SqlError {
+    SqlError::not_supported(&format!("text that is invalid in {charset}"))
 }
 
 fn null() -> Bound {

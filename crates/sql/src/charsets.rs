@@ -6,6 +6,7 @@ use values::collation::{self, BINARY, Collation};
 
 use crate::Result;
 use crate::error::SqlError;
+use crate::invalid::{byte_in_hex, in_hex, utf8_of, utf8mb3_by_bytes, utf8mb3_of, whole};
 use crate::variables::OwnValues;
 
 /// Character sets that cannot be a client's: its statements must be ASCII but for literals.
@@ -80,7 +81,7 @@ impl Charsets {
     /// # Errors
     /// 1115: there is none of this name.
     pub fn by_name(name: &str) -> Result<Collation> {
-        let unknown = || SqlError::new(1115, "42000", format!("Unknown character set: '{name}'"));
+        let unknown = || SqlError::new(1115, "42000", format!("Unknown character set: '{name:.64}'"));
         collation::charset_default(name).ok_or_else(unknown)
     }
 
@@ -119,6 +120,99 @@ impl Charsets {
         decoded(self.client, text)
     }
 
+    /// A name or another text of the server's own, which it keeps in utf8mb3: the text, and what MySQL says of the
+    /// characters that it lost. Invalid bytes become question marks, and an incomplete last character is left out.
+    ///
+    /// # Errors
+    /// 1300 where the client's character set is utf8mb3: nothing is converted there; 1235 for one that cannot be.
+    pub fn name<'a>(&self, name: &'a [u8]) -> Result<(Cow<'a, [u8]>, Option<String>)> {
+        if name.is_ascii() && is_ascii_based(self.client) {
+            return Ok((Cow::Borrowed(name), None));
+        }
+        let charset = charset_of(self.client);
+        let (text, lost) = match charset {
+            "utf8mb3" => return whole(name).then_some((Cow::Borrowed(name), None)).ok_or_else(|| invalid(name)),
+            "utf8mb4" | "binary" => utf8mb3_of(name),
+            _ => {
+                let text = values::charset::to_utf8mb4_with_question_marks(self.client, name);
+                let text = text.map_err(|error| SqlError::unreadable(&error))?;
+                let marks = |text: &[u8]| text.iter().filter(|byte| **byte == b'?').count();
+                let (kept, _) = utf8mb3_of(&text);
+                let lost = marks(kept.as_bytes()) > marks(name);
+                (kept, lost)
+            }
+        };
+        let said = lost.then(|| format!("Cannot convert string '{}' from {charset} to utf8mb3", in_hex(name)));
+        Ok((Cow::Owned(text.into_bytes()), said))
+    }
+
+    /// As [`name`](Self::name), of a string literal.
+    ///
+    /// # Errors
+    /// 3854 too, if a character was lost.
+    pub fn text_of_names<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        // Those of utf8mb3 are not even looked at there.
+        if self.client_charset() == "utf8mb3" && !whole(text) {
+            return Err(SqlError::not_supported("text that is invalid in utf8mb3"));
+        }
+        match self.name(text)? {
+            (_, Some(said)) => Err(SqlError::new(3854, "HY000", said)),
+            (text, None) => Ok(text),
+        }
+    }
+
+    /// A string literal that is invalid in the client's character set, next to a column of another one.
+    ///
+    /// # Errors
+    /// 3854 if a character is lost, not only what begins one at the end.
+    pub(crate) fn text_beside<'a>(&self, text: &'a [u8], charset: &str) -> Result<Cow<'a, [u8]>> {
+        let in_charset = |error: SqlError| match error.message.strip_suffix("utf8mb3").filter(|_| error.code == 3854) {
+            Some(said) => SqlError::new(3854, "HY000", format!("{said}{charset}")),
+            None => error,
+        };
+        self.text_of_names(text).map_err(in_charset)
+    }
+
+    /// Text of a statement, to be shown in the name of a column; invalid bytes of a Unicode character set stay.
+    pub(crate) fn shown(&self, text: &[u8], collation: u16) -> Result<Vec<u8>> {
+        if is_unicode(collation) || collation == BINARY {
+            return Ok(text.to_vec());
+        }
+        let converted = values::charset::to_utf8mb4_with_question_marks(collation, text);
+        converted.map(Cow::into_owned).map_err(|error| SqlError::unreadable(&error))
+    }
+
+    /// 1064: the statement cannot be parsed from this offset on.
+    #[must_use]
+    pub fn syntax(&self, sql: &[u8], at: usize) -> SqlError {
+        let (before, rest) = sql.split_at(at.min(sql.len()));
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let near = match self.client_charset() {
+            "utf8mb3" => utf8mb3_by_bytes(rest),
+            _ => self.shown(rest, self.client).unwrap_or_default(),
+        };
+        SqlError::syntax(&utf8mb3_of(&near).0, line, before.len())
+    }
+
+    /// The text of an error as it is sent: characters that the client's set lacks are shown by their numbers.
+    #[must_use]
+    pub fn message<'a>(&self, message: &'a str) -> Cow<'a, [u8]> {
+        let is_as_it_is = |id: &u16| is_unicode(*id) || *id == BINARY;
+        let Some(results) = self.results.filter(|_| !message.is_ascii()).filter(|id| !is_as_it_is(id)) else {
+            return Cow::Borrowed(message.as_bytes());
+        };
+        let mut sent = Vec::with_capacity(message.len());
+        for letter in message.chars() {
+            let mut place = [0; 4];
+            match values::charset::from_utf8mb4(results, letter.encode_utf8(&mut place).as_bytes()) {
+                Ok(one) => sent.extend_from_slice(&one),
+                Err(_) if letter > '\u{ffff}' => sent.push(b'?'),
+                Err(_) => sent.extend_from_slice(format!("\\{:04X}", u32::from(letter)).as_bytes()),
+            }
+        }
+        Cow::Owned(sent)
+    }
+
     /// The collation in which text of `collation` is announced to the client.
     #[must_use]
     pub(crate) fn announced(&self, collation: u16) -> u16 {
@@ -149,8 +243,20 @@ impl Charsets {
             return Ok(Cow::Borrowed(text));
         }
         let refused = |_| SqlError::not_supported(&format!("an answer in character set {}", charset_of(collation)));
-        values::charset::from_utf8mb4(collation, text).map_err(refused)
+        let whole = match std::str::from_utf8(text) {
+            Err(_) if collation != BINARY => Cow::Owned(utf8_of(text, "utf8mb4", char::MAX).0.into_bytes()),
+            _ => Cow::Borrowed(text),
+        };
+        match values::charset::from_utf8mb4_or_question_marks(collation, &whole).map_err(refused)? {
+            Cow::Borrowed(same) if same.len() == text.len() => Ok(Cow::Borrowed(text)),
+            converted => Ok(Cow::Owned(converted.into_owned())),
+        }
     }
+}
+
+fn invalid(name: &[u8]) -> SqlError {
+    let shown: String = name.iter().map(byte_in_hex).collect();
+    SqlError::new(1300, "HY000", format!("Invalid utf8mb3 character string: '{shown}'"))
 }
 
 /// Name of a collation's character set.

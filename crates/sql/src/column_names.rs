@@ -4,74 +4,47 @@
 //! does was seen on 9.7: it keeps names in utf8mb3, without spaces and control characters at their beginning, and cuts
 //! them.
 
-use crate::Result;
-use crate::error::{SqlError, Warning};
+use crate::error::Warning;
+use crate::invalid::{LAST_OF_UTF8MB3, utf8_of, utf8mb3_of};
 
 /// Bytes of a name that a statement gives, at most.
 const GIVEN_BYTES: usize = 256;
 /// Bytes of an expression's name, at most.
 const OWN_BYTES: usize = 255;
-/// Bytes of a text that an error about its characters shows.
-const SHOWN_BYTES: usize = 6;
 /// Bytes of a warning's text, at most (MYSQL_ERRMSG_SIZE).
 const MESSAGE_BYTES: usize = 511;
 
 /// The name of a column after its expression; its text may be no UTF-8.
 pub(crate) fn own(text: &[u8]) -> Vec<u8> {
-    kept(text, OWN_BYTES)
+    in_names(text, OWN_BYTES).into_bytes()
+}
+
+/// The name of a column that quotes a text of the statement; it may be no UTF-8.
+#[must_use]
+pub fn named_after_text(text: &[u8]) -> String {
+    let (name, _) = utf8_of(from_graph(text), "utf8mb3", LAST_OF_UTF8MB3);
+    cut(&name, OWN_BYTES).to_owned()
 }
 
 /// The name of a column that a statement gives it; it may be no UTF-8.
 pub(crate) fn given(name: &[u8]) -> Vec<u8> {
-    kept(name, GIVEN_BYTES)
+    in_names(name, GIVEN_BYTES).into_bytes()
 }
 
-fn kept(text: &[u8], bytes: usize) -> Vec<u8> {
-    let mut name = String::new();
-    let mut rest = from_graph(text);
-    loop {
-        let (read, wrong) = match std::str::from_utf8(rest) {
-            Ok(text) => (text, None),
-            Err(error) => (valid(rest, error.valid_up_to()), error.error_len()),
-        };
-        // utf8mb3 has no other characters.
-        name.extend(read.chars().map(|letter| if letter > '\u{ffff}' { '?' } else { letter }));
-        // What begins a character at the end is left out.
-        if wrong.is_none() {
-            return cut(&name, bytes).as_bytes().to_vec();
-        }
-        name.push('?');
-        rest = rest.get(read.len() + 1..).unwrap_or_default();
-    }
-}
-
-fn valid(bytes: &[u8], len: usize) -> &str {
-    bytes.get(..len).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+fn in_names(text: &[u8], bytes: usize) -> String {
+    let (name, _) = utf8mb3_of(from_graph(text));
+    cut(&name, bytes).to_owned()
 }
 
 /// What MySQL says of such a name, in UTF-8, when it is parsed.
-///
-/// # Errors
-/// 3854 for a character that utf8mb3 does not have.
-pub(crate) fn check_given(name: &[u8]) -> Result<Option<Warning>> {
+pub(crate) fn lost_of(name: &[u8]) -> Option<Warning> {
     let text = String::from_utf8_lossy(name);
-    if text.chars().any(|letter| letter > '\u{ffff}') {
-        let hex = |byte: &u8| match byte {
-            b' '..=b'~' => char::from(*byte).to_string(),
-            byte => format!("\\x{byte:02X}"),
-        };
-        let shown: String = name.iter().take(SHOWN_BYTES).map(hex).collect();
-        let more = if name.len() > SHOWN_BYTES { "..." } else { "" };
-        let text = format!("Cannot convert string '{shown}{more}' from utf8mb4 to utf8mb3");
-        return Err(SqlError::new(3854, "HY000", text));
-    }
     let kept = given(name);
-    let warning = match (kept.len() == text.len(), kept.is_empty()) {
-        (true, _) => return Ok(None),
-        (false, true) => Warning::new(1474, message(&format!("Name '{text}' has become ''"))),
-        (false, false) => Warning::new(1466, message(&format!("Leading spaces are removed from name '{text}'"))),
-    };
-    Ok(Some(warning))
+    match (kept.len() == text.len(), kept.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(Warning::new(1474, message(&format!("Name '{text}' has become ''")))),
+        (false, false) => Some(Warning::new(1466, message(&format!("Leading spaces are removed from name '{text}'")))),
+    }
 }
 
 fn message(text: &str) -> &str {
@@ -79,7 +52,7 @@ fn message(text: &str) -> &str {
 }
 
 /// Without blanks, control characters and bytes of no character at the beginning.
-fn from_graph(text: &[u8]) -> &[u8] {
+pub(crate) fn from_graph(text: &[u8]) -> &[u8] {
     let is_seen = |byte: &u8| !matches!(byte, 0..=b' ' | 0x7f | 0xf8..);
     text.get(text.iter().position(is_seen).unwrap_or(text.len())..).unwrap_or_default()
 }
@@ -111,13 +84,10 @@ mod tests {
 
     #[test]
     fn what_a_name_loses_is_said() {
-        let said = |name: &str| check_given(name.as_bytes()).map(|warning| warning.map(|it| (it.code, it.message)));
-        assert_eq!(said("a b"), Ok(None));
-        assert_eq!(said("  x"), Ok(Some((1466, "Leading spaces are removed from name '  x'".into()))));
-        assert_eq!(said(" "), Ok(Some((1474, "Name ' ' has become ''".into()))));
-        assert_eq!(said(&"ä".repeat(300)).unwrap().unwrap().1.len(), 510);
-        let error = said("😀aaaa").unwrap_err();
-        let text = "Cannot convert string '\\xF0\\x9F\\x98\\x80aa...' from utf8mb4 to utf8mb3";
-        assert_eq!((error.code, error.message.as_str()), (3854, text));
+        let said = |name: &str| lost_of(name.as_bytes()).map(|it| (it.code, it.message));
+        assert_eq!(said("a b"), None);
+        assert_eq!(said("  x"), Some((1466, "Leading spaces are removed from name '  x'".into())));
+        assert_eq!(said(" "), Some((1474, "Name ' ' has become ''".into())));
+        assert_eq!(said(&"ä".repeat(300)).unwrap().1.len(), 510);
     }
 }

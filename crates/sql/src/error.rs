@@ -122,23 +122,21 @@ impl SqlError {
         SqlError::new(1290, "HY000", text)
     }
 
-    /// 1064: the statement cannot be parsed from this offset on.
+    /// 1064: the statement cannot be parsed from this text on, in this line and at this offset.
     #[must_use]
-    pub fn syntax(sql: &[u8], at: usize) -> SqlError {
-        let (before, rest) = sql.split_at(at.min(sql.len()));
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        let near: String = String::from_utf8_lossy(rest).chars().take(NEAR_MAX).collect();
+    pub fn syntax(rest: &str, line: usize, at: usize) -> SqlError {
+        let near: String = rest.chars().take(NEAR_MAX).collect();
         let text = format!(
             "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for \
              the right syntax to use near '{near}' at line {line}"
         );
-        SqlError { span: Some(before.len()..before.len()), ..SqlError::new(1064, "42000", text) }
+        SqlError { span: Some(at..at), ..SqlError::new(1064, "42000", text) }
     }
 
     /// 1193: no variable has this name.
     #[must_use]
     pub fn unknown_variable(name: &str) -> SqlError {
-        SqlError::new(1193, "HY000", format!("Unknown system variable '{name}'"))
+        SqlError::new(1193, "HY000", format!("Unknown system variable '{name:.64}'"))
     }
 
     /// 1231: the variable does not take this value.

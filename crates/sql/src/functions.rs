@@ -167,7 +167,12 @@ pub(crate) fn call(bind: &Bind<'_>, name: &str, arguments: &[Expression]) -> Res
     {
         return Ok(given);
     }
-    let bound = arguments.iter().map(|argument| bind.expression(argument)).collect::<Result<Vec<_>>>()?;
+    // A text that is invalid in its character set is joined unchanged.
+    let bound = |argument: &Expression| match upper.as_str() {
+        "CONCAT" => bind.as_it_is(argument),
+        _ => bind.expression(argument),
+    };
+    let bound = arguments.iter().map(bound).collect::<Result<Vec<_>>>()?;
     let arguments = Arguments { expressions: arguments, bound };
     match kernel {
         Kernel::Value(kernel) => kernel(bind, &arguments),

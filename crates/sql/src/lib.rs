@@ -17,6 +17,7 @@ mod deprecated;
 mod error;
 mod functions;
 mod gtid_text;
+mod invalid;
 pub mod listing;
 mod literals;
 mod memory;
@@ -42,6 +43,7 @@ pub use ast::{
 };
 pub use bind::{Bind, Column, Field, Value, assign, describe, evaluate};
 pub use charsets::Charsets;
+pub use column_names::named_after_text;
 pub use command::Command;
 pub use deprecated::deprecated_variable;
 pub use error::{SqlError, Warning};

@@ -22,7 +22,6 @@ pub use status::{StatusVariable, status_variables};
 
 use crate::ast::{Expression, From, Item, Limit, Select};
 use crate::bind::Value;
-use crate::charsets::Charsets;
 
 /// Schemas of such tables.
 pub const VIRTUAL_SCHEMAS: &[&str] = &["information_schema", "performance_schema"];
@@ -76,10 +75,10 @@ impl Choice {
 
 /// The virtual schema that FROM names, or the default schema if it names none.
 #[must_use]
-pub fn virtual_schema(select: &Select, default: Option<&str>, charsets: &Charsets) -> Option<&'static str> {
+pub fn virtual_schema(select: &Select, default: Option<&str>) -> Option<&'static str> {
     let virtual_one = |name: &str| VIRTUAL_SCHEMAS.iter().copied().find(|own| own.eq_ignore_ascii_case(name));
     match &select.from.as_ref()?.schema {
-        Some(name) => virtual_one(&String::from_utf8_lossy(&charsets.from_client(name).ok()?)),
+        Some(name) => virtual_one(std::str::from_utf8(name).ok()?),
         None => virtual_one(default?),
     }
 }

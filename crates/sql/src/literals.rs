@@ -7,11 +7,14 @@ use wire::response::column_flag;
 
 use crate::Result;
 use crate::bind::{Bind, Bound, Field, Value};
+use crate::error::SqlError;
+use crate::invalid::said_of_literal;
 
 /// A hexadecimal or bit literal; with an introducer it is text.
 pub(crate) fn bytes(bind: &Bind<'_>, bytes: &[u8], is_bits: bool, introducer: Option<&str>) -> Result<Bound> {
     if introducer.is_some_and(|name| name != "binary") {
-        return bind.text(bytes, introducer);
+        let said = introducer.and_then(|charset| said_of_literal(charset, bytes));
+        return said.map_or_else(|| bind.text(bytes, introducer), |said| Err(SqlError::new(1300, "HY000", said)));
     }
     // Hexadecimal ones are unsigned as numbers, bits are not.
     let unsigned = if is_bits || introducer.is_some() { 0 } else { column_flag::UNSIGNED };

@@ -2,12 +2,13 @@
 //!
 //! In: the operands. Out: a typed value. Never here: an operand of a type whose conversion is not exact here.
 
+use values::collation::BINARY;
 use wire::response::column_flag;
 use wire::row::type_code;
 
 use crate::Result;
 use crate::ast::{Expression, operator_construct};
-use crate::bind::{Bind, Bound, Field, Value, is_parameter, is_text};
+use crate::bind::{Bind, Bound, Field, Value, binary_flag, is_parameter, is_text};
 use crate::charsets::is_unicode;
 use crate::error::SqlError;
 use crate::functions::{self, Arguments};
@@ -73,7 +74,7 @@ fn binary(bind: &Bind<'_>, operator: &str, left: &Bound, right: &Bound) -> Resul
 
 /// The operands' values; their errors come first.
 fn operands(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -> Result<Vec<Bound>> {
-    let results: Vec<_> = operands.iter().map(|operand| bind.expression(operand)).collect();
+    let results: Vec<_> = operands.iter().map(|operand| bind.as_it_is(operand)).collect();
     // What MySQL has an error for is that error, whatever is not answered beside it.
     if let Some(Err(error)) = results.iter().find(|result| matches!(result, Err(error) if !error.is_not_supported())) {
         return Err(error.clone());
@@ -90,11 +91,19 @@ fn operands(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -> Result
 /// 1235 for a construct that is not answered.
 pub(crate) fn bound(bind: &Bind<'_>, construct: &str, operands: &[Expression]) -> Result<Bound> {
     let values = self::operands(bind, construct, operands)?;
+    if values.iter().any(is_invalid) {
+        return Err(SqlError::not_supported(&format!("{construct} of invalid text")));
+    }
     match (construct, values.as_slice()) {
         (CAST_AS_CHAR, [value]) => cast_as_char(bind, value, None),
         (CAST_AS_CHAR, [value, length]) => cast_as_char(bind, value, Some(&length.value)),
         _ => Err(SqlError::not_supported(construct)),
     }
+}
+
+/// True for a text that is invalid in its character set.
+fn is_invalid(bound: &Bound) -> bool {
+    bound.field.collation != BINARY && matches!(&bound.value, Value::Text(text) if std::str::from_utf8(text).is_err())
 }
 
 fn truth(is: bool, flags: u16) -> Bound {
@@ -130,6 +139,10 @@ pub(crate) fn like(bind: &Bind<'_>, sides: &[Expression; 2], negated: bool) -> R
     let Some([text, pattern]) = texts.as_deref() else {
         return Ok(Bound { value: Value::Null, ..truth(false, flags) });
     };
+    // No character is equal to bytes that are none.
+    if arguments.bound.iter().any(is_invalid) {
+        return Ok(truth(negated, flags));
+    }
     if takes_long(bind, text, pattern) {
         return refused("texts of this length");
     }
@@ -238,5 +251,5 @@ fn cast_as_char(bind: &Bind<'_>, given: &Bound, length: Option<&Value>) -> Resul
         return Err(refused("what does not fit"));
     }
     let value = text.map_or(Value::Null, Value::Text);
-    Ok(Bound { field: Field::long_text(0, length, connection), value })
+    Ok(Bound { field: Field::long_text(binary_flag(connection), length, connection), value })
 }

@@ -136,12 +136,12 @@ pub struct FilterRules {
     pub rules: Vec<Vec<u8>>,
 }
 
-/// The condition that is meant; `in_utf8` converts a text of the client.
+/// The condition that is meant.
 ///
 /// # Errors
 /// 1277 for conditions that contradict each other, 1772 for what is no GTID set.
-pub fn until(until: &UntilText, in_utf8: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<UntilGtids> {
-    let set = |text: &[u8]| gtid_set(&String::from_utf8_lossy(&in_utf8(text)?));
+pub fn until(until: &UntilText) -> Result<UntilGtids> {
+    let set = |text: &[u8]| gtid_set(&String::from_utf8_lossy(text));
     match until {
         UntilText::Before(text) => set(text).map(UntilGtids::Before),
         UntilText::After(text) => set(text).map(UntilGtids::After),

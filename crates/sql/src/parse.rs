@@ -16,6 +16,8 @@ mod statement;
 mod tests;
 mod tokens;
 
+use std::borrow::Cow;
+
 use catalog::lexer::{Tok, Token};
 
 use crate::ast::Statement;
@@ -35,6 +37,8 @@ const NODES_MAX: usize = 200_000;
 const NODE_BYTES: usize = 256;
 /// Bytes of a name with its place in a list, or of a table that it names.
 const NAME_BYTES: usize = 128;
+/// Characters of a table's name or a database's, at most.
+const NAME_MAX: usize = 64;
 /// Copies of a literal: in the tree, in its column, in the row, in the character set of the result.
 const COPIES: usize = 4;
 /// MySQL's version whose answers these are: it decides about `/*!NNNNNN … */`.
@@ -175,7 +179,7 @@ impl Parser<'_> {
         let before = self.tokens.bytes();
         let next = self.tokens.next(self.last_end, &mut self.notes);
         self.hold(self.tokens.bytes().saturating_sub(before))?;
-        self.current = next.map_err(|at| SqlError::syntax(self.sql, at))?;
+        self.current = next.map_err(|at| self.charsets.syntax(self.sql, at))?;
         Ok(())
     }
 
@@ -193,7 +197,7 @@ impl Parser<'_> {
     fn next_statement(&mut self) -> Result<Next> {
         let (at, noted) = (self.current.end, self.notes.len());
         if self.tokens.is_in_comment() {
-            return Err(SqlError::syntax(self.sql, at));
+            return Err(self.charsets.syntax(self.sql, at));
         }
         let token = match self.tokens.next(at, &mut self.notes) {
             Ok(Token { tok: Tok::End, .. }) => None,
@@ -211,7 +215,7 @@ impl Parser<'_> {
     }
 
     fn syntax(&self) -> SqlError {
-        SqlError::syntax(self.sql, self.current.start)
+        self.charsets.syntax(self.sql, self.current.start)
     }
 
     fn text(&self, start: usize, end: usize) -> &[u8] {
@@ -294,8 +298,20 @@ impl Parser<'_> {
             Tok::Word(name) | Tok::Quoted(name) => std::mem::take(name),
             _ => return Err(self.syntax()),
         };
+        let name = self.in_names(name)?;
         self.advance()?;
         Ok(name)
+    }
+
+    /// A name of the client's in UTF-8.
+    fn in_names(&mut self, name: Vec<u8>) -> Result<Vec<u8>> {
+        match self.charsets.name(&name)? {
+            (Cow::Borrowed(_), _) => Ok(name),
+            (Cow::Owned(converted), said) => {
+                said.iter().for_each(|said| self.notes.add(1300, said));
+                Ok(converted)
+            }
+        }
     }
 
     /// MySQL warns of each name FULL that is not quoted, unless a dot is beside it.
@@ -311,12 +327,20 @@ impl Parser<'_> {
             || self.text(0, self.current.start).trim_ascii_end().ends_with(b".")
     }
 
-    /// A string without an introducer.
+    /// A string without an introducer, in UTF-8: one that the server keeps among its names.
     fn text_literal(&mut self) -> Result<Vec<u8>> {
-        let Tok::Str { bytes, introducer: None } = &mut self.current.tok else { return Err(self.syntax()) };
-        let text = std::mem::take(bytes);
+        let Tok::Str { bytes, introducer: None } = &self.current.tok else { return Err(self.syntax()) };
+        let text = self.charsets.text_of_names(bytes)?.into_owned();
         self.advance()?;
         Ok(text)
+    }
+
+    fn is_text(&self) -> bool {
+        matches!(self.current.tok, Tok::Str { introducer: None, .. })
+    }
+
+    fn name_or_text(&mut self) -> Result<Vec<u8>> {
+        if self.is_text() { self.text_literal() } else { self.name() }
     }
 
     /// The current word in upper case, for messages.
@@ -357,6 +381,22 @@ impl Parser<'_> {
         self.height += 1;
         Ok(())
     }
+}
+
+/// That a table or a database may have this name, which is UTF-8.
+///
+/// # Errors
+/// 1102, 1103 and 1059.
+fn check_name(of: &str, name: &[u8]) -> Result<()> {
+    let name = String::from_utf8_lossy(name);
+    if name.is_empty() || name.ends_with(' ') {
+        let code = if of == "table" { 1103 } else { 1102 };
+        return Err(SqlError::new(code, "42000", format!("Incorrect {of} name '{name}'")));
+    }
+    if name.chars().count() > NAME_MAX {
+        return Err(SqlError::new(1059, "42000", format!("Identifier name '{name}' is too long")));
+    }
+    Ok(())
 }
 
 /// What MySQL answers once its parser's stack is full.

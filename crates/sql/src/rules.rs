@@ -7,6 +7,7 @@ use crate::Result;
 use crate::bind::Value;
 use crate::charsets::Charsets;
 use crate::error::{SqlError, Warning};
+use crate::invalid::utf8mb3_of;
 use crate::modes;
 use crate::uses::Rule;
 use crate::variables::Variable;
@@ -22,10 +23,14 @@ pub(crate) fn checked(
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<String>> {
     let name = variable.name;
-    let text = value.text().map(|text| String::from_utf8_lossy(&text).into_owned());
+    let text = value.text().map(|text| utf8mb3_of(&text).0);
     let wrong = || SqlError::wrong_value(name, text.as_deref().unwrap_or("NULL"));
     if rule == Rule::ResultsCharset && text.is_none() {
         return Ok(None);
+    }
+    // Without its invalid bytes it may be empty, which would be no mode.
+    if rule == Rule::Mode && value.text().is_some_and(|text| std::str::from_utf8(&text).is_err()) {
+        return Err(wrong());
     }
     if rule == Rule::Integer {
         return integer(variable, value, warnings).map(Some);

@@ -11,6 +11,7 @@ use crate::ast::Scope;
 use crate::bind::{Field, Value};
 use crate::charsets::text_as_sql;
 use crate::error::{SqlError, Warning};
+use crate::invalid::utf8mb3_of;
 use crate::rules;
 use crate::table::{ZoneByName, has_zone_names, zone_by_name};
 use crate::uses::{Mark, Rule, marked};
@@ -64,7 +65,7 @@ fn place_of_first(name: &str) -> Option<usize> {
 
 /// A zone with a name, as `time_zone` shows it; None if there is none at the source.
 fn named_zone(given: &Value, own: &dyn OwnValues) -> Option<Result<String>> {
-    let given = String::from_utf8_lossy(&given.text()?).into_owned();
+    let given = utf8mb3_of(&given.text()?).0;
     match zone_by_name(own, &given) {
         ZoneByName::Known(name, _) => Some(Ok(name)),
         // Without the right to read their names, all that is known is whether there are any.
@@ -292,7 +293,7 @@ impl Settings {
             self.awaited &= !(1 << place);
         }
         // Of `utf8` MySQL says something else than of what it stands for.
-        let given = value.and_then(Value::text).map(|given| String::from_utf8_lossy(&given).into_owned());
+        let given = value.and_then(Value::text).map(|given| utf8mb3_of(&given).0);
         let named = given.as_deref().or(text.as_deref()).unwrap_or_default();
         let deprecated = match variable.name {
             "character_set_client" | "character_set_connection" | "character_set_results" => deprecated::charset(named),

@@ -21,7 +21,7 @@ pub(crate) use field::least_bytes;
 pub use field::{Origin, ResultColumn};
 pub use like::NamePattern;
 pub(crate) use like::Pattern;
-pub use name::{NoTable, TableName, find, named};
+pub use name::{NoTable, TableName, find, in_text, named};
 pub(crate) use order::By;
 pub use path::{Bound, Path, Prefix};
 pub use plan::{Output, Plan, Selected, plan, plan_listing};

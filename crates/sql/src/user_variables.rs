@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use values::collation::BINARY;
+use values::weight_string;
 use wire::response::column_flag;
 use wire::row::type_code;
 
@@ -18,6 +19,8 @@ use crate::error::SqlError;
 const COUNT_MAX: usize = 1_000;
 /// Bytes of a value, at most, for the same reason: a result may name a variable in each of its columns.
 const LENGTH_MAX: usize = 16 << 10;
+/// utf8mb3_general_ci, in which names are compared.
+const NAMES: u16 = 33;
 /// Characters of a name, at most.
 const NAME_MAX: usize = 64;
 /// Characters that MySQL announces for a text in a variable, and bytes for what is not text.
@@ -59,7 +62,7 @@ impl UserVariables {
 
     /// The variable of this name, as written.
     pub(crate) fn read(&self, name: &[u8], charsets: &Charsets) -> Result<Bound> {
-        let found = self.list.get(&normal_name(name, charsets)?).cloned();
+        let found = self.list.get(&normal_name(name)?).cloned();
         Ok(found.unwrap_or_else(|| {
             let character = bytes_a_character(charsets.connection);
             let field = Field::text(column_flag::BINARY, UNSET_LENGTH / character * character, BINARY);
@@ -68,21 +71,21 @@ impl UserVariables {
     }
 
     /// Whether there is a variable of this name, as written.
-    pub(crate) fn has(&self, name: &[u8], charsets: &Charsets) -> Result<bool> {
-        Ok(self.list.contains_key(&normal_name(name, charsets)?))
+    pub(crate) fn has(&self, name: &[u8]) -> Result<bool> {
+        Ok(self.list.contains_key(&normal_name(name)?))
     }
 
     /// Gives a variable that there is NULL of the type that it has; false if there is none.
-    pub(crate) fn set_null(&mut self, name: &[u8], charsets: &Charsets) -> Result<bool> {
-        let name = normal_name(name, charsets)?;
+    pub(crate) fn set_null(&mut self, name: &[u8]) -> Result<bool> {
+        let name = normal_name(name)?;
         let Some(field) = self.list.get(&name).map(|bound| bound.field) else { return Ok(false) };
         self.insert(name, Bound { field, value: Value::Null });
         Ok(true)
     }
 
     /// NULL that is assigned to a variable, with the collation that it gets.
-    pub(crate) fn null_of(&self, name: &[u8], bound: Bound, charsets: &Charsets) -> Result<Bound> {
-        let old = self.list.get(&normal_name(name, charsets)?).filter(|old| is_text(&old.field));
+    pub(crate) fn null_of(&self, name: &[u8], bound: Bound) -> Result<Bound> {
+        let old = self.list.get(&normal_name(name)?).filter(|old| is_text(&old.field));
         Ok(match old {
             Some(old) if is_text(&bound.field) => Bound { field: old.field, ..bound },
             _ => bound,
@@ -106,7 +109,7 @@ impl UserVariables {
     /// # Errors
     /// 3061 for a name that is not one; 1235 for more or longer values than are kept here.
     pub(crate) fn set(&mut self, name: &[u8], bound: Bound, charsets: &Charsets) -> Result<()> {
-        let name = checked_name(name, charsets)?;
+        let name = checked_name(name)?;
         if bound.value.text().is_some_and(|text| text.len() > LENGTH_MAX) {
             return Err(SqlError::not_supported("user variables of more than 16 KiB"));
         }
@@ -119,7 +122,7 @@ impl UserVariables {
 
     /// What a SET leaves of a variable that it named and did not come to: NULL, as text of the connection.
     pub fn touch(&mut self, name: &[u8], charsets: &Charsets) {
-        if let Ok(name) = checked_name(name, charsets)
+        if let Ok(name) = checked_name(name)
             && self.list.len() < COUNT_MAX
             && !self.list.contains_key(&name)
         {
@@ -153,23 +156,26 @@ fn held(value: &Value) -> usize {
     }
 }
 
-/// A name in lower case, without `@` and quotes.
-fn normal_name(written: &[u8], charsets: &Charsets) -> Result<String> {
+/// A name without `@` and quotes as names are compared: ASCII in lower case, other letters by their weights.
+fn normal_name(written: &[u8]) -> Result<String> {
     let name = written.strip_prefix(b"@").unwrap_or(written);
     let name = match name {
         [quote @ (b'`' | b'\'' | b'"'), inner @ .., _] => unquoted(inner, *quote),
         name => name.to_vec(),
     };
-    if !name.is_ascii() {
-        return Err(SqlError::not_supported("names of user variables beyond ASCII"));
+    if name.is_ascii() {
+        return Ok(String::from_utf8_lossy(&name).to_ascii_lowercase());
     }
-    let name = charsets.from_client(&name)?.into_owned();
-    Ok(String::from_utf8_lossy(&name).to_ascii_lowercase())
+    let mut weights = Vec::new();
+    weight_string(NAMES, &name, &mut weights).map_err(|error| SqlError::unreadable(&error))?;
+    let weights = weights.chunks_exact(2).map(|pair| pair.iter().fold(0, |all, byte| all << 8 | u32::from(*byte)));
+    let letters = weights.map(|weight| char::from_u32(weight).unwrap_or(char::REPLACEMENT_CHARACTER));
+    Ok(letters.collect::<String>().to_ascii_lowercase())
 }
 
-fn checked_name(written: &[u8], charsets: &Charsets) -> Result<String> {
-    let name = normal_name(written, charsets)?;
-    if name.is_empty() || name.len() > NAME_MAX || name.ends_with(' ') {
+fn checked_name(written: &[u8]) -> Result<String> {
+    let name = normal_name(written)?;
+    if name.is_empty() || name.chars().count() > NAME_MAX || name.ends_with(' ') {
         return Err(SqlError::new(3061, "42000", format!("User variable name '{name}' is illegal")));
     }
     Ok(name)
@@ -241,6 +247,10 @@ mod tests {
         assert_eq!(variables.read(b"@'a`b'", &charsets()).unwrap().value, text("y").value);
         assert_eq!(variables.read(b"@c", &charsets()).unwrap().value, Value::Null);
         assert_eq!(variables.set(b"@", text("x"), &charsets()).unwrap_err().code, 3061);
+        for (one, other) in [("@`ä`", "@A"), ("@`Ä`", "@ä"), ("@`ß`", "@s")] {
+            variables.set(one.as_bytes(), text("z"), &charsets()).unwrap();
+            assert_eq!(variables.read(other.as_bytes(), &charsets()).unwrap().value, text("z").value, "{one}");
+        }
         let long = [b'a'; 66];
         assert_eq!(variables.set(&long, text("x"), &charsets()).unwrap_err().code, 3061);
     }

@@ -168,7 +168,7 @@ impl Variable {
             None => Ok(Scope::Global),
             Some(Scope::Session) if !self.session => wrong("GLOBAL"),
             Some(Scope::Global) if !self.global => wrong("SESSION"),
-            Some(Scope::Persist) => Err(SqlError::syntax(b"", 0)),
+            Some(Scope::Persist) => Err(SqlError::syntax("", 1, 0)),
             Some(scope) => Ok(scope),
         }
     }

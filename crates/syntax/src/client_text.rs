@@ -12,6 +12,8 @@ pub struct ClientText {
     blank: u8,
     /// Bytes beyond ASCII that may follow `--` in a comment, besides `blank`.
     controls: &'static [u8],
+    /// The first byte that is in no word.
+    words_end: u16,
     /// In swe7 brackets, braces, backslash, `^` and `~` are letters.
     swe7: bool,
 }
@@ -29,7 +31,8 @@ enum Trail {
 }
 
 /// Text of ASCII or UTF-8, and of every character set that is not named below.
-pub const PLAIN: ClientText = ClientText { trail: Trail::Never, blank: 0, controls: &[], swe7: false };
+pub const PLAIN: ClientText =
+    ClientText { trail: Trail::Never, blank: 0, controls: &[], words_end: 0x100, swe7: false };
 
 impl ClientText {
     pub fn of(charset: &str) -> ClientText {
@@ -38,9 +41,10 @@ impl ClientText {
         match charset {
             "big5" => trail(Trail::Big5),
             "sjis" | "cp932" => trail(Trail::Sjis),
-            "gbk" => trail(Trail::Gbk),
+            "gbk" => ClientText { words_end: 0xff, ..trail(Trail::Gbk) },
             "gb18030" => trail(Trail::Gb18030),
             "swe7" => ClientText { swe7: true, ..PLAIN },
+            "utf8mb4" | "utf8mb3" => ClientText { words_end: 0xf8, ..PLAIN },
             "armscii8" | "dec8" | "geostd8" | "greek" | "latin1" | "latin2" | "latin5" => blank(0xa0),
             "cp852" | "cp866" | "keybcs2" => blank(0xff),
             "cp1250" => ClientText { controls: &[0x81, 0x83, 0x88, 0x90, 0x98], ..blank(0xa0) },
@@ -70,7 +74,7 @@ impl ClientText {
         byte.is_ascii_alphanumeric()
             || byte == b'_'
             || byte == b'$'
-            || (byte >= 0x80 && byte != self.blank)
+            || (byte >= 0x80 && byte != self.blank && u16::from(byte) < self.words_end)
             || (self.swe7 && matches!(byte, b'[' | b'\\' | b']' | b'^' | b'{' | b'}' | b'~'))
     }
 
@@ -151,6 +155,7 @@ mod tests {
         assert_eq!(ClientText::of("sjis").word_len(b"\x95\x5c\x83\x5c2 b"), 5);
         assert_eq!(ClientText::of("swe7").word_len(b"f[r~{}\\^].x"), 9);
         assert_eq!(PLAIN.word_len(b"f[r"), 1);
+        assert_eq!((PLAIN.word_len(b"a\xffb"), ClientText::of("utf8mb4").word_len(b"a\xffb\xc3\xa4")), (3, 1));
         assert!(ClientText::of("cp866").is_blank(0xff) && !PLAIN.is_blank(0));
     }
 }

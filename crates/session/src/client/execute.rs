@@ -1,5 +1,6 @@
 //! What each statement does.
 
+use sql::table::in_text;
 use sql::{
     Bind, Column, Completion, Ended, Evaluated, Event, Expression, Field, Limit, NewValue, Show, SqlError, Statement,
     Value, Wait, Warning,
@@ -84,7 +85,7 @@ impl Session {
                 let mut evaluation = std::mem::take(&mut self.place.evaluation);
                 let evaluated = self.bound(sql, parameters, world, |bind| {
                     if matches!(statement, Statement::Select(_)) {
-                        self.check_locking(select, bind)?;
+                        self.check_locking(select)?;
                     }
                     evaluation.select(bind, select)
                 });
@@ -238,7 +239,7 @@ impl Session {
                 self.listed(listing, bind, world).map(Some)
             }
             Statement::Select(select) => {
-                self.check_locking(select, bind)?;
+                self.check_locking(select)?;
                 Ok(Some(Rows::new(sql::describe(bind, select)?, Vec::new())))
             }
             Statement::ShowWarnings { errors, limit } => self.show_warnings(*errors, limit, bind).map(Some),
@@ -262,10 +263,7 @@ impl Session {
             Statement::SetTransaction { scope, characteristics } => {
                 self.set_transaction(*scope, *characteristics, world, warnings)?;
             }
-            Statement::Use(name) => {
-                let name = self.settings.charsets().from_client(name)?;
-                self.use_schema(&String::from_utf8_lossy(&name), world)?;
-            }
+            Statement::Use(name) => self.use_schema(&in_text(name), world)?,
             Statement::LockTables(tables) => self.lock_tables(tables, world)?,
             Statement::UnlockTables => self.unlock_tables(),
             Statement::Flush(flush) => self.flush(flush, world, warnings)?,

@@ -12,7 +12,7 @@ use sql::listing::{
     recorded_rows, show_columns, show_columns_of_virtual, show_index, show_index_of_virtual, status_variables,
     tables_of, virtual_schema,
 };
-use sql::table::{Plan, TableName, find, plan_listing};
+use sql::table::{Plan, TableName, find, in_text, plan_listing};
 use sql::{Bind, Column, Event, Select, Show, SqlError, Statement, Value, Variable, Wait, gtid_text, variables};
 use store::Snapshot;
 
@@ -99,7 +99,7 @@ fn unknown_table(schema: &str, table: &str) -> SqlError {
 impl Session {
     /// The virtual schema of a SELECT's table; None for tables that are kept.
     pub(super) fn virtual_schema(&self, select: &Select, under: Option<&PreparedUnder>) -> Option<&'static str> {
-        virtual_schema(select, self.tables_in(under), self.settings.charsets())
+        virtual_schema(select, self.tables_in(under))
     }
 
     /// True for statements that read the catalog, which must be as fresh as the session asks.
@@ -125,12 +125,10 @@ impl Session {
     /// # Errors
     /// 1109 and 1146 for an unknown table, those of binding.
     pub(super) fn plan_of_listing(&self, select: &Select, bind: &Bind<'_>) -> Result<PlannedListing, SqlError> {
-        let charsets = bind.settings.charsets();
-        let (Some(schema), Some(from)) = (virtual_schema(select, bind.tables_in, charsets), &select.from) else {
+        let (Some(schema), Some(from)) = (virtual_schema(select, bind.tables_in), &select.from) else {
             return Err(SqlError::new(1096, "HY000", "No tables used"));
         };
-        let table = charsets.from_client(&from.table)?;
-        let table = String::from_utf8_lossy(&table);
+        let table = in_text(&from.table);
         let listing = listing(&format!("{schema}.{table}"))?.ok_or_else(|| unknown_table(schema, &table))?;
         let plan = plan_listing(bind, select, listing)?;
         if !self.may_read().everything() {
@@ -267,10 +265,7 @@ impl Session {
     ) -> Result<(Arc<Snapshot>, String), SqlError> {
         let schema = match schema {
             None => self.schema.as_ref().map(|schema| schema.name.clone()),
-            Some(name) => {
-                let name = self.settings.charsets().from_client(name)?;
-                Some(self.schema_of(&String::from_utf8_lossy(&name), world)?.name)
-            }
+            Some(name) => Some(self.schema_of(&in_text(name), world)?.name),
         };
         let schema = schema.ok_or_else(|| SqlError::new(1046, "3D000", "No database selected"))?;
         let snapshot = self.snapshot(world)?;
@@ -284,15 +279,12 @@ impl Session {
 
     /// A table as a statement names it, in the default schema if it names none.
     pub(super) fn name_of_table(&self, schema: Option<&[u8]>, table: &[u8]) -> Result<TableName<'static>, SqlError> {
-        let charsets = self.settings.charsets();
-        let decoded =
-            |name: &[u8]| Ok::<_, SqlError>(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned());
         let schema = match (schema, &self.schema) {
-            (Some(schema), _) => decoded(schema)?,
+            (Some(schema), _) => in_text(schema).into_owned(),
             (None, Some(schema)) => schema.name.clone(),
             (None, None) => return Err(SqlError::new(1046, "3D000", "No database selected")),
         };
-        Ok(TableName { schema: schema.into(), table: decoded(table)?.into() })
+        Ok(TableName { schema: schema.into(), table: in_text(table).into_owned().into() })
     }
 
     /// The definition of a table that a SHOW names.

@@ -4,12 +4,13 @@
 //! its replica's applier would wait for them. Never here: a wait of replay, but for FLUSH TABLES WITH READ LOCK, which
 //! keeps everything as it is for all sessions; a lock on a row.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sql::table::TableName;
-use sql::{Bind, Flush, FlushOption, LockedTable, Select, SqlError, Statement, Warning};
+use sql::table::{TableName, in_text};
+use sql::{Flush, FlushOption, LockedTable, Select, SqlError, Statement, Warning};
 use store::Snapshot;
 
 use super::Session;
@@ -163,10 +164,7 @@ impl Session {
     /// The table, and the name by which statements use it.
     fn locked_name(&self, table: &LockedTable, lower: u8) -> Result<(TableName<'static>, String), SqlError> {
         let name = self.name_of_table(table.schema.as_deref(), &table.table)?.folded(lower);
-        let alias = match &table.alias {
-            Some(alias) => String::from_utf8_lossy(&self.settings.charsets().from_client(alias)?).into_owned(),
-            None => name.table.to_string(),
-        };
+        let alias = table.alias.as_deref().map_or_else(|| name.table.to_string(), |alias| in_text(alias).into_owned());
         Ok((name, if lower == 1 { alias.to_lowercase() } else { alias }))
     }
 
@@ -174,17 +172,11 @@ impl Session {
     ///
     /// # Errors
     /// 1100
-    pub(super) fn may_read_locked(
-        &self,
-        name: &TableName<'_>,
-        select: &Select,
-        lower: u8,
-        bind: &Bind<'_>,
-    ) -> Result<(), SqlError> {
+    pub(super) fn may_read_locked(&self, name: &TableName<'_>, select: &Select, lower: u8) -> Result<(), SqlError> {
         let alias = select.from.as_ref().and_then(|from| from.alias.as_deref());
         let Some(alias) = alias else { return self.locks.check(name, &name.table) };
-        let alias = String::from_utf8_lossy(&bind.settings.charsets().from_client(alias)?).into_owned();
-        self.locks.check(name, &if lower == 1 { alias.to_lowercase() } else { alias })
+        let alias = in_text(alias);
+        self.locks.check(name, &if lower == 1 { Cow::Owned(alias.to_lowercase()) } else { alias })
     }
 
     /// UNLOCK TABLES; ends the transaction only where LOCK TABLES has locked some, as MySQL does.
@@ -260,24 +252,21 @@ impl Session {
     ///
     /// # Errors
     /// 3568 and 3569 for names; for FOR UPDATE 1792 in a transaction that is READ ONLY, else 1290.
-    pub(super) fn check_locking(&self, select: &Select, bind: &Bind<'_>) -> Result<(), SqlError> {
-        let charsets = bind.settings.charsets();
-        let decoded =
-            |name: &[u8]| Ok::<_, SqlError>(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned());
+    pub(super) fn check_locking(&self, select: &Select) -> Result<(), SqlError> {
         let from = select.from.as_ref();
-        let own = from.map(|from| decoded(from.alias.as_deref().unwrap_or(&from.table))).transpose()?;
+        let own = from.map(|from| in_text(from.alias.as_deref().unwrap_or(&from.table)));
         let mut locked = false;
         for clause in &select.locking {
             let Some(own) = &own else {
                 let Some((_, name)) = clause.of.first() else { continue };
-                return Err(unresolved(&decoded(name)?));
+                return Err(unresolved(&in_text(name)));
             };
             if clause.of.is_empty() && std::mem::replace(&mut locked, true) {
                 let text = format!("Table {own} appears in multiple locking clauses.");
                 return Err(SqlError::new(3569, "HY000", text));
             }
             for (_, name) in &clause.of {
-                let name = decoded(name)?;
+                let name = in_text(name);
                 if name != *own {
                     return Err(unresolved(&name));
                 }

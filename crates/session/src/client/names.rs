@@ -4,8 +4,8 @@
 //! table left out because it cannot be read now.
 
 use sql::listing::{Choice, SYSTEM_SCHEMA, VIRTUAL_SCHEMAS, tables_of};
-use sql::table::{NamePattern, plan_listing};
-use sql::{Bind, SqlError, Value};
+use sql::table::{NamePattern, in_text, plan_listing};
+use sql::{Bind, SqlError, Value, named_after_text};
 
 use super::Session;
 use super::listings::shown_in;
@@ -16,7 +16,7 @@ use crate::world::World;
 /// What LIKE leaves of names, and what it adds to the column's name.
 struct LikePattern {
     pattern: Option<NamePattern>,
-    shown: String,
+    shown: Vec<u8>,
 }
 
 impl LikePattern {
@@ -34,15 +34,18 @@ fn sort(names: &mut [(String, &'static str)], lower_case_table_names: u8) {
 }
 
 impl Session {
-    /// Rows under the recorded columns of a SHOW, the first of which has this name here; WHERE chooses among them.
+    /// Rows under the recorded columns of a SHOW, the first of which has this name here, with what LIKE adds to it.
+    /// WHERE chooses among them.
     fn choose_named(
         &self,
         show: &str,
-        first: &str,
+        first: (&str, &[u8]),
         choice: &Choice,
         bind: &Bind<'_>,
         rows: Vec<Vec<Value>>,
     ) -> Result<Rows, SqlError> {
+        let first = named_after_text(&[first.0.as_bytes(), first.1].concat());
+        let first = first.as_str();
         let listing = shown_in(show, bind)?.with_first_named(first);
         let without_like = Choice { like: None, filter: choice.filter.clone() };
         let plan = plan_listing(bind, &without_like.select(&listing, first), &listing)?;
@@ -50,11 +53,11 @@ impl Session {
     }
 
     fn pattern(&self, like: Option<&[u8]>, lower: u8) -> Result<LikePattern, SqlError> {
-        let Some(like) = like else { return Ok(LikePattern { pattern: None, shown: String::new() }) };
-        let like = self.settings.charsets().from_client(like)?;
-        let like = String::from_utf8_lossy(&like);
-        let pattern = Some(NamePattern::new(&like, lower, self.settings.typed().sql_mode)?);
-        Ok(LikePattern { pattern, shown: format!(" ({like})") })
+        let Some(like) = like else { return Ok(LikePattern { pattern: None, shown: Vec::new() }) };
+        let text = self.settings.charsets().text_of_names(like)?;
+        let pattern = Some(NamePattern::new(&in_text(&text), lower, self.settings.typed().sql_mode)?);
+        // The column is named after the client's bytes, whatever its character set is.
+        Ok(LikePattern { pattern, shown: [b" (", like, b")"].concat() })
     }
 
     pub(super) fn show_databases(&self, chosen: &Choice, bind: &Bind<'_>, world: &dyn World) -> Result<Rows, SqlError> {
@@ -68,7 +71,7 @@ impl Session {
         let mut names: Vec<(String, &'static str)> = all.map(|name| (name.to_owned(), "")).collect();
         sort(&mut names, lower);
         let rows = names.into_iter().map(|(name, _)| vec![text(&name)]).collect();
-        self.choose_named("SHOW DATABASES", &format!("Database{}", choice.shown), chosen, bind, rows)
+        self.choose_named("SHOW DATABASES", ("Database", &choice.shown), chosen, bind, rows)
     }
 
     pub(super) fn show_tables(
@@ -103,6 +106,6 @@ impl Session {
         };
         let rows = names.into_iter().map(row).collect();
         let listing = if full { "SHOW FULL TABLES" } else { "SHOW TABLES" };
-        self.choose_named(listing, &format!("Tables_in_{schema}{}", choice.shown), chosen, bind, rows)
+        self.choose_named(listing, (&format!("Tables_in_{schema}"), &choice.shown), chosen, bind, rows)
     }
 }

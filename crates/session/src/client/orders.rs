@@ -3,10 +3,7 @@
 //! In: the statement, how the order ended. Out: a wait for it, then OK with MySQL's note if there was nothing to do, or
 //! its error. Never here: the threads themselves; a loop that waits for them.
 
-use base::UntilGtids;
-use sql::{
-    Ended, Event, FilterRules, OptionValue, ReplicaOrder, SourceOption, SqlError, ThreadOrder, UntilText, Wait, Warning,
-};
+use sql::{Ended, Event, ReplicaOrder, SqlError, UntilText, Wait, Warning};
 
 use super::Session;
 use super::execute::needs;
@@ -33,8 +30,8 @@ impl Session {
             return Err(needs("SUPER or REPLICATION_SLAVE_ADMIN"));
         }
         check_channel(channel)?;
-        let until = until.map(|until| self.until(until)).transpose()?;
-        let mut order = self.in_utf8(order)?;
+        let until = until.map(sql::until).transpose()?;
+        let mut order = order.clone();
         self.transaction.end();
         if let ReplicaOrder::Threads(threads) = &mut order {
             // Without replay there is nothing that stops.
@@ -63,38 +60,6 @@ impl Session {
                 false => note(3084, "Replication thread(s) for channel '' are already stopped."),
             })),
         }
-    }
-
-    /// The order, with its texts in UTF-8.
-    fn in_utf8(&self, order: &ReplicaOrder) -> Result<ReplicaOrder, SqlError> {
-        let text = |text: &[u8]| self.settings.charsets().from_client(text).map(|text| text.to_vec());
-        Ok(match order {
-            ReplicaOrder::ChangeSource(options) => {
-                let option = |SourceOption { name, value }: &SourceOption| {
-                    let value = match value {
-                        OptionValue::Text(value) => OptionValue::Text(text(value)?),
-                        OptionValue::Number(number) => OptionValue::Number(number.clone()),
-                    };
-                    Ok(SourceOption { name, value })
-                };
-                ReplicaOrder::ChangeSource(options.iter().map(option).collect::<Result<_, SqlError>>()?)
-            }
-            ReplicaOrder::ChangeFilter(all) => {
-                let rules = |FilterRules { option, rules }: &FilterRules| {
-                    let rules = rules.iter().map(|rule| text(rule)).collect::<Result<_, SqlError>>()?;
-                    Ok(FilterRules { option, rules })
-                };
-                ReplicaOrder::ChangeFilter(all.iter().map(rules).collect::<Result<_, SqlError>>()?)
-            }
-            ReplicaOrder::Threads(ThreadOrder { .. }) | ReplicaOrder::Reset { .. } | ReplicaOrder::Failover(_) => {
-                order.clone()
-            }
-        })
-    }
-
-    /// The condition that is meant.
-    fn until(&self, until: &UntilText) -> Result<UntilGtids, SqlError> {
-        sql::until(until, |text| self.settings.charsets().from_client(text).map(|text| text.to_vec()))
     }
 }
 

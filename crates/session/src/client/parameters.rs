@@ -24,7 +24,11 @@ fn wrong_arguments() -> SqlError {
     SqlError::new(1210, "HY000", "Incorrect arguments to mysqld_stmt_execute")
 }
 
+/// A text; one that is invalid in utf8mb4 is taken unchanged.
 pub(super) fn text(charsets: &Charsets, bytes: &[u8]) -> Result<Value, SqlError> {
+    if charsets.client_charset() == "utf8mb4" {
+        return Ok(Value::Text(bytes.to_vec()));
+    }
     charsets.from_client(bytes).map(|text| Value::Text(text.into_owned()))
 }
 

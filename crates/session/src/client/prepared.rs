@@ -18,7 +18,7 @@ use super::beside::ROWS_A_TURN;
 use super::results::{Form, Rows};
 use super::tables::{Described, Known};
 use super::waiting::{Execution, Waiter};
-use super::{After, Change, Parameters, PreparedUnder, Session, listings, malformed, parameters, query};
+use super::{After, Change, Parameters, PreparedUnder, Session, listings, malformed, parameters};
 use crate::Output;
 use crate::world::World;
 
@@ -279,7 +279,7 @@ impl Session {
         let parsed = sql::parse_within(sql, self.settings.typed().sql_mode, self.settings.charsets(), &self.memory);
         self.says(parsed.as_ref().map_or_else(|unparsed| &unparsed.warnings, |parsed| &parsed.warnings));
         let parsed = parsed.map_err(|unparsed| unparsed.error)?;
-        if let Some(error) = query::second_statement(sql, parsed.next) {
+        if let Some(error) = self.second_statement(sql, parsed.next) {
             return Err(error);
         }
         if !can_be_prepared(&parsed.statement) {

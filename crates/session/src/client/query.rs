@@ -117,11 +117,11 @@ impl Session {
         }
         if parsed.parameters > 0 {
             let at = sql.iter().position(|byte| *byte == b'?').unwrap_or_default();
-            return Err(SqlError::syntax(sql::trimmed(sql), at));
+            return Err(self.settings.charsets().syntax(sql::trimmed(sql), at));
         }
         let is_multi = self.capabilities & capability::MULTI_STATEMENTS != 0;
         let next = parsed.next.filter(|_| is_multi).map(|next| next.at);
-        if let (false, Some(error)) = (is_multi, second_statement(sql, parsed.next)) {
+        if let (false, Some(error)) = (is_multi, self.second_statement(sql, parsed.next)) {
             return Err(error);
         }
         self.check_alone(sql, next.is_none() || parsed.next.is_some_and(|next| next.token.is_none()))?;
@@ -200,9 +200,8 @@ impl Session {
         }
         Ok(outcome.after)
     }
-}
-
-/// The error of a second statement where only one is allowed.
-pub(super) fn second_statement(sql: &[u8], next: Option<Next>) -> Option<SqlError> {
-    next?.token.map(|place| SqlError::syntax(sql::trimmed(sql), place))
+    /// The error of a second statement where only one is allowed.
+    pub(super) fn second_statement(&self, sql: &[u8], next: Option<Next>) -> Option<SqlError> {
+        next?.token.map(|place| self.settings.charsets().syntax(sql::trimmed(sql), place))
+    }
 }

@@ -72,8 +72,7 @@ impl Session {
     fn relay_log_file(&self, file: Option<&[u8]>, world: &dyn World) -> Result<Option<ListedFile>, SqlError> {
         let mut files = world.relay_log()?.into_iter();
         let Some(name) = file else { return Ok(files.next()) };
-        let name = self.settings.charsets().from_client(name)?;
-        let name = name.strip_prefix(b"./").unwrap_or(&name);
+        let name = name.strip_prefix(b"./").unwrap_or(name);
         files.find(|file| file.name.as_bytes() == name).map(Some).ok_or_else(no_such_file)
     }
 }

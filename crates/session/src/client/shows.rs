@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use serve::{GrowingLog, ReplicaLine};
+use sql::table::in_text;
 use sql::{Bind, Column, Field, Show, SqlError, Value, gtid_text};
 use wire::response::column_flag;
 use wire::row::type_code;
@@ -181,8 +182,7 @@ impl Session {
     /// 1286 for an unknown engine, 1227 without the right `monitor`.
     fn show_engine(&self, engine: Option<&[u8]>, status: bool, world: &dyn World) -> Result<Rows, SqlError> {
         if let Some(engine) = engine {
-            let name = self.settings.charsets().from_client(engine)?;
-            let name = String::from_utf8_lossy(&name);
+            let name = in_text(engine);
             if !ENGINES.iter().any(|own| own.eq_ignore_ascii_case(&name)) {
                 return Err(SqlError::new(1286, "42000", format!("Unknown storage engine '{name}'")));
             }
@@ -206,15 +206,12 @@ impl Session {
     /// 1044 for another account, as MySQL tells who may not read its schema `mysql`.
     fn show_grants(&self, account: Option<&(Vec<u8>, Vec<u8>)>) -> Result<Rows, SqlError> {
         let own = &self.login.identity.account;
-        if let Some((user, host)) = account {
-            let charsets = self.settings.charsets();
-            let decoded =
-                |name: &[u8]| Ok::<_, SqlError>(String::from_utf8_lossy(&charsets.from_client(name)?).into_owned());
-            if format!("{}@{}", decoded(user)?, decoded(host)?) != *own {
-                let (user, host) = own.rsplit_once('@').unwrap_or((own, "%"));
-                let text = format!("Access denied for user '{user}'@'{host}' to database 'mysql'");
-                return Err(SqlError::new(1044, "42000", text));
-            }
+        if let Some((user, host)) = account
+            && format!("{}@{}", in_text(user), in_text(host)) != *own
+        {
+            let (user, host) = own.rsplit_once('@').unwrap_or((own, "%"));
+            let text = format!("Access denied for user '{user}'@'{host}' to database 'mysql'");
+            return Err(SqlError::new(1044, "42000", text));
         }
         let column = text_column(&format!("Grants for {own}"), column_flag::NOT_NULL, GRANT_CHARS);
         let rows = self.login.identity.grants().iter().map(|line| vec![text(line)]).collect();

@@ -481,10 +481,10 @@ impl Session {
                 sql::table::named(bind, select)?.ok_or_else(|| SqlError::new(1096, "HY000", "No tables used"))?;
             let name = name.folded(lower);
             self.may_select(&name, catalog.database(&name.schema).map(|(schema, _)| schema))?;
-            self.may_read_locked(&name, select, lower, bind)?;
+            self.may_read_locked(&name, select, lower)?;
             let table = sql::table::find(catalog, &name).map_err(|why: NoTable| why.error(&name))?;
             if !select.locking.is_empty() {
-                self.check_locking(select, bind)?;
+                self.check_locking(select)?;
             }
             let plan = sql::table::plan(bind, select, &table, lower, known.map(|known| &known.selected))?;
             let settings = self.settings.typed();

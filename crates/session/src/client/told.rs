@@ -9,6 +9,7 @@ use sql::{
     AccessMode, Characteristics, Charsets, Isolation, Mark as VariableMark, Settings, SqlError, UserVariables, Value,
     gtid_set,
 };
+use values::collation::UTF8MB4_0900_AI_CI;
 use wire::response::status;
 
 use super::{Own, Schema, Session};
@@ -240,9 +241,24 @@ impl Session {
         if next != Characteristics::default() && (next != since.next || ends) {
             changes.push(Change::NextTransaction(next));
         }
+        self.tell_names(&mut changes);
         let prepared = self.statements.texts_after(since.prepared);
         changes.extend(prepared.map(|(id, text)| Change::Prepared { id, text: text.to_vec() }));
         changes
+    }
+
+    /// Names are told in UTF-8, whatever the client's character set is.
+    fn tell_names(&self, changes: &mut Vec<Change>) {
+        let own = *self.settings.charsets();
+        let Some(utf8) = Charsets::of_login(UTF8MB4_0900_AI_CI) else { return };
+        let is_ascii = |change: &Change| change.statements().iter().all(|text| text.is_ascii());
+        if own.client_charset() == utf8.client_charset() || changes.iter().all(is_ascii) {
+            return;
+        }
+        let at = usize::from(changes.first() == Some(&Change::NoTransaction));
+        changes.insert(at, Change::Charsets(utf8));
+        changes.retain(|change| *change != Change::Charsets(own));
+        changes.push(Change::Charsets(own));
     }
 
     /// Takes note of an answer that another server gave to a command of this session.

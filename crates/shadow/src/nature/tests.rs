@@ -2,11 +2,11 @@ use super::*;
 
 /// What differs by nature of this statement's answer, with columns of these names, in a session of this schema.
 fn excused(sql: &str, schema: Option<&str>, names: &[&str]) -> Excused {
-    let charsets = Charsets::of_login(255).unwrap();
-    let parsed = sql::parse(sql.as_bytes(), 0, &charsets).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let parsed = sql::parse(sql.as_bytes(), 0, &sql::Charsets::of_login(255).unwrap())
+        .unwrap_or_else(|error| panic!("{sql}: {error}"));
     assert!(!matches!(parsed.statement, Statement::Refused(_)), "{sql}");
     let names: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
-    Nature::of(&parsed.statement, schema, &charsets).over(&names)
+    Nature::of(&parsed.statement, schema).over(&names)
 }
 
 #[test]

@@ -6,6 +6,7 @@ use catalog::sql_mode::{HIGH_NOT_PRECEDENCE, PIPES_AS_CONCAT};
 use super::Parser;
 use crate::Result;
 use crate::ast::{Comparison, Expression, Scope};
+use crate::invalid::said_of_literal;
 
 /// NOT before an expression: comparisons bind more tightly.
 pub(super) const NOT: u8 = 4;
@@ -286,10 +287,16 @@ impl Parser<'_> {
         Ok(inner)
     }
 
-    /// The character set in `_utf8mb3'…'`.
+    /// The character set in `_utf8mb3'…'` and `N'…'`.
     fn warn_of_introducer(&mut self) {
         let (Tok::Str { introducer, .. } | Tok::Bytes { introducer, .. }) = &self.current.tok else { return };
-        if let Some(name) = introducer {
+        let Some(name) = introducer else { return };
+        if matches!(self.text(self.current.start, self.current.end), [b'N' | b'n', ..]) {
+            let text = "NATIONAL/NCHAR/NVARCHAR implies the character set UTF8MB3, which will be replaced by UTF8MB4 \
+                        in a future release. Please consider using CHAR(x) CHARACTER SET UTF8MB4 in order to be \
+                        unambiguous.";
+            self.notes.add(3720, text);
+        } else {
             self.notes.charset(name);
         }
     }
@@ -313,15 +320,11 @@ impl Parser<'_> {
         Ok(Expression::Text { first_len: first_len.unwrap_or_default(), bytes: all, introducer: charset })
     }
 
-    /// A literal with bytes that are in no character of its Unicode character set.
-    fn warn_of_no_text(&mut self, bytes: &[u8], introducer: Option<&str>) {
+    /// A literal with bytes that are in no character of its character set.
+    pub(super) fn warn_of_no_text(&mut self, bytes: &[u8], introducer: Option<&str>) {
         let charset = introducer.unwrap_or(self.charsets.client_charset());
-        let Err(error) = std::str::from_utf8(bytes) else { return };
-        if matches!(charset, "utf8mb4" | "utf8mb3") {
-            // sql/sql_string.cc, check_well_formed_result: three bytes from the first that is no character.
-            let hex = bytes.iter().skip(error.valid_up_to()).take(3).map(|byte| format!("{byte:02X}"));
-            let text = format!("Invalid {charset} character string: '{}'", hex.collect::<String>());
-            self.notes.add(1300, &text);
+        if let Some(said) = said_of_literal(charset, bytes) {
+            self.notes.add(1300, &said);
         }
     }
 
@@ -346,28 +349,42 @@ impl Parser<'_> {
     }
 
     fn variable(&mut self) -> Result<Expression> {
-        let expression = match self.system_variable() {
+        let expression = match self.system_variable()? {
             Some((scope, name)) => {
                 self.notes.reads(scope, &name);
                 Expression::Variable { scope, name }
             }
-            None => Expression::UserVariable(self.text(self.current.start, self.current.end).to_vec()),
+            None => Expression::UserVariable(self.user_variable()?),
         };
         self.advance()?;
         Ok(expression)
     }
 
     /// Scope and name of the current token; None for a user variable.
-    pub(super) fn system_variable(&self) -> Option<(Option<Scope>, String)> {
-        let text = self.text(self.current.start, self.current.end).strip_prefix(b"@@")?;
-        let text = String::from_utf8_lossy(text).replace('`', "").to_ascii_lowercase();
+    pub(super) fn system_variable(&mut self) -> Result<Option<(Option<Scope>, String)>> {
+        let text = self.text(self.current.start, self.current.end);
+        let Some(text) = text.strip_prefix(b"@@") else { return Ok(None) };
+        let text: Vec<u8> = text.iter().copied().filter(|byte| *byte != b'`').collect();
+        let text = String::from_utf8_lossy(&self.in_names(text)?).to_ascii_lowercase();
         let scoped = |scope, prefix: &str| text.strip_prefix(prefix).map(|name| (Some(scope), name.to_owned()));
-        scoped(Scope::Global, "global.")
+        let found = scoped(Scope::Global, "global.")
             .or_else(|| scoped(Scope::Session, "session."))
             .or_else(|| scoped(Scope::Session, "local."))
             .or_else(|| scoped(Scope::Persist, "persist."))
-            .or_else(|| scoped(Scope::Persist, "persist_only."))
-            .or(Some((None, text)))
+            .or_else(|| scoped(Scope::Persist, "persist_only."));
+        Ok(found.or(Some((None, text))))
+    }
+
+    /// The user variable at the current token: its name, as written, in UTF-8.
+    pub(super) fn user_variable(&mut self) -> Result<Vec<u8>> {
+        let name = self.text(self.current.start, self.current.end).to_vec();
+        let Some((quote @ (b'`' | b'\'' | b'"'), rest)) = name.get(1..).and_then(<[u8]>::split_first) else {
+            return self.in_names(name);
+        };
+        // What the name loses at its end does not take the quote.
+        let inner = rest.strip_suffix(&[*quote]).unwrap_or(rest).to_vec();
+        let inner = self.in_names(inner)?;
+        Ok([&[b'@', *quote][..], &inner, &[*quote]].concat())
     }
 
     fn word_expression(&mut self) -> Result<Expression> {

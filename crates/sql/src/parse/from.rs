@@ -39,10 +39,7 @@ impl Parser<'_> {
         if self.is_punct(b'(') || self.is_one_of(&["JSON_TABLE", "LATERAL"]) {
             return Ok(Err(self.refused("SELECT … FROM a derived table")));
         }
-        let (mut schema, mut table) = (None, self.name()?);
-        if self.accept_punct(b'.')? {
-            (schema, table) = (Some(table), self.name()?);
-        }
+        let (schema, table) = self.table_name()?;
         if self.is_one_of(OF_TABLES) {
             return Ok(Err(self.refused(format!("SELECT … FROM … {}", self.word()))));
         }

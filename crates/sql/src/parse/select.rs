@@ -106,22 +106,14 @@ impl Parser<'_> {
         let span = start..self.last_end;
         let shown = self.tokens.without_left_out(&span);
         let alias = if self.accept("AS")? { Some(self.alias()?) } else { self.bare_alias()? };
-        // One that is no text of its character set is an error later.
-        if let Some(Ok(alias)) = alias.as_deref().map(|alias| self.charsets.from_client(alias))
-            && let Some(warning) = column_names::check_given(&alias)?
-        {
+        if let Some(warning) = alias.as_deref().and_then(column_names::lost_of) {
             self.notes.add(warning.code, &warning.message);
         }
         Ok(Item { expression, alias, span, shown })
     }
 
     fn alias(&mut self) -> Result<Vec<u8>> {
-        if let Tok::Str { bytes, introducer: None } = &mut self.current.tok {
-            let alias = std::mem::take(bytes);
-            self.advance()?;
-            return Ok(alias);
-        }
-        self.name()
+        self.name_or_text()
     }
 
     fn bare_alias(&mut self) -> Result<Option<Vec<u8>>> {

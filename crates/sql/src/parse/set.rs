@@ -99,19 +99,20 @@ impl Parser<'_> {
                 return Ok(Assignment { target: Target::CharacterSet, value: self.charset_value()? });
             }
         }
-        let target = match (&self.current.tok, scope) {
-            (Tok::Variable, None) => {
-                let target = match self.system_variable() {
+        let is_variable = self.current.tok == Tok::Variable && scope.is_none();
+        let target = match is_variable {
+            true => {
+                let target = match self.system_variable()? {
                     Some((None, name)) if OF_NEXT_TRANSACTION.contains(&name.as_str()) => {
                         Target::OfNextTransaction { name }
                     }
                     Some((scope, name)) => Target::Variable { scope, name },
-                    None => Target::UserVariable(self.text(self.current.start, self.current.end).to_vec()),
+                    None => Target::UserVariable(self.user_variable()?),
                 };
                 self.advance()?;
                 target
             }
-            _ => {
+            false => {
                 let mut name = String::from_utf8_lossy(&self.name()?).to_ascii_lowercase();
                 // A variable of a component; there are no further parts.
                 if self.accept_punct(b'.')? {
@@ -156,8 +157,15 @@ impl Parser<'_> {
     fn charset_value(&mut self) -> Result<NewValue> {
         let value = match &self.current.tok {
             Tok::Word(_) if self.is("DEFAULT") => NewValue::Default,
-            Tok::Word(name) | Tok::Quoted(name) => NewValue::Word(String::from_utf8_lossy(name).into_owned()),
-            Tok::Str { bytes, introducer: None } => NewValue::Word(String::from_utf8_lossy(bytes).into_owned()),
+            Tok::Word(name) | Tok::Quoted(name) | Tok::Str { bytes: name, introducer: None } => {
+                let name = name.clone();
+                if let (true, Err(error)) = (self.is_text(), self.charsets.text_of_names(&name))
+                    && error.is_not_supported()
+                {
+                    return Err(error);
+                }
+                NewValue::Word(String::from_utf8_lossy(&self.in_names(name)?).into_owned())
+            }
             _ => return Err(self.syntax()),
         };
         self.advance()?;

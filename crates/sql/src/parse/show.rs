@@ -2,7 +2,7 @@
 
 use catalog::lexer::Tok;
 
-use super::Parser;
+use super::{Parser, check_name};
 use crate::Result;
 use crate::ast::{ExplainFormat, Show, Statement};
 use crate::error::SqlError;
@@ -191,21 +191,14 @@ impl Parser<'_> {
         }
         let (schema, table) = self.table_name()?;
         let like = match &self.current.tok {
-            Tok::Str { bytes, introducer: None } => Some(bytes.clone()),
-            Tok::Word(_) | Tok::Quoted(_) => {
-                let name = self.name()?;
-                return Ok(Statement::Show(Show::Columns {
-                    full: false,
-                    schema,
-                    table,
-                    choice: Choice { like: Some(name), filter: None },
-                }));
+            Tok::Str { introducer: None, .. } => Some(self.pattern()?),
+            Tok::Word(name) | Tok::Quoted(name) => {
+                let name = name.clone();
+                self.name()?;
+                Some(name)
             }
             _ => None,
         };
-        if like.is_some() {
-            self.advance()?;
-        }
         Ok(Statement::Show(Show::Columns { full: false, schema, table, choice: Choice { like, filter: None } }))
     }
 
@@ -232,7 +225,9 @@ impl Parser<'_> {
         }
         if self.accept("DATABASE")? || self.accept("SCHEMA")? {
             let if_not_exists = self.accept_all(&["IF", "NOT", "EXISTS"])?;
-            return Ok(Statement::Show(Show::CreateDatabase { name: self.name()?, if_not_exists }));
+            let name = self.name()?;
+            check_name("database", &name)?;
+            return Ok(Statement::Show(Show::CreateDatabase { name, if_not_exists }));
         }
         match &self.current.tok {
             Tok::Word(_) => Ok(self.refused(format!("SHOW CREATE {}", self.word()))),
@@ -281,29 +276,19 @@ impl Parser<'_> {
         Ok(Some((user, host)))
     }
 
-    fn name_or_text(&mut self) -> Result<Vec<u8>> {
-        let Tok::Str { bytes, introducer: None } = &self.current.tok else { return self.name() };
-        let text = bytes.clone();
-        self.advance()?;
-        Ok(text)
-    }
-
     /// `[FROM schema]`
     fn of_schema(&mut self) -> Result<Option<Vec<u8>>> {
-        if self.accept("FROM")? || self.accept("IN")? { self.name().map(Some) } else { Ok(None) }
+        if !self.accept("FROM")? && !self.accept("IN")? {
+            return Ok(None);
+        }
+        let schema = self.name()?;
+        check_name("database", &schema)?;
+        Ok(Some(schema))
     }
 
     /// `{ALL | engine} {STATUS | MUTEX | LOGS}`
     fn show_engine(&mut self) -> Result<Show> {
-        let engine = if self.accept("ALL")? {
-            None
-        } else if let Tok::Str { bytes, introducer: None } = &mut self.current.tok {
-            let name = std::mem::take(bytes);
-            self.advance()?;
-            Some(name)
-        } else {
-            Some(self.name()?)
-        };
+        let engine = if self.accept("ALL")? { None } else { Some(self.name_or_text()?) };
         let status = self.accept("STATUS")?;
         if !status && !self.accept("MUTEX")? {
             self.expect("LOGS")?;
@@ -313,7 +298,10 @@ impl Parser<'_> {
 
     pub(super) fn table_name(&mut self) -> Result<(Option<Vec<u8>>, Vec<u8>)> {
         let first = self.name()?;
-        if self.accept_punct(b'.')? { Ok((Some(first), self.name()?)) } else { Ok((None, first)) }
+        let (schema, table) = if self.accept_punct(b'.')? { (Some(first), self.name()?) } else { (None, first) };
+        check_name("table", &table)?;
+        schema.iter().try_for_each(|schema| check_name("database", schema))?;
+        Ok((schema, table))
     }
 
     /// `[LIKE 'pattern' | WHERE condition]`
@@ -324,10 +312,16 @@ impl Parser<'_> {
         if !self.accept("LIKE")? {
             return Ok(Choice::default());
         }
-        let Tok::Str { bytes, introducer: None } = &self.current.tok else { return Err(self.syntax()) };
-        let pattern = bytes.clone();
+        Ok(Choice { like: Some(self.pattern()?), filter: None })
+    }
+
+    /// A pattern in the client's character set.
+    fn pattern(&mut self) -> Result<Vec<u8>> {
+        let Tok::Str { bytes, introducer: None } = &mut self.current.tok else { return Err(self.syntax()) };
+        let pattern = std::mem::take(bytes);
+        self.warn_of_no_text(&pattern, None);
         self.advance()?;
-        Ok(Choice { like: Some(pattern), filter: None })
+        Ok(pattern)
     }
 
     /// SHOW COUNT(*) WARNINGS or ERRORS.

@@ -1,6 +1,6 @@
 //! Statements by their first words.
 
-use super::Parser;
+use super::{Parser, check_name};
 use crate::Result;
 use crate::ast::{AccessMode, Completion, Flush, FlushOption, LockedTable, Show, Statement};
 
@@ -47,7 +47,12 @@ impl Parser<'_> {
             "SET" => self.set(),
             "USE" => {
                 self.advance()?;
-                Ok(Statement::Use(self.name()?))
+                let name = self.name()?;
+                // Without a name it is another error, once it runs.
+                if !name.is_empty() {
+                    check_name("database", &name)?;
+                }
+                Ok(Statement::Use(name))
             }
             "BEGIN" => {
                 self.advance()?;

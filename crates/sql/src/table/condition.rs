@@ -16,9 +16,11 @@ use super::parameter::Parameters;
 use super::plan::Scope;
 use crate::Result;
 use crate::ast::{Comparison, Expression};
-use crate::bind::{Bound, Value};
+use crate::bind::{Bound, Field, Value};
+use crate::charsets::charset_of;
 use crate::error::SqlError;
 use crate::functions;
+use crate::literals::binary_text;
 
 /// A condition over one column. NULL fulfils none but IS NULL and `<=> NULL`.
 #[derive(Debug, Clone)]
@@ -266,10 +268,10 @@ impl Conditions {
         let def = scope.column(column)?;
         compares(def)?;
         let is_bytes = def.ty.collation == BINARY && matches!(def.ty.code, t::CHAR | t::VARCHAR | t::BLOB);
-        if let (true, Expression::Text { bytes, introducer: None, .. }) = (is_bytes, expression)
-            && let Some(bound) = scope.bind.bytes_of_no_text(bytes)
-        {
-            return Ok(Some(bound));
+        match scope.bind.no_text(expression) {
+            Some(bytes) if is_bytes => return Ok(Some(binary_text(bytes))),
+            Some(bytes) => return no_text(scope, def, bytes).map(Some),
+            None => {}
         }
         match self.operand(scope, expression, Some(column))? {
             Operand::Constant(constant) => Ok(constant),
@@ -491,6 +493,16 @@ impl Conditions {
             self.parameters.note_pattern(*number, def, scope.bind);
             return compares(def);
         }
+        let charset = charset_of(def.ty.collation);
+        if charset == "utf8mb4"
+            && charset == scope.bind.settings.charsets().client_charset()
+            && scope.bind.no_text(pattern).is_some()
+        {
+            // Bytes that are no character are equal to none. The rows of a table that is kept nowhere are read all the
+            // same.
+            self.never |= !negated && !scope.is_listing();
+            return self.push(scope, column, if negated { Test::NotNull } else { Test::Among(Vec::new()) });
+        }
         let Some(constant) = self.constant(scope, pattern, column)? else { return Ok(()) };
         match &constant.value {
             Value::Null => self.never = true,
@@ -503,6 +515,23 @@ impl Conditions {
         }
         Ok(())
     }
+}
+
+/// A constant that is invalid in the client's character set, next to a column of text. It is known of a Unicode
+/// character set other than the client's, and of utf8mb3 where the table is kept nowhere.
+fn no_text(scope: &Scope<'_>, column: &catalog::Column, bytes: &[u8]) -> Result<Bound> {
+    let (charsets, collation) = (scope.bind.settings.charsets(), column.ty.collation);
+    let charset = charset_of(collation);
+    let is_converted = match charset {
+        "utf8mb4" => charset != charsets.client_charset(),
+        "utf8mb3" => scope.is_listing(),
+        _ => false,
+    };
+    if !is_converted {
+        return Err(cannot(column, "a string that is invalid in its character set"));
+    }
+    let text = charsets.text_beside(bytes, charset)?.into_owned();
+    Ok(Bound { field: Field::text(0, 0, collation), value: Value::Text(text) })
 }
 
 /// Refuses columns that are compared by rules of their own, or not at all, even with NULL.

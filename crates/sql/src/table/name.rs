@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use catalog::{Catalog, TableDef};
 
+use crate::Result;
 use crate::ast::Select;
 use crate::bind::Bind;
 use crate::error::SqlError;
-use crate::{Charsets, Result};
 
 /// Schemas whose tables the source's log does not carry.
 const WITHOUT_TABLES: &[&str] = &["information_schema", "performance_schema", "mysql", "sys"];
@@ -37,27 +37,24 @@ pub enum NoTable {
 /// The table that a SELECT reads; None without one.
 ///
 /// # Errors
-/// 1046 without a default schema, 1300 for a name that is no text, 1235 for tables that are not kept here.
+/// 1046 without a default schema, 1235 for tables that are not kept here.
 pub fn named<'a>(bind: &Bind<'a>, select: &'a Select) -> Result<Option<TableName<'a>>> {
     let Some(from) = &select.from else { return Ok(None) };
-    let charsets = bind.settings.charsets();
     let schema = match (&from.schema, bind.tables_in) {
-        (Some(schema), _) => decoded(charsets, schema)?,
+        (Some(schema), _) => in_text(schema),
         (None, Some(schema)) => Cow::Borrowed(schema),
         (None, None) => return Err(SqlError::new(1046, "3D000", "No database selected")),
     };
     if let Some(own) = WITHOUT_TABLES.iter().find(|own| own.eq_ignore_ascii_case(&schema)) {
         return Err(SqlError::not_supported(&format!("SELECT … FROM {own}")));
     }
-    Ok(Some(TableName { schema, table: decoded(charsets, &from.table)? }))
+    Ok(Some(TableName { schema, table: in_text(&from.table) }))
 }
 
-/// A name in the client's character set.
-pub(super) fn decoded<'a>(charsets: &Charsets, name: &'a [u8]) -> Result<Cow<'a, str>> {
-    Ok(match charsets.from_client(name)? {
-        Cow::Borrowed(name) => String::from_utf8_lossy(name),
-        Cow::Owned(name) => Cow::Owned(String::from_utf8_lossy(&name).into_owned()),
-    })
+/// A name of a statement, which is UTF-8.
+#[must_use]
+pub fn in_text(name: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(name)
 }
 
 impl TableName<'_> {

@@ -8,7 +8,7 @@ use values::{Zone, type_code as t};
 
 use super::condition::{self, Conditions, Filter};
 use super::field::{Origin, ResultColumn, field_of};
-use super::name::decoded;
+use super::name::in_text;
 use super::order::By;
 use super::path::{Path, paths};
 use super::zone::session_zone;
@@ -102,20 +102,24 @@ impl Scope<'_> {
         self.table.columns.get(position).ok_or_else(missing)
     }
 
+    /// Whether its rows are kept nowhere.
+    pub(crate) fn is_listing(&self) -> bool {
+        self.listing.is_some()
+    }
+
     /// The position of a named column.
     ///
     /// # Errors
     /// 1054, naming the clause.
     pub(crate) fn resolve(&self, parts: &[Vec<u8>], clause: &str) -> Result<usize> {
-        let charsets = self.bind.settings.charsets();
-        // Most names have no qualifier and are as the client sent them.
+        // Most names have no qualifier.
         if let [part] = parts
-            && let Ok(name) = std::str::from_utf8(&charsets.from_client(part)?)
+            && let Ok(name) = std::str::from_utf8(part)
             && let Some(position) = self.table.column_index(name)
         {
             return Ok(position);
         }
-        let parts = parts.iter().map(|part| decoded(charsets, part)).collect::<Result<Vec<_>>>()?;
+        let parts: Vec<Cow<'_, str>> = parts.iter().map(|part| in_text(part)).collect();
         let found = match parts.split_last() {
             Some((name, qualifier)) if self.is_meant(qualifier) => self.table.column_index(name),
             _ => None,
@@ -197,17 +201,16 @@ fn bound(
     known: Option<&Arc<Selected>>,
 ) -> Result<Plan> {
     let Some(from) = &select.from else { return Err(SqlError::new(1096, "HY000", "No tables used")) };
-    let charsets = bind.settings.charsets();
     let alias = match (&from.alias, listing) {
-        (Some(alias), _) => decoded(charsets, alias)?,
+        (Some(alias), _) => in_text(alias),
         // Their names are shown as they were written.
-        (None, Some(_)) => decoded(charsets, &from.table)?,
+        (None, Some(_)) => in_text(&from.table),
         (None, None) => Cow::Borrowed(table.name.as_str()),
     };
     let folds = lower_case_table_names != 0;
     let scope = Scope { bind, table, listing, schema: &table.db, alias, folds };
     for hint in &from.hints {
-        scope.index(&decoded(charsets, hint)?)?;
+        scope.index(&in_text(hint))?;
     }
     let selected = match known {
         Some(known) => Arc::clone(known),
@@ -289,12 +292,11 @@ fn outputs(scope: &Scope<'_>, items: &[Item]) -> Result<(Vec<ResultColumn>, Vec<
             Expression::Star(names) => add_all(scope, names, &mut columns, &mut outputs)?,
             Expression::Name(parts) => {
                 let position = scope.resolve(parts, "field list")?;
-                let from_client = |name| scope.bind.settings.charsets().from_client(name);
                 let name = match (&item.alias, scope.view_column(position)) {
-                    (Some(alias), _) => column_names::given(&from_client(alias)?),
+                    (Some(alias), _) => column_names::given(alias),
                     // Without an alias it has the name that its view gives it.
                     (None, Some(listed)) => listed.name.as_bytes().to_vec(),
-                    (None, None) => from_client(parts.last().map_or(&[][..], Vec::as_slice))?.into_owned(),
+                    (None, None) => parts.last().cloned().unwrap_or_default(),
                 };
                 columns.push(named_column(scope, position, name)?);
                 outputs.push(Output::Column(position));
@@ -328,8 +330,7 @@ fn add_all(
     columns: &mut Vec<ResultColumn>,
     outputs: &mut Vec<Output>,
 ) -> Result<()> {
-    let charsets = scope.bind.settings.charsets();
-    let names = names.iter().map(|name| decoded(charsets, name)).collect::<Result<Vec<_>>>()?;
+    let names: Vec<Cow<'_, str>> = names.iter().map(|name| in_text(name)).collect();
     if !scope.is_meant(&names) {
         return Err(SqlError::new(1051, "42S02", format!("Unknown table '{}'", names.join("."))));
     }
@@ -372,10 +373,10 @@ fn is_count(name: &str, arguments: &[Expression]) -> bool {
 }
 
 fn count_column(scope: &Scope<'_>, item: &Item) -> Result<ResultColumn> {
-    let from_client = |name| scope.bind.settings.charsets().from_client(name);
+    let charsets = scope.bind.settings.charsets();
     let name = match item.alias.as_deref() {
-        Some(alias) => column_names::given(&from_client(alias)?),
-        None => column_names::own(&from_client(item.text(scope.bind.sql))?),
+        Some(alias) => column_names::given(alias),
+        None => column_names::own(&charsets.shown(item.text(scope.bind.sql), charsets.client)?),
     };
     Ok(ResultColumn { name, org_name: None, origin: None, field: bind::integer(0, 21).field })
 }

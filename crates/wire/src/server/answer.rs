@@ -203,13 +203,13 @@ fn put_ok_as(out: &mut Vec<u8>, header: u8, ok: &ServerOk<'_>, capabilities: u32
 }
 
 /// Payload of an ERR packet; `sqlstate` must have five characters.
-pub fn put_err(out: &mut Vec<u8>, code: u16, sqlstate: &str, message: &str) {
+pub fn put_err(out: &mut Vec<u8>, code: u16, sqlstate: &str, message: impl AsRef<[u8]>) {
     assert_eq!(sqlstate.len(), SQLSTATE_LEN, "an SQLSTATE that a client would read as part of the text");
     out.push(0xff);
     out.extend_from_slice(&code.to_le_bytes());
     out.push(b'#');
     out.extend_from_slice(sqlstate.as_bytes());
-    out.extend_from_slice(message.as_bytes());
+    out.extend_from_slice(message.as_ref());
 }
 
 /// Payload of the packet that ends the rows of a result: an EOF, or an OK for clients that no longer use EOF.
