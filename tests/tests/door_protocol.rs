@@ -569,6 +569,55 @@ fn names_that_are_no_names_are_answered_as_by_mysql() {
     pair.assert_same(2_500);
 }
 
+/// A cursor's columns are those of the table that MySQL writes its rows into.
+#[test]
+fn columns_of_cursors_are_described_as_by_mysql() {
+    let Some(mut pair) = Pair::start(
+        "door-cursors",
+        "CREATE DATABASE b; CREATE TABLE b.w (a INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, \
+         v VARCHAR(9) CHARACTER SET latin1 NOT NULL, e ENUM('a'), se SET('a'), j JSON, b BLOB, t TEXT, mt MEDIUMTEXT, \
+         n DECIMAL(5,2), z INT ZEROFILL, d DATETIME(3), f FLOAT, bi BIT(3), y YEAR, tm TIME, da DATE, \
+         ts TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, vb VARBINARY(3), c CHAR(3), \
+         UNIQUE KEY (v), KEY (n)); INSERT INTO b.w SET v = 'x', n = 1, ts = '2020-01-01 00:00:00'",
+    ) else {
+        return;
+    };
+    let texts: &[&[u8]] = &[
+        b"SELECT 1, 'a', NULL, 1.5, 1e0, x'41', b'1', 18446744073709551615, TRUE, _latin1'a' z, 1234567890, -5",
+        b"SELECT DATABASE(), ROW_COUNT(), 'a' 'b', N'a'",
+        b"SELECT @@autocommit, @@sql_mode, @@time_zone, @@max_allowed_packet",
+        b"SELECT CONCAT('a', 'b'), 1 + 1, 'a' LIKE 'a', CAST(1 AS CHAR), COALESCE('a', NULL), NULL IS NULL",
+        b"SELECT * FROM b.w",
+        b"SELECT a AS x, v y FROM b.w AS q",
+        b"SELECT COUNT(*) FROM b.w",
+        b"SELECT 1, 'b', a FROM b.w",
+        b"SELECT a FROM b.w WHERE a = 1",
+        b"SELECT a FROM b.w WHERE a = 2",
+        b"SELECT '\xff'",
+        b"SELECT 'a\xff', 1",
+        b"SHOW VARIABLES LIKE 'autocommit'",
+        b"SHOW CREATE DATABASE b",
+    ];
+    let execute = |flags: u8| [&b"\x17\x01\0\0\0"[..], &[flags], b"\x01\0\0\0"].concat();
+    for charset in ["utf8mb4", "latin1", "utf8mb4 COLLATE utf8mb4_bin"] {
+        let set = format!("SET NAMES {charset}");
+        for sql in texts {
+            for flags in [1, 0] {
+                let what = format!("{set}; {}, flags {flags}", sql.escape_ascii());
+                pair.compare_unless_refused(&what, |client| {
+                    client.query(set.as_bytes());
+                    let mut said = client.command(&[b"\x16", *sql].concat());
+                    let fetch = &b"\x1c\x01\0\0\0\x05\0\0\0"[..];
+                    [&execute(flags), fetch, PING, QUIT].iter().for_each(|packet| client.write(packet, 0));
+                    said.extend(std::iter::from_fn(|| client.read_or_end()));
+                    said.into_iter().map(without_index_bit).collect()
+                });
+            }
+        }
+    }
+    pair.assert_same(70);
+}
+
 /// Text of an error, in character sets that lack its letters.
 #[test]
 fn errors_are_told_in_the_character_set_of_results_as_by_mysql() {
@@ -597,6 +646,43 @@ fn errors_are_told_in_the_character_set_of_results_as_by_mysql() {
         }
     }
     pair.assert_same(45);
+}
+
+/// Parameters of each type, as a result of its own and as rows of a cursor.
+#[test]
+fn blobs_and_cursors_over_parameters_are_described_as_by_mysql() {
+    let Some(mut pair) = Pair::start("door-blobs", "CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY)") else {
+        return;
+    };
+    let numbers: &[(u8, &[u8])] = &[
+        (1, b"\xff"),
+        (2, b"\x01\x02"),
+        (3, b"\x01\x02\x03\xff"),
+        (4, b"\0\0\x80\x3f"),
+        (5, b"\0\0\0\0\0\0\xf0\x3f"),
+        (8, b"\x01\x02\x03\x04\x05\x06\x07\xff"),
+    ];
+    let texts = [15u8, 249, 250, 251, 252, 253, 254];
+    let values: &[&[u8]] = &[b"\x04abcd", b"\0", b"\x02\xff\xfe", b"\x02\xc3\xa4"];
+    let times: &[(u8, &[u8])] = &[
+        (7, b"\x07\xe4\x07\x01\x02\x03\x04\x05"),
+        (10, b"\x04\xe4\x07\x01\x02"),
+        (11, b"\x08\0\x01\0\0\0\x02\x03\x04"),
+        (12, b"\x0b\xe4\x07\x01\x02\x03\x04\x05\x10\0\0\0"),
+    ];
+    let of_texts = texts.iter().flat_map(|code| values.iter().map(move |value| (*code, *value)));
+    let all: Vec<(u8, &[u8])> = numbers.iter().chain(times).copied().chain(of_texts).collect();
+    for (code, value) in all {
+        for flags in [0u8, 1] {
+            let (head, types) = (&[0x17, 1, 0, 0, 0, flags, 1, 0, 0, 0, 0, 1][..], [code, 0, 8, 0]);
+            let execute = [head, &types, value, b"\x07\0\0\0\0\0\0\0"].concat();
+            let fetch = &b"\x1c\x01\0\0\0\x05\0\0\0"[..];
+            let packets: &[&[u8]] = if flags == 0 { &[&execute] } else { &[&execute, fetch] };
+            let what = format!("type {code}, flags {flags}: {}", value.escape_ascii());
+            pair.compare(&what, |client| said_to(client, packets));
+        }
+    }
+    pair.assert_same(60);
 }
 
 const ODD_TEXTS: &[&[u8]] = &[

@@ -10,6 +10,7 @@ use sql::table::{Output, Plan, ResultColumn};
 use sql::{Charsets, OUT_OF_MEMORY, SqlError, Value, to_protocol};
 use values::{ColumnType, DateTimeValue, RowView, TimeValue, TypedValue, ValueError, type_code as t};
 use wire::read::put_lenenc_bytes;
+use wire::row::type_code::LONG;
 use wire::row::{self, Time};
 use wire::server::{ColumnForm, put_binary_row, put_date_time, put_text_row, put_time};
 
@@ -212,6 +213,14 @@ fn constant(
     let mut out = Vec::new();
     match (value, form) {
         (Value::Null, _) => return Ok(None),
+        (Value::Int(_) | Value::UInt(_), Form::Binary) if column.field.type_code == LONG => {
+            let value = match value {
+                Value::Int(value) => row::Value::Int(*value),
+                Value::UInt(value) => row::Value::UInt(*value),
+                _ => row::Value::Null,
+            };
+            put_alone(&mut out, column, value, form)?;
+        }
         (Value::Int(value), Form::Binary) => out.extend_from_slice(&value.to_le_bytes()),
         (Value::UInt(value), Form::Binary) => out.extend_from_slice(&value.to_le_bytes()),
         (Value::Double(value), Form::Binary) => out.extend_from_slice(&value.to_le_bytes()),
@@ -223,15 +232,15 @@ fn constant(
             let text = charsets.encoded(text, charsets.sent_in(column.field.collation))?;
             put_lenenc_bytes(&mut out, &text);
         }
-        (Value::DateTime(value, _), form) => put_moment(&mut out, column, row::Value::DateTime(*value), form)?,
-        (Value::Time(value), form) => put_moment(&mut out, column, row::Value::Time(*value), form)?,
+        (Value::DateTime(value, _), form) => put_alone(&mut out, column, row::Value::DateTime(*value), form)?,
+        (Value::Time(value), form) => put_alone(&mut out, column, row::Value::Time(*value), form)?,
         (other, _) => put_lenenc_bytes(&mut out, &other.text().unwrap_or_default()),
     }
     Ok(Some(out))
 }
 
-/// A date or a time, as a row of this column alone has it.
-fn put_moment(out: &mut Vec<u8>, column: &ResultColumn, value: row::Value<'_>, form: Form) -> Result<(), SqlError> {
+/// A value as a row of this column alone has it.
+fn put_alone(out: &mut Vec<u8>, column: &ResultColumn, value: row::Value<'_>, form: Form) -> Result<(), SqlError> {
     let value_type = row::ValueType { code: column.field.type_code, unsigned: false };
     let columns = [ColumnForm { value: value_type, decimals: column.field.decimals }];
     let mut alone = Vec::new();

@@ -6,7 +6,7 @@ use values::collation::{self, BINARY, Collation};
 
 use crate::Result;
 use crate::error::SqlError;
-use crate::invalid::{byte_in_hex, in_hex, utf8_of, utf8mb3_by_bytes, utf8mb3_of, whole};
+use crate::invalid::{byte_in_hex, in_hex, utf8_of, utf8mb3_by_bytes, utf8mb3_of, valid_up_to, whole};
 use crate::variables::OwnValues;
 
 /// Character sets that cannot be a client's: its statements must be ASCII but for literals.
@@ -252,6 +252,14 @@ impl Charsets {
             converted => Ok(Cow::Owned(converted.into_owned())),
         }
     }
+}
+
+/// The error of an invalid text of utf8mb4, where it is written into a table of that character set.
+#[must_use]
+pub fn not_kept(text: &[u8], collation: u16) -> Option<SqlError> {
+    let invalid = text.get(valid_up_to("utf8mb4", text)..).filter(|_| charset_of(collation) == "utf8mb4")?;
+    let said = || format!("Cannot convert string '{}' from utf8mb4 to utf8mb4", in_hex(invalid));
+    (!invalid.is_empty()).then(|| SqlError::new(3854, "HY000", said()))
 }
 
 fn invalid(name: &[u8]) -> SqlError {

@@ -42,7 +42,7 @@ pub use ast::{
     From, Isolation, Item, Limit, LockedTable, Locking, NewValue, Order, Scope, Select, Show, Statement, Target,
 };
 pub use bind::{Bind, Column, Field, Value, assign, describe, evaluate};
-pub use charsets::Charsets;
+pub use charsets::{Charsets, not_kept};
 pub use column_names::named_after_text;
 pub use command::Command;
 pub use deprecated::deprecated_variable;

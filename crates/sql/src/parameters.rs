@@ -3,6 +3,7 @@
 //! In: the type that was bound before and the value that is sent. Out: the type that holds now and the value as of it.
 //! Never here: a conversion of which MySQL would warn.
 
+use values::collation::BINARY;
 use wire::response::column_flag;
 use wire::row::type_code;
 
@@ -19,6 +20,8 @@ const TEXT_BYTES: u32 = 65_535;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterType {
     Text,
+    /// A text of bytes.
+    Blob,
     Int,
     UInt,
     Double,
@@ -70,10 +73,11 @@ impl ParameterType {
     /// The type that holds once this value is sent.
     fn after(self, value: &Value) -> ParameterType {
         use ParameterType::{BesideDate, BesideDateTime, BesideTime};
-        use ParameterType::{Date, DateTime, Decimal, Double, Int, Limit, Text, Time, UInt};
+        use ParameterType::{Blob, Date, DateTime, Decimal, Double, Int, Limit, Text, Time, UInt};
         let Some(sent) = ParameterType::of(value) else { return self };
         match (self, sent) {
-            (Text, sent) | (Int | UInt, sent @ (Int | UInt | Double | Decimal | Date | DateTime | Time)) => sent,
+            (Blob, Text) => Blob,
+            (Text | Blob, sent) | (Int | UInt, sent @ (Int | UInt | Double | Decimal | Date | DateTime | Time)) => sent,
             (Decimal, Double) => Double,
             (Double | Decimal, sent @ (Date | DateTime | Time)) => sent,
             (Date, sent @ (DateTime | Time)) => sent,
@@ -96,6 +100,7 @@ impl ParameterType {
         Ok(match (self, value) {
             (ParameterType::Limit, Value::Null) => Value::UInt(0),
             (_, Value::Null) => Value::Null,
+            (ParameterType::Blob, value @ Value::Text(_)) => value,
             (own, value) if ParameterType::of(&value) == Some(own) => value,
             // A DATE would be cut out of a longer text.
             (ParameterType::BesideDate, Value::Text(text)) if text.len() != "YYYY-MM-DD".len() => return refused(),
@@ -154,6 +159,7 @@ impl ParameterType {
     pub fn field(self, collation: u16) -> Field {
         match self {
             ParameterType::Text => Field::text(0, TEXT_BYTES / bytes_a_character(collation).max(1), collation),
+            ParameterType::Blob => Field::text(column_flag::BINARY, TEXT_BYTES, BINARY),
             ParameterType::Int => Field::number(type_code::LONGLONG, 0, 21),
             ParameterType::UInt | ParameterType::Limit => Field::number(type_code::LONGLONG, column_flag::UNSIGNED, 21),
             ParameterType::Double => Field { decimals: NOT_FIXED, ..Field::number(type_code::DOUBLE, 0, 23) },
@@ -178,21 +184,29 @@ fn is_number(text: &[u8], may_have_point: bool) -> bool {
     others && at_ends && !digits.is_empty() && digits.len() <= 20 && points <= usize::from(may_have_point)
 }
 
-/// Binds the values that are sent: changes the types where MySQL binds anew; true if it does.
+/// Binds the values that are sent: changes the types where MySQL binds anew; true if it does. `is_blob` tells which are
+/// sent as BLOBs.
 ///
 /// # Errors
 /// 1210 and 1235, as for a conversion.
-pub fn bind_parameters(types: &mut [ParameterType], values: &mut [Value]) -> Result<bool> {
+pub fn bind_parameters(
+    types: &mut [ParameterType],
+    values: &mut [Value],
+    is_blob: &dyn Fn(usize) -> bool,
+) -> Result<bool> {
     let mut changed = false;
     for (ty, value) in types.iter_mut().zip(values.iter()) {
         let after = ty.after(value);
         changed |= after != *ty;
         *ty = after;
     }
-    for (ty, value) in types.iter_mut().zip(values.iter_mut()) {
+    for (index, (ty, value)) in types.iter_mut().zip(values.iter_mut()).enumerate() {
         // NULL has no type when all are bound anew.
         if changed && *value == Value::Null && *ty != ParameterType::Limit {
             *ty = ParameterType::Text;
+        }
+        if changed && matches!(ty, ParameterType::Text | ParameterType::Blob) && *value != Value::Null {
+            *ty = if is_blob(index) { ParameterType::Blob } else { ParameterType::Text };
         }
         *value = ty.converted(std::mem::replace(value, Value::Null))?;
     }
@@ -208,16 +222,16 @@ mod tests {
         let mut types = [ParameterType::Text, ParameterType::Text];
         let text = |text: &str| Value::Text(text.as_bytes().to_vec());
         let mut values = [Value::Int(5), text("89")];
-        assert!(bind_parameters(&mut types, &mut values).unwrap());
+        assert!(bind_parameters(&mut types, &mut values, &|_| false).unwrap());
         assert_eq!(types, [ParameterType::Int, ParameterType::Text]);
         let mut values = [text("89"), Value::Int(5)];
-        assert!(bind_parameters(&mut types, &mut values).unwrap());
+        assert!(bind_parameters(&mut types, &mut values, &|_| false).unwrap());
         assert_eq!(values, [Value::Int(89), Value::Int(5)]);
         let mut values = [Value::Null, Value::Double(2.5)];
-        assert!(bind_parameters(&mut types, &mut values).unwrap());
+        assert!(bind_parameters(&mut types, &mut values, &|_| false).unwrap());
         assert_eq!(types, [ParameterType::Text, ParameterType::Double]);
         let mut values = [text("x"), text("2x")];
-        assert_eq!(bind_parameters(&mut types, &mut values).unwrap_err().code, 1235);
+        assert_eq!(bind_parameters(&mut types, &mut values, &|_| false).unwrap_err().code, 1235);
     }
 
     #[test]
@@ -225,9 +239,9 @@ mod tests {
         let mut types = [ParameterType::Limit];
         for (value, wanted) in [(Value::Int(3), Value::Int(3)), (Value::Null, Value::UInt(0))] {
             let mut values = [value];
-            assert!(!bind_parameters(&mut types, &mut values).unwrap());
+            assert!(!bind_parameters(&mut types, &mut values, &|_| false).unwrap());
             assert_eq!(values, [wanted]);
         }
-        assert_eq!(bind_parameters(&mut types, &mut [Value::Double(1.0)]).unwrap_err().code, 1210);
+        assert_eq!(bind_parameters(&mut types, &mut [Value::Double(1.0)], &|_| false).unwrap_err().code, 1210);
     }
 }

@@ -18,7 +18,7 @@ mod zone;
 
 pub use condition::{Filter, Weighed};
 pub(crate) use field::least_bytes;
-pub use field::{Origin, ResultColumn};
+pub use field::{Origin, ResultColumn, in_cursor};
 pub use like::NamePattern;
 pub(crate) use like::Pattern;
 pub use name::{NoTable, TableName, find, in_text, named};

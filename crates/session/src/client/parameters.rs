@@ -47,6 +47,11 @@ pub(super) fn value(charsets: &Charsets, sent: &row::Value<'_>, code: u8) -> Res
     }
 }
 
+/// True for bytes that are no text.
+pub(super) fn is_blob(code: u8) -> bool {
+    matches!(code, type_code::TINY_BLOB | type_code::MEDIUM_BLOB | type_code::LONG_BLOB | type_code::BLOB)
+}
+
 /// Types that MySQL takes of a parameter.
 fn can_be_sent(code: u8) -> bool {
     use type_code::*;

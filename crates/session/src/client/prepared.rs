@@ -505,13 +505,26 @@ impl Session {
         out: &mut Output,
     ) -> Result<After, SqlError> {
         let Execution { parameters, opens_cursor, .. } = execution;
-        let opens_cursor = *opens_cursor;
+        // Only a SELECT has one.
+        let opens_cursor = *opens_cursor
+            && match &prepared.parsed.statement {
+                Statement::Show(show) => listings::is_select(show),
+                statement => matches!(statement, Statement::Select(_)),
+            };
         let parameters =
             Parameters { values: Some(parameters), fields: &prepared.fields, prepared: Some(&prepared.under) };
         if let Some(select) = self.of_table(&prepared.parsed.statement, Some(&prepared.under)) {
             if !self.is_fresh(self.locks_first(select)?, world)? {
                 self.check_binds(select, &prepared.sql, parameters, world)?;
                 return Ok(After::Wait);
+            }
+            if opens_cursor {
+                let reading = self.open_cursor(select, &prepared.sql, parameters, world)?;
+                let columns = reading.plan().columns.len();
+                let changed = if std::mem::replace(&mut prepared.columns, columns) == columns { 0 } else { CHANGED };
+                self.put_cursor(&reading, changed, out)?;
+                prepared.cursor = Some(Cursor::Table(Box::new(reading)));
+                return Ok(After::Next);
             }
             let known = self.still_known(prepared.known.as_ref());
             let reading = self.open(select, &prepared.sql, parameters, Form::Binary, known, world)?;
@@ -524,13 +537,7 @@ impl Session {
             }
             let columns = reading.plan().columns.len();
             let changed = if std::mem::replace(&mut prepared.columns, columns) == columns { 0 } else { CHANGED };
-            let known = prepared.known.as_ref();
-            if !opens_cursor {
-                return self.begin_rows(reading, changed, known, world, out);
-            }
-            self.put_cursor(&reading, changed, known, out)?;
-            prepared.cursor = Some(Cursor::Table(Box::new(reading)));
-            return Ok(After::Next);
+            return self.begin_rows(reading, changed, prepared.known.as_ref(), world, out);
         }
         if !self.is_fresh_for(&prepared.parsed.statement, Some(&prepared.under), world)? {
             return Ok(After::Wait);
@@ -557,6 +564,11 @@ impl Session {
             self.put_rows(&rows, Form::Binary, self.status(), out)?;
             self.rows_end(out, self.status() | rows.status());
             return Ok(outcome.after);
+        }
+        let rows = rows.in_cursor();
+        if let Some(error) = self.not_kept(&rows) {
+            self.put_head(&rows, self.status(), out)?;
+            return Err(error);
         }
         let status = self.status() | status::CURSOR_EXISTS;
         self.put_head(&rows, status, out)?;
@@ -669,13 +681,23 @@ impl Session {
                 Some(sent) => parameters::value(charsets, sent, ty.value.code)?,
             });
         }
-        prepared.types = bound.types;
-        if sql::bind_parameters(&mut prepared.bound_as, &mut values)? {
+        let is_blob = |index: usize| bound.types.get(index).is_some_and(|ty| parameters::is_blob(ty.value.code));
+        if sql::bind_parameters(&mut prepared.bound_as, &mut values, &is_blob)? {
             prepared.fields = self.fields_of(&prepared.bound_as);
             // Binding anew takes a number, as by MySQL.
             self.statements.take_number();
         }
+        prepared.types = bound.types;
         Ok(values)
+    }
+
+    /// The error of a cursor's row whose text its table does not take: one that is invalid in its character set.
+    fn not_kept(&self, rows: &Rows) -> Option<SqlError> {
+        let values = rows.rows.iter().flat_map(|row| rows.columns.iter().zip(row));
+        values.into_iter().find_map(|(column, value)| match value {
+            Value::Text(text) => sql::not_kept(text, column.field.collation),
+            _ => None,
+        })
     }
 
     /// How parameters are described in this session.

@@ -1,7 +1,7 @@
 //! Results with rows, in both formats.
 
 pub(super) use rows::Form;
-use sql::table::{Origin, ResultColumn};
+use sql::table::{Origin, ResultColumn, in_cursor};
 use sql::{Column, Field, SqlError, Value};
 use wire::handshake::capability;
 use wire::read::put_lenenc;
@@ -43,6 +43,23 @@ impl Rows {
     /// Columns that come from no table.
     pub(super) fn new(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Rows {
         Rows { columns, rows, described: None, more: None }
+    }
+
+    /// The same as the rows of a cursor.
+    pub(super) fn in_cursor(mut self) -> Rows {
+        let column = |Column { name, field, .. }: &Column| {
+            let (name, field) = (name.clone(), *field);
+            in_cursor(&ResultColumn { name, org_name: None, origin: None, field })
+        };
+        let columns: Vec<ResultColumn> = match &self.described {
+            Some(listed) => listed.columns.iter().map(in_cursor).collect(),
+            None => self.columns.iter().map(column).collect(),
+        };
+        for (column, described) in self.columns.iter_mut().zip(&columns) {
+            column.field = described.field;
+        }
+        let listed = self.described.unwrap_or(Listed { columns: Vec::new(), parameters: Vec::new(), scans: false });
+        Rows { described: Some(Listed { columns, ..listed }), ..self }
     }
 
     /// Status bits of the packet that ends the rows, besides the session's.

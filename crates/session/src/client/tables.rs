@@ -304,15 +304,9 @@ impl Session {
     }
 
     /// The answer to an execution that opens a cursor.
-    pub(super) fn put_cursor(
-        &mut self,
-        reading: &Reading,
-        more: u16,
-        known: Option<&Known>,
-        out: &mut Output,
-    ) -> Result<(), SqlError> {
+    pub(super) fn put_cursor(&mut self, reading: &Reading, more: u16, out: &mut Output) -> Result<(), SqlError> {
         let status = self.status() | more | status::CURSOR_EXISTS;
-        self.put_table_head(reading.plan(), known, status, out)?;
+        self.put_table_head(reading.plan(), None, status, out)?;
         if self.capabilities & capability::DEPRECATE_EOF != 0 {
             self.rows_end(out, status);
         }
@@ -391,9 +385,34 @@ impl Session {
         known: Option<&Known>,
         world: &dyn World,
     ) -> Result<Reading, SqlError> {
-        let locking = !select.locking.is_empty();
-        let snapshot = self.snapshot_of(locking, world)?;
+        let snapshot = self.snapshot_of(!select.locking.is_empty(), world)?;
         let plan = self.plan(select, sql, parameters, &snapshot, known, world)?;
+        self.opened(select, snapshot, plan, form, world)
+    }
+
+    /// As [`open`](Self::open), for a cursor.
+    pub(super) fn open_cursor(
+        &mut self,
+        select: &Select,
+        sql: &[u8],
+        parameters: Parameters<'_>,
+        world: &dyn World,
+    ) -> Result<Reading, SqlError> {
+        let snapshot = self.snapshot_of(!select.locking.is_empty(), world)?;
+        let mut plan = self.plan(select, sql, parameters, &snapshot, None, world)?;
+        plan.open_cursor();
+        self.opened(select, snapshot, plan, Form::Binary, world)
+    }
+
+    fn opened(
+        &mut self,
+        select: &Select,
+        snapshot: Arc<Snapshot>,
+        plan: Plan,
+        form: Form,
+        world: &dyn World,
+    ) -> Result<Reading, SqlError> {
+        let locking = !select.locking.is_empty();
         self.check_view(&plan)?;
         self.transaction.opens_table(select.limit.rows.is_some(), &self.settings);
         if plan.rows_max > 0 && !plan.never {

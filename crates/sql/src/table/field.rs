@@ -7,11 +7,28 @@ use wire::response::column_flag as flag;
 use wire::row::type_code as w;
 
 use crate::Result;
-use crate::bind::{Field, NOT_FIXED, binary_flag};
+use crate::bind::{Field, NOT_FIXED, binary_flag, is_text};
+use crate::charsets::bytes_a_character;
 use crate::error::SqlError;
 
 /// Length of a GEOMETRY or JSON, in bytes.
 const LONGEST: u32 = u32::MAX;
+
+/// Digits of an integer that MySQL keeps in four bytes there, at most.
+const INT_DIGITS: u32 = 9;
+/// Characters of a text that is no BLOB there, at most (`CONVERT_IF_BIGGER_TO_BLOB`).
+const VARCHAR_CHARACTERS: u32 = 512;
+/// Characters of a TIME without fractions.
+const TIME_LENGTH: u32 = 10;
+/// Flags that the column of a table keeps: those of its type, NOT NULL, and that it has no default.
+const OF_TYPE: u16 = flag::NOT_NULL
+    | flag::BLOB
+    | flag::UNSIGNED
+    | flag::ZEROFILL
+    | flag::BINARY
+    | flag::ENUM
+    | flag::SET
+    | flag::NO_DEFAULT_VALUE;
 
 /// Where a column of a result comes from, besides its own name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,4 +235,46 @@ fn members(ty: &ColumnType) -> impl Iterator<Item = u32> {
         let characters = utf8.map(|utf8| String::from_utf8_lossy(&utf8).chars().count());
         u32::try_from(characters.unwrap_or(name.len())).unwrap_or(u32::MAX)
     })
+}
+
+/// The column of a cursor in place of one of the statement: MySQL writes a cursor's rows into a table of its own, and
+/// describes that one's columns.
+#[must_use]
+pub fn in_cursor(column: &ResultColumn) -> ResultColumn {
+    let is_computed = column.org_name.is_none();
+    let field = match is_computed {
+        true => kept_as(column.field),
+        false => Field { flags: column.field.flags & OF_TYPE, ..column.field },
+    };
+    let nowhere = || Box::new(Origin { schema: Vec::new(), table: Vec::new(), org_table: Vec::new() });
+    let origin = if is_computed { Some(nowhere()) } else { column.origin.clone() };
+    ResultColumn { name: column.name.clone(), org_name: Some(column.name.clone()), origin, field }
+}
+
+/// As what the value of an expression is kept.
+fn kept_as(field: Field) -> Field {
+    let flags = field.flags & (flag::NOT_NULL | flag::UNSIGNED);
+    match field.type_code {
+        w::NULL => Field { decimals: 0, ..Field::text(flag::BINARY, 0, BINARY) },
+        w::LONGLONG if field.length <= INT_DIGITS => Field { type_code: w::LONG, flags, ..field },
+        w::LONGLONG | w::DOUBLE | w::NEWDECIMAL => Field { flags, ..field },
+        w::TIME => {
+            let fraction = if field.decimals > 0 { u32::from(field.decimals) + 1 } else { 0 };
+            Field { length: field.length.max(TIME_LENGTH + fraction), ..field }
+        }
+        _ if is_text(&field) => text_kept_as(field),
+        _ => field,
+    }
+}
+
+fn text_kept_as(field: Field) -> Field {
+    let flags = field.flags & (flag::NOT_NULL | flag::BINARY);
+    let (characters, bytes) = match field.type_code {
+        w::VAR_STRING => (field.length, field.length.saturating_mul(bytes_a_character(field.collation))),
+        _ => (u32::MAX, field.length),
+    };
+    if characters <= VARCHAR_CHARACTERS {
+        return Field { flags, decimals: 0, ..field };
+    }
+    Field { type_code: w::BLOB, flags: flags | flag::BLOB, length: bytes, decimals: 0, ..field }
 }

@@ -7,7 +7,7 @@ use catalog::{Column, TableDef, sql_mode};
 use values::{Zone, type_code as t};
 
 use super::condition::{self, Conditions, Filter};
-use super::field::{Origin, ResultColumn, field_of};
+use super::field::{Origin, ResultColumn, field_of, in_cursor};
 use super::name::in_text;
 use super::order::By;
 use super::path::{Path, paths};
@@ -64,6 +64,14 @@ pub struct Plan {
     pub zone: Zone,
     /// Parameters that stand beside a column, by number, with their metadata.
     pub parameters: Vec<(usize, Field)>,
+}
+
+impl Plan {
+    /// Describes the columns as those of a cursor.
+    pub fn open_cursor(&mut self) {
+        let columns = self.columns.iter().map(in_cursor).collect();
+        self.selected = Arc::new(Selected { columns, ..Selected::clone(&self.selected) });
+    }
 }
 
 impl std::ops::Deref for Plan {
