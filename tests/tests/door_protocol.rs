@@ -569,6 +569,60 @@ fn names_that_are_no_names_are_answered_as_by_mysql() {
     pair.assert_same(2_500);
 }
 
+/// Rows and columns that a SHOW with WHERE leaves; the status says whether MySQL's dictionary used an index.
+#[test]
+fn where_of_a_show_chooses_as_by_mysql() {
+    let Some(mut pair) = Pair::start(
+        "door-show-where",
+        "CREATE DATABASE b; CREATE TABLE b.t (n INT PRIMARY KEY, w VARCHAR(9), KEY w (w), UNIQUE KEY nw (n, w)); \
+         CREATE TABLE b.u (n INT)",
+    ) else {
+        return;
+    };
+    let texts = [
+        "SHOW VARIABLES WHERE Variable_name = 'autocommit' OR Variable_name LIKE 'sql_sel%'",
+        "SHOW VARIABLES WHERE Variable_name = 'autocommit' OR Variable_name = 'sql_mode' OR Variable_name = 'none'",
+        "SHOW VARIABLES WHERE Variable_name LIKE 'sql\\_%' AND (Value = 'ON' OR Value = 'OFF')",
+        "SHOW VARIABLES WHERE Variable_name = 'none' OR Value = 'none'",
+        "SHOW VARIABLES WHERE (Variable_name = 'autocommit' OR 0) AND 1",
+        "SHOW STATUS WHERE Variable_name = 'none' OR Variable_name = 'nothing'",
+        "SHOW COLLATION WHERE Charset = 'latin1' AND (Id = 8 OR Id = 47)",
+        "SHOW COLLATION WHERE `Default` = 'Yes' AND Charset IN ('latin1', 'gbk')",
+        "SHOW COLLATION WHERE Sortlen > 1 AND Id BETWEEN 10 AND 20 OR Collation = 'binary'",
+        "SHOW CHARACTER SET WHERE Maxlen = 3 OR Charset = 'latin1'",
+        "SHOW CHARACTER SET WHERE Maxlen",
+        "SHOW DATABASES WHERE `Database` = 'b' OR `Database` = 'none'",
+        "SHOW TABLES FROM b WHERE Tables_in_b = 't' OR Tables_in_b = 'u'",
+        "SHOW FULL TABLES FROM b WHERE Table_type = 'VIEW' OR Table_type = 'BASE TABLE' AND Tables_in_b <> 't'",
+        "SHOW COLUMNS FROM b.t WHERE Field = 'w' OR `Null` = 'NO'",
+        "SHOW FULL COLUMNS FROM b.t WHERE Collation IS NULL OR Field = 'w' AND `Key` <> ''",
+        "SHOW KEYS FROM b.t WHERE Non_unique",
+        "SHOW KEYS FROM b.t WHERE Non_unique = 0 AND Seq_in_index = 2 OR Key_name = 'w'",
+        "SHOW INDEX FROM b.t WHERE Key_name = 'none' || Column_name = 'n'",
+        "SHOW INDEX FROM b.t WHERE none = 1 OR Non_unique",
+        "SHOW TABLE STATUS FROM b WHERE Name = 'none' OR Engine = 'none'",
+        "SHOW OPEN TABLES FROM b WHERE In_use",
+        "SHOW OPEN TABLES FROM b WHERE In_use > 0 OR Name_locked > 0",
+        "SHOW TRIGGERS FROM b WHERE `Table` = 't' OR `Trigger` = 'none'",
+        "SHOW EVENTS FROM b WHERE Name = 't' OR Status = 'none'",
+        "SHOW PROCEDURE STATUS WHERE Db = 'b' OR Db = 'none'",
+        "SHOW FUNCTION STATUS WHERE Db = 'b' AND (Name = 'a' OR Name = 'b')",
+        "SHOW PLUGINS WHERE Name = 'x'",
+        "SHOW ENGINES WHERE Engine = 'x'",
+        "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'b' OR SCHEMA_NAME = 'none'",
+        "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'b' AND (TABLE_NAME = 'u' OR 0)",
+        "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'b' OR TABLE_SCHEMA = 'none'",
+    ];
+    for sql in texts {
+        pair.compare(sql, |client| {
+            let mut said = client.query(sql);
+            said.retain(|packet| !packet.starts_with(b"\xfe"));
+            said.into_iter().map(without_cardinality).collect()
+        });
+    }
+    pair.assert_same(30);
+}
+
 /// A cursor's columns are those of the table that MySQL writes its rows into.
 #[test]
 fn columns_of_cursors_are_described_as_by_mysql() {

@@ -90,7 +90,7 @@ impl Session {
             return Ok(false);
         };
         let catalog = self.snapshot(world)?.catalog().clone();
-        if !is_large(&catalog) && plan.filters.len() <= FILTERS_A_TURN {
+        if !is_large(&catalog) && plan.conditions() <= FILTERS_A_TURN {
             return Ok(false);
         }
         let (plan, rights, table) = (plan.clone(), self.rights(), table.to_owned());

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::bind::Value;
 use crate::error::SqlError;
 use crate::memory::Purse;
-use crate::table::{By, Output, Plan, Weighed};
+use crate::table::{By, Filter, Output, Plan, Weighed};
 
 use super::{members_of, text};
 
@@ -72,19 +72,27 @@ pub fn bytes_of(row: &[Value]) -> usize {
 /// As [`chosen`].
 pub fn may_choose(plan: &Plan, schema: &str, table: Option<&str>) -> Result<bool> {
     let mut weighed = Weighed::default();
-    for filter in &plan.filters {
-        let Some(column) = plan.table.columns.get(filter.column) else { continue };
-        let value = match (column.name.as_str(), table) {
-            ("TABLE_SCHEMA" | "CONSTRAINT_SCHEMA", _) => text(schema),
-            ("TABLE_NAME", Some(table)) => text(table),
-            _ => continue,
-        };
-        let value = stored(&column.ty, &value)?;
-        if !filter.holds(value.as_deref(), &mut weighed).map_err(|error| SqlError::unreadable(&error))? {
-            return Ok(false);
+    let mut may = |filters: &[Filter]| {
+        for filter in filters {
+            let Some(column) = plan.table.columns.get(filter.column) else { continue };
+            let value = match (column.name.as_str(), table) {
+                ("TABLE_SCHEMA" | "CONSTRAINT_SCHEMA", _) => text(schema),
+                ("TABLE_NAME", Some(table)) => text(table),
+                _ => continue,
+            };
+            let value = stored(&column.ty, &value)?;
+            if !filter.holds(value.as_deref(), &mut weighed).map_err(|error| SqlError::unreadable(&error))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    for filters in plan.alternatives() {
+        if may(filters)? {
+            return Ok(!plan.never);
         }
     }
-    Ok(!plan.never)
+    Ok(false)
 }
 
 fn result(plan: &Plan, kept: Vec<Vec<Value>>, memory: &Purse) -> Result<Vec<Vec<Value>>> {
@@ -118,16 +126,24 @@ fn result(plan: &Plan, kept: Vec<Vec<Value>>, memory: &Purse) -> Result<Vec<Vec<
 pub fn fulfils(plan: &Plan, row: &[Value], weighed: &mut Weighed) -> Result<bool> {
     weighed.next_row();
     let mut of_column = None;
-    for filter in &plan.filters {
-        let value = match &of_column {
-            Some((column, value)) if *column == filter.column => value,
-            _ => &of_column.insert((filter.column, stored_at(plan, row, filter.column)?)).1,
-        };
-        if !filter.holds(value.as_deref(), weighed).map_err(|error| SqlError::unreadable(&error))? {
-            return Ok(false);
+    let mut all_hold = |filters: &[Filter]| {
+        for filter in filters {
+            let value = match &of_column {
+                Some((column, value)) if *column == filter.column => value,
+                _ => &of_column.insert((filter.column, stored_at(plan, row, filter.column)?)).1,
+            };
+            if !filter.holds(value.as_deref(), weighed).map_err(|error| SqlError::unreadable(&error))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    for filters in plan.alternatives() {
+        if all_hold(filters)? {
+            return Ok(true);
         }
     }
-    Ok(true)
+    Ok(false)
 }
 
 fn stored_at(plan: &Plan, row: &[Value], position: usize) -> Result<Option<Vec<u8>>> {

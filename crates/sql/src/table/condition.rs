@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use catalog::sql_mode::PIPES_AS_CONCAT;
 use values::collation::BINARY;
 use values::{ValueError, type_code as t};
 
@@ -16,11 +17,14 @@ use super::parameter::Parameters;
 use super::plan::Scope;
 use crate::Result;
 use crate::ast::{Comparison, Expression};
-use crate::bind::{Bound, Field, Value};
+use crate::bind::{Bound, Field, Value, integer};
 use crate::charsets::charset_of;
 use crate::error::SqlError;
 use crate::functions;
 use crate::literals::binary_text;
+
+/// Lists of conditions between OR, at most: each row is compared with all of them.
+const ALTERNATIVES_MAX: usize = 256;
 
 /// A condition over one column. NULL fulfils none but IS NULL and `<=> NULL`.
 #[derive(Debug, Clone)]
@@ -172,8 +176,50 @@ enum Operand {
 /// # Errors
 /// With MySQL's number, or 1235.
 pub(crate) fn bind(scope: &Scope<'_>, condition: &Expression) -> Result<Conditions> {
+    bind_all(scope, &[condition])
+}
+
+/// As [`bind`], of a table that is kept nowhere: lists of conditions, of which one must be fulfilled.
+///
+/// # Errors
+/// As [`bind`], of each list.
+pub(crate) fn bind_any(scope: &Scope<'_>, condition: &Expression) -> Result<Vec<Conditions>> {
+    alternatives(scope, condition)?.iter().map(|all| bind_all(scope, all)).collect()
+}
+
+/// The lists of conditions that OR separates.
+fn alternatives<'e>(scope: &Scope<'_>, condition: &'e Expression) -> Result<Vec<Vec<&'e Expression>>> {
+    let is_or = |sign: &str| sign == "OR" || sign == "||" && scope.bind.settings.typed().sql_mode & PIPES_AS_CONCAT == 0;
+    let found = match condition {
+        Expression::Chain { first, rest } if rest.iter().all(|(sign, _)| is_or(sign)) => {
+            let all = std::iter::once(&**first).chain(rest.iter().map(|(_, one)| one));
+            all.map(|one| alternatives(scope, one)).collect::<Result<Vec<_>>>()?.concat()
+        }
+        Expression::And(list) => {
+            let mut found = vec![Vec::new()];
+            for one in list {
+                let of_one = alternatives(scope, one)?;
+                if found.len() * of_one.len() > ALTERNATIVES_MAX {
+                    return Err(SqlError::not_supported("WHERE with more than 256 alternatives"));
+                }
+                let both =
+                    |before: &Vec<&'e Expression>| of_one.iter().map(|one| [&before[..], one].concat()).collect();
+                found = found.iter().flat_map(|before| -> Vec<_> { both(before) }).collect();
+            }
+            found
+        }
+        other => vec![vec![other]],
+    };
+    match found.len() {
+        0..=ALTERNATIVES_MAX => Ok(found),
+        _ => Err(SqlError::not_supported("WHERE with more than 256 alternatives")),
+    }
+}
+
+/// Conditions that must all be fulfilled.
+fn bind_all(scope: &Scope<'_>, all: &[&Expression]) -> Result<Conditions> {
     let mut conditions = Conditions::default();
-    conditions.add(scope, condition)?;
+    all.iter().try_for_each(|condition| conditions.add(scope, condition))?;
     conditions.check_dates()?;
     conditions.check_members()?;
     conditions.scales = HashMap::new();
@@ -206,6 +252,14 @@ impl Conditions {
                 }
                 _ => Err(SqlError::not_supported("WHERE of a number")),
             },
+            // A number alone is true unless it is 0.
+            Expression::Name(parts) if scope.is_listing() => {
+                let column = scope.resolve(parts, "where clause")?;
+                if !scope.column(column)?.ty.is_integer() {
+                    return Err(SqlError::not_supported("WHERE with a column that is no integer"));
+                }
+                self.compare_column(scope, Comparison::NotEqual, column, &integer(0, 1))
+            }
             other => Err(SqlError::not_supported(&format!("WHERE with {}", other.construct()))),
         }
     }

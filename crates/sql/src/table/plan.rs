@@ -10,6 +10,7 @@ use super::condition::{self, Conditions, Filter};
 use super::field::{Origin, ResultColumn, field_of, in_cursor};
 use super::name::in_text;
 use super::order::By;
+use super::parameter::Parameters;
 use super::path::{Path, paths};
 use super::zone::session_zone;
 use super::{condition::is_constant, order};
@@ -50,6 +51,8 @@ pub struct Plan {
     pub selected: Arc<Selected>,
     /// Conditions that all must hold.
     pub filters: Vec<Filter>,
+    /// Lists of others that may hold in their place, of a table that is kept nowhere.
+    pub(crate) others: Vec<Vec<Filter>>,
     /// Ways to the rows, the best first. None is left out that could be read if the first is not ready.
     pub paths: Vec<Path>,
     /// The order asked for, for rows that no path gives.
@@ -67,6 +70,17 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Lists of conditions; all of one must hold.
+    pub(crate) fn alternatives(&self) -> impl Iterator<Item = &[Filter]> {
+        std::iter::once(self.filters.as_slice()).chain(self.others.iter().map(Vec::as_slice))
+    }
+
+    /// How many conditions there are.
+    #[must_use]
+    pub fn conditions(&self) -> usize {
+        self.filters.len() + self.others.iter().map(Vec::len).sum::<usize>()
+    }
+
     /// Describes the columns as those of a cursor.
     pub fn open_cursor(&mut self) {
         let columns = self.columns.iter().map(in_cursor).collect();
@@ -234,13 +248,24 @@ fn bound(
             })
         }
     };
-    let conditions = from.filter.as_ref().map_or_else(
-        || Ok(Conditions::default()),
-        |filter| condition::bind(&scope, filter).map_err(|error| error.at(from.filter_at..bind.sql.len())),
-    )?;
+    let at = |error: SqlError| error.at(from.filter_at..bind.sql.len());
+    // One list of conditions, or several alternatives.
+    let (first, lists) = match (&from.filter, listing) {
+        (None, _) => (Conditions::default(), Vec::new()),
+        (Some(filter), None) => (condition::bind(&scope, filter).map_err(at)?, Vec::new()),
+        (Some(filter), Some(_)) => {
+            let mut lists = condition::bind_any(&scope, filter).map_err(at)?;
+            // What no row can fulfil is no alternative, unless there is no other.
+            lists.sort_by_key(|one| one.never);
+            let mut lists = lists.into_iter();
+            (lists.next().unwrap_or_default(), lists.collect())
+        }
+    };
     let order = order::bind(&scope, &from.order, &select.items)?;
     let order = if selected.counts { Vec::new() } else { order };
-    let Conditions { filters, never, parameters, .. } = conditions;
+    let Conditions { filters, never, parameters: Parameters(mut parameters), .. } = first;
+    parameters.extend(lists.iter().flat_map(|one| one.parameters.0.iter().copied()));
+    let others: Vec<Vec<Filter>> = lists.into_iter().filter(|one| !one.never).map(|one| one.filters).collect();
     let (offset, rows) = bind.limit(&select.limit)?;
     let sorted_by = if listing.is_some() { order.clone() } else { Vec::new() };
     let has_no_order = |by: &By| {
@@ -262,13 +287,14 @@ fn bound(
     Ok(Plan {
         selected,
         filters,
+        others,
         paths,
         sorted_by,
         never,
         offset,
         rows_max: if select.limit.rows.is_some() { rows } else { bind.settings.typed().rows_max },
         zone,
-        parameters: parameters.0,
+        parameters,
     })
 }
 
