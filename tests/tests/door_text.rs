@@ -176,9 +176,9 @@ fn bytes_that_are_no_text_are_compared_with_bytes() {
         assert!(answer.len() > 3, "{}", condition.escape_ascii());
         same(b"SHOW WARNINGS");
     }
-    // A column of text is not compared with bytes.
+    // Next to a column of text MySQL's answer depends on its use of an index.
     let refused = ours_refuses(&socket, b"SELECT n FROM b.t WHERE w = '\xff'");
-    assert!(refused.contains("Invalid utf8mb4 character string"), "{refused}");
+    assert!(refused.contains("invalid in its character set"), "{refused}");
     replica.stop();
 }
 
