@@ -49,6 +49,14 @@ enum Phase {
     Down(Failure),
 }
 
+/// Where an earlier process may have shown rows.
+pub(crate) enum MayHaveRead {
+    /// What its folder holds is not known yet.
+    Unknown,
+    Nothing,
+    In(Arc<Replica>),
+}
+
 struct State {
     phase: Phase,
     /// The last report of an engine.
@@ -434,6 +442,15 @@ impl Engine {
                 let text = format!("the replica could not be started again: {}", failure.text);
                 Err(Failure { text, ..failure.clone() }.with_hint("once that is fixed: slipstream start"))
             }
+        }
+    }
+
+    /// Where readers may have read, besides in engines of this process that are gone.
+    pub(crate) fn may_have_read(&self) -> MayHaveRead {
+        match &self.lock().phase {
+            Phase::Running(replica) => MayHaveRead::In(Arc::clone(replica)),
+            Phase::Starting => MayHaveRead::Unknown,
+            Phase::Copying(_) | Phase::Down(_) => MayHaveRead::Nothing,
         }
     }
 

@@ -12,7 +12,7 @@ use door::{Gtids, Position, Readable, Registration, SourceSet, SqlError, Waker};
 use replica::{Received, Replica};
 use store::Snapshot;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, MayHaveRead};
 
 /// Clients that wait for what the engine alone can tell, and what they have been shown.
 #[derive(Default)]
@@ -252,6 +252,23 @@ impl Gtids for EngineGtids {
     fn visible(&self) -> Result<GtidSet, SqlError> {
         let (engine, replica, _) = self.running()?;
         shown_by(&engine, &replica)
+    }
+
+    fn may_have_shown(&self) -> Result<GtidSet, SqlError> {
+        let engine = self.0.upgrade().ok_or_else(|| not_now("the replica is stopping"))?;
+        let mut shown = locked(&engine.parked.shown).clone();
+        match engine.may_have_read() {
+            MayHaveRead::Unknown => return Err(not_now(sql::passing::STARTING)),
+            MayHaveRead::Nothing => {}
+            MayHaveRead::In(replica) => {
+                shown.union_with(&replica.pipeline().store.visibility().executed());
+                // An earlier process received it, and may have shown it.
+                if replica.is_recovering() {
+                    shown.union_with(replica.recovers_to());
+                }
+            }
+        }
+        Ok(shown)
     }
 
     fn when_visible(&self, set: &GtidSet, waker: Waker) -> Option<Registration> {

@@ -24,6 +24,14 @@ pub trait Gtids: Send + Sync {
     /// As [`readable`](Self::readable).
     fn visible(&self) -> Result<GtidSet, SqlError>;
 
+    /// GTIDs of all that someone may have read here, an earlier process among them.
+    ///
+    /// # Errors
+    /// That is not known yet.
+    fn may_have_shown(&self) -> Result<GtidSet, SqlError> {
+        self.visible()
+    }
+
     /// None if all of `set` is visible; else `waker` wakes once it is, or when it is better to look again.
     fn when_visible(&self, set: &GtidSet, waker: Waker) -> Option<Registration>;
 

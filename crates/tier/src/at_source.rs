@@ -3,6 +3,7 @@
 //! In: statements that were sent, what their answers said. Out: whether the connection can be another one. Never here:
 //! a guess: whatever is not known to be nothing is something.
 
+use syntax::StatementKind;
 use wire::response::status;
 
 use crate::{Sent, Told};
@@ -55,9 +56,10 @@ impl AtSource {
             self.says(bits);
         }
         // A text that is not understood has done nothing.
-        let did_nothing = sent.is_one && told.error == Some(SYNTAX_ERROR);
+        let did_nothing = sent.alone.is_some() && told.error == Some(SYNTAX_ERROR);
         self.is_pinned |= (sent.pins && !did_nothing) || (told.changed && !sent.is_told);
-        let rolled_back = (sent.rolls_back && told.error.is_none()) || told.error == Some(DEADLOCK);
+        let rolled_back =
+            (sent.alone == Some(StatementKind::Rollback) && told.error.is_none()) || told.error == Some(DEADLOCK);
         self.has_unlogged = (self.has_unlogged || told.changed_rows > 0) && !told.has_gtids && !rolled_back;
         if told.status.is_some_and(|bits| bits & status::IN_TRANS == 0) {
             // What has no GTID does not come here.
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_here_keeps_the_session() {
-        let sent = Sent { is_one: true, ..Sent::default() };
+        let sent = Sent { alone: Some(StatementKind::Update), ..Sent::default() };
         let ok = Told { status: Some(status::AUTOCOMMIT), ..Told::default() };
         let keeps = |all: &[(Sent, Told)]| {
             let mut at = AtSource::default();
@@ -169,7 +171,7 @@ mod tests {
         assert!(keeps(&[(sent, open(ok))]));
         assert!(!keeps(&[(sent, open(written)), (sent, Told { has_gtids: true, ..ok })]));
         assert!(keeps(&[(sent, open(written)), (sent, ok)]));
-        assert!(!keeps(&[(sent, open(written)), (Sent { rolls_back: true, ..sent }, ok)]));
+        assert!(!keeps(&[(sent, open(written)), (Sent { alone: Some(StatementKind::Rollback), ..sent }, ok)]));
         let pins = Sent { pins: true, ..sent };
         assert!(keeps(&[(pins, ok), (sent, ok)]));
         assert!(!keeps(&[(pins, Told { error: Some(1064), status: None, ..ok })]));

@@ -60,10 +60,8 @@ pub struct Sent {
     pub pins: bool,
     /// The answer says of the session what it changes of it.
     pub is_told: bool,
-    /// It is ROLLBACK, and nothing else.
-    pub rolls_back: bool,
-    /// It is one statement.
-    pub is_one: bool,
+    /// What it is, if it is one statement.
+    pub alone: Option<StatementKind>,
     /// It is a SELECT of nothing but variables of this server.
     pub is_of_ours: bool,
     /// How it, or an execution of the statement that it prepares, sees its transaction's view.
@@ -328,8 +326,7 @@ fn sent(all: &[Classified]) -> Sent {
         asks_of_found_rows: all.first().is_some_and(|one| one.functions.contains(&Function::FoundRows)),
         pins: all.iter().any(|one| pins(one) || sets(one, b"session_track_")),
         is_told: all.iter().any(|one| one.state.has(TOLD)),
-        rolls_back: matches!(all, [one] if one.kind == StatementKind::Rollback),
-        is_one: all.len() == 1,
+        alone: if let [one] = all { Some(one.kind) } else { None },
         is_of_ours: matches!(all, [one] if is_of_ours(one)),
         sees: Sees::Anything,
         ends: ends(all),

@@ -73,8 +73,6 @@ pub(super) struct Here {
     asked: Option<Sent>,
     /// That is the one that tries whether rows are fresh in time again.
     tries: bool,
-    /// It has shown rows.
-    has_shown: bool,
     /// It has answered the last statement, and the last SELECT.
     last: bool,
     last_select: bool,
@@ -92,7 +90,6 @@ impl Here {
     pub(super) fn answers(&mut self, sent: &Sent) {
         self.last = true;
         self.last_select |= sent.may_repeat;
-        self.has_shown |= sent.shows_rows;
     }
 
     pub(super) fn new(session: &Session) -> Here {
@@ -168,7 +165,7 @@ impl Here {
         if resets {
             // Its answer was the source's.
             session.command(&[command::RESET_CONNECTION], world, &mut Output::default());
-            *self = Here { has_shown: self.has_shown, ..Here::new(session) };
+            *self = Here::new(session);
         } else if sent.is_statement {
             session.went_elsewhere(told.error.is_some(), sent.ends == Ends::Surely);
             let schema = answer.schema().map(str::to_owned);
@@ -240,18 +237,15 @@ pub(super) fn not_executed(code: u16) -> SqlError {
 ///
 /// # Errors
 /// That is not known now.
-fn shown_before(facts: &dyn Facts, has_shown: bool, since: Instant) -> Result<Option<GtidSet>, SqlError> {
+fn shown_before(facts: &dyn Facts, since: Instant) -> Result<Option<GtidSet>, SqlError> {
     if is_planted("no_wait_at_source") {
         return Ok(None);
     }
     let gtids = facts.gtids();
-    let visible = match gtids.visible() {
-        Ok(visible) => visible,
-        Err(error) => return if has_shown { Err(error) } else { Ok(None) },
-    };
+    let shown = gtids.may_have_shown()?;
     let missing = match gtids.executed_at_source(since) {
-        Some(executed) => visible.subtract(&executed),
-        None => visible,
+        Some(executed) => shown.subtract(&executed),
+        None => shown,
     };
     Ok((!missing.is_empty()).then_some(missing))
 }
@@ -373,7 +367,7 @@ impl Connection {
         let is_question = running.sent.asks_of_last && session.last_was_elsewhere();
         let is_kept = link.mark.is_some() && at.keeps_session();
         let wait = if running.sent.reads && !is_question || session.is_split() && !is_kept {
-            shown_before(&*turn.server.facts, here.has_shown, link.opened)?
+            shown_before(&*turn.server.facts, link.opened)?
         } else {
             None
         };

@@ -189,7 +189,8 @@ pub(crate) fn bind_any(scope: &Scope<'_>, condition: &Expression) -> Result<Vec<
 
 /// The lists of conditions that OR separates.
 fn alternatives<'e>(scope: &Scope<'_>, condition: &'e Expression) -> Result<Vec<Vec<&'e Expression>>> {
-    let is_or = |sign: &str| sign == "OR" || sign == "||" && scope.bind.settings.typed().sql_mode & PIPES_AS_CONCAT == 0;
+    let is_or =
+        |sign: &str| sign == "OR" || sign == "||" && scope.bind.settings.typed().sql_mode & PIPES_AS_CONCAT == 0;
     let found = match condition {
         Expression::Chain { first, rest } if rest.iter().all(|(sign, _)| is_or(sign)) => {
             let all = std::iter::once(&**first).chain(rest.iter().map(|(_, one)| one));
