@@ -21,10 +21,16 @@ struct Split {
 
 impl Split {
     fn start(name: &str) -> Split {
+        Split::after(name, "")
+    }
+
+    /// With these statements at the source before it is copied.
+    fn after(name: &str, sql: &str) -> Split {
         let source = Server::start_unsynced(name, &["--innodb-lock-wait-timeout=1"]);
         let data = folder(name);
         source.sql(&format!("CREATE USER shop IDENTIFIED BY '{THERE}'; GRANT ALL ON *.* TO shop, repl"));
         source.sql(ROWS);
+        source.sql(sql);
         // A copy by who sees all of them knows which tables have triggers.
         let (replica, socket) = Replica::with_socket(&source, &data, &["--forward=all", "--copy=always"]);
         add_account(&data, "app", "read,forward");
@@ -128,6 +134,22 @@ fn what_a_transaction_reads_is_one_state_on_both_sides() {
     }
     assert_eq!(split.splits(), [5, 4, 0]);
     split.replica.stop();
+}
+
+#[test]
+fn what_a_trigger_writes_is_read_though_the_copy_saw_no_trigger() {
+    let trigger =
+        "CREATE TRIGGER shop.g AFTER UPDATE ON shop.t FOR EACH ROW UPDATE shop.u SET n = n + 1 WHERE id = NEW.id";
+    for (name, sees) in [("tier-trigger", ""), ("tier-trigger-unseen", "; REVOKE TRIGGER ON *.* FROM repl")] {
+        let split = Split::after(name, &format!("{trigger}{sees}"));
+        let read_u = "SELECT n FROM shop.u WHERE id = 1";
+        let write = "UPDATE shop.t SET n = n + 1 WHERE id = 1";
+        split.expects(
+            &mut split.client(),
+            &[("BEGIN", "OK"), (read_u, "100"), (write, "OK"), (read_u, "101"), ("COMMIT", "OK")],
+        );
+        split.replica.stop();
+    }
 }
 
 #[test]

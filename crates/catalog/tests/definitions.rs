@@ -18,15 +18,18 @@ fn copied() -> Catalog {
     let recorded = |text: &str| Recorded { text: text.into(), ..Recorded::default() };
     let root = "CREATE USER `root`@`localhost` IDENTIFIED WITH 'caching_sha2_password' REQUIRE NONE PASSWORD EXPIRE DEFAULT \
          ACCOUNT UNLOCK PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL DEFAULT PASSWORD REQUIRE CURRENT DEFAULT";
-    Catalog::new(0).with_definitions(vec![Definition {
-        kind: DefinitionKind::User,
-        db: String::new(),
-        name: "root@localhost".into(),
-        table: None,
-        made: Some(recorded(root)),
-        later: [recorded("GRANT EXECUTE, ALTER ROUTINE ON *.* TO `root`@`localhost`")].into_iter().collect(),
-        order: None,
-    }])
+    Catalog::new(0).with_definitions(
+        vec![Definition {
+            kind: DefinitionKind::User,
+            db: String::new(),
+            name: "root@localhost".into(),
+            table: None,
+            made: Some(recorded(root)),
+            later: [recorded("GRANT EXECUTE, ALTER ROUTINE ON *.* TO `root`@`localhost`")].into_iter().collect(),
+            order: None,
+        }],
+        true,
+    )
 }
 
 fn after(catalog: &Catalog, statements: &[&str]) -> Catalog {
@@ -82,7 +85,7 @@ fn whoever_keeps_grants_is_told_of_each_statement_about_accounts() {
         assert_eq!(!seen.iter().any(|before| before == last), is_one, "{sql}");
         seen.push(last.to_owned());
     }
-    let answered = catalog.with_definitions(Vec::new());
+    let answered = catalog.with_definitions(Vec::new(), false);
     assert_eq!(answered.last_account_statement(), catalog.last_account_statement());
 }
 
@@ -519,13 +522,16 @@ fn what_earlier_versions_kept_is_read() {
         order: None,
     };
     let both = "CREATE USER 'a'@'H',\"a@b\"@'%' IDENTIFIED WITH 'sha256_password' AS 'x' ACCOUNT LOCK";
-    let before = Catalog::new(0).with_definitions(vec![
-        user("a@H", Some(kept("g:1", both)), vec![kept("g:2", "GRANT SELECT ON d.* TO a@h, z")]),
-        user("a@b@%", Some(kept("g:1", both)), vec![kept("g:3", "rename user \"a@b\" to c")]),
-        user("c@%", Some(kept("g:1", "CREATE USER IF NOT EXISTS 'c'@'%' IDENTIFIED WITH 'x' AS 'y'")), Vec::new()),
-        user("old@%", None, vec![kept("g:4", "GRANT SELECT ON d.* TO old")]),
-        user("clear@%", Some(kept("g:5", "CREATE USER clear IDENTIFIED BY 'x'")), Vec::new()),
-    ]);
+    let before = Catalog::new(0).with_definitions(
+        vec![
+            user("a@H", Some(kept("g:1", both)), vec![kept("g:2", "GRANT SELECT ON d.* TO a@h, z")]),
+            user("a@b@%", Some(kept("g:1", both)), vec![kept("g:3", "rename user \"a@b\" to c")]),
+            user("c@%", Some(kept("g:1", "CREATE USER IF NOT EXISTS 'c'@'%' IDENTIFIED WITH 'x' AS 'y'")), Vec::new()),
+            user("old@%", None, vec![kept("g:4", "GRANT SELECT ON d.* TO old")]),
+            user("clear@%", Some(kept("g:5", "CREATE USER clear IDENTIFIED BY 'x'")), Vec::new()),
+        ],
+        false,
+    );
     assert_eq!(
         shown(&before, "USER a@h"),
         [

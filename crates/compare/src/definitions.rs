@@ -272,7 +272,7 @@ mod tests {
             Definition { db: "e".into(), ..made("q", Recorded { default_db: "e".into(), ..recorded(good) }) },
         ];
         let mut out = Vec::new();
-        let catalog = Catalog::new(0).with_definitions(all);
+        let catalog = Catalog::new(0).with_definitions(all, false);
         let report = dump_definitions(&catalog, "", &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(report.objects, 7);

@@ -48,7 +48,7 @@ fn procedure(name: &str, sql_mode: &str, text: &str) -> Definition {
 
 fn dumped(definitions: Vec<Definition>) -> (DefinitionsReport, String) {
     let mut out = Vec::new();
-    let catalog = Catalog::new(0).with_definitions(definitions);
+    let catalog = Catalog::new(0).with_definitions(definitions, false);
     let report = dump_definitions(&catalog, "", &mut out).unwrap();
     (report, String::from_utf8(out).unwrap())
 }

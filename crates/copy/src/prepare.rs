@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use catalog::SourceNames;
+use catalog::{DefinitionKind, SourceNames};
 use client::session::{open_memory_tables, quoted, reading_session};
 use client::{ClientError, ConnectOptions, Connection};
 use source::alive::Asking;
@@ -284,8 +284,11 @@ fn finish(
     if options.lock != CopyLock::Table {
         let recorded = crate::recorded::read(&mut sessions.control, &source_names);
         let recorded = sessions.at(recorded)?;
+        // A trigger that is not seen may write what a statement does not name.
+        let has_accounts = recorded.all.iter().any(|one| one.kind == DefinitionKind::User);
+        let are_all = recorded.notes.is_empty() && has_accounts;
         notes.extend(recorded.notes);
-        catalog = catalog.with_definitions(recorded.all);
+        catalog = catalog.with_definitions(recorded.all, are_all);
     }
     let mut tables: Vec<(PlannedTable, Name)> = (names.iter())
         .filter_map(|name| {

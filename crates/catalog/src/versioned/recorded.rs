@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use crate::context::StatementContext;
 use crate::stored_objects::{
-    Answer, Change as DefinitionChange, Definition, DefinitionKind, Definitions, Recorded, Source, StoredAnswer,
-    Unsettled,
+    Answer, Change as DefinitionChange, Definition, Definitions, Recorded, Source, StoredAnswer, Unsettled,
 };
 use crate::syntax::{AlterAction, Statement, TableName};
 
@@ -57,20 +56,16 @@ impl Catalog {
         Catalog { inner: Arc::new(inner) }
     }
 
-    /// The next snapshot with additional definitions, from the initial copy.
+    /// The next snapshot with additional definitions, from the initial copy. `are_all`: its account sees all that the
+    /// source has.
     #[must_use]
-    pub fn with_definitions(&self, more: Vec<Definition>) -> Catalog {
+    pub fn with_definitions(&self, more: Vec<Definition>, are_all: bool) -> Catalog {
         let mut inner = Inner::clone(&self.inner);
         let mut all: Vec<Definition> = inner.definitions.all().map(|one| Definition::clone(one)).collect();
-        // Only a copy that sees accounts sees everything.
-        let of_copy = |one: &Definition| {
-            one.kind == DefinitionKind::User && one.made.as_ref().is_some_and(|made| made.gtid.is_empty())
-        };
-        let is_copy = more.iter().any(of_copy);
         all.extend(more);
         let unsettled = inner.definitions.unsettled().cloned().collect();
         inner.keep_definitions(all, unsettled);
-        if is_copy {
+        if are_all {
             inner.definitions.know_all();
         }
         Catalog { inner: Arc::new(inner) }

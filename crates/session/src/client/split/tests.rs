@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use accounts::{GrantNames, SourceGrants};
 use base::{GtidSet, SequenceNumber};
-use catalog::{Definition, Later, Recorded, StatementContext};
+use catalog::StatementContext;
 use sql::OwnValues;
 use store::Store;
 
@@ -127,17 +127,7 @@ fn world() -> Kept {
     ];
     let context = StatementContext { default_db: "d".to_owned(), ..StatementContext::default() };
     let apply = |catalog: Catalog, sql: &&str| catalog.apply(&context, sql.as_bytes()).unwrap().catalog;
-    // A copy that has seen accounts has seen all triggers.
-    let user = Definition {
-        kind: DefinitionKind::User,
-        db: String::new(),
-        name: "a@%".to_owned(),
-        table: None,
-        made: Some(Recorded::default()),
-        later: Later::default(),
-        order: None,
-    };
-    let catalog = statements.iter().fold(Catalog::new(0).with_definitions(vec![user]), apply);
+    let catalog = statements.iter().fold(Catalog::new(0).with_definitions(Vec::new(), true), apply);
     Kept { store: Arc::new(Store::new(1, catalog)), is_late: std::cell::Cell::new(false) }
 }
 
