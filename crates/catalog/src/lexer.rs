@@ -302,7 +302,8 @@ impl<'a> Lexer<'a> {
         let mut text = Vec::new();
         loop {
             match self.rest() {
-                [] => return self.error("a quoted name without its end"),
+                // As MySQL reads it, a NUL ends the text.
+                [] | [0, ..] => return self.error("a quoted name without its end"),
                 [first, second, ..] if *first == quote && *second == quote => {
                     text.push(quote);
                     self.at += 2;
@@ -507,6 +508,7 @@ mod tests {
         assert_eq!(tokens("a.1b.`c`", 0), [word("a"), dot.clone(), word("1b"), dot.clone(), quoted("c")]);
         assert_eq!(tokens("a.1e5", 0), [word("a"), dot, word("1e5")]);
         assert_eq!(tokens("\"a\"\"b\"", 0), [text("a\"b")]);
+        assert!(Lexer::new(b"`a\0b`", 0, 1).next_token().is_err());
         assert_eq!(tokens("\"a\"\"b\"", sql_mode::ANSI_QUOTES), [quoted("a\"b")]);
     }
 
