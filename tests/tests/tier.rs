@@ -121,6 +121,30 @@ const RULES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "the access of the next transaction",
+        &[
+            "BEGIN",
+            "SELECT n FROM shop.u WHERE id = 1",
+            "SET SESSION TRANSACTION READ ONLY",
+            "UPDATE shop.u SET n = n WHERE id = 1",
+            "COMMIT",
+            "SELECT @@transaction_read_only",
+            "SET SESSION TRANSACTION READ WRITE",
+        ],
+    ),
+    (
+        "savepoints before and after tables are opened",
+        &[
+            "SET autocommit = 0",
+            "SAVEPOINT a",
+            "SELECT n FROM shop.u WHERE id = 1",
+            "ROLLBACK TO a",
+            "SELECT n FROM shop.u WHERE id = 1",
+            "COMMIT",
+            "SET autocommit = 1",
+        ],
+    ),
+    (
         "rows that are too many",
         &[
             "SET max_join_size = 1",

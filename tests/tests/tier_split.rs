@@ -90,7 +90,7 @@ const BY_REPLICA: (&str, &str) = ("SELECT @@slipstream_last_served_by", "replica
 fn what_a_transaction_reads_is_one_state_on_both_sides() {
     let mut split = Split::start("tier-split");
     let mut client = split.client();
-    // Before the first write, and after it, of tables that it has not written.
+    // Before the first write.
     split.expects(&mut client, &[("BEGIN", "OK"), READ_T, BY_REPLICA]);
     split.others("UPDATE shop.t SET n = 11 WHERE id = 1; UPDATE shop.u SET n = 101 WHERE id = 1");
     split.expects(
@@ -99,7 +99,6 @@ fn what_a_transaction_reads_is_one_state_on_both_sides() {
             READ_T,
             ("SELECT n FROM shop.u WHERE id = 1", "100"),
             ("UPDATE shop.u SET n = n + 1 WHERE id = 1", "OK"),
-            READ_T,
             ("COMMIT", "OK"),
             ("SELECT n FROM shop.t WHERE id = 1", "11"),
             ("SELECT n FROM shop.u WHERE id = 1", "102"),
@@ -133,6 +132,33 @@ fn what_a_transaction_reads_is_one_state_on_both_sides() {
         );
     }
     assert_eq!(split.splits(), [5, 4, 0]);
+    split.replica.stop();
+}
+
+#[test]
+fn what_others_define_meanwhile_counts_in_what_is_written() {
+    let mut split = Split::after("tier-defined", "USE shop; CREATE TABLE w (id INT PRIMARY KEY)");
+    let mut client = split.client();
+    split.expects(&mut client, &[("BEGIN", "OK"), READ_T, ("SELECT COUNT(*) FROM shop.w", "0")]);
+    split.others("CREATE TRIGGER shop.g BEFORE INSERT ON shop.u FOR EACH ROW INSERT INTO shop.w VALUES (NEW.id)");
+    split.expects(
+        &mut client,
+        &[("INSERT INTO shop.u VALUES (9, 9)", "OK"), ("SELECT COUNT(*) FROM shop.w", "1"), ("COMMIT", "OK")],
+    );
+    // Statements that fail and still commit.
+    split.expects(&mut client, &[("BEGIN", "OK"), READ_T, ("INSERT INTO shop.u VALUES (10, 10)", "OK")]);
+    split.expects(&mut client, &[("ALTER TABLE shop.nothing ADD x INT", "1146")]);
+    split.others("UPDATE shop.t SET n = 12 WHERE id = 1; UPDATE shop.u SET n = 11 WHERE id = 10");
+    split.expects(
+        &mut client,
+        &[("SELECT n FROM shop.u WHERE id = 10", "11"), ("SELECT n FROM shop.t WHERE id = 1", "12")],
+    );
+    // A table that is another one by now is read there.
+    split.expects(&mut client, &[("BEGIN", "OK"), ("SELECT n FROM shop.t WHERE id = 1", "12")]);
+    split.others("TRUNCATE shop.w");
+    let found = value(&client.query("SELECT COUNT(*) FROM shop.w"));
+    assert!(matches!(found.as_str(), "0" | "1412"), "as the source has it, not the old rows: {found}");
+    split.expects(&mut client, &[("ROLLBACK", "OK")]);
     split.replica.stop();
 }
 

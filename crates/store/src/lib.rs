@@ -85,7 +85,7 @@ pub use lane::{Lane, LaneStats, RowTarget, WARM_ROWS, WriteContext};
 pub use layers::{CutPoint, Generation, LaneGuard, Layers};
 pub use point::RowBuf;
 pub use range::{OwnedRow, Range};
-pub use read_state::{ReadState, with_children};
+pub use read_state::ReadState;
 pub use reader::{KeyRange, ReadOrder, TableReader};
 pub use row_change::{BeforeImage, CheckImages, RowChange, RowError, RowErrorKind, merge_json};
 pub use scan::{RowBatch, Scan};

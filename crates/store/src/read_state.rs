@@ -57,21 +57,6 @@ fn with_parents<'a>(catalog: &'a Catalog, table: &'a Arc<TableDef>) -> Vec<&'a A
     all
 }
 
-/// The tables whose rows change with those of a table: itself and its children by foreign keys, over all generations.
-#[must_use]
-pub fn with_children<'a>(catalog: &'a Catalog, table: &'a Arc<TableDef>) -> Vec<&'a Arc<TableDef>> {
-    let (mut all, mut next) = (vec![table], 0);
-    while let Some(parent) = all.get(next).copied() {
-        next += 1;
-        for (child, _) in catalog.children(&parent.db, &parent.name).filter(|(_, key)| cascades(key)) {
-            if !all.iter().any(|known| known.id == child.id) {
-                all.push(child);
-            }
-        }
-    }
-    all
-}
-
 impl Snapshot {
     /// What [`may_have_changed`](Self::may_have_changed) is asked of later.
     #[must_use]
@@ -144,15 +129,5 @@ mod tests {
         assert!(now.may_have_changed(&state, "d", "a") && !now.may_have_changed(&state, "d", "e"));
         let other = Arc::new(Store::new(1, first.clone()));
         assert!(Snapshot::pin(&other).may_have_changed(&seen, "d", "e"), "of another store nothing is known");
-    }
-
-    #[test]
-    fn a_written_table_writes_its_children() {
-        let catalog = catalog();
-        let names = |name: &str| {
-            let all = with_children(&catalog, catalog.table("d", name).unwrap());
-            all.iter().map(|table| table.name.clone()).collect::<Vec<_>>()
-        };
-        assert_eq!((names("a").join(","), names("e").join(",")), ("a,b,c".to_owned(), "e".to_owned()));
     }
 }

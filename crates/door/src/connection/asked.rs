@@ -12,6 +12,7 @@ use base::GtidSet;
 use base::fail_points::is_planted;
 use session::{After, Change, Mark, NotHere, OkFacts, Output, Session, Why, World, statements};
 use sql::{SqlError, TrackedGtids};
+use syntax::StatementKind;
 use tier::{Answer, Ends, Numbers, Sent, Shown, statement_of};
 use wire::command;
 use wire::packet::PayloadRange;
@@ -26,6 +27,8 @@ const EXECUTED_WITHIN_S: u64 = 15;
 /// The source fails a statement that was to wait: see [`wait_for`].
 const OUT_OF_RANGE: u16 = 1690;
 const INTERRUPTED: u16 = 1317;
+/// ER_PARSE_ERROR: the text is no statement.
+const SYNTAX_ERROR: u16 = 1064;
 /// Has the source tell all that its session takes from a statement. What the client did not ask for it does not get.
 pub(super) const TRACK_ALL: &str = "SET session_track_state_change = ON, session_track_schema = ON, \
     session_track_gtids = OWN_GTID, session_track_system_variables = '*'";
@@ -167,7 +170,9 @@ impl Here {
             session.command(&[command::RESET_CONNECTION], world, &mut Output::default());
             *self = Here::new(session);
         } else if sent.is_statement {
-            session.went_elsewhere(told.error.is_some(), sent.ends == Ends::Surely);
+            if has_ended(sent, told.error) {
+                session.ended_elsewhere();
+            }
             let schema = answer.schema().map(str::to_owned);
             let variables = answer.variables().to_vec();
             session.took(&OkFacts { status: told.status, schema, variables, gtids: None }, world);
@@ -209,6 +214,16 @@ fn statements_of(changes: &[Change]) -> Vec<String> {
         change => Some(statements(std::slice::from_ref(change))),
     };
     changes.iter().filter_map(told).flatten().collect()
+}
+
+/// True if a command has ended its transaction: it was to, or is one that commits before it is tried.
+fn has_ended(sent: &Sent, error: Option<u16>) -> bool {
+    use StatementKind::{Account, Ddl, StoredProgram};
+    match error {
+        None => sent.ends == Ends::Surely,
+        Some(SYNTAX_ERROR) => false,
+        Some(_) => matches!(sent.alone, Some(Account | Ddl | StoredProgram)),
+    }
 }
 
 /// Fails if these are not executed in time. A SET leaves FOUND_ROWS() as it is.
@@ -260,7 +275,7 @@ impl Connection {
         if let Some(taken) = self.takes_statement(range, turn) {
             return taken;
         }
-        let asks = !keeps || self.may_read_on(&sent);
+        let asks = !keeps || self.asks_of_split(&sent);
         if asks && self.is_avoided(range, &sent, turn) {
             return false;
         }

@@ -1,9 +1,9 @@
 //! Transactions whose plain reads are answered here until the source must answer: the view there, and the proof that a
 //! read of it fits what was read here.
 //!
-//! In: commands of a session that is asked first, the end of its waits. Out: commands that the session here may still
-//! answer, reads of the source that are proved, transactions that are given up. Never here: a plain read there that is
-//! not proved; an ended transaction that keeps its locks there.
+//! In: commands of a session that is asked first, the end of its waits. Out: reads of the source that are proved,
+//! transactions that are given up. Never here: a plain read there that is not proved; an ended transaction that keeps
+//! its locks there.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use session::{Proof, conflict};
 use sql::{Ended, SERVER_VERSION};
 use syntax::{Settings, digest_text};
-use tier::{Ends, Sees, Sent, statement_of};
+use tier::{Sees, Sent, statement_of};
 use wire::command;
 use wire::packet::PayloadRange;
 use wire::server::ClientCommand;
@@ -43,14 +43,11 @@ impl Connection {
         Sent { sees: sees.unwrap_or(sent.sees), ..sent }
     }
 
-    /// True if the session here may answer a command of a transaction that is at the source too.
-    pub(super) fn may_read_on(&self, sent: &Sent) -> bool {
+    /// True if a command of a transaction that is at the source too asks about an answer of here.
+    pub(super) fn asks_of_split(&self, sent: &Sent) -> bool {
         let (Some(forwarding), Some(session)) = (&self.forwarding, &self.session) else { return false };
-        let Some(here) = &forwarding.here else { return false };
-        if session.is_pinned() || forwarding.is_pinned() || !session.is_split() {
-            return false;
-        }
-        here.is_about_here(sent) || (session.reads_on() && sent.may_be_here && sent.sees_now() == Sees::Tables)
+        let is_free = !session.is_pinned() && !forwarding.is_pinned() && session.is_split();
+        is_free && forwarding.here.as_ref().is_some_and(|here| here.is_about_here(sent))
     }
 
     /// True if a transaction that would begin to read with this command is left to the source: one like it was in
@@ -107,7 +104,7 @@ impl Connection {
             counts.begun.fetch_add(1, Relaxed);
             counts.older.fetch_add(u64::from(session.reads_behind(turn.server)), Relaxed);
         }
-        let sees_view = session.goes_elsewhere(text.as_deref(), sees != Sees::Nothing, sent.ends == Ends::Perhaps);
+        let sees_view = session.goes_elsewhere(text.as_deref(), sees != Sees::Nothing);
         if sees_view {
             counts.proofs.fetch_add(1, Relaxed);
         }

@@ -343,6 +343,10 @@ impl Session {
             return Ok(());
         }
         let Some((why, construct)) = self.elsewhere_by_kind(statement) else { return Ok(()) };
+        // No transaction says there that this one has it.
+        if matches!(statement, Statement::Savepoint(_)) && !self.transaction.is_open() {
+            self.elsewhere.pinned.get_or_insert_with(|| "a savepoint before its transaction".to_owned());
+        }
         let error = SqlError::not_supported(&construct);
         self.elsewhere.found = Some((why, error.clone()));
         Err(error)

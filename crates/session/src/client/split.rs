@@ -1,19 +1,19 @@
 //! A REPEATABLE READ transaction whose plain reads are answered here, from one state, until it does something else.
 //!
-//! In: plain reads answered here, statements for another server, what their answers say. Out: which plain reads are
-//! still answered here, and whether one there sees what one server would have shown: the state of here, or that of the
-//! view there, for all reads. Never here: a read of a table that the transaction has written; a doubt that is decided
-//! for a read there.
+//! In: plain reads answered here, statements for another server. Out: whether a plain read there sees what one server
+//! would have shown: the state of here, or that of the view there, for all reads. Never here: a plain read after the
+//! first statement there, which may have written any table by triggers, views and cascades that are not known yet; a
+//! doubt that is decided for a read there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::fail_points::is_planted;
-use catalog::{Catalog, DefinitionKind, TableDef, TableId};
+use catalog::{Catalog, TableDef};
 use sql::table::Plan;
 use sql::{Ended, SqlError};
-use store::{ReadState, Snapshot, with_children};
-use syntax::{Access, Classified, StatementKind, TableUse, classify};
+use store::{ReadState, Snapshot};
+use syntax::{Classified, StatementKind, TableUse, classify};
 
 use super::Session;
 use super::freshness::Needs;
@@ -32,27 +32,10 @@ pub(super) struct Split {
     seen: Option<ReadState>,
     /// Tables that were read here; None: too many.
     read: Option<Vec<(String, String)>>,
-    /// It was begun elsewhere too.
+    /// It was begun elsewhere too, and nothing more of it is read here.
     is_elsewhere: bool,
-    /// Tables that it may have written.
-    written: Written,
-    /// Nothing more of it is read here.
-    has_ended: bool,
     /// All that it reads elsewhere is of the view there, and so is what it has read here.
     holds: bool,
-}
-
-/// Tables that may be written.
-#[derive(Debug)]
-enum Written {
-    These(Vec<TableId>),
-    All,
-}
-
-impl Default for Written {
-    fn default() -> Written {
-        Written::These(Vec::new())
-    }
 }
 
 /// Whether a plain read elsewhere sees what one server would have shown.
@@ -112,40 +95,18 @@ impl Split {
         let is_table = |table: &TableUse| table_of(seen.catalog(), table, schema).is_some();
         one.kind == StatementKind::Select && !one.tables.iter().all(is_table)
     }
-
-    /// Statements elsewhere write the tables that they name so.
-    fn writes(&mut self, statements: &[Classified], schema: Option<&str>) {
-        let Some(seen) = &self.seen else { return };
-        let Written::These(written) = &mut self.written else { return };
-        let is_known = statements.iter().all(|one| {
-            let uses = one.tables.iter().filter(|table| table.access == Access::Write);
-            let found = uses.map(|table| tables_of(seen.catalog(), table, schema)).collect::<Option<Vec<_>>>();
-            let runs_others = !one.unknown_functions.is_empty() || matches!(one.kind, StatementKind::Unknown);
-            written.extend(found.iter().flatten().flatten());
-            found.is_some() && !runs_others
-        });
-        if !is_known {
-            self.written = Written::All;
-        }
-    }
 }
 
+/// The table of a name in ASCII: others are in the client's character set.
 fn table_of<'a>(catalog: &'a Catalog, table: &TableUse, schema: Option<&str>) -> Option<&'a Arc<TableDef>> {
+    if !table.table.is_ascii() || table.schema.as_ref().is_some_and(|db| !db.is_ascii()) {
+        return None;
+    }
     let db = match &table.schema {
         Some(db) => std::str::from_utf8(db).ok()?,
         None => schema?,
     };
     catalog.table(db, std::str::from_utf8(&table.table).ok()?)
-}
-
-/// The tables whose rows change where a statement writes one; None if that is not known: triggers may write any.
-fn tables_of(catalog: &Catalog, table: &TableUse, schema: Option<&str>) -> Option<Vec<TableId>> {
-    let table = table_of(catalog, table, schema)?;
-    let all = with_children(catalog, table);
-    let is_one = |(db, name): &(String, String)| all.iter().any(|table| (&table.db, &table.name) == (db, name));
-    let mut triggers = catalog.definitions().filter(|one| one.kind == DefinitionKind::Trigger);
-    let has_trigger = triggers.any(|trigger| trigger.table.as_ref().is_none_or(is_one));
-    (catalog.knows_definitions() && !has_trigger).then(|| all.iter().map(|table| table.id).collect())
 }
 
 impl Session {
@@ -162,13 +123,6 @@ impl Session {
         is_in_one && self.transaction.keeps_one_state(&self.settings) && !self.is_split()
     }
 
-    /// True if plain reads of a transaction that is elsewhere too may be answered here.
-    #[must_use]
-    pub fn reads_on(&self) -> bool {
-        let split = self.transaction.split().filter(|split| split.has_seen() && !split.has_ended);
-        split.is_some() && matches!(self.transaction.view(false), Ok(Some(_)))
-    }
-
     /// True if it is at another server, too.
     #[must_use]
     pub fn is_split_elsewhere(&self) -> bool {
@@ -183,9 +137,9 @@ impl Session {
     }
 
     /// # Errors
-    /// 1235 where a plain read of the transaction is another server's: of a table that it writes, or that has no
-    /// transactions.
-    pub(super) fn check_view(&self, plan: &Plan) -> Result<(), SqlError> {
+    /// 1235 where a plain read of the transaction is another server's: of a table without transactions, of one whose
+    /// definition is another one now, or of no rows, which opens the table there and no view.
+    pub(super) fn check_view(&self, plan: &Plan, world: &dyn World) -> Result<(), SqlError> {
         let is_in_one = self.transaction.is_open() || !self.settings.typed().autocommit;
         if !self.may_forward() || !is_in_one || !self.transaction.keeps_one_state(&self.settings) {
             return Ok(());
@@ -193,13 +147,14 @@ impl Session {
         if !plan.table.engine.eq_ignore_ascii_case("InnoDB") {
             return Err(SqlError::not_supported("a table without transactions in a transaction"));
         }
-        let Some(split) = self.transaction.split().filter(|split| split.is_elsewhere) else { return Ok(()) };
-        let writes = match &split.written {
-            Written::All => true,
-            Written::These(written) => written.contains(&plan.table.id),
+        if !self.is_split() && (plan.never || plan.rows_max == 0) {
+            return Err(SqlError::not_supported("a read of no rows in a transaction"));
+        }
+        let is_now = |now: Arc<Snapshot>| {
+            now.catalog().table(&plan.table.db, &plan.table.name).is_some_and(|now| Arc::ptr_eq(now, &plan.table))
         };
-        if writes {
-            return Err(SqlError::not_supported("a table that its transaction writes"));
+        if self.is_split() && !world.pin().is_ok_and(is_now) {
+            return Err(SqlError::not_supported("a table that was changed by a definition since"));
         }
         Ok(())
     }
@@ -213,32 +168,21 @@ impl Session {
     }
 
     /// A statement of the transaction is another server's. `sql`: its text, if that is known; `reads`: it may see the
-    /// view there; `may_end`: it may end the transaction unnoticed. Returns whether it may see the view after all.
-    pub fn goes_elsewhere(&mut self, sql: Option<&[u8]>, reads: bool, may_end: bool) -> bool {
+    /// view there. Returns whether it may see the view after all.
+    pub fn goes_elsewhere(&mut self, sql: Option<&[u8]>, reads: bool) -> bool {
         if !self.is_split() {
             return false;
         }
         let statements = sql.map(|sql| classify(sql, self.text_settings()));
         let schema = self.schema_name();
         let Some(split) = self.transaction.split_mut() else { return false };
-        let reads = reads || statements.iter().flatten().any(|one| split.locks_no_table(one, schema.as_deref()));
         split.is_elsewhere = true;
-        split.has_ended |= reads || may_end;
-        match statements {
-            Some(statements) => split.writes(&statements, schema.as_deref()),
-            None => split.written = Written::All,
-        }
-        reads
+        reads || statements.iter().flatten().any(|one| split.locks_no_table(one, schema.as_deref()))
     }
 
-    /// A statement there has ended: with an error, after which the transaction may be another, or having ended the
-    /// transaction.
-    pub fn went_elsewhere(&mut self, failed: bool, ends: bool) {
-        match self.transaction.split_mut() {
-            Some(_) if ends && !failed => self.transaction.forget_view(),
-            Some(split) => split.has_ended |= failed,
-            None => {}
-        }
+    /// A statement there has ended the transaction.
+    pub fn ended_elsewhere(&mut self) {
+        self.transaction.forget_view();
     }
 
     /// Whether a plain read there, which is the next statement, sees what one server would have shown. The view there
@@ -272,7 +216,7 @@ impl Session {
             Unchanged::ReadHere => {
                 // Nothing more is read here.
                 if let Some(split) = self.transaction.split_mut() {
-                    split.holds = split.has_ended;
+                    split.holds = true;
                 }
                 Proof::Holds
             }
@@ -293,7 +237,8 @@ impl Session {
         if one.kind != StatementKind::Select || !one.inexact.is_empty() || !one.unknown_functions.is_empty() {
             return None;
         }
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        // Others are in the client's character set.
+        let text = |bytes: &[u8]| if bytes.is_ascii() { String::from_utf8(bytes.to_vec()).ok() } else { None };
         let name = |table: &TableUse| {
             let db = table.schema.as_deref().map_or_else(|| self.schema_name(), text);
             Some((db?, text(&table.table)?))

@@ -413,7 +413,7 @@ impl Session {
         world: &dyn World,
     ) -> Result<Reading, SqlError> {
         let locking = !select.locking.is_empty();
-        self.check_view(&plan)?;
+        self.check_view(&plan, world)?;
         self.transaction.opens_table(select.limit.rows.is_some(), &self.settings);
         if plan.rows_max > 0 && !plan.never {
             self.transaction.reads(&snapshot, locking, world.now());

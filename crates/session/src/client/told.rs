@@ -12,7 +12,7 @@ use sql::{
 use values::collation::UTF8MB4_0900_AI_CI;
 use wire::response::status;
 
-use super::{Own, Schema, Session};
+use super::{Forwarding, Own, Schema, Session};
 use crate::world::{SchemaState, World};
 
 /// What a session was like.
@@ -43,6 +43,8 @@ pub struct OpenTransaction {
     pub number: u64,
     pub isolation: Isolation,
     pub read_only: bool,
+    /// It must say that it is READ WRITE.
+    pub says_read_write: bool,
     /// It was begun WITH CONSISTENT SNAPSHOT, or has read here what its view there must have.
     pub consistent: bool,
     /// Begun by a statement under autocommit=0, not by BEGIN.
@@ -159,7 +161,10 @@ impl OpenTransaction {
         if !self.implicit || self.consistent {
             statements.push(format!("SET TRANSACTION {}", characteristics(Some(self.isolation), None)));
             let snapshot = self.consistent.then_some("WITH CONSISTENT SNAPSHOT");
-            let access = self.read_only.then_some("READ ONLY");
+            let access = match (self.read_only, self.says_read_write) {
+                (true, _) => Some("READ ONLY"),
+                (false, says) => says.then_some("READ WRITE"),
+            };
             let options: Vec<&str> = snapshot.into_iter().chain(access).collect();
             statements.push(format!("START TRANSACTION {}", options.join(", ")).trim_end().to_owned());
         }
@@ -236,7 +241,7 @@ impl Session {
             (Some(open), Some(before)) if open.is(before) => {
                 changes.extend(open.savepoints_since(before));
             }
-            (open, _) => changes.extend(open.map(Change::Transaction)),
+            (open, _) => changes.extend(open.map(|open| Change::Transaction(self.with_access(open)))),
         }
         if next != Characteristics::default() && (next != since.next || ends) {
             changes.push(Change::NextTransaction(next));
@@ -245,6 +250,12 @@ impl Session {
         let prepared = self.statements.texts_after(since.prepared);
         changes.extend(prepared.map(|(id, text)| Change::Prepared { id, text: text.to_vec() }));
         changes
+    }
+
+    /// A transaction that may write says so where the session's next one may not.
+    fn with_access(&self, open: OpenTransaction) -> OpenTransaction {
+        let may_write = self.elsewhere.forwarding == Forwarding::All && self.settings.typed().read_only;
+        OpenTransaction { says_read_write: may_write && !open.read_only, ..open }
     }
 
     /// Names are told in UTF-8, whatever the client's character set is.

@@ -27,7 +27,7 @@ pub(super) struct Transaction {
 #[derive(Debug)]
 struct Savepoint {
     name: Vec<u8>,
-    /// The transaction had read rows before it.
+    /// The transaction had opened a table before it.
     had_read: bool,
 }
 
@@ -257,7 +257,8 @@ impl Transaction {
         if self.savepoints.len() == SAVEPOINTS_MAX {
             return Err(SqlError::not_supported("more than 10,000 savepoints"));
         }
-        let had_read = self.open.as_ref().is_some_and(|open| open.view.is_some() || open.locked.is_some());
+        let is_of_engine = |open: &Open| open.read || open.view.is_some() || open.locked.is_some();
+        let had_read = self.open.as_ref().is_some_and(is_of_engine);
         self.savepoints.push(Savepoint { name, had_read });
         Ok(())
     }
@@ -319,7 +320,8 @@ impl Transaction {
         // What was read here must be in the view there, which is opened before anything else is done.
         let consistent = open.consistent || open.split.has_seen();
         let savepoints = self.savepoints.iter().map(|own| own.name.clone()).collect();
-        Some(OpenTransaction { number: self.begun, isolation, read_only, consistent, implicit, savepoints })
+        let (number, says_read_write) = (self.begun, false);
+        Some(OpenTransaction { number, isolation, read_only, says_read_write, consistent, implicit, savepoints })
     }
 
     /// Another server says whether a transaction is open there.

@@ -9,7 +9,7 @@ use sql::OwnValues;
 use store::Store;
 
 use super::super::tests::{admin, error, packets};
-use super::super::{After, Forwarding, OkFacts};
+use super::super::{After, Forwarding};
 use super::*;
 use crate::gtids::{Gtids, Position, Readable, Registration, SourceSet, Waker};
 use crate::world::{SchemaState, Statistics};
@@ -161,15 +161,8 @@ fn is_here(session: &mut Session, sql: &str, world: &Kept) -> bool {
     after == After::Next
 }
 
-fn there(session: &mut Session, sql: &str) {
-    assert!(!session.goes_elsewhere(Some(sql.as_bytes()), false, false));
-    let status = Some(wire::response::status::IN_TRANS | wire::response::status::AUTOCOMMIT);
-    session.went_elsewhere(false, false);
-    session.took(&OkFacts { status, ..OkFacts::default() }, &world());
-}
-
 #[test]
-fn plain_reads_come_before_and_after_what_is_written_there() {
+fn plain_reads_come_before_what_is_written_there() {
     let (world, mut session) = (world(), session());
     assert!(is_here(&mut session, "BEGIN", &world) && session.begins_split() && !session.is_split());
     assert!(!is_here(&mut session, "SAVEPOINT s", &world), "back to it the view is another");
@@ -178,18 +171,11 @@ fn plain_reads_come_before_and_after_what_is_written_there() {
     assert!(is_here(&mut session, "SAVEPOINT s", &world));
     let open = session.transaction.open().unwrap();
     assert!(open.consistent && open.savepoints.len() == 1, "the view there has what was read here");
-    there(&mut session, "DELETE FROM d.a WHERE id = 1");
-    assert!(session.reads_on());
-    for (table, expected) in [("a", false), ("b", false), ("c", true), ("m", false)] {
-        assert_eq!(is_here(&mut session, &format!("SELECT * FROM d.{table}"), &world), expected, "{table}");
-    }
-    there(&mut session, "INSERT INTO d.audited VALUES (1)");
-    assert!(!is_here(&mut session, "SELECT * FROM d.c", &world), "a trigger may write any table");
-    session.went_elsewhere(true, false);
-    assert!(!session.reads_on(), "after an error the transaction may be another one");
-    let mut locks = |sql: &[u8]| session.goes_elsewhere(Some(sql), false, false);
-    assert!(!locks(b"SELECT * FROM d.c FOR UPDATE") && locks(b"SELECT * FROM d.v FOR UPDATE"), "of a view");
-    session.went_elsewhere(false, true);
+    let mut goes = |sql: &[u8]| session.goes_elsewhere(Some(sql), false);
+    assert!(!goes(b"DELETE FROM d.a WHERE id = 1") && !goes(b"SELECT * FROM d.c FOR UPDATE"));
+    assert!(goes(b"SELECT * FROM d.v FOR UPDATE"), "of a view");
+    assert!(session.is_split_elsewhere());
+    session.ended_elsewhere();
     assert!(!session.is_split());
 }
 
@@ -217,8 +203,7 @@ fn levels_that_no_other_server_keeps_for_us_are_not_split() {
 fn read_one(world: &Kept) -> Session {
     let mut session = session();
     assert!(is_here(&mut session, "BEGIN", world) && is_here(&mut session, "SELECT * FROM d.a", world));
-    assert!(session.goes_elsewhere(Some(b"SELECT COUNT(*) FROM d.c"), true, false));
-    assert!(!session.reads_on());
+    assert!(session.goes_elsewhere(Some(b"SELECT COUNT(*) FROM d.c"), true));
     session
 }
 
