@@ -46,6 +46,8 @@ struct Open {
     /// A table was read in it, and also with a LIMIT, after which MySQL counts a statement as unsafe.
     read: bool,
     limited: bool,
+    /// A table is open in it: the engine has a part in it, until that is rolled back as a whole.
+    has_tables: bool,
     /// What all its statements read, if that is one state: since when, or why it was given up.
     view: Option<View>,
     /// What its locking reads hold, and its others too where they have no older state: the rows they locked would not
@@ -91,7 +93,7 @@ impl Transaction {
             self.open = Some(Open { implicit: true, ..next });
         }
         if let Some(open) = &mut self.open {
-            open.read = true;
+            (open.read, open.has_tables) = (true, true);
             open.limited |= limited;
         }
     }
@@ -121,6 +123,7 @@ impl Transaction {
     pub(super) fn forget_view(&mut self) {
         if let Some(open) = &mut self.open {
             (open.view, open.locked, open.split) = (None, None, Split::default());
+            open.has_tables = false;
         }
     }
 
@@ -257,7 +260,7 @@ impl Transaction {
         if self.savepoints.len() == SAVEPOINTS_MAX {
             return Err(SqlError::not_supported("more than 10,000 savepoints"));
         }
-        let is_of_engine = |open: &Open| open.read || open.view.is_some() || open.locked.is_some();
+        let is_of_engine = |open: &Open| open.has_tables || open.view.is_some() || open.locked.is_some();
         let had_read = self.open.as_ref().is_some_and(is_of_engine);
         self.savepoints.push(Savepoint { name, had_read });
         Ok(())
@@ -390,6 +393,7 @@ impl Open {
             implicit: false,
             read: false,
             limited: false,
+            has_tables: false,
             view: None,
             locked: None,
             answered: false,
