@@ -153,8 +153,16 @@ fn what_others_define_meanwhile_counts_in_what_is_written() {
         &mut client,
         &[("SELECT n FROM shop.u WHERE id = 10", "11"), ("SELECT n FROM shop.t WHERE id = 1", "12")],
     );
+    // What cannot be prepared has committed nothing.
+    let mut client = split.client();
+    split.expects(&mut client, &[("BEGIN", "OK"), ("SELECT n FROM shop.t WHERE id = 2", "20"), BY_REPLICA]);
+    split.expects(&mut client, &[("INSERT INTO shop.u VALUES (12, 12)", "OK")]);
+    assert_eq!(value(&client.prepare("CREATE TRIGGER shop.h BEFORE DELETE ON shop.u FOR EACH ROW SET @a = 1")), "1295");
+    split.others("UPDATE shop.t SET n = n + 1; UPDATE shop.u SET n = n + 1 WHERE id = 1");
+    split.expects(&mut client, &[("SELECT n FROM shop.u WHERE id = 1", "1213")]);
     // A table that is another one by now is read there.
-    split.expects(&mut client, &[("BEGIN", "OK"), ("SELECT n FROM shop.t WHERE id = 1", "12")]);
+    let mut client = split.client();
+    split.expects(&mut client, &[("BEGIN", "OK"), ("SELECT id FROM shop.t WHERE n = 13", "1"), BY_REPLICA]);
     split.others("TRUNCATE shop.w");
     let found = value(&client.query("SELECT COUNT(*) FROM shop.w"));
     assert!(matches!(found.as_str(), "0" | "1412"), "as the source has it, not the old rows: {found}");

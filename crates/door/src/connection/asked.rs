@@ -220,6 +220,8 @@ fn statements_of(changes: &[Change]) -> Vec<String> {
 fn has_ended(sent: &Sent, error: Option<u16>) -> bool {
     use StatementKind::{Account, Ddl, StoredProgram};
     match error {
+        // It is not executed yet.
+        _ if sent.prepares => false,
         None => sent.ends == Ends::Surely,
         Some(SYNTAX_ERROR) => false,
         Some(_) => matches!(sent.alone, Some(Account | Ddl | StoredProgram)),
