@@ -85,15 +85,25 @@ fn semi_sync_acknowledges_after_the_sync() {
     replica.stop();
 }
 
-/// A source sends its log before its engine commits: a replica is ahead of it, unless it shows acknowledged ones only.
-#[test]
-fn what_the_source_has_not_committed_is_not_shown_if_so_asked() {
-    let server = Server::start("ahead", &[]);
+/// A source that can be semi-synchronous, and waits for its replicas for ever then.
+fn waiting_for_replicas(name: &str) -> Server {
+    let server = Server::start(name, &[]);
     server.sql(
         "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'; CREATE DATABASE ahead;
          CREATE TABLE ahead.t (id INT PRIMARY KEY); SET GLOBAL rpl_semi_sync_source_timeout = 4000000000;
          SET GLOBAL rpl_semi_sync_source_wait_no_replica = ON",
     );
+    server
+}
+
+fn waits_for_source(status: &Value) -> bool {
+    status["replay"]["detail"].as_str().unwrap().contains("--show=acknowledged")
+}
+
+/// A source sends its log before its engine commits: a replica is ahead of it, unless it shows acknowledged ones only.
+#[test]
+fn what_the_source_has_not_committed_is_not_shown_if_so_asked() {
+    let server = waiting_for_replicas("ahead");
     let mut ahead = Replica::follow(&server, &folder("ahead"), &[]);
     let mut behind = Replica::follow(&server, &folder("behind"), &["--show=acknowledged"]);
     ahead.catch_up(&server);
@@ -104,8 +114,7 @@ fn what_the_source_has_not_committed_is_not_shown_if_so_asked() {
         let _off = Off(&server);
         scope.spawn(|| server.sql("INSERT INTO ahead.t VALUES (1)"));
         ahead.wait_until("a row that the source has not committed", |status| executed(status) != before);
-        let waits = |status: &Value| status["replay"]["detail"].as_str().unwrap().contains("--show=acknowledged");
-        let status = behind.wait_until("it is applied", waits);
+        let status = behind.wait_until("it is applied", waits_for_source);
         assert_eq!((executed(&status), server.gtid_executed()), (before.clone(), before.clone()));
         assert_ne!(retrieved(&status), before);
         server.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF");
@@ -136,12 +145,7 @@ fn what_the_source_has_not_committed_is_not_shown_if_so_asked() {
 
 #[test]
 fn what_the_source_has_not_committed_is_not_shown_where_it_answers_statements_too() {
-    let server = Server::start("ahead-forward", &[]);
-    server.sql(
-        "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'; CREATE DATABASE ahead;
-         CREATE TABLE ahead.t (id INT PRIMARY KEY); SET GLOBAL rpl_semi_sync_source_timeout = 4000000000;
-         SET GLOBAL rpl_semi_sync_source_wait_no_replica = ON",
-    );
+    let server = waiting_for_replicas("ahead-forward");
     let data = folder("ahead-forward");
     let mut replica = Replica::follow(&server, &data, &["--forward=all"]);
     replica.catch_up(&server);
@@ -154,8 +158,7 @@ fn what_the_source_has_not_committed_is_not_shown_where_it_answers_statements_to
     std::thread::scope(|scope| {
         let _off = Off(&server);
         scope.spawn(|| server.sql("INSERT INTO ahead.t VALUES (1)"));
-        let waits = |status: &Value| status["replay"]["detail"].as_str().unwrap().contains("--show=acknowledged");
-        let status = replica.wait_until("it is applied", waits);
+        let status = replica.wait_until("it is applied", waits_for_source);
         assert_eq!(executed(&status), before);
     });
     assert_equal(&server, &mut replica, &["ahead"]);
