@@ -394,6 +394,14 @@ fn add_options(found: &mut Found, series: usize, options: &str) {
     }
 }
 
+/// Adds what a load peaked at to this series, and what was sustained to the next one.
+fn add_rates(found: &mut Found, first: usize, at: &str, options: &str, (ran, falls): (&Ran, bool)) {
+    for (series, value) in [(first, ran.peak()), (first + 1, ran.sustained())] {
+        add_options(found, series, options);
+        add(found, series, at, value, falls);
+    }
+}
+
 /// The order of a round: every second one the other way round.
 fn order<T: Clone>(all: &[T], round: u32) -> Vec<T> {
     let mut order = all.to_vec();
@@ -591,10 +599,7 @@ fn by_appliers(context: &Context<'_>) -> Result<Found> {
             let options = group.options()?;
             let ran = drive(context, &mut group, &load)?;
             tell(context, round, &format!("{appliers} appliers"), &ran);
-            for (at, value) in [ran.peak(), ran.sustained()].into_iter().enumerate() {
-                add_options(&mut found, at, &options);
-                add(&mut found, at, &appliers.to_string(), value, !ran.follows());
-            }
+            add_rates(&mut found, 0, &appliers.to_string(), &options, (&ran, !ran.follows()));
             found.shown.push(format!("{appliers} appliers: {}", ran.text()));
             follows.insert(appliers, ran.follows());
             finish(context, group, &wanted, 1)?;
@@ -630,10 +635,7 @@ fn by_writers(context: &Context<'_>) -> Result<Found> {
         for writers in order(&[1, 2, 3], round) {
             let ran = drive(context, &mut group, &Load::from(writers, context))?;
             tell(context, round, &format!("{writers} writers"), &ran);
-            for (at, value) in [ran.peak(), ran.sustained()].into_iter().enumerate() {
-                add_options(&mut found, at, &options);
-                add(&mut found, at, &writers.to_string(), value, false);
-            }
+            add_rates(&mut found, 0, &writers.to_string(), &options, (&ran, false));
             sustained.insert(writers, ran.sustained());
         }
         let most = sustained.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(&writers, _)| writers);
@@ -668,10 +670,7 @@ fn by_members(context: &Context<'_>) -> Result<Found> {
             for (first, writers) in order(&[(0, members), (2, 1)], round) {
                 let ran = drive(context, &mut group, &Load::from(writers, context))?;
                 tell(context, round, &format!("{members} members, {writers} of them written to"), &ran);
-                for (at, value) in [ran.peak(), ran.sustained()].into_iter().enumerate() {
-                    add_options(&mut found, first + at, &options);
-                    add(&mut found, first + at, &members.to_string(), value, false);
-                }
+                add_rates(&mut found, first, &members.to_string(), &options, (&ran, false));
                 if writers == members {
                     all_write.insert(members, (ran.peak(), ran.sustained()));
                 }
