@@ -128,7 +128,7 @@ fn pid_of(server: &Server) -> Pid {
 /// The tables, and the user of the application.
 fn prepare(server: &Server) {
     let mut sql = String::from("CREATE DATABASE o; CREATE USER shop IDENTIFIED BY 'there'; GRANT ALL ON o.* TO shop;");
-    // A copy by who sees all of them knows which tables have triggers.
+    // A copy sees all definitions.
     sql += "GRANT ALL ON *.* TO repl;";
     for table in 0..TABLES {
         let rows = (0..KEYS).filter(|key| key % TABLES == table).map(|key| format!("({key}, 0, 0)"));

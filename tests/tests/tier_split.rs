@@ -31,7 +31,7 @@ impl Split {
         source.sql(&format!("CREATE USER shop IDENTIFIED BY '{THERE}'; GRANT ALL ON *.* TO shop, repl"));
         source.sql(ROWS);
         source.sql(sql);
-        // A copy by who sees all of them knows which tables have triggers.
+        // Definitions that are older than the replica's start are known, too.
         let (replica, socket) = Replica::with_socket(&source, &data, &["--forward=all", "--copy=always"]);
         add_account(&data, "app", "read,forward");
         let split = Split { source, replica, socket };

@@ -284,7 +284,7 @@ fn finish(
     if options.lock != CopyLock::Table {
         let recorded = crate::recorded::read(&mut sessions.control, &source_names);
         let recorded = sessions.at(recorded)?;
-        // A trigger that is not seen may write what a statement does not name.
+        // Others may exist that its account does not see.
         let has_accounts = recorded.all.iter().any(|one| one.kind == DefinitionKind::User);
         let are_all = recorded.notes.is_empty() && has_accounts;
         notes.extend(recorded.notes);

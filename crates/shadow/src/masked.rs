@@ -5,6 +5,7 @@ use sql::SERVER_VERSION;
 
 /// Longest text of a statement in a report, in bytes.
 const SHOWN_BYTES_MAX: usize = 1_000;
+
 /// The statement with `?` for each literal, one blank between tokens that had any, and without comments. Lists of
 /// literals become one `?`, so that statements which differ in their number are the same.
 pub(crate) fn masked(sql: &[u8], sql_mode: u64) -> String {

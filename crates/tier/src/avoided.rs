@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// How long they are. What changes one table often does so for longer than a minute; an hour would outlast its reason.
-pub const AVOIDED_FOR: Duration = Duration::from_secs(600);
+const AVOIDED_FOR: Duration = Duration::from_secs(600);
 /// Digests that are kept: an application has some hundreds.
 const DIGESTS_MAX: usize = 1024;
 

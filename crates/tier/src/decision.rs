@@ -12,7 +12,7 @@ use wire::handshake::capability;
 use wire::server::ClientCommand;
 
 use crate::Forward;
-use crate::sees::{Ends, Sees, ends, sees};
+use crate::sees::{Sees, sees};
 
 /// Where a command is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,6 @@ pub struct Sent {
     pub is_of_ours: bool,
     /// How it, or an execution of the statement that it prepares, sees its transaction's view.
     pub sees: Sees,
-    pub ends: Ends,
 }
 
 impl Sent {
@@ -135,7 +134,6 @@ fn of_preparation(sent: Sent) -> Sent {
         asks_of_found_rows: false,
         shows_rows: false,
         reads: false,
-        ends: Ends::Not,
         ..sent
     }
 }
@@ -329,7 +327,6 @@ fn sent(all: &[Classified]) -> Sent {
         alone: if let [one] = all { Some(one.kind) } else { None },
         is_of_ours: matches!(all, [one] if is_of_ours(one)),
         sees: Sees::Anything,
-        ends: ends(all),
     }
 }
 

@@ -21,12 +21,12 @@ use std::str::FromStr;
 
 pub use answer::{Answer, Step, Told};
 pub use at_source::AtSource;
-pub use avoided::{AVOIDED_FOR, Avoided};
+pub use avoided::Avoided;
 pub use decision::{Decision, Sent, decide};
 pub use not_served::{DigestCount, NotServed};
 pub use numbers::{Numbers, statement_of};
 pub use ok::Shown;
-pub use sees::{Ends, Sees, sees_of};
+pub use sees::{Sees, sees_of};
 
 /// Which statements of accounts with the right `forward` go to the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use wire::command;
 
 use crate::Sees;
 
-/// Texts that are kept, each in bytes: a longer one may write any table.
+/// Texts that are kept, each in bytes.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// The statements of a session that the source has.
@@ -24,7 +24,7 @@ struct There {
     is_last: bool,
     /// What it sees of its transaction's view.
     sees: Sees,
-    /// Its text, if that is short and tells what it writes.
+    /// Its text, if that is short: whether it locks rows of a view is known only where views are.
     text: Option<Box<[u8]>>,
 }
 
@@ -55,7 +55,7 @@ impl Numbers {
         self.0.get(&number).map(|there| there.sees)
     }
 
-    /// The text of that one, if it is kept: it sees nothing, but it may write.
+    /// The text of that one, if it is kept: it sees nothing, as far as its text tells.
     #[must_use]
     pub fn text(&self, number: u32) -> Option<&[u8]> {
         self.0.get(&number)?.text.as_deref()

@@ -1,8 +1,8 @@
-//! Whether a statement sees the view of its transaction, and whether it ends that.
+//! Whether a statement sees the view of its transaction.
 //!
 //! In: classified statements. Out: [`Sees`]. Never here: a plain read that is taken for a locking one.
 
-use syntax::{Classified, Keyword, Kind, Lexer, Settings, State, StatementKind, classify};
+use syntax::{Classified, Keyword, Kind, Lexer, Settings, StatementKind, classify};
 
 /// What of its transaction's view a statement sees.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,25 +28,6 @@ pub(crate) fn sees(text: &[u8], all: &[Classified], settings: Settings) -> Sees 
 #[must_use]
 pub fn sees_of(text: &[u8], settings: Settings) -> Sees {
     sees(text, &classify(text, settings), settings)
-}
-
-/// Whether a command that does not fail ends its transaction, and perhaps begins the next one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Ends {
-    #[default]
-    Not,
-    Surely,
-    Perhaps,
-}
-
-pub(crate) fn ends(all: &[Classified]) -> Ends {
-    use StatementKind as S;
-    let is_of_it = |one: &Classified| matches!(one.kind, S::Begin | S::Commit | S::Rollback);
-    match all {
-        [one] if is_of_it(one) => Ends::Surely,
-        all if all.iter().any(|one| is_of_it(one) || one.state.has(State::IMPLICIT_COMMIT)) => Ends::Perhaps,
-        _ => Ends::Not,
-    }
 }
 
 fn of_one(text: &[u8], one: &Classified, settings: Settings) -> Sees {
@@ -110,10 +91,7 @@ mod tests {
 
     #[test]
     fn a_plain_read_is_told_from_all_others() {
-        let of = |sql: &str| {
-            let all = classify(sql.as_bytes(), Settings::default());
-            (sees(sql.as_bytes(), &all, Settings::default()), ends(&all))
-        };
+        let of = |sql: &str| sees_of(sql.as_bytes(), Settings::default());
         for sql in [
             "UPDATE t SET a = (SELECT MAX(a) FROM u)",
             "INSERT INTO t SELECT * FROM u",
@@ -127,7 +105,7 @@ mod tests {
             "SHOW WARNINGS",
             "INSERT INTO t VALUES (1); DELETE FROM t",
         ] {
-            assert_eq!(of(sql), (Sees::Nothing, Ends::Not), "{sql}");
+            assert_eq!(of(sql), Sees::Nothing, "{sql}");
         }
         for sql in [
             "SELECT a FROM t",
@@ -136,7 +114,7 @@ mod tests {
             "SELECT a FROM t, u FOR UPDATE OF t",
             "(SELECT a FROM t) UNION (SELECT a FROM u FOR UPDATE)",
         ] {
-            assert_eq!(of(sql), (Sees::Tables, Ends::Not), "{sql}");
+            assert_eq!(of(sql), Sees::Tables, "{sql}");
         }
         for sql in [
             "SELECT f(1)",
@@ -147,13 +125,13 @@ mod tests {
             "CHECKSUM TABLE t",
             "UPDATE t SET a = 1; SELECT a FROM t",
         ] {
-            assert_eq!(of(sql).0, Sees::Anything, "{sql}");
+            assert_eq!(of(sql), Sees::Anything, "{sql}");
         }
         for sql in ["COMMIT", "BEGIN", "ROLLBACK AND CHAIN", "START TRANSACTION READ ONLY"] {
-            assert_eq!(of(sql), (Sees::Nothing, Ends::Surely), "{sql}");
+            assert_eq!(of(sql), Sees::Nothing, "{sql}");
         }
         for sql in ["CREATE TABLE n (a INT)", "INSERT INTO t VALUES (1); COMMIT", "COMMIT; BEGIN"] {
-            assert_eq!(of(sql), (Sees::Nothing, Ends::Perhaps), "{sql}");
+            assert_eq!(of(sql), Sees::Nothing, "{sql}");
         }
     }
 }

@@ -13,7 +13,7 @@ use base::fail_points::is_planted;
 use session::{After, Change, Mark, NotHere, OkFacts, Output, Session, Why, World, statements};
 use sql::{SqlError, TrackedGtids};
 use syntax::StatementKind;
-use tier::{Answer, Ends, Numbers, Sent, Shown, statement_of};
+use tier::{Answer, Numbers, Sent, Shown, statement_of};
 use wire::command;
 use wire::packet::PayloadRange;
 
@@ -218,11 +218,11 @@ fn statements_of(changes: &[Change]) -> Vec<String> {
 
 /// True if a command has ended its transaction: it was to, or is one that commits before it is tried.
 fn has_ended(sent: &Sent, error: Option<u16>) -> bool {
-    use StatementKind::{Account, Ddl, StoredProgram};
+    use StatementKind::{Account, Begin, Commit, Ddl, Rollback, StoredProgram};
     match error {
         // It is not executed yet.
         _ if sent.prepares => false,
-        None => sent.ends == Ends::Surely,
+        None => matches!(sent.alone, Some(Begin | Commit | Rollback)),
         Some(SYNTAX_ERROR) => false,
         Some(_) => matches!(sent.alone, Some(Account | Ddl | StoredProgram)),
     }
@@ -416,5 +416,34 @@ impl Connection {
             link.own.extend(sets(after));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tier::{Decision, Forward};
+
+    use super::*;
+
+    #[test]
+    fn a_transaction_ends_with_its_end_and_with_what_commits_before_it_is_tried() {
+        let ends = |code: u8, sql: &str, error: Option<u16>| {
+            let payload = [&[code], sql.as_bytes()].concat();
+            let Decision::Source(sent) = tier::decide(&payload, 0, Forward::All, syntax::Settings::default()) else {
+                panic!("{sql}");
+            };
+            has_ended(&sent, error)
+        };
+        for sql in ["COMMIT", "BEGIN", "ROLLBACK AND CHAIN", "START TRANSACTION READ ONLY"] {
+            assert!(ends(command::QUERY, sql, None) && !ends(command::QUERY, sql, Some(1105)), "{sql}");
+            assert!(!ends(command::STMT_PREPARE, sql, None), "{sql}");
+        }
+        for sql in ["INSERT INTO t VALUES (1)", "SAVEPOINT s", "ROLLBACK TO s", "COMMIT; BEGIN"] {
+            assert!(!ends(command::QUERY, sql, None) && !ends(command::QUERY, sql, Some(1146)), "{sql}");
+        }
+        for sql in ["CREATE TABLE n (a INT)", "DROP USER a", "DROP PROCEDURE p"] {
+            assert!(ends(command::QUERY, sql, Some(1146)) && !ends(command::QUERY, sql, Some(1064)), "{sql}");
+            assert!(!ends(command::STMT_PREPARE, sql, Some(1295)), "{sql}");
+        }
     }
 }

@@ -94,9 +94,7 @@ impl Connection {
         if !self.session.as_ref().is_some_and(|session| session.is_split()) {
             return false;
         }
-        // Other commands write nothing.
-        let may_write = matches!(payload.first(), Some(&(command::QUERY | command::STMT_EXECUTE)));
-        let text = if may_write { self.text_of(payload).map(<[u8]>::to_vec) } else { Some(Vec::new()) };
+        let text = self.text_of(payload).map(<[u8]>::to_vec);
         let Some(session) = &mut self.session else { return false };
         let sees = sent.sees_now();
         let counts = &turn.server.sources.counts.splits;
