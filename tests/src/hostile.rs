@@ -13,13 +13,19 @@ const DUMP_GTID: u8 = 0x1e;
 /// A packet of a dump: its payload, and what is added to its sequence id.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// The payload: a zero, then an event.
+    /// The payload: a zero and an event, or an error.
     pub payload: Vec<u8>,
     /// Added to the right sequence id.
     pub skips: u8,
 }
 
 impl Packet {
+    /// An error (MySQL's protocol, ERR_Packet).
+    #[must_use]
+    pub fn error(code: u16, message: &str) -> Packet {
+        Packet { payload: [&[0xff], &code.to_le_bytes()[..], b"#HY000", message.as_bytes()].concat(), skips: 0 }
+    }
+
     /// A packet with an event.
     #[must_use]
     pub fn event(event: &[u8]) -> Packet {
@@ -29,6 +35,9 @@ impl Packet {
 
 /// What becomes of a dump's events.
 pub type Change = Box<dyn FnOnce(Vec<Vec<u8>>) -> Vec<Packet> + Send>;
+
+/// What becomes of the events of every dump.
+type ChangeAll = Arc<dyn Fn(Vec<Vec<u8>>) -> Vec<Packet> + Send + Sync>;
 
 /// Listens until dropped.
 pub struct HostileSource {
@@ -41,6 +50,7 @@ struct Shared {
     /// Type of the event that completes what a changed dump takes from the server, and how many of them.
     until: (u8, usize),
     change: Mutex<Option<Change>>,
+    change_all: Mutex<Option<ChangeAll>>,
     changed: AtomicU64,
     ended: AtomicBool,
     dumps: Mutex<Vec<TcpStream>>,
@@ -56,6 +66,7 @@ impl HostileSource {
             server_port,
             until: (event_type::XID, count),
             change: Mutex::default(),
+            change_all: Mutex::default(),
             changed: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             dumps: Mutex::default(),
@@ -83,6 +94,11 @@ impl HostileSource {
     /// Changes the next dump; those after it are the server's own.
     pub fn change_next(&self, change: Change) {
         *self.shared.change.lock().unwrap() = Some(change);
+    }
+
+    /// Changes every dump from the next one on.
+    pub fn change_all(&self, change: impl Fn(Vec<Vec<u8>>) -> Vec<Packet> + Send + Sync + 'static) {
+        *self.shared.change_all.lock().unwrap() = Some(Arc::new(change));
     }
 
     /// Ends the dumps that run.
@@ -135,13 +151,21 @@ impl Shared {
         while let Ok(read @ 1..) = client.read(&mut buffer) {
             if buffer[..read].get(3..5) == Some(&[0, DUMP_GTID]) {
                 self.dumps.lock().unwrap().push(client.try_clone().unwrap());
-                *change.lock().unwrap() = self.change.lock().unwrap().take();
+                *change.lock().unwrap() = self.next_change();
             }
             if server.write_all(&buffer[..read]).is_err() {
                 break;
             }
         }
         let _ = (server.shutdown(Shutdown::Both), client.shutdown(Shutdown::Both));
+    }
+
+    fn next_change(&self) -> Option<Change> {
+        let once = self.change.lock().unwrap().take();
+        once.or_else(|| {
+            let all = self.change_all.lock().unwrap().clone()?;
+            Some(Box::new(move |events| all(events)))
+        })
     }
 
     /// Takes the server's dump, which begins with `bytes`, and sends what is made of it. Says nothing more then.

@@ -167,6 +167,27 @@ fn a_transaction_without_a_gtid_stops_receiving() {
     replica.stop();
 }
 
+/// As a source refuses an event above 1 GiB: in every dump, after it has sent what lies before.
+#[test]
+fn a_dump_that_ends_twice_for_one_reason_stops_receiving() {
+    let server = Server::start("hostile-refuses", &[]);
+    server.sql("CREATE DATABASE lied; CREATE TABLE lied.t (id INT PRIMARY KEY)");
+    let source = HostileSource::start(server.port(), 1);
+    let options = ["--get-server-public-key", "--source-connect-retry=100ms"];
+    let mut replica = Replica::start(&source.url(), &folder("hostile-refuses"), &options);
+    replica.catch_up(&server);
+    source.change_all(|mut events| {
+        events.truncate(last_of(&events, TABLE_MAP));
+        let refusal = "log event entry exceeded max_allowed_packet; the last byte read from './binlog.000001' at 1999.";
+        packets(&events).into_iter().chain([Packet::error(1236, refusal)]).collect()
+    });
+    source.cut();
+    server.sql("INSERT INTO lied.t VALUES (1)");
+    let texts = ["error 1236 (HY000): log event entry exceeded max_allowed_packet", "above 1 GiB", "--start-anew"];
+    replica.expect_exit(5, &texts);
+    assert_eq!(source.changed(), 2);
+}
+
 /// Flipped bits under right checksums, events dropped, doubled and exchanged, from the first event on.
 #[test]
 fn a_changed_log_stops_a_replica_with_a_code_or_is_replayed() {

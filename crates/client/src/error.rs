@@ -133,6 +133,8 @@ pub enum DumpRefusal {
     MoreGtidsThanSource,
     /// Another dump with our uuid or server id replaced ours.
     SameUuid,
+    /// The length of an event in its log is above 1 GiB, the most that a source sends, or wrong.
+    EventTooLarge,
     /// Another reason; see the message.
     Other,
 }
@@ -167,6 +169,8 @@ impl ClientError {
             DumpRefusal::MoreGtidsThanSource
         } else if message.contains("same server_uuid") || message.contains("same server_id") {
             DumpRefusal::SameUuid
+        } else if message.contains("max_allowed_packet") {
+            DumpRefusal::EventTooLarge
         } else {
             DumpRefusal::Other
         })

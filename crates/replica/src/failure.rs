@@ -179,6 +179,12 @@ pub(crate) fn trouble(error: &ClientError) -> SourceTrouble {
             Exit::PreflightRefused,
             "another replica follows this source under the same server_uuid: give each its own data folder",
         ),
+        Some(DumpRefusal::EventTooLarge) => (
+            Exit::SourcePurged,
+            "no MySQL source sends an event above 1 GiB (of a row its values before and after count), nor one whose length \
+             in its log is wrong: mysqlbinlog at the source shows it. Copy everything again: slipstream replica \
+             --start-anew",
+        ),
         Some(DumpRefusal::Other) => (Exit::SourcePurged, "see the source's error log"),
         None if error.is_transient() => return SourceTrouble::Again(failure),
         None => return SourceTrouble::Refused(failure),

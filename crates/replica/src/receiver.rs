@@ -92,7 +92,7 @@ impl Receiver {
             connector,
             end: LogEnd::new(intake, link),
             acknowledger: Acknowledger::default(),
-            asked_why: false,
+            ended_because: None,
         };
         let mut receiver = Receiver { source, session, first: None };
         if let LogSource::Server(choice) = &mut receiver.source {

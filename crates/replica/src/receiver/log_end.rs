@@ -116,8 +116,13 @@ impl LogEnd {
         Ok(())
     }
 
-    /// Updates the figures for status. Returns the bytes received since the last time.
-    pub(super) fn note_progress(&mut self) -> u64 {
+    /// Transactions received by this process.
+    pub(super) fn taken_transactions(&self) -> u64 {
+        self.intake.taken().0
+    }
+
+    /// Updates the figures for status.
+    pub(super) fn note_progress(&mut self) {
         let (now, bytes) = (now_us(), self.uncounted_bytes());
         self.counted_bytes = self.taken_bytes();
         self.link.received.add(Work { bytes, ..Work::default() }, steady_us());
@@ -137,6 +142,5 @@ impl LogEnd {
         if state.received.retrieved != *retrieved {
             state.received.retrieved.clone_from(retrieved);
         }
-        bytes
     }
 }

@@ -38,8 +38,8 @@ pub(super) struct Session {
     pub connector: Connector,
     pub end: LogEnd,
     pub acknowledger: Acknowledger,
-    /// True once a connection was made to find out why the source ended a dump, until a dump works again.
-    pub asked_why: bool,
+    /// Why the source ended the last dump, and the transactions received until then. The same once more is final.
+    pub ended_because: Option<(String, u64)>,
 }
 
 impl Session {
@@ -107,7 +107,7 @@ impl Session {
             (_, Some(why)) => again(&why),
             (trouble, None) => trouble,
         });
-        self.note_progress();
+        self.end.note_progress();
         // Without the file, a check of the source's history is left out.
         let _ = self.link.keep_witness();
         result
@@ -120,10 +120,6 @@ impl Session {
             }
             _ => Trouble::Fatal(failure),
         }
-    }
-
-    fn note_progress(&mut self) {
-        self.asked_why &= self.end.note_progress() == 0;
     }
 
     /// Stores events as they arrive. Appends and acknowledges when nothing is buffered, so that a busy source's
@@ -185,7 +181,7 @@ impl Session {
             // Nothing is buffered: pass on the complete transactions before waiting.
             fail_point::enter(Phase::Receive);
             let end = self.end.flush().map_err(Trouble::Fatal)?;
-            self.note_progress();
+            self.end.note_progress();
             if let Some(position) = ack.take() {
                 self.acknowledger.acknowledge(stream, self.end.writer(), end, &position)?;
             }
@@ -194,10 +190,14 @@ impl Session {
 
     fn stream_trouble(&mut self, error: ClientError) -> Trouble {
         match error {
-            // The source's log has changed under its dump (RESET): the next connection finds out how.
-            error if error.dump_refusal() == Some(DumpRefusal::Other) && !self.asked_why => {
-                self.asked_why = true;
-                Trouble::Again(source_failure(&error))
+            // The source's log may have changed under its dump (RESET): the next connection finds out how.
+            error if matches!(error.dump_refusal(), Some(DumpRefusal::Other | DumpRefusal::EventTooLarge)) => {
+                let why = (error.to_string(), self.end.taken_transactions());
+                if self.ended_because.replace(why.clone()) == Some(why) {
+                    trouble(&error)
+                } else {
+                    Trouble::Again(source_failure(&error))
+                }
             }
             // Packets out of order, cut short or of no known kind: another connection fetches them again.
             ClientError::Wire(error) => again(&format!("{error} (source position {})", self.end.source_position())),
@@ -207,7 +207,6 @@ impl Session {
 
     /// `moved`: the source's position is after the last event that it sent.
     fn note_heartbeat(&mut self, moved: bool) {
-        self.asked_why = false;
         let mut state = self.link.lock();
         let received = &mut state.received;
         received.last_received_us = now_us();
