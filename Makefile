@@ -64,6 +64,7 @@ night: lint build
 	SLIPSTREAM_BIN=$(program) SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=night \
 	    SLIPSTREAM_TESTS_DONE=$(target_folder)/night-done.txt \
 	    tests/timed tests $(target_folder)/debug/run_tests --workspace --locked --no-fail-fast -- --test-threads=2
+	tests/timed examples cargo test --doc --locked -p lsm-tree
 	if [ -x fuzz/run ]; then tests/timed fuzzing fuzz/run 60; else echo "no fuzz targets"; fi
 	$(MAKE) systemd
 
@@ -72,6 +73,7 @@ soak: lint build
 	testbed/mysql install
 	SLIPSTREAM_TEST_SERVER=1 cargo test $(parts) --exclude simulation -- --test-threads=2
 	cargo test --locked -p interleavings
+	cargo test --doc --locked -p lsm-tree
 	SLIPSTREAM_TEST_LENGTH=soak cargo test --release --locked -p simulation -- --test-threads=1 --nocapture
 	SLIPSTREAM_BIN=$(program) SLIPSTREAM_TEST_SERVER=1 SLIPSTREAM_TEST_LENGTH=soak \
 	    cargo test --locked -p slipstream -p lab --test whole_program -- --test-threads=1 --include-ignored --nocapture

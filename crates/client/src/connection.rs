@@ -1,20 +1,5 @@
 //! A blocking MySQL client connection: login, queries, prepared statements. It makes one write per command and 256 KiB
 //! reads, and the streaming calls do not allocate per row.
-//!
-//! ```no_run
-//! # fn main() -> Result<(), client::ClientError> {
-//! use client::{ConnectOptions, Connection, Param};
-//! let mut connection = Connection::connect(&ConnectOptions::from_url("mysql://root@127.0.0.1:3306/test")?)?;
-//! connection.exec("CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, v VARCHAR(20))")?;
-//! let insert = connection.prepare("INSERT INTO t VALUES (?, ?)")?;
-//! connection.execute_ok(&insert, &[Param::Int(1), "one".into()])?;
-//! let select = connection.prepare("SELECT id, v FROM t WHERE id > ?")?;
-//! let mut rows = connection.execute(&select, &[Param::Int(0)])?;
-//! while let Some(mut row) = rows.next_row()? {
-//!     let (_id, _v) = (row.next_int()?, row.next_bytes()?);
-//! }
-//! # Ok(()) }
-//! ```
 
 mod dump;
 mod login;

@@ -42,7 +42,7 @@ const QUARANTINE: &str = "tests/quarantine.md";
 
 type AnyError = Box<dyn std::error::Error>;
 
-/// A process: a crate's unit tests, a module of its tests from outside, or the documentation's tests.
+/// A process: a crate's unit tests, or a module of its tests from outside.
 struct Job {
     name: String,
     command: Command,
@@ -126,9 +126,6 @@ fn times(mut of_cargo: Vec<String>) -> Result<(Vec<String>, u32), AnyError> {
 /// Names of the programs that failed.
 fn run(of_cargo: &[String], of_tests: &[String], times: u32) -> Result<Vec<String>, AnyError> {
     let Built { jobs: mut waiting, folder, quarantined } = built(of_cargo, of_tests, times)?;
-    if times == 1 {
-        waiting.push(documentation(of_cargo));
-    }
     let done = Done::open()?;
     if let Some(done) = &done {
         let all = waiting.len();
@@ -428,12 +425,6 @@ fn modules(program: &str, of_tests: &[String]) -> Result<BTreeMap<Option<String>
         modules.entry(module).or_default().push(test.to_owned());
     }
     Ok(modules)
-}
-
-fn documentation(of_cargo: &[String]) -> Job {
-    let mut command = cargo(of_cargo);
-    command.arg("--doc");
-    Job { name: "documentation".to_owned(), command }
 }
 
 fn cargo(arguments: &[String]) -> Command {

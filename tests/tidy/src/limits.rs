@@ -100,3 +100,28 @@ pub fn wide_comments(repository: &Repository) -> Vec<Fault> {
         .map(|(file, number, _)| fault(&file.path, number, "a comment that is too wide"))
         .collect()
 }
+
+/// Packages whose documentation would be compiled as tests, and such code: no gate runs it, since cargo builds every
+/// library for it once more.
+#[must_use]
+pub fn doc_tests(repository: &Repository) -> Vec<Fault> {
+    let own = || repository.files.iter().filter(|file| !file.path.starts_with("third_party/"));
+    let manifests = own().filter(|file| {
+        let folder = file.path.strip_suffix("Cargo.toml");
+        folder.is_some_and(|folder| repository.has(&format!("{folder}src/lib.rs")))
+            && !file.text.contains("\ndoctest = false")
+    });
+    let mut faults: Vec<_> = manifests.map(|file| fault(&file.path, 1, "no [lib] with doctest = false")).collect();
+    for file in own().filter(|file| file.is("rs")) {
+        let mut open = false;
+        for (number, line) in file.lines() {
+            let line = line.trim_start();
+            let Some(after) = line.strip_prefix("/// ```").or_else(|| line.strip_prefix("//! ```")) else { continue };
+            open = !open;
+            if open && after != "text" {
+                faults.push(fault(&file.path, number, "code in documentation; no gate compiles it"));
+            }
+        }
+    }
+    faults
+}

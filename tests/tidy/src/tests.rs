@@ -34,6 +34,20 @@ fn lines_of_documents_are_as_narrow_as_code() {
 }
 
 #[test]
+fn documentation_holds_no_tests() {
+    none(&limits::doc_tests(&here()));
+    let code = "//! ```text\n//! a\n//! ```\n//! ```\n//! b();\n//! ```\n";
+    one(&limits::doc_tests(&planted("crates/a/src/b.rs", code)), "crates/a/src/b.rs:4: code in documentation");
+    let library = [
+        ("a/Cargo.toml", "[package]\n"),
+        ("a/src/lib.rs", ""),
+        ("b/Cargo.toml", "[lib]\ndoctest = false\n"),
+        ("b/src/lib.rs", ""),
+    ];
+    one(&limits::doc_tests(&Repository::of(&library)), "a/Cargo.toml:1: no [lib]");
+}
+
+#[test]
 fn few_tests_are_in_quarantine_and_none_for_long() {
     let git = std::process::Command::new("git").args(["log", "-1", "--format=%cs"]).output().unwrap();
     assert!(git.status.success(), "{git:?}");
