@@ -61,6 +61,10 @@ pub struct Report {
     pub different_forms: BTreeMap<String, Form>,
     /// Statement forms that differ by nature.
     pub by_nature_forms: BTreeMap<String, Form>,
+    /// Statements of refused, different and by-nature forms beyond those that are kept.
+    pub refused_beyond: u64,
+    pub different_beyond: u64,
+    pub by_nature_beyond: u64,
     /// Differences whose rows the file for them could not take.
     pub not_kept: u64,
     /// Why the last of them was not kept.
@@ -75,17 +79,19 @@ impl Report {
     /// Counts what was found of a statement; `text` is without its literals.
     pub(crate) fn add(&mut self, found: Found, text: impl FnOnce() -> String) {
         let of_form = match &found {
-            Found::Refused(what) => Some((&mut self.refused_forms, what.as_str())),
-            Found::Different(what) => Some((&mut self.different_forms, what.as_str())),
-            Found::ByNature(why) => Some((&mut self.by_nature_forms, *why)),
+            Found::Refused(what) => Some((&mut self.refused_forms, &mut self.refused_beyond, what.as_str())),
+            Found::Different(what) => Some((&mut self.different_forms, &mut self.different_beyond, what.as_str())),
+            Found::ByNature(why) => Some((&mut self.by_nature_forms, &mut self.by_nature_beyond, *why)),
             _ => None,
         };
-        if let Some((forms, what)) = of_form {
+        if let Some((forms, beyond, what)) = of_form {
             let text = text();
             if forms.len() < KEPT_MAX || forms.contains_key(&text) {
                 let form = forms.entry(text).or_default();
                 form.count += 1;
                 what.clone_into(&mut form.what);
+            } else {
+                *beyond += 1;
             }
         }
         match found {
@@ -139,10 +145,10 @@ impl fmt::Display for Report {
         if let Some(why) = &self.not_kept_because {
             writeln!(f, "rows of {} differences are not kept: {why}", self.not_kept)?;
         }
-        for (title, forms) in [
-            ("Different", &self.different_forms),
-            ("Refused", &self.refused_forms),
-            ("Different by nature", &self.by_nature_forms),
+        for (title, forms, beyond) in [
+            ("Different", &self.different_forms, self.different_beyond),
+            ("Refused", &self.refused_forms, self.refused_beyond),
+            ("Different by nature", &self.by_nature_forms, self.by_nature_beyond),
         ] {
             if forms.is_empty() {
                 continue;
@@ -153,7 +159,28 @@ impl fmt::Display for Report {
             for (text, form) in sorted {
                 writeln!(f, "  {:>8}  {}\n            {text}", form.count, form.what)?;
             }
+            if beyond > 0 {
+                writeln!(f, "  {beyond:>8}  of other forms: only the first {KEPT_MAX} forms are listed")?;
+            }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_beyond_the_forms_that_are_kept_are_told() {
+        let mut report = Report::default();
+        for number in 0..KEPT_MAX + 3 {
+            report.add(Found::Different("rows".into()), || format!("SELECT c{number}"));
+        }
+        report.add(Found::Different("rows".into()), || "SELECT c0".into());
+        assert_eq!((report.different, report.different_forms.len(), report.different_beyond), (104, 100, 3));
+        let page = report.to_string();
+        assert!(page.contains("         3  of other forms: only the first 100 forms are listed"), "{page}");
+        assert_eq!(page.matches("of other forms").count(), 1, "{page}");
     }
 }
