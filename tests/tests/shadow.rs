@@ -164,6 +164,70 @@ fn what_differs_is_found_and_what_is_equal_is_counted() {
     replica.stop();
 }
 
+/// What only the source runs leaves a transaction, temporary tables and numbers there alone.
+#[test]
+fn what_only_the_source_has_is_no_difference() {
+    let Some(server) = Server::or_skip("shadow-alone", &[]) else { return };
+    fill(&server);
+    let (replica, socket) = Replica::with_socket(&server, &folder("shadow-alone"), &[]);
+    let shadow = Shadow::start(&server, &socket, &[]);
+    let mut client = shadow.connect(SslMode::Disabled);
+    let run = |client: &mut Connection, sql: &str| {
+        client.exec(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    };
+    let refused = "SELECT a.id FROM o a JOIN o b USING (id)";
+    for sql in ["USE shop", "SET autocommit = 0", refused, "SAVEPOINT s1_x1", "SET foreign_key_checks = 1"] {
+        run(&mut client, sql);
+    }
+    run(&mut client, "ROLLBACK TO SAVEPOINT s1_x1");
+    // Both have chosen the same state: nothing has moved since.
+    assert_eq!(client.query_value("SELECT n FROM o WHERE id = 3").unwrap().as_deref(), Some("3"));
+    assert_eq!(client.query_value("SELECT n FROM o WHERE id = 4").unwrap().as_deref(), Some("4"));
+    for sql in ["ROLLBACK", refused] {
+        run(&mut client, sql);
+    }
+    server.sql("UPDATE shop.o SET n = 30 WHERE id = 3");
+    assert_eq!(client.query_value("SELECT n FROM o WHERE id = 3").unwrap().as_deref(), Some("3"));
+    for sql in ["COMMIT", "INSERT INTO o VALUES (900, 1, 'a')", "SAVEPOINT a1", "SELECT 1", "ROLLBACK TO a1"] {
+        run(&mut client, sql);
+    }
+    for sql in ["RELEASE SAVEPOINT a1", "ROLLBACK", "CREATE TABLE ai (id INT PRIMARY KEY AUTO_INCREMENT)"] {
+        run(&mut client, sql);
+    }
+    for sql in ["INSERT INTO ai VALUES (), (), ()", "ROLLBACK", "SHOW CREATE TABLE ai"] {
+        run(&mut client, sql);
+    }
+    // A preparation waits for the state, too.
+    run(&mut client, "CREATE TABLE fresh (a INT PRIMARY KEY, b TEXT)");
+    let select = client.prepare("SELECT b FROM fresh WHERE a = ?").unwrap();
+    assert!(client.execute(&select, &[Param::Int(1)]).unwrap().next_row().unwrap().is_none());
+    // One that has a lasting table's name, too.
+    run(&mut client, "CREATE TEMPORARY TABLE fresh (a INT)");
+    run(&mut client, "INSERT INTO fresh VALUES (7)");
+    assert_eq!(client.query_value("SELECT a FROM fresh").unwrap().as_deref(), Some("7"));
+    let select = client.prepare("SELECT a FROM fresh WHERE a = ?").unwrap();
+    assert!(client.execute(&select, &[Param::Int(7)]).unwrap().next_row().unwrap().is_some());
+    run(&mut client, "DROP TEMPORARY TABLE fresh");
+    run(&mut client, "COMMIT");
+    assert!(client.query("SELECT b FROM fresh").unwrap().rows.is_empty());
+    drop(client);
+    let (code, report) = shadow.end();
+    println!("{report}");
+    assert_eq!((code, count(&report, "different ")), (0, 0), "{report}");
+    assert_eq!(count(&report, "refused"), 2, "{report}");
+    assert_eq!(count(&report, "not compared: after a first read"), 1, "{report}");
+    assert_eq!(count(&report, "not compared: a temporary table"), 2, "{report}");
+    assert_eq!(count(&report, "different by nature: a table's next AUTO_INCREMENT"), 1, "{report}");
+    // SAVEPOINT and SET behind the refused read; SAVEPOINT, SELECT 1, ROLLBACK TO and RELEASE behind the write.
+    assert_eq!(
+        count(&report, "different by nature: a transaction of which the source alone has a part"),
+        7,
+        "{report}"
+    );
+    assert!(report.contains("SAVEPOINT ?") && !report.contains("s1_x1") && !report.contains("a1"), "{report}");
+    replica.stop();
+}
+
 /// Clients go on at the source, whatever the replica does, and whatever other clients do.
 #[test]
 fn a_replica_that_hangs_stops_no_client() {

@@ -4,7 +4,7 @@
 //!
 //! Of a column that differs by nature its values are left out, and length, decimals and NOT NULL of its definition,
 //! which follow from a value and a version. Its name, type and other flags stay, as do the number of rows, warnings and
-//! status. Of a list of the server's own these are left out of all columns. Of a list of schemas the rows of those that
+//! status. Of a table's definition only its next AUTO_INCREMENT is left out. Of a list of the server's own these are left out of all columns. Of a list of schemas the rows of those that
 //! a server makes for itself are left out.
 
 use wire::read::Reader;
@@ -12,7 +12,7 @@ use wire::response::{ColumnDefinition, ErrPacket, PrepareOk, column_flag, is_err
 use wire::row::{BinaryRow, Value, ValueType, text_value};
 
 use crate::compared::{Compared, Parts, columns, compared, parts, types};
-use crate::nature::{Described, Excused, Nature, Whole, is_own_schema, names_schemas};
+use crate::nature::{Described, Excused, NEXT_NUMBER, Nature, Whole, is_own_schema, names_schemas};
 
 /// Errors of a statement about the server's own that one server has and the other has not: what an account may do or
 /// whether it is there (ER_DBACCESS_DENIED_ERROR, ER_NONEXISTING_GRANT, ER_TABLEACCESS_DENIED_ERROR,
@@ -177,13 +177,35 @@ fn rows_of_others(answer: &Parts<'_>, excused: &Excused, is_text: bool, name: us
     rows.filter(|(row, _)| !is_own(row)).map(|(_, canonical)| canonical).collect()
 }
 
+/// A table's definition without AUTO_INCREMENT=N, which stands among the options behind its columns.
+fn without_next_number(value: &[u8], excused: &Excused, column: usize) -> Option<Vec<u8>> {
+    const OPTIONS: &[u8] = b"\n) ";
+    const NUMBER: &[u8] = b" AUTO_INCREMENT=";
+    if excused.columns.get(column) != Some(&Some(NEXT_NUMBER)) {
+        return None;
+    }
+    let options = value.windows(OPTIONS.len()).rposition(|window| window == OPTIONS)?;
+    let (columns, options) = value.split_at(options);
+    let at = options.windows(NUMBER.len()).position(|window| window == NUMBER).unwrap_or(options.len());
+    let (before, behind) = options.split_at(at);
+    // A comment may have these words.
+    let is_option = !before.contains(&b'\'');
+    let digits = behind.iter().skip(NUMBER.len()).take_while(|byte| byte.is_ascii_digit()).count();
+    let behind = if is_option { behind.get(NUMBER.len() + digits..).unwrap_or_default() } else { behind };
+    Some([columns, before, behind].concat())
+}
+
 fn text_row(row: &[u8], columns: usize, excused: &Excused) -> Option<Vec<u8>> {
     let (mut reader, mut out) = (Reader::new(row), Vec::with_capacity(row.len()));
     for column in 0..columns {
         let before = reader.rest();
-        text_value(&mut reader).ok()?;
+        let value = text_value(&mut reader).ok()?;
         let len = before.len() - reader.rest().len();
-        out.extend_from_slice(if excused.has(column) { LEFT_OUT } else { before.get(..len)? });
+        match value.and_then(|value| without_next_number(value, excused, column)) {
+            Some(value) => out.extend_from_slice(&value),
+            None if excused.has(column) => out.extend_from_slice(LEFT_OUT),
+            None => out.extend_from_slice(before.get(..len)?),
+        }
     }
     reader.is_empty().then_some(out)
 }
@@ -192,8 +214,15 @@ fn binary_row(row: &[u8], types: &[ValueType], excused: &Excused) -> Option<Vec<
     let mut row = BinaryRow::new(row, types).ok()?;
     let mut out = Vec::new();
     for column in 0..types.len() {
-        let value = format!("{:?}", row.next_value().ok()?);
-        if excused.has(column) {
+        let value = row.next_value().ok()?;
+        let number = match &value {
+            Value::Bytes(value) => without_next_number(value, excused, column),
+            _ => None,
+        };
+        let value = format!("{value:?}");
+        if let Some(value) = number {
+            out.extend_from_slice(&value);
+        } else if excused.has(column) {
             out.extend_from_slice(LEFT_OUT);
         } else {
             out.extend_from_slice(format!("{} {value}", value.len()).as_bytes());

@@ -138,6 +138,67 @@ pub(crate) fn compared(source: &[Vec<u8>], replica: &[Vec<u8>], deprecate_eof: b
     if sorted(theirs.rows) == sorted(ours.rows) { Compared::OtherOrder } else { Compared::OtherRows }
 }
 
+/// Which parts of the packet at an answer's end may differ: those of a transaction that only the source has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AtEnd {
+    /// The source's is in a transaction, and the replica's is not.
+    pub transaction: bool,
+    /// The source has one warning, and the replica none.
+    pub warning: bool,
+}
+
+/// The replica's answer with what its end lacks of this; None if that is nothing.
+pub(crate) fn with_end(
+    source: &[Vec<u8>],
+    replica: &[Vec<u8>],
+    may_differ: AtEnd,
+    deprecate_eof: bool,
+) -> Option<Vec<Vec<u8>>> {
+    let (theirs, ours) = (end_bits(source, deprecate_eof)?, end_bits(replica, deprecate_eof)?);
+    let (their_status, our_status) = (theirs.status, ours.status);
+    let has = |status: u16| status & status::IN_TRANS != 0;
+    let lacks_transaction = may_differ.transaction && has(their_status) && !has(our_status);
+    let lacks_warning = may_differ.warning && (theirs.warnings, ours.warnings) == (1, 0);
+    if !lacks_transaction && !lacks_warning {
+        return None;
+    }
+    let mut replica = replica.to_vec();
+    let end = replica.last_mut()?;
+    if lacks_transaction {
+        let status = our_status | status::IN_TRANS;
+        end.get_mut(ours.status_at..ours.status_at + 2)?.copy_from_slice(&status.to_le_bytes());
+    }
+    if lacks_warning {
+        end.get_mut(ours.warnings_at..ours.warnings_at + 2)?.copy_from_slice(&1_u16.to_le_bytes());
+    }
+    Some(replica)
+}
+
+/// Status and warnings at an answer's end, and where they stand in its last packet.
+struct EndBits {
+    status: u16,
+    status_at: usize,
+    warnings: u16,
+    warnings_at: usize,
+}
+
+fn end_bits(answer: &[Vec<u8>], deprecate_eof: bool) -> Option<EndBits> {
+    let end = parts(answer, deprecate_eof)?.end;
+    let (status_at, warnings_at) = match end.first()? {
+        0xfe if !deprecate_eof => (3, 1),
+        0x00 | 0xfe => {
+            let mut reader = Reader::new(end.get(1..)?);
+            reader.lenenc("affected rows").ok()?;
+            reader.lenenc("last insert id").ok()?;
+            let status_at = end.len() - reader.rest().len();
+            (status_at, status_at + 2)
+        }
+        _ => return None,
+    };
+    let word = |at: usize| Some(u16::from_le_bytes(end.get(at..at + 2)?.try_into().ok()?));
+    Some(EndBits { status: word(status_at)?, status_at, warnings: word(warnings_at)?, warnings_at })
+}
+
 /// The replica's answer with the source's definitions, where these differ only in what a plan of MySQL decides: a
 /// column of information_schema whose rows went through a temporary table names the dictionary's table below the view
 /// (or none, and a constant no view either), has no flags of keys, and is wider: an integer a BIGINT, a text a BLOB.

@@ -3,8 +3,10 @@
 //! In: what is known of the statement, the payloads of both. Out: what is counted. Never here: a connection.
 
 use crate::beside::{Form, beside_nature, prepared_beside_nature, rows_are_among};
-use crate::compared::{Compared, as_planned, breaks_order, compared, is_passing, refused, same_prepared};
-use crate::kind::Known;
+use crate::compared::{
+    AtEnd, Compared, as_planned, breaks_order, compared, is_passing, refused, same_prepared, with_end,
+};
+use crate::kind::{Kind, Known};
 use crate::nature::Nature;
 use crate::pair::Answer;
 use crate::report::Found;
@@ -12,6 +14,7 @@ use crate::report::Found;
 /// How answers with as many, but other rows differ.
 const OTHER_ROWS: &str = "rows";
 const OTHER_ORDER: &str = "order of rows";
+const OWN_TRANSACTION: &str = "a transaction of which the source alone has a part";
 const PLANNED: &str = "how ORDER BY describes columns of information_schema";
 const LIMIT: &str = "LIMIT of rows that nothing orders wholly";
 
@@ -62,6 +65,41 @@ pub(crate) fn judged(known: &Known, theirs: Option<&Answer>, ours: Option<&Answe
         (Compared::OtherOrder, None) => Found::Equal,
         (Compared::OtherRows, _) => Found::Different(OTHER_ROWS.into()),
         (Compared::Different(how), _) => Found::Different(how),
+    }
+}
+
+/// What of the session's transaction only the source has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Alone {
+    /// Statements of it ran at the source alone, so that it may have begun there alone.
+    pub statements: bool,
+    /// Writes are among them.
+    pub writes: bool,
+}
+
+/// Of the answers to a statement in a transaction of which the source alone has a part. That the replica's session is
+/// in none differs by nature, but not where the statement itself begins or ends one.
+pub(crate) fn judged_in_transaction(
+    known: &Known,
+    theirs: Option<&Answer>,
+    ours: Option<&Answer>,
+    alone: Alone,
+    form: Form,
+) -> Found {
+    let found = judged(known, theirs, ours, form);
+    let (Found::Different(_), Some(theirs), Some(ours)) = (&found, theirs, ours) else { return found };
+    let begins_or_ends = matches!(known.kind, Kind::Ends | Kind::Pins) || known.reads_rows;
+    let may_differ = AtEnd {
+        transaction: alone.statements && !begins_or_ends,
+        // ER_WARNING_NOT_COMPLETE_ROLLBACK is about the writes that it takes back.
+        warning: alone.writes && known.takes_back,
+    };
+    match with_end(theirs, ours, may_differ, form.deprecates_eof) {
+        None => found,
+        Some(ours) => match judged(known, Some(theirs), Some(&ours), form) {
+            Found::Equal => Found::ByNature(OWN_TRANSACTION),
+            other => other,
+        },
     }
 }
 

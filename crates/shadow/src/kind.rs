@@ -44,6 +44,10 @@ pub(crate) struct Known {
     pub limit: Option<LimitClause>,
     /// It tells of the session's last statement.
     pub tells_of_last: bool,
+    /// It reads rows of a table: where autocommit is off, a transaction begins with it.
+    pub reads_rows: bool,
+    /// It takes writes of the transaction back.
+    pub takes_back: bool,
     /// What of its answers differs by nature.
     pub nature: Nature,
 }
@@ -74,7 +78,9 @@ pub(crate) fn known(sql: &[u8], sql_mode: u64, charsets: &Charsets, schema: Opti
     let Ok(Parsed { statement, parameters, .. }) = &parsed else { return known };
     known.nature = Nature::of(statement, schema);
     known.tells_of_last = tells_of_last(statement);
+    known.takes_back = matches!(statement, Statement::Rollback(_) | Statement::RollbackTo(_));
     let Statement::Select(select) = statement else { return known };
+    known.reads_rows = select.from.is_some() && virtual_schema(select, schema).is_none();
     known.limited = select.from.is_some() && select.limit.rows.is_some();
     if known.limited {
         known.limit = limit_clause(sql, sql_mode, charsets, select, *parameters);

@@ -19,6 +19,7 @@ mod pair;
 mod report;
 mod server;
 mod session;
+mod temporary;
 mod unlimited;
 
 pub use report::{Found, Report};

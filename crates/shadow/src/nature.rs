@@ -27,6 +27,8 @@ const ESTIMATES: &str = "estimates";
 const ENGINES: &str = "the server's engines";
 const PLUGINS: &str = "the server's plugins";
 const CHECKS: &str = "what the server checks";
+/// It counts what was rolled back too, which no log tells.
+pub(crate) const NEXT_NUMBER: &str = "a table's next AUTO_INCREMENT";
 
 /// Functions whose value is the moment's or the server's, and why. UNIX_TIMESTAMP(t), RAND(seed) and LAST_INSERT_ID(n)
 /// are none: what follows from their arguments is the same everywhere.
@@ -357,7 +359,7 @@ fn of_show(show: &Show) -> Nature {
         Show::Grants { .. } => (Some(ACCOUNTS), None, &none),
         Show::Engines => (Some(ENGINES), None, &none),
         Show::Plugins => (Some(PLUGINS), None, &none),
-        Show::OpenTables { choice } => (Some(COUNTERS), None, choice),
+        Show::OpenTables { choice, .. } => (Some(COUNTERS), None, choice),
         Show::CheckTables(_) => (Some(CHECKS), None, &none),
         Show::Engine { .. } => (Some(COUNTERS), None, &none),
         Show::Processlist { .. } => (Some(SESSIONS), None, &none),
@@ -377,9 +379,13 @@ fn of_show(show: &Show) -> Nature {
         Show::Databases { .. } => Some(Whole::Schemas(SCHEMAS)),
         _ => whole.map(Whole::Own).or(chosen.map(Whole::Chosen)),
     };
+    let parts = match show {
+        Show::CreateTable { .. } => vec![Part::One(None), Part::One(Some(NEXT_NUMBER))],
+        _ => vec![Part::Star(own)],
+    };
     Nature {
         whole,
-        parts: vec![Part::Star(own)],
+        parts,
         described: match show {
             Show::Grants { .. } => Described::NotNamed,
             Show::Processlist { .. } => Described::OnlyNamed,

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::net::TcpStream;
 
 use accounts::SessionStart;
+use base::GtidSet;
 use client::OnBehalf;
 use sql::{Charsets, SqlError};
 use wire::command;
@@ -18,12 +19,15 @@ use wire::server::{BoundParams, ClientCommand, Execute, ParamType, ServerOk, put
 use crate::beside::Form;
 use crate::compared::{parts, refused};
 use crate::front::Client;
-use crate::judge::{judged, judged_of_cursor, judged_prepared, judged_without_limit, may_be_limit};
+use crate::judge::{
+    Alone, judged, judged_in_transaction, judged_of_cursor, judged_prepared, judged_without_limit, may_be_limit,
+};
 use crate::kind::{Kind, Known, known};
 use crate::masked::masked;
 use crate::pair::{Answer, Side};
 use crate::report::Found;
 use crate::server::Shared;
+use crate::temporary::TemporaryTables;
 use crate::{Result, ShadowError};
 
 /// Tries to read while the source's state stands still.
@@ -32,6 +36,11 @@ const TRIES: u32 = 5;
 const KEPT_PACKETS: usize = 40;
 /// sql_mode of a session until the source was asked.
 const NO_MODE: u64 = 0;
+/// Why reads of a transaction are not compared.
+const AFTER_WRITE: &str = "after a write of the same transaction";
+const AFTER_REFUSED: &str = "after a first read that the replica does not answer";
+const UNKNOWN_STATE: &str = "the source cannot be asked for its state";
+const TEMPORARY: &str = "a temporary table, which only the source has";
 /// Why rows that LIMIT has chosen are not compared.
 const UNASKED: &str = "LIMIT, and there are no answers without it";
 const IN_PARTS: &str = "LIMIT with parameters that were sent in parts";
@@ -89,6 +98,12 @@ struct Session<'a> {
     pinned: bool,
     /// Each statement reads anew (READ COMMITTED), or it is not known.
     reads_anew: bool,
+    /// The state at which reads of this transaction that only the source ran have found it: if it is still that when
+    /// both read, they have chosen the same.
+    read_alone_at: Option<GtidSet>,
+    /// Statements of this transaction ran at the source alone.
+    partly_alone: bool,
+    temporary: TemporaryTables,
     /// Reads of a transaction lock rows, which others may wait for.
     locks: bool,
     /// The last statement ran at the source alone.
@@ -150,6 +165,9 @@ impl<'a> Session<'a> {
             transaction_diverged: None,
             pinned: false,
             reads_anew: false,
+            read_alone_at: None,
+            partly_alone: false,
+            temporary: TemporaryTables::default(),
             locks: false,
             alone: false,
         };
@@ -217,6 +235,7 @@ impl<'a> Session<'a> {
                 Ok(ClientCommand::ResetConnection) => {
                     self.both(&payload, Some(&payload))?;
                     self.prepared.clear();
+                    self.temporary = TemporaryTables::default();
                     self.diverged = self.replica.is_none().then_some("no session at the replica");
                     self.transaction_ends();
                     self.learn()?;
@@ -278,13 +297,39 @@ impl<'a> Session<'a> {
     /// A write that only the source gets.
     fn write(&mut self, payload: &[u8], sql: &[u8]) -> Result<()> {
         // Within a transaction it commits nothing.
-        if self.source.is_in_transaction() && changes_rows(sql) {
+        let answer = if self.source.is_in_transaction() && changes_rows(sql) {
             let answer = self.at_source(payload)?;
-            self.ran_alone(answer)?;
+            self.ran_alone(answer)?
         } else {
-            self.alone(payload)?;
+            self.alone(payload)?
+        };
+        if answer.is_some_and(|answer| !answer.iter().any(|packet| is_err(packet))) {
+            self.temporary.follow(sql, self.sql_mode);
         }
         self.has_written(sql);
+        Ok(())
+    }
+
+    /// A read that only the source runs. It may choose the state of a transaction, which the replica's must have too.
+    fn read_alone(&mut self, payload: &[u8]) -> Result<()> {
+        if self.pinned || self.diverged.or(self.transaction_diverged).is_some() {
+            self.alone(payload)?;
+            self.partly_alone = self.source.is_in_transaction();
+            return Ok(());
+        }
+        let may_choose = self.source.is_in_transaction() || self.source.status & status::AUTOCOMMIT == 0;
+        let state = || self.shared.controls().source_set().ok();
+        let before = may_choose.then(state).flatten();
+        self.alone(payload)?;
+        self.partly_alone = self.source.is_in_transaction();
+        if self.partly_alone {
+            let stood = before.filter(|before| self.shared.controls().stands_at(before));
+            match (&self.read_alone_at, stood) {
+                (None, Some(stood)) => self.read_alone_at = Some(stood),
+                (Some(at), Some(stood)) if *at == stood => {}
+                _ => self.transaction_diverged = Some(AFTER_REFUSED),
+            }
+        }
         Ok(())
     }
 
@@ -321,6 +366,13 @@ impl<'a> Session<'a> {
     fn transaction_ends(&mut self) {
         self.transaction_diverged = None;
         self.pinned = false;
+        self.read_alone_at = None;
+        self.partly_alone = false;
+    }
+
+    /// What of the transaction that is open only the source has.
+    fn has_alone(&self) -> Alone {
+        Alone { statements: self.partly_alone, writes: self.transaction_diverged == Some(AFTER_WRITE) }
     }
 
     /// Ends the replica's transaction where the source's has ended by itself, as by DDL.
@@ -350,13 +402,11 @@ impl<'a> Session<'a> {
             Kind::Writes => self.write(payload, sql)?,
             Kind::Unanswered => {
                 let construct = construct(sql, self.sql_mode, &self.charsets);
-                self.alone(payload)?;
-                self.has_read_alone();
+                self.read_alone(payload)?;
                 self.add(Found::Refused(construct.unwrap_or_else(|| "a statement of this form".into())), sql);
             }
             Kind::Session | Kind::Ends => {
-                let (theirs, ours) = self.both(payload, Some(payload))?;
-                let found = judged(&known, theirs.as_ref(), ours.as_ref(), self.form(true));
+                let (theirs, ours, found) = self.both_judged(payload, payload, &known, true)?;
                 if matches!(found, Found::Refused(_)) {
                     self.diverged = Some("the session has settings that the replica refuses");
                 }
@@ -375,8 +425,7 @@ impl<'a> Session<'a> {
                 self.add(Found::NotComparable("warnings of a statement that only the source ran"), sql);
             }
             Kind::Constant => {
-                let (theirs, ours) = self.both(payload, Some(payload))?;
-                let found = judged(&known, theirs.as_ref(), ours.as_ref(), self.form(true));
+                let (theirs, ours, found) = self.both_judged(payload, payload, &known, true)?;
                 self.note(found, sql, theirs.as_ref(), ours.as_ref());
             }
             Kind::Reads => drop(self.read(payload, Some(payload), sql, &known, Run::Text)?),
@@ -388,27 +437,45 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A read that only the source ran may have chosen the state of its transaction, which the replica's cannot have.
-    fn has_read_alone(&mut self) {
-        if self.source.is_in_transaction() && !self.pinned {
-            self.transaction_diverged = Some("after a first read that the replica does not answer");
-        }
+    /// A command that both get, with what their answers say of it.
+    fn both_judged(
+        &mut self,
+        payload: &[u8],
+        at_replica: &[u8],
+        known: &Known,
+        is_text: bool,
+    ) -> Result<(Option<Answer>, Option<Answer>, Found)> {
+        let alone = self.has_alone();
+        let (theirs, ours) = self.both(payload, Some(at_replica))?;
+        let found = judged_in_transaction(known, theirs.as_ref(), ours.as_ref(), alone, self.form(is_text));
+        Ok((theirs, ours, found))
     }
 
     fn has_written(&mut self, sql: &[u8]) {
         if self.source.is_in_transaction() {
-            self.transaction_diverged = Some("after a write of the same transaction");
+            self.transaction_diverged = Some(AFTER_WRITE);
+            self.partly_alone = true;
         }
         self.add(Found::Written, sql);
     }
 
     fn prepare(&mut self, payload: &[u8], sql: &[u8]) -> Result<()> {
         let known = self.known(sql);
-        let compares = matches!(known.kind, Kind::Reads | Kind::Constant | Kind::Session | Kind::Ends);
-        let (theirs, ours) = self.both(payload, Some(payload).filter(|_| compares))?;
+        let compares = matches!(known.kind, Kind::Reads | Kind::Constant | Kind::Session | Kind::Ends)
+            && !self.reads_temporary(&known, sql);
+        let (theirs, ours, stood) = match known.kind {
+            Kind::Reads if compares => self.both_at_one_state(payload)?,
+            _ => {
+                let (theirs, ours) = self.both(payload, Some(payload).filter(|_| compares))?;
+                (theirs, ours, Ok(()))
+            }
+        };
         let Some(theirs) = theirs else { return Ok(()) };
         if let Some(ours) = &ours {
-            let found = judged_prepared(&known, &theirs, ours, self.deprecates_eof());
+            let found = match (judged_prepared(&known, &theirs, ours, self.deprecates_eof()), stood) {
+                (Found::Different(_), Err(why)) => why,
+                (found, _) => found,
+            };
             self.note(found, sql, Some(&theirs), Some(ours));
         }
         if let Some(PrepareOk { statement_id, parameters, .. }) = prepare_ok(&theirs) {
@@ -425,6 +492,30 @@ impl<'a> Session<'a> {
             self.prepared.insert(statement_id, prepared);
         }
         Ok(())
+    }
+
+    /// A preparation that both get, and whether the replica had the source's definitions.
+    fn both_at_one_state(
+        &mut self,
+        payload: &[u8],
+    ) -> Result<(Option<Answer>, Option<Answer>, std::result::Result<(), Found>)> {
+        let shared = self.shared;
+        let comparing = shared.gate.comparison();
+        let before = shared.controls().source_set().ok();
+        let theirs = self.at_source(payload)?;
+        let is_reached = before.as_ref().map(|before| shared.controls().replica_has(before));
+        let ours = self.at_replica(payload);
+        let stood = match (before, is_reached) {
+            (Some(before), Some(Ok(()))) if shared.controls().stands_at(&before) => Ok(()),
+            (Some(_), Some(Err(why))) => Err(Found::NotComparable(why)),
+            (Some(_), _) => Err(Found::Moved),
+            (None, _) => Err(Found::NotComparable(UNKNOWN_STATE)),
+        };
+        drop(comparing);
+        self.answer(theirs.as_ref())?;
+        self.alone = false;
+        self.follow_transaction();
+        Ok((theirs, ours, stood))
     }
 
     fn execute(&mut self, payload: &[u8], execute: &Execute<'_>) -> Result<()> {
@@ -460,16 +551,17 @@ impl<'a> Session<'a> {
         let Prepared { sql, known, refused, .. } = prepared;
         match (known.kind, at_replica) {
             (Kind::Reads, Some(_)) => self.read(payload, at_replica, sql, known, Run::Prepared(params)),
+            (Kind::Reads, None) if self.reads_temporary(known, sql) => {
+                self.read(payload, None, sql, known, Run::Prepared(params))
+            }
             (Kind::Reads | Kind::Unanswered, None) => {
-                self.alone(payload)?;
-                self.has_read_alone();
+                self.read_alone(payload)?;
                 let construct = refused.clone().or_else(|| construct(sql, self.sql_mode, &self.charsets));
                 self.add(Found::Refused(construct.unwrap_or_else(|| "a prepared statement".into())), sql);
                 Ok((None, None))
             }
-            (Kind::Session | Kind::Ends | Kind::Constant, Some(_)) => {
-                let (theirs, ours) = self.both(payload, at_replica)?;
-                let found = judged(known, theirs.as_ref(), ours.as_ref(), self.form(false));
+            (Kind::Session | Kind::Ends | Kind::Constant, Some(at_replica)) => {
+                let (theirs, ours, found) = self.both_judged(payload, at_replica, known, false)?;
                 self.note(found, sql, theirs.as_ref(), ours.as_ref());
                 Ok((theirs, ours))
             }
@@ -512,8 +604,9 @@ impl<'a> Session<'a> {
         run: Run<'_>,
     ) -> Result<(Option<Answer>, Option<Answer>)> {
         let locks = self.locks.then_some("reads under SERIALIZABLE lock rows");
-        if let Some(why) = self.diverged.or(self.transaction_diverged).or(locks) {
-            self.alone(payload)?;
+        let temporary = self.reads_temporary(known, sql).then_some(TEMPORARY);
+        if let Some(why) = self.diverged.or(temporary).or(self.transaction_diverged).or(locks) {
+            self.read_alone(payload)?;
             self.add(Found::NotComparable(why), sql);
             return Ok((None, None));
         }
@@ -538,10 +631,12 @@ impl<'a> Session<'a> {
             let mut controls = shared.controls();
             let before = controls.source_set().ok();
             theirs = self.at_source(payload)?;
+            let chosen = self.read_alone_at.as_ref();
             if before.is_none() {
-                found = Found::NotComparable("the source cannot be asked for its state");
-            }
-            if let Some(before) = before.filter(|before| controls.stands_at(before) && theirs.is_some()) {
+                found = Found::NotComparable(UNKNOWN_STATE);
+            } else if chosen.is_some_and(|chosen| before.as_ref() != Some(chosen)) {
+                found = Found::NotComparable(AFTER_REFUSED);
+            } else if let Some(before) = before.filter(|before| controls.stands_at(before) && theirs.is_some()) {
                 match controls.replica_has(&before) {
                     Ok(()) => {
                         ours = at_replica.and_then(|payload| self.at_replica(payload));
@@ -590,7 +685,7 @@ impl<'a> Session<'a> {
         ours: Option<&Answer>,
     ) -> Found {
         let form = self.form(matches!(run, Run::Text));
-        let found = judged(known, theirs, ours, form);
+        let found = judged_in_transaction(known, theirs, ours, self.has_alone(), form);
         let (true, Some(ours)) = (may_be_limit(&found, known), ours) else { return found };
         if matches!(run, Run::Prepared(Some(params)) if params.values.contains(&None)) {
             return Found::NotComparable(IN_PARTS);
@@ -651,6 +746,10 @@ impl<'a> Session<'a> {
 
     fn known(&self, sql: &[u8]) -> Known {
         known(sql, self.sql_mode, &self.charsets, self.schema.as_deref())
+    }
+
+    fn reads_temporary(&self, known: &Known, sql: &[u8]) -> bool {
+        known.kind == Kind::Reads && self.temporary.are_named_in(sql, self.sql_mode)
     }
 
     fn form(&self, is_text: bool) -> Form {

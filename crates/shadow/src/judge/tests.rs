@@ -419,3 +419,85 @@ fn a_state_that_passes_is_told_by_the_replicas_own_words() {
         assert!(matches!(judged(&refusal(code, text)), Found::Different(_)), "{text}");
     }
 }
+
+#[test]
+fn a_transaction_that_only_the_source_has_excuses_its_flag_alone() {
+    let form = FORMS[0];
+    let ok = |status: u16, warnings: u16| {
+        let mut out = Vec::new();
+        wire::server::put_ok(&mut out, &ServerOk { status, warnings, ..ServerOk::default() }, 0);
+        vec![out]
+    };
+    let (statements, writes) = (Alone { statements: true, writes: false }, Alone { statements: true, writes: true });
+    let own = Found::ByNature(OWN_TRANSACTION);
+    let judged = |sql: &str, theirs: &Answer, ours: &Answer, alone| {
+        judged_in_transaction(&of(sql), Some(theirs), Some(ours), alone, form)
+    };
+    let (within, without) = (ok(status::IN_TRANS, 0), ok(0, 0));
+    for sql in ["SAVEPOINT s1", "SET foreign_key_checks = 1", "ROLLBACK TO SAVEPOINT s1", "RELEASE SAVEPOINT s1"] {
+        assert_eq!(judged(sql, &within, &without, statements), own, "{sql}");
+        let refused = |found: Found| assert!(matches!(found, Found::Different(_)), "{sql}: {found:?}");
+        // Where nothing ran alone; a transaction that only the replica has; another flag; a warning; an error.
+        refused(judged(sql, &within, &without, Alone::default()));
+        refused(judged(sql, &without, &within, writes));
+        refused(judged(sql, &within, &ok(status::AUTOCOMMIT, 0), statements));
+        refused(judged(sql, &within, &ok(0, 1), writes));
+        refused(judged(sql, &within, &refusal(1305, "SAVEPOINT s1 does not exist"), writes));
+    }
+    // What begins or ends a transaction leaves both in the same state.
+    for sql in ["BEGIN", "COMMIT", "ROLLBACK", "START TRANSACTION WITH CONSISTENT SNAPSHOT"] {
+        assert!(matches!(judged(sql, &within, &without, writes), Found::Different(_)), "{sql}");
+    }
+    let rows = |bits: u16, rows: &[(&'static str, i64)]| {
+        let mut answer = Planned::new(["c", "n"], rows).sent(form);
+        let mut end = Vec::new();
+        let ok = ServerOk { status: bits, ..ServerOk::default() };
+        put_rows_end(&mut end, &ok, wire::handshake::capability::DEPRECATE_EOF);
+        *answer.last_mut().unwrap() = end;
+        answer
+    };
+    let (theirs, ours) = (rows(status::IN_TRANS, &[("a", 1)]), rows(0, &[("a", 1)]));
+    assert_eq!(judged("SELECT 'a', 1", &theirs, &ours, statements), own);
+    assert!(matches!(judged("SELECT c, n FROM t", &theirs, &ours, statements), Found::Different(_)));
+    let other = rows(0, &[("b", 1)]);
+    assert_eq!(judged("SELECT 'a', 1", &theirs, &other, statements), Found::Different(OTHER_ROWS.into()));
+    // ROLLBACK tells of writes that it cannot take back.
+    assert_eq!(judged("ROLLBACK", &ok(0, 1), &without, writes), own);
+    for (theirs, ours, alone) in [(1, 0, statements), (2, 0, writes), (0, 1, writes)] {
+        assert!(matches!(judged("ROLLBACK", &ok(0, theirs), &ok(0, ours), alone), Found::Different(_)));
+    }
+    assert!(matches!(judged("SET @a = 1", &ok(0, 1), &without, writes), Found::Different(_)));
+}
+
+#[test]
+fn of_a_definition_only_the_next_number_is_excused() {
+    let next = Found::ByNature("a table's next AUTO_INCREMENT");
+    let text =
+        |options: &str| format!("CREATE TABLE `a` (\n  `id` int NOT NULL AUTO_INCREMENT\n) ENGINE=InnoDB{options}");
+    let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+    for form in FORMS {
+        let answer = |options: &str| {
+            let text = leak(text(options));
+            let mut answer = Planned::new(["Table", "Create Table"], &[]);
+            answer.columns[1] = ("Create Table", type_code::VAR_STRING, 4096);
+            answer.rows.push(vec![Value::Bytes(b"a"), Value::Bytes(text.as_bytes())]);
+            answer.sent(form)
+        };
+        let judged = |theirs: &str, ours: &str| {
+            judged(&of("SHOW CREATE TABLE a"), Some(&answer(theirs)), Some(&answer(ours)), form)
+        };
+        for ours in [" DEFAULT CHARSET=utf8mb4", " AUTO_INCREMENT=7 DEFAULT CHARSET=utf8mb4"] {
+            assert_eq!(judged(" AUTO_INCREMENT=1024 DEFAULT CHARSET=utf8mb4", ours), next, "{ours}");
+        }
+        let partitioned = " DEFAULT CHARSET=utf8mb4\n/*!50100 PARTITION BY KEY (id)\nPARTITIONS 4 */";
+        assert_eq!(judged(&format!(" AUTO_INCREMENT=3{partitioned}"), partitioned), next);
+        for (theirs, ours) in [
+            (" AUTO_INCREMENT=3 DEFAULT CHARSET=utf8mb4", " AUTO_INCREMENT=3 DEFAULT CHARSET=latin1"),
+            (" AUTO_INCREMENT=3 COMMENT='b'", " COMMENT='a'"),
+            (" COMMENT=' AUTO_INCREMENT=3'", " COMMENT=' AUTO_INCREMENT=4'"),
+            (" COMMENT=' AUTO_INCREMENT=3'", " COMMENT=''"),
+        ] {
+            assert_eq!(judged(theirs, ours), Found::Different(OTHER_ROWS.into()), "{theirs} {ours}");
+        }
+    }
+}

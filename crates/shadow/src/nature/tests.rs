@@ -52,7 +52,9 @@ fn only_the_columns_that_a_value_reaches_are_excused() {
         ("SELECT * FROM INFORMATION_SCHEMA.STATISTICS", &["TABLE_NAME", "CARDINALITY"], &[none, Some(ESTIMATES)]),
         ("SELECT * FROM information_schema.COLUMNS", &["COLUMN_NAME", "PRIVILEGES"], &[none, Some(ACCOUNTS)]),
         ("SELECT * FROM information_schema.VIEWS", &["TABLE_NAME", "TABLE_ROWS"], &[none, none]),
-        ("SHOW CREATE TABLE t", &["Table", "Create Table"], &[none, none]),
+        ("SHOW CREATE TABLE t", &["Table", "Create Table"], &[none, Some(NEXT_NUMBER)]),
+        // Of a view.
+        ("SHOW CREATE TABLE t", &["View", "Create View", "character_set_client", "collation_connection"], &[none; 4]),
         ("SELECT @@character_set_database, @@global.collation_database", &["a", "b"], &[none, Some(SETTINGS)]),
         // Of the session: both begin with the source's, and both run each SET.
         (
