@@ -780,12 +780,44 @@ impl StatusReport {
                 Some(format!("lag is not known: {}", self.source.heard.silence.text().unwrap_or_default()))
             }
             None => {
-                let Self { source, replay, .. } = self;
-                let detail = if replay.detail.is_empty() { String::new() } else { format!(" ({})", replay.detail) };
-                let (connection, replay) = (source.state.as_mysql(), replay.state.sentence());
-                Some(format!("lag is not known: connection {connection}, replay {replay}{detail}"))
+                let why: Vec<String> =
+                    [self.receiving_in_words(), self.replay_in_words()].into_iter().flatten().collect();
+                let why = if why.is_empty() {
+                    "no commit of the source has been seen yet".to_owned()
+                } else {
+                    why.join("; ")
+                };
+                Some(format!("lag is not known: {why}"))
             }
         }
+    }
+
+    /// What keeps receiving from going on, and why; None if nothing does.
+    fn receiving_in_words(&self) -> Option<String> {
+        let because = because(self.last_io_error.as_ref());
+        Some(match self.source.state {
+            ConnectionState::Connected | ConnectionState::Files => return None,
+            ConnectionState::Stopped if because.is_empty() => "receiving is stopped (slipstream start io)".to_owned(),
+            ConnectionState::Stopped => format!("receiving has stopped{because}"),
+            ConnectionState::Connecting => format!("not connected to the source{because}"),
+            ConnectionState::Unknown => "the connection is in a state that only a newer release knows".to_owned(),
+        })
+    }
+
+    /// The same of replay.
+    fn replay_in_words(&self) -> Option<String> {
+        let replay = &self.replay;
+        let detail = if replay.detail.is_empty() { String::new() } else { format!(" ({})", replay.detail) };
+        Some(match replay.state {
+            ReplayState::Running | ReplayState::CaughtUp => return None,
+            ReplayState::Failed => format!("replay has stopped{}{detail}", because(self.last_sql_error.as_ref())),
+            ReplayState::Stopped => format!("replay is stopped{detail}"),
+            ReplayState::Paused => format!("replay is paused (slipstream start sql){detail}"),
+            ReplayState::Recovering => format!("replay is reading the kept relay log{detail}"),
+            ReplayState::Copying => format!("the source's tables are being copied{detail}"),
+            ReplayState::Stopping => format!("replay is stopping{detail}"),
+            ReplayState::Unknown => format!("replay is in a state that only a newer release knows{detail}"),
+        })
     }
 
     /// The report as one indented JSON document.
@@ -795,10 +827,50 @@ impl StatusReport {
     }
 }
 
+/// What an error is, in its first line; empty without one.
+fn because(error: Option<&ErrorReport>) -> String {
+    let Some(error) = error else { return String::new() };
+    let number = error.number.map(|number| format!(" ({number})")).unwrap_or_default();
+    match error.text.lines().find(|line| !line.ends_with(':')).or(error.text.lines().next()) {
+        Some(line) => format!(": {}{number}", line.trim()),
+        None => number,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_unknown_lag_has_its_reason_in_words() {
+        let why = |state, error: Option<(Option<u32>, &str)>, replay, sql_error: Option<(Option<u32>, &str)>| {
+            let report =
+                |(number, text): (Option<u32>, &str)| ErrorReport { number, text: text.into(), ..Default::default() };
+            let mut status = StatusReport { last_io_error: error.map(report), ..StatusReport::default() };
+            status.last_sql_error = sql_error.map(report);
+            (status.source.state, status.replay.state) = (state, replay);
+            status.lag_above(0).unwrap()
+        };
+        let reset = (Some(1236), "the source was reset\n    received at binlog.000001:4: …");
+        assert_eq!(
+            why(ConnectionState::Stopped, Some(reset), ReplayState::CaughtUp, None),
+            "lag is not known: receiving has stopped: the source was reset (1236)"
+        );
+        assert_eq!(
+            why(ConnectionState::Connected, None, ReplayState::Failed, Some((Some(1062), "a row exists already"))),
+            "lag is not known: replay has stopped: a row exists already (1062)"
+        );
+        let refused = (None, "the source cannot be followed:\nits gtid_mode is OFF");
+        assert_eq!(
+            why(ConnectionState::Connecting, Some(refused), ReplayState::Paused, None),
+            "lag is not known: not connected to the source: its gtid_mode is OFF; replay is paused (slipstream start sql)"
+        );
+        assert_eq!(
+            why(ConnectionState::Stopped, None, ReplayState::Running, None),
+            "lag is not known: receiving is stopped (slipstream start io)"
+        );
+    }
 
     #[test]
     fn unknown_lag_is_never_fresh() {

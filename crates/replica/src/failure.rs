@@ -214,8 +214,9 @@ pub(crate) fn preflight_failure(report: &preflight::PreflightReport) -> Option<F
     let problems: Vec<String> =
         report.problems.iter().filter(|p| p.severity == Severity::Refused).map(ToString::to_string).collect();
     let failure = Failure::new(exit, format!("the source cannot be followed:\n{}", problems.join("\n")));
+    let lacks = report.problems.iter().any(|problem| problem.what.starts_with(preflight::SOURCE_LACKS));
     // The number of MySQL's refusal of a dump.
-    Some(if exit == Exit::SourcePurged { failure.with_number(1236) } else { failure })
+    Some(if lacks || exit == Exit::SourcePurged { failure.with_number(1236) } else { failure })
 }
 
 pub(crate) fn binlog_failure(error: binlog::BinlogError) -> Failure {

@@ -282,8 +282,9 @@ impl Moves {
 }
 
 /// The hint of a refusal by a source that lacks transactions.
-pub(crate) const LOST_STAYS: &str = "what they changed is still here, and would stay if they were committed empty \
-    there: then slipstream verify, and slipstream copy for each table that differs";
+pub(crate) const LOST_STAYS: &str = "follow the server that these transactions came from; or, if they are lost for \
+    good, commit each empty on the source, slipstream start io, then slipstream verify and slipstream copy for each table \
+    that differs (what they changed is still here); or copy everything again: slipstream replica --start-anew";
 
 /// What the operator does about rows that only this replica may have.
 pub(crate) const VERIFY_THEN_COPY: &str = "their rows are still here: slipstream verify, then slipstream copy";

@@ -119,7 +119,7 @@ pub fn compare(mut connection: Connection, past: &PastEvent) -> Result<Past> {
             Ok(DumpPacket::Event(range)) => range,
             Ok(DumpPacket::End) => return Ok(Past::Other("nothing".into())),
             Err(ClientError::Server { code: 1236, message, .. }) => {
-                return Ok(Past::Other(format!("no event that can be read ({message})")));
+                return Ok(Past::Other(nothing_begins_there(&message)));
             }
             Err(error) => return Err(error),
         };
@@ -135,6 +135,15 @@ pub fn compare(mut connection: Connection, past: &PastEvent) -> Result<Past> {
         }
         let same = meaning(event).is_some_and(|there| meaning(&past.bytes) == Some(there));
         return Ok(if same { Past::Same } else { Past::Other(shown(event)) });
+    }
+}
+
+/// A file that goes on there and has no event that begins there has other events. The source reads a length out of the
+/// middle of one, and blames max_allowed_packet.
+fn nothing_begins_there(message: &str) -> String {
+    match message.contains("max_allowed_packet") {
+        true => "the middle of another event".to_owned(),
+        false => format!("no event that can be read ({message})"),
     }
 }
 
@@ -179,6 +188,15 @@ mod tests {
     fn file_numbers() {
         assert_eq!(numbered("bin.log.000012"), Some(("bin.log", 12)));
         assert_eq!((numbered("binlog"), numbered("binlog.x")), (None, None));
+    }
+
+    #[test]
+    fn a_place_inside_an_event_is_called_that() {
+        let blamed = "log event entry exceeded max_allowed_packet; Increase max_allowed_packet on source; the first event \
+                      'binlog.000001' at 158";
+        assert_eq!(nothing_begins_there(blamed), "the middle of another event");
+        let other = "bogus data in log event";
+        assert_eq!(nothing_begins_there(other), "no event that can be read (bogus data in log event)");
     }
 
     #[test]

@@ -561,6 +561,17 @@ fn check_gtids(input: &PreflightInput<'_>, report: &mut PreflightReport) {
     }
 }
 
+impl PreflightReport {
+    /// What stops the replica, but for GTIDs that the source lacks or has purged.
+    pub fn refused_beside_gtids(&self) -> impl Iterator<Item = &Problem> {
+        self.problems.iter().filter(|problem| {
+            problem.severity == Severity::Refused
+                && !problem.what.starts_with(SOURCE_LACKS)
+                && problem.exit_code != EXIT_PURGED
+        })
+    }
+}
+
 fn or_empty(set: &GtidSet) -> String {
     if set.is_empty() { "(empty)".into() } else { set.to_string() }
 }

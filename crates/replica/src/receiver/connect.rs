@@ -128,7 +128,12 @@ impl Connector {
         if let Some(failure) = preflight_failure(&report) {
             // One of several may only lag; if it never has them, the move to it is not proven.
             let errant = if *has_others { GtidSet::new() } else { preflight::missing(retrieved, &report.facts) };
-            return Err(Trouble::Refused(self.refusal(failure, history, retrieved, &errant)));
+            return Err(Trouble::Refused(match history {
+                Err(Trouble::Refused(reset)) if reset.exit == Exit::PreflightRefused => {
+                    of_reset(reset, &report, &errant)
+                }
+                _ => self.refusal(failure, retrieved, &errant),
+            }));
         }
         history.and(self.link.decided(report.undecided.as_deref()).map_err(Trouble::Again))?;
         self.look_at_move(options, retrieved, &report)?;
@@ -155,19 +160,8 @@ impl Connector {
         Err(Trouble::Refused(Failure::new(Exit::PreflightRefused, text)))
     }
 
-    /// The failure for preflight's problems, with what is known of the source's history and a way on.
-    fn refusal(
-        &self,
-        mut failure: Failure,
-        history: Result<(), Trouble>,
-        retrieved: &GtidSet,
-        errant: &GtidSet,
-    ) -> Failure {
-        if let Err(Trouble::Refused(reset)) = history
-            && reset.exit == Exit::PreflightRefused
-        {
-            failure.text = format!("{}\n{}", failure.text, reset.text);
-        }
+    /// The failure for preflight's problems, with a way on.
+    fn refusal(&self, mut failure: Failure, retrieved: &GtidSet, errant: &GtidSet) -> Failure {
         if !errant.is_empty() && failure.exit == Exit::PreflightRefused {
             // The refusal stands whether or not its tables can be noted.
             if let Err(not_noted) = self.link.moves.note_lost(errant, &self.relay.parts()) {
@@ -310,6 +304,18 @@ impl Connector {
             }
         }
     }
+}
+
+/// The failure for a source with a history of its own, and what else is wrong with it. That it lacks transactions follows
+/// from its history: committed empty, they would hide that its other ones differ too.
+fn of_reset(mut reset: Failure, report: &PreflightReport, errant: &GtidSet) -> Failure {
+    if !errant.is_empty() {
+        reset.text = format!("{}\n    not on the source: {errant}", reset.text);
+    }
+    for problem in report.refused_beside_gtids() {
+        reset.text = format!("{}\n{problem}", reset.text);
+    }
+    reset
 }
 
 fn zones_not_read(settings: &SourceSettings) -> &'static str {
