@@ -161,7 +161,7 @@ fn receiving_waits_first_and_says_for_what() {
     assert!(status["last_sql_error"].is_null(), "{status}");
     assert!(status["disk"]["reserve_bytes"].as_u64().unwrap() == (64 << 20) / 20, "{status}");
     slipstream(&["status", "--data", replica.data()])
-        .expect(0, &["Replica_IO_Running   Connecting", "more of disk space", "of it in reserve"]);
+        .expect(0, &["Replica_IO_Running   Connecting", "more of disk space", "above the reserve of 3.19 MiB"]);
     let dumps = server.sql("SHOW PROCESSLIST");
     assert!(!dumps.contains("Binlog Dump"), "{dumps}");
     // It was enough for what the reserve is for.
@@ -173,6 +173,23 @@ fn receiving_waits_first_and_says_for_what() {
     assert!(status["last_error"].is_null(), "{status}");
     assert_equal(&server, &mut replica, &["full"]);
     replica.stop();
+}
+
+/// What is stopped while it waits has not got its space.
+#[test]
+fn a_stop_during_a_wait_frees_no_space() {
+    let Some(disk) = SmallDisk::new("full-stopped", 64) else { return };
+    let server = server("full-stopped");
+    let mut replica = Replica::follow(&server, disk.path(), &OPTIONS);
+    replica.catch_up(&server);
+    let _ballast = Ballast::leave(&disk, 900);
+    server.sql(&changes("REPLACE", 0, 1500));
+    replica.wait_until("receiving's wait", |status| status["source"]["waits"] != "");
+    replica.waits_for_log(&["SLIP-000063", "the reserve of 3.19 MiB"]);
+    slipstream(&["stop", "--data", replica.data()]).expect(0, &[]);
+    let log = replica.expect_exit(0, &["SLIP-000063"]);
+    // An earlier wait may have ended, as cuts purge the relay log.
+    assert!(log.rfind("SLIP-000063") > log.rfind("SLIP-000065"), "{log}");
 }
 
 /// Without a reserve receiving goes on until nothing is free; the source is copied onto a disk that is too small at

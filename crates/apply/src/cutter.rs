@@ -4,7 +4,7 @@
 //! oldest first. Invariants: a generation is cut only after all of it is applied and visible, and after the relay log
 //! is durable up to it (invariant 11); sequencing waits when a second generation would have to be sealed.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -95,6 +95,8 @@ pub struct CutState {
     /// Why compaction does not come.
     waits_for_damage: AtomicBool,
     waits_for_space: AtomicBool,
+    /// Memory that the write has which waits for space; on disk it is at most about as large.
+    waiting_bytes: AtomicU64,
     asked: AtomicBool,
     /// XA transactions in prepared state after the last piece sequenced.
     prepared: Mutex<PreparedSet>,
@@ -113,6 +115,12 @@ impl CutState {
         } else {
             CutWait::None
         }
+    }
+
+    /// Bytes that a write which waits for space may need; 0 if none waits.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes.load(Ordering::Relaxed)
     }
 
     /// Asks for a cut at the next boundary.
@@ -434,7 +442,9 @@ impl Cutter {
         self.check_events(sealed)?;
         match (&sealed.unfinished, sealed.generation.point()) {
             (Some((sequence, catalog)), _) => {
-                let spilled = self.once_there_is_space(|| self.store.spill(&sealed.generation, *sequence, catalog))?;
+                let spilled = self.once_there_is_space(sealed.generation.bytes(), || {
+                    self.store.spill(&sealed.generation, *sequence, catalog)
+                })?;
                 Ok(spilled.is_some())
             }
             (None, Some(point)) => self.cut(&sealed.generation, point),
@@ -486,20 +496,28 @@ impl Cutter {
         self.state.waits_for_compaction.store(false, Ordering::Relaxed);
         self.state.waits_for_space.store(false, Ordering::Relaxed);
         fail_point::enter(Phase::Ingest);
-        let Some(report) = self.once_there_is_space(|| self.store.cut(generation))? else { return Ok(false) };
+        let written = self.once_there_is_space(generation.bytes(), || self.store.cut(generation))?;
+        let Some(report) = written else { return Ok(false) };
         self.kick();
         (self.after_cut)(point, &report);
         Ok(true)
     }
 
     /// Writes; where the disk is full, again from the same generation once there is space. None when replay ends first.
-    fn once_there_is_space<T>(&self, mut write: impl FnMut() -> Result<T, StoreError>) -> Result<Option<T>, Box<Stop>> {
+    fn once_there_is_space<T>(
+        &self,
+        bytes: u64,
+        mut write: impl FnMut() -> Result<T, StoreError>,
+    ) -> Result<Option<T>, Box<Stop>> {
         let disk = self.store.disk().filter(|_| self.waits_for_space);
         let mut wait = disk.map(SpaceWait::new);
         let written = loop {
             match (write(), &mut wait) {
                 (Err(StoreError::DiskFull { .. }), Some(wait)) => {
-                    let waits = || self.state.waits_for_space.store(true, Ordering::Relaxed);
+                    let waits = || {
+                        self.state.waiting_bytes.store(bytes, Ordering::Relaxed);
+                        self.state.waits_for_space.store(true, Ordering::Relaxed);
+                    };
                     match wait.until_next_try(&self.shutdown, waits) {
                         Ok(true) => {}
                         Ok(false) => break Ok(None),
@@ -511,6 +529,7 @@ impl Cutter {
             }
         };
         self.state.waits_for_space.store(false, Ordering::Relaxed);
+        self.state.waiting_bytes.store(0, Ordering::Relaxed);
         written
     }
 

@@ -301,6 +301,12 @@ impl Pipeline {
         self.cut_state.wait()
     }
 
+    /// True once replay has been asked to end.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.threads.shutdown().is_asked()
+    }
+
     /// Returns the state of cutting, for callers that poll it.
     #[must_use]
     pub fn cut_state(&self) -> Arc<CutState> {

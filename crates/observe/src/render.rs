@@ -415,7 +415,8 @@ impl StatusReport {
         }
         let mut free = disk.free_bytes.map(|bytes| format!(", {} free", bytes_text(bytes))).unwrap_or_default();
         if let Some(bytes) = disk.reserve_bytes.filter(|bytes| *bytes > 0) {
-            let _ = write!(free, ", {} of it in reserve", bytes_text(bytes));
+            let above = disk.free_bytes.unwrap_or_default().saturating_sub(bytes);
+            let _ = write!(free, ", {} above the reserve of {}", bytes_text(above), bytes_text(bytes));
         }
         if let Some(full_in_us) = disk.full_in_us {
             let _ = write!(free, ", full in about {}", duration_text(full_in_us));

@@ -29,8 +29,21 @@ const WARN_AT_RESERVES: u64 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct SpaceWatch {
     trend: SpaceTrend,
-    waiting: Option<String>,
+    waited: Waiting,
     nearly_full_said: bool,
+}
+
+/// What waits for disk space.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Waiting {
+    receiving: bool,
+    replay: bool,
+}
+
+impl Waiting {
+    fn any(self) -> bool {
+        self.receiving || self.replay
+    }
 }
 
 /// Trouble with the disk that stopped relay log or store, and from which a new engine recovers.
@@ -99,9 +112,12 @@ impl Replica {
         let receiving = receiving_waits(link);
         let replay = (self.replay.pipeline.waits_for() == CutWait::Space).then(|| {
             let wanted = self.replay.pipeline.store.disk().map_or(0, |disk| disk.merge_wants_bytes());
-            match wanted {
-                0 => "replay waits for disk space to write the store".to_owned(),
-                bytes => {
+            match (wanted, self.replay.pipeline.cut_state().waiting_bytes()) {
+                (0, 0) => "replay waits for disk space to write the store".to_owned(),
+                (0, bytes) => {
+                    format!("replay waits for disk space to write the store, which may need {}", bytes_text(bytes))
+                }
+                (bytes, _) => {
                     format!("replay waits for a merge of the store, which needs {} of disk space", bytes_text(bytes))
                 }
             }
@@ -115,22 +131,31 @@ impl Replica {
     /// Logs when something begins or ends to wait for space, and warns before.
     pub(crate) fn tell_of_space(&self) {
         let Some(space) = self.space() else { return };
-        let waiting = self.waits_for_space(&self.inbound.link.lock());
+        let (text, waiting) = {
+            let link = self.inbound.link.lock();
+            let receiving = link.received.waits_for_space.is_some();
+            let replay = self.replay.pipeline.waits_for() == CutWait::Space;
+            (self.waits_for_space(&link), Waiting { receiving, replay })
+        };
         let mut watch = self.upkeep.space_watch.lock().unwrap_or_else(PoisonError::into_inner);
         watch.trend.note(Instant::now(), space.free_bytes);
-        match (&watch.waiting, &waiting) {
-            (None, Some(what)) => {
+        let waited = watch.waited;
+        // What has been stopped waits no more, and does not go on.
+        let goes_on =
+            (waited.receiving && !self.inbound.link.must_end()) || (waited.replay && !self.replay.pipeline.is_ending());
+        match text {
+            Some(what) if !waited.any() => {
                 let text = format!("{what}; {}. It continues by itself", free_text(&space));
                 log::write(Code::WaitsForSpace, "Server", &text);
             }
-            (Some(_), None) => {
+            None if waited.any() && goes_on => {
                 let text = format!("disk space is free again, and writing continues; {}", free_text(&space));
                 log::write(Code::GoesOnWithSpace, "Server", &text);
             }
             _ => {}
         }
-        let is_waiting = waiting.is_some();
-        watch.waiting = waiting;
+        let is_waiting = waiting.any();
+        watch.waited = waiting;
         let full_in = watch.trend.full_in(Instant::now(), &space);
         let low = space.free_bytes < space.reserve_bytes.saturating_mul(WARN_AT_RESERVES);
         let nearly_full = low || full_in.is_some_and(|time| time < WARN_BEFORE);
@@ -170,15 +195,33 @@ pub(crate) fn receiving_waits(link: &LinkState) -> Option<String> {
     ))
 }
 
+/// What is free, and how much of that is above the reserve.
 fn free_text(space: &FreeSpace) -> String {
-    format!(
-        "{} free of {}, {} of it kept in reserve",
-        bytes_text(space.free_bytes),
-        bytes_text(space.total_bytes),
-        bytes_text(space.reserve_bytes)
-    )
+    let FreeSpace { free_bytes, total_bytes, reserve_bytes } = *space;
+    let (free, total, reserve) = (bytes_text(free_bytes), bytes_text(total_bytes), bytes_text(reserve_bytes));
+    match space.above_reserve() {
+        _ if reserve_bytes == 0 => format!("{free} free of {total}"),
+        0 => format!("{free} free of {total}, less than the reserve of {reserve}"),
+        above => format!("{free} free of {total}, {} above the reserve of {reserve}", bytes_text(above)),
+    }
 }
 
 fn short(time: Duration) -> String {
     duration_text(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_space_is_told_beside_the_reserve() {
+        let told = |free_mib: u64, reserve_mib: u64| {
+            let [free_bytes, total_bytes, reserve_bytes] = [free_mib, 160, reserve_mib].map(|mib| mib << 20);
+            free_text(&FreeSpace { free_bytes, total_bytes, reserve_bytes })
+        };
+        assert_eq!(told(5, 8), "5.00 MiB free of 160 MiB, less than the reserve of 8.00 MiB");
+        assert_eq!(told(20, 8), "20.0 MiB free of 160 MiB, 12.0 MiB above the reserve of 8.00 MiB");
+        assert_eq!(told(20, 0), "20.0 MiB free of 160 MiB");
+    }
 }
