@@ -48,6 +48,9 @@ fn an_old_source_is_copied_and_followed() {
     let mut replica = replica.unwrap();
     assert_equal(&server, &mut replica, &ALL);
     replica.waits_for_log(&["the source was locked for"]);
+    // It had no log before, neither here nor received.
+    let log = replica.log();
+    assert!(!log.contains("recovered in") && !log.contains("from :"), "{log}");
     // Changes of copied rows: JSON that was copied as text, duplicates without a key, a key that folds.
     server.sql(
         "UPDATE more.wide SET j = JSON_SET(j, '$.n', 5), v = 'new' WHERE b < 40; DELETE FROM more.wide WHERE b > 900; \

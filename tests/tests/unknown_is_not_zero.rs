@@ -18,12 +18,15 @@ fn a_silent_source_has_no_known_lag() {
     let options = ["--get-server-public-key", "--source-heartbeat-period=100ms", "--replica-net-timeout=10min"];
     let mut replica = Replica::hurried_from(&proxy.url(), &data, &options);
     replica.catch_up(&server);
-    let known = |status: &Value| *lag(status) == 0 && status["source"]["silence"]["too_long"] == false;
+    let known = |status: &Value| {
+        *lag(status) == 0 && status["source"]["silence"]["too_long"] == false && status["gtid"]["lacks"] == 0
+    };
     replica.wait_until("lag 0", known);
     proxy.silence(true);
     server.sql("INSERT INTO s.t VALUES (2)");
     let status = replica.wait_until("a silence", |status| status["source"]["silence"]["too_long"] == true);
     assert!(lag(&status).is_null() && status["source"]["state"] == "connected", "{status}");
+    assert!(status["gtid"]["lacks"].is_null(), "{status}");
     assert!(status["source"]["silence"]["us"].as_u64() > Some(0));
     let path = data.to_str().unwrap();
     slipstream(&["status", "--data", path, "--max-lag=1h"]).expect(1, &["nothing has come from the source for"]);

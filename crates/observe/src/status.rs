@@ -291,7 +291,7 @@ pub struct GtidReport {
     #[serde(rename = "to_skip", default)]
     pub to_skip: String,
     /// Number of transactions that the source had when it was last asked, or sent since, and that are not visible; None
-    /// if it has not been asked. It is asked every 30 s.
+    /// if it has not been asked, is silent or not connected to. It is asked every 30 s.
     #[serde(rename = "lacks", default)]
     pub lacks: Option<u64>,
 }

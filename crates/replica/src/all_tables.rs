@@ -104,7 +104,10 @@ impl AllTables {
         let shown = |tables: &[NamedTable]| tables.iter().map(name).collect();
         let waiting: Vec<NamedTable> = catalog.missing().map(|(db, table)| (db.to_owned(), table.to_owned())).collect();
         if !waiting.is_empty() {
-            let text = format!("tables that the source's log does not hold are not copied yet: {}", waiting.len());
+            // Those that replay has met; a comparison finds the others.
+            let more = if self.lock().was_made { "" } else { " so far; the source's tables are still to be compared" };
+            let text =
+                format!("tables that the source's log does not hold are not copied yet: {}{more}", waiting.len());
             return (text, shown(&waiting));
         }
         let state = self.lock();

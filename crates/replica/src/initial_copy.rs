@@ -294,9 +294,9 @@ pub(crate) fn prepare(
     let lock = match plan.lock {
         CopyLock::Auto | CopyLock::Table => {
             format!(
-                "snapshots taken at GTIDs {}: the source was locked for {} us, after {} tries",
+                "snapshots taken at GTIDs {}: the source was locked for {} in try {}",
                 shown_set(&plan.executed),
-                plan.lock_us,
+                observe::duration_text(plan.lock_us),
                 plan.lock_tries
             )
         }

@@ -171,7 +171,8 @@ impl Replica {
         let tail = RelayReader::open_at(Arc::clone(relay), &recovery.start, ReaderOptions::REPLAY);
         let workers = if config.pipeline.workers == 0 { cores() } else { config.pipeline.workers };
         let recovered_sequence = recovered.as_ref().map_or(0, |recovered| recovered.sequence);
-        let had_something = recovered.is_some() || !recovery.files.is_empty();
+        // A store that an initial copy has just filled has none.
+        let has_relay_log = !recovery.files.is_empty();
         let catalog = Catalog::new(lower_case_table_names);
         let store = Store::over(lanes_for(workers), disk, folder.scratch(), recovered, catalog);
         let last_cut = Arc::new(Mutex::new(last_cut));
@@ -220,7 +221,7 @@ impl Replica {
             retrieved: recovery.retrieved,
             order: replay,
             began,
-            recovered_from: had_something.then_some(recovered_sequence),
+            recovered_from: has_relay_log.then_some(recovered_sequence),
         });
         let buffer_bytes = memory.generation_bytes / (4 * config.copy.connections.max(1) as u64);
         Ok(Replica {

@@ -55,7 +55,7 @@ impl AskedDefinitions {
     /// answer to replay: true if it was taken over as a whole, None if replay ends.
     pub(crate) fn begin(
         self: &Arc<Self>,
-        ask: impl FnOnce(&SourceNames, Question) -> Result<Asked, CopyError> + Send + 'static,
+        ask: impl FnOnce(&SourceNames, Question) -> Result<Option<Asked>, CopyError> + Send + 'static,
         filters: Arc<ReplicationFilters>,
         catalog: &Catalog,
         hand_on: impl FnOnce(Answer) -> Option<bool> + Send + 'static,
@@ -118,14 +118,16 @@ impl Asking {
     /// Asks, and hands the answer to replay. Returns the pause before the next question, or the trouble.
     fn run(
         self,
-        ask: impl FnOnce(&SourceNames, Question) -> Result<Asked, CopyError>,
+        ask: impl FnOnce(&SourceNames, Question) -> Result<Option<Asked>, CopyError>,
         hand_on: impl FnOnce(Answer) -> Option<bool>,
     ) -> Result<Duration, String> {
         let named = named(&self.about);
         let count = self.about.len() as u64;
         let question = Question { about: self.about, older: self.older };
         let asked = ask(&self.names, question);
-        let Asked { answer, unseen, keeps_none } = asked.map_err(|error| error.to_string())?;
+        let Some(Asked { answer, unseen, keeps_none }) = asked.map_err(|error| error.to_string())? else {
+            return Ok(AGAIN_AFTER);
+        };
         let unseen = unseen.join("; ");
         let state = &self.of;
         if self.older && keeps_none {

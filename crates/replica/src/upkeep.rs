@@ -137,8 +137,17 @@ impl Replica {
         let connected = self.inbound.link.lock().source.connection == ConnectionState::Connected;
         if connected && !self.is_stopping() && !self.replay.pipeline.is_paused() {
             let login = Arc::clone(login);
+            let replica = Arc::downgrade(self);
             let ask = move |names: &SourceNames, question| {
-                copy::ask_definitions(&login.for_try(), names, question, DEFINITIONS_SETTLE)
+                let options = login.for_try();
+                let asked = copy::ask_definitions(&options, names, question, DEFINITIONS_SETTLE);
+                // An order may have named another source meanwhile, whose answer counts.
+                let is_source = || {
+                    let now = login.for_try();
+                    replica.upgrade().is_some_and(|replica| !replica.is_stopping())
+                        && (&now.host, now.port, &now.socket) == (&options.host, options.port, &options.socket)
+                };
+                if asked.is_err() && !is_source() { Ok(None) } else { asked.map(Some) }
             };
             let replica = Arc::downgrade(self);
             let hand_on = move |answer| {

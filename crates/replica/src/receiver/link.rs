@@ -26,8 +26,12 @@ impl SourceState {
         self.interrupter.as_ref().map(client::Interrupter::read_waits)
     }
 
-    /// Number of transactions that it is known to have and that are not visible; None if it has not been asked.
+    /// Number of transactions that it is known to have and that are not visible; None if it has not been asked, or says
+    /// nothing now.
     pub(crate) fn lacks(&self, retrieved: &GtidSet, visible: &GtidSet) -> Option<u64> {
+        if self.connection != ConnectionState::Connected || self.is_silent() {
+            return None;
+        }
         let (_, executed) = self.executed.as_ref().filter(|(server, _)| *server == self.facts.server_uuid)?;
         let mut known = executed.clone();
         known.union_with(retrieved);

@@ -73,12 +73,14 @@ impl Session {
             state.source.silent_after = silent_after(self.config.heartbeat);
         }
         let facts = self.link.lock().source.facts.clone();
+        let position = self.end.source_position();
+        // It has no file before the first byte came.
+        let place = if position.file.is_empty() { String::new() } else { format!("from {position} ") };
         let text = format!(
-            "connected to source '{}' (server_uuid {}, version {}), receiving from {} after GTIDs {}",
+            "connected to source '{}' (server_uuid {}, version {}), receiving {place}after GTIDs {}",
             choice.shown(),
             facts.server_uuid,
             facts.version,
-            self.end.source_position(),
             shown_set(&retrieved)
         );
         log::write(Code::Connected, "Source", &text);
