@@ -602,6 +602,12 @@ fn where_of_a_show_chooses_as_by_mysql() {
         "SHOW INDEX FROM b.t WHERE none = 1 OR Non_unique",
         "SHOW TABLE STATUS FROM b WHERE Name = 'none' OR Engine = 'none'",
         "SHOW OPEN TABLES FROM b WHERE In_use",
+        "CHECK TABLE b.t",
+        "CHECK TABLE b.t, b.nothing QUICK",
+        "SELECT n FROM b.t",
+        "SHOW OPEN TABLES FROM b LIKE 't'",
+        "SELECT PLUGIN_NAME, PLUGIN_STATUS, PLUGIN_TYPE, PLUGIN_LIBRARY FROM information_schema.PLUGINS \
+         WHERE PLUGIN_NAME IN ('InnoDB', 'caching_sha2_password') ORDER BY PLUGIN_NAME",
         "SHOW OPEN TABLES FROM b WHERE In_use > 0 OR Name_locked > 0",
         "SHOW TRIGGERS FROM b WHERE `Table` = 't' OR `Trigger` = 'none'",
         "SHOW EVENTS FROM b WHERE Name = 't' OR Status = 'none'",

@@ -370,6 +370,9 @@ impl Session {
                 let line = world.statistics().line();
                 out.send(|out| out.extend_from_slice(line.as_bytes()));
             }
+            ClientCommand::Debug if !self.login.identity.rights.admin => return self.fail(&needs("SUPER"), out),
+            // MySQL writes about itself to its error log; `slipstream status` tells that here.
+            ClientCommand::Debug => self.rows_end(out, self.status()),
             ClientCommand::SetOption(option) => return self.set_option(*option, out),
             ClientCommand::FieldList { .. } => {
                 let error = match self.schema {

@@ -135,6 +135,8 @@ pub enum Show {
     /// CHECK TABLE, whose answer is one as of a SHOW: schema, if it was given, and name of each table.
     CheckTables(Vec<(Option<Vec<u8>>, Vec<u8>)>),
     OpenTables {
+        /// FROM; None: of all schemas.
+        schema: Option<Vec<u8>>,
         choice: Choice,
     },
     Variables {

@@ -15,6 +15,8 @@ pub const QUERY: u8 = 0x03;
 pub const FIELD_LIST: u8 = 0x04;
 /// Asks for a line about the server.
 pub const STATISTICS: u8 = 0x09;
+/// `COM_DEBUG`: the server writes about itself to its error log.
+pub const DEBUG: u8 = 0x0d;
 /// Checks that the server answers with an OK.
 pub const PING: u8 = 0x0e;
 /// Logs in again as another user.

@@ -12,7 +12,7 @@ use sql::listing::{
     recorded_rows, show_columns, show_columns_of_virtual, show_index, show_index_of_virtual, status_variables,
     tables_of, virtual_schema,
 };
-use sql::table::{Plan, TableName, find, in_text, plan_listing};
+use sql::table::{NoTable, Plan, TableName, find, in_text, plan_listing};
 use sql::{Bind, Column, Event, Select, Show, SqlError, Statement, Value, Variable, Wait, gtid_text, variables};
 use store::Snapshot;
 
@@ -56,8 +56,7 @@ const NOT_COUNTED: &[&str] = &[
 ];
 
 /// Tables of `information_schema` about what there is none of here.
-const EMPTY: &[&str] =
-    &["FILES", "OPTIMIZER_TRACE", "PLUGINS", "PROFILING", "RESOURCE_GROUPS", "TABLESPACES_EXTENSIONS"];
+const EMPTY: &[&str] = &["FILES", "OPTIMIZER_TRACE", "PROFILING", "RESOURCE_GROUPS", "TABLESPACES_EXTENSIONS"];
 
 /// A SELECT from a table that is kept nowhere, bound.
 #[derive(Debug)]
@@ -194,7 +193,10 @@ impl Session {
             Show::CharacterSet { choice } => ("SHOW CHARACTER SET", "Charset", choice),
             Show::Engines => ("SHOW ENGINES", "Engine", &none),
             Show::Plugins => ("SHOW PLUGINS", "Name", &none),
-            Show::OpenTables { choice } => ("SHOW OPEN TABLES", "Table", choice),
+            Show::OpenTables { schema, choice } => {
+                let rows = || self.open_tables(schema.as_deref(), world);
+                return self.choose("SHOW OPEN TABLES", "Table", choice, bind, rows);
+            }
             Show::Columns { full, schema, table, choice } => {
                 let name = if *full { "SHOW FULL COLUMNS" } else { "SHOW COLUMNS" };
                 let table = self.name_of_table(schema.as_deref(), table)?;
@@ -308,7 +310,10 @@ impl Session {
             return Err(self.may_not("SHOW", &name.table));
         }
         self.may_select(&name, schema)?;
-        find(catalog, &name).map_err(|why| why.error(&name))
+        find(catalog, &name).map_err(|why| match why {
+            NoTable::View => SqlError::not_supported(&format!("SHOW {what} of a view")),
+            why => why.error(&name),
+        })
     }
 
     /// The virtual table that a SHOW names, and its schema; None if it names one that is kept.
@@ -398,8 +403,8 @@ impl Session {
             "SHOW COLLATION" => recorded_rows(shown("information_schema.COLLATIONS")?).unwrap_or_default(),
             "SHOW CHARACTER SET" => character_sets()?,
             "SHOW ENGINES" | "information_schema.ENGINES" => vec![innodb()],
-            // There is no cache of tables.
-            "SHOW PLUGINS" | "SHOW OPEN TABLES" => Vec::new(),
+            "SHOW PLUGINS" => plugins(world).into_iter().map(Plugin::shown).collect(),
+            "information_schema.PLUGINS" => plugins(world).into_iter().map(Plugin::listed).collect(),
             name => match name.split_once('.') {
                 Some(("performance_schema", _)) => Vec::new(),
                 Some((_, table)) if table.starts_with("INNODB_") || EMPTY.contains(&table) => Vec::new(),
@@ -411,6 +416,25 @@ impl Session {
                 }
             },
         })
+    }
+
+    /// Tables of one schema or all, whose definitions are all in memory. LOCK TABLES of clients is not counted.
+    fn open_tables(&self, schema: Option<&[u8]>, world: &dyn World) -> Result<Vec<Vec<Value>>, SqlError> {
+        let snapshot = self.snapshot(world)?;
+        let catalog = snapshot.catalog();
+        let wanted = schema.map(in_text);
+        let is_wanted = |db: &str| match (&wanted, catalog.lower_case_table_names()) {
+            (None, _) => true,
+            (Some(wanted), 0) => db == wanted,
+            (Some(wanted), _) => db.eq_ignore_ascii_case(wanted),
+        };
+        let of_schema = |(db, _): (&str, _)| {
+            let db = db.to_owned();
+            let tables = catalog.tables_of(&db).map(|table| table.name.clone()).collect::<Vec<_>>();
+            let readable = tables.into_iter().filter(|table| self.may_read().table(&db, table)).collect::<Vec<_>>();
+            readable.into_iter().map(move |table| vec![text(&db), text(&table), Value::Int(0), Value::Int(0)])
+        };
+        Ok(catalog.databases().filter(|(db, _)| is_wanted(db)).flat_map(of_schema).collect())
     }
 
     /// What is counted of the server, what its transaction reads, and how its connection is encrypted.
@@ -473,6 +497,58 @@ fn character_sets() -> Result<Vec<Vec<Value>>, SqlError> {
 }
 
 /// The engine whose behaviour rows have here, whatever engine a table names.
+/// What a tool looks for as a plugin, and finds here.
+#[derive(Debug, Clone, Copy)]
+struct Plugin {
+    name: &'static str,
+    kind: &'static str,
+    /// The file from which MySQL loads it; None for what is built in.
+    library: Option<&'static str>,
+}
+
+fn plugins(world: &dyn World) -> Vec<Plugin> {
+    let plugin = |name, kind, library| Plugin { name, kind, library };
+    let mut plugins = vec![
+        plugin("caching_sha2_password", "AUTHENTICATION", None),
+        plugin("InnoDB", "STORAGE ENGINE", None),
+        plugin("rpl_semi_sync_replica", "REPLICATION", Some("semisync_replica.so")),
+    ];
+    if world.own_values().own_value("rpl_semi_sync_source_enabled").is_some() {
+        plugins.push(plugin("rpl_semi_sync_source", "REPLICATION", Some("semisync_source.so")));
+    }
+    plugins
+}
+
+impl Plugin {
+    fn shown(self) -> Vec<Value> {
+        vec![text(self.name), text("ACTIVE"), text(self.kind), self.library(), Value::Null]
+    }
+
+    fn library(self) -> Value {
+        self.library.map_or(Value::Null, text)
+    }
+
+    /// Of MySQL's plugins these have no version, author, description or licence.
+    fn listed(self) -> Vec<Value> {
+        let load = if self.library.is_some() { "ON" } else { "FORCE" };
+        let [name, kind] = [self.name, self.kind].map(text);
+        let (none, version) = (Value::Null, text("1.0"));
+        vec![
+            name,
+            version.clone(),
+            text("ACTIVE"),
+            kind,
+            version,
+            self.library(),
+            none.clone(),
+            none.clone(),
+            none.clone(),
+            none,
+            text(load),
+        ]
+    }
+}
+
 fn innodb() -> Vec<Value> {
     let comment = "Supports transactions, row-level locking, and foreign keys";
     vec![text("InnoDB"), text("DEFAULT"), text(comment), text("YES"), text("YES"), text("YES")]

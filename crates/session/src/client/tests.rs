@@ -214,6 +214,8 @@ fn statistics_and_what_is_not_there() {
     assert!(line.starts_with("Uptime: 10  Threads: 1  Questions: 25  "), "{line}");
     assert!(line.ends_with("avg: 2.500"), "{line}");
     assert_eq!(error(&ask(&mut session, b"\x0c\x01\0\0\0")).code, 1047);
+    // COM_DEBUG: an EOF.
+    assert_eq!(ask(&mut session, b"\x0d").remove(0)[0], 0xfe);
     assert_eq!(error(&query(&mut session, "alter instance reload tls")).message, "TLS is unchanged: no files");
     assert_eq!(error(&query(&mut session, "set global wait_timeout=1")).code, 1235);
     assert_eq!(error(&query(&mut session, "load data local infile 'x' into table t")).code, 1290);

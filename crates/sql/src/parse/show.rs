@@ -95,9 +95,7 @@ impl Parser<'_> {
             return Ok(Some(Show::CharacterSet { choice: self.choice()? }));
         }
         if self.accept_all(&["OPEN", "TABLES"])? {
-            // None is open, whatever the schema.
-            self.of_schema()?;
-            return Ok(Some(Show::OpenTables { choice: self.choice()? }));
+            return Ok(Some(Show::OpenTables { schema: self.of_schema()?, choice: self.choice()? }));
         }
         if self.accept("ENGINE")? {
             return self.show_engine().map(Some);

@@ -9,6 +9,7 @@ use crate::Result;
 use crate::ast::Select;
 use crate::bind::Bind;
 use crate::error::SqlError;
+use crate::listing::SYSTEM_SCHEMA;
 
 /// Schemas whose tables the source's log does not carry.
 const WITHOUT_TABLES: &[&str] = &["information_schema", "performance_schema", "mysql", "sys"];
@@ -95,6 +96,8 @@ impl NoTable {
     pub fn error(&self, name: &TableName<'_>) -> SqlError {
         let TableName { schema, table } = name;
         match self {
+            // It is listed, but the log does not carry its tables.
+            NoTable::NoSchema if schema == SYSTEM_SCHEMA => SqlError::not_supported("tables of schema mysql"),
             NoTable::NoSchema => SqlError::new(1049, "42000", format!("Unknown database '{schema}'")),
             NoTable::Missing => SqlError::new(1146, "42S02", format!("Table '{schema}.{table}' doesn't exist")),
             NoTable::View => SqlError::not_supported("SELECT from a view"),

@@ -32,6 +32,8 @@ pub enum ClientCommand<'a> {
     },
     /// Asks for a line about the server.
     Statistics,
+    /// Asks the server to write about itself to its error log.
+    Debug,
     /// Turns multi-statements on (0) or off (1).
     SetOption(u16),
     /// Logs in again: see [`ChangeUser`](super::ChangeUser).
@@ -155,6 +157,7 @@ impl<'a> ClientCommand<'a> {
                 ClientCommand::FieldList { table, pattern: reader.nul_or_rest() }
             }
             command::STATISTICS => ClientCommand::Statistics,
+            command::DEBUG => ClientCommand::Debug,
             command::SET_OPTION => ClientCommand::SetOption(reader.u16("option")?),
             command::CHANGE_USER => ClientCommand::ChangeUser,
             command::QUERY => ClientCommand::Query(query(reader, capabilities)?),
