@@ -30,6 +30,10 @@ fn nobody_there_and_wrong_password() {
     let wrong = try_with(&server.url("repl"), "Geheim-1");
     wrong.expect(11, &["1045", "access denied", "repl"]);
     assert!(!format!("{}{}", wrong.out, wrong.err).contains("Geheim-1"));
+    let checked = slipstream_with(&["check", "--source", &server.url("repl")], |command| {
+        command.env("MYSQL_PWD", "Geheim-1");
+    });
+    checked.expect(1, &["1045", "hint: correct user and password in the option file or at the source"]);
     try_with("mysql://repl@no-such-host.invalid:3306", "repl").expect(11, &["no-such-host.invalid"]);
     try_with("mysql://repl@127.0.0.1:1", "repl").expect(11, &["127.0.0.1:1", "refused"]);
     try_with("mysql://repl@127.0.0.1:notaport", "repl").expect(2, &["port"]);

@@ -157,6 +157,7 @@ fn changes_are_kept_until_reset_replica_all() {
         "{change} SOURCE_HOST = 'localhost', SOURCE_USER = 'second', SOURCE_PASSWORD = 'geheim-zwei', SOURCE_SSL = 1"
     );
     slipstream(&["execute", &statement, "--data", path]).expect(2, &["standard input"]);
+    slipstream(&["execute", "--dat", path]).expect(2, &["unexpected argument '--dat'", "'--data'"]);
     let file = data.with_extension("sql");
     std::fs::write(&file, &statement).unwrap();
     slipstream_with(&["execute", "-", "--data", path], |command| {

@@ -398,7 +398,7 @@ pub(crate) struct ThreadFlags {
 #[derive(Debug, Args)]
 pub(crate) struct ExecuteFlags {
     /// The statement; - reads it from standard input, which is required if it has a password
-    #[arg(value_name = "STATEMENT", allow_hyphen_values = true)]
+    #[arg(value_name = "STATEMENT")]
     pub statement: String,
     #[command(flatten)]
     pub data: Flags<{ options::DATA }>,

@@ -13,6 +13,12 @@ pub(crate) fn of(data: &Path, run: impl FnOnce() -> Result<(), Failure>) -> Resu
     run().map_err(|failure| if is_first { of_start(failure) } else { failure })
 }
 
+/// The same of a check, whose exit code says no more than that the source cannot be followed.
+pub(crate) fn of_check(failure: Failure) -> Failure {
+    let exit = failure.exit;
+    Failure { exit, ..of_start(failure) }
+}
+
 fn of_start(failure: Failure) -> Failure {
     let exit = failure.exit.of_start(failure.number);
     let hint = match failure.number.filter(|_| exit == Exit::SourceNotReached) {
@@ -20,8 +26,8 @@ fn of_start(failure: Failure) -> Failure {
             "ssl-mode = VERIFY_CA with source-ssl-ca = FILE, the source's ca.pem, verifies a source that made its \
                        certificate itself; ssl-mode = REQUIRED verifies nothing"
         }
-        Some(2002..=2005) => "correct the source's host and port, or start again once it runs",
-        Some(_) => "correct user and password in the option file or at the source, then start again",
+        Some(2002..=2005) => "correct the source's host and port, or try again once it runs",
+        Some(_) => "correct user and password in the option file or at the source, then try again",
         None => return Failure { exit, ..failure },
     };
     let hint = failure.hint.or_else(|| Some(hint.to_owned()));

@@ -806,7 +806,7 @@ fn check(files: &FileFlags, flags: &ReplicaFlags, out: &mut dyn Write) -> Result
     }
     let result = replica::check(&settings.replica()?, out);
     out.flush().map_err(|error| Failure::output(&error))?;
-    result
+    result.map_err(ended::of_check)
 }
 
 fn status(files: &FileFlags, flags: &StatusFlags, out: &mut dyn Write) -> Result<(), Failure> {
