@@ -8,6 +8,7 @@ pub mod balance;
 pub mod cli;
 pub mod clocks;
 pub mod compare;
+pub mod contenders;
 mod delay;
 mod duration;
 pub mod figures;

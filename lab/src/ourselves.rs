@@ -38,14 +38,7 @@ impl Replica {
     /// The program is missing.
     pub(crate) fn start(source: &str, data: &Path, arguments: &[String], cpus: Option<&str>) -> Result<Replica> {
         let (program, port, log) = (program()?, free_port()?, data.with_extension("log"));
-        let mut command = match cpus {
-            Some(cpus) => {
-                let mut command = Command::new("taskset");
-                command.arg("-c").arg(cpus).arg(&program);
-                command
-            }
-            None => Command::new(&program),
-        };
+        let mut command = bound(&program, cpus);
         command.args(["replica", "--no-defaults", "--on-stop", "exit", "--source", source, "--data"]).arg(data);
         command.args(["--port", &port.to_string()]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
@@ -137,12 +130,20 @@ impl Replica {
     }
 }
 
+/// A program of ours on these CPUs only, where some are given.
+fn bound(program: &Path, cpus: Option<&str>) -> Command {
+    let Some(cpus) = cpus else { return Command::new(program) };
+    let mut command = Command::new("taskset");
+    command.arg("-c").arg(cpus).arg(program);
+    command
+}
+
 /// Runs `lab replay` of a program as a process of its own and returns its report. It works in folders of `scratch`.
 ///
 /// # Errors
 /// The replay fails, or `stop` is raised.
 pub(crate) fn replay(
-    program: &Path,
+    (program, cpus): (&Path, Option<&str>),
     scratch: &Path,
     load: &[PathBuf],
     files: &[PathBuf],
@@ -150,7 +151,7 @@ pub(crate) fn replay(
     stop: &AtomicBool,
 ) -> Result<Value> {
     let (out, err) = (scratch.join("replay.json"), scratch.join("replay.err"));
-    let mut command = Command::new(program);
+    let mut command = bound(program, cpus);
     command.args(["lab", "replay", "--no-defaults", "--json", "--hash", "--folder"]).arg(scratch.join("replay"));
     for file in load {
         command.arg("--load").arg(file);
@@ -193,6 +194,16 @@ pub(crate) fn session(port: u16, name: &str) -> Result<Connection> {
     let (user, password) = (name.to_owned(), Some(name.to_owned()));
     let options = ConnectOptions { port, user, password, ssl_mode: SslMode::Required, ..ConnectOptions::default() };
     Ok(Connection::connect(&options)?)
+}
+
+/// Fails if a program is not on PATH.
+///
+/// # Errors
+/// It is not; the error names its package.
+pub(crate) fn look_for(program: &str, package: &str) -> Result<()> {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().map(drop).with_context(|| format!("{program} is missing: apt-get install {package}"))
 }
 
 /// Runs a program to its end and returns its standard output.

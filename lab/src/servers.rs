@@ -15,14 +15,22 @@ use anyhow::{Context, Result, bail, ensure};
 use client::{ConnectOptions, Connection, SslMode};
 use rustix::process::{Pid, Signal, kill_process};
 
+/// Options by which a server syncs nothing at a commit.
+pub(crate) const UNSYNCED: [&str; 2] = ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"];
 /// Interval between checks of a wait.
 const LOOK: Duration = Duration::from_millis(2);
 /// A server that is not up, or not down, by then has failed: recovery on a slow disk takes tens of seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// Seconds that one query for the end of replay waits in the server before we check for failures and signals.
+const ASK_S: f64 = 0.5;
 /// Number of ports lost to others between choosing and binding before we give up.
 pub(crate) const PORT_TRIES: u32 = 5;
 /// Clock ticks a second in /proc; the same on every Linux this is built for.
 const USER_HZ: f64 = 100.0;
+
+/// Where none of MySQL's programs were found.
+pub(crate) const NO_MYSQLD: &str = "no mysqld on PATH, in SLIPSTREAM_TEST_MYSQLD or in the testbed: testbed/mysql install, \
+                                    or --mysqld-bin DIR";
 
 #[derive(Clone, Debug)]
 pub struct Programs {
@@ -430,6 +438,23 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// Waits until a replica has executed these GTIDs; fails once its applier has stopped.
+///
+/// # Errors
+/// It has, or `stop` is raised.
+pub(crate) fn wait_applied(connection: &mut Connection, gtids: &str, stop: &AtomicBool) -> Result<()> {
+    let ask = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{}', {ASK_S})", gtids.replace('\n', ""));
+    while connection.query_value(&ask)?.as_deref() != Some("0") {
+        let status = connection.query("SHOW REPLICA STATUS")?;
+        let text = |name: &str| status.column(name).and_then(|at| status.text(0, at)).unwrap_or_default();
+        if text("Replica_SQL_Running") != "Yes" {
+            bail!("MySQL's applier stopped: {} {}", text("Last_SQL_Errno"), text("Last_SQL_Error"));
+        }
+        check_stop(stop)?;
+    }
+    Ok(())
 }
 
 /// The allocator of a process: of the libraries that are preloaded and mapped the first that has one, else a linked

@@ -42,13 +42,13 @@ impl Sampling {
     /// Begins to sample all threads of a process, those included that it starts later.
     ///
     /// # Errors
-    /// There is no `perf`.
+    /// `perf` cannot be run.
     pub(crate) fn begin(pid: u32, folder: &Path) -> Result<Sampling> {
         let (data, told) = (folder.join("perf.data"), folder.join("perf.err"));
         let mut command = Command::new("perf");
         command.args(["record", "-e", "cpu-clock", "-F", HZ, "--call-graph", UNWIND, "-p", &pid.to_string(), "-o"]);
         command.arg(&data).stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&told)?);
-        let perf = Running::start(&mut command, "perf").context("perf is missing: apt-get install linux-perf")?;
+        let perf = Running::start(&mut command, "perf")?;
         Ok(Sampling { perf, data, told })
     }
 

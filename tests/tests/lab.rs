@@ -266,7 +266,7 @@ fn a_figure_of_a_group_is_measured_and_followed() {
     assert!(!scratch.exists() && servers_on(&scratch) == 0, "left behind");
     let stored: Value = serde_json::from_slice(&std::fs::read(out.join("11-26.json")).unwrap()).unwrap();
     let series = stored["found"]["series"].as_array().unwrap();
-    let options: Vec<&str> = series.iter().map(|one| one["options"].as_str().unwrap()).collect();
+    let options: Vec<&str> = series.iter().map(|one| one["points"][0]["options"].as_str().unwrap()).collect();
     let given = ["OFF", "ON", "OFF"].map(|value| format!("binlog_transaction_compression={value}"));
     assert!(options.iter().zip(&given).all(|(options, given)| options.ends_with(given.as_str())), "{options:?}");
     let values = |one: &Value| -> Vec<f64> {
@@ -351,10 +351,11 @@ fn a_synthesized_log_is_compared_and_options_show() {
         gtids: GtidSet::new(),
         work,
     };
-    let options = ["--mysqld-option=--sync-binlog=0", "--mysqld-option=--innodb-flush-log-at-trx-commit=2"];
-    let (report, ran) = compare(&log, &[&["--only", "defaults"][..], &options].concat());
+    let contender = ["--contender", "mysql, not flushed:--innodb-flush-log-at-trx-commit=2"];
+    let (report, ran) = compare(&log, &[&contender[..], &["--mysqld-option=--sync-binlog=0"]].concat());
     ran.expect(0, &[]);
     let row = &report["rows"][0];
+    assert_eq!((report["rows"].as_array().unwrap().len(), &row["contender"]), (1, &"mysql, not flushed".into()));
     assert_eq!((&row["log_synced"], &row["difference"]), (&"binlog never".into(), &Value::Null), "{}", ran.out);
     assert_eq!(row["store_synced"], "no (written; once a second)");
     assert_eq!(row["settings"], "innodb_flush_log_at_trx_commit=2 sync_binlog=0");

@@ -14,6 +14,8 @@ use relay_log::SyncPolicy;
 use serde::Serialize;
 use store::CheckImages;
 
+use crate::conditions::Conditions;
+use crate::turns::{Interval, median, ratios, turns};
 use crate::{Grain, ReplayOptions, ReplayReport, grain, replay};
 
 /// MySQL's default history size before 9.5.
@@ -44,7 +46,7 @@ pub struct AblationArgs {
     /// Only mechanisms whose names contain this; may be repeated
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
-    /// Replays of each side; medians are taken
+    /// Replays of each side, by turns; medians are taken, and of six or more the ratio's interval by the sign test
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub rounds: u32,
     /// Apply workers [default: by the machine's cores]
@@ -90,6 +92,8 @@ pub struct Row {
     pub changed: Side,
     /// Median speed of the changed side divided by that of the base.
     pub ratio: f64,
+    /// Interval of the ratio, turn by turn; None for fewer than six.
+    pub interval: Option<Interval>,
     /// True if all replays of both sides ended with the same rows.
     pub equal: bool,
 }
@@ -103,10 +107,8 @@ pub struct AblationReport {
     pub hash: String,
     /// Settings that all replays had in common.
     pub settings: String,
-    /// The machine that ran it.
-    pub machine: String,
-    /// Load average of the last minute, at the start.
-    pub load_average: String,
+    #[serde(flatten)]
+    pub conditions: Conditions,
 }
 
 /// A mechanism, as a change to how a log is replayed.
@@ -138,12 +140,12 @@ pub fn ablation(args: &AblationArgs, told: &mut dyn FnMut(&str)) -> anyhow::Resu
         rows: Vec::new(),
         hash: String::new(),
         settings: String::new(),
-        machine: String::new(),
-        load_average: String::new(),
+        conditions: Conditions::begin(),
     };
     for mechanism in mechanisms {
         compare(args.rounds, &base, &mechanism, &mut report, told)?;
     }
+    report.conditions.end();
     Ok(report)
 }
 
@@ -197,7 +199,8 @@ fn compare(
     let mut speeds = [Vec::new(), Vec::new()];
     let mut equal = true;
     for round in 0..rounds {
-        for ((options, side), speeds) in [base, &changed].into_iter().zip(&mut sides).zip(&mut speeds) {
+        let both = [base, &changed].into_iter().zip(&mut sides).zip(&mut speeds);
+        for ((options, side), speeds) in turns(both, round) {
             let one = replay(options)?;
             side.wall_s.push(one.measured.wall_s);
             speeds.push(one.write_transactions_per_s);
@@ -206,8 +209,6 @@ fn compare(
             if report.hash.is_empty() {
                 report.hash.clone_from(&hash);
                 report.settings.clone_from(&one.settings);
-                report.machine.clone_from(&one.machine);
-                report.load_average.clone_from(&one.load_average);
             }
             equal &= hash == report.hash;
             told(&format!(
@@ -220,22 +221,15 @@ fn compare(
             ));
         }
     }
-    for (side, speeds) in sides.iter_mut().zip(&mut speeds) {
+    for (side, speeds) in sides.iter_mut().zip(&speeds) {
         side.write_transactions_per_s = median(speeds);
     }
     let [base, changed] = sides;
+    let interval = Interval::of(&ratios(&speeds[1], &speeds[0]));
     let ratio = changed.write_transactions_per_s / base.write_transactions_per_s.max(f64::MIN_POSITIVE);
     let Mechanism { name, mirrors, counter, .. } = mechanism;
-    report.rows.push(Row { mechanism: name, mirrors, counter, base, changed, ratio, equal });
+    report.rows.push(Row { mechanism: name, mirrors, counter, base, changed, ratio, interval, equal });
     Ok(())
-}
-
-/// The middle value; the mean of the two middle values if their number is even; 0 of none.
-#[must_use]
-pub fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let at = |place: usize| values.get(place).copied().unwrap_or(0.0);
-    (at(values.len().saturating_sub(1) / 2) + at(values.len() / 2)) / 2.0
 }
 
 fn count(of: impl Fn(&crate::TransactionReport) -> f64, report: &ReplayReport) -> f64 {
@@ -371,13 +365,13 @@ impl fmt::Display for AblationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<31} {:<30} {:>9} {:>9} {:>6}  {:<33} {:>12} {:>12}",
+            "{:<31} {:<30} {:>9} {:>9} {:>6}  {:<33} {:>12} {:>12}  ratio, turn by turn",
             "mechanism", "changed to", "base tx/s", "tx/s", "ratio", "counter", "base", "changed"
         )?;
         for row in &self.rows {
             writeln!(
                 f,
-                "{:<31} {:<30} {:>9.0} {:>9.0} {:>6.2}  {:<33} {:>12.1} {:>12.1}{}",
+                "{:<31} {:<30} {:>9.0} {:>9.0} {:>6.2}  {:<33} {:>12.1} {:>12.1}  {}{}",
                 row.mechanism,
                 row.changed.name,
                 row.base.write_transactions_per_s,
@@ -386,12 +380,13 @@ impl fmt::Display for AblationReport {
                 row.counter,
                 row.base.counter,
                 row.changed.counter,
+                row.interval.map_or("-".to_owned(), |interval| interval.to_string()),
                 if row.equal { "" } else { "  DIFFERENT ROWS" }
             )?;
         }
         writeln!(f, "base: {}", self.settings)?;
         writeln!(f, "result hash {} of {}", self.hash, if self.is_equal() { "all" } else { "the first only" })?;
-        writeln!(f, "{}, load {}", self.machine, self.load_average)
+        writeln!(f, "{}", self.conditions)
     }
 }
 

@@ -10,6 +10,7 @@
 pub mod ablation;
 pub mod cli;
 pub mod command;
+pub mod conditions;
 pub mod feed;
 pub mod grain;
 pub mod pace;
@@ -17,6 +18,7 @@ mod readers;
 mod reads;
 mod report;
 mod samples;
+pub mod turns;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -40,6 +42,7 @@ pub use grain::Grain;
 pub use report::{PacedLag, Phase, ReadRates, ReplayReport, StageCost, TransactionReport};
 pub use samples::Sample;
 
+use conditions::Conditions;
 use feed::{Fed, Feeder};
 use readers::Readers;
 use samples::Sampler;
@@ -148,14 +151,9 @@ struct Mark {
 }
 
 fn run(load: &[PathBuf], logs: &[PathBuf], options: &ReplayOptions) -> anyhow::Result<ReplayReport> {
-    let load_average = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let mut run = Run::start(options)?;
-    let mut report = ReplayReport {
-        settings: settings(options),
-        machine: machine(),
-        load_average: load_average.split_whitespace().next().unwrap_or("?").to_string(),
-        ..ReplayReport::default()
-    };
+    let Conditions { machine, load_average: [load_average, _] } = Conditions::begin();
+    let mut report = ReplayReport { settings: settings(options), machine, load_average, ..ReplayReport::default() };
     if !load.is_empty() {
         let (mut loaded, _) = run.phase(load, None)?;
         if run.pipeline.store.disk().is_some() {
@@ -456,15 +454,4 @@ fn settings(options: &ReplayOptions) -> String {
         count(options.decoders, "decoder"),
         options.check_images.name(),
     )
-}
-
-#[must_use]
-pub fn machine() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info
-        .lines()
-        .find_map(|l| l.strip_prefix("model name").and_then(|l| l.split(':').nth(1)))
-        .map_or("unknown processor", str::trim);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{model}, {cores} cores")
 }

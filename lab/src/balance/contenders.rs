@@ -1,65 +1,20 @@
-//! Replicas whose balanced replay speed is searched for: stock ones and ours, each by one option of the command line.
+//! Replicas whose balanced replay speed is searched for: stock ones and ours.
 //!
-//! In: `NAME:OPTIONS`, a folder, a source's port. Out: a replica that follows, what it shows, its rows when it is done.
+//! In: a contender, a folder, a source's port. Out: a replica that follows, what it shows, its rows when it is done.
 //! Never here: a rate, a verdict.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use base::GtidSet;
 use client::Connection;
 
+use crate::contenders::{Contender, Whose};
 use crate::hash::{HashReport, hash, hash_stopped};
 use crate::ourselves;
 use crate::reported::{Reported, variable_of};
-use crate::servers::{Programs, Server};
-
-/// Whose a contender is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
-    Mysql,
-    Slipstream,
-}
-
-/// A replica, as the command line describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contender {
-    pub name: String,
-    pub whose: Whose,
-    /// Options of the server that differ from how it ships.
-    pub options: Vec<String>,
-    /// A library that is loaded first.
-    pub preload: Option<PathBuf>,
-    /// CPUs to which it is bound, as `taskset` takes them.
-    pub cpus: Option<String>,
-}
-
-impl FromStr for Contender {
-    type Err = String;
-
-    /// `NAME:OPTIONS`. The name begins with `mysql` or `slipstream`; options are words, and
-    /// `CPUS=LIST` and (of MySQL) `LD_PRELOAD=FILE` are among them.
-    fn from_str(text: &str) -> Result<Contender, String> {
-        let (name, words) = text.split_once(':').unwrap_or((text, ""));
-        let whose = match name {
-            name if name.starts_with("mysql") => Whose::Mysql,
-            name if name.starts_with("slipstream") => Whose::Slipstream,
-            _ => return Err(format!("'{name}': a contender's name begins with mysql or slipstream")),
-        };
-        let mut contender = Contender { name: name.to_owned(), whose, options: Vec::new(), preload: None, cpus: None };
-        for word in words.split_whitespace() {
-            match word.split_once('=') {
-                Some(("LD_PRELOAD", file)) if whose == Whose::Mysql => contender.preload = Some(file.into()),
-                Some(("LD_PRELOAD", _)) => return Err(format!("'{name}': only MySQL takes LD_PRELOAD")),
-                Some(("CPUS", list)) => contender.cpus = Some(list.to_owned()),
-                _ => contender.options.push(word.to_owned()),
-            }
-        }
-        Ok(contender)
-    }
-}
+use crate::servers::{NO_MYSQLD, Programs, Server};
 
 /// Where a replica finds its source.
 #[derive(Clone, Copy, Debug)]
@@ -122,14 +77,7 @@ impl Contender {
             let connection = replica.session(stop)?;
             return Ok(Following { replica: Replica::Slipstream(replica), connection, data });
         }
-        let mut programs = programs.context("no mysqld: testbed/mysql install, or --mysqld-bin DIR")?.clone();
-        if let Some(cpus) = &self.cpus {
-            programs = programs.bound_to(cpus);
-        }
-        if let Some(library) = &self.preload {
-            ensure!(library.is_file(), "{}: no library {}", self.name, library.display());
-            programs = programs.preloading(library, &[]);
-        }
+        let programs = self.programs(programs.context(NO_MYSQLD)?)?;
         let server = Server::start(&programs, &data, &[needed(buffer_pool), self.options.clone()].concat(), stop)?;
         let mut connection = server.connect()?;
         connection.exec("STOP REPLICA")?;
@@ -256,27 +204,6 @@ impl Following {
                 drop(connection);
                 replica.stop(stop)
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_contender_is_one_option() {
-        let contender: Contender =
-            "mysql, both 0:--sync-binlog=0 --innodb-flush-log-at-trx-commit=0 CPUS=1 LD_PRELOAD=/lib/j.so"
-                .parse()
-                .unwrap();
-        assert_eq!((contender.name.as_str(), contender.whose), ("mysql, both 0", Whose::Mysql));
-        assert_eq!(contender.options, ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"]);
-        assert_eq!((contender.cpus.as_deref(), contender.preload), (Some("1"), Some("/lib/j.so".into())));
-        let ours: Contender = "slipstream".parse().unwrap();
-        assert_eq!((ours.whose, ours.options.len()), (Whose::Slipstream, 0));
-        for bad in ["postgres:", "slipstream:LD_PRELOAD=/x", ""] {
-            assert!(bad.parse::<Contender>().is_err(), "{bad}");
         }
     }
 }

@@ -21,12 +21,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
+use replay::conditions::Conditions;
+use replay::turns::turns;
 use serde::Serialize;
 
-pub use contenders::{Contender, Whose};
+pub use crate::contenders::{Contender, Whose};
 pub use report::{BalanceReport, Balanced, Search, Try};
 
-use crate::servers::{PATIENCE, Programs, Scratch, Server, check_stop, copy_folder, empty_folder};
+use crate::servers::{NO_MYSQLD, PATIENCE, Programs, Scratch, Server, UNSYNCED, check_stop, copy_folder, empty_folder};
 use crate::tpcc::{self, TpccOptions};
 use contenders::Following;
 use feed::Feed;
@@ -154,7 +156,7 @@ pub fn balance(args: &BalanceArgs, stop: &AtomicBool, told: &dyn Fn(&str)) -> Re
         contenders = whose.iter().filter(|(_, is_there)| *is_there).flat_map(|(name, _)| name.parse().ok()).collect();
     }
     let scratch = Scratch(empty_folder(args.folder.as_deref(), "balance")?);
-    let before = crate::compare::load_average();
+    let mut conditions = Conditions::begin();
     let (load, run) = (replay::expand(&args.load)?, replay::expand(&args.logs)?);
     let plan = Plan { args, programs: programs.as_ref(), folder: &scratch.0, stop, told };
     plan.refuse_what_does_not_fit(contenders.len(), &[load.clone(), run.clone()].concat())?;
@@ -186,12 +188,7 @@ pub fn balance(args: &BalanceArgs, stop: &AtomicBool, told: &dyn Fn(&str)) -> Re
     }
     let searches = if args.terminals.is_empty() { args.searches } else { 1 };
     for round in 0..searches {
-        let mut order: Vec<usize> = (0..contenders.len()).collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for at in order {
-            let (Some(contender), Some(found)) = (contenders.get(at), found.get_mut(at)) else { continue };
+        for (contender, found) in turns(contenders.iter().zip(&mut found), round) {
             told(&format!("{}, search {} of {}", contender.name, round + 1, searches));
             let (search, options) = plan.search(contender, source.as_mut()).with_context(|| contender.name.clone())?;
             found.options = options;
@@ -202,14 +199,14 @@ pub fn balance(args: &BalanceArgs, stop: &AtomicBool, told: &dyn Fn(&str)) -> Re
         let answers: Option<Vec<_>> = one.searches.iter().map(|search| search.answer).collect();
         one.together = answers.and_then(|answers| search::together(&answers));
     }
+    conditions.end();
     Ok(BalanceReport {
         source: source_text,
         window_s: args.length.window_s(),
         lag_max_s: args.lag_max,
         contenders: found,
         mysql_version: programs.as_ref().map(Programs::version).transpose()?,
-        machine: replay::machine(),
-        load_average: [before, crate::compare::load_average()],
+        conditions,
     })
 }
 
@@ -277,7 +274,7 @@ impl Plan<'_> {
     }
 
     fn programs(&self) -> Result<&Programs> {
-        self.programs.context("no mysqld on PATH, in SLIPSTREAM_TEST_MYSQLD or in the testbed: testbed/mysql install")
+        self.programs.context(NO_MYSQLD)
     }
 
     /// Says beforehand what it takes, and refuses what the disk or the given time does not hold.
@@ -338,8 +335,7 @@ impl Plan<'_> {
         self.tell("loading TPC-C into a stock primary");
         let data = self.folder.join("primary-loaded");
         self.programs()?.initialise(&data, self.stop)?;
-        let fast = ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"].map(str::to_owned);
-        let options = [self.primary_options(), fast.to_vec()].concat();
+        let options = [self.primary_options(), UNSYNCED.map(str::to_owned).to_vec()].concat();
         let server = Server::start(self.programs()?, &data, &options, self.stop)?;
         tpcc::prepare(&self.tpcc(&server), &mut std::io::sink())?;
         let mut connection = server.connect()?;
@@ -372,7 +368,7 @@ impl Plan<'_> {
         // Its rows do not depend on when it syncs.
         let plain = Contender {
             options: match contender.whose {
-                Whose::Mysql => ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"].map(str::to_owned).to_vec(),
+                Whose::Mysql => UNSYNCED.map(str::to_owned).to_vec(),
                 Whose::Slipstream => Vec::new(),
             },
             preload: None,

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use replay::conditions::Conditions;
 use serde::Serialize;
 
 use super::search::{Answer, Together};
@@ -99,9 +100,8 @@ pub struct BalanceReport {
     pub lag_max_s: f64,
     pub contenders: Vec<Balanced>,
     pub mysql_version: Option<String>,
-    pub machine: String,
-    /// Load average of the last minute, before and after.
-    pub load_average: [String; 2],
+    #[serde(flatten)]
+    pub conditions: Conditions,
 }
 
 impl fmt::Display for BalanceReport {
@@ -133,8 +133,7 @@ impl fmt::Display for BalanceReport {
         if let Some(version) = &self.mysql_version {
             writeln!(f, "mysql {version}")?;
         }
-        let [before, after] = &self.load_average;
-        writeln!(f, "{}, load {before} to {after}", self.machine)
+        writeln!(f, "{}", self.conditions)
     }
 }
 
@@ -169,15 +168,13 @@ mod tests {
             searches: vec![search],
             together: Some(Together::One(100.0)),
         }];
-        let [before, after] = ["1", "2"].map(str::to_owned);
         BalanceReport {
             source: "a log".into(),
             window_s,
             lag_max_s: 1.0,
             contenders,
             mysql_version: None,
-            machine: "m".into(),
-            load_average: [before, after],
+            conditions: Conditions::begin(),
         }
         .to_string()
     }

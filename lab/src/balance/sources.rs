@@ -154,7 +154,7 @@ impl Source {
                 // A replay needs a log that it measures.
                 let (load, run) =
                     if files.is_empty() { (Vec::new(), log.load.clone()) } else { (log.load.clone(), files) };
-                let report = ourselves::replay(&ourselves::program()?, scratch, &load, &run, &[], stop)?;
+                let report = ourselves::replay((&ourselves::program()?, None), scratch, &load, &run, &[], stop)?;
                 report["hash"].as_str().map(str::to_owned).context("our replay gave no hash")
             }
             Source::Primary(primary) => Ok(hash(&primary.server.address(), &[])?.hash),

@@ -119,7 +119,7 @@ impl<'a> Bench<'a> {
             file.sync_data()?;
             times.push(started.elapsed().as_secs_f64() * 1e6);
         }
-        Ok(replay::ablation::median(&mut times))
+        Ok(replay::turns::median(&times))
     }
 
     /// Options of a stock server.

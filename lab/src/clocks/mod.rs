@@ -12,15 +12,17 @@ mod runs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
+use replay::turns::turns;
 
 pub(crate) use report::SPEED;
 pub use report::{ClocksReport, Line, Recorded};
 
+use crate::ourselves;
 use crate::restamp::RestampTracking;
 use crate::serve_bench::word;
-use crate::servers::Programs;
+use crate::servers::{NO_MYSQLD, Programs};
 use logs::Bench;
 
 /// Options of `lab clocks`.
@@ -111,11 +113,11 @@ impl Stamps {
 /// # Errors
 /// A server does not start, a replica stops, rows differ, or `stop` is raised.
 pub fn clocks(args: &ClocksArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)) -> Result<ClocksReport> {
-    let Some(programs) = Programs::find(args.mysqld_bin.as_deref())? else {
-        bail!("no mysqld on PATH, in SLIPSTREAM_TEST_MYSQLD or in the testbed (--mysqld-bin DIR)")
-    };
+    let programs = Programs::find(args.mysqld_bin.as_deref())?.context(NO_MYSQLD)?;
+    if args.workload != "tpcc" {
+        ourselves::look_for("sysbench", "sysbench")?;
+    }
     ensure!(args.sync_delays.iter().all(|ms| (0.0..=10_000.0).contains(ms)), "--sync-delays: 0 to 10000");
-    let load_before = crate::compare::load_average();
     let mut bench = Bench::new(args, &programs, stop)?;
     let mut report = ClocksReport::new(args, programs.version()?, bench.sync_us()?);
     told("a server with the load's tables");
@@ -130,12 +132,13 @@ pub fn clocks(args: &ClocksArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)) 
     }
     let ways: Vec<(f64, u32)> =
         args.sync_delays.iter().flat_map(|&delay| args.workers.iter().map(move |&workers| (delay, workers))).collect();
-    for round in 1..=args.rounds {
+    for round in 0..args.rounds {
         for &(delay, workers) in &ways {
-            for log in bench.logs() {
+            for log in turns(bench.logs(), round) {
                 let sample = bench.apply(&log, delay, workers).with_context(|| log.name())?;
                 told(&format!(
-                    "round {round}: sync + {delay} ms, {workers} workers, {}: {:.2} s, {} retries",
+                    "round {}: sync + {delay} ms, {workers} workers, {}: {:.2} s, {} retries",
+                    round + 1,
                     log.name(),
                     sample.wall_s,
                     sample.retries
@@ -145,7 +148,7 @@ pub fn clocks(args: &ClocksArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)) 
         }
     }
     report.hash = bench.hash();
-    report.load_average = [load_before, crate::compare::load_average()];
+    report.conditions.end();
     if let Some(file) = &args.picture {
         let svg = crate::figures::picture::svg(&report.found(), None)?;
         std::fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;

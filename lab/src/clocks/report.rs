@@ -7,8 +7,9 @@ use serde::Serialize;
 use super::logs::Log;
 use super::runs::Sample;
 use super::{ClocksArgs, ITS_SOURCE};
-use crate::figures::result::{Found, Point, Series, Side};
-use replay::ablation::median;
+use crate::figures::result::{Found, Side};
+use replay::conditions::Conditions;
+use replay::turns::{Interval, median, ratios};
 
 /// Measure over the number of clients.
 pub(crate) const SPEED: &str = "transactions a second";
@@ -39,7 +40,7 @@ impl Line {
     /// Median of the rounds, in seconds.
     #[must_use]
     pub fn median_s(&self) -> f64 {
-        median(&mut self.seconds.clone())
+        median(&self.seconds)
     }
 }
 
@@ -73,10 +74,8 @@ pub struct ClocksReport {
     pub disk_sync_us: f64,
     /// Version of the stock servers.
     pub mysql_version: String,
-    /// The machine that ran it.
-    pub machine: String,
-    /// Load average of the last minute, at the start and at the end.
-    pub load_average: [String; 2],
+    #[serde(flatten)]
+    pub conditions: Conditions,
 }
 
 impl ClocksReport {
@@ -96,8 +95,7 @@ impl ClocksReport {
             flush_log: args.flush_log,
             disk_sync_us,
             mysql_version,
-            machine: replay::machine(),
-            load_average: Default::default(),
+            conditions: Conditions::begin(),
         }
     }
 
@@ -137,35 +135,22 @@ impl ClocksReport {
         let is_one_way =
             self.lines.iter().all(|line| self.lines.first().is_some_and(|first| line.is_applied_as(first)));
         for line in &self.lines {
-            let values = line.seconds.iter().map(rate).collect();
-            let point = Point { at: line.clients.to_string(), values, ..Point::default() };
             let own = line.stamped_by == ITS_SOURCE;
             let stamps = if own { "COMMIT_ORDER" } else { line.stamped_by.as_str() };
             let name = match is_one_way {
                 true => stamps.to_owned(),
                 false => format!("{stamps}, {} workers, sync + {} ms", line.workers, line.sync_delay_ms),
             };
-            match found.series.iter_mut().find(|series| series.name == name) {
-                Some(series) => series.points.push(point),
-                None => found.series.push(Series {
-                    name,
-                    side: if own { Side::Base } else { Side::Slipstream },
-                    options: format!("replica_parallel_workers={}", line.workers),
-                    points: vec![point],
-                }),
+            let side = if own { Side::Base } else { Side::Slipstream };
+            let options = format!("replica_parallel_workers={}", line.workers);
+            for seconds in &line.seconds {
+                found.add((&name, side), &line.clients.to_string(), rate(seconds), &options);
             }
         }
-        let written = self.recorded.iter().filter(|one| !one.is_reference).map(|one| Point {
-            at: one.clients.to_string(),
-            values: vec![rate(&one.seconds)],
-            ..Point::default()
-        });
-        found.series.push(Series {
-            name: "the source, writing it".into(),
-            side: Side::Base,
-            options: "it syncs every commit".into(),
-            points: written.collect(),
-        });
+        for one in self.recorded.iter().filter(|one| !one.is_reference) {
+            let (who, at) = (("the source, writing it", Side::Base), one.clients.to_string());
+            found.add(who, &at, rate(&one.seconds), "it syncs every commit");
+        }
         found
     }
 }
@@ -174,7 +159,7 @@ impl fmt::Display for ClocksReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:>8} {:>7} {:>7}  {:<24} {:>9} {:>17} {:>7} {:>9} {:>7}",
+            "{:>8} {:>7} {:>7}  {:<24} {:>9} {:>17} {:>7} {:>9} {:>7}  times, round by round",
             "sync +ms", "workers", "clients", "stamped by", "seconds", "min to max", "times", "WRITESET", "retries"
         )?;
         for line in &self.lines {
@@ -185,16 +170,18 @@ impl fmt::Display for ClocksReport {
                         && clients.is_none_or(|clients| other.clients == clients)
                         && other.stamped_by == by
                 };
-                self.lines.iter().find(same).map(Line::median_s)
+                self.lines.iter().find(same)
             };
             let seconds = line.median_s();
             let (least, most) = line.seconds.iter().fold((f64::MAX, 0.0f64), |(a, b), &s| (a.min(s), b.max(s)));
             let ratio = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.2}"));
-            let times = of(Some(line.clients), &super::Stamps::Source.name()).map(|own| own / seconds);
-            let part = of(None, &super::Stamps::Reference.name()).map(|reference| seconds / reference);
+            let own = of(Some(line.clients), &super::Stamps::Source.name());
+            let times = own.map(|own| own.median_s() / seconds);
+            let part = of(None, &super::Stamps::Reference.name()).map(|reference| seconds / reference.median_s());
+            let interval = own.and_then(|own| Interval::of(&ratios(&own.seconds, &line.seconds)));
             writeln!(
                 f,
-                "{:>8} {:>7} {:>7}  {:<24} {seconds:>9.2} {:>17} {:>7} {:>9} {:>7}",
+                "{:>8} {:>7} {:>7}  {:<24} {seconds:>9.2} {:>17} {:>7} {:>9} {:>7}  {}",
                 line.sync_delay_ms,
                 line.workers,
                 line.clients,
@@ -203,6 +190,7 @@ impl fmt::Display for ClocksReport {
                 ratio(times),
                 ratio(part),
                 line.retries,
+                interval.map_or("-".to_owned(), |interval| interval.to_string()),
             )?;
         }
         writeln!(f, "times: how many times as fast as with the source's own clocks; WRITESET: of that log's time")?;
@@ -213,12 +201,11 @@ impl fmt::Display for ClocksReport {
         let recorded: Vec<String> = self.recorded.iter().map(recorded).collect();
         writeln!(f, "clients that wrote a log, and the time it took at the source: {}", recorded.join(", "))?;
         writeln!(f, "{} transactions of {}; result hash {}", self.transactions, self.workload, self.hash)?;
-        let [before, after] = &self.load_average;
         let rounds = self.lines.first().map_or(0, |line| line.seconds.len());
         writeln!(
             f,
-            "mysql {}, innodb_flush_log_at_trx_commit={}, a sync of this disk {:.0} µs; medians of {rounds}; {}, load {before} to {after}",
-            self.mysql_version, self.flush_log, self.disk_sync_us, self.machine
+            "mysql {}, innodb_flush_log_at_trx_commit={}, a sync of this disk {:.0} µs; medians of {rounds}; {}",
+            self.mysql_version, self.flush_log, self.disk_sync_us, self.conditions
         )
     }
 }

@@ -3,16 +3,13 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use client::Connection;
 use compare::hash_server;
 use source::TableFilter;
 
 use super::logs::{Bench, Log, NAME};
-use crate::servers::{PATIENCE, Server, check_stop};
-
-/// Seconds that one query for the end waits in the server before failures and signals are looked at.
-const ASK_S: f64 = 0.5;
+use crate::servers::{PATIENCE, Server, check_stop, wait_applied};
 
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
@@ -49,7 +46,7 @@ impl Bench<'_> {
                 let port = relay.as_ref().map(|relay| relay.port).or(log.port).context("nothing to receive from")?;
                 follow(&mut connection, port)?;
                 connection.exec("START REPLICA")?;
-                self.wait(&mut connection, goal)?;
+                wait_applied(&mut connection, goal, self.stop)?;
                 (started.elapsed().as_secs_f64(), relay)
             }
         };
@@ -93,23 +90,8 @@ impl Bench<'_> {
         connection.exec("STOP REPLICA IO_THREAD")?;
         let started = Instant::now();
         connection.exec("START REPLICA SQL_THREAD")?;
-        self.wait(connection, goal)?;
+        wait_applied(connection, goal, self.stop)?;
         Ok(started.elapsed().as_secs_f64())
-    }
-
-    /// Waits until the replica has executed these GTIDs.
-    fn wait(&self, connection: &mut Connection, goal: &str) -> Result<()> {
-        let ask = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{goal}', {ASK_S})");
-        while connection.query_value(&ask)?.as_deref() != Some("0") {
-            check_stop(self.stop)?;
-            let state = "SELECT SERVICE_STATE FROM performance_schema.replication_applier_status";
-            if connection.query_value(state)?.as_deref() != Some("ON") {
-                let error = "SELECT MAX(LAST_ERROR_MESSAGE)
-                             FROM performance_schema.replication_applier_status_by_worker";
-                bail!("the replica stopped: {}", connection.query_value(error)?.unwrap_or_default());
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,28 +1,25 @@
 //! Contenders of a comparison: how each is set up, and its properties.
 //!
-//! In: the options. Out: a list in the table's order, each entry with the settings to print. Never here: a run, or what
+//! In: the options. Out: a list in the table's order. Never here: a run, or what
 //! a stock server syncs: that is read from the server that ran.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
 
 use super::CompareArgs;
+use crate::contenders::{Contender as Who, Whose};
 
 /// Something that replays the log, or copies it.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
-    pub name: String,
+    pub who: Who,
     pub how: How,
-    /// Settings as text for the report; ours and MySQL's appliers report them themselves.
-    pub settings: String,
     /// Of a stock server, what the server does not report.
     pub traits: Traits,
     /// True if it replays only the first part of the log.
     pub first_part: bool,
     /// A question to a stock server at its end: names and numbers.
     pub ask: Option<&'static str>,
-    /// A library that a stock server loads first, or several, with colons between.
-    pub preload: Option<PathBuf>,
     /// True if the stacks of a stock server's threads are sampled meanwhile.
     pub stacks: bool,
     /// Our program; None: the one of this build.
@@ -32,39 +29,42 @@ pub(crate) struct Contender {
 impl Contender {
     /// MySQL's applier with these options and nothing else that differs from how it ships.
     pub(crate) fn applier(name: &str, options: Vec<String>) -> Contender {
-        Contender {
-            name: name.to_owned(),
-            settings: String::new(),
-            how: How::Applier(options),
-            traits: APPLIER,
-            first_part: false,
-            ask: None,
-            preload: None,
-            stacks: false,
-            program: None,
-        }
+        Contender::of(Who::new(name, Whose::Mysql, options))
     }
 
     /// As [`applier`](Self::applier), with a library loaded first.
     pub(crate) fn preloaded(name: &str, library: PathBuf) -> Contender {
-        Contender { preload: Some(library), ..Contender::applier(name, Vec::new()) }
+        Contender::of(Who { preload: Some(library), ..Who::new(name, Whose::Mysql, Vec::new()) })
     }
 
     /// `lab replay` with these arguments.
     pub(crate) fn ours(name: &str, arguments: &[&str]) -> Contender {
-        ours(name, arguments, OURS)
+        let arguments = arguments.iter().map(|&text| text.to_owned()).collect();
+        Contender::of(Who::new(name, Whose::Slipstream, arguments))
+    }
+
+    /// What the command line describes: MySQL's applier, or `lab replay`.
+    fn of(who: Who) -> Contender {
+        let (how, traits) = match who.whose {
+            Whose::Mysql => (How::Applier, APPLIER),
+            Whose::Slipstream if who.options.iter().any(|option| option.starts_with("--memory")) => {
+                (How::Replay, Traits { store_synced: "each cut".into(), ..OURS })
+            }
+            Whose::Slipstream => (How::Replay, OURS),
+        };
+        Contender { who, how, traits, first_part: false, ask: None, stacks: false, program: None }
     }
 }
 
-/// How a contender runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How a contender runs; its options are for that program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// `lab replay` with these arguments.
-    Slipstream(Vec<String>),
-    /// MySQL's applier over relay logs that are already in place, with these server options.
-    Applier(Vec<String>),
-    /// `mysqlbinlog | mysql` into a server with these options.
-    Client(Vec<String>),
+    /// `lab replay`.
+    Replay,
+    /// MySQL's applier over relay logs that are already in place.
+    Applier,
+    /// `mysqlbinlog | mysql` into a server.
+    Client,
     /// `mysqlbinlog --raw` from a server that has the log.
     Copy,
 }
@@ -115,12 +115,26 @@ fn relaxed(workers: u32) -> Vec<String> {
     .to_vec()
 }
 
-/// All contenders in the table's order; those that need a MySQL server only if there is one.
+/// All contenders in the table's order: those that the command line describes, or else ours and MySQL's means; those of
+/// MySQL only if there is one.
 pub(super) fn contenders(args: &CompareArgs, has_mysql: bool) -> Vec<Contender> {
-    let mut all = vec![ours("slipstream", &[], OURS)];
+    let mut all = match args.contender.is_empty() {
+        true => usual(args),
+        false => args.contender.iter().cloned().map(Contender::of).collect(),
+    };
+    all.retain(|one| has_mysql || one.who.whose == Whose::Slipstream);
+    all.retain(|one| args.only.is_empty() || args.only.iter().any(|text| one.who.name.contains(text.as_str())));
+    all
+}
+
+fn usual(args: &CompareArgs) -> Vec<Contender> {
+    let applier = |name: &str, options: Vec<String>| Contender {
+        first_part: args.first.is_some(),
+        ..Contender::applier(name, options)
+    };
+    let mut all = vec![Contender::ours("slipstream", &[])];
     if let Some(memory) = &args.memory {
-        let traits = Traits { store_synced: "each cut".into(), ..OURS };
-        all.push(ours(&format!("slipstream --memory {memory}"), &["--memory", memory], traits));
+        all.push(Contender::ours(&format!("slipstream --memory {memory}"), &["--memory", memory]));
     }
     let stock = [
         "--grain",
@@ -138,53 +152,20 @@ pub(super) fn contenders(args: &CompareArgs, has_mysql: bool) -> Vec<Contender> 
         "--decoders",
         "0",
     ];
-    all.push(ours("slipstream, as stock", &stock, OURS));
-    if has_mysql {
-        all.extend(mysql(args));
-    }
-    all.retain(|one| args.only.is_empty() || args.only.iter().any(|text| one.name.contains(text.as_str())));
-    all
-}
-
-fn ours(name: &str, arguments: &[&str], traits: Traits) -> Contender {
-    Contender {
-        name: name.to_owned(),
-        how: How::Slipstream(arguments.iter().map(|&text| text.to_owned()).collect()),
-        settings: String::new(),
-        traits,
-        first_part: false,
-        ask: None,
-        preload: None,
-        stacks: false,
-        program: None,
-    }
-}
-
-fn mysql(args: &CompareArgs) -> Vec<Contender> {
-    let applier = |name: String, options: Vec<String>| Contender {
-        first_part: args.first.is_some(),
-        ..Contender::applier(&name, options)
-    };
     let workers = args.workers;
     let relaxed = relaxed(args.relaxed_workers);
-    vec![
-        applier("mysql applier, defaults".into(), Vec::new()),
-        applier(format!("mysql applier, {workers} workers"), vec![format!("--replica-parallel-workers={workers}")]),
-        applier("mysql applier, relaxed".into(), relaxed.clone()),
+    all.extend([
+        Contender::ours("slipstream, as stock", &stock),
+        applier("mysql applier, defaults", Vec::new()),
+        applier(&format!("mysql applier, {workers} workers"), vec![format!("--replica-parallel-workers={workers}")]),
+        applier("mysql applier, relaxed", relaxed.clone()),
         Contender {
-            name: "mysqlbinlog | mysql".into(),
-            settings: String::new(),
-            how: How::Client(relaxed),
+            how: How::Client,
             traits: Traits { visible_in_order: "yes, serial", ..APPLIER },
             first_part: true,
-            ask: None,
-            preload: None,
-            stacks: false,
-            program: None,
+            ..Contender::applier("mysqlbinlog | mysql", relaxed)
         },
         Contender {
-            name: "mysqlbinlog --raw".into(),
-            settings: "copies only: reads the log from a server over TCP, writes files".into(),
             how: How::Copy,
             traits: Traits {
                 log_synced: "no".into(),
@@ -193,11 +174,32 @@ fn mysql(args: &CompareArgs) -> Vec<Contender> {
                 readers: "none",
                 visible_in_order: "-",
             },
-            first_part: false,
-            ask: None,
-            preload: None,
-            stacks: false,
-            program: None,
+            ..Contender::applier("mysqlbinlog --raw", Vec::new())
         },
-    ]
+    ]);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contenders_of_the_command_line_stand_in_for_the_usual_ones() {
+        let mut args = CompareArgs::over(Vec::new());
+        let names = |args: &CompareArgs, has_mysql| {
+            contenders(args, has_mysql).into_iter().map(|one| one.who.name).collect::<Vec<_>>().join("; ")
+        };
+        assert_eq!(names(&args, false), "slipstream; slipstream, as stock");
+        assert_eq!(contenders(&args, true).len(), 7);
+        let given = ["mysql, unsynced:--sync-binlog=0", "slipstream, small:--memory 64M"];
+        args.contender = given.map(|text| text.parse().unwrap()).to_vec();
+        assert_eq!(names(&args, true), "mysql, unsynced; slipstream, small");
+        assert_eq!(names(&args, false), "slipstream, small");
+        let all = contenders(&args, true);
+        assert_eq!((all[0].how, all[0].who.options.join(" ")), (How::Applier, "--sync-binlog=0".into()));
+        assert_eq!((all[1].how, all[1].traits.store_synced.as_ref()), (How::Replay, "each cut"));
+        args.only = vec!["small".into()];
+        assert_eq!(names(&args, true), "slipstream, small");
+    }
 }

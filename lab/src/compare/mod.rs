@@ -22,10 +22,12 @@ use clap::Args;
 pub use contenders::Traits;
 pub use report::{CompareReport, LogFacts, Row};
 
-use crate::servers::Programs;
+use crate::contenders::Contender as Who;
+use crate::servers::{NO_MYSQLD, Programs};
 pub(crate) use contenders::Contender;
 use contenders::{How, contenders};
-use replay::ablation::median;
+use replay::conditions::Conditions;
+use replay::turns::{Interval, median, ratios, turns};
 use runs::Synced;
 pub(crate) use runs::{Bench, Sample};
 
@@ -38,9 +40,14 @@ pub struct CompareArgs {
     /// Binlog or index file to replay before the measured ones, untimed (a load phase); may be repeated
     #[arg(long, value_name = "LOG")]
     pub load: Vec<PathBuf>,
-    /// Rounds; each runs every contender once, and medians are taken
+    /// Rounds; each runs every contender once, every second one in the other order; medians are taken, from six on also
+    /// the intervals of ratios by the sign test
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub rounds: u32,
+    /// A contender in place of the usual ones: a name that begins with mysql or slipstream, and the options of MySQL's
+    /// applier or of lab replay, CPUS=LIST and (of MySQL) LD_PRELOAD=FILE among them; may be repeated
+    #[arg(long, value_name = "NAME:OPTIONS")]
+    pub contender: Vec<Who>,
     /// Only contenders whose names contain this; may be repeated
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
@@ -82,6 +89,7 @@ impl CompareArgs {
             logs,
             load: Vec::new(),
             rounds: 1,
+            contender: Vec::new(),
             only: Vec::new(),
             first: None,
             memory: None,
@@ -111,12 +119,9 @@ pub fn compare(args: &CompareArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)
     }
     let mut left_out = Vec::new();
     if programs.is_none() {
-        left_out.push(
-            "everything of MySQL: no mysqld on PATH, in SLIPSTREAM_TEST_MYSQLD or in the testbed (--mysqld-bin DIR)"
-                .into(),
-        );
+        left_out.push(format!("everything of MySQL: {NO_MYSQLD}"));
     }
-    let load_before = load_average();
+    let mut conditions = Conditions::begin();
     let mut bench = Bench::new(args, programs.as_ref(), stop)?;
     // Ours replays the log first, untimed: this gives the expected result and the log's content, and warms the page
     // cache.
@@ -131,18 +136,19 @@ pub fn compare(args: &CompareArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)
         }
         false => None,
     };
-    if contenders.iter().any(|contender| matches!(contender.how, How::Applier(_) | How::Client(_))) {
+    if contenders.iter().any(|contender| matches!(contender.how, How::Applier | How::Client)) {
         told("a stock server replays the load");
         bench.load_stock()?;
     }
     let mut samples: Vec<Vec<Sample>> = contenders.iter().map(|_| Vec::new()).collect();
-    for round in 1..=args.rounds {
-        for (contender, samples) in contenders.iter().zip(&mut samples) {
-            let sample = bench.run(contender).with_context(|| contender.name.clone())?;
-            told(&format!("{round}/{} {}: {:.3} s", args.rounds, contender.name, sample.wall_s));
+    for round in 0..args.rounds {
+        for (contender, samples) in turns(contenders.iter().zip(&mut samples), round) {
+            let sample = bench.run(contender).with_context(|| contender.who.name.clone())?;
+            told(&format!("{}/{} {}: {:.3} s", round + 1, args.rounds, contender.who.name, sample.wall_s));
             samples.push(sample);
         }
     }
+    conditions.end();
     let mut report = CompareReport {
         rows: Vec::new(),
         log,
@@ -151,32 +157,36 @@ pub fn compare(args: &CompareArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)
         rounds: args.rounds,
         mysql_version: programs.as_ref().map(Programs::version).transpose()?,
         mysql_common: bench.common_options().join(" "),
-        machine: replay::machine(),
-        load_average: [load_before, load_average()],
+        conditions,
     };
     for (contender, samples) in contenders.iter().zip(samples) {
         let row = row(contender, &samples, &report)?;
         report.rows.push(row);
     }
-    let ours = report.rows.iter().zip(&contenders).find(|(_, one)| matches!(one.how, How::Slipstream(_)));
-    let ours_s = ours.map(|(row, _)| row.median_s);
-    for row in &mut report.rows {
-        row.times_ours = ours_s.map(|ours_s| row.median_s / ours_s.max(f64::MIN_POSITIVE));
+    let ours = report.rows.iter().zip(&contenders).find(|(_, one)| one.how == How::Replay);
+    if let Some((median_s, wall_s)) = ours.map(|(row, _)| (row.median_s, row.wall_s.clone())) {
+        for row in &mut report.rows {
+            row.times_ours = Some(row.median_s / median_s.max(f64::MIN_POSITIVE));
+            // A part's seconds are scaled as their median is.
+            let scale = row.median_s / median(&row.wall_s).max(f64::MIN_POSITIVE);
+            let seconds: Vec<f64> = row.wall_s.iter().map(|seconds| seconds * scale).collect();
+            row.times_ours_interval = Interval::of(&ratios(&seconds, &wall_s));
+        }
     }
     bench.remove()?;
     Ok(report)
 }
 
 fn row(contender: &Contender, samples: &[Sample], report: &CompareReport) -> Result<Row> {
-    ensure!(!samples.is_empty(), "no run of {}", contender.name);
+    ensure!(!samples.is_empty(), "no run of {}", contender.who.name);
     let part = report.first_part.as_ref().filter(|_| contender.first_part);
     let facts = part.unwrap_or(&report.log);
     let wall_s: Vec<f64> = samples.iter().map(|sample| sample.wall_s).collect();
-    let seconds = median(&mut wall_s.clone());
+    let seconds = median(&wall_s);
     let rate = |amount: u64| amount as f64 / seconds.max(f64::MIN_POSITIVE);
     Ok(Row {
-        contender: contender.name.clone(),
-        settings: samples.iter().find_map(|sample| sample.settings.clone()).unwrap_or(contender.settings.clone()),
+        contender: contender.who.name.clone(),
+        settings: samples.iter().find_map(|sample| sample.settings.clone()).unwrap_or_default(),
         first_transactions: part.map(|part| part.transactions),
         median_s: seconds * report.log.bytes as f64 / facts.bytes.max(1) as f64,
         wall_s,
@@ -184,7 +194,8 @@ fn row(contender: &Contender, samples: &[Sample], report: &CompareReport) -> Res
         rows_per_s: rate(facts.rows),
         mb_per_s: rate(facts.bytes) / 1e6,
         times_ours: None,
-        cpu_s: median(&mut samples.iter().map(|sample| sample.cpu_s).collect::<Vec<_>>()),
+        times_ours_interval: None,
+        cpu_s: median(&samples.iter().map(|sample| sample.cpu_s).collect::<Vec<_>>()),
         peak_rss_bytes: samples.iter().map(|sample| sample.peak_rss_bytes).max().unwrap_or(0),
         traits: match samples.iter().find_map(|sample| sample.synced.clone()) {
             Some(Synced { log, store }) => {
@@ -194,10 +205,4 @@ fn row(contender: &Contender, samples: &[Sample], report: &CompareReport) -> Res
         },
         difference: samples.iter().find_map(|sample| sample.difference.clone()),
     })
-}
-
-/// Load average of the last minute.
-pub(crate) fn load_average() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace().next().unwrap_or("?").to_owned()
 }

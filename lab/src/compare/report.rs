@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use replay::conditions::Conditions;
+use replay::turns::Interval;
 use serde::Serialize;
 
 use super::contenders::Traits;
@@ -42,6 +44,8 @@ pub struct Row {
     /// Its median seconds divided by those of our first contender: how many times as long it takes. None if ours is
     /// left out.
     pub times_ours: Option<f64>,
+    /// Interval of that, round by round; None for fewer than six.
+    pub times_ours_interval: Option<Interval>,
     /// Median of CPU seconds, servers and clients together, for what it replayed.
     pub cpu_s: f64,
     /// Largest peak of resident memory in bytes, of ours or of the servers, without their clients.
@@ -68,10 +72,8 @@ pub struct CompareReport {
     pub mysql_version: Option<String>,
     /// Options that every stock server had.
     pub mysql_common: String,
-    /// The machine that ran it.
-    pub machine: String,
-    /// Load average of the last minute, at the start and at the end.
-    pub load_average: [String; 2],
+    #[serde(flatten)]
+    pub conditions: Conditions,
 }
 
 impl CompareReport {
@@ -138,8 +140,12 @@ impl fmt::Display for CompareReport {
         if self.is_equal() {
             writeln!(f, "equal: every contender ended with the same; result hash {hash}")?;
         }
-        let [before, after] = &self.load_average;
-        writeln!(f, "medians of {}; {}, load {before} to {after}", self.rounds, self.machine)
+        for row in &self.rows {
+            if let Some(interval) = row.times_ours_interval.filter(|interval| !interval.is_within(0.0)) {
+                writeln!(f, "  {}: {interval} times ours, round by round", row.contender)?;
+            }
+        }
+        writeln!(f, "medians of {}; {}", self.rounds, self.conditions)
     }
 }
 

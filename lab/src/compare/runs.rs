@@ -18,11 +18,11 @@ use super::logs::{self, Goal};
 use super::report::LogFacts;
 use crate::ourselves;
 use crate::reported::{Reported, variable_of};
-use crate::servers::{PATIENCE, Programs, Running, Scratch, Server, copy_folder, empty_folder, ended_children_cpu_s};
+use crate::servers::{
+    PATIENCE, Programs, Running, Scratch, Server, copy_folder, empty_folder, ended_children_cpu_s, wait_applied,
+};
 use crate::stacks::{Sampling, Stack};
 
-/// Seconds that one query for the end of replay waits in the server before we check for failures and signals.
-const ASK_S: f64 = 0.5;
 /// Base name of the relay log files put in place.
 const RELAY: &str = "relay-log";
 /// Base name of the binary log files that the copy limit's server serves.
@@ -137,7 +137,7 @@ impl<'a> Bench<'a> {
 
     /// Replays the log, or its first part, with ours, to learn its content and the expected result.
     pub(crate) fn reference(&mut self, part: bool) -> Result<LogFacts> {
-        let report = self.replay(&self.ourselves, part, &[])?;
+        let report = self.replay((&self.ourselves, None), part, &[])?;
         let measured = report.get("measured").cloned().unwrap_or_default();
         let number = |name: &str| measured.get(name).and_then(Value::as_u64).unwrap_or(0);
         let reference = reference_of(&report)?;
@@ -153,7 +153,7 @@ impl<'a> Bench<'a> {
         Ok(facts)
     }
 
-    fn replay(&self, program: &Path, part: bool, arguments: &[String]) -> Result<Value> {
+    fn replay(&self, program: (&Path, Option<&str>), part: bool, arguments: &[String]) -> Result<Value> {
         ourselves::replay(program, &self.scratch.0, &self.load, &self.log(part).files, arguments, self.stop)
     }
 
@@ -188,7 +188,7 @@ impl<'a> Bench<'a> {
         if !load.files.is_empty() {
             let mut connection = server.connect()?;
             start_applier(&mut connection)?;
-            self.wait_applied(&mut connection, &load.goal)?;
+            wait_applied(&mut connection, &load.goal.gtids.to_string(), self.stop)?;
             connection.exec("STOP REPLICA")?;
             connection.exec("RESET REPLICA ALL")?;
         }
@@ -231,14 +231,15 @@ impl<'a> Bench<'a> {
     pub(crate) fn run(&self, contender: &Contender) -> Result<Sample> {
         let log = self.log(contender.first_part);
         let data = self.at("server");
-        let sample = match &contender.how {
-            How::Slipstream(arguments) => {
+        let options = contender.who.options.as_slice();
+        let sample = match contender.how {
+            How::Replay => {
                 let program = contender.program.as_ref().unwrap_or(&self.ourselves);
-                let report = self.replay(program, contender.first_part, arguments)?;
+                let report = self.replay((program, contender.who.cpus.as_deref()), contender.first_part, options)?;
                 our_sample(&report, &log.reference)
             }
-            How::Applier(options) => self.applier(log, contender, options, &data),
-            How::Client(options) => self.client(log, options, &data),
+            How::Applier => self.applier(log, contender, &data),
+            How::Client => self.client(log, options, &data),
             How::Copy => self.copy(log, &data),
         };
         if data.exists() {
@@ -247,22 +248,19 @@ impl<'a> Bench<'a> {
         sample
     }
 
-    fn applier(&self, log: &Log, contender: &Contender, options: &[String], data: &Path) -> Result<Sample> {
+    fn applier(&self, log: &Log, contender: &Contender, data: &Path) -> Result<Sample> {
         copy_folder(&self.at("loaded"), data, self.stop)?;
         logs::place(&log.files, data, RELAY)?;
-        let programs = match &contender.preload {
-            Some(library) => &self.programs()?.preloading(library, &[]),
-            None => self.programs()?,
-        };
-        let options = [&self.common_options(), options].concat();
-        let server = Server::start(programs, data, &options, self.stop)?;
+        let programs = contender.who.programs(self.programs()?)?;
+        let options = [&self.common_options()[..], &contender.who.options].concat();
+        let server = Server::start(&programs, data, &options, self.stop)?;
         let mut connection = server.connect()?;
         self.warm(&mut connection)?;
         configure_applier(&mut connection)?;
         let sampling = contender.stacks.then(|| Sampling::begin(server.pid(), &self.scratch.0)).transpose()?;
         let (cpu, before, started) = (server.cpu_s(), server.threads_cpu_s(), Instant::now());
         connection.exec("START REPLICA SQL_THREAD")?;
-        self.wait_applied(&mut connection, &log.goal)?;
+        wait_applied(&mut connection, &log.goal.gtids.to_string(), self.stop)?;
         let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), server.cpu_s() - cpu);
         let threads = by_thread(&before, &server.threads_cpu_s());
         let stacks = sampling.map_or(Ok(Vec::new()), |sampling| sampling.end(self.stop))?;
@@ -327,7 +325,8 @@ impl<'a> Bench<'a> {
         let peak_rss_bytes = server.peak_rss_bytes();
         drop(server);
         fs::remove_dir_all(&out)?;
-        Ok(Sample { wall_s, cpu_s, peak_rss_bytes, difference, ..Sample::default() })
+        let settings = Some("copies only: reads the log from a server over TCP, writes files".to_owned());
+        Ok(Sample { wall_s, cpu_s, peak_rss_bytes, settings, difference, ..Sample::default() })
     }
 
     /// Hashes a server's rows and compares them.
@@ -356,23 +355,6 @@ impl<'a> Bench<'a> {
             ensure!(Instant::now() < until, "the buffer pool is not warm after {PATIENCE:?}: {status}");
             crate::servers::check_stop(self.stop)?;
             std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-    }
-
-    /// Waits until a server has executed the whole log; fails if its applier stops first.
-    fn wait_applied(&self, connection: &mut Connection, goal: &Goal) -> Result<()> {
-        let set = goal.gtids.to_string().replace('\n', "");
-        loop {
-            let left = connection.query_value(&format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{set}', {ASK_S})"))?;
-            if left.as_deref() == Some("0") {
-                return Ok(());
-            }
-            let status = connection.query("SHOW REPLICA STATUS")?;
-            let text = |name: &str| status.column(name).and_then(|at| status.text(0, at)).unwrap_or_default();
-            if text("Replica_SQL_Running") != "Yes" {
-                bail!("MySQL's applier stopped: {} {}", text("Last_SQL_Errno"), text("Last_SQL_Error"));
-            }
-            crate::servers::check_stop(self.stop)?;
         }
     }
 }

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
+use replay::turns::turns;
 
 use super::context::Context;
 use super::entry::{Entry, How, Kind, Plan};
 use super::replays::recorded;
-use super::result::{Found, Point, Series, Side};
+use super::result::{Found, Side};
 use super::verdict::of_rounds;
 use crate::balance::series::Verdict;
 use crate::balance::{self, BalanceArgs, Balanced, Length};
@@ -93,11 +94,7 @@ fn by_terminals(context: &Context<'_>) -> Result<Found> {
     };
     let mut signs = Vec::new();
     for round in 0..context.rounds {
-        let mut order = tried(context).to_vec();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for (name, terminals) in order {
+        for (name, terminals) in turns(tried(context), round) {
             let args = BalanceArgs {
                 primary: true,
                 terminals,
@@ -133,19 +130,11 @@ fn tries(one: &Balanced) -> impl Iterator<Item = &balance::Try> {
 fn add(found: &mut Found, one: &Balanced, name: &str) {
     let side = if name == "mysql" { Side::Base } else { Side::Slipstream };
     let title = if name == "mysql" { "followed by MySQL" } else { "followed by Slipstream" };
-    if !found.series.iter().any(|series| series.name == title) {
-        let options = one.options.clone();
-        found.series.push(Series { name: title.into(), side, options, points: Vec::new() });
-    }
-    let Some(series) = found.series.iter_mut().find(|series| series.name == title) else { return };
     for tried in tries(one) {
         let at = tried.terminals.unwrap_or(0).to_string();
-        if !series.points.iter().any(|point| point.at == at) {
-            series.points.push(Point { at: at.clone(), ..Point::default() });
-        }
-        if let Some(point) = series.points.iter_mut().find(|point| point.at == at) {
-            point.values.push(tried.tpmc.unwrap_or(0.0));
-            point.falls |= tried.verdict != Verdict::Follows;
+        found.add((title, side), &at, tried.tpmc.unwrap_or(0.0), &one.options);
+        if tried.verdict != Verdict::Follows {
+            found.mark((title, side), &at);
         }
     }
 }
@@ -188,7 +177,7 @@ const STAGES: [&str; 5] = ["receive", "split", "decode", "sequence", "apply"];
 fn threads(context: &Context<'_>) -> Result<Found> {
     let recording = recorded(context, "recording", 4, &[])?;
     let mut found = Found { unit: "CPU s", mysql_version: context.programs()?.version()?, ..Found::default() };
-    let (mut values, mut all_there) = (BTreeMap::<String, Vec<f64>>::new(), Vec::new());
+    let mut all_there = Vec::new();
     for round in 0..context.rounds {
         let data = context.folder.join(format!("replica-{round}"));
         let seen = balance::threads_after(&recording.load, &recording.run, &data, context.stop)?;
@@ -199,21 +188,12 @@ fn threads(context: &Context<'_>) -> Result<Found> {
         found.shown.push(format!("threads: {}", names.join(", ")));
         all_there.push(has);
         for stage in STAGES {
-            values.entry(stage.into()).or_default().push(stages.get(stage).copied().unwrap_or(0.0));
+            let cpu_s = stages.get(stage).copied().unwrap_or(0.0);
+            found.add((stage, Side::Slipstream), "", cpu_s, "all threads of this name");
         }
         check_stop(context.stop)?;
         std::fs::remove_dir_all(&data)?;
     }
-    ensure!(!values.is_empty(), "no thread was seen");
-    found.series = STAGES
-        .iter()
-        .map(|stage| Series {
-            name: (*stage).into(),
-            side: Side::Slipstream,
-            options: "all threads of this name".into(),
-            points: vec![Point { values: values.remove(*stage).unwrap_or_default(), ..Point::default() }],
-        })
-        .collect();
     found.judged = of_rounds(&true, Some(&false), &all_there);
     Ok(found)
 }

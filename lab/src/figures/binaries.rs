@@ -8,10 +8,13 @@ use anyhow::{Result, bail, ensure};
 
 use super::context::Context;
 use super::entry::{Entry, How, Kind, Plan};
-use super::replays::{Field, LOAD, One, SPEED, by_turns, field, ratios, recorded};
+use super::replays::{Field, One, SPEED, by_turns, ratios, recorded, unrolled};
 use super::result::{Found, Side};
 use super::verdict::Claim;
 use crate::compare::{Contender, Sample};
+
+const UNROLLED: &str =
+    "TPC-C recorded at a stock primary with eight terminals, unrolled into many times its warehouses";
 
 /// The entries of this family.
 pub(super) const ENTRIES: &[Entry] = &[
@@ -22,7 +25,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         number: None,
         question: "Does our replay gain by PGO?",
         how: How::Measured(Plan {
-            load: LOAD,
+            load: UNROLLED,
             factor: "how our program was built: --binaries PLAIN,GUIDED, as make build and make dist leave them",
             measure: SPEED,
             kind: Kind::Ratio(Claim::Above),
@@ -37,7 +40,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         number: None,
         question: "How much CPU does our own watching take, compared with 10-24's?",
         how: How::Measured(Plan {
-            load: LOAD,
+            load: UNROLLED,
             factor: "whether our program watches itself: --binaries WATCHING,UNWATCHED, the latter by --features unwatched",
             measure: "CPU seconds",
             kind: Kind::Ratio(Claim::Below),
@@ -70,7 +73,7 @@ fn given(binaries: &[PathBuf]) -> Result<[&PathBuf; 2]> {
 fn measure(context: &Context<'_>, unit: &'static str, value: &dyn Fn(&Sample, &Field<'_>) -> f64) -> Result<Found> {
     let [base, changed] = given(context.binaries)?;
     let recording = recorded(context, "recording", 8, &[])?;
-    let field = field(context, &recording, "field")?;
+    let field = unrolled(context, &recording)?;
     let of = |name: &str, side, program: &PathBuf| {
         let contender = Contender { program: Some(program.clone()), ..Contender::ours(name, &[]) };
         (One { side, contender, ..One::ours(name, &[]) }, &field)

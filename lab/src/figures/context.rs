@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 
-use crate::servers::Programs;
+use crate::servers::{NO_MYSQLD, Programs};
 
 /// What a figure's run is given.
 pub struct Context<'a> {
@@ -25,7 +25,7 @@ pub struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) fn programs(&self) -> Result<&'a Programs> {
-        self.programs.context("no mysqld on PATH, in SLIPSTREAM_TEST_MYSQLD or in the testbed: testbed/mysql install")
+        self.programs.context(NO_MYSQLD)
     }
 
     /// The same, for a part of the figure.

@@ -11,6 +11,7 @@ use super::entry::{Entry, How, Kind, Plan};
 use super::replays::{LOAD, One, SPEED, field, pair, recorded, run};
 use super::result::{Found, Point, Series, Side};
 use super::verdict::{Claim, Verdict, of_rounds};
+use crate::ourselves;
 use crate::stacks::{self, Stack};
 
 const SHARE: &str = "% of samples without yields";
@@ -141,6 +142,7 @@ struct Rounds {
 }
 
 fn sampled(context: &Context<'_>, options: &[&str], thread: fn(&str) -> bool) -> Result<Rounds> {
+    ourselves::look_for("perf", "linux-perf")?;
     let recording = recorded(context, "recording", 8, &[])?;
     let field = field(context, &recording, "field")?;
     let mut one = One::mysql("MySQL", Side::Base, options);
@@ -164,7 +166,7 @@ fn sampled(context: &Context<'_>, options: &[&str], thread: fn(&str) -> bool) ->
     }
     for (at, part) in PARTS.iter().enumerate() {
         let values = shares.iter().filter_map(|round| round.get(at).copied()).collect();
-        let points = vec![Point { at: String::new(), values, ..Point::default() }];
+        let points = vec![Point { values, ..Point::default() }];
         found.series.push(Series { name: part.name.into(), points, ..Series::default() });
     }
     found

@@ -10,17 +10,18 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use replay::turns::turns;
 
 use super::context::Context;
 use super::entry::{Entry, How, Kind, Plan};
 use super::following;
 use super::primaries::{add_ratios, gains};
 use super::recording::{Size, options};
-use super::result::{Found, Point, Series, Side};
+use super::result::{Found, Side};
 use super::verdict::{Claim, NOISE, of_rounds};
 use crate::balance::series::{Look, Shown, Verdict, Window, rate};
 use crate::group::{self, Group, Wanted};
-use crate::servers::{Server, check_stop};
+use crate::servers::{Server, UNSYNCED, check_stop};
 use crate::tpcc::{self, Limit, Style, TpccOptions, TpccReport};
 
 const LOAD: &str = "TPC-C at a group of three stock members on one machine, by terminals, no think time";
@@ -146,9 +147,6 @@ pub(super) const ENTRIES: &[Entry] = &[
         }),
     },
 ];
-
-/// Options by which nothing is synced.
-const UNSYNCED: [&str; 2] = ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"];
 
 fn wanted(members: usize, is_single_primary: bool, options: &[&str]) -> Wanted {
     let options = options.iter().map(|&option| option.to_owned()).collect();
@@ -351,13 +349,10 @@ fn finish(context: &Context<'_>, group: Group, wanted: &Wanted, databases: usize
     group.finish(context.stop)
 }
 
-/// Names of series, with places on the axis.
-fn begun(context: &Context<'_>, unit: &'static str, axis: &'static str, series: &[(&str, Side)]) -> Result<Found> {
-    let series = series.iter().map(|&(name, side)| Series { name: name.into(), side, ..Series::default() });
+fn begun(context: &Context<'_>, unit: &'static str, axis: &'static str) -> Result<Found> {
     Ok(Found {
         unit,
         axis: Some(axis),
-        series: series.collect(),
         mysql_version: context.programs()?.version()?,
         notes: vec![
             "All members and the load share the cores of one machine: what a writer takes, appliers lack.".into(),
@@ -373,42 +368,17 @@ fn begun(context: &Context<'_>, unit: &'static str, axis: &'static str, series: 
     })
 }
 
-/// Adds a round's value.
-fn add(found: &mut Found, series: usize, at: &str, value: f64, falls: bool) {
-    let Some(series) = found.series.get_mut(series) else { return };
-    if !series.points.iter().any(|point| point.at == at) {
-        series.points.push(Point { at: at.to_owned(), ..Point::default() });
-    }
-    if let Some(point) = series.points.iter_mut().find(|point| point.at == at) {
-        point.values.push(value);
-        point.falls |= falls;
-    }
-}
+/// Names of a load's peak rate and of its sustained one.
+type Rates = [(&'static str, Side); 2];
+const RATES: Rates = [("peak", Side::Base), ("sustained", Side::Changed)];
+const ALL_WRITE: Rates = [("peak, all write", Side::Base), ("sustained, all write", Side::Changed)];
+const ONE_WRITES: Rates = [("peak, one writes", Side::Base), ("sustained, one writes", Side::Changed)];
 
-/// Adds what members report, which may differ by the place on the axis.
-fn add_options(found: &mut Found, series: usize, options: &str) {
-    let Some(series) = found.series.get_mut(series) else { return };
-    if !series.options.split("; ").any(|known| known == options) {
-        let known = [series.options.as_str(), options];
-        series.options = known.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
+/// Adds what a load peaked at, and what was sustained.
+fn add_rates(found: &mut Found, rates: Rates, at: &str, options: &str, ran: &Ran) {
+    for (who, value) in rates.into_iter().zip([ran.peak(), ran.sustained()]) {
+        found.add(who, at, value, options);
     }
-}
-
-/// Adds what a load peaked at to this series, and what was sustained to the next one.
-fn add_rates(found: &mut Found, first: usize, at: &str, options: &str, (ran, falls): (&Ran, bool)) {
-    for (series, value) in [(first, ran.peak()), (first + 1, ran.sustained())] {
-        add_options(found, series, options);
-        add(found, series, at, value, falls);
-    }
-}
-
-/// The order of a round: every second one the other way round.
-fn order<T: Clone>(all: &[T], round: u32) -> Vec<T> {
-    let mut order = all.to_vec();
-    if round % 2 == 1 {
-        order.reverse();
-    }
-    order
 }
 
 fn tell(context: &Context<'_>, round: u32, what: &str, ran: &Ran) {
@@ -452,18 +422,21 @@ fn by_terminals(context: &Context<'_>) -> Result<Found> {
         variables: &[("binlog_row_image", "'MINIMAL'")],
         ..Load::new(terminals, if context.quick { 15 } else { 60 })
     };
-    let mut found = begun(context, "tpmC", "terminals", &[("followed by members", Side::Base)])?;
+    let (mut found, who) = (begun(context, "tpmC", "terminals")?, ("followed by members", Side::Base));
     found.notes.push("A hollow point was not followed in at least one round, by the rules of lab balance.".into());
     let (all, mut signs) = (terminals(context), Vec::new());
     for round in 0..context.rounds {
         let mut group = start(context, &wanted)?;
-        add_options(&mut found, 0, &group.options()?);
+        let options = group.options()?;
         let mut follows = BTreeMap::new();
         // From the fewest on: a backlog of many terminals would be the next one's.
         for &terminals in &all {
             let ran = drive(context, &mut group, &load(terminals))?;
             tell(context, round, &format!("{terminals} terminals"), &ran);
-            add(&mut found, 0, &terminals.to_string(), ran.tpmc, !ran.follows());
+            found.add(who, &terminals.to_string(), ran.tpmc, &options);
+            if !ran.follows() {
+                found.mark(who, &terminals.to_string());
+            }
             follows.insert(terminals, ran.follows());
             found.shown.push(format!("{terminals} terminals: {}", ran.text()));
         }
@@ -478,15 +451,12 @@ fn by_terminals(context: &Context<'_>) -> Result<Found> {
 
 fn performance_schema(context: &Context<'_>) -> Result<Found> {
     prepare(context, 1)?;
-    let sides = [("P_S on", "--performance-schema=ON"), ("P_S off", "--performance-schema=OFF")];
-    let load = Load::new(if context.quick { 8 } else { 16 }, if context.quick { 12 } else { 60 });
-    let named = [
-        (sides[0].0, Side::Base),
-        (sides[1].0, Side::Changed),
-        ("P_S on, as told", Side::Base),
-        ("P_S off, as told", Side::Changed),
+    let sides = [
+        ("P_S on", "P_S on, as told", Side::Base, "--performance-schema=ON"),
+        ("P_S off", "P_S off, as told", Side::Changed, "--performance-schema=OFF"),
     ];
-    let mut found = begun(context, "transactions behind", "seconds of the load", &named)?;
+    let load = Load::new(if context.quick { 8 } else { 16 }, if context.quick { 12 } else { 60 });
+    let mut found = begun(context, "transactions behind", "seconds of the load")?;
     found.notes.push(
         "By GTIDs; \"as told\" is the longest COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE of the members, which 9.7 tells \
          with performance_schema=OFF, too."
@@ -495,17 +465,17 @@ fn performance_schema(context: &Context<'_>) -> Result<Found> {
     let mut signs = Vec::new();
     for round in 0..context.rounds {
         let mut grows = [false; 2];
-        for at in order(&[0, 1], round) {
-            let (Some(&(name, option)), Some(grows)) = (sides.get(at), grows.get_mut(at)) else { continue };
+        for ((name, told, side, option), grows) in turns(sides.into_iter().zip(&mut grows), round) {
             let wanted = wanted(3, true, &[option]);
             let mut group = start(context, &wanted)?;
-            add_options(&mut found, at, &group.options()?);
+            let options = group.options()?;
             let ran = drive(context, &mut group, &load)?;
             tell(context, round, name, &ran);
             for second in 1..=load.seconds {
-                add(&mut found, at, &second.to_string(), ran.behind(second as f64) as f64, false);
-                if let Some(queue) = ran.queue(second as f64) {
-                    add(&mut found, 2 + at, &second.to_string(), queue as f64, false);
+                let (at, second) = (second.to_string(), second as f64);
+                found.add((name, side), &at, ran.behind(second) as f64, &options);
+                if let Some(queue) = ran.queue(second) {
+                    found.add((told, side), &at, queue as f64, &options);
                 }
             }
             let shown = ran.shown();
@@ -520,7 +490,7 @@ fn performance_schema(context: &Context<'_>) -> Result<Found> {
         });
     }
     found.judged = of_rounds(&1, Some(&-1), &signs);
-    follow(context, &mut found, &wanted(3, true, &[sides[0].1]), &load);
+    follow(context, &mut found, &wanted(3, true, &[sides[0].3]), &load);
     Ok(found)
 }
 
@@ -528,7 +498,7 @@ fn compression(context: &Context<'_>, delay: Option<Duration>) -> Result<Found> 
     prepare(context, 1)?;
     let wanted = Wanted { delay, ..wanted(3, true, &[]) };
     let ways = [("OFF", Side::Base, "OFF"), ("ON", Side::Changed, "ON"), ("OFF, again", Side::Again, "OFF")];
-    let mut found = begun(context, "tpmC", "terminals", &ways.map(|(name, side, _)| (name, side)))?;
+    let mut found = begun(context, "tpmC", "terminals")?;
     if let Some(delay) = delay {
         found.notes.push(format!(
             "A proxy at the members' addresses holds every byte for {} ms in each direction; clients are not behind it.",
@@ -544,14 +514,13 @@ fn compression(context: &Context<'_>, delay: Option<Duration>) -> Result<Found> 
     // Rows that are read are then in memory.
     drive(context, &mut group, &Load::new(all.last().copied().unwrap_or(1), 2))?;
     for round in 0..context.rounds {
-        for at in order(&[0, 1, 2], round) {
-            let Some(&(name, _, value)) = ways.get(at) else { continue };
-            add_options(&mut found, at, &format!("{of_server} binlog_transaction_compression={value}"));
+        for (name, side, value) in turns(ways, round) {
+            let options = format!("{of_server} binlog_transaction_compression={value}");
             for &terminals in &all {
                 let (load, variables) = load(terminals, value);
                 let ran = drive(context, &mut group, &Load { variables: &variables, ..load })?;
                 tell(context, round, &format!("compression {name}, {terminals} terminals"), &ran);
-                add(&mut found, at, &terminals.to_string(), ran.tpmc, false);
+                found.add((name, side), &terminals.to_string(), ran.tpmc, &options);
             }
         }
     }
@@ -585,21 +554,23 @@ const SUSTAINED: &str = "Sustained: of the slowest member, from the load's begin
 fn by_appliers(context: &Context<'_>) -> Result<Found> {
     prepare(context, 1)?;
     let appliers: &[u32] = if context.quick { &[1, 4] } else { &[1, 2, 4, 8] };
-    let series = [("peak", Side::Base), ("sustained", Side::Changed)];
-    let mut found = begun(context, "transactions/s", "appliers", &series)?;
+    let mut found = begun(context, "transactions/s", "appliers")?;
     found.notes.extend([SUSTAINED.to_owned(), "A hollow point: members did not keep up in at least one round.".into()]);
-    let load = Load::new(if context.quick { 8 } else { 16 }, if context.quick { 8 } else { 20 });
+    let load = Load::new(if context.quick { 8 } else { 16 }, if context.quick { 5 } else { 20 });
     let of = |appliers: u32| wanted(3, false, &[&format!("--replica-parallel-workers={appliers}")]);
     let mut signs = Vec::new();
     for round in 0..context.rounds {
         let mut follows = BTreeMap::new();
-        for appliers in order(appliers, round) {
+        for &appliers in turns(appliers, round) {
             let wanted = of(appliers);
             let mut group = start(context, &wanted)?;
             let options = group.options()?;
             let ran = drive(context, &mut group, &load)?;
             tell(context, round, &format!("{appliers} appliers"), &ran);
-            add_rates(&mut found, 0, &appliers.to_string(), &options, (&ran, !ran.follows()));
+            add_rates(&mut found, RATES, &appliers.to_string(), &options, &ran);
+            if !ran.follows() {
+                RATES.into_iter().for_each(|who| found.mark(who, &appliers.to_string()));
+            }
             found.shown.push(format!("{appliers} appliers: {}", ran.text()));
             follows.insert(appliers, ran.follows());
             finish(context, group, &wanted, 1)?;
@@ -608,34 +579,25 @@ fn by_appliers(context: &Context<'_>) -> Result<Found> {
         // Four are claimed to be enough, and one is not.
         signs.push(if of(4) { i32::from(!of(1)) } else { -1 });
     }
-    sort(&mut found);
     found.judged = of_rounds(&1, Some(&-1), &signs);
     follow(context, &mut found, &of(4), &load);
     Ok(found)
 }
 
-/// Orders points by their places: rounds come both ways.
-fn sort(found: &mut Found) {
-    for series in &mut found.series {
-        series.points.sort_by_key(|point| point.at.parse::<u64>().unwrap_or(u64::MAX));
-    }
-}
-
 fn by_writers(context: &Context<'_>) -> Result<Found> {
     prepare(context, DATABASES)?;
     let wanted = wanted(3, false, &[]);
-    let series = [("peak", Side::Base), ("sustained", Side::Changed)];
-    let mut found = begun(context, "transactions/s", "writers", &series)?;
+    let mut found = begun(context, "transactions/s", "writers")?;
     found.notes.push(SUSTAINED.to_owned());
     let mut best = Vec::new();
     for round in 0..context.rounds {
         let mut group = start(context, &wanted)?;
         let options = group.options()?;
         let mut sustained = BTreeMap::new();
-        for writers in order(&[1, 2, 3], round) {
+        for writers in turns([1, 2, 3], round) {
             let ran = drive(context, &mut group, &Load::from(writers, context))?;
             tell(context, round, &format!("{writers} writers"), &ran);
-            add_rates(&mut found, 0, &writers.to_string(), &options, (&ran, false));
+            add_rates(&mut found, RATES, &writers.to_string(), &options, &ran);
             sustained.insert(writers, ran.sustained());
         }
         let most = sustained.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(&writers, _)| writers);
@@ -643,7 +605,6 @@ fn by_writers(context: &Context<'_>) -> Result<Found> {
         best.push(if most == 2 { 1 } else { -1 });
         finish(context, group, &wanted, DATABASES)?;
     }
-    sort(&mut found);
     found.judged = of_rounds(&1, Some(&-1), &best);
     follow(context, &mut found, &wanted, &Load::from(3, context));
     Ok(found)
@@ -652,25 +613,19 @@ fn by_writers(context: &Context<'_>) -> Result<Found> {
 fn by_members(context: &Context<'_>) -> Result<Found> {
     prepare(context, DATABASES)?;
     let sizes: &[usize] = if context.quick { &[2, 3] } else { &[2, 3, 6] };
-    let series = [
-        ("peak, all write", Side::Base),
-        ("sustained, all write", Side::Changed),
-        ("peak, one writes", Side::Base),
-        ("sustained, one writes", Side::Changed),
-    ];
-    let mut found = begun(context, "transactions/s", "members", &series)?;
+    let mut found = begun(context, "transactions/s", "members")?;
     found.notes.push(SUSTAINED.to_owned());
     let mut signs = Vec::new();
     for round in 0..context.rounds {
         let mut all_write = BTreeMap::new();
-        for members in order(sizes, round) {
+        for &members in turns(sizes, round) {
             let wanted = wanted(members, false, &[]);
             let mut group = start(context, &wanted)?;
             let options = group.options()?;
-            for (first, writers) in order(&[(0, members), (2, 1)], round) {
+            for (rates, writers) in turns([(ALL_WRITE, members), (ONE_WRITES, 1)], round) {
                 let ran = drive(context, &mut group, &Load::from(writers, context))?;
                 tell(context, round, &format!("{members} members, {writers} of them written to"), &ran);
-                add_rates(&mut found, first, &members.to_string(), &options, (&ran, false));
+                add_rates(&mut found, rates, &members.to_string(), &options, &ran);
                 if writers == members {
                     all_write.insert(members, (ran.peak(), ran.sustained()));
                 }
@@ -685,7 +640,6 @@ fn by_members(context: &Context<'_>) -> Result<Found> {
             .push(format!("the largest group's peak is {peak:.2} times the smallest's, sustained {sustained:.2}"));
         signs.push(growth(peak, sustained));
     }
-    sort(&mut found);
     found.judged = of_rounds(&1, Some(&-1), &signs);
     follow(context, &mut found, &wanted(3, false, &[]), &Load::from(3, context));
     Ok(found)
@@ -738,23 +692,5 @@ mod tests {
         assert_eq!((crossing(false, false), crossing(false, true)), (0, 0));
         assert_eq!((change(0.96), change(0.98), change(1.02), change(1.04)), (-1, 0, 0, 1));
         assert_eq!((growth(1.2, 0.9), growth(1.2, 1.1), growth(0.9, 0.8), growth(0.9, 1.1)), (1, 0, -1, -1));
-    }
-
-    #[test]
-    fn places_are_in_the_order_of_their_numbers_and_a_round_without_following_marks_them() {
-        let mut found = Found { series: vec![Series::default()], ..Found::default() };
-        for (at, value, falls) in [("8", 1.0, false), ("16", 2.0, true), ("1", 3.0, false), ("16", 4.0, false)] {
-            add(&mut found, 0, at, value, falls);
-        }
-        add(&mut found, 7, "1", 1.0, false);
-        for options in ["workers=1", "workers=4", "workers=1"] {
-            add_options(&mut found, 0, options);
-        }
-        assert_eq!(found.series[0].options, "workers=1; workers=4");
-        sort(&mut found);
-        let points: Vec<(&str, &[f64], bool)> =
-            found.series[0].points.iter().map(|point| (point.at.as_str(), &point.values[..], point.falls)).collect();
-        assert_eq!(points, [("1", &[3.0][..], false), ("8", &[1.0], false), ("16", &[2.0, 4.0], true)]);
-        assert_eq!((order(&[1, 2, 3], 0), order(&[1, 2, 3], 1)), (vec![1, 2, 3], vec![3, 2, 1]));
     }
 }

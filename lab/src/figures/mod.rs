@@ -28,12 +28,14 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use replay::conditions::Conditions;
+use replay::turns::Interval;
 
 use crate::servers::{Programs, Scratch, check_stop};
 use context::Context;
 use entry::{Entry, How, Kind, Plan};
-use result::{Declared, Stored};
-use verdict::{Interval, of_ratios};
+use result::{Declared, Stored, short};
+use verdict::of_ratios;
 
 /// Options of `lab figure`.
 #[derive(Debug, Clone, Args)]
@@ -41,7 +43,7 @@ pub struct FigureArgs {
     /// Numbers of figures, as 10-22 or mts-1
     #[arg(value_name = "NUMBER", required_unless_present_any = ["all", "list"])]
     pub numbers: Vec<String>,
-    /// Every figure that can be measured
+    /// Every figure that can be measured, but for those of two builds; continues a run that was cut short
     #[arg(long, conflicts_with_all = ["numbers", "list"])]
     pub all: bool,
     /// Show every figure and how it is measured, or why not
@@ -109,14 +111,25 @@ pub fn figure(args: &FigureArgs, stop: &AtomicBool, told: &dyn Fn(&str)) -> Resu
     if args.all {
         // Where an earlier run was cut short, it continues.
         let is_there = |entry: &Entry| is_stored(&args.out, entry.name(), args.quick);
-        chosen = all.iter().copied().filter(|one| matches!(one.how, How::Measured(_)) && !is_there(one)).collect();
-        told(&format!("{} figures; those that {} has are not measured again", chosen.len(), args.out.display()));
+        // Each of two builds has a pair of its own.
+        let of_builds = |entry: &Entry| binaries::ENTRIES.iter().any(|one| one.name() == entry.name());
+        chosen = all.iter().copied().filter(|one| matches!(one.how, How::Measured(_)) && !of_builds(one)).collect();
+        let all_of_them = chosen.len();
+        chosen.retain(|one| !is_there(one));
+        let builds: Vec<&str> = binaries::ENTRIES.iter().map(Entry::name).collect();
+        told(&format!(
+            "{} figures to measure; {} are in {}; left out: {}, which compare two builds each (--binaries)",
+            chosen.len(),
+            all_of_them - chosen.len(),
+            args.out.display(),
+            builds.join(" and ")
+        ));
     }
     let programs = Programs::find(args.mysqld_bin.as_deref())?;
     fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let (begun, mut failed) = (Instant::now(), Vec::new());
     for (at, entry) in chosen.iter().enumerate() {
-        check_stop(stop)?;
+        check_stop(stop).with_context(|| kept(&args.out))?;
         let plan = match &entry.how {
             How::Measured(plan) => plan,
             How::Diagram(place) => {
@@ -144,15 +157,23 @@ pub fn figure(args: &FigureArgs, stop: &AtomicBool, told: &dyn Fn(&str)) -> Resu
                 summary(&stored).lines().for_each(told);
             }
             Err(error) => {
-                check_stop(stop)?;
+                check_stop(stop).with_context(|| kept(&args.out))?;
                 told(&format!("{}: not measured: {error:#}", entry.title()));
                 failed.push(entry.title());
             }
         }
     }
     page::write_index(&args.out, &all)?;
+    if !failed.is_empty() {
+        told(&format!("not measured, each for the reason above: {}", failed.join(", ")));
+    }
     told(&format!("{}", args.out.join("index.html").display()));
     Ok(failed.is_empty())
+}
+
+/// Where what was measured is, for whoever interrupts.
+fn kept(out: &Path) -> String {
+    format!("what was measured is in {}; --all continues there", out.display())
 }
 
 /// True if the folder has this figure, in a form that is at least as long.
@@ -183,8 +204,9 @@ fn measure(
         stop,
         told,
     };
-    let (started, before) = (Instant::now(), crate::compare::load_average());
+    let (started, mut conditions) = (Instant::now(), Conditions::begin());
     let found = (plan.run)(&context)?;
+    conditions.end();
     drop(scratch);
     let verdict = match plan.kind {
         _ if args.quick => None,
@@ -221,8 +243,7 @@ fn measure(
         interval_again: Interval::of(&found.again),
         verdict,
         found,
-        machine: replay::machine(),
-        load_average: [before, crate::compare::load_average()],
+        conditions,
         build: programs::BUILD_ID,
         seconds: started.elapsed().as_secs_f64(),
         again,
@@ -250,8 +271,8 @@ fn summary(stored: &Stored) -> String {
     let mut out = String::new();
     for series in &stored.found.series {
         let points = series.points.iter().map(|point| match point.at.as_str() {
-            "" => format!("{:.1}", point.median()),
-            at => format!("{at}: {:.1}", point.median()),
+            "" => short(point.median()),
+            at => format!("{at}: {}", short(point.median())),
         });
         out.push_str(&format!("  {:<44} {}\n", series.name, points.collect::<Vec<_>>().join("  ")));
     }

@@ -8,11 +8,12 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use replay::turns::median;
 use serde_json::Value;
 
 use super::entry::{Entry, How};
 use super::picture;
-use super::result::{Side, Stored};
+use super::result::{Side, Stored, short};
 use super::verdict::ROUNDS_MIN;
 
 const STYLE: &str = "
@@ -113,8 +114,7 @@ pub(super) fn page(stored: &Stored) -> Result<String> {
         out.push_str(&row("note", line));
     }
     out.push_str("</table></div>\n<h2>How</h2>\n<div class=\"scroll\"><table>\n");
-    let [before, after] = &stored.load_average;
-    out.push_str(&row("machine", &format!("{}, load {before} to {after}", stored.machine)));
+    out.push_str(&row("machine", &stored.conditions.to_string()));
     out.push_str(&row("MySQL", &found.mysql_version));
     out.push_str(&row("Slipstream's build", stored.build));
     if let Some(hash) = &found.hash {
@@ -178,15 +178,15 @@ fn values(out: &mut String, stored: &Stored) {
     );
     for series in &stored.found.series {
         for point in &series.points {
-            let rounds: Vec<String> = point.values.iter().map(|value| format!("{value:.1}")).collect();
+            let rounds: Vec<String> = point.values.iter().map(|&value| short(value)).collect();
             let _ = writeln!(
                 out,
-                "<tr><td>{}</td><td>{}</td><td class=\"n\">{:.1}</td><td>{}</td><td>{}</td></tr>",
+                "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td>{}</td><td>{}</td></tr>",
                 escaped(&series.name),
                 escaped(&point.at),
-                point.median(),
+                short(point.median()),
                 rounds.join(" "),
-                escaped(if point.options.is_empty() { &series.options } else { &point.options })
+                escaped(&point.options)
             );
         }
     }
@@ -199,27 +199,53 @@ fn values(out: &mut String, stored: &Stored) {
 /// The folder cannot be read or written.
 pub(super) fn write_index(out: &Path, all: &[&Entry]) -> Result<()> {
     let path = out.join("index.html");
-    fs::write(
-        &path,
-        index(all, &|number| serde_json::from_slice(&fs::read(out.join(format!("{number}.json"))).ok()?).ok()),
-    )
-    .with_context(|| path.display().to_string())
+    let stored = |number: &str| {
+        let document = serde_json::from_slice(&fs::read(out.join(format!("{number}.json"))).ok()?).ok()?;
+        // A folder may keep the documents alone.
+        let page = format!("{number}.html");
+        Some((document, if out.join(&page).is_file() { page } else { format!("{number}.json") }))
+    };
+    fs::write(&path, index(all, &stored)).with_context(|| path.display().to_string())
 }
 
-/// The index. `stored` has a figure's JSON document, if there is one.
-fn index(all: &[&Entry], stored: &dyn Fn(&str) -> Option<Value>) -> String {
+/// Medians of a stored figure, by contender; of a long axis its ends.
+fn medians(document: &Value) -> String {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let of_point = |point: &Value| {
+        let values: Vec<f64> = list(&point["values"]).iter().filter_map(Value::as_f64).collect();
+        let median = short(median(&values));
+        match point["at"].as_str().unwrap_or_default() {
+            "" => median,
+            at => format!("{at}: {median}"),
+        }
+    };
+    let of_series = |series: &Value| {
+        let all: Vec<String> = list(&series["points"]).iter().map(of_point).collect();
+        let shown = match all.as_slice() {
+            [first, .., last] if all.len() > 4 => format!("{first} … {last}"),
+            all => all.join(", "),
+        };
+        format!("{} {shown}", series["name"].as_str().unwrap_or_default())
+    };
+    let found = &document["found"];
+    let all: Vec<String> = list(&found["series"]).iter().map(of_series).collect();
+    format!("{} ({})", all.join("; "), found["unit"].as_str().unwrap_or_default())
+}
+
+/// The index. `stored` has a figure's JSON document and the file to link, if there is one.
+fn index(all: &[&Entry], stored: &dyn Fn(&str) -> Option<(Value, String)>) -> String {
     let mut out = head("The documents' figures");
     out.push_str(
         "<main>\n<h1>The documents' figures</h1>\n<p>Every figure of the documents, whether it holds on this machine, and \
          what Slipstream makes of it. A verdict comes from six rounds at least; each page has its own machine.</p>\n\
          <div class=\"scroll\"><table>\n<tr><th scope=\"col\">figure</th><th scope=\"col\">question</th><th \
-         scope=\"col\">here</th></tr>\n",
+         scope=\"col\">here</th><th scope=\"col\">medians</th></tr>\n",
     );
     for entry in all {
         for number in entry.numbers {
             let found = stored(entry.name());
             let here = match (&entry.how, &found) {
-                (How::Measured(_), Some(found)) => match found["verdict"].as_str() {
+                (How::Measured(_), Some((found, _))) => match found["verdict"].as_str() {
                     Some(verdict) => verdict.replace('-', " "),
                     None => format!("measured, {} rounds, no verdict", found["rounds"]),
                 },
@@ -227,15 +253,16 @@ fn index(all: &[&Entry], stored: &dyn Fn(&str) -> Option<Value>) -> String {
                 (How::Diagram(place), _) => format!("a diagram: {place}"),
                 (How::NotHere(why), _) => format!("{}; it needs {why}", entry.state()),
             };
-            let name = match found {
-                Some(_) => format!("<a href=\"{}.html\">{number}</a>", entry.name()),
+            let name = match &found {
+                Some((_, file)) => format!("<a href=\"{file}\">{number}</a>"),
                 None => (*number).to_owned(),
             };
             let _ = writeln!(
                 out,
-                "<tr><td>{name}</td><td>{}</td><td>{}</td></tr>",
+                "<tr><td>{name}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
                 escaped(entry.question),
-                escaped(&here)
+                escaped(&here),
+                escaped(&found.map_or(String::new(), |(document, _)| medians(&document)))
             );
         }
     }
@@ -245,6 +272,8 @@ fn index(all: &[&Entry], stored: &dyn Fn(&str) -> Option<Value>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use replay::conditions::Conditions;
+
     use super::super::result::{Declared, Found, Point, Series};
     use super::*;
 
@@ -252,7 +281,6 @@ mod tests {
         let series = |name: &str, side, at: &[(&str, f64)]| Series {
             name: name.into(),
             side,
-            options: "sync_binlog=0".into(),
             points: at
                 .iter()
                 .map(|(at, v)| Point { at: (*at).into(), values: vec![*v, v * 1.1], ..Point::default() })
@@ -279,8 +307,7 @@ mod tests {
             interval: None,
             interval_again: None,
             verdict: None,
-            machine: "m".into(),
-            load_average: ["1".into(), "2".into()],
+            conditions: Conditions::begin(),
             build: "b",
             seconds: 1.0,
             again: "slipstream lab figure 10-22 --quick".into(),
@@ -313,11 +340,17 @@ mod tests {
     #[test]
     fn the_index_has_all_numbers_and_links_what_is_there() {
         let all = super::super::registry();
-        let there =
-            |number: &str| (number == "10-22").then(|| serde_json::json!({"rounds": 6, "verdict": "no-effect-here"}));
+        let points = serde_json::json!([{"at": "1", "values": [2.0, 4.0]}, {"at": "8", "values": [5.0]}]);
+        let document = serde_json::json!({
+            "rounds": 6,
+            "verdict": "no-effect-here",
+            "found": {"unit": "s", "series": [{"name": "MySQL", "points": points}]},
+        });
+        let there = |number: &str| (number == "10-22").then(|| (document.clone(), "10-22.html".to_owned()));
         let index = index(&all, &there);
         assert_eq!(index.matches("<tr><td>").count(), 60);
         assert!(index.contains("<a href=\"10-22.html\">11-11</a>") && index.contains("no effect here"));
+        assert!(index.contains("<td>MySQL 1: 3.00, 8: 5.00 (s)</td>"), "{index}");
         assert!(index.contains("not measured yet") && index.contains("two NUMA nodes"));
     }
 }

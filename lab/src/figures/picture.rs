@@ -8,7 +8,7 @@ use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
-use super::result::{Found, Point, Series, Side};
+use super::result::{Found, Point, Series, Side, short};
 
 const WIDTH: u32 = 760;
 const ROW: u32 = 46;
@@ -64,11 +64,6 @@ fn largest(found: &Found) -> f64 {
 
 fn text(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_text_style(&(WIDTH, LINES_HEIGHT)).color(&BLACK)
-}
-
-/// A number of three digits or more, without what nobody reads.
-fn short(value: f64) -> String {
-    if value >= 100.0 || value == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
 fn bars(area: &Area<'_>, found: &Found, mark: Option<f64>) -> Result<()> {

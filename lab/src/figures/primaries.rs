@@ -7,17 +7,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
+use replay::turns::{ratios, turns};
 
 use super::allocators::{FACTOR, RULE, allocators};
 use super::context::Context;
 use super::entry::{Entry, How, Kind, Plan};
 use super::following;
 use super::recording::{Size, options};
-use super::result::{Found, Point, Series, Side};
+use super::result::{Found, Side};
 use super::verdict::{Claim, Verdict, of_rounds};
 use crate::reported::{Reported, variable_of};
-use crate::servers::{Server, check_stop, copy_folder};
+use crate::servers::{Server, UNSYNCED, check_stop, copy_folder};
 use crate::tpcc::{self, Limit, Style, TpccOptions};
 
 const LOAD: &str = "TPC-C at a stock primary that has the cores to itself, by terminals, no think time";
@@ -217,7 +218,7 @@ fn prepare(context: &Context<'_>) -> Result<()> {
     let (data, programs) = (context.folder.join("loaded"), context.programs()?);
     programs.initialise(&data, context.stop)?;
     let mut given: Vec<String> = COMMON.map(str::to_owned).to_vec();
-    given.extend(["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"].map(str::to_owned));
+    given.extend(UNSYNCED.map(str::to_owned));
     let server = Server::start(programs, &data, &given, context.stop)?;
     tpcc::prepare(&options(&server, size(context), &[]), &mut std::io::sink())?;
     let mut connection = server.connect()?;
@@ -286,27 +287,15 @@ fn sweep(context: &Context<'_>, ways: &[Way]) -> Result<Found> {
         ],
         ..Found::default()
     };
-    for way in ways {
-        let points = terminals(context)
-            .iter()
-            .map(|at| Point { at: at.to_string(), values: Vec::new(), ..Point::default() })
-            .collect();
-        found.series.push(Series { name: way.name.into(), side: way.side, options: String::new(), points });
-    }
     for round in 0..context.rounds {
-        let mut order: Vec<usize> = (0..ways.len()).collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for at in order {
-            let (Some(way), Some(series)) = (ways.get(at), found.series.get_mut(at)) else { bail!("no such way") };
+        for way in turns(ways, round) {
             let (tpmc, reported) = run(context, way)?;
             let words: Vec<String> = tpmc.iter().map(|value| format!("{value:.0}")).collect();
             context.tell(&format!("round {}/{} {}: {} tpmC", round + 1, context.rounds, way.name, words.join(", ")));
             let variables: Vec<String> = way.variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            series.options = [vec![reported], variables].concat().join(" ");
-            for (point, value) in series.points.iter_mut().zip(tpmc) {
-                point.values.push(value);
+            let options = [vec![reported], variables].concat().join(" ");
+            for (terminals, value) in terminals(context).iter().zip(tpmc) {
+                found.add((way.name, way.side), &terminals.to_string(), value, &options);
             }
         }
     }
@@ -321,8 +310,7 @@ fn values(found: &Found, side: Side, round: usize) -> Vec<f64> {
 
 /// Gains of a side over the base in a round, by terminals.
 pub(super) fn gains(found: &Found, side: Side, round: usize) -> Vec<f64> {
-    let base = values(found, Side::Base, round);
-    values(found, side, round).iter().zip(base).map(|(changed, base)| changed / base.max(f64::MIN_POSITIVE)).collect()
+    ratios(&values(found, side, round), &values(found, Side::Base, round))
 }
 
 pub(super) fn geometric_mean(values: &[f64]) -> f64 {
@@ -377,8 +365,7 @@ fn followed(context: &Context<'_>, ways: &[Way], found: Result<Found>) -> Result
 }
 
 fn dual_one(context: &Context<'_>) -> Result<Found> {
-    let off = ["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"];
-    let ways = ways(("both 1", &[]), ("both 0", &off), "both 1, again");
+    let ways = ways(("both 1", &[]), ("both 0", &UNSYNCED), "both 1, again");
     let mut found = sweep(context, &ways)?;
     let mut falls = Vec::new();
     for round in 0..context.rounds as usize {
@@ -504,13 +491,14 @@ fn buffer_pool(context: &Context<'_>) -> Result<Found> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::result::{Point, Series};
     use super::*;
 
     #[test]
     fn gains_are_by_terminals_and_their_mean_is_geometric() {
         let series = |side, values: [f64; 2]| Series {
             side,
-            points: values.map(|value| Point { at: String::new(), values: vec![value], ..Point::default() }).to_vec(),
+            points: values.map(|value| Point { values: vec![value], ..Point::default() }).to_vec(),
             ..Series::default()
         };
         let found = Found {

@@ -7,13 +7,16 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
+use replay::turns::{self, turns};
 
 use super::context::Context;
 use super::entry::{Entry, How, Kind, Plan};
 use super::recording::{Recording, Size, record};
-use super::result::{Found, Point, Series, Side};
+use super::result::{Found, Point, Series, Side, short};
 use super::verdict::{Claim, of_rounds};
 use crate::compare::{Bench, CompareArgs, Contender, Sample};
+use crate::generate::{GenerateOptions, generate};
+use crate::servers::UNSYNCED;
 
 pub(super) const LOAD: &str =
     "TPC-C recorded at a stock primary with eight terminals, replayed with everything already received";
@@ -178,10 +181,17 @@ pub(super) struct Field<'a> {
 }
 
 pub(super) fn field<'a>(context: &'a Context<'_>, recording: &Recording, name: &str) -> Result<Field<'a>> {
-    field_over(context, vec![recording.load.clone()], recording.run.clone(), name)
+    field_over(context, vec![recording.load.clone()], recording.run.clone(), name, true)
 }
 
-fn field_over<'a>(context: &'a Context<'_>, load: Vec<PathBuf>, log: PathBuf, name: &str) -> Result<Field<'a>> {
+/// `has_stock`: MySQL's servers are among the contenders.
+fn field_over<'a>(
+    context: &'a Context<'_>,
+    load: Vec<PathBuf>,
+    log: PathBuf,
+    name: &str,
+    has_stock: bool,
+) -> Result<Field<'a>> {
     let args = CompareArgs {
         load,
         buffer_pool: if context.quick { "256M" } else { "1G" }.into(),
@@ -190,8 +200,19 @@ fn field_over<'a>(context: &'a Context<'_>, load: Vec<PathBuf>, log: PathBuf, na
     };
     let mut bench = Bench::new(&args, Some(context.programs()?), context.stop)?;
     let facts = bench.reference(false)?;
-    bench.load_stock()?;
+    if has_stock {
+        bench.load_stock()?;
+    }
     Ok(Field { bench, transactions: facts.write_transactions, hash: facts.hash })
+}
+
+/// The same, unrolled into many times its warehouses: programs of ours replay a recording too fast to be told apart.
+pub(super) fn unrolled<'a>(context: &'a Context<'_>, recording: &Recording) -> Result<Field<'a>> {
+    let (out, repeat) = (context.folder.join("unrolled"), if context.quick { 20 } else { 8 });
+    context.tell(&format!("unrolling it into {repeat} times as many warehouses"));
+    let (load, logs) = (vec![recording.load.clone()], vec![recording.run.clone()]);
+    generate(&GenerateOptions { load, logs, repeat, out: out.clone(), file_bytes: 1 << 30 })?;
+    field_over(context, vec![out.join("load.index")], out.join("run.index"), "field", false)
 }
 
 pub(super) fn recorded(
@@ -220,35 +241,15 @@ pub(super) fn by_turns(
     each: &mut dyn FnMut(&One, &Sample),
 ) -> Result<Found> {
     let mut found = Found { unit, mysql_version: context.programs()?.version()?, ..Found::default() };
-    for (one, _) in contenders {
-        let same = |series: &&mut Series| series.name == one.name;
-        let point = Point { at: one.at.clone(), values: Vec::new(), ..Point::default() };
-        match found.series.iter_mut().find(same) {
-            Some(series) => series.points.push(point),
-            None => found.series.push(Series {
-                name: one.name.clone(),
-                side: one.side,
-                options: String::new(),
-                points: vec![point],
-            }),
-        }
-    }
     for round in 0..context.rounds {
-        let mut order: Vec<&(One, &Field<'_>)> = contenders.iter().collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for (one, field) in order {
+        for (one, field) in turns(contenders, round) {
             let sample = run(field, one)?;
             let value = value(&sample, field);
             let name = format!("{} {}", one.name, one.at);
-            context.tell(&format!("round {}/{} {}: {value:.1} {unit}", round + 1, context.rounds, name.trim_end()));
+            let (name, shown) = (name.trim_end(), short(value));
+            context.tell(&format!("round {}/{} {name}: {shown} {unit}", round + 1, context.rounds));
             each(one, &sample);
-            let series = found.series.iter_mut().find(|series| series.name == one.name).context("a contender")?;
-            if let Some(point) = series.points.iter_mut().find(|point| point.at == one.at) {
-                point.values.push(value);
-                point.options = sample.settings.unwrap_or_default();
-            }
+            found.add((&one.name, one.side), &one.at, value, sample.settings.as_deref().unwrap_or_default());
         }
     }
     let mut hashes: Vec<&str> = contenders.iter().map(|(_, field)| field.hash.as_str()).collect();
@@ -269,11 +270,11 @@ pub(super) fn pair(context: &Context<'_>, contenders: &[(One, &Field<'_>)]) -> R
 
 /// Values of a side over those of the base, round by round.
 pub(super) fn ratios(found: &Found, side: Side) -> Vec<f64> {
-    let values = |side| {
+    let values = |side| -> Vec<f64> {
         let series = found.series.iter().find(|series| series.side == side);
-        series.into_iter().flat_map(|series| &series.points).flat_map(|point| point.values.iter().copied())
+        series.into_iter().flat_map(|series| &series.points).flat_map(|point| point.values.iter().copied()).collect()
     };
-    values(side).zip(values(Side::Base)).map(|(changed, base)| changed / base.max(f64::MIN_POSITIVE)).collect()
+    turns::ratios(&values(side), &values(Side::Base))
 }
 
 fn dual_one(context: &Context<'_>) -> Result<Found> {
@@ -283,10 +284,7 @@ fn dual_one(context: &Context<'_>) -> Result<Found> {
         context,
         &[
             (One::mysql("MySQL, both 1", Side::Base, &[]), &field),
-            (
-                One::mysql("MySQL, both 0", Side::Changed, &["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"]),
-                &field,
-            ),
+            (One::mysql("MySQL, both 0", Side::Changed, &UNSYNCED), &field),
             (One::mysql("MySQL, both 1, again", Side::Again, &[]), &field),
             (One::ours("Slipstream, --relay-sync each transaction", &["--relay-sync", "every-transaction"]), &field),
             (One::ours("Slipstream, --relay-sync never", &["--relay-sync", "never"]), &field),
@@ -340,10 +338,7 @@ fn beside_the_primary(context: &Context<'_>, of_load: bool) -> Result<Found> {
         ("MySQL, the primary, again", Side::Again),
         ("Slipstream, replaying", Side::Slipstream),
     ];
-    let point = || vec![Point { at: String::new(), values: Vec::new(), ..Point::default() }];
-    let series = names.map(|(name, side)| Series { name: name.into(), side, options: String::new(), points: point() });
     let mut found = Found { unit: "CPU s", mysql_version: context.programs()?.version()?, ..Found::default() };
-    found.series = series.to_vec();
     let mut hashes = Vec::new();
     for round in 0..context.rounds {
         let recordings = [
@@ -356,17 +351,15 @@ fn beside_the_primary(context: &Context<'_>, of_load: bool) -> Result<Found> {
             true => (Vec::new(), first.load.clone()),
             false => (vec![first.load.clone()], first.run.clone()),
         };
-        let field = field_over(context, load, run_of, &format!("field-{round}"))?;
+        let field = field_over(context, load, run_of, &format!("field-{round}"), true)?;
         let replaying = run(&field, &One::mysql("MySQL, replaying", Side::Changed, &[]))?;
         let ours = run(&field, &One::ours("Slipstream, replaying", &[]))?;
         let values = [cpu_s[0], replaying.cpu_s, cpu_s[1], ours.cpu_s];
         let words = values.map(|value| format!("{value:.2}"));
         context.tell(&format!("round {}/{}: CPU s {}", round + 1, context.rounds, words.join(", ")));
-        for (series, value) in found.series.iter_mut().zip(values) {
-            series.points.iter_mut().for_each(|point| point.values.push(value));
-        }
-        if let (Some(series), Some(settings)) = (found.series.get_mut(1), replaying.settings) {
-            series.options = settings;
+        let settings = [None, replaying.settings, None, ours.settings].map(Option::unwrap_or_default);
+        for ((who, value), options) in names.into_iter().zip(values).zip(&settings) {
+            found.add(who, "", value, options);
         }
         hashes.push(field.hash.clone());
     }
@@ -498,8 +491,7 @@ mod tests {
         let series = |name: &str, side, values: &[f64]| Series {
             name: name.into(),
             side,
-            options: String::new(),
-            points: vec![Point { at: String::new(), values: values.to_vec(), ..Point::default() }],
+            points: vec![Point { values: values.to_vec(), ..Point::default() }],
         };
         let found = Found {
             series: vec![

@@ -5,58 +5,13 @@
 
 use std::fmt;
 
+use replay::turns::Interval;
 use serde::Serialize;
 
 /// Widest interval of A against A, to either side of 1, with which anything can be said.
 pub(super) const NOISE: f64 = 0.03;
 /// Rounds that a verdict needs at least: the sign test's interval over fewer holds less than 95 %.
 pub const ROUNDS_MIN: usize = 6;
-/// Share of the test's error.
-const ERROR_MAX: f64 = 0.05;
-
-/// Interval of a median by the sign test: of n values the k-th lowest and highest hold it with this probability.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Interval {
-    pub low: f64,
-    pub high: f64,
-    /// Probability that it holds the median, 0 to 1.
-    pub level: f64,
-}
-
-impl Interval {
-    /// As benches/by-turns has it; None for fewer values than a level of 95 % needs.
-    #[must_use]
-    pub fn of(values: &[f64]) -> Option<Interval> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let n = sorted.len();
-        // P(X < k) for X of B(n, 1/2), beginning with k = 1.
-        let mut term = 0.5f64.powi(i32::try_from(n).ok()?);
-        let (mut k, mut below) = (1, term);
-        if n == 0 || 2.0 * below > ERROR_MAX {
-            return None;
-        }
-        while 2 * k < n {
-            term = term * (n - k + 1) as f64 / k as f64;
-            if 2.0 * (below + term) > ERROR_MAX {
-                break;
-            }
-            below += term;
-            k += 1;
-        }
-        Some(Interval { low: *sorted.get(k - 1)?, high: *sorted.get(n - k)?, level: 1.0 - 2.0 * below })
-    }
-
-    fn is_within(&self, room: f64) -> bool {
-        self.low >= 1.0 - room && self.high <= 1.0 + room
-    }
-}
-
-impl fmt::Display for Interval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3} to {:.3} ({:.1} %)", self.low, self.high, 100.0 * self.level)
-    }
-}
 
 /// What a figure's measurement says of the seed's claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -152,18 +107,6 @@ mod tests {
     use super::*;
 
     const QUIET: [f64; 6] = [0.99, 1.0, 1.01, 0.995, 1.005, 1.0];
-
-    #[test]
-    fn the_interval_is_that_of_by_turns() {
-        // Six: the lowest and the highest, 96.9 %; eleven: the second lowest and highest, 98.8 %.
-        let six = Interval::of(&[3.0, 1.0, 6.0, 2.0, 5.0, 4.0]).unwrap();
-        assert_eq!((six.low, six.high, format!("{:.1}", six.level * 100.0)), (1.0, 6.0, "96.9".into()));
-        let eleven: Vec<f64> = (1..=11).map(f64::from).collect();
-        let eleven = Interval::of(&eleven).unwrap();
-        assert_eq!((eleven.low, eleven.high, format!("{:.1}", eleven.level * 100.0)), (2.0, 10.0, "98.8".into()));
-        assert_eq!(Interval::of(&[1.0; 5]), None, "93.8 %");
-        assert_eq!(Interval::of(&[]), None);
-    }
 
     #[test]
     fn known_samples_give_their_verdicts() {

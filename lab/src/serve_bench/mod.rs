@@ -18,10 +18,12 @@ use serde::Serialize;
 
 pub use report::{Figures, Line, ServeReport};
 
-use crate::servers::Programs;
+use crate::ourselves;
+use crate::servers::{NO_MYSQLD, Programs};
 use client::Sysbench;
 use places::{Place, Places};
-use replay::ablation::median;
+use replay::conditions::Conditions;
+use replay::turns::{median, turns};
 
 /// Options of `lab serve-bench`.
 #[derive(Debug, Clone, Args)]
@@ -32,7 +34,8 @@ pub struct ServeArgs {
     /// Seconds of each measurement
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     pub seconds: u32,
-    /// Rounds; each measures every read at every server once, and medians are taken
+    /// Rounds; each measures every read at every server once, every second one in the other order; medians are taken,
+    /// from six on also the intervals of ratios by the sign test
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub rounds: u32,
     /// Numbers of connections
@@ -112,11 +115,10 @@ pub(crate) fn word(value: impl ValueEnum) -> String {
 /// # Errors
 /// A server does not start, a read fails, rows differ, or `stop` is raised.
 pub fn serve_bench(args: &ServeArgs, stop: &AtomicBool, told: &mut dyn FnMut(&str)) -> Result<ServeReport> {
-    let Some(programs) = Programs::find(args.mysqld_bin.as_deref())? else {
-        bail!("no mysqld on PATH, in SLIPSTREAM_TEST_MYSQLD or in the testbed (--mysqld-bin DIR)")
-    };
+    let programs = Programs::find(args.mysqld_bin.as_deref())?.context(NO_MYSQLD)?;
+    ourselves::look_for("sysbench", "sysbench")?;
     ensure!(args.server_cpu != args.client_cpu, "--server-cpu and --client-cpu must differ");
-    let load_before = crate::compare::load_average();
+    let conditions = Conditions::begin();
     let mut places = Places::new(args, &programs, stop)?;
     let sysbench = Sysbench::new(args, places.folder())?;
     told("a stock server, its table and a replica of it");
@@ -130,8 +132,7 @@ pub fn serve_bench(args: &ServeArgs, stop: &AtomicBool, told: &mut dyn FnMut(&st
         client: sysbench.version()?,
         seconds: args.seconds,
         rounds: args.rounds,
-        machine: replay::machine(),
-        load_average: [load_before, String::new()],
+        conditions,
     };
     let wanted =
         |place: &Place| args.only.is_empty() || args.only.iter().any(|text| place.name().contains(text.as_str()));
@@ -148,7 +149,7 @@ pub fn serve_bench(args: &ServeArgs, stop: &AtomicBool, told: &mut dyn FnMut(&st
     for (_, running) in running {
         places.stop(running)?;
     }
-    report.load_average[1] = crate::compare::load_average();
+    report.conditions.end();
     places.remove()?;
     Ok(report)
 }
@@ -171,8 +172,8 @@ fn measure(
                 for &connections in &args.connections {
                     let load = client::Load { shape, style, tls, connections, seconds: args.seconds };
                     let mut samples: Vec<Vec<(f64, client::Sample)>> = running.iter().map(|_| Vec::new()).collect();
-                    for _ in 0..args.rounds {
-                        for ((place, running), samples) in running.iter().zip(&mut samples) {
+                    for round in 0..args.rounds {
+                        for ((place, running), samples) in turns(running.iter().zip(&mut samples), round) {
                             let cpu = running.cpu_s();
                             let sample = sysbench.run(running, &load, stop).with_context(|| place.name().to_owned())?;
                             samples.push((running.cpu_s() - cpu, sample));
@@ -193,11 +194,13 @@ fn measure(
 
 /// Medians of one read at one server.
 fn figures(place: Place, samples: &[(f64, client::Sample)]) -> Figures {
-    let of = |figure: fn(&(f64, client::Sample)) -> f64| median(&mut samples.iter().map(figure).collect::<Vec<_>>());
+    let of = |figure: fn(&(f64, client::Sample)) -> f64| samples.iter().map(figure).collect::<Vec<_>>();
+    let rounds_cpu_us = of(|(cpu, sample)| cpu * 1e6 / sample.statements.max(1) as f64);
     Figures {
         server: place.name().to_owned(),
-        cpu_us: of(|(cpu, sample)| cpu * 1e6 / sample.statements.max(1) as f64),
-        statements_per_s: of(|(_, sample)| sample.per_s),
-        p99_ms: of(|(_, sample)| sample.p99_ms),
+        cpu_us: median(&rounds_cpu_us),
+        rounds_cpu_us,
+        statements_per_s: median(&of(|(_, sample)| sample.per_s)),
+        p99_ms: median(&of(|(_, sample)| sample.p99_ms)),
     }
 }

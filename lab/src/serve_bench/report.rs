@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use replay::conditions::Conditions;
+use replay::turns::{Interval, ratios};
 use serde::Serialize;
 
 /// What was measured of one read at one server.
@@ -10,6 +12,8 @@ pub struct Figures {
     pub server: String,
     /// CPU of the server a statement, in microseconds, system time included.
     pub cpu_us: f64,
+    /// The same in each round.
+    pub rounds_cpu_us: Vec<f64>,
     /// Statements a second by the wall clock.
     pub statements_per_s: f64,
     /// 99th percentile of a statement's time at the client, in milliseconds.
@@ -18,7 +22,7 @@ pub struct Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures { server, cpu_us, statements_per_s, p99_ms } = self;
+        let Figures { server, cpu_us, statements_per_s, p99_ms, .. } = self;
         write!(f, "{server}: {cpu_us:.1} µs of CPU a statement, {statements_per_s:.0} a second, p99 {p99_ms:.2} ms")
     }
 }
@@ -53,10 +57,8 @@ pub struct ServeReport {
     /// Seconds of each measurement.
     pub seconds: u32,
     pub rounds: u32,
-    /// The machine that ran it.
-    pub machine: String,
-    /// Load average of the last minute, at the start and at the end.
-    pub load_average: [String; 2],
+    #[serde(flatten)]
+    pub conditions: Conditions,
 }
 
 impl ServeReport {
@@ -75,7 +77,7 @@ impl fmt::Display for ServeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<9} {:<9} {:<4} {:>5}  {:<26} {:>11} {:>12} {:>9} {:>10} {:>8}",
+            "{:<9} {:<9} {:<4} {:>5}  {:<26} {:>11} {:>12} {:>9} {:>10} {:>8}  CPU ×, round by round",
             "read", "sent", "tls", "conn.", "server", "CPU µs", "a second", "p99 ms", "CPU ×", "wall ×"
         )?;
         for line in &self.lines {
@@ -86,13 +88,15 @@ impl fmt::Display for ServeReport {
                 let first = servers.first().unwrap_or(figures);
                 writeln!(
                     f,
-                    "{name}  {:<26} {:>11.1} {:>12.0} {:>9.2} {:>10.2} {:>8.2}",
+                    "{name}  {:<26} {:>11.1} {:>12.0} {:>9.2} {:>10.2} {:>8.2}  {}",
                     figures.server,
                     figures.cpu_us,
                     figures.statements_per_s,
                     figures.p99_ms,
                     first.cpu_us / figures.cpu_us.max(f64::MIN_POSITIVE),
                     figures.statements_per_s / first.statements_per_s.max(f64::MIN_POSITIVE),
+                    Interval::of(&ratios(&first.rounds_cpu_us, &figures.rounds_cpu_us))
+                        .map_or("-".to_owned(), |interval| interval.to_string()),
                 )?;
             }
         }
@@ -102,11 +106,6 @@ impl fmt::Display for ServeReport {
         )?;
         writeln!(f, "{} rows, the same at every server; result hash {}", self.rows, self.hash)?;
         writeln!(f, "mysql {}: {}", self.mysql_version, self.mysql_options)?;
-        let [before, after] = &self.load_average;
-        writeln!(
-            f,
-            "{}; {} s each, medians of {}; {}, load {before} to {after}",
-            self.client, self.seconds, self.rounds, self.machine
-        )
+        writeln!(f, "{}; {} s each, medians of {}; {}", self.client, self.seconds, self.rounds, self.conditions)
     }
 }
