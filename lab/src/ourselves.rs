@@ -103,7 +103,9 @@ impl Replica {
     pub(crate) fn check(&mut self) -> Result<()> {
         if let Some(status) = self.process.ended()? {
             let log = fs::read_to_string(&self.log).unwrap_or_default();
-            bail!("the replica ended ({status}): {}", log.lines().last().unwrap_or_default());
+            // Of a refused option the last line only names --help.
+            let refused = log.lines().find(|line| line.starts_with("error: "));
+            bail!("the replica ended ({status}): {}", refused.or(log.lines().last()).unwrap_or_default());
         }
         Ok(())
     }

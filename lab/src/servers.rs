@@ -348,7 +348,10 @@ impl Server {
                 return Ok(server);
             }
             if let Some(status) = server.process.ended()? {
-                bail!("mysqld did not start ({status}): {}", errors_in(&log));
+                // What could not even run it tells elsewhere.
+                let told = fs::read_to_string(data.with_extension("stderr")).unwrap_or_default();
+                let told = if log.is_file() { errors_in(&log) } else { told.trim().to_owned() };
+                bail!("mysqld did not start ({status}): {told}");
             }
             ensure!(Instant::now() < until, "mysqld does not answer after {PATIENCE:?}: {}", errors_in(&log));
             check_stop(stop)?;

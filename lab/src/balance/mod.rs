@@ -159,6 +159,7 @@ pub fn balance(args: &BalanceArgs, stop: &AtomicBool, told: &dyn Fn(&str)) -> Re
     let mut conditions = Conditions::begin();
     let (load, run) = (replay::expand(&args.load)?, replay::expand(&args.logs)?);
     let plan = Plan { args, programs: programs.as_ref(), folder: &scratch.0, stop, told };
+    plan.refuse_what_cannot_be(&contenders)?;
     plan.refuse_what_does_not_fit(contenders.len(), &[load.clone(), run.clone()].concat())?;
     let mut source = match args.primary {
         true => {
@@ -277,6 +278,21 @@ impl Plan<'_> {
         self.programs.context(NO_MYSQLD)
     }
 
+    /// Refuses options that no run can begin with.
+    fn refuse_what_cannot_be(&self, contenders: &[Contender]) -> Result<()> {
+        let args = self.args;
+        ensure!(args.lag_max.is_finite() && args.lag_max > 0.0, "--lag-max: seconds, above 0");
+        ensure!(args.scale > 0.0 && args.scale <= 1.0, "--scale: a fraction above 0, at most 1");
+        ensure!(args.terminals.iter().all(|&terminals| terminals > 0), "--terminals: each is 1 at least");
+        if args.primary {
+            self.programs()?;
+        }
+        for contender in contenders.iter().filter(|one| one.whose == Whose::Mysql) {
+            contender.programs(self.programs()?)?;
+        }
+        Ok(())
+    }
+
     /// Says beforehand what it takes, and refuses what the disk or the given time does not hold.
     fn refuse_what_does_not_fit(&self, contenders: usize, files: &[PathBuf]) -> Result<()> {
         let args = self.args;
@@ -292,8 +308,8 @@ impl Plan<'_> {
         let facts = rustix::fs::statvfs(self.folder)?;
         let free = facts.f_bavail * facts.f_frsize;
         self.tell(&format!(
-            "{contenders} contenders, {tries} tries of {try_s:.0} s each: about {minutes:.0} min; {:.1} MB of log, {:.1} of \
-             {:.1} GB free on disk",
+            "contenders: {contenders}, tries of each: {tries}, of {try_s:.0} s: about {minutes:.0} min; {:.1} MB of log; {:.1} \
+             of {:.1} GB free on disk",
             bytes as f64 / 1e6,
             needed as f64 / 1e9,
             free as f64 / 1e9
