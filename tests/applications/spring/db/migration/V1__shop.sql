@@ -1,0 +1,11 @@
+CREATE TABLE customer (id BIGINT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(100) NOT NULL UNIQUE, city VARCHAR(100),
+    since DATETIME(6), version BIGINT NOT NULL, KEY (city));
+CREATE TABLE product (id BIGINT PRIMARY KEY AUTO_INCREMENT, sku VARCHAR(20) NOT NULL UNIQUE, title VARCHAR(200),
+    price DECIMAL(38, 2), stock INT NOT NULL);
+CREATE TABLE tag (id BIGINT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(255));
+CREATE TABLE product_tag (product_id BIGINT NOT NULL, tags_id BIGINT NOT NULL,
+    FOREIGN KEY (product_id) REFERENCES product (id), FOREIGN KEY (tags_id) REFERENCES tag (id));
+CREATE TABLE purchase (id BIGINT PRIMARY KEY AUTO_INCREMENT, customer_id BIGINT, state VARCHAR(10),
+    FOREIGN KEY (customer_id) REFERENCES customer (id));
+CREATE TABLE line (id BIGINT PRIMARY KEY AUTO_INCREMENT, purchase_id BIGINT, product_id BIGINT, quantity INT NOT NULL,
+    price DECIMAL(38, 2), FOREIGN KEY (purchase_id) REFERENCES purchase (id), FOREIGN KEY (product_id) REFERENCES product (id));
