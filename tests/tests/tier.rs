@@ -75,6 +75,22 @@ const RULES: &[(&str, &[&str])] = &[
         &["SELECT 1", "SELECT * FROM shop.t WHERE id = 1", "USE shop", "SELECT a, b, c FROM t ORDER BY id"],
     ),
     (
+        "a savepoint before its transaction",
+        &[
+            "SET autocommit = 0",
+            "SAVEPOINT a",
+            "SAVEPOINT b",
+            "RELEASE SAVEPOINT b",
+            "SELECT 1",
+            "SELECT n FROM shop.u WHERE id = 1",
+            "UPDATE shop.u SET n = n + 1 WHERE id = 1",
+            "ROLLBACK TO a",
+            "SELECT n FROM shop.u WHERE id = 1",
+            "COMMIT",
+            "SELECT n FROM shop.u WHERE id = 1",
+        ],
+    ),
+    (
         "own writes are read",
         &[
             "USE shop",
@@ -581,11 +597,45 @@ fn what_the_source_keeps_for_a_while_is_answered_here_after_that() {
     let (here, forwarded) = tier.served();
     assert_eq!(binary(&client.execute(1, 0, &[Param::Int(1)])), 11);
     assert_eq!(tier.served(), (here + 1, forwarded));
+    let served_by = |client: &mut RawClient| {
+        assert_eq!(value(&client.query("SELECT n FROM shop.u WHERE id = 1")), "11");
+        value(&client.query("SELECT @@slipstream_last_served_by"))
+    };
+    client.query("SET slipstream_read_timeout = 60000");
+    // A transaction that begins with a savepoint.
+    client.query("SET autocommit = 0");
+    client.query("SAVEPOINT a");
+    assert_eq!(served_by(&mut client), "source");
+    client.query("COMMIT");
+    assert_eq!(served_by(&mut client), "replica");
+    client.query("SET autocommit = 1");
     // Of a session that is kept there for good, what only this server knows.
     client.query("SET @a = (SELECT MAX(n) FROM shop.u)");
     assert_eq!(value(&client.query("SELECT n FROM shop.u WHERE id = 1")), "11");
     assert_eq!(value(&client.query("SELECT @@slipstream_last_served_by")), "source");
     assert_eq!(value(&client.query("SELECT @a")), "20");
+    tier.replica.stop();
+}
+
+#[test]
+fn what_fails_with_autocommit_off_holds_its_locks_until_rollback_and_no_longer() {
+    let tier = Tier::start("tier-failed", ROWS, &[]);
+    let mut other = RawClient::with_password(&tier.source.socket(), "shop", THERE, CAPABILITIES);
+    other.query("SET lock_wait_timeout = 1, innodb_lock_wait_timeout = 1");
+    let failed = |packets: Vec<Vec<u8>>| packets.last().unwrap()[0] == 0xff;
+    for (fails, takes_lock) in [
+        ("DESCRIBE shop.fresh", "CREATE TABLE shop.fresh (id INT)"),
+        ("SELECT nothing FROM shop.u", "ALTER TABLE shop.u COMMENT 'a'"),
+        ("INSERT INTO shop.u (id) VALUES (1)", "UPDATE shop.u SET n = 10 WHERE id = 1"),
+    ] {
+        let mut client = tier.ours(CAPABILITIES);
+        client.query("SET autocommit = 0");
+        assert!(failed(client.query(fails)), "{fails}");
+        assert!(failed(other.query(takes_lock)), "{fails}: it holds none");
+        client.query("SELECT 1");
+        client.query("ROLLBACK");
+        assert!(!failed(other.query(takes_lock)), "{fails}: it still holds them");
+    }
     tier.replica.stop();
 }
 

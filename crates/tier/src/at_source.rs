@@ -19,6 +19,8 @@ pub struct AtSource {
     is_in_transaction: bool,
     /// Its statements do not commit by themselves.
     is_manual: bool,
+    /// While they do not, until COMMIT or ROLLBACK: locks or savepoints of which no status tells.
+    may_hold: bool,
     /// Until the session is reset.
     has_changed: bool,
     /// The source may not tell of its changes any more.
@@ -57,6 +59,11 @@ impl AtSource {
         }
         // A text that is not understood has done nothing.
         let did_nothing = sent.alone.is_some() && told.error == Some(SYNTAX_ERROR);
+        if !self.is_manual || ends_transaction(sent, told) {
+            self.may_hold = false;
+        } else {
+            self.may_hold |= !did_nothing && may_hold(sent, told);
+        }
         self.is_pinned |= (sent.pins && !did_nothing) || (told.changed && !sent.is_told);
         let rolled_back =
             (sent.alone == Some(StatementKind::Rollback) && told.error.is_none()) || told.error == Some(DEADLOCK);
@@ -77,6 +84,7 @@ impl AtSource {
     pub fn rolled_back(&mut self, bits: u16) {
         self.says(bits);
         self.has_unlogged = false;
+        self.may_hold = false;
     }
 
     /// True if the session has something there that is not known here.
@@ -88,7 +96,7 @@ impl AtSource {
     /// True if all that the session sends is the source's to answer.
     #[must_use]
     pub fn keeps_session(&self) -> bool {
-        self.is_pinned || self.is_in_transaction
+        self.is_pinned || self.is_in_transaction || self.may_hold
     }
 
     /// True if a connection that has just been opened is as good.
@@ -102,6 +110,21 @@ impl AtSource {
     pub fn may_repeat(&self) -> bool {
         !self.is_in_transaction && !self.is_manual && !self.has_changed && !self.is_untold
     }
+}
+
+/// True if nothing of a transaction is left.
+fn ends_transaction(sent: &Sent, told: &Told) -> bool {
+    use StatementKind as S;
+    let ends = matches!(sent.alone, Some(S::Commit | S::Rollback | S::Ddl | S::StoredProgram | S::Account));
+    ends && told.error.is_none() && told.status.is_some_and(|bits| bits & status::IN_TRANS == 0)
+}
+
+/// True if, where statements do not commit by themselves, COMMIT may have something to end: an error has no status, and
+/// after a savepoint, a table without transactions, or one that was looked for in vain, it is that of no transaction.
+fn may_hold(sent: &Sent, told: &Told) -> bool {
+    use StatementKind as S;
+    let is_of_savepoint = matches!(sent.alone, Some(S::Savepoint | S::RollbackTo | S::ReleaseSavepoint));
+    told.error.is_some() || is_of_savepoint || (sent.shows_rows && sent.alone != Some(S::Show))
 }
 
 #[cfg(test)]
@@ -179,6 +202,20 @@ mod tests {
         let manual = Told { status: Some(0), ..ok };
         assert!(!keeps(&[(sent, manual)]), "between two transactions of autocommit=0");
         assert!(keeps(&[(sent, Told { status: Some(status::IN_TRANS), ..ok })]));
+        let failed = Told { error: Some(1062), status: None, ..ok };
+        let ended = (Sent { alone: Some(StatementKind::Rollback), ..sent }, manual);
+        assert!(keeps(&[(sent, manual), (sent, failed)]), "it may have locked a row");
+        assert!(!keeps(&[(sent, manual), (sent, failed), ended]) && !keeps(&[(sent, ok), (sent, failed)]));
+        assert!(!keeps(&[(sent, manual), (sent, Told { error: Some(1064), ..failed })]));
+        let looks = Sent { shows_rows: true, alone: Some(StatementKind::Select), ..sent };
+        assert!(keeps(&[(looks, manual)]), "of a table without transactions");
+        assert!(!keeps(&[(Sent { alone: Some(StatementKind::Show), ..looks }, manual)]));
+        let plain = Sent { alone: Some(StatementKind::Select), ..Sent::default() };
+        assert!(keeps(&[(sent, manual), (sent, failed), (plain, manual)]), "and the next one does not end it");
+        let savepoint = (Sent { alone: Some(StatementKind::Savepoint), ..Sent::default() }, manual);
+        assert!(keeps(&[savepoint]) && !keeps(&[savepoint, ended]));
+        assert!(!keeps(&[savepoint, (Sent { alone: Some(StatementKind::Ddl), ..looks }, manual)]));
+        assert!(!keeps(&[savepoint, (sent, ok)]), "SET autocommit = 1 commits");
         let changed = Told { changed: true, ..ok };
         assert!(keeps(&[(sent, changed)]), "a trigger has set a variable");
         assert!(!keeps(&[(Sent { is_told: true, ..sent }, changed)]));

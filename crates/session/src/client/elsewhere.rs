@@ -90,7 +90,7 @@ pub(super) struct Elsewhere {
     payload: Option<Vec<u8>>,
     /// Some statement was, since the session began.
     pub(super) was_any: bool,
-    /// A variable that was set elsewhere to a value that this server does not work by, or what else keeps it there.
+    /// A variable that was set elsewhere to a value that this server does not work by.
     pub(super) pinned: Option<String>,
     /// What its last wait in vain was for.
     pub(super) missed: Option<Missed>,
@@ -343,10 +343,6 @@ impl Session {
             return Ok(());
         }
         let Some((why, construct)) = self.elsewhere_by_kind(statement) else { return Ok(()) };
-        // No transaction says there that this one has it.
-        if matches!(statement, Statement::Savepoint(_)) && !self.transaction.is_open() {
-            self.elsewhere.pinned.get_or_insert_with(|| "a savepoint before its transaction".to_owned());
-        }
         let error = SqlError::not_supported(&construct);
         self.elsewhere.found = Some((why, error.clone()));
         Err(error)
