@@ -597,11 +597,16 @@ fn what_the_source_keeps_for_a_while_is_answered_here_after_that() {
     let (here, forwarded) = tier.served();
     assert_eq!(binary(&client.execute(1, 0, &[Param::Int(1)])), 11);
     assert_eq!(tier.served(), (here + 1, forwarded));
+    // A lock, until it is released, as migrations do on a connection of the application's pool.
     let served_by = |client: &mut RawClient| {
         assert_eq!(value(&client.query("SELECT n FROM shop.u WHERE id = 1")), "11");
         value(&client.query("SELECT @@slipstream_last_served_by"))
     };
     client.query("SET slipstream_read_timeout = 60000");
+    assert_eq!(value(&client.query("SELECT GET_LOCK('a', 1)")), "1");
+    assert_eq!(served_by(&mut client), "source");
+    assert_eq!(value(&client.query("SELECT RELEASE_LOCK('a')")), "1");
+    assert_eq!(served_by(&mut client), "replica");
     // A transaction that begins with a savepoint.
     client.query("SET autocommit = 0");
     client.query("SAVEPOINT a");

@@ -12,6 +12,9 @@ use wire::response::ErrPacket;
 
 use crate::ok::{self, Shown};
 
+/// The payload of a row of text that has one column, 1.
+const ONE: &[u8] = b"\x011";
+
 /// How far an answer has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -40,6 +43,8 @@ pub struct Told {
     pub last_insert_id: u64,
     /// Rows of all results.
     pub rows: u64,
+    /// Its last row was the text `1`, alone.
+    pub is_one: bool,
     /// It has told a GTID.
     pub has_gtids: bool,
     /// The number of the statement that was prepared.
@@ -150,6 +155,12 @@ impl Answer {
             let Some(frame) = input.get(at..).and_then(Frame::of) else { break Step::More };
             if self.continues || self.is_row(&frame) {
                 let Some(is_first) = self.passes(&frame) else { break Step::More };
+                if is_first && frame.len == ONE.len() {
+                    let Some(payload) = frame.payload() else { break Step::More };
+                    self.told.is_one = payload == ONE;
+                } else {
+                    self.told.is_one = false;
+                }
                 self.told.rows += u64::from(is_first);
                 out.extend_from_slice(frame.header);
                 (self.left, self.continues) = (frame.len, frame.len == MAX_FRAME_LEN);
@@ -331,6 +342,22 @@ mod tests {
                 assert_eq!(relayed(&mut answer, &rows, piece), (rows.clone(), Step::Over, sequence));
                 assert_eq!((answer.told().rows, answer.told().error, answer.told().has_begun), (2, None, true));
                 assert!(answer.told().status.is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_of_1_alone_is_told() {
+        for (values, is_one) in
+            [(&["1"][..], true), (&["0"], false), (&["11"], false), (&["1", "2"], false), (&["0", "1"], true)]
+        {
+            let mut input = Vec::new();
+            let rows: Vec<_> = values.iter().map(|value| vec![Some((*value).to_owned())]).collect();
+            put_text_rows(&mut input, &mut 1, &["a".to_owned()], &rows, NO_EOF);
+            for piece in [1, 2, 5, input.len()] {
+                let mut answer = Answer::new(command::QUERY, NO_EOF, Shown::told(false), false);
+                assert_eq!(relayed(&mut answer, &input, piece).0, input, "{values:?}");
+                assert_eq!(answer.told().is_one, is_one, "{values:?} in pieces of {piece}");
             }
         }
     }

@@ -33,6 +33,8 @@ pub struct AtSource {
     has_unlogged: bool,
     /// It has something that is not known here.
     is_pinned: bool,
+    /// Locks of GET_LOCK, at most.
+    user_locks: u32,
 }
 
 impl AtSource {
@@ -64,6 +66,9 @@ impl AtSource {
         } else {
             self.may_hold |= !did_nothing && may_hold(sent, told);
         }
+        if let Some(lock) = sent.user_lock.filter(|_| !did_nothing) {
+            self.user_locks = lock.after(self.user_locks, told);
+        }
         self.is_pinned |= (sent.pins && !did_nothing) || (told.changed && !sent.is_told);
         let rolled_back =
             (sent.alone == Some(StatementKind::Rollback) && told.error.is_none()) || told.error == Some(DEADLOCK);
@@ -90,13 +95,13 @@ impl AtSource {
     /// True if the session has something there that is not known here.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
-        self.is_pinned
+        self.is_pinned || self.user_locks > 0
     }
 
     /// True if all that the session sends is the source's to answer.
     #[must_use]
     pub fn keeps_session(&self) -> bool {
-        self.is_pinned || self.is_in_transaction || self.may_hold
+        self.is_pinned() || self.is_in_transaction || self.may_hold
     }
 
     /// True if a connection that has just been opened is as good.
@@ -130,6 +135,7 @@ fn may_hold(sent: &Sent, told: &Told) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::UserLock;
 
     #[test]
     fn what_is_left_behind_keeps_the_connection() {
@@ -216,6 +222,11 @@ mod tests {
         assert!(keeps(&[savepoint]) && !keeps(&[savepoint, ended]));
         assert!(!keeps(&[savepoint, (Sent { alone: Some(StatementKind::Ddl), ..looks }, manual)]));
         assert!(!keeps(&[savepoint, (sent, ok)]), "SET autocommit = 1 commits");
+        let lock = |lock| Sent { user_lock: Some(lock), changes_session: true, ..sent };
+        let one = Told { rows: 1, is_one: true, ..ok };
+        let (got, released) = ((lock(UserLock::Get), one), (lock(UserLock::Release), one));
+        assert!(keeps(&[got]) && keeps(&[got, got, released]));
+        assert!(!keeps(&[got, got, released, released]) && !keeps(&[got, got, (lock(UserLock::ReleaseAll), one)]));
         let changed = Told { changed: true, ..ok };
         assert!(keeps(&[(sent, changed)]), "a trigger has set a variable");
         assert!(!keeps(&[(Sent { is_told: true, ..sent }, changed)]));

@@ -12,6 +12,7 @@ use wire::handshake::capability;
 use wire::server::ClientCommand;
 
 use crate::Forward;
+use crate::UserLock;
 use crate::sees::{Sees, sees};
 
 /// Where a command is answered.
@@ -64,6 +65,8 @@ pub struct Sent {
     pub alone: Option<StatementKind>,
     /// It is a SELECT of nothing but variables of this server.
     pub is_of_ours: bool,
+    /// What it does with the session's user locks, if it does nothing else.
+    pub user_lock: Option<UserLock>,
     /// How it, or an execution of the statement that it prepares, sees its transaction's view.
     pub sees: Sees,
 }
@@ -134,6 +137,8 @@ fn of_preparation(sent: Sent) -> Sent {
         asks_of_found_rows: false,
         shows_rows: false,
         reads: false,
+        pins: sent.pins || sent.user_lock.is_some(),
+        user_lock: None,
         ..sent
     }
 }
@@ -177,12 +182,14 @@ fn of_text(text: &[u8], capabilities: u32, forward: Forward, settings: Settings)
     }
     let offers_files = capabilities & capability::LOCAL_FILES != 0;
     let may_ask_for_file = offers_files && all.iter().any(|one| is_local(text, one, settings));
-    let sent = sent(&all);
+    let user_lock = if let [one] = &*all { UserLock::of(text, one, settings) } else { None };
+    let sent = Sent { user_lock, ..sent(&all) };
     // Of several, the first one asks about the statement before.
     let asks_of_last = all.first().is_some_and(|one| asks_of_last(text, one, settings));
     let may_be_here = sent.may_be_here || (asks_of_last && matches!(&*all, [one] if one.kind == StatementKind::Show));
     let sees = sees(text, &all, settings);
-    Decision::Source(Sent { may_ask_for_file, asks_of_last, may_be_here, sees, ..sent })
+    let pins = sent.pins && user_lock.is_none();
+    Decision::Source(Sent { may_ask_for_file, asks_of_last, may_be_here, pins, sees, ..sent })
 }
 
 /// True if it asks what became of the statement before.
@@ -326,6 +333,7 @@ fn sent(all: &[Classified]) -> Sent {
         is_told: all.iter().any(|one| one.state.has(TOLD)),
         alone: if let [one] = all { Some(one.kind) } else { None },
         is_of_ours: matches!(all, [one] if is_of_ours(one)),
+        user_lock: None,
         sees: Sees::Anything,
     }
 }
@@ -574,7 +582,8 @@ mod tests {
             "SELECT 1 INTO @a",
             "CALL p()",
             "SELECT stored(1)",
-            "SELECT GET_LOCK('a', 1)",
+            "SELECT GET_LOCK('a', 1), GET_LOCK('b', 1)",
+            "SELECT GET_LOCK('a', 1); SELECT 1",
             "LOCK TABLES t WRITE",
             "HANDLER t OPEN",
             "CREATE TEMPORARY TABLE t (a INT)",
@@ -585,6 +594,13 @@ mod tests {
             "SELECT 1; SET TRANSACTION READ ONLY",
         ] {
             assert!(sent(text).pins, "{text}");
+        }
+        for (text, lock) in
+            [("SELECT GET_LOCK('a', 1)", UserLock::Get), ("SELECT RELEASE_LOCK('a')", UserLock::Release)]
+        {
+            assert!(!sent(text).pins && sent(text).changes_session, "{text}");
+            assert_eq!(sent(text).user_lock, Some(lock), "{text}");
+            assert!(of_preparation(sent(text)).pins, "{text}: which execution changes what is not looked at");
         }
         for text in ["SELECT a FROM t", "SHOW TABLES", "SELECT (SELECT a FROM t)", "CALL p()"] {
             assert!(sent(text).shows_rows, "{text}");

@@ -15,6 +15,7 @@ mod not_served;
 mod numbers;
 mod ok;
 mod sees;
+mod user_locks;
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,6 +28,7 @@ pub use not_served::{DigestCount, NotServed};
 pub use numbers::{Numbers, statement_of};
 pub use ok::Shown;
 pub use sees::{Sees, sees_of};
+pub use user_locks::UserLock;
 
 /// Which statements of accounts with the right `forward` go to the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

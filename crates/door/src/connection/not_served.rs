@@ -39,7 +39,7 @@ impl Connection {
         let is_there_only = statement_of(payload).is_some_and(|number| session.prepared_text(number).is_none());
         let construct = match () {
             _ if forwarding.here.is_none() => "an account that may read nothing here",
-            _ if session.is_pinned() => "a session that is kept at the source",
+            _ if session.is_pinned() || forwarding.is_pinned() => "a session that is kept at the source",
             _ if forwarding.keeps_session() => "a transaction at the source",
             _ if is_there_only => "a statement prepared at the source",
             _ if sent.may_be_here && session.begins_split() && !turn.server.sources.is_late() => {
