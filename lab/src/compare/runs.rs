@@ -49,6 +49,14 @@ pub(crate) struct Sample {
     pub difference: Option<String>,
 }
 
+impl Sample {
+    /// Settings and allocator, as they were reported and seen.
+    pub(crate) fn options(&self) -> String {
+        let settings = self.settings.iter().map(String::as_str);
+        settings.chain([self.allocator.as_str()]).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// When a stock server syncs its binary log and its rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Synced {

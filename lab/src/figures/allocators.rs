@@ -120,16 +120,10 @@ fn measure(
     if with_ours {
         contenders.push((One::ours("Slipstream", &[]), &field));
     }
-    let mut seen = Vec::new();
-    let mut found = by_turns(context, &contenders, unit, value, &mut |one, sample| {
-        let line = format!("{}: {}", one.name, sample.allocator);
-        if !sample.allocator.is_empty() && !seen.contains(&line) {
-            seen.push(line);
-        }
-    })?;
+    let mut found = by_turns(context, &contenders, unit, value)?;
     found.ratios = ratios(&found, Side::Changed);
     found.again = ratios(&found, Side::Again);
-    found.notes.push(format!("allocators by /proc/PID/maps: {}", seen.join("; ")));
+    found.notes.push("Allocators are those that /proc/PID/maps shows.".into());
     found.notes.extend(missing);
     Ok(found)
 }

@@ -83,7 +83,7 @@ fn measure(context: &Context<'_>, unit: &'static str, value: &dyn Fn(&Sample, &F
         of("Slipstream, the second", Side::Changed, changed),
         of("Slipstream, the first, again", Side::Again, base),
     ];
-    let mut found = by_turns(context, &contenders, unit, value, &mut |_, _| {})?;
+    let mut found = by_turns(context, &contenders, unit, value)?;
     found.ratios = ratios(&found, Side::Changed);
     found.again = ratios(&found, Side::Again);
     found.notes.push(format!("the first: {}; the second: {}", base.display(), changed.display()));

@@ -160,7 +160,7 @@ fn sampled(context: &Context<'_>, options: &[&str], thread: fn(&str) -> bool) ->
             PARTS.iter().zip(&of_round).map(|(part, share)| format!("{} {share:.0} %", part.name)).collect();
         context.tell(&format!("round {}/{}: {}", round + 1, context.rounds, words.join(", ")));
         found.shown.push(format!("{}; of all samples {yielding:.0} % yield", words.join(", ")));
-        found.notes = vec![format!("settings: {}", sample.settings.unwrap_or_default())];
+        found.notes = vec![format!("settings: {}", sample.options())];
         shares.push(of_round);
         all.extend(sample.stacks.into_iter().filter(|stack| replays(&stack.thread)));
     }

@@ -239,7 +239,7 @@ fn index(all: &[&Entry], stored: &dyn Fn(&str) -> Option<(Value, String)>) -> St
         "<main>\n<h1>The documents' figures</h1>\n<p>Every figure of the documents, whether it holds on this machine, and \
          what Slipstream makes of it. A verdict comes from six rounds at least; each page has its own machine.</p>\n\
          <div class=\"scroll\"><table>\n<tr><th scope=\"col\">figure</th><th scope=\"col\">question</th><th \
-         scope=\"col\">here</th><th scope=\"col\">medians</th></tr>\n",
+         scope=\"col\">here</th></tr>\n",
     );
     for entry in all {
         for number in entry.numbers {
@@ -257,13 +257,11 @@ fn index(all: &[&Entry], stored: &dyn Fn(&str) -> Option<(Value, String)>) -> St
                 Some((_, file)) => format!("<a href=\"{file}\">{number}</a>"),
                 None => (*number).to_owned(),
             };
-            let _ = writeln!(
-                out,
-                "<tr><td>{name}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-                escaped(entry.question),
-                escaped(&here),
-                escaped(&found.map_or(String::new(), |(document, _)| medians(&document)))
-            );
+            let medians = found.map_or(String::new(), |(document, _)| {
+                format!("<br><span class=\"quiet\">{}</span>", escaped(&medians(&document)))
+            });
+            let (question, here) = (escaped(entry.question), escaped(&here));
+            let _ = writeln!(out, "<tr><td>{name}</td><td>{question}</td><td>{here}{medians}</td></tr>");
         }
     }
     out.push_str("</table></div>\n</main>\n</body>\n</html>\n");
@@ -350,7 +348,7 @@ mod tests {
         let index = index(&all, &there);
         assert_eq!(index.matches("<tr><td>").count(), 60);
         assert!(index.contains("<a href=\"10-22.html\">11-11</a>") && index.contains("no effect here"));
-        assert!(index.contains("<td>MySQL 1: 3.00, 8: 5.00 (s)</td>"), "{index}");
+        assert!(index.contains(">MySQL 1: 3.00, 8: 5.00 (s)</span></td>"), "{index}");
         assert!(index.contains("not measured yet") && index.contains("two NUMA nodes"));
     }
 }

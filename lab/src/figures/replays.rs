@@ -238,7 +238,6 @@ pub(super) fn by_turns(
     contenders: &[(One, &Field<'_>)],
     unit: &'static str,
     value: &dyn Fn(&Sample, &Field<'_>) -> f64,
-    each: &mut dyn FnMut(&One, &Sample),
 ) -> Result<Found> {
     let mut found = Found { unit, mysql_version: context.programs()?.version()?, ..Found::default() };
     for round in 0..context.rounds {
@@ -248,8 +247,7 @@ pub(super) fn by_turns(
             let name = format!("{} {}", one.name, one.at);
             let (name, shown) = (name.trim_end(), short(value));
             context.tell(&format!("round {}/{} {name}: {shown} {unit}", round + 1, context.rounds));
-            each(one, &sample);
-            found.add((&one.name, one.side), &one.at, value, sample.settings.as_deref().unwrap_or_default());
+            found.add((&one.name, one.side), &one.at, value, &sample.options());
         }
     }
     let mut hashes: Vec<&str> = contenders.iter().map(|(_, field)| field.hash.as_str()).collect();
@@ -261,7 +259,7 @@ pub(super) fn by_turns(
 /// Speeds, and ratios of changed and base again to the base.
 pub(super) fn pair(context: &Context<'_>, contenders: &[(One, &Field<'_>)]) -> Result<Found> {
     let speed = |sample: &Sample, field: &Field<'_>| field.transactions as f64 / sample.wall_s.max(1e-9);
-    let mut found = by_turns(context, contenders, SPEED, &speed, &mut |_, _| {})?;
+    let mut found = by_turns(context, contenders, SPEED, &speed)?;
     found.ratios = ratios(&found, Side::Changed);
     found.again = ratios(&found, Side::Again);
     found.notes.push("MySQL's relay log is written and synced before the clock starts, ours while it runs.".into());
@@ -357,7 +355,7 @@ fn beside_the_primary(context: &Context<'_>, of_load: bool) -> Result<Found> {
         let values = [cpu_s[0], replaying.cpu_s, cpu_s[1], ours.cpu_s];
         let words = values.map(|value| format!("{value:.2}"));
         context.tell(&format!("round {}/{}: CPU s {}", round + 1, context.rounds, words.join(", ")));
-        let settings = [None, replaying.settings, None, ours.settings].map(Option::unwrap_or_default);
+        let settings = [String::new(), replaying.options(), String::new(), ours.options()];
         for ((who, value), options) in names.into_iter().zip(values).zip(&settings) {
             found.add(who, "", value, options);
         }
@@ -414,7 +412,7 @@ fn ranked(
         parts(&mut values, &measured, round);
         shown.push((1..=places).contains(&at));
         found.shown.push(if at == 0 { "not there".into() } else { format!("place {at} of {}", measured.len()) });
-        found.notes = vec![format!("settings: {}", sample.settings.unwrap_or_default())];
+        found.notes = vec![format!("settings: {}", sample.options())];
     }
     values.sort_by(|a, b| b.1.iter().sum::<f64>().total_cmp(&a.1.iter().sum()));
     values.retain(|(_, values)| values.iter().sum::<f64>() > 0.0);
@@ -459,8 +457,7 @@ fn memory(context: &Context<'_>) -> Result<Found> {
             contenders.push((One::ours(name, &arguments).named(name).at(at), &field));
         }
     }
-    let mut found =
-        by_turns(context, &contenders, "MB", &|sample, _| sample.peak_rss_bytes as f64 / 1e6, &mut |_, _| {})?;
+    let mut found = by_turns(context, &contenders, "MB", &|sample, _| sample.peak_rss_bytes as f64 / 1e6)?;
     found.axis = Some("workers");
     let mut flat = Vec::new();
     for round in 0..context.rounds as usize {

@@ -37,7 +37,7 @@ pub(super) fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
         size if size >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
+        _ => format!("{value:.3}"),
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn small_values_keep_digits_and_large_ones_have_none_after_the_point() {
-        assert_eq!([0.0, 0.0361, 4.25, 1234.5].map(short), ["0", "0.0361", "4.25", "1234"]);
+        assert_eq!([0.0, 0.0361, 4.25, 1234.5].map(short), ["0", "0.036", "4.25", "1234"]);
     }
 
     #[test]
