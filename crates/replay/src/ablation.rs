@@ -15,7 +15,8 @@ use serde::Serialize;
 use store::CheckImages;
 
 use crate::conditions::Conditions;
-use crate::turns::{Interval, median, ratios, turns};
+use crate::table::Table;
+use crate::turns::{self, Interval, median, ratios, turns};
 use crate::{Grain, ReplayOptions, ReplayReport, grain, replay};
 
 /// MySQL's default history size before 9.5.
@@ -363,27 +364,33 @@ impl AblationReport {
 
 impl fmt::Display for AblationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<31} {:<30} {:>9} {:>9} {:>6}  {:<33} {:>12} {:>12}  ratio, turn by turn",
-            "mechanism", "changed to", "base tx/s", "tx/s", "ratio", "counter", "base", "changed"
-        )?;
+        let mut table = Table::new([
+            "mechanism",
+            "changed to",
+            "base tx/s",
+            "tx/s",
+            "ratio",
+            "ratio, turn by turn",
+            "counter",
+            "base",
+            "changed",
+            "",
+        ]);
         for row in &self.rows {
-            writeln!(
-                f,
-                "{:<31} {:<30} {:>9.0} {:>9.0} {:>6.2}  {:<33} {:>12.1} {:>12.1}  {}{}",
-                row.mechanism,
-                row.changed.name,
-                row.base.write_transactions_per_s,
-                row.changed.write_transactions_per_s,
-                row.ratio,
-                row.counter,
-                row.base.counter,
-                row.changed.counter,
-                row.interval.map_or("-".to_owned(), |interval| interval.to_string()),
-                if row.equal { "" } else { "  DIFFERENT ROWS" }
-            )?;
+            table.row([
+                row.mechanism.to_owned(),
+                row.changed.name.clone(),
+                format!("{:.0}", row.base.write_transactions_per_s),
+                format!("{:.0}", row.changed.write_transactions_per_s),
+                format!("{:.2}", row.ratio),
+                turns::text(row.interval),
+                row.counter.to_owned(),
+                format!("{:.1}", row.base.counter),
+                format!("{:.1}", row.changed.counter),
+                if row.equal { "" } else { "DIFFERENT ROWS" }.to_owned(),
+            ]);
         }
+        write!(f, "{table}")?;
         writeln!(f, "base: {}", self.settings)?;
         writeln!(f, "result hash {} of {}", self.hash, if self.is_equal() { "all" } else { "the first only" })?;
         writeln!(f, "{}", self.conditions)

@@ -18,6 +18,7 @@ mod readers;
 mod reads;
 mod report;
 mod samples;
+pub mod table;
 pub mod turns;
 
 use std::ops::ControlFlow;

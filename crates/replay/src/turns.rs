@@ -81,6 +81,12 @@ impl fmt::Display for Interval {
     }
 }
 
+/// An interval as a table's cell.
+#[must_use]
+pub fn text(interval: Option<Interval>) -> String {
+    interval.map_or("-".to_owned(), |interval| interval.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

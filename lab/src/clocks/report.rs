@@ -9,7 +9,8 @@ use super::runs::Sample;
 use super::{ClocksArgs, ITS_SOURCE};
 use crate::figures::result::{Found, Side};
 use replay::conditions::Conditions;
-use replay::turns::{Interval, median, ratios};
+use replay::table::Table;
+use replay::turns::{self, Interval, median, ratios};
 
 /// Measure over the number of clients.
 pub(crate) const SPEED: &str = "transactions a second";
@@ -157,11 +158,18 @@ impl ClocksReport {
 
 impl fmt::Display for ClocksReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:>8} {:>7} {:>7}  {:<24} {:>9} {:>17} {:>7} {:>9} {:>7}  times, round by round",
-            "sync +ms", "workers", "clients", "stamped by", "seconds", "min to max", "times", "WRITESET", "retries"
-        )?;
+        let mut table = Table::new([
+            "sync +ms",
+            "workers",
+            "clients",
+            "stamped by",
+            "seconds",
+            "min to max",
+            "times",
+            "times, round by round",
+            "WRITESET",
+            "retries",
+        ]);
         for line in &self.lines {
             let of = |clients: Option<u32>, by: &str| {
                 let same = |other: &&Line| {
@@ -179,20 +187,20 @@ impl fmt::Display for ClocksReport {
             let times = own.map(|own| own.median_s() / seconds);
             let part = of(None, &super::Stamps::Reference.name()).map(|reference| seconds / reference.median_s());
             let interval = own.and_then(|own| Interval::of(&ratios(&own.seconds, &line.seconds)));
-            writeln!(
-                f,
-                "{:>8} {:>7} {:>7}  {:<24} {seconds:>9.2} {:>17} {:>7} {:>9} {:>7}  {}",
-                line.sync_delay_ms,
-                line.workers,
-                line.clients,
-                line.stamped_by,
+            table.row([
+                line.sync_delay_ms.to_string(),
+                line.workers.to_string(),
+                line.clients.to_string(),
+                line.stamped_by.clone(),
+                format!("{seconds:.2}"),
                 format!("{least:.2} to {most:.2}"),
                 ratio(times),
+                turns::text(interval),
                 ratio(part),
-                line.retries,
-                interval.map_or("-".to_owned(), |interval| interval.to_string()),
-            )?;
+                line.retries.to_string(),
+            ]);
         }
+        write!(f, "{table}")?;
         writeln!(f, "times: how many times as fast as with the source's own clocks; WRITESET: of that log's time")?;
         if self.put_in_between {
             writeln!(f, "the clock ran from before the relay's first start, and while the log was received")?;

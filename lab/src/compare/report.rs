@@ -3,7 +3,8 @@
 use std::fmt;
 
 use replay::conditions::Conditions;
-use replay::turns::Interval;
+use replay::table::Table;
+use replay::turns::{self, Interval};
 use serde::Serialize;
 
 use super::contenders::Traits;
@@ -86,25 +87,25 @@ impl CompareReport {
 
 impl fmt::Display for CompareReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<27} {:>10} {:>8} {:>10} {:>8} {:>7} {:>8} {:>8}  {:<17} {:<27} {:<8} {:<10} in order",
+        let mut table = Table::new([
             "contender",
             "seconds",
             "tx/s",
             "rows/s",
             "MB/s",
             "× ours",
+            "× ours, round by round",
             "CPU s",
             "peak MB",
             "log synced",
             "store synced",
             "indexes",
-            "readers"
-        )?;
-        for row in &self.rows {
-            row.line(f)?;
-        }
+            "readers",
+            "in order",
+            "",
+        ]);
+        self.rows.iter().for_each(|row| table.row(row.cells()));
+        write!(f, "{table}")?;
         let LogFacts { write_transactions, rows, bytes, hash, .. } = &self.log;
         writeln!(f, "log: {write_transactions} write transactions, {rows} row changes, {:.1} MB", *bytes as f64 / 1e6)?;
         if let Some(part) = &self.first_part {
@@ -140,36 +141,30 @@ impl fmt::Display for CompareReport {
         if self.is_equal() {
             writeln!(f, "equal: every contender ended with the same; result hash {hash}")?;
         }
-        for row in &self.rows {
-            if let Some(interval) = row.times_ours_interval.filter(|interval| !interval.is_within(0.0)) {
-                writeln!(f, "  {}: {interval} times ours, round by round", row.contender)?;
-            }
-        }
         writeln!(f, "medians of {}; {}", self.rounds, self.conditions)
     }
 }
 
 impl Row {
-    fn line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn cells(&self) -> [String; 15] {
         let scaled = if self.first_transactions.is_some() { "~" } else { "" };
-        let ratio = self.times_ours.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
-        writeln!(
-            f,
-            "{:<27} {:>10} {:>8.0} {:>10.0} {:>8.1} {:>7} {:>8.2} {:>8.0}  {:<17} {:<27} {:<8} {:<10} {}{}",
-            self.contender,
+        let ratio = self.times_ours.map_or("-".to_owned(), |ratio| format!("{scaled}{ratio:.2}"));
+        [
+            self.contender.clone(),
             format!("{scaled}{:.3}", self.median_s),
-            self.write_transactions_per_s,
-            self.rows_per_s,
-            self.mb_per_s,
-            format!("{scaled}{ratio}"),
-            self.cpu_s,
-            self.peak_rss_bytes as f64 / 1e6,
-            self.traits.log_synced,
-            self.traits.store_synced,
-            self.traits.indexes,
-            self.traits.readers,
-            self.traits.visible_in_order,
-            if self.difference.is_some() { "  DIFFERENT" } else { "" }
-        )
+            format!("{:.0}", self.write_transactions_per_s),
+            format!("{:.0}", self.rows_per_s),
+            format!("{:.1}", self.mb_per_s),
+            ratio,
+            turns::text(self.times_ours_interval),
+            format!("{:.2}", self.cpu_s),
+            format!("{:.0}", self.peak_rss_bytes as f64 / 1e6),
+            self.traits.log_synced.clone().into_owned(),
+            self.traits.store_synced.clone().into_owned(),
+            self.traits.indexes.to_owned(),
+            self.traits.readers.to_owned(),
+            self.traits.visible_in_order.to_owned(),
+            if self.difference.is_some() { "DIFFERENT" } else { "" }.to_owned(),
+        ]
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use replay::conditions::Conditions;
-use replay::turns::{Interval, ratios};
+use replay::table::Table;
+use replay::turns::{self, Interval, ratios};
 use serde::Serialize;
 
 /// What was measured of one read at one server.
@@ -75,31 +76,38 @@ impl ServeReport {
 
 impl fmt::Display for ServeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<9} {:<9} {:<4} {:>5}  {:<26} {:>11} {:>12} {:>9} {:>10} {:>8}  CPU ×, round by round",
-            "read", "sent", "tls", "conn.", "server", "CPU µs", "a second", "p99 ms", "CPU ×", "wall ×"
-        )?;
+        let mut table = Table::new([
+            "read",
+            "sent",
+            "tls",
+            "conn.",
+            "server",
+            "CPU µs",
+            "a second",
+            "p99 ms",
+            "CPU ×",
+            "CPU ×, round by round",
+            "wall ×",
+        ]);
         for line in &self.lines {
-            let Line { shape, style, tls, connections, servers } = line;
-            for (at, figures) in servers.iter().enumerate() {
-                let name =
-                    if at == 0 { format!("{shape:<9} {style:<9} {tls:<4} {connections:>5}") } else { " ".repeat(30) };
-                let first = servers.first().unwrap_or(figures);
-                writeln!(
-                    f,
-                    "{name}  {:<26} {:>11.1} {:>12.0} {:>9.2} {:>10.2} {:>8.2}  {}",
-                    figures.server,
-                    figures.cpu_us,
-                    figures.statements_per_s,
-                    figures.p99_ms,
-                    first.cpu_us / figures.cpu_us.max(f64::MIN_POSITIVE),
-                    figures.statements_per_s / first.statements_per_s.max(f64::MIN_POSITIVE),
-                    Interval::of(&ratios(&first.rounds_cpu_us, &figures.rounds_cpu_us))
-                        .map_or("-".to_owned(), |interval| interval.to_string()),
-                )?;
+            for figures in &line.servers {
+                let first = line.servers.first().unwrap_or(figures);
+                table.row([
+                    line.shape.clone(),
+                    line.style.clone(),
+                    line.tls.clone(),
+                    line.connections.to_string(),
+                    figures.server.clone(),
+                    format!("{:.1}", figures.cpu_us),
+                    format!("{:.0}", figures.statements_per_s),
+                    format!("{:.2}", figures.p99_ms),
+                    format!("{:.2}", first.cpu_us / figures.cpu_us.max(f64::MIN_POSITIVE)),
+                    turns::text(Interval::of(&ratios(&first.rounds_cpu_us, &figures.rounds_cpu_us))),
+                    format!("{:.2}", figures.statements_per_s / first.statements_per_s.max(f64::MIN_POSITIVE)),
+                ]);
             }
         }
+        write!(f, "{table}")?;
         writeln!(
             f,
             "CPU ×: statements a second of server CPU, wall ×: of the clock, in multiples of the first server's"
