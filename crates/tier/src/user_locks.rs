@@ -31,7 +31,7 @@ impl UserLock {
         if does_nothing_else { of_call(one.span.of(text), settings) } else { None }
     }
 
-    /// How many locks a session may have after it, that may have had so many; one that was got twice counts twice.
+    /// Upper bound of the session's locks after it, from the one before; one that was got twice counts twice.
     pub(crate) fn after(self, held: u32, told: &Told) -> u32 {
         let has_row = told.error.is_none() && told.rows == 1;
         match self {
