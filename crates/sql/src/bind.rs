@@ -11,7 +11,7 @@ use wire::response::column_flag;
 use wire::row::{DateTime, Time, type_code};
 
 use crate::ast::{Expression, Item, Limit, Scope, Select};
-use crate::charsets::{bytes_a_character, charset_of, decoded};
+use crate::charsets::{bytes_a_character, charset_of, decoded, is_in_unicode};
 use crate::error::SqlError;
 use crate::invalid::{utf8mb3_by_bytes, valid_up_to};
 use crate::memory::Purse;
@@ -287,12 +287,16 @@ pub(crate) fn column(bind: &Bind<'_>, item: &Item) -> Result<Column> {
         Expression::Text { bytes, first_len, introducer } => {
             let shown = bytes.get(..*first_len).unwrap_or_default();
             let collation = introducer.as_ref().map_or(Ok(charsets.client), |name| Ok(Charsets::by_name(name)?.id))?;
+            let shown = column_names::from_graph_of(charset_of(collation), shown);
             match introducer.as_deref() {
-                Some("utf8mb3") => utf8mb3_by_bytes(column_names::from_graph(shown)),
+                Some("binary") => utf8mb3_by_bytes(shown),
                 _ => charsets.shown(shown, collation)?,
             }
         }
-        _ => charsets.shown(item.text(bind.sql), charsets.client)?,
+        _ => {
+            let shown = column_names::from_graph_of(charsets.client_charset(), item.text(bind.sql));
+            charsets.shown(shown, charsets.client)?
+        }
     };
     let name = match &item.alias {
         Some(alias) => column_names::given(alias),
@@ -393,17 +397,13 @@ impl Bind<'_> {
         };
         let text = match (charset_of(from), charset_of(to)) {
             ("utf8mb4", "utf8mb4") => bytes.to_vec(),
-            ("utf8mb3", "utf8mb3") if charsets.converts_not() && valid_up_to("utf8mb3", bytes) < bytes.len() => {
-                return Err(invalid_text("utf8mb3"));
-            }
-            // What the client gets of it.
-            ("utf8mb3", "utf8mb3") => utf8mb3_by_bytes(bytes),
             (charset, _) => match decoded(from, bytes) {
-                Ok(text) => text.into_owned(),
-                Err(_) => return Err(invalid_text(charset)),
+                Ok(text) if is_in_unicode(from, bytes) => text.into_owned(),
+                _ => return Err(invalid_text(charset)),
             },
         };
-        let length = u32::try_from(characters(&text)).unwrap_or(u32::MAX);
+        let length = if to == BINARY { text.len() } else { characters(&text) };
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
         let flags = column_flag::NOT_NULL | binary_flag(to);
         Ok(Bound { field: Field::text(flags, length, to), value: Value::Text(text) })
     }
@@ -423,7 +423,8 @@ impl Bind<'_> {
             Expression::Parameter(_) => "utf8mb4",
             _ => self.settings.charsets().client_charset(),
         };
-        (valid_up_to(charset, bytes) < bytes.len()).then_some(bytes)
+        let is_lost = |collation| matches!(expression, Expression::Text { .. }) && !is_in_unicode(collation, bytes);
+        (valid_up_to(charset, bytes) < bytes.len() || is_lost(self.settings.charsets().client)).then_some(bytes)
     }
 
     fn parameter(&self, index: usize) -> Result<Bound> {
@@ -475,7 +476,8 @@ pub(crate) fn is_parameter(expression: &Expression) -> bool {
 
 /// BINARY for text of a collation by code points, as MySQL flags it.
 pub(crate) fn binary_flag(collation: u16) -> u16 {
-    let is_bin = values::collation::by_id(collation).is_some_and(|found| found.name.ends_with("_bin"));
+    let is_bin =
+        values::collation::by_id(collation).is_some_and(|found| found.id == BINARY || found.name.ends_with("_bin"));
     if is_bin { column_flag::BINARY } else { 0 }
 }
 

@@ -6,7 +6,7 @@ use values::collation::{self, BINARY, Collation};
 
 use crate::Result;
 use crate::error::SqlError;
-use crate::invalid::{byte_in_hex, in_hex, utf8_of, utf8mb3_by_bytes, utf8mb3_of, valid_up_to, whole};
+use crate::invalid::{before_nul, byte_in_hex, in_hex, utf8_of, utf8mb3_by_bytes, utf8mb3_of, valid_up_to, whole};
 use crate::variables::OwnValues;
 
 /// Character sets that cannot be a client's: its statements must be ASCII but for literals.
@@ -112,27 +112,39 @@ impl Charsets {
         charset_of(self.client)
     }
 
-    /// Text of a statement, as UTF-8.
+    /// A value in a client's text, as UTF-8.
     ///
     /// # Errors
-    /// 1300: it is not text in the client's character set.
+    /// 1300: it is not text in the client's character set; 1235 for a character that Unicode lacks: its bytes count.
     pub fn from_client<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, [u8]>> {
-        decoded(self.client, text)
+        let utf8 = decoded(self.client, text)?;
+        if is_in_unicode(self.client, text) { Ok(utf8) } else { Err(self.lacking()) }
+    }
+
+    fn is_whole(&self, text: &[u8]) -> bool {
+        valid_up_to(self.client_charset(), text) == text.len()
+    }
+
+    fn lacking(&self) -> SqlError {
+        SqlError::not_supported(&format!("characters of {} that Unicode lacks", self.client_charset()))
     }
 
     /// A name or another text of the server's own, which it keeps in utf8mb3: the text, and what MySQL says of the
     /// characters that it lost. Invalid bytes become question marks, and an incomplete last character is left out.
     ///
     /// # Errors
-    /// 1300 where the client's character set is utf8mb3: nothing is converted there; 1235 for one that cannot be.
+    /// 1300 where the client's character set is utf8mb3 or binary: nothing is converted there; 1235 for one that cannot
+    /// be.
     pub fn name<'a>(&self, name: &'a [u8]) -> Result<(Cow<'a, [u8]>, Option<String>)> {
         if name.is_ascii() && is_ascii_based(self.client) {
             return Ok((Cow::Borrowed(name), None));
         }
         let charset = charset_of(self.client);
         let (text, lost) = match charset {
-            "utf8mb3" => return whole(name).then_some((Cow::Borrowed(name), None)).ok_or_else(|| invalid(name)),
-            "utf8mb4" | "binary" => utf8mb3_of(name),
+            "utf8mb3" | "binary" => {
+                return whole(name).then_some((Cow::Borrowed(name), None)).ok_or_else(|| invalid(name));
+            }
+            "utf8mb4" => utf8mb3_of(name),
             _ => {
                 let text = values::charset::to_utf8mb4_with_question_marks(self.client, name);
                 let text = text.map_err(|error| SqlError::unreadable(&error))?;
@@ -152,11 +164,12 @@ impl Charsets {
     /// 3854 too, if a character was lost.
     pub fn text_of_names<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         // Those of utf8mb3 are not even looked at there.
-        if self.client_charset() == "utf8mb3" && !whole(text) {
+        if matches!(self.client_charset(), "utf8mb3" | "binary") && !whole(text) {
             return Err(SqlError::not_supported("text that is invalid in utf8mb3"));
         }
         match self.name(text)? {
             (_, Some(said)) => Err(SqlError::new(3854, "HY000", said)),
+            _ if self.is_whole(text) && !is_in_unicode(self.client, text) => Err(self.lacking()),
             (text, None) => Ok(text),
         }
     }
@@ -175,6 +188,9 @@ impl Charsets {
 
     /// Text of a statement, to be shown in the name of a column; invalid bytes of a Unicode character set stay.
     pub(crate) fn shown(&self, text: &[u8], collation: u16) -> Result<Vec<u8>> {
+        if charset_of(collation) == "utf8mb3" && !whole(text) {
+            return Err(SqlError::not_supported("text that is invalid in utf8mb3"));
+        }
         if is_unicode(collation) || collation == BINARY {
             return Ok(text.to_vec());
         }
@@ -191,7 +207,7 @@ impl Charsets {
             "utf8mb3" => utf8mb3_by_bytes(rest),
             _ => self.shown(rest, self.client).unwrap_or_default(),
         };
-        SqlError::syntax(&utf8mb3_of(&near).0, line, before.len())
+        SqlError::syntax(before_nul(&utf8mb3_of(&near).0), line, before.len())
     }
 
     /// The text of an error as it is sent: characters that the client's set lacks are shown by their numbers.
@@ -248,7 +264,7 @@ impl Charsets {
             _ => Cow::Borrowed(text),
         };
         match values::charset::from_utf8mb4_or_question_marks(collation, &whole).map_err(refused)? {
-            Cow::Borrowed(same) if same.len() == text.len() => Ok(Cow::Borrowed(text)),
+            Cow::Borrowed(same) if same == text => Ok(Cow::Borrowed(text)),
             converted => Ok(Cow::Owned(converted.into_owned())),
         }
     }
@@ -297,11 +313,22 @@ pub(crate) fn decoded(collation: u16, text: &[u8]) -> Result<Cow<'_, [u8]>> {
         let hex: String = text.iter().skip_while(|byte| byte.is_ascii()).take(6).map(|b| format!("{b:02X}")).collect();
         SqlError::new(1300, "HY000", format!("Invalid {charset} character string: '{hex}'"))
     };
+    if valid_up_to(charset, text) < text.len() {
+        return Err(wrong());
+    }
     let utf8 = values::charset::to_utf8mb4(collation, text).map_err(|_| wrong())?;
     if charset != "binary" && std::str::from_utf8(&utf8).is_err() {
         return Err(wrong());
     }
     Ok(utf8)
+}
+
+/// True if Unicode has each character of a text, so that the way through it changes no byte.
+pub(crate) fn is_in_unicode(collation: u16, text: &[u8]) -> bool {
+    let is_same = |utf8: &[u8]| values::charset::from_utf8mb4(collation, utf8).is_ok_and(|back| *back == *text);
+    text.is_ascii() && is_ascii_based(collation)
+        || matches!(charset_of(collation), "utf8mb4" | "utf8mb3" | "binary")
+        || values::charset::to_utf8mb4(collation, text).is_ok_and(|utf8| is_same(&utf8))
 }
 
 /// A text as SQL in ASCII, whatever the character sets are.

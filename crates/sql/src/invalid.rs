@@ -45,7 +45,8 @@ pub(crate) fn valid_up_to(charset: &str, text: &[u8]) -> usize {
             while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
                 let one = values::charset::first_characters(charset, rest, 1);
                 // Of these only sjis and cp932 have characters of one byte beyond ASCII.
-                let is_half = matches!(one, [0x80..=0xff]) && !matches!(charset, "sjis" | "cp932");
+                let is_half =
+                    matches!(one, [0x80]) || matches!(one, [0x80..=0xff]) && !matches!(charset, "sjis" | "cp932");
                 if one.is_empty() || is_half || values::charset::to_utf8mb4(found.id, one).is_err() {
                     break;
                 }
@@ -85,6 +86,11 @@ pub(crate) fn utf8mb3_of(text: &[u8]) -> (String, bool) {
 /// Whether it is text of utf8mb3.
 pub(crate) fn whole(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.chars().all(|letter| letter <= LAST_OF_UTF8MB3))
+}
+
+/// A text as MySQL's functions of C see it.
+pub(crate) fn before_nul(text: &str) -> &str {
+    text.split('\0').next().unwrap_or_default()
 }
 
 /// Bytes of a text that an error about its conversion shows.

@@ -16,6 +16,9 @@ mod path;
 mod plan;
 mod zone;
 
+#[cfg(test)]
+mod tests;
+
 pub use condition::{Filter, Weighed};
 pub(crate) use field::least_bytes;
 pub use field::{Origin, ResultColumn, in_cursor};

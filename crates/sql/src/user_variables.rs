@@ -97,6 +97,18 @@ impl UserVariables {
         Bound { field: Field::long_text(0, TEXT_LENGTH, charsets.connection), value: Value::Null }
     }
 
+    /// Whether SQL in ASCII can give a variable the value that it has: it cannot make text that is invalid in its
+    /// character set.
+    #[must_use]
+    pub fn can_be_told(&self, name: &[u8]) -> bool {
+        let found = normal_name(name).ok().and_then(|name| self.list.get(&name));
+        let is_text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
+        found.is_none_or(|bound| match &bound.value {
+            Value::Text(bytes) => bound.field.collation == BINARY || is_text(bytes),
+            _ => true,
+        })
+    }
+
     /// The value of a variable, by its name in lower case, as text; None if it is not set, or NULL.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {

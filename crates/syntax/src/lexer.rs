@@ -406,6 +406,10 @@ impl<'a> Lexer<'a> {
     fn quoted_name(&mut self) -> Kind {
         let quote = self.byte(0);
         let Some(end) = self.quoted_end(quote, false) else { return Kind::Wrong(Wrong::OpenName) };
+        // MySQL's names end at a NUL byte.
+        if self.text.get(self.at..end).is_some_and(|name| name.contains(&0)) {
+            return Kind::Wrong(Wrong::OpenName);
+        }
         self.at = end;
         Kind::Name
     }

@@ -150,7 +150,11 @@ impl Session {
         if let (Target::UserVariable(name), NewValue::Expression(expression)) = (&assignment.target, &assignment.value)
         {
             sql::assign(bind, name, expression, &mut new.user_variables)?;
-            return Ok(Vec::new());
+            // The source must have it before it answers anything.
+            return match self.may_forward() && !new.user_variables.can_be_told(name) {
+                true => Err(SqlError::not_supported("a user variable of text that is invalid")),
+                false => Ok(Vec::new()),
+            };
         }
         let value = match &assignment.value {
             NewValue::Default => None,

@@ -408,8 +408,12 @@ pub(super) fn in_charset(column: &Column, constant: &Bound, text: &[u8]) -> Resu
     let ty = &column.ty;
     if ty.collation == BINARY {
         let from = constant.field.collation;
+        let lacking = |_| {
+            let charset = charset_of(from);
+            SqlError::not_supported(&format!("comparing bytes with text of {charset} that it lacks characters of"))
+        };
         let bytes = if from == BINARY { Ok(text.into()) } else { values::charset::from_utf8mb4(from, text) };
-        return bytes.map(|bytes| bytes.into_owned()).map_err(|error| SqlError::unreadable(&error));
+        return bytes.map(|bytes| bytes.into_owned()).map_err(lacking);
     }
     if constant.field.collation == BINARY {
         return Err(cannot(column, "a binary string"));

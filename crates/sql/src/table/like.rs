@@ -130,7 +130,8 @@ impl Pattern {
 
     fn over(text: Text, pattern: &[u8], sql_mode: u64) -> Result<Pattern> {
         let escapes = sql_mode & catalog::sql_mode::NO_BACKSLASH_ESCAPES == 0;
-        let unreadable = |error: ValueError| SqlError::unreadable(&error);
+        // Nor does swe7 have a backslash.
+        let unreadable = |_: ValueError| SqlError::not_supported(&format!("this pattern in {}", text.charset));
         let sign =
             |sign: &str| values::charset::from_utf8mb4(text.collation, sign.as_bytes()).map(|sign| sign.to_vec());
         let (escape, one, any) =

@@ -120,4 +120,6 @@ fn text_between_dollars() {
 fn a_nul_byte_ends_a_text_at_its_end_only() {
     assert_eq!(only_kinds("a\0"), [Kind::Word]);
     assert_eq!(only_kinds("a\0\0"), [Kind::Word, Kind::Byte(0)]);
+    assert_eq!(kinds(b"`a\0b` c", mode(0))[0].0, Kind::Wrong(Wrong::OpenName));
+    assert_eq!(only_kinds("'a\0b' c"), [Kind::Text, Kind::Word]);
 }
