@@ -102,7 +102,8 @@ pub(super) struct Elsewhere {
 fn why(error: &SqlError) -> Option<Why> {
     match error.code {
         _ if error.is_defect() || error.is_of_execution() => None,
-        1064 | 1235 => Some(Why::Unsupported),
+        // The source may take a statement that is too large or too deep here.
+        1041 | 1064 | 1235 | 3170 | 3950 => Some(Why::Unsupported),
         1290 => Some(Why::Writes),
         1105 => Some(Why::NotNow),
         1044 | 1049 | 1051 | 1054 | 1109 | 1142 | 1146 | 1193 | 1227 => Some(Why::Unknown),
@@ -259,6 +260,11 @@ impl Session {
         if let Some(begun) = &mut self.elsewhere.begun {
             *begun = out.len();
         }
+    }
+
+    /// The command is not another's, however it ends: it may have changed something.
+    pub(super) fn ends_here(&mut self) {
+        self.elsewhere.begun = None;
     }
 
     /// True if a command that ends so, and has put nothing out, may be another's.

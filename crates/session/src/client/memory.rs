@@ -109,6 +109,7 @@ impl Session {
                 out.truncate(begun.0, begun.1);
                 self.suspended = None;
                 self.statement_ends();
+                self.ends_here();
                 let after = self.fail(&error, out);
                 self.memory.end_work();
                 self.counted.take();

@@ -153,8 +153,14 @@ impl Parser<'_> {
 
     /// An expression of operators that bind at least as tightly as `least`.
     pub(super) fn binary(&mut self, least: u8) -> Result<Expression> {
-        // How tightly the last operator of `left` binds.
-        let (mut left, mut tightness) = self.first_operand(least)?;
+        let (left, tightness) = self.first_operand(least)?;
+        self.operators_after(left, tightness, least)
+    }
+
+    /// The expression of operators that begins with `left`, whose last operator binds by `tightness`. Inlined, so that
+    /// each operand takes one frame of the stack less.
+    #[inline(always)]
+    fn operators_after(&mut self, mut left: Expression, mut tightness: u8, least: u8) -> Result<Expression> {
         while let Some((name, precedence, signs)) = self.operator() {
             let may_follow = precedence < tightness || precedence == tightness && precedence != PREDICATE;
             if precedence < least || !may_follow {
@@ -274,17 +280,33 @@ impl Parser<'_> {
         Ok(expression)
     }
 
+    /// Brackets directly in each other take no depth: clients write thousands of them.
     fn in_brackets(&mut self) -> Result<Expression> {
-        self.advance()?;
+        let mut open = 0_usize;
+        while self.accept_punct(b'(')? {
+            open += 1;
+        }
         if self.is("SELECT") {
             return Err(crate::SqlError::not_supported("subquery"));
         }
-        let inner = self.expression()?;
-        if self.is_punct(b',') {
-            return Err(crate::SqlError::not_supported("row constructor"));
+        let mut inner = self.expression()?;
+        loop {
+            if self.is_punct(b',') {
+                return Err(crate::SqlError::not_supported("row constructor"));
+            }
+            self.expect_punct(b')')?;
+            open -= 1;
+            if open == 0 {
+                return Ok(inner);
+            }
+            inner = self.more_operators(inner)?;
         }
-        self.expect_punct(b')')?;
-        Ok(inner)
+    }
+
+    /// The expression in brackets that begins with `first`, which stood in brackets itself.
+    #[inline(never)]
+    fn more_operators(&mut self, first: Expression) -> Result<Expression> {
+        self.operators_after(first, u8::MAX, 0)
     }
 
     /// The character set in `_utf8mb3'…'` and `N'…'`.

@@ -349,8 +349,24 @@ fn a_syntax_error_says_where() {
 #[test]
 fn brackets_without_end_do_not_take_the_stack() {
     let deep = |n: usize| format!("select {}1{}", "(".repeat(n), ")".repeat(n));
-    assert!(matches!(parsed(&deep(300)).statement, Statement::Select(_)));
-    assert_eq!(refused(&deep(65_535)).code, 3950);
+    assert!(matches!(parsed(&deep(65_535)).statement, Statement::Select(_)));
+    assert_eq!(refused(&format!("select {}1{}", "(".repeat(65_535), " = 1)".repeat(65_535))).code, 3950);
+    let expression = |sql: &str| items(&format!("select {sql}")).remove(0).expression;
+    for (more, less) in [
+        ("(((1 + 2)) * 3)", "(1 + 2) * 3"),
+        ("((1) + 2 * 3)", "1 + 2 * 3"),
+        ("(((a)) = 1 or ((b) is null))", "a = 1 or b is null"),
+        ("((((a in (1))) and b) like 'c')", "((a in (1)) and b) like 'c'"),
+        ("((a) between 1 and ((2)))", "a between 1 and 2"),
+    ] {
+        assert_eq!(expression(more), expression(less), "{more}");
+    }
+    for wrong in ["((1)", "((1) 2)", "((1)))", "(())", "((1) + )"] {
+        assert_eq!(refused(&format!("select {wrong}")).code, 1064, "{wrong}");
+    }
+    for rows in ["((1), 2)", "((1, 2))", "(((1)), (2))"] {
+        assert_eq!(refused(&format!("select {rows}")).code, 1235, "{rows}");
+    }
     assert_eq!(refused(&format!("select {}1", "- ".repeat(65_535))).code, 3950);
     assert_eq!(refused(&format!("select {}1", "f(".repeat(65_535))).code, 3950);
 }
@@ -409,7 +425,8 @@ fn chains(terms: usize) -> Vec<(String, Option<u16>)> {
         add("select 1", predicate, "", Some(1064));
         add("select a from t where a", predicate, "", Some(1064));
     }
-    for before in ["- ", "+ ", "~ ", "! ", "NOT ", "(", "f(", "f(1, ", "1 + (", "1 IN (", "{d ", "CAST("] {
+    add("select ", "(", "1", Some(1064));
+    for before in ["- ", "+ ", "~ ", "! ", "NOT ", "f(", "f(1, ", "1 + (", "1 IN (", "{d ", "CAST("] {
         add("select ", before, "1", Some(3950));
     }
     add("select a from t where 1 = 1", " AND (1 = 1", "", Some(3950));

@@ -48,6 +48,12 @@ fn what_does_not_bind_is_anothers_and_changes_nothing() {
         session.capabilities = 0;
         assert_eq!(query(&mut session, "show warnings"), warnings, "{sql}");
     }
+    // No statement could tell the source of it.
+    assert_eq!(session.command(b"\x03set @d = '\xff'", &Nowhere, &mut Output::default()), After::NotHere);
+    assert!(session.take_not_here().is_some());
+    // Expressions that are too deep here.
+    let deep = format!("select {}1", "- ".repeat(20_000));
+    assert_eq!(ask(&mut session, &deep).1.unwrap().construct, "3950");
     assert_eq!(packets_of(&mut session, "select @a, @b, @c"), b"\x017\xfb\xfb");
     // Nobody takes it: the error of a session that may not forward.
     let (_, not_here) = ask(&mut session, "insert into t values (1)");
