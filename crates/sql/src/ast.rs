@@ -264,7 +264,7 @@ pub struct From {
     /// Names of indexes in USE, FORCE and IGNORE INDEX.
     pub hints: Vec<Vec<u8>>,
     pub filter: Option<Expression>,
-    /// Where WHERE stands in the statement; 0 without one.
+    /// Where WHERE stands in the statement, or what follows the table.
     pub filter_at: usize,
     pub order: Vec<Order>,
 }

@@ -261,7 +261,7 @@ fn bound(
             (lists.next().unwrap_or_default(), lists.collect())
         }
     };
-    let order = order::bind(&scope, &from.order, &select.items)?;
+    let order = order::bind(&scope, &from.order, &select.items).map_err(at)?;
     let order = if selected.counts { Vec::new() } else { order };
     let Conditions { filters, never, parameters: Parameters(mut parameters), .. } = first;
     parameters.extend(lists.iter().flat_map(|one| one.parameters.0.iter().copied()));
@@ -273,11 +273,11 @@ fn bound(
         found.is_some_and(|(one, column)| column.is_enumeration && members_of(&one.name, column.org_name()).is_none())
     };
     if sorted_by.iter().any(has_no_order) {
-        return Err(SqlError::not_supported("ORDER BY a SET of a table that is kept nowhere"));
+        return Err(at(SqlError::not_supported("ORDER BY a SET of a table that is kept nowhere")));
     }
     let paths = if listing.is_some() { Vec::new() } else { paths(table, &filters, &order) };
     if paths.is_empty() && listing.is_none() {
-        return Err(SqlError::not_supported("ORDER BY that no index gives"));
+        return Err(at(SqlError::not_supported("ORDER BY that no index gives")));
     }
     let read = selected.outputs.iter().filter_map(|output| match output {
         Output::Column(position) => Some(*position),

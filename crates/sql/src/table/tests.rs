@@ -154,3 +154,13 @@ fn no_bytes_of_a_client_are_a_defect() {
     }
     assert!(answered > 1_000 && refused > 1_000 && failed > 100, "{answered} {refused} {failed}");
 }
+
+#[test]
+fn an_order_that_is_not_answered_has_a_place() {
+    let (table, settings) = (table(), Settings::new(Charsets::of_login(255).unwrap()));
+    for rest in ["ORDER BY id, upper(c1) desc", "ORDER BY c1 desc, c2 LIMIT 3", "WHERE id > 3 ORDER BY 1, 1 + 1"] {
+        let sql = format!("SELECT id FROM t {rest}");
+        let error = bound(sql.as_bytes(), b"", &settings, &table).unwrap_err();
+        assert_eq!((error.code, &sql[error.span().unwrap()]), (1235, rest), "{sql}");
+    }
+}
