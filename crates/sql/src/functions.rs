@@ -239,11 +239,11 @@ fn database(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
 
 fn user(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
     let (user, host) = bind.user;
-    Ok(system_text(Some(&format!("{user}@{host}")), column_flag::NOT_NULL, USER_LENGTH))
+    Ok(system_text(Some(&format!("{user}@{host}")), 0, USER_LENGTH))
 }
 
 fn current_user(bind: &Bind<'_>, _: &Arguments<'_>) -> Result<Bound> {
-    Ok(system_text(Some(bind.current_user), column_flag::NOT_NULL, USER_LENGTH))
+    Ok(system_text(Some(bind.current_user), 0, USER_LENGTH))
 }
 
 /// There are no roles here.
