@@ -28,6 +28,7 @@ mod door_protocol;
 mod door_reads;
 mod door_schema;
 mod door_text;
+mod door_variables;
 mod door_zones;
 mod drift;
 mod dumped;

@@ -81,8 +81,7 @@ impl Charsets {
     /// # Errors
     /// 1115: there is none of this name.
     pub fn by_name(name: &str) -> Result<Collation> {
-        let unknown = || SqlError::new(1115, "42000", format!("Unknown character set: '{name:.64}'"));
-        collation::charset_default(name).ok_or_else(unknown)
+        collation::charset_default(name).ok_or_else(|| SqlError::unknown_charset(name))
     }
 
     /// The character set's default collation, if it can be a client's.
@@ -91,10 +90,14 @@ impl Charsets {
     /// 1115 and 1231.
     pub fn of_client(name: &str) -> Result<Collation> {
         let found = Charsets::by_name(name)?;
-        if NOT_OF_CLIENTS.contains(&found.charset) {
+        if !Charsets::is_of_clients(found.charset) {
             return Err(SqlError::wrong_value("character_set_client", found.charset));
         }
         Ok(found)
+    }
+
+    pub(crate) fn is_of_clients(charset: &str) -> bool {
+        !NOT_OF_CLIENTS.contains(&charset)
     }
 
     /// The collation of this name.
@@ -102,8 +105,7 @@ impl Charsets {
     /// # Errors
     /// 1273.
     pub fn collation(name: &str) -> Result<Collation> {
-        let unknown = || SqlError::new(1273, "HY000", format!("Unknown collation: '{name}'"));
-        collation::by_name(name).ok_or_else(unknown)
+        collation::by_name(name).ok_or_else(|| SqlError::unknown_collation(name))
     }
 
     /// Name of the client's character set.

@@ -53,6 +53,39 @@ const VARIABLES: &[(&str, &str)] = &[
     ("transaction_prealloc_size", ""),
 ];
 
+/// What MySQL says of a variable that is set to its default, though it is not changed by that. The list is that of a
+/// real server, as the one above.
+const SET_TO_DEFAULT: &[(&str, u16, &str)] = &[
+    (
+        "character_set_database",
+        1681,
+        "Updating 'character_set_database' is deprecated. It will be made read-only in a future release.",
+    ),
+    (
+        "collation_database",
+        1681,
+        "Updating 'collation_database' is deprecated. It will be made read-only in a future release.",
+    ),
+    (
+        "default_collation_for_utf8mb4",
+        1681,
+        "Updating 'default_collation_for_utf8mb4' is deprecated. It will be made read-only in a future release.",
+    ),
+    (
+        "enable_cascade_triggers",
+        4166,
+        "'enable_cascade_triggers' is deprecated and will be removed in a future release. Triggers on child table will \
+         not fire during foreign key cascade.",
+    ),
+    ("pseudo_replica_mode", 1231, "'pseudo_replica_mode' change was ineffective."),
+    ("pseudo_slave_mode", 1231, "'pseudo_replica_mode' change was ineffective."),
+    (
+        "restrict_fk_on_non_standard_key",
+        1681,
+        "'restrict_fk_on_non_standard_key' is deprecated and will be removed in a future release.",
+    ),
+];
+
 /// Character sets that MySQL 9 warns of.
 const CHARSETS: &[&str] = &["dec8", "hp8", "macce", "macroman", "ucs2", "utf8mb3"];
 
@@ -63,6 +96,13 @@ pub fn deprecated_variable(name: &str) -> Option<Warning> {
     let (name, other) = VARIABLES.get(found)?;
     let instead = if other.is_empty() { String::new() } else { format!(" Please use {other} instead.") };
     Some(Warning::new(1287, format!("'@@{name}' is deprecated and will be removed in a future release.{instead}")))
+}
+
+/// What MySQL says of a variable, by its name in lower case, that is set to its default.
+#[must_use]
+pub fn set_to_default(name: &str) -> Option<Warning> {
+    let (_, code, text) = SET_TO_DEFAULT.iter().find(|(own, ..)| *own == name)?;
+    Some(Warning::new(*code, *text))
 }
 
 /// What MySQL says of a character set's name.

@@ -139,6 +139,18 @@ impl SqlError {
         SqlError::new(1193, "HY000", format!("Unknown system variable '{name:.64}'"))
     }
 
+    /// 1115: no character set has this name, or number.
+    #[must_use]
+    pub fn unknown_charset(name: &str) -> SqlError {
+        SqlError::new(1115, "42000", format!("Unknown character set: '{name:.64}'"))
+    }
+
+    /// 1273: no collation has this name, or number.
+    #[must_use]
+    pub fn unknown_collation(name: &str) -> SqlError {
+        SqlError::new(1273, "HY000", format!("Unknown collation: '{name}'"))
+    }
+
     /// 1231: the variable does not take this value.
     #[must_use]
     pub fn wrong_value(name: &str, value: &str) -> SqlError {

@@ -45,7 +45,7 @@ pub use bind::{Bind, Column, Field, Value, assign, describe, evaluate};
 pub use charsets::{Charsets, not_kept};
 pub use column_names::named_after_text;
 pub use command::Command;
-pub use deprecated::deprecated_variable;
+pub use deprecated::{deprecated_variable, set_to_default};
 pub use error::{SqlError, Warning};
 pub use functions::{KNOWS_UTC, reads_clock, to_protocol};
 pub use gtid_text::{gtid_set, gtid_text};

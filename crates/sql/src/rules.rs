@@ -3,14 +3,16 @@
 //! In: a variable, its rule and a new value. Out: the value as `SELECT @@name` prints it. Never here: the effect of a
 //! value, which variables have which rule.
 
+use values::collation::{self, Collation};
+
 use crate::Result;
 use crate::bind::Value;
 use crate::charsets::Charsets;
 use crate::error::{SqlError, Warning};
 use crate::invalid::utf8mb3_of;
-use crate::modes;
 use crate::uses::Rule;
 use crate::variables::Variable;
+use crate::{deprecated, modes};
 
 /// The value under a rule, as `SELECT @@name` prints it; None is NULL.
 ///
@@ -25,8 +27,11 @@ pub(crate) fn checked(
     let name = variable.name;
     let text = value.text().map(|text| utf8mb3_of(&text).0);
     let wrong = || SqlError::wrong_value(name, text.as_deref().unwrap_or("NULL"));
-    if rule == Rule::ResultsCharset && text.is_none() {
+    if text.is_none() && matches!(rule, Rule::ResultsCharset | Rule::Names) {
         return Ok(None);
+    }
+    if !takes_type(rule, value) {
+        return Err(SqlError::wrong_type(name));
     }
     // Without its invalid bytes it may be empty, which would be no mode.
     if rule == Rule::Mode && value.text().is_some_and(|text| std::str::from_utf8(&text).is_err()) {
@@ -34,6 +39,20 @@ pub(crate) fn checked(
     }
     if rule == Rule::Integer {
         return integer(variable, value, warnings).map(Some);
+    }
+    if matches!(rule, Rule::ClientCharset | Rule::ResultsCharset | Rule::ConnectionCharset)
+        && let Some(found) = collation_by_number(value)
+    {
+        let found = found.map_err(|number| SqlError::unknown_charset(&number.to_string()))?;
+        if rule == Rule::ClientCharset && !Charsets::is_of_clients(found.charset) {
+            warnings.extend(deprecated::charset(found.charset));
+            return Err(wrong());
+        }
+        // Answers are announced in the collation of that number.
+        if Charsets::by_name(found.charset)?.id != found.id {
+            return Err(SqlError::not_supported(&format!("SET {name} to the number of a collation")));
+        }
+        return Ok(Some(found.charset.to_owned()));
     }
     let given = text.as_deref().ok_or_else(wrong)?;
     let number = match value {
@@ -50,7 +69,11 @@ pub(crate) fn checked(
         Rule::Choice(choices) => choice(choices, given, number).ok_or_else(wrong)?.to_owned(),
         Rule::ClientCharset => Charsets::of_client(given)?.charset.to_owned(),
         Rule::ResultsCharset | Rule::ConnectionCharset => Charsets::by_name(given)?.charset.to_owned(),
-        Rule::Collation => Charsets::collation(given)?.name.to_owned(),
+        Rule::Collation => match collation_by_number(value) {
+            Some(Ok(found)) => found.name.to_owned(),
+            Some(Err(number)) => return Err(SqlError::unknown_collation(&number.to_string())),
+            None => Charsets::collation(given)?.name.to_owned(),
+        },
         Rule::Mode => {
             let bits = number.map_or_else(|| modes::bits(given), modes::of_number)?;
             warnings.extend(modes::warnings(bits));
@@ -67,6 +90,35 @@ pub(crate) fn checked(
     Ok(Some(checked))
 }
 
+pub(crate) fn is_integer(value: &Value) -> bool {
+    matches!(value, Value::Int(_) | Value::UInt(_))
+}
+
+/// Whether a variable takes values of this type, whatever they are.
+fn takes_type(rule: Rule, value: &Value) -> bool {
+    match rule {
+        Rule::Integer | Rule::AsItIs => true,
+        Rule::Zone | Rule::Names => !is_integer(value) && !is_fraction(value),
+        _ => !is_fraction(value),
+    }
+}
+
+fn is_fraction(value: &Value) -> bool {
+    matches!(value, Value::Decimal(_) | Value::Double(_))
+}
+
+/// The collation whose number a value is, as 32 bits; None: the value is no number.
+fn collation_by_number(value: &Value) -> Option<std::result::Result<Collation, i32>> {
+    #[expect(clippy::cast_possible_truncation, reason = "MySQL takes the lower bits")]
+    let number = match value {
+        Value::Int(number) => *number as i32,
+        Value::UInt(number) => *number as i32,
+        _ => return None,
+    };
+    let found = u16::try_from(number).ok().and_then(collation::by_id);
+    Some(found.ok_or(number))
+}
+
 fn switch(text: &str) -> Option<&'static str> {
     let is = |word: &&str| text.eq_ignore_ascii_case(word);
     match text {
@@ -81,7 +133,7 @@ fn choice(choices: &[&'static str], text: &str, number: Option<u64>) -> Option<&
     by_number.or_else(|| choices.iter().find(|choice| choice.eq_ignore_ascii_case(text))).copied()
 }
 
-fn integer(variable: &Variable, value: &Value, warnings: &mut Vec<Warning>) -> Result<String> {
+pub(crate) fn integer(variable: &Variable, value: &Value, warnings: &mut Vec<Warning>) -> Result<String> {
     let given = match value {
         Value::Int(value) => i128::from(*value),
         Value::UInt(value) => i128::from(*value),

@@ -15,7 +15,7 @@ use crate::invalid::utf8mb3_of;
 use crate::rules;
 use crate::table::{ZoneByName, has_zone_names, zone_by_name};
 use crate::uses::{Mark, Rule, marked};
-use crate::variables::{self, OwnValues, Variable};
+use crate::variables::{self, OwnValues, Settable, Variable};
 use crate::{Charsets, KNOWS_UTC, Result, deprecated, modes};
 
 mod typed;
@@ -39,7 +39,7 @@ pub struct Settings {
     /// which it has not set itself.
     awaited: u16,
     /// Variables that were set, with their values, but for character sets.
-    changed: Vec<(&'static str, String)>,
+    changed: Vec<(&'static str, Option<String>)>,
     began: StatementTime,
 }
 
@@ -88,21 +88,34 @@ fn sql_of(name: &str, value: &str) -> String {
     }
 }
 
-/// A variable that sessions have.
+/// A variable that sessions may set.
 fn of_session(name: &str, own: &dyn OwnValues) -> Result<&'static Variable> {
     let variable = variables::named(name, own)?;
-    if !variable.session {
-        let text = format!("Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL");
-        return Err(SqlError::new(1229, "HY000", text));
-    }
+    variable.check_scope_to_set(Some(Scope::Session))?;
     Ok(variable)
+}
+
+/// A value to which a session's variable may be set, or DEFAULT.
+fn check_value(variable: &Variable, value: Option<&Value>, warnings: &mut Vec<Warning>) -> Result<()> {
+    let Variable { name, .. } = variable;
+    match (variable.settable, value) {
+        (Settable::Globally, value) => {
+            value.map(|value| rules::integer(variable, value, warnings)).transpose()?;
+            let text = format!("SESSION variable '{name}' is read-only. Use SET GLOBAL to assign the value");
+            Err(SqlError::new(1621, "HY000", text))
+        }
+        (Settable::WithoutDefault, None) => {
+            Err(SqlError::new(1230, "42000", format!("Variable '{name}' doesn't have a default value")))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Settings {
     /// Bytes of the values that were set.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.changed.iter().map(|changed| size_of_val(changed) + changed.1.len()).sum()
+        self.changed.iter().map(|changed| size_of_val(changed) + changed.1.as_ref().map_or(0, String::len)).sum()
     }
 
     /// The variables of a session that begins with these character sets.
@@ -191,13 +204,14 @@ impl Settings {
     #[must_use]
     pub fn changed_since(&self, before: Option<&Settings>) -> Vec<(&'static str, String)> {
         let own = self.changed.iter().map(|(name, value)| (*name, value.clone()));
-        let switch = ("autocommit", u8::from(self.typed.autocommit).to_string());
-        let all = own.chain([switch, ("sql_mode", modes::text(self.typed.sql_mode))]);
-        let is_new = |(name, value): &(&'static str, String)| {
+        let switch = ("autocommit", Some(u8::from(self.typed.autocommit).to_string()));
+        let all = own.chain([switch, ("sql_mode", Some(modes::text(self.typed.sql_mode)))]);
+        let is_new = |(name, value): &(&'static str, Option<String>)| {
             let before = before.and_then(|before| before.own_text(name));
-            !name.starts_with("slipstream_") && before.flatten().as_ref() != Some(value)
+            !name.starts_with("slipstream_") && before.as_ref() != Some(value)
         };
-        let mut all: Vec<_> = all.filter(is_new).map(|(name, value)| (name, sql_of(name, &value))).collect();
+        let sql = |name, value: Option<String>| value.map_or_else(|| "NULL".to_owned(), |value| sql_of(name, &value));
+        let mut all: Vec<_> = all.filter(is_new).map(|(name, value)| (name, sql(name, value))).collect();
         // One that was set before the other would be changed by it (max_join_size, sql_big_selects).
         all.sort_unstable_by_key(|(name, _)| *name);
         all
@@ -206,8 +220,15 @@ impl Settings {
     /// A text as it was set, or as it was recorded.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
-        let changed = self.changed.iter().find(|(own, _)| *own == name).map(|(_, value)| value.as_str());
-        changed.or_else(|| variables::find(name)?.value)
+        match self.changed_text(name) {
+            Some(changed) => changed,
+            None => variables::find(name)?.value,
+        }
+    }
+
+    /// A value that was set; None within is NULL.
+    fn changed_text(&self, name: &str) -> Option<Option<&str>> {
+        self.changed.iter().find(|(own, _)| *own == name).map(|(_, value)| value.as_deref())
     }
 
     /// True if `session_track_system_variables` names the variable.
@@ -249,10 +270,10 @@ impl Settings {
                 Some(Some(format!("{}.{:06}", us / 1_000_000, us % 1_000_000)))
             }
             name => {
-                let changed = self.changed.iter().find(|(own, _)| *own == name).map(|(_, value)| value.as_str());
                 // What the session began with, whatever the source's global value is by now.
                 let first = || variables::find(name).filter(|variable| variable.is(Mark::First))?.value;
-                changed.or_else(first).map(|value| Some(value.to_owned()))
+                let text = self.changed_text(name).or_else(|| first().map(Some))?;
+                Some(text.map(str::to_owned))
             }
         }
     }
@@ -260,7 +281,7 @@ impl Settings {
     /// Sets the session's value of a variable; None is DEFAULT.
     ///
     /// # Errors
-    /// 1193, 1229, 1231, 1232, 1235 and those of character sets and time zones.
+    /// 1193, 1229 to 1232, 1235, 1238, 1621 and those of character sets and time zones.
     pub fn set(
         &mut self,
         name: &str,
@@ -269,16 +290,24 @@ impl Settings {
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Tracked>> {
         let variable = of_session(name, own)?;
+        check_value(variable, value, warnings)?;
         let rule = variable.rule;
         if rule == Rule::AsItIs {
             return self.only_as_it_is(variable, value, own, warnings);
         }
         let text = match value {
             Some(value) => match rules::checked(variable, rule, value, warnings) {
-                Err(unknown) if rule == Rule::Zone => Some(named_zone(value, own).ok_or(unknown)??),
+                Err(unknown) if rule == Rule::Zone && unknown.code == 1298 => {
+                    Some(named_zone(value, own).ok_or(unknown)??)
+                }
                 checked => checked?,
             },
-            None => own.own_value(name).or_else(|| variable.value.map(str::to_owned)),
+            None => {
+                let global = own.own_value(name).or_else(|| variable.value.map(str::to_owned));
+                // To MySQL the bit says that they are off, and DEFAULT copies it as if it said the opposite.
+                let is_copied = matches!(variable.name, "foreign_key_checks" | "unique_checks");
+                if is_copied { global.map(|on| u8::from(on == "0").to_string()) } else { global }
+            }
         };
         if rule == Rule::Mode && value.is_none() {
             warnings.extend(modes::warnings(modes::bits(text.as_deref().unwrap_or_default())?));
@@ -293,7 +322,8 @@ impl Settings {
             self.awaited &= !(1 << place);
         }
         // Of `utf8` MySQL says something else than of what it stands for.
-        let given = value.and_then(Value::text).map(|given| utf8mb3_of(&given).0);
+        let given = value.filter(|value| matches!(value, Value::Text(_))).and_then(Value::text);
+        let given = given.map(|given| utf8mb3_of(&given).0);
         let named = given.as_deref().or(text.as_deref()).unwrap_or_default();
         let deprecated = match variable.name {
             "character_set_client" | "character_set_connection" | "character_set_results" => deprecated::charset(named),
@@ -308,9 +338,17 @@ impl Settings {
     /// Whether SET may name this variable; MySQL tells when it parses the statement.
     ///
     /// # Errors
-    /// 1193, 1229.
+    /// 1193, 1229, 1238.
     pub fn check_name(name: &str, own: &dyn OwnValues) -> Result<()> {
         of_session(name, own).map(drop)
+    }
+
+    /// As [`check_name`](Self::check_name), of a statement that is prepared.
+    ///
+    /// # Errors
+    /// 1193, 1229.
+    pub fn check_prepared_name(name: &str, own: &dyn OwnValues) -> Result<()> {
+        variables::named(name, own)?.check_is_of_sessions()
     }
 
     /// A variable that has no rule may be set to the value that it has.
@@ -321,18 +359,17 @@ impl Settings {
         own: &dyn OwnValues,
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Tracked>> {
-        let now = self.read(variable, Scope::Session, own)?.1.text();
-        let wanted = value.map(|value| value.text());
-        let same = wanted.is_none_or(|wanted| match (&wanted, &now) {
-            (Some(wanted), Some(now)) => wanted.eq_ignore_ascii_case(now),
+        let now = self.read(variable, Scope::Session, own)?.1;
+        // MySQL fails values of another type.
+        let is_same = value.is_none_or(|wanted| match (wanted.text(), now.text()) {
+            (Some(_), Some(_)) if matches!(now, Value::Int(_) | Value::UInt(_)) && !rules::is_integer(wanted) => false,
+            (Some(wanted), Some(now)) => wanted.eq_ignore_ascii_case(&now),
             (wanted, now) => wanted == now,
         });
-        if !same {
+        if !is_same {
             return Err(SqlError::not_supported(&format!("SET {}", variable.name)));
         }
-        if matches!(variable.name, "pseudo_replica_mode" | "pseudo_slave_mode") {
-            warnings.push(Warning::new(1231, "'pseudo_replica_mode' change was ineffective."));
-        }
+        warnings.extend(deprecated::set_to_default(variable.name));
         Ok(Vec::new())
     }
 
@@ -347,7 +384,7 @@ impl Settings {
             }
             _ if self.typed.take(name, shown)? => {
                 self.changed.retain(|(own, _)| *own != name);
-                self.changed.push((name, shown.to_owned()));
+                self.changed.push((name, text.clone()));
                 if name == "max_join_size" {
                     // MySQL lets large ones pass only where no size is a limit.
                     let has_no_limit = shown == u64::MAX.to_string();

@@ -28,7 +28,7 @@ static RECORDED: &str = include_str!("variables.tsv");
 const OURS: &str = "\
 rpl_semi_sync_master_enabled\tgbo\t8\t-\t1\t0\t1\t0
 rpl_semi_sync_source_enabled\tgbo\t8\t-\t1\t0\t1\t0
-slipstream_last_served_by\ts\t253\t-\t0\t0\t0\treplica
+slipstream_last_served_by\tsr\t253\t-\t0\t0\t0\treplica
 slipstream_read_consistency\tgs\t253\t-\t0\t0\t0\tEVENTUAL
 slipstream_read_gtids\ts\t253\t-\t0\t0\t0\t
 slipstream_read_staleness\tgs\t8\tu\t20\t0\t86400000\t1000
@@ -53,6 +53,18 @@ pub trait OwnValues {
     }
 }
 
+/// Whether SET may name a variable, whatever the value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settable {
+    Always,
+    /// Only the start of the server, or nobody.
+    Never,
+    /// Not for a session, though each has a value.
+    Globally,
+    /// To any value but DEFAULT.
+    WithoutDefault,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variable {
     /// Name, in lower case.
@@ -75,6 +87,7 @@ pub struct Variable {
     pub least: i128,
     /// Largest value, for integers.
     pub most: i128,
+    pub(crate) settable: Settable,
     /// Value as `SELECT @@name` prints it; None is NULL.
     pub value: Option<&'static str>,
     /// What sessions may set it to.
@@ -105,6 +118,12 @@ fn of_line(line: &'static str) -> Option<Variable> {
     let value = Some(cells.next()?).filter(|value| *value != "\\N");
     let (global, session, is_switch) = (scope.contains('g'), scope.contains('s'), scope.contains('b'));
     let is_optional = scope.contains('o');
+    let settable = match scope.as_bytes().last() {
+        Some(b'r') => Settable::Never,
+        Some(b'l') => Settable::Globally,
+        Some(b'n') => Settable::WithoutDefault,
+        _ => Settable::Always,
+    };
     let (rule, marks) = use_of(name).map_or((Rule::AsItIs, &[][..]), |one| (one.rule, one.marks));
     Some(Variable {
         name,
@@ -117,6 +136,7 @@ fn of_line(line: &'static str) -> Option<Variable> {
         length,
         least,
         most,
+        settable,
         value,
         rule,
         marks,
@@ -171,6 +191,36 @@ impl Variable {
             Some(Scope::Persist) => Err(SqlError::syntax("", 1, 0)),
             Some(scope) => Ok(scope),
         }
+    }
+
+    /// Whether SET may name it with this scope; MySQL tells when it parses the statement.
+    ///
+    /// # Errors
+    /// 1228, 1229, 1238.
+    pub fn check_scope_to_set(&self, scope: Option<Scope>) -> Result<()> {
+        let Variable { name, .. } = self;
+        let is_global = !matches!(scope, None | Some(Scope::Session));
+        // Only PERSIST_ONLY may name one that the next start reads.
+        let (code, text) = if self.settable == Settable::Never && scope != Some(Scope::Persist) {
+            (1238, format!("Variable '{name}' is a read only variable"))
+        } else if is_global && !self.global {
+            (1228, format!("Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL"))
+        } else {
+            return if is_global { Ok(()) } else { self.check_is_of_sessions() };
+        };
+        Err(SqlError::new(code, "HY000", text))
+    }
+
+    /// Whether sessions have it; of a statement that is prepared MySQL asks no more.
+    ///
+    /// # Errors
+    /// 1229
+    pub(crate) fn check_is_of_sessions(&self) -> Result<()> {
+        if self.session {
+            return Ok(());
+        }
+        let text = format!("Variable '{}' is a GLOBAL variable and should be set with SET GLOBAL", self.name);
+        Err(SqlError::new(1229, "HY000", text))
     }
 
     /// A value of this variable, as typed as MySQL's.

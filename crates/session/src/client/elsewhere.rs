@@ -6,7 +6,9 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use sql::{Characteristics, Isolation, SERVER_VERSION, Scope, Settings, Show, SqlError, Statement};
+use sql::{
+    Assignment, Characteristics, Isolation, Mark, SERVER_VERSION, Scope, Settings, Show, SqlError, Statement, Target,
+};
 use syntax::{Classified, Keyword, State, StatementKind, classify};
 use wire::server::ClientCommand;
 
@@ -152,6 +154,13 @@ fn is_of_ours(statement: &Statement) -> bool {
     matches!(statement, Statement::Select(select) if select.from.is_none())
         && statement.variable_that(&|_, name| is_ours(name)).is_some()
         && statement.variable_that(&|_, name| !is_ours(name)).is_none()
+}
+
+/// The variable that an assignment sets, where only the source's session is about it.
+fn set_at_source(assignment: &Assignment) -> Option<&str> {
+    let Target::Variable { name, scope: None | Some(Scope::Session) } = &assignment.target else { return None };
+    let variable = sql::variables().iter().find(|variable| variable.name == name)?;
+    variable.is(Mark::OfSource).then_some(name.as_str())
 }
 
 /// True for a SHOW whose answer only the source knows.
@@ -384,6 +393,11 @@ impl Session {
         };
         if let Some(name) = statement.variable_that(&of_source) {
             return said(Why::Variable, &format!("@@{name}"));
+        }
+        if let Statement::Set(assignments) = statement
+            && let Some(name) = assignments.iter().find_map(set_at_source)
+        {
+            return said(Why::Variable, &format!("SET {name}"));
         }
         let of_last = |name: &str| match name.to_ascii_uppercase().as_str() {
             "ROW_COUNT" | "FOUND_ROWS" => self.diagnostics.are_elsewhere,

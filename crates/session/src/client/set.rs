@@ -45,7 +45,7 @@ impl Session {
         }
         let own = Own { session: self, world };
         assignments.iter().try_for_each(|assignment| match &assignment.target {
-            Target::Variable { scope: None | Some(Scope::Session), name } => Settings::check_name(name, &own),
+            Target::Variable { scope: None | Some(Scope::Session), name } => Settings::check_prepared_name(name, &own),
             _ => Ok(()),
         })
     }
@@ -53,7 +53,7 @@ impl Session {
     /// What MySQL finds of the variables to set before it computes a value, where the SET comes as text.
     ///
     /// # Errors
-    /// 1227, 1229, 1235.
+    /// 1227 to 1229, 1235, 1238.
     fn resolve(
         &mut self,
         assignments: &[Assignment],
@@ -211,11 +211,10 @@ impl Session {
     /// value; None: it is not known yet.
     ///
     /// # Errors
-    /// 1193, 1227, 1235.
+    /// 1193, 1227, 1228, 1235, 1238.
     fn set_global(&self, scope: Scope, name: &str, is_on: Option<bool>) -> Result<(), SqlError> {
-        if !variables().iter().any(|variable| variable.name == name) {
-            return Err(SqlError::unknown_variable(name));
-        }
+        let variable = variables().iter().find(|variable| variable.name == name);
+        variable.ok_or_else(|| SqlError::unknown_variable(name))?.check_scope_to_set(Some(scope))?;
         if !self.login.identity.rights.admin {
             return Err(needs("SUPER or SYSTEM_VARIABLES_ADMIN"));
         }

@@ -308,7 +308,7 @@ impl Session {
             ("OFF", Some(variable)) if variable.is_switch => "0",
             _ => value,
         };
-        let number = text.parse().map(Value::Int).ok();
+        let number = text.parse().map(Value::Int).or_else(|_| text.parse().map(Value::UInt)).ok();
         let value = number.unwrap_or_else(|| Value::Text(text.as_bytes().to_vec()));
         let mut settings = self.settings.clone();
         let set = settings.set(name, Some(&value), &Own { session: self, world }, &mut Vec::new());

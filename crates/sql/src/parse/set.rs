@@ -3,15 +3,28 @@
 use catalog::lexer::Tok;
 
 use super::Parser;
-use crate::Result;
 use crate::ast::{Assignment, Characteristics, Expression, Isolation, NewValue, Scope, Statement, Target};
 use crate::error::SqlError;
+use crate::invalid::before_nul;
+use crate::{Result, deprecated_variable, variables};
 
 /// Statements that begin with SET and change accounts or resources.
 const REFUSED: &[&str] = &["PASSWORD", "DEFAULT", "ROLE", "RESOURCE"];
 
 /// Variables that are of the next transaction where `@@` stands before them and no scope.
 const OF_NEXT_TRANSACTION: &[&str] = &["transaction_isolation", "transaction_read_only"];
+
+/// MySQL looks for a variable before it looks at its new value, and warns of some then.
+fn of_name(error: SqlError, scope: Option<Scope>, name: &str) -> SqlError {
+    if !error.is_not_supported() || deprecated_variable(name).is_some() {
+        return error;
+    }
+    let checked = match variables::find(name) {
+        Some(variable) => variable.check_scope_to_set(scope),
+        None => Err(SqlError::unknown_variable(name)),
+    };
+    checked.err().unwrap_or(error)
+}
 
 impl Parser<'_> {
     pub(super) fn set(&mut self) -> Result<Statement> {
@@ -123,10 +136,11 @@ impl Parser<'_> {
         };
         self.accept_punct(b':')?;
         self.expect_punct(b'=')?;
-        let value = match target {
+        let value = match &target {
             // No word stands for itself here, and there is no default.
             Target::UserVariable(_) if self.accept("DEFAULT")? => return Err(self.syntax()),
             Target::UserVariable(_) => NewValue::Expression(self.expression()?),
+            Target::Variable { scope, name } => self.new_value().map_err(|error| of_name(error, *scope, name))?,
             _ => self.new_value()?,
         };
         if let Target::Variable { name, .. } = &target {
@@ -164,7 +178,7 @@ impl Parser<'_> {
                 {
                     return Err(error);
                 }
-                NewValue::Word(String::from_utf8_lossy(&self.in_names(name)?).into_owned())
+                NewValue::Word(before_nul(&String::from_utf8_lossy(&self.in_names(name)?)).to_owned())
             }
             _ => return Err(self.syntax()),
         };

@@ -124,7 +124,7 @@ fn a_session_says_who_answered_its_last_statement() {
     session.took(&super::super::OkFacts::default(), &Nowhere);
     query(&mut session, "select 1");
     assert_eq!(by(&mut session), b"replica");
-    assert_eq!(error(&query(&mut session, "set slipstream_last_served_by = 'source'")).code, 1235);
+    assert_eq!(error(&query(&mut session, "set slipstream_last_served_by = 'source'")).code, 1238);
 }
 
 #[test]
@@ -139,6 +139,9 @@ fn what_is_not_here_has_a_name_and_a_place() {
         ("select @@global.sql_mode", "@@sql_mode", "select @@global.sql_mode"),
         ("select 1 from t where a = 1 set", "syntax near SET", ""),
         ("select 1 from", "syntax", ""),
+        ("show extended columns from t", "SHOW EXTENDED COLUMNS", "columns"),
+        ("show variables", "SHOW of the source", "show variables"),
+        ("set insert_id = 0", "SET insert_id", "set insert_id = 0"),
     ] {
         let not_here = ask(&mut session, sql).1.unwrap();
         assert_eq!((not_here.construct.as_str(), &sql[not_here.span]), (construct, place), "{sql}");
