@@ -356,6 +356,20 @@ const RULES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "variables that an open transaction keeps",
+        &[
+            "BEGIN",
+            "SELECT n FROM shop.u WHERE id = 1",
+            "SET gtid_next = 'AUTOMATIC'",
+            "SET SESSION session_track_gtids = OWN_GTID",
+            "SET sql_log_bin = 1",
+            "SET autocommit = 1, sql_mode = ''",
+            "UPDATE shop.u SET n = n WHERE id = 1",
+            "COMMIT",
+            "SET gtid_next = 'AUTOMATIC'",
+        ],
+    ),
+    (
         "handlers and prepared texts",
         &[
             "HANDLER shop.u OPEN",

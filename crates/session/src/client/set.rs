@@ -15,6 +15,23 @@ const NEEDS: &[(&str, &str)] = &[
     ("sql_log_off", "SUPER, SYSTEM_VARIABLES_ADMIN or SESSION_VARIABLES_ADMIN"),
 ];
 
+/// Variables that a session cannot set while its transaction is open, and MySQL's error; the others' is 1766.
+const IN_NO_TRANSACTION: &[(&str, u16)] = &[
+    ("binlog_direct_non_transactional_updates", 1685),
+    ("binlog_format", 1679),
+    ("binlog_row_value_options", 1766),
+    ("binlog_transaction_compression", 1766),
+    ("binlog_transaction_compression_level_zstd", 1766),
+    ("explicit_defaults_for_timestamp", 1766),
+    ("group_replication_consistency", 1766),
+    ("gtid_next", 1766),
+    ("pseudo_replica_mode", 1766),
+    ("pseudo_slave_mode", 1766),
+    ("session_track_gtids", 1766),
+    ("sql_log_bin", 1694),
+    ("xa_detach_on_prepare", 1766),
+];
+
 /// Global variables that are always on here; whoever manages servers sets them to be sure.
 const ALWAYS_ON: &[&str] = &["read_only", "super_read_only"];
 
@@ -178,6 +195,7 @@ impl Session {
             Target::Names { collation } => new.settings.set_names(text(&value).as_deref(), collation.as_deref()),
             Target::CharacterSet => new.settings.set_character_set(text(&value).as_deref(), bind.own),
             Target::Variable { scope: None | Some(Scope::Session), name } => {
+                self.may_set_now(name)?;
                 let tracked = new.settings.set(name, value.as_ref(), bind.own, warnings)?;
                 let privilege =
                     NEEDS.iter().find(|(restricted, _)| restricted == name).map(|(_, privilege)| *privilege);
@@ -191,6 +209,20 @@ impl Session {
                 self.set_global(*scope, name, Some(is_on)).map(|()| Vec::new())
             }
         }
+    }
+
+    /// # Errors
+    /// 1679, 1685, 1694, 1766 while a transaction is open.
+    fn may_set_now(&self, name: &str) -> Result<(), SqlError> {
+        let found = IN_NO_TRANSACTION.iter().find(|(own, _)| *own == name).filter(|_| self.transaction.is_open());
+        let Some((_, code)) = found else { return Ok(()) };
+        Err(match code {
+            1766 => {
+                let text = format!("The system variable {name} cannot be set when there is an ongoing transaction.");
+                SqlError::new(1766, "HY000", text)
+            }
+            code => SqlError::new(*code, "HY000", format!("Cannot modify @@session.{name} inside a transaction")),
+        })
     }
 
     fn set_variable(
