@@ -39,11 +39,16 @@ fn add_app(server: &Server, data: &Path) {
 
 /// Has an account here be the user `shop` at the source.
 pub(crate) fn add_account(data: &Path, name: &str, may: &str) {
+    add_account_as(data, name, "shop", may);
+}
+
+/// As [`add_account`], for another user at the source.
+pub(crate) fn add_account_as(data: &Path, name: &str, user: &str, may: &str) {
     let file = data.with_extension("login");
     std::fs::write(&file, format!("{THERE}\n")).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     let path = file.to_str().unwrap();
-    let add = ["add", name, "--may", may, "--source-login", "shop", "--source-password-file", path];
+    let add = ["add", name, "--may", may, "--source-login", user, "--source-password-file", path];
     account(data, &add).expect(0, &[]);
 }
 

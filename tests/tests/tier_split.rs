@@ -1,10 +1,12 @@
 //! REPEATABLE READ transactions that read here and continue at the source, while others write.
 
+use std::path::Path;
+
 use serde_json::Value;
 use testkit::raw_client::{CAPABILITIES, RawClient};
 use whole_program_tests::{Replica, Server, folder, slipstream};
 
-use crate::forward::{PASSWORD, THERE, add_account};
+use crate::forward::{PASSWORD, THERE, add_account, add_account_as};
 
 const ROWS: &str = "CREATE DATABASE shop; USE shop;
     CREATE TABLE t (id INT PRIMARY KEY, n INT); INSERT INTO t VALUES (1, 10), (2, 20);
@@ -232,5 +234,30 @@ fn a_transaction_whose_reads_are_of_no_one_state_is_rolled_back() {
             ("COMMIT", "OK"),
         ],
     );
+    split.replica.stop();
+}
+
+#[test]
+fn an_account_that_is_unlocked_is_let_in_again() {
+    let lim = format!("CREATE USER lim IDENTIFIED BY '{THERE}'; GRANT ALL ON *.* TO lim");
+    let mut split = Split::after("tier-unlocked", &lim);
+    add_account_as(Path::new(split.replica.data()), "lim", "lim", "read,forward");
+    let lim = || RawClient::with_password(&split.socket, "lim", PASSWORD, CAPABILITIES);
+    let read = "SELECT MAX(n) FROM shop.t";
+    assert_eq!(value(&lim().query(read)), "20");
+    let again = format!("ALTER USER lim IDENTIFIED BY '{THERE}'");
+    for (locks, unlocks) in [
+        ("ALTER USER lim ACCOUNT LOCK", "ALTER USER lim ACCOUNT UNLOCK"),
+        ("ALTER USER lim IDENTIFIED BY 'other'", again.as_str()),
+        ("RENAME USER lim TO lost", "RENAME USER lost TO lim"),
+    ] {
+        split.source.sql(locks);
+        split.replica.catch_up(&split.source);
+        let refused = |code: &str| matches!(code, "3118" | "1045" | "1429");
+        assert!(refused(&value(&lim().query(read))) && refused(&value(&lim().query(read))), "{locks}");
+        split.source.sql(unlocks);
+        split.replica.catch_up(&split.source);
+        assert_eq!(value(&lim().query(read)), "20", "{unlocks}");
+    }
     split.replica.stop();
 }

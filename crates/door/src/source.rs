@@ -9,7 +9,7 @@ mod grants;
 mod open;
 mod pool;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -154,25 +154,42 @@ pub(crate) struct Left {
 }
 
 /// Users of the source that it does not let in, as of their last login: accounts here of which it knows nothing, or
-/// another password.
+/// another password. Of each the last statement about accounts that was visible here before that login.
 #[derive(Default)]
-struct Refused(Mutex<BTreeSet<String>>);
+struct Refused(Mutex<BTreeMap<String, Option<Arc<str>>>>);
 
 /// Users of [`Refused`] that are named.
-const REFUSED_MAX: usize = 16;
+const REFUSED_SHOWN: usize = 16;
+/// Users of [`Refused`]: as many as have grants that are remembered.
+const REFUSED_MAX: usize = 10_000;
 
 impl Refused {
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Option<Arc<str>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A login has ended so: with this error, or as it should.
-    fn note(&self, user: &str, error: Option<u16>) {
+    fn names(&self) -> Vec<String> {
+        self.lock().keys().take(REFUSED_SHOWN).cloned().collect()
+    }
+
+    /// A login is about to be tried. One that was refused is not held back once a statement about accounts, which may
+    /// have unlocked it, is visible here. Returns the last one that is.
+    fn tries(&self, login: &SourceLogin, facts: &dyn Facts) -> Option<Arc<str>> {
+        let now = facts.account_statements();
+        let is_old = self.lock().get(login.user()).is_some_and(|refused| *refused != now);
+        if is_old && let Ok(followed) = facts.followed() {
+            client::allow_login(&options(login, followed.options));
+        }
+        now
+    }
+
+    /// A login has ended so, with this error, or as it should; `as_of` is what [`tries`](Self::tries) returned.
+    fn note(&self, user: &str, error: Option<u16>, as_of: Option<Arc<str>>) {
         let mut users = self.lock();
         match error {
             None => _ = users.remove(user),
             Some(code) if open::REFUSED.contains(&code) && users.len() < REFUSED_MAX => {
-                users.insert(user.to_owned());
+                users.insert(user.to_owned(), as_of);
             }
             Some(_) => {}
         }
@@ -335,7 +352,7 @@ impl Sources {
             waiting: waiting as u64,
             by_construct: not_served.by_construct(),
             by_digest: not_served.most_frequent(DIGESTS_SHOWN),
-            refused_logins: self.refused.lock().iter().cloned().collect(),
+            refused_logins: self.refused.names(),
         })
     }
 
@@ -484,8 +501,9 @@ fn run(tasks: &Mutex<Receiver<Task>>, facts: &dyn Facts, forward: Forward, refus
                     continue;
                 }
                 let wanted = Wanted { login: &login, start: &start, was_reset, values, forward };
+                let as_of = refused.tries(&login, facts);
                 let opened = open::open(wanted, permit, facts);
-                refused.note(login.user(), opened.as_ref().err().map(|failed| failed.error.code));
+                refused.note(login.user(), opened.as_ref().err().map(|failed| failed.error.code), as_of);
                 done(opened);
             }
             Ok(Task::Reset(resetting)) => {
@@ -503,10 +521,11 @@ fn run(tasks: &Mutex<Receiver<Task>>, facts: &dyn Facts, forward: Forward, refus
             }
             Ok(Task::Grants(login, grants, as_of)) => {
                 let followed = facts.followed().ok().filter(|followed| followed.number == as_of.number);
+                let tried = refused.tries(&login, facts);
                 let said = followed.map(|followed| grants::ask(&login, followed));
                 if let Some(said) = &said {
-                    refused
-                        .note(login.user(), said.as_ref().err().map(|error| error.server_code().unwrap_or_default()));
+                    let error = said.as_ref().err().map(|error| error.server_code().unwrap_or_default());
+                    refused.note(login.user(), error, tried);
                 }
                 match said {
                     Some(Ok(Some(found))) => grants.put(login.user(), &as_of, Some(found), Instant::now()),
@@ -620,14 +639,14 @@ mod tests {
     #[test]
     fn users_that_the_source_does_not_let_in_are_named() {
         let refused = Refused::default();
-        let named = || refused.lock().iter().cloned().collect::<Vec<_>>();
+        let named = || refused.names();
         [("shop", Some(1045)), ("other", Some(1040)), ("app", None), ("late", Some(3118))]
             .into_iter()
-            .for_each(|(user, error)| refused.note(user, error));
+            .for_each(|(user, error)| refused.note(user, error, None));
         assert_eq!(named(), ["late", "shop"]);
-        refused.note("shop", None);
-        (0..100).for_each(|number| refused.note(&number.to_string(), Some(1045)));
-        assert_eq!(named().len(), REFUSED_MAX);
+        refused.note("shop", None, None);
+        (0..=REFUSED_MAX).for_each(|number| refused.note(&number.to_string(), Some(1045), None));
+        assert_eq!((named().len(), refused.lock().len()), (REFUSED_SHOWN, REFUSED_MAX));
     }
 
     #[test]
